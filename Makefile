@@ -1,4 +1,4 @@
-# Every task a developer or CI runs, by one name each; `make help` lists them.
+# Tasks for developers and CI; `make help` lists them.
 # Needs python3 (3.10+), make and a C compiler; everything else goes into .venv.
 
 PYTHON      ?= python3
@@ -7,7 +7,7 @@ SAN         ?= build/sanitize
 SANITIZE    ?= 1
 TESTS       ?= tests
 PYTEST_ARGS ?=
-# As many processes as the machine runs, within reason; what is in PYTEST_ARGS comes later and wins.
+# As many processes as there are CPUs, at most 8. PYTEST_ARGS comes later and overrides this.
 SPREAD      := -n auto --maxprocesses 8 --dist worksteal --benchmark-disable
 SIZES       ?= 25,100
 ROUNDS      ?= 3
@@ -29,19 +29,19 @@ comma   := ,
 BIN     := $(VENV)/bin
 NATIVE  := $(wildcard src/memreplay/*.p[yx][xd] src/memreplay/engine/*/*.p[yx][xd])
 CARD    := $(wildcard src/memreplay/dryrun/gpu/*.[ch])
-# The modules that have stubs, by their dotted names.
+# The dotted names of the modules that have stubs.
 STUBS   := $(subst /,.,$(patsubst src/%.pyi,%,$(wildcard src/memreplay/*.pyi src/memreplay/engine/*/*.pyi)))
 DATA    := $(patsubst %,bench/data/%mb.pkl,$(subst $(comma), ,$(SIZES)))
-# The requirements of [build-system], each in quotes.
+# The requirements of [build-system], each quoted.
 TOOLS   := $(shell sed -n '/^requires = \[/ { s/.*\[\(.*\)\]/\1/; s/", "/" "/g; p; }' pyproject.toml)
-# PYTHONMALLOC=malloc lets ASan see every object by itself. Leaks are not looked for: Python keeps
-# memory until it exits. libstdc++ is there from the start, since ASan stops where a C++ library that
-# comes later (matplotlib's) throws.
+# PYTHONMALLOC=malloc lets ASan see each object. Leak detection is off because Python keeps memory
+# until it exits. libstdc++ is preloaded because ASan aborts if a C++ library that is loaded later
+# (matplotlib's) throws.
 SANITIZED = LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so) $$($${CC:-gcc} -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 \
             UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(SAN))/lib $(BIN)/python
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Without bytecode each of the hundreds of processes that tests start would compile all that it imports.
+# Tests start hundreds of processes; without bytecode, each would compile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -52,24 +52,24 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 	@echo 'Variables: PYTHON=$(PYTHON) VENV=$(VENV) PYTEST_ARGS="-k replay" SIZES=$(SIZES) ROUNDS=$(ROUNDS)'
 
-demo: $(VENV)/demo.stamp ## install into .venv, then read the example snapshot
-	$(BIN)/memreplay summary $(EXAMPLE)
+demo: $(VENV)/demo.stamp ## install into .venv and read the example snapshot
+	$(BIN)/memreplay $(EXAMPLE)
 	$(BIN)/memreplay peak $(EXAMPLE)
 
-# What is named, by TESTS or by -k, is run whole.
-test: $(VENV)/built.stamp ## the quick tests; all that PYTEST_ARGS="-k name -x" or TESTS=tests/unit/io names; "-n 0" is one process
+# If TESTS or -k selects tests, slow ones run too.
+test: $(VENV)/built.stamp ## quick tests, or all that PYTEST_ARGS="-k name -x" or TESTS=tests/unit/io selects; "-n 0" runs one process
 	$(BIN)/python -m pytest $(TESTS) --quick $(SPREAD) $(PYTEST_ARGS)
 
 test-all: $(VENV)/built.stamp ## the whole suite, as ci/test runs it
 	$(BIN)/python -m pytest $(TESTS) $(SPREAD) $(PYTEST_ARGS)
 
-bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, the tables of other tools and of all commands, the page in chromium; SIZES=25,100 (MB) ROUNDS=3
+bench: $(VENV)/built.stamp $(DATA) ## benchmarks of the engine, of all commands and other tools, and of the page in Chromium; SIZES=25,100 (MB) ROUNDS=3
 	$(BIN)/python -m pytest bench/test_engine.py --benchmark-only --benchmark-min-rounds=$(ROUNDS)
 	$(BIN)/python bench/compare.py --rounds $(ROUNDS) $(DATA)
 	$(BIN)/python bench/compare.py --rounds $(ROUNDS) --commands $(DATA)
 	ci/viewer-tools && .venv-viewer/bin/python bench/viewer.py --rounds $(ROUNDS) --sizes 4,$(SIZES)
 
-lint: $(VENV)/dev.stamp ## ruff (rules and format), cython-lint, and the style of our prose
+lint: $(VENV)/dev.stamp ## ruff (rules and format), cython-lint, and the prose check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint $(NATIVE)
@@ -83,40 +83,40 @@ typing: $(VENV)/built.stamp ## mypy --strict, and the stubs against the compiled
 gate: $(VENV)/built.stamp ## memreplay's own gate: the example snapshot against ci/gate-base.json
 	ci/gate
 
-viewer: $(VENV)/built.stamp ## the page's script: its checks and tests, the bundle, the page in chromium and firefox
+viewer: $(VENV)/built.stamp ## the page's script: checks, tests, bundle, and the page in Chromium and Firefox
 	ci/viewer
 	ci/browsers $(PYTEST_ARGS)
 
-# The suite takes about four times as long as in `make test-all`. SANITIZE names folders of the engine to
-# build so, with SAN where; all of them else.
+# The suite takes about four times as long as with `make test-all`. SANITIZE limits the sanitized build to
+# some folders of the engine, and SAN names the build folder for it.
 sanitize: $(SAN)/built.stamp ## the test suite under AddressSanitizer and UBSan (slow); TESTS=tests/conformance
 	$(SANITIZED) -m pytest $(TESTS) --capture=sys -p no:cacheprovider $(PYTEST_ARGS)
 
-threads: build/threads/built.stamp ## the tests of threads and processes under ThreadSanitizer; ci/threads --free: on a Python without the GIL
+threads: build/threads/built.stamp ## tests of threads and processes under ThreadSanitizer; ci/threads --free uses a free-threaded Python
 	ci/threads $(PYTEST_ARGS)
 
-portable: build/portable/built.stamp ## the test suite with plain C11 in place of what gcc and Linux have; TESTS=tests/conformance
+portable: build/portable/built.stamp ## the test suite with plain C11 instead of gcc and Linux features; TESTS=tests/conformance
 	PYTHONPATH=$(abspath build/portable)/lib $(BIN)/python -m pytest $(TESTS) $(SPREAD) -p no:cacheprovider $(PYTEST_ARGS)
 
-cross: ## the C of all modules compiled for Windows, macOS and Linux elsewhere, and by the letter of C11
+cross: ## compile all modules' C for Windows, macOS and other Linux platforms, and as strict C11
 	ci/cross --all
 
-# What is freed ASan keeps, to see its use; of the memory that an input may take it is no part.
+# ASan's quarantine for freed memory counts toward the inputs' memory limit, so keep it small.
 fuzz: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$(SANITIZED))
-fuzz: $(SAN)/built.stamp ## broken inputs to the sanitized build, for 3 minutes; FUZZ_ARGS="--seconds 600 --seed 1"
+fuzz: $(SAN)/built.stamp ## feed broken inputs to the sanitized build for 3 minutes; FUZZ_ARGS="--seconds 600 --seed 1"
 	$(SANITIZED) -m tests.fuzz $(FUZZ_ARGS)
 
-faults: $(VENV)/built.stamp ## calls of the system fail one at a time, and writers are killed: hours; FAULT_ARGS="--most 3 --memory 4"
+faults: $(VENV)/built.stamp ## make system calls fail one at a time, and kill writers (hours); FAULT_ARGS="--most 3 --memory 4"
 	$(BIN)/python -m tests.faults $(FAULT_ARGS)
 
-memory: $(SAN)/built.stamp ## each request for memory of the native modules fails once, in the sanitized build; MEMORY_ARGS="--most 20"
+memory: $(SAN)/built.stamp ## make each allocation of the native modules fail once, in the sanitized build; MEMORY_ARGS="--most 20"
 	$(SANITIZED) -m tests.faults.native $(MEMORY_ARGS)
 
 graphs: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$(SANITIZED))
-graphs: $(SAN)/built.stamp ## graphs of objects, in any opcodes, to the sanitized build; GRAPHS_ARGS="--seconds 600 --seed 1"
+graphs: $(SAN)/built.stamp ## feed random object graphs, in all opcodes, to the sanitized build; GRAPHS_ARGS="--seconds 600 --seed 1"
 	$(SANITIZED) -m tests.graphs $(GRAPHS_ARGS)
 
-guided: ## inputs that libFuzzer makes, by what they reach in native code, 3 minutes a target; GUIDED_ARGS="--seconds 3600 --keep"
+guided: ## fuzz with libFuzzer, guided by native coverage, 3 minutes per target; GUIDED_ARGS="--seconds 3600 --keep"
 	ci/guided $(GUIDED_ARGS)
 
 native-coverage: build/covered/built.stamp ## lines of the native modules that both fuzzers reach; COVERED_ARGS="--inputs 50000"
@@ -124,48 +124,48 @@ native-coverage: build/covered/built.stamp ## lines of the native modules that b
 	PYTHONPATH=$(abspath build/covered)/lib $(BIN)/python -m tests.guided.reached $(COVERED_ARGS)
 	$(BIN)/python ci/native_coverage.py build/covered
 
-scale: $(VENV)/built.stamp ## each command on many events, stacks, segments, devices, annotations, pools; SCALE_ARGS="--scale 1 --of pools"
+scale: $(VENV)/built.stamp ## run each command on many events, stacks, segments, devices, annotations, pools; SCALE_ARGS="--scale 1 --of pools"
 	$(BIN)/python bench/scale.py $(SCALE_ARGS)
 
-# Without random examples, real files and native modules: what is traced takes twice as long. And in
-# another zone than the suite.
-coverage: $(VENV)/built.stamp ## branches of the Python sources that unit tests take; fails below the floor in pyproject.toml
+# Tracing doubles the run time, so this skips random examples, real files and native modules. It also uses
+# another time zone than the suite.
+coverage: $(VENV)/built.stamp ## branch coverage of the Python sources by unit tests; fails below the floor in pyproject.toml
 	env -u MEMREPLAY_CORPUS MEMREPLAY_TZ=America/St_Johns $(BIN)/python -m pytest tests/unit --plain=only $(SPREAD) \
 	  --cov --cov-report=term $(PYTEST_ARGS)
 
-mutants: $(VENV)/built.stamp ## 60 small changes of Python modules that differ from BASE (all): which does no test notice?
+mutants: $(VENV)/built.stamp ## mutate modules that differ from BASE (default: all) 60 times, and list changes that no test notices
 	$(BIN)/python -m tests.mutants --base "$(BASE)" $(MUTANT_ARGS)
 
 docs: $(VENV)/built.stamp ## run the commands that README and docs/ show, and follow their links
 	$(BIN)/python -m pytest tests/test_project.py tests/test_documents.py $(PYTEST_ARGS)
 
-site: ## the documentation as a site into build/site, by zensical and by mkdocs-material, strictly, its links followed
+site: ## build the documentation site in build/site with zensical and mkdocs-material, and check its links
 	ci/docs
 
-reference: $(VENV)/built.stamp ## make docs/reference anew, from the commands and the docstrings
+reference: $(VENV)/built.stamp ## generate docs/reference/commands.md, python.md (not committed) and a table of numbers.md
 	$(BIN)/python -m ci.reference
 
-schemas: $(VENV)/built.stamp ## JSON schemas into docs/schemas (not committed), and the tables of docs/json.md anew, from the records of results
+schemas: $(VENV)/built.stamp ## write the JSON schemas (docs/schemas) and docs/reference/json.md; neither is committed
 	$(BIN)/python -m ci.schemas
 
-map: ## list what each file of src/memreplay does, and what each stage of the engine uses; MAP_ARGS=engine/read
+map: ## list the job of each file in src/memreplay, and what each stage of the engine uses; MAP_ARGS=engine/read
 	@$(PYTHON) ci/map.py $(MAP_ARGS)
 
-public: $(VENV)/built.stamp ## list all that users build on in ci/public.txt; PUBLIC_ARGS=--drop lets something go
+public: $(VENV)/built.stamp ## list the public interface in ci/public.txt; PUBLIC_ARGS=--drop allows removals
 	$(BIN)/python -m ci.public $(PUBLIC_ARGS)
 
-reprint: $(VENV)/built.stamp ## the console blocks of README.md and docs/ anew, where they no longer match; DOCUMENTS=docs/peak.md
+reprint: $(VENV)/built.stamp ## rewrite console blocks of README.md and docs/ that no longer match; DOCUMENTS=docs/peak.md
 	$(BIN)/python -m tests.reprint $(DOCUMENTS)
 
-images: $(VENV)/built.stamp ## draw the pictures of README and docs/ anew; those of the page in chromium
+images: $(VENV)/built.stamp ## redraw the pictures of README and docs/ (the page in Chromium)
 	ci/viewer-tools && .venv-viewer/bin/python viewer/screenshots.py docs/images
 	$(BIN)/python ci/explore_pictures.py docs/images
 	$(BIN)/memreplay timeline $(EXAMPLE) --by line --top 5 --points 200 --format png --force -o docs/images/timeline.png
 
-build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare environment
+build: $(VENV)/dev.stamp ## build sdist and wheel into dist/, and check them in a bare environment
 	ci/build
 
-clean: ## remove everything that the other targets made
+clean: ## remove everything that the other targets created
 	rm -rf $(VENV) .venv-docs .venv-workflows .venv-build .venv-cross .venv-uv .venv-3.10 .venv-viewers .venv-viewer .venv-truth .venv-recording .cache viewer/node_modules viewer/build build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find src -name "*.so" -delete
@@ -176,10 +176,10 @@ bench/data/%mb.pkl: bench/generate.py
 	$(PYTHON) bench/generate.py --output $@ --mb $*
 
 # --- environments ------------------------------------------------------------------------------
-# Object files are kept in the environment (DIST_EXTRA_CONFIG names where), so that a change
-# recompiles what depends on it and nothing else, and no two environments share a build. The build's
-# tools are in the environment too: those that pip would unpack for one build look newer than all C.
-# An editable install compiles nothing, as pip would compile all modules, one by one, every time.
+# Each environment keeps its object files (DIST_EXTRA_CONFIG says where), so that a change only
+# recompiles its dependents. It also has the build tools: pip would unpack them for each build, and
+# they would then look newer than all C files. An editable install compiles nothing, because pip
+# would compile all modules, one by one, every time.
 EDITABLE = MEMREPLAY_NATIVE=0 DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python -m pip install --quiet --no-build-isolation --editable
 INPLACE  = DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python setup.py --quiet build_ext --inplace
 
@@ -195,7 +195,7 @@ INPLACE  = DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python setup.py --quiet bu
 	$*/bin/python -m pip install --quiet $(TOOLS)
 	@touch $@
 
-# A change of setup.py may change any flag or directive: start again from the .pyx files.
+# setup.py may change any flag or directive, so start again from the .pyx files.
 %/flags.stamp: %/build.cfg setup.py
 	rm -rf $*/build build/c-*
 	find src -name "*.so" -delete
@@ -203,7 +203,7 @@ INPLACE  = DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python setup.py --quiet bu
 
 .PRECIOUS: %/build.cfg %/tools.stamp %/flags.stamp
 
-# What is compiled needs the tools alone: other packages come meanwhile.
+# Compiling needs only the tools, so the other packages are installed meanwhile.
 $(VENV)/demo.stamp: $(VENV)/flags.stamp $(VENV)/tools.stamp pyproject.toml $(NATIVE) $(CARD)
 	$(INPLACE) & made=$$!; $(EDITABLE) . && wait $$made || { kill $$made 2>/dev/null; exit 1; }
 	@touch $@
@@ -216,7 +216,7 @@ $(VENV)/built.stamp: $(VENV)/dev.stamp $(NATIVE) $(CARD)
 	$(INPLACE)
 	@touch $@
 
-# The whole package once more, beside src/: PYTHONPATH lets the same environment find it first.
+# Another build of the whole package, outside src/. PYTHONPATH lets the same environment find it first.
 ASIDE = mkdir -p $(@D)/lib && find $(@D)/lib -name '*.py' -delete && \
         $(BIN)/python setup.py --quiet build --build-base $(@D) --build-lib $(@D)/lib --build-temp $(@D)/temp
 SOURCES = $(NATIVE) $(CARD) $(shell find src -name '*.py')
@@ -225,7 +225,7 @@ $(SAN)/built.stamp: $(VENV)/dev.stamp $(SOURCES) tests/faults/memory.h
 	@export MEMREPLAY_SANITIZE=$(SANITIZE) && $(ASIDE)
 	@touch $@
 
-# By clang: ci/guided says which.
+# Built by clang; ci/guided chooses the version.
 build/guided/built.stamp: $(VENV)/dev.stamp $(SOURCES)
 	@export CC=$(CC) MEMREPLAY_SANITIZE=guided && $(ASIDE)
 	@touch $@

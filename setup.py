@@ -1,20 +1,21 @@
-"""The extension list, the compiler directives, and the switches that the environment sets for them.
+"""List the extensions and their compiler directives. Environment variables change the build:
 
-MEMREPLAY_DEBUG=1      bounds checks and debug symbols, no optimisation
-MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer; a list of folders of the
-                       engine ("base,read") for these alone; "guided" for clang, with what
-                       libFuzzer follows; "thread": ThreadSanitizer
-MEMREPLAY_COVERAGE=1   for gcov, of which ci/native_coverage.py makes lines of .pyx and .pxd files
-MEMREPLAY_PORTABLE=1   plain C11 in place of what one compiler or one system has, to test it
-MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
-                       `build_ext --inplace` makes: pip would make all of them, one by one
-MEMREPLAY_STABLE_ABI=0 for this Python alone: by default, a build by 3.11 or later is good for all
-                       that follow (those without a GIL have no such ABI yet)
+MEMREPLAY_DEBUG=1       bounds checks and debug symbols, no optimisation
+MEMREPLAY_SANITIZE=1    AddressSanitizer and UndefinedBehaviorSanitizer. A list of the engine's
+                        folders ("base,read") sanitizes only these; "guided" builds with clang and
+                        instrumentation for libFuzzer; "thread" uses ThreadSanitizer.
+MEMREPLAY_COVERAGE=1    coverage with gcov; ci/native_coverage.py maps it to .pyx and .pxd lines
+MEMREPLAY_PORTABLE=1    plain C11 instead of compiler- or system-specific code, to test it
+MEMREPLAY_NATIVE=0      no extensions: for an editable install, where pip would compile one module
+                        after another; run `build_ext --inplace` instead
+MEMREPLAY_STABLE_ABI=0  build only for this Python. By default, a build with 3.11 or later works for
+                        all later versions, except free-threaded ones, which have no stable ABI yet.
 """
 
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,8 +37,8 @@ def switched(name: str, otherwise: str = "0") -> bool:
 DEBUG, SANITIZE, COVERAGE = switched("DEBUG"), switched("SANITIZE"), switched("COVERAGE")
 PORTABLE = switched("PORTABLE")
 THREADS = os.environ.get("MEMREPLAY_SANITIZE") == "thread"
-# The first Python whose stable ABI has buffers, of which columns are made (PEP 384, PEP 688's
-# Py_buffer): what is built with it is good for each later one.
+# The first Python version whose stable ABI includes the buffer protocol (Py_buffer), which columns
+# need. Extensions built with it work with every later version.
 STABLE = (3, 11)
 STABLE_ABI = (
     switched("STABLE_ABI", "1")
@@ -46,7 +47,7 @@ STABLE_ABI = (
     and not sysconfig.get_config_var("Py_GIL_DISABLED")
     and platform.python_implementation() == "CPython"
 )
-# Where PyTorch has a CUDA build; none is loaded beside ThreadSanitizer.
+# Only where PyTorch has a CUDA build. ThreadSanitizer builds don't load PyTorch.
 DRYRUN = (
     not THREADS
     and sys.platform == "linux"
@@ -54,12 +55,29 @@ DRYRUN = (
     and platform.libc_ver()[0] == "glibc"
 )
 
-# Python's own flags ask for debug symbols: a third of the compiler's time and most of a wheel.
+
+def is_gcc() -> bool:
+    """Return whether C is compiled with gcc itself; on macOS, `gcc` is clang."""
+    if os.name != "posix":
+        return False
+    command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    told = subprocess.run(
+        [*shlex.split(command), "--version"], capture_output=True, text=True, check=False
+    )
+    return "Free Software Foundation" in told.stdout
+
+
+# Without -g0, Python's own flags add debug symbols, which take a third of the compile time and most
+# of a wheel's size.
 compile_args = ["-O0", "-g3"] if DEBUG else ["-O3", "-g0"]
-if os.name == "posix":  # Python's own flags ask for it, and C that Cython makes mixes both
+if os.name == "posix":  # Python's own flags enable it, and Cython's C mixes signedness
     compile_args += ["-Wno-sign-compare"]
+if is_gcc():
+    # By default gcc lets a file grow by 40%. Past that, the loop that reads events would call the
+    # functions it should inline, and take 6% more instructions.
+    compile_args += ["--param=inline-unit-growth=100"]
 standard = ["-std=c11"] if PORTABLE and os.name == "posix" else []
-if PORTABLE:  # -O1 compiles in half of the time
+if PORTABLE:  # -O1 takes half as long to compile
     compile_args = [*compile_args, "-O1", *standard]
 link_args: list[str] = []
 if COVERAGE:
@@ -67,27 +85,29 @@ if COVERAGE:
 flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 if THREADS:
     flags = ["-fsanitize=thread"]
-# -O1 keeps all checks and compiles in a third of the time; lines are all that reports need.
+# -O1 keeps all checks and takes a third of the time to compile. Reports only need line numbers.
 sanitized = ["-O1", "-g1", *standard, *flags, "-fno-omit-frame-pointer"], [*link_args, *flags]
 sanitized[0].append("-Wno-sign-compare")
 GUIDED = os.environ.get("MEMREPLAY_SANITIZE") == "guided"
-# Memory can be made to fail, for tests.
+# Tests use these hooks to make memory allocations fail.
 HOOKS = "tests/faults/memory.h"
 hooked = ["-include", HOOKS]
 if SANITIZE and not (GUIDED or THREADS):
     compile_args += hooked
     sanitized[0].extend(hooked)
 if GUIDED:
-    # Of what clang calls an overflow most is nothing added to no pointer; gcc's build has the rest.
+    # Most of what clang reports as pointer overflow is adding 0 to a null pointer. gcc's build
+    # checks the rest.
     sanitized[0].extend(["-fsanitize=fuzzer-no-link", "-fno-sanitize=pointer-overflow"])
 
 
 def compiler_flags(source: Path) -> list[str]:
-    """Those of one module."""
+    """Return one module's compiler flags."""
     asked = os.environ.get("MEMREPLAY_SANITIZE", "").split(",")
     if THREADS or (SANITIZE and (GUIDED or "1" in asked or source.parent.name in asked)):
         return sanitized[0]
-    # What Python calls, for the most part: the loops are in the modules below, where -O3 pays.
+    # These are mostly entry points that Python calls. The loops are in the other modules, where -O3
+    # pays.
     if source.name.startswith("_") or source.stem == SHARED.rpartition(".")[2]:
         return [flag if flag != "-O3" else "-O2" for flag in compile_args]
     return compile_args
@@ -104,16 +124,18 @@ directives = {
     "freethreading_compatible": True,
 }
 
-# What Cython would write into each module that needs it, memoryviews above all: once for all of
-# them it is half of what the compiler reads.
+# The utility code, mostly memoryviews, that Cython would otherwise write into each module that
+# needs it. Sharing it halves what the compiler has to read.
 SHARED = "memreplay.engine.base.utility"
 
-# Of libraries that get another name: its length is the most that one may have.
+# Libraries are built under this placeholder and renamed later. Its length is the maximum for the
+# new name.
 LONG_NAME = "memreplay_name_" + 50 * "_"
 BARE = ["-nostartfiles", "-nostdlib", "-Wl,--hash-style=sysv"]
 
 sources = sorted(Path("src/memreplay").rglob("*.pyx"))
-# All modules in one library, which starts faster than one for each: engine/__init__.py finds them.
+# All modules are in one library, which loads faster than one library per module. engine/__init__.py
+# finds them in it.
 library = Extension(
     "memreplay._core",
     [path.as_posix() for path in sources],
@@ -121,10 +143,10 @@ library = Extension(
     py_limited_api=STABLE_ABI,
 )
 
-# What stands for a card that is not there, for dry runs: no Python in it. `_gpu` answers what a
-# program asks of the runtime and the driver, the others get other names before each run.
+# The libraries that replace a missing GPU in dry runs. They don't use Python. `_gpu` answers a
+# program's calls to the runtime and the driver. The others are renamed before each run.
 GPU = Path("src/memreplay/dryrun/gpu")
-# Named one by one: a source distribution that lacks one cannot be built.
+# Listed one by one, so that a source distribution with a missing file fails to build.
 CARD = (
     "addresses",
     "arrivals",
@@ -139,6 +161,7 @@ CARD = (
     "images",
     "kernels",
     "libraries",
+    "malloc",
     "messages",
     "places",
     "reads",
@@ -153,7 +176,7 @@ CARD = (
     "unknown",
     "virtual",
 )
-HEADERS = ("arrivals", "gpu", "messages", "tensors", "unknown")
+HEADERS = ("arrivals", "contents", "gpu", "messages", "tensors", "unknown")
 dryrun = [
     Extension(
         f"memreplay.dryrun.{name}",
@@ -172,7 +195,8 @@ dryrun = [
             [],
             ["-lpthread", "-ldl"],
         ),
-        # The longest names that fit, and the table of names that dryrun/elf.py makes anew.
+        # Built with the longest name that fits, and with the symbol name table that dryrun/elf.py
+        # rewrites.
         ("_unanswered", LONG_NAME, [GPU / "unanswered.c"], [], BARE),
         ("_thin", LONG_NAME, [GPU / "unanswered.c"], [("THIN", "1")], BARE),
     )
@@ -184,14 +208,14 @@ if STABLE_ABI:
 if PORTABLE:
     MACROS.append(("MEMREPLAY_PORTABLE", "1"))
 
-# Debug needs C code of its own; kept apart, so that no mode takes another's.
+# Debug builds need different C code, so they have their own folder.
 c_folder = "build/c-" + ("debug" if DEBUG else "release")
-# Of the same C code, object files of their own.
+# These builds share the C code but need separate object files.
 object_folder = "-".join(["stable" if STABLE_ABI else "one", *(["portable"] if PORTABLE else [])])
 
 PROCESSES = os.cpu_count() or 1
 
-# Cython in processes of its own, which begin on any platform; each makes C of some modules.
+# Runs Cython in separate processes, which works on any platform. Each translates some modules to C.
 CYTHONIZE = """
 import json, sys
 from Cython.Build import cythonize
@@ -200,10 +224,9 @@ cythonize(**json.loads(sys.argv[1]), quiet=True)
 
 
 def cache_folder() -> str | bool:
-    """Where the C code of earlier builds is, by what it is made of; False where nobody wants any.
-
-    Cython looks for a header that a module was made with as cythonize() does, and misses the same
-    ones: each set of headers has a folder of its own.
+    """Return the folder that caches earlier builds' C code, or False if there's no cache. Cython's
+    cache misses the same header dependencies as cythonize(), so each version of the headers has its
+    own folder.
     """
     if "CYTHON_CACHE_DIR" not in os.environ:
         return False
@@ -214,7 +237,7 @@ def cache_folder() -> str | bool:
 
 
 def in_c(path: Path) -> Path:
-    """Where the C code of a module is."""
+    """Return the path of a module's C code."""
     return Path(c_folder, path.with_suffix(".c"))
 
 
@@ -223,13 +246,15 @@ def made_at(path: Path) -> float:
 
 
 class Progress:
-    """One line that grows by a number for each ten modules, in a log as on a terminal."""
+    """A line of progress, extended by a number after every ten modules, both in logs and on
+    terminals.
+    """
 
     def __init__(self, steps: int) -> None:
         self.steps, self.done, self.lock = steps, 0, Lock()
 
     def add(self, count: int) -> None:
-        """Counts what is done, and says so."""
+        """Count a finished module, and print the progress."""
         with self.lock:
             modules = "module" if self.steps == 1 else "modules"
             told = "" if self.done else f"compiling {self.steps} {modules}:"
@@ -243,10 +268,10 @@ class Progress:
 
 
 class Compiled(build_ext):
-    """Makes C of the .pyx files first: only a build needs it, metadata and an sdist do not."""
+    """Compile the .pyx files to C first. Only builds need this; metadata and sdists don't."""
 
     def build_extension(self, extension: Extension) -> None:
-        """One library, of whose sources several are compiled at once."""
+        """Build one library, compiling several sources at once."""
         if extension is library:
             extension.extra_objects = sorted(self.modules())
             extension.depends, extension.sources = extension.extra_objects, []
@@ -257,25 +282,27 @@ class Compiled(build_ext):
             with ThreadPoolExecutor(PROCESSES) as pool:
                 extension.extra_objects = list(pool.map(compile_one, extension.sources))
             extension.depends, extension.sources = extension.extra_objects, []
-        elif extension.name.endswith("._thin"):  # it needs the first one, by that one's name
+        elif extension.name.endswith("._thin"):  # this links to the first library by name
             first = self.get_ext_fullpath("memreplay.dryrun._gpu")
             extension.extra_link_args += ["-Wl,--no-as-needed", first]
         super().build_extension(extension)
 
     def build_extensions(self) -> None:
-        # The second of two builds takes a tenth of the time.
+        # With ccache, a second build takes a tenth of the time.
         if "CC" not in os.environ and os.name == "posix" and shutil.which("ccache"):
             self.compiler.set_executable("compiler_so", ["ccache", *self.compiler.compiler_so])
         super().build_extensions()
 
     def modules(self) -> list[str]:
-        """The object files of all modules: while one is compiled, C code of others is made."""
-        # What a module includes Cython tells for itself, and misses `from package cimport module as
-        # name`: whatever is older than the newest header is made again.
+        """Return all modules' object files; compiling C overlaps with translating other modules to
+        C.
+        """
+        # Cython tracks what a module includes, but misses `from package cimport module as name`, so
+        # retranslate every module that's older than the newest header.
         newest = max(path.stat().st_mtime for path in Path("src/memreplay").rglob("*.pxd"))
         stale = [path for path in sources if made_at(in_c(path)) < max(newest, made_at(path))]
-        # The largest first, so that no processor waits for one at the end, and several to a
-        # process, as Cython takes half a second to start.
+        # Start with the largest, so that no processor sits idle at the end. Each process gets
+        # several, because Cython takes half a second to start.
         stale.sort(key=os.path.getsize, reverse=True)
         batches = min(4 * PROCESSES, len(stale))
         progress = Progress(len(stale))
@@ -289,11 +316,11 @@ class Compiled(build_ext):
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-            # Of the others C code is there, but in another folder perhaps no object files.
+            # The other modules already have C code, but perhaps no object files in this folder.
             return [self.utility(), *pool.map(self.module, sources)]
 
     def batch(self, paths: list[Path], progress: Progress) -> None:
-        """Makes C code and object files of some modules."""
+        """Translate some modules to C, and compile them."""
         asked = {
             "module_list": [path.as_posix() for path in paths],
             "compiler_directives": directives,
@@ -305,18 +332,18 @@ class Compiled(build_ext):
         }
         run([sys.executable, "-c", CYTHONIZE, json.dumps(asked)])
         for path in paths:
-            os.utime(in_c(path))  # what comes out of a cache is older
+            os.utime(in_c(path))  # a file from Cython's cache has an old modification time
             self.module(path)
             progress.add(1)
 
     def module(self, path: Path) -> str:
-        """The object file of one module."""
+        """Compile one module to an object file."""
         flags = compiler_flags(path)
         return self.compiled(str(in_c(path)), flags, [HOOKS] if HOOKS in flags else None)
 
     def utility(self) -> str:
-        """The object file of what the modules share."""
-        path = Path("src", *SHARED.split(".")).with_suffix(".pyx")  # which is none of ours
+        """Compile the code that the modules share."""
+        path = Path("src", *SHARED.split(".")).with_suffix(".pyx")  # generated by Cython, not ours
         source = in_c(path)
         if not source.exists():
             source.parent.mkdir(parents=True, exist_ok=True)
@@ -325,7 +352,7 @@ class Compiled(build_ext):
         return self.module(path)
 
     def compiled(self, source: str, flags: list[str], headers: list[str] | None = None) -> str:
-        """The object file of one source; compiled if it is older than that or a header."""
+        """Return a source's object file; compile it if it's older than the source or a header."""
         folder = os.path.join(self.build_temp, object_folder)
         (made,) = self.compiler.object_filenames([source], output_dir=folder)
         path = Path(made)
@@ -341,7 +368,7 @@ class Compiled(build_ext):
 
 
 def run(command: list[str]) -> None:
-    """Runs a part of the build; what it said is told where it failed."""
+    """Run a build step; print its output if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{done.stdout}{done.stderr}")

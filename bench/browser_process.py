@@ -1,4 +1,4 @@
-"""The processes of a browser that a script started: their CPU time, and their memory."""
+"""Measure the CPU time and memory of a browser's processes."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
-# What pages run in; the processes beside draw what they are told to.
+# Only these processes run pages; the browser's other processes display the results.
 KINDS = ("--type=renderer", "--type=gpu-process")
 
 
 @dataclass(frozen=True)
 class Processes:
-    """Those of the browser below some process, and what they held when this was made."""
+    """The browser processes started by a given process, and their memory at the start."""
 
     root: int
     at_first: int
 
     @staticmethod
     def of(root: int) -> Processes:
-        """Those below this process."""
+        """Return the descendants of the process `root`."""
         return Processes(root, sum(map(_private_bytes, _below(root))))
 
     def cpu_seconds(self) -> float:
-        """Of all of them until now."""
+        """Return the processes' total CPU time so far."""
         return sum(map(_cpu_seconds, _below(self.root)))
 
     def held_bytes(self) -> int:
-        """What they hold more than at first, shared pages left out."""
+        """Return how much more memory the processes hold than at first, without shared pages."""
         return sum(map(_private_bytes, _below(self.root))) - self.at_first
 
 
@@ -58,7 +58,9 @@ def _kind(process: int) -> bool:
 
 
 def _stat(process: int) -> list[str]:
-    """From the state on: names of programs may have blanks and brackets."""
+    """Return the fields of /proc/PID/stat from the state on; the name before the state may contain
+    spaces and brackets.
+    """
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 

@@ -1,16 +1,17 @@
-"""Time memreplay beside pickle.load, the peers that are installed and what no reader can beat.
+"""Time memreplay, pickle.load, any installed peers, and limits that no reader can beat.
 
     python bench/compare.py --sizes 25,100 --rounds 3
     python bench/compare.py --json results.json big.pkl
     python bench/compare.py --commands --sizes 100
 
-Each measurement is a whole process: start, imports, answer, exit; rows marked * time themselves,
-without that. The commands take turns (A B C, A B C, …), so that a machine that slows down slows
-them all; the median counts. Every file is read once beforehand, so that all find it in the page
-cache. Limits of the machine are measured where there is a C compiler, and zstd.
+Each measurement is a whole process: start, imports, result, exit. Rows marked * measure their own
+time, without start and imports. The commands take turns (A B C, A B C, …), so that a machine that
+slows down affects all of them; the table shows medians. Every file is read once beforehand, so that
+it's in the page cache for all commands. The machine's limits are measured if a C compiler and zstd
+are installed.
 
-With --commands it is memreplay's own commands that are timed, each as a ratio of `peak`; with
---ways the ways to hand a snapshot to `memreplay.open`, each as a ratio of its path.
+--commands times memreplay's own commands, each relative to `peak`. --ways times the ways to pass a
+snapshot to `memreplay.open`, each relative to passing its path.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CHUNK = 1 << 20
 OPEN = "import gzip, sys; p = sys.argv[1]; f = (gzip.open if p.endswith('.gz') else open)(p, 'rb');"
 LOAD = f"{OPEN} import pickle; pickle.load(f)"
 LOAD_NO_GC = f"import gc; gc.disable(); {LOAD}"
-# Times itself: reading and parsing in an imported memreplay.
+# This script times itself: reading and parsing, with memreplay already imported.
 PARSE = (
     "import sys, time, memreplay; memreplay.open; begin = time.perf_counter();"
     "memreplay.open(sys.argv[1]); print(time.perf_counter() - begin, file=sys.stderr)"
@@ -46,14 +47,14 @@ READ = (
     f"import sys; f = open(sys.argv[1], 'rb', 0); b = bytearray({CHUNK})\nwhile f.readinto(b): pass"
 )
 
-# Times itself, too: a source that was there before, in an imported memreplay.
+# This script also times itself: it opens a source made as in WAYS, with memreplay already imported.
 FROM = (
     "import sys, time, memreplay; memreplay.open; name = sys.argv[1]; {make};"
     "begin = time.perf_counter(); memreplay.open(source);"
     "print(time.perf_counter() - begin, file=sys.stderr)"
 )
 MAPPED = "import mmap; f = open(name, 'rb'); source = mmap.mmap(f.fileno(), 0, access=1)"
-# What --ways times, `path` first. Of those with a + the caller holds the file's bytes, too.
+# Inputs that --ways times, `path` first. If marked with +, the caller also holds the file's bytes.
 WAYS = {
     "path": "source = name",
     "open file": "source = open(name, 'rb')",
@@ -66,7 +67,8 @@ WAYS = {
     "memoryview of mmap +": f"{MAPPED}; source = memoryview(source)",
 }
 
-# What --commands times, `peak` first. Commands that this version does not have are left out.
+# Commands that --commands times, `peak` first. Commands that this version doesn't have are left
+# out.
 OWN = (
     ("peak",),
     ("peak", "--measure", "held"),
@@ -87,8 +89,8 @@ OWN = (
     ("fragmentation",),
     ("oom",),
     ("simulate", "--set", "expandable_segments:True"),
-    ("simulate", "--search"),
-    ("simulate", "--smallest"),
+    ("simulate", "--search", "settings"),
+    ("simulate", "--search", "card"),
     ("fleet",),
     ("steps",),
     ("leaks",),
@@ -108,20 +110,22 @@ THEIRS = "from memreplay.commands.app import COMMANDS; print(*COMMANDS)"
 
 @dataclass(frozen=True)
 class Command:
-    """One thing to time; FILE in its arguments stands for the snapshot, PACKED for it as .zst,
-    TABLES for the folder of its tables as arrow, OUT for a folder that is not there."""
+    """A command to time. In its arguments, FILE is replaced by the snapshot, PACKED by its .zst
+    file, TABLES by a folder with its tables in Arrow format, and OUT by a folder that doesn't
+    exist.
+    """
 
     name: str
     arguments: tuple[str, ...]
-    # It prints its seconds to stderr, as its last line.
+    # Whether the command prints its own time in seconds as the last line of stderr.
     times_itself: bool = False
-    # A peer that leaves a cache beside the file sees a new link to it each time.
+    # If a tool leaves a cache next to the file, it gets a new link to the file each time.
     fresh_link: bool = False
 
 
 @dataclass(frozen=True)
 class Result:
-    """One command on one file."""
+    """One command's result for one file."""
 
     command: str
     seconds: float
@@ -133,7 +137,7 @@ class Result:
 
 
 class Run(NamedTuple):
-    """What one run took: seconds of the clock or those it told, of CPU, and its peak memory."""
+    """One run: wall seconds (or the command's own time), CPU seconds, and peak memory."""
 
     seconds: float
     cpu_seconds: float
@@ -141,11 +145,11 @@ class Run(NamedTuple):
 
 
 class CommandFailedError(Exception):
-    """A command did not end with 0."""
+    """A command exited with an error."""
 
 
 def commands(python: str) -> list[Command]:
-    """Memreplay, the yardsticks, whatever peer is installed beside this Python, and the limits."""
+    """Return memreplay, the yardsticks, any peer installed in this Python, and the limits."""
     peak = (python, "-m", "memreplay", "peak", "FILE", "--format", "json")
     found = [
         Command("memreplay peak", peak),
@@ -159,7 +163,8 @@ def commands(python: str) -> list[Command]:
         found.append(Command("ptmem --summary", (ptmem, "--summary", "FILE"), fresh_link=True))
     if mosaic := shutil.which("mosaic_get_memory_usage_peak", path=path):
         found.append(Command("mosaic peak", (mosaic, "--snapshot", "FILE")))
-    # Asked in a process of its own: what this one imports, its children's memory would show.
+    # Check in a separate process, because this process's imports would count towards the children's
+    # memory.
     probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
     if subprocess.run([python, "-c", probe], check=False).returncode == 0:
         viz = (python, "-m", "torch.cuda._memory_viz", "stats", "FILE")
@@ -176,7 +181,7 @@ def commands(python: str) -> list[Command]:
 
 
 def own_commands(python: str) -> list[Command]:
-    """Memreplay's own commands, of those in OWN that it has."""
+    """Return the commands in OWN that this version of memreplay has."""
     asked = subprocess.run([python, "-c", THEIRS], check=True, capture_output=True, text=True)
     there = asked.stdout.split()
     found = [
@@ -190,7 +195,7 @@ def own_commands(python: str) -> list[Command]:
 
 
 def ways_in(python: str) -> list[Command]:
-    """The ways to hand over a snapshot."""
+    """Return the ways to pass a snapshot."""
     return [
         Command(name, (python, "-c", FROM.format(make=make), "FILE"), times_itself=True)
         for name, make in WAYS.items()
@@ -198,14 +203,16 @@ def ways_in(python: str) -> list[Command]:
 
 
 def fitting(todo: list[Command], file: Path) -> list[Command]:
-    """Those that have an answer for the file, the first in any case; says of others why not."""
-    run(todo[0], file)  # what this fails on the others would, too
+    """Return the commands that have a result for the file, always including the first; print why
+    the others don't.
+    """
+    run(todo[0], file)  # if this command fails, so would its later runs
     return [todo[0], *(command for command in todo[1:] if answers(command, file))]
 
 
 def answers(command: Command, file: Path) -> bool:
     if set(MADE) & set(command.arguments):
-        return True  # these are made later, and of what they are made was read
+        return True  # its input is created later, from files that can be read
     try:
         run(command, file)
     except CommandFailedError as error:
@@ -215,7 +222,7 @@ def answers(command: Command, file: Path) -> bool:
 
 
 def compiled(source: Path) -> str | None:
-    """The program that `source` is, compiled when it has changed; None without a compiler."""
+    """Compile the program in `source` if it has changed; return None without a compiler."""
     program = DATA / source.stem
     if program.exists() and program.stat().st_mtime >= source.stat().st_mtime:
         return str(program)
@@ -228,7 +235,7 @@ def compiled(source: Path) -> str | None:
 
 
 def packed(file: Path, folder: Path) -> Path:
-    """`file` as zstd compresses it."""
+    """Return `file` compressed with zstd."""
     target = folder / f"{file.name}.zst"
     zstd = shutil.which("zstd") or "zstd"
     subprocess.run([zstd, "-q", "-f", str(file), "-o", str(target)], check=True)
@@ -236,7 +243,7 @@ def packed(file: Path, folder: Path) -> Path:
 
 
 def tables(file: Path, folder: Path) -> Path:
-    """`file` as memreplay exports it."""
+    """Return the folder with `file`'s tables, exported by memreplay."""
     target = folder / "tables"
     export = (sys.executable, "-m", "memreplay", "export", str(file), "--format", "arrow")
     subprocess.run([*export, "-o", str(target)], check=True)
@@ -247,7 +254,7 @@ MADE = {"PACKED": packed, "TABLES": tables}
 
 
 def run(command: Command, file: Path, made: Mapping[str, Path] | None = None) -> Run:
-    """One run; `made` are files that stand for words."""
+    """Run a command once; `made` maps placeholders in its arguments to files."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
         target = file
         if command.fresh_link:
@@ -258,7 +265,7 @@ def run(command: Command, file: Path, made: Mapping[str, Path] | None = None) ->
         arguments = [named.get(part, part) for part in command.arguments]
         with Path(os.devnull).open("r+b") as null:
             begin = time.perf_counter()
-            # Not fork: a forked child's peak memory would begin with this process's.
+            # Don't fork, because a forked child's peak memory would start at this process's peak.
             pid = os.posix_spawn(
                 arguments[0],
                 arguments,
@@ -284,7 +291,7 @@ def run(command: Command, file: Path, made: Mapping[str, Path] | None = None) ->
 
 
 def kilobytes() -> int:
-    """The unit of ru_maxrss: bytes on macOS, KiB elsewhere."""
+    """Convert ru_maxrss to KiB; it's in bytes on macOS and in KiB elsewhere."""
     return 1 if sys.platform == "darwin" else 1024
 
 
@@ -295,7 +302,7 @@ def median(values: list[float]) -> float:
 
 
 def compare(file: Path, todo: list[Command], rounds: int) -> list[Result]:
-    """All commands on one file, in turns."""
+    """Run all commands on one file, taking turns."""
     run(Command("read", (sys.executable, "-c", READ, "FILE")), file)
     with tempfile.TemporaryDirectory() as folder:
         words = {word for command in todo for word in command.arguments}
@@ -350,7 +357,9 @@ def render_table(file: Path, results: list[Result], rounds: int) -> str:
 
 
 def generated(megabytes: int, *options: str) -> Path:
-    """The file of that size in bench/data, made if it is missing or older than its generator."""
+    """Return the file of this size in bench/data; generate it if it's missing or older than its
+    generator.
+    """
     path = DATA / f"{megabytes}mb{''.join(options)}.pkl"
     sources = [source for pattern in GENERATOR for source in HERE.glob(pattern)]
     newest = max(source.stat().st_mtime for source in sources)
@@ -412,7 +421,7 @@ def main(arguments: list[str] | None = None) -> int:
         show_progress("")
         print(error, file=sys.stderr)
         return 1
-    # exec keeps the peak of the process that spawned it: less than this cannot be measured.
+    # A process inherits the peak of the process that spawned it, so lower peaks can't be measured.
     floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilobytes()
     if args.json == "-":
         json.dump(document, sys.stdout, indent=2)

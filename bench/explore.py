@@ -1,9 +1,8 @@
-"""How fast `memreplay explore` answers: the first screen, each of many keys, and what it holds.
+"""Measure how fast `memreplay explore` responds: the first screen, many keys, and its memory.
 
-Runs the command in a terminal of its own (a pseudo-terminal), presses keys at random as a person at
-a keyboard would, one after the answer to the other, and measures from the key to the last byte of
-what is drawn. `peak` of the same file is run in turns with it: the first screen and the memory are
-said beside its.
+Runs the command in a pseudo-terminal and presses random keys, each after the response to the
+previous one, as a person would. Measures the time from the key to the last byte drawn. `memreplay
+peak` runs on the same file in alternation, for comparison.
 """
 
 from __future__ import annotations
@@ -24,18 +23,20 @@ import termios
 import time
 from typing import NamedTuple
 
-# Keys that look at something else; those that ask for a line or write files are left out.
+# Keys that change the view. Keys that open a prompt or write files are left out.
 KEYS = {
     "left": "\x1b[D", "right": "\x1b[C", "up": "\x1b[A", "down": "\x1b[B", "home": "\x1b[H",
     "end": "\x1b[F", "pageup": "\x1b[5~", "pagedown": "\x1b[6~", "enter": "\r", "tab": "\t",
     **{one: one for one in ",.pPsSoOaA+-zx[]mM12345bBtiHLjkhlgG*_c"},
 }  # fmt: skip
-QUIET_S = 0.05  # an answer has ended when nothing has come for so long
+QUIET_S = 0.05  # a response is complete when nothing has arrived for this long
 FIRST_S = 120.0
 
 
 class Answer(NamedTuple):
-    """To one key: how long until the last byte of it, and how many bytes; None for no answer."""
+    """The response to one key: the seconds until its last byte (None without a response), and its
+    size.
+    """
 
     key: str
     seconds: float | None
@@ -43,7 +44,7 @@ class Answer(NamedTuple):
 
 
 class Terminal:
-    """A program in a terminal of so many columns and lines."""
+    """A program in a pseudo-terminal of a given size."""
 
     def __init__(self, command: list[str], columns: int, lines: int) -> None:
         self.began = time.perf_counter()
@@ -54,8 +55,9 @@ class Terminal:
         fcntl.ioctl(self.screen, termios.TIOCSWINSZ, struct.pack("4H", lines, columns, 0, 0))
 
     def answer(self, at_most: float, *, wanted: bytes = b"") -> tuple[float | None, bytes]:
-        """What comes until it is quiet, and when the last of it came. `wanted`: what has to be in
-        it before it counts as an end."""
+        """Read until the output pauses; return it and the time of its last byte. `wanted` must
+        appear first.
+        """
         found, last = b"", None
         end = time.perf_counter() + at_most
         while time.perf_counter() < end:
@@ -64,7 +66,7 @@ class Terminal:
             if ready:
                 try:
                     part = os.read(self.screen, 1 << 20)
-                except OSError:  # it has ended
+                except OSError:  # the process has ended
                     break
                 if not part:
                     break
@@ -74,7 +76,7 @@ class Terminal:
         return last, found
 
     def press(self, name: str) -> Answer:
-        """One key. Its answer has ended when the program waits again and nothing more comes."""
+        """Press one key. The response ends when the program waits again and sends nothing more."""
         began = time.perf_counter()
         os.write(self.screen, KEYS[name].encode())
         found, last, idle, spent = 0, None, 0, -1
@@ -90,7 +92,7 @@ class Terminal:
         return Answer(name, None if last is None else last - began, found)
 
     def spent(self) -> int:
-        """Nanoseconds of the processor that its threads have had."""
+        """Return the CPU time of the process's threads in nanoseconds."""
         total = 0
         for thread in os.listdir(f"/proc/{self.pid}/task"):
             with (
@@ -101,12 +103,12 @@ class Terminal:
         return total // 100_000
 
     def resident_mib(self) -> float:
-        """What the process holds now."""
+        """Return the memory the process holds now."""
         with open(f"/proc/{self.pid}/status", encoding="ascii") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
 
     def quit(self) -> None:
-        """Ends it."""
+        """Quit the program."""
         os.write(self.screen, b"q")
         self.answer(2.0)
         with contextlib.suppress(ProcessLookupError):
@@ -116,7 +118,7 @@ class Terminal:
 
 
 def peak(file: str, measure: str = "requested") -> tuple[float, float]:
-    """Seconds that `peak` takes, and the MiB that it holds at most."""
+    """Return the seconds that `peak` takes, and its peak memory in MiB."""
     began = time.perf_counter()
     done = subprocess.Popen(
         [sys.executable, "-m", "memreplay", "peak", file, "--measure", measure],
@@ -134,7 +136,7 @@ def main() -> None:
     parser.add_argument("--size", default="160x50")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", nargs="+", help="these keys alone")
+    parser.add_argument("--only", nargs="+", help="only these keys")
     asked = parser.parse_args()
     columns, lines = map(int, asked.size.split("x"))
     command = [sys.executable, "-m", "memreplay", "explore", asked.file]

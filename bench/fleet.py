@@ -1,4 +1,4 @@
-"""What an item costs on each executor beyond the work itself.
+"""Measure each executor's overhead per item.
 
 python bench/fleet.py --items 2000 --workers 2
 """
@@ -18,8 +18,8 @@ GOAL_MS = {"pool": 3.0, "dask": 15.0}
 
 
 def overhead_ms(executor: Executor, count: int) -> float:
-    """Milliseconds an item of no work."""
-    assert {one.status for one in executor.run(math.sqrt, range(2))} == {"ok"}  # it is there
+    """Return milliseconds per empty item."""
+    assert {one.status for one in executor.run(math.sqrt, range(2))} == {"ok"}  # starts a worker
     began = time.perf_counter()
     results = {one.result for one in executor.run(math.sqrt, range(count))}
     assert len(results) == count

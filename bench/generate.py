@@ -1,11 +1,11 @@
-"""Write a realistic allocator snapshot of any size, the same bytes for the same arguments.
+"""Write a realistic allocator snapshot of any size. The same arguments always give the same bytes.
 
     python bench/generate.py -o snap.pkl --mb 100
     python bench/generate.py -o snap.pkl.gz --events 10000 --seed 7
 
-A small GPT is trained against a simulated caching allocator (sim_training, sim_allocator), so that
-trace and segments agree to the byte. The file is streamed: events are rendered from one template a
-kind of event, so that neither the objects nor the bytes of a large file are ever in memory.
+A small GPT is trained on a simulated caching allocator (sim_training, sim_allocator), so trace and
+segments match exactly. The file is streamed: events are rendered from one template per kind of
+event, so neither the objects nor the bytes of a large file are ever in memory as a whole.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ ACTIONS = {
     SEGMENT_ALLOC: "segment_alloc",
     SEGMENT_FREE: "segment_free",
 }
-# After one of these another object refers to the same list of frames.
-UNKNOWN = ("category", "optimizer state")  # a key and its value that memreplay does not know
+UNKNOWN = ("category", "optimizer state")  # a key and a value that memreplay doesn't know
+# An object written later refers to the same list of frames as one of these events.
 STACK_IS_SHARED = frozenset({FREE_REQUESTED, SEGMENT_ALLOC, SEGMENT_FREE})
 STATES = {LIVE: "active_allocated", PENDING: "active_pending_free"}
 PILOT_EVENTS = 150_000
 BYTES_GUESS = 160
-# Traces up to here stay in memory, then go to a temporary file.
+# Traces up to this size stay in memory. Larger ones go to a temporary file.
 SPOOL_BYTES = 1 << 26
-# What LONG1 takes for an address of 47 bits and for a time of this century in microseconds.
+# How many bytes LONG1 needs for a 47-bit address and for a current time in microseconds.
 ADDRESS_BYTES, TIME_BYTES = 6, 7
 
 Pickler = PythonPickler | CppPickler
@@ -60,11 +60,12 @@ Frames = list[Frame]
 
 @dataclass(frozen=True)
 class Options:
-    """What to generate. `events` counts all devices; the trace ends up to three events later.
+    """What to generate.
 
-    With `whole_steps` it ends with the training step instead, where the same things are always
-    live. That matters to the size: their frames come first in the file and get the short memo
-    numbers.
+    `events` is the total of all devices; the trace ends up to three events later. With
+    `whole_steps`, it ends at the end of a training step instead, when the same allocations are
+    always live. That affects the file's size, because the live allocations' frames come first and
+    get the short memo indexes.
     """
 
     events: int
@@ -82,9 +83,9 @@ class Options:
 
 
 class Template(NamedTuple):
-    """An event's bytes but for address, time and whatever counts memo entries.
+    """An event's bytes except its address, time and memo indexes.
 
-    `frames` are the bytes of its stack's frames, `entries` what each stores in the memo.
+    `frames` has the bytes of the stack's frames, and `entries` the memo entries each frame adds.
     """
 
     head: bytes
@@ -106,7 +107,7 @@ class SnapshotWriter:
         self._programs = programs
         self._stacks = programs[0].stacks
         self._no_frames: Frames = []
-        # Position in the file when event i was written, for --mb.
+        # For --mb, the file position at which event i was written.
         self.marks: dict[int, int] = {}
         self.events = 0
 
@@ -135,7 +136,9 @@ class SnapshotWriter:
         pickler.finish()
 
     def _share_frames(self) -> None:
-        """C++ holds a frame more than once when more than one recorded stack contains it."""
+        """Mark the frames that are in several recorded stacks, because C++ references these more
+        than once.
+        """
         uses = [0] * len(self._stacks.frames)
         for program in self._programs:
             for stack, count in program.trace.events_by_stack().items():
@@ -150,7 +153,7 @@ class SnapshotWriter:
         return [dict(frame) for frame in frames] if self._options.written_out else frames
 
     def _segments(self) -> tuple[list[dict[str, object]], dict[int, dict[int, Frames]]]:
-        """All devices' segments, and for each device the lists of frames by context."""
+        """Return all devices' segments and, for each device, the lists of frames by context."""
         result: list[dict[str, object]] = []
         contexts: dict[int, dict[int, Frames]] = {}
         for program in self._programs:
@@ -204,12 +207,12 @@ class SnapshotWriter:
             "requested_size": requested,
             "stream": segment.stream,
             "segment_type": "large" if segment.large else "small",
-            # A tuple of its own for each segment, as PyTorch makes it: no constant.
+            # As in PyTorch, each segment gets its own tuple instead of a shared constant.
             "segment_pool_id": tuple(2 * [0]),
             "is_expandable": False,
         }
         frames = self._context_frames(segment.context, segment.stack, lists)
-        # Stacks are added after everything else is in place, so that they follow the blocks.
+        # Add stacks after everything else is in place, so that they come after the blocks.
         if frames:
             result |= {"blocks": blocks, "frames": frames}
             self._pickler.share(result)
@@ -254,7 +257,9 @@ class SnapshotWriter:
         self.events += count
 
     def _event(self, site: Site, address: int, time_us: int, number: int) -> dict[str, object]:
-        """The event as an object, for when some of its strings or frames are not memoised yet."""
+        """Return an event as an object. This is needed if some of its strings or frames aren't
+        memoised yet.
+        """
         event: dict[str, object] = {
             "action": ACTIONS[site.action],
             "addr": address,
@@ -273,7 +278,9 @@ class SnapshotWriter:
         return event
 
     def _template(self, site: Site, widths: tuple[int, int], context: bytes) -> Template | None:
-        """None while the event needs strings or frames that stand nowhere in the file yet."""
+        """Return the template for an event, or None if it needs strings or frames that aren't in
+        the file yet.
+        """
         pickler = self._pickler
         poor = self._options.frame_poor
         keys = ("action", "addr", "size", "stream", "time_us", "compile_context", "user_metadata")
@@ -311,7 +318,9 @@ class SnapshotWriter:
         return Template(head, middle, tail + start, frames, tail, remember, end, entries)
 
     def _frame_bytes(self, frame: Frame) -> bytes | None:
-        """A frame as in a list that is not its first; None where it stands nowhere yet."""
+        """Return the bytes with which a list refers to a frame; None if the frame isn't in the file
+        yet.
+        """
         pickler = self._pickler
         if not self._options.written_out:
             index = pickler.index(frame)
@@ -326,7 +335,7 @@ class SnapshotWriter:
         return opening + b"".join(parts) + b"u"
 
     def _stack_of(self, frames: list[Any], number: int) -> list[Any]:
-        """The stack of event `number`, which is a new one where new ones were asked for."""
+        """Return the stack of event `number`, or a new stack if the options ask for new ones."""
         if self._options.new_stacks and frames:
             frames = frames.copy()
             turn, place = divmod(number, len(frames))
@@ -345,7 +354,7 @@ class SnapshotWriter:
     def _first_of_its_kind(
         self, site: Site, row: tuple[int, int, int, int], number: int, shared: dict[int, int]
     ) -> None:
-        """Write an event object by object; its list of frames may be one that exists."""
+        """Write an event object by object; its list of frames may already exist."""
         pickler = self._pickler
         event = self._event(site, row[1], row[2], number)
         known = shared.pop(row[3], None)
@@ -363,7 +372,7 @@ class SnapshotWriter:
                 pickler.save(key)
                 pickler.save(value)
             pickler.save("frames")
-            # The list itself is not at hand, but where it stands in the memo is.
+            # The list itself no longer exists, but its memo index is known.
             pickler.put(get(known))
             pickler.close_dict(True)
         if known is not None and site.action in STACK_IS_SHARED:
@@ -375,7 +384,7 @@ class SnapshotWriter:
         sites, poor = program.trace.sites, self._options.frame_poor
         templates: list[Template | None] = [None] * len(sites)
         buffer, take = pickler.buffer, shared.pop
-        # A fresh string for each event, as PyTorch makes it.
+        # Each event gets a new string, as in PyTorch.
         context = b"\x8c\x03N/A\x94"
         for number, row in enumerate(self._rows(program)):
             if number % BATCH == 0 and number:
@@ -399,7 +408,7 @@ class SnapshotWriter:
             known = -1 if poor else take(stack, -1)
             if known < 0:
                 buffer += self._own_stack(template, number)
-                # The dict, the compile context, then the list, and what is in it.
+                # The memo gets the dict, then the compile context, then the list and its contents.
                 known = pickler.memo_length + 2
                 pickler.memo_length += 2 if poor else 3
                 pickler.memo_length += template.entries * len(template.frames)
@@ -432,7 +441,8 @@ class SnapshotWriter:
             chunk = template.head + address.to_bytes(8, "little")
             chunk += template.middle + time_us.to_bytes(8, "little")
             if poor:
-                # Without a stack C++ holds the event once, so that it is not memoised.
+                # Without a stack, only one reference to the event exists in C++, so it isn't
+                # memoized.
                 pickler.put(chunk + own)
                 continue
             known = take(stack, -1)
@@ -450,7 +460,7 @@ class SnapshotWriter:
 
 
 def simulate(options: Options, files: ExitStack) -> list[Program]:
-    """Run one program a device; what is left are their traces (in `files`) and allocators."""
+    """Run one program per device; return their traces (stored in `files`) and allocators."""
     stacks = Stacks(options.depth)
     programs = []
     for device in range(options.devices):
@@ -466,7 +476,7 @@ def simulate(options: Options, files: ExitStack) -> list[Program]:
 
 
 def write_snapshot(options: Options, write: Callable[[bytes], object]) -> SnapshotWriter:
-    """Simulate, then write the snapshot through `write`."""
+    """Simulate, then pass the snapshot to `write`."""
     with ExitStack() as files:
         programs = simulate(options, files)
         pickler = PythonPickler(write) if options.writer == "python" else CppPickler(write)
@@ -476,14 +486,14 @@ def write_snapshot(options: Options, write: Callable[[bytes], object]) -> Snapsh
 
 
 def sized(megabytes: float, options: Options) -> Options:
-    """The options that make a file of so many million bytes, found with a smaller file."""
+    """Return options for a file of the given size in MB, extrapolated from a smaller file."""
     length = 0
 
     def count(data: bytes) -> None:
         nonlocal length
         length += len(data)
 
-    # Long enough to see every phase of the program, never longer than what is asked for.
+    # Long enough to include every phase of the program, but never longer than requested.
     guess = max(1, round(megabytes * 1e6 / BYTES_GUESS))
     options = replace(options, whole_steps=guess > PILOT_EVENTS)
     pilot = replace(options, events=min(PILOT_EVENTS, guess), devices=1)
@@ -502,13 +512,14 @@ def generate(path: Path, options: Options) -> int:
     with path.open("wb") as file:
         if path.suffix != ".gz":
             return write_snapshot(options, file.write).events
-        # Neither a name nor a time in the header: the same arguments make the same bytes.
+        # Leave the name and time out of the header, so that the same arguments produce the same
+        # bytes.
         with gzip.GzipFile("", "wb", 9, file, mtime=0) as zipped:
             return write_snapshot(options, zipped.write).events
 
 
 def generate_bytes(options: Options) -> bytes:
-    """The snapshot as bytes, for tests and small ones."""
+    """Return the snapshot as bytes, for tests and small snapshots."""
     file = io.BytesIO()
     write_snapshot(options, file.write)
     return file.getvalue()

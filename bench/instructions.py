@@ -1,12 +1,14 @@
-"""Count the instructions that opening and replaying two 5 MB snapshots takes, under callgrind.
+"""Count the instructions needed to open and replay two 5 MB snapshots, under callgrind.
 
     python bench/instructions.py             compare with bench/instructions.json
     python bench/instructions.py --update    write it
 
-The count is that of a process which opens and replays less that of one which only imports, so that
-Python's start does not dilute a change. One snapshot is plain, one has a key in each event that
-memreplay does not know, which must not cost the hot path. The count hardly varies from run to run,
-unlike time. Exit codes: 0 fine, 1 more instructions than before, 2 not measured.
+The count is the difference between a process that opens and replays a snapshot and one that only
+imports memreplay, so that Python's startup doesn't dilute a change. One snapshot is plain, the
+other has an unknown key in each event, which must stay on the fast path. Unlike time, the count
+hardly varies from run to run.
+
+Exit codes: 0 success, 1 more instructions than before, 2 not measured.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ SNAPSHOTS = {"plain": (), "unknown key": ("--unknown-key",)}
 RUNS = 3
 NO_FIGURE: dict[str, object] = {"instructions": None}
 ALLOWED = 0.03
-# With another compiler or Python than the figure's, only a leap says anything.
+# If the compiler or Python isn't the recorded one, only a large difference is meaningful.
 ALLOWED_ELSEWHERE = 0.15
 
 IMPORT = "import sys, memreplay as mr; import memreplay.snapshot.replay; mr.open"
@@ -42,21 +44,24 @@ MEASURED = f"{IMPORT}; snap = mr.open(sys.argv[1]); snap.replay(snap.devices[0])
 
 
 class NotMeasuredError(Exception):
-    """The count cannot be had here."""
+    """Raised if the instruction count can't be measured on this machine."""
 
 
 def environment() -> dict[str, str]:
-    """Only what decides where memreplay is found; the rest is fixed, as it changes the count."""
+    """Return an environment with only the variables that determine where memreplay is found; others
+    would change the count, so they're fixed.
+    """
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    # Bytecode is neither written nor looked for elsewhere; dicts of strings always iterate alike.
+    # Don't write bytecode or look for it elsewhere, and make dicts of strings iterate in a fixed
+    # order.
     return kept | {"LC_ALL": "C", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def count(code: str, *arguments: str | Path, folder: Path | None = None) -> int:
-    """Instructions of one Python process, started in `folder`."""
+    """Return the number of instructions of one Python process, started in `folder`."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
-        raise NotMeasuredError("there is no valgrind here: instructions not counted")
+        raise NotMeasuredError("valgrind is not installed, so instructions were not counted")
     with tempfile.TemporaryDirectory() as out:
         done = subprocess.run(
             [
@@ -89,7 +94,7 @@ def warm_up(file: Path) -> None:
 
 
 def compiler() -> str:
-    """What compiled the engine, from the note that the compiler left in the module itself."""
+    """Return the compiler that built the engine, from its note in the module."""
     spec = importlib.util.find_spec("memreplay._core")
     if spec is None or spec.origin is None:
         raise NotMeasuredError("memreplay is not built: run `make build` first")
@@ -98,7 +103,7 @@ def compiler() -> str:
 
 
 def conditions(file: Path) -> dict[str, str]:
-    """What the count depends on besides the engine's source."""
+    """Return the conditions, other than the source, that affect the count."""
     return {
         "compiler": compiler(),
         "machine": platform.machine(),
@@ -108,16 +113,16 @@ def conditions(file: Path) -> dict[str, str]:
 
 
 def least(code: str, *arguments: str | Path) -> int:
-    """The least count of a few runs."""
-    # Several at once, since a count does not depend on what else runs. Where memory happens to lie
-    # costs a hash table some probes, up to 1 % in one run of five.
+    """Return the lowest count of a few runs."""
+    # Run several at once, because other processes don't affect counts. In one run of five, the
+    # memory layout costs a hash table a few more probes, which add up to 1%.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return min(pool.map(lambda _: count(code, *arguments), range(RUNS)))
 
 
 @cache
 def importing() -> int:
-    """What a process takes that only imports, whatever file it is given."""
+    """Return the instruction count of a process that only imports memreplay."""
     return least(IMPORT, "")
 
 
@@ -127,7 +132,7 @@ def measure(file: Path) -> int:
 
 
 def judge(name: str, measured: int, known: dict[str, str], figure: dict[str, object]) -> int:
-    """Print the comparison of one snapshot; the exit code."""
+    """Print one snapshot's comparison and return the exit code."""
     before = figure["instructions"]
     where = figure.get("conditions")
     if not isinstance(before, int) or not isinstance(where, dict):

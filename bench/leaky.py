@@ -1,11 +1,11 @@
-"""Write a small training run as a snapshot, with what rises and falls in one, and a leak or none.
+"""Write a small training run as a snapshot, with typical fluctuations, with or without a leak.
 
     python bench/leaky.py -o tests/data/leaky_training.pkl.gz --steps 40
 
 A tiny model trains on batches of varying length. The first step creates the optimizer's state, the
-gradients and a cuBLAS workspace; a cache fills during the first ten; every 50th step evaluates; a
-buffer grows now and then; leftovers of reference cycles are collected a few steps later. And, with
-a leak, every step appends one tensor to a list.
+gradients and a cuBLAS workspace. A cache fills during the first ten steps, every 50th step
+evaluates, a buffer grows now and then, and reference cycles are collected a few steps late. With a
+leak, every step appends one tensor to a list.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Options:
     seed: int = 0
 
 
-# Where the program allocates: frames, innermost first.
+# The program's call sites: lists of frames, innermost first.
 CALL = ("_call_impl", f"{TORCH}/nn/modules/module.py", 1784)
 MAIN = (("main", "/home/ana/tiny/train.py", 96), ("<module>", "/home/ana/tiny/train.py", 104))
 MODEL = "/home/ana/tiny/model.py"
@@ -106,7 +106,7 @@ NAMES = list(PLACES)
 
 
 class Recorder:
-    """The allocator's events, as PyTorch writes them down."""
+    """The allocator's events in PyTorch's format."""
 
     def __init__(self, options: Options, rng: random.Random) -> None:
         self.options = options
@@ -118,29 +118,29 @@ class Recorder:
         self._frames: dict[tuple[str, str, int], Frame] = {}
 
     def alloc(self, place: str, size: int) -> Block:
-        """A new block."""
+        """Allocate a block."""
         return self.allocator.malloc(size, 0, NAMES.index(place))
 
     def free(self, block: Block) -> None:
-        """Gives a block back at once."""
+        """Free a block at once."""
         self.allocator.free(block, block.stack)
 
     def annotate(self, name: str, stage: str) -> None:
-        """An entry of external_annotations, between two events."""
+        """Add an entry of external_annotations, between two events."""
         self.now += 2
         entry: Entry = {"name": name, "stage": stage, "device": 0, "time_us": self.now}
         self.annotations.append(entry)
         self.now += 2
 
     def new_context(self) -> int:
-        """A call: time goes on."""
+        """Advance the clock by one call."""
         self.now += 1 + int(self.rng.expovariate(1 / 1200))
         return 0
 
     def record(
         self, action: int, address: int, size: int, stream: int, stack: int, context: int
     ) -> None:
-        """One event."""
+        """Record one event."""
         del context
         event: Entry = {"action": ACTIONS[action], "addr": address, "size": size, "stream": stream}
         event["time_us"] = self.now
@@ -149,14 +149,14 @@ class Recorder:
         self.events.append(event)
 
     def _stack(self, place: int) -> list[Frame]:
-        """The frames of a place: shared dicts, as PyTorch writes them."""
+        """Return the frames of a call site: shared dicts, as PyTorch writes them."""
         return [
             self._frames.setdefault(one, {"filename": one[1], "line": one[2], "name": one[0]})
             for one in PLACES[NAMES[place]]
         ]
 
     def segments(self) -> list[Entry]:
-        """What is reserved at the end, with its blocks."""
+        """Return the segments at the end, with their blocks."""
         return [self._segment(one) for _, one in sorted(self.allocator.segments.items())]
 
     def _segment(self, segment: Segment) -> Entry:
@@ -205,11 +205,11 @@ class Training:
         self.gradients: list[Block] = []
         self.batches: deque[tuple[Block, int]] = deque()
         self.recent: deque[Block] = deque()
-        self.cycles: list[tuple[int, Block]] = []  # the step that collects it, and it
+        self.cycles: list[tuple[int, Block]] = []  # (when the block is collected, block)
         self.known_lengths: set[int] = set()
 
     def run(self) -> dict[str, object]:
-        """The snapshot of all of it."""
+        """Return the complete snapshot."""
         recorder = self.recorder
         for size in self.sizes:
             recorder.alloc("parameters", size)
@@ -239,7 +239,7 @@ class Training:
         if number == 0:
             recorder.alloc("workspace", 8 * MIB + 128 * KIB)
         if number < 10 and length not in self.known_lengths:
-            # It would go on with each new length, but there are not many of them.
+            # The cache would grow with each new length, but there are few lengths.
             self.known_lengths.add(length)
             recorder.alloc("rotary", length * options.width * 4)
         self._backward(self._forward(length, saves=True), length)
@@ -301,7 +301,9 @@ class Training:
             recorder.annotate(optimizer, "END")
 
     def _leftovers(self, number: int) -> None:
-        """What outlives a step, but not many: a ring of recent numbers, cycles until collected."""
+        """Make a few allocations that outlive a step: a ring buffer of recent numbers, and
+        reference cycles that are collected later.
+        """
         recorder, rng = self.recorder, self.rng
         self.recent.append(recorder.alloc("recent", 4 * KIB))
         if len(self.recent) > 5:
@@ -315,12 +317,12 @@ class Training:
 
 
 def snapshot(options: Options) -> dict[str, object]:
-    """The snapshot, as a dict."""
+    """Return the snapshot as a dict."""
     return Training(options).run()
 
 
 def snapshot_bytes(options: Options) -> bytes:
-    """The snapshot, pickled as PyTorch does it."""
+    """Return the snapshot, pickled as PyTorch does it."""
     return pickle.dumps(snapshot(options), 4)
 
 
@@ -342,7 +344,8 @@ def main(arguments: list[str] | None = None) -> int:
         )
     )
     if args.output.suffix == ".gz":
-        # Neither a name nor a time in the header: the same arguments make the same bytes.
+        # Leave the name and time out of the header, so that the same arguments produce the same
+        # bytes.
         data = gzip.compress(data, 9, mtime=0)
     args.output.write_bytes(data)
     return 0

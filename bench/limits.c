@@ -1,8 +1,8 @@
-/* What no reader of pickles can beat: the bare walk from opcode to opcode, and memcpy.
+/* Limits that no pickle reader can beat: just stepping from opcode to opcode, and memcpy.
 
    cc -O3 -o limits limits.c
-   ./limits walk FILE     read FILE in windows, step over each opcode, print how many there were
-   ./limits copy FILE     copy as many bytes as FILE has in memory, print the seconds to stderr */
+   ./limits walk FILE     read FILE in windows, step over each opcode, print their number
+   ./limits copy FILE     copy as many bytes as FILE has, in memory; print the seconds to stderr */
 
 #include <stdint.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static uint64_t number(const uint8_t *p, int bytes) {
     return n;
 }
 
-/* Moves [p, end) to the front of the window and reads on behind it; the new end. */
+/* Move [p, end) to the front of the window and read more after it; return the new end. */
 static uint8_t *refill(int file, const uint8_t *p, const uint8_t *end) {
     uint8_t *at = window + (end - p);
     ssize_t n;
@@ -34,8 +34,8 @@ static uint8_t *refill(int file, const uint8_t *p, const uint8_t *end) {
 }
 
 static int walk(int file) {
-    uint64_t opcodes = 0, skip = 0;      /* skip: bytes of a value that are still to come */
-    int lines = 0;                       /* of a text opcode that are still to come */
+    uint64_t opcodes = 0, skip = 0;      /* skip: bytes of a value still to be skipped */
+    int lines = 0;                       /* lines of a text opcode still to be skipped */
     uint8_t *p = window, *end = refill(file, window, window);
     for (;;) {
         if (end - p < LONGEST || skip || lines) {
@@ -96,7 +96,7 @@ static int copy(uint64_t left) {
     while (left) {
         uint64_t n = left < COPIED ? left : COPIED;
         memcpy(to, from, n);
-        __asm__ volatile("" : : "r"(to) : "memory");                /* it is needed, compiler */
+        __asm__ volatile("" : : "r"(to) : "memory");                /* keeps the compiler from dropping the copy */
         left -= n;
     }
     clock_gettime(CLOCK_MONOTONIC, &end);

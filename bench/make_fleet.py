@@ -1,14 +1,14 @@
-"""Write the snapshots of a job of many ranks into a folder, and print the truth about them as JSON.
+"""Write a many-rank job's snapshots into a folder, and print the truth about them as JSON.
 
     python bench/make_fleet.py FOLDER --ranks 300 --kb 100,500,2000 --broken 5
     python bench/make_fleet.py FOLDER --ranks 10000 --kb 100 --nested
 
-Ranks are of pipeline stages, one after the other, whose models differ in their layers and shares of
-the weights; within a stage shares differ by a few MiB. One rank is odd: it keeps a tensor of each
-step, in `keep_history`. The same arguments make the same bytes.
+The ranks belong to consecutive pipeline stages, whose models differ in their layers and their share
+of the weights; within a stage, shares differ by a few MiB. One rank is odd: it keeps a tensor from
+each step, in `keep_history`. The same arguments always give the same bytes.
 
 One training run is simulated for each stage and size (leaky.py), and pickled for each device with a
-number in the place of the share; of each rank no more than that number is changed.
+placeholder for the share; for each rank only that number is replaced.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import Any
 import leaky
 
 MIB = 1 << 20
-DEVICES = 8  # of a host
-STAND_IN = 0x5A5A5A5A  # bytes of a share, until a rank has its own
-SHARE_AT = 0x7E00_0000_0000  # below what leaky.py allocates
-LEAKS_AT = leaky.PLACES["leak"][0][2]  # the line in which no other place begins
+DEVICES = 8  # per host
+STAND_IN = 0x5A5A5A5A  # placeholder for a share's size in bytes, replaced for each rank
+SHARE_AT = 0x7E00_0000_0000  # lower than the addresses that leaky.py uses
+LEAKS_AT = leaky.PLACES["leak"][0][2]  # a line that no other call site uses
 FILE = "/home/ana/fleet/{}.py"
 SHARE = (("sharded", "model", 31), ("main", "train", 88), ("<module>", "train", 104))
 HISTORY = (("keep_history", "metrics", 12), ("main", "train", 97), ("<module>", "train", 104))
@@ -39,27 +39,27 @@ Entry = dict[str, Any]
 
 
 def truncated(data: bytes) -> bytes:
-    """As a job leaves it that is killed while it writes."""
+    """Return a file as left by a job that was killed while writing."""
     return data[: len(data) * 2 // 3]
 
 
 def empty(_: bytes) -> bytes:
-    """As a full disk leaves it."""
+    """Return a file as left by a full disk."""
     return b""
 
 
 def no_pickle(_: bytes) -> bytes:
-    """Another file under such a name."""
+    """Return a file that isn't a pickle."""
     return b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(64)
 
 
 def hostile(_: bytes) -> bytes:
-    """A pickle that runs a command when it is unpickled: `true`, which does nothing."""
+    """Return a pickle that runs a command when unpickled: `true`, which does nothing."""
     return b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R."
 
 
 def another_thing(_: bytes) -> bytes:
-    """A sound pickle of something else."""
+    """Return a valid pickle that isn't a snapshot."""
     return pickle.dumps({"weights": [1.0, 2.0], "epoch": 3}, 4)
 
 
@@ -70,20 +70,20 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "hostile": hostile,
     "another thing": another_thing,
 }
-"""What may be wrong with a file, in the order in which it is planted."""
+"""Kinds of broken files, in the order in which they are planted."""
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """What to write. `odd` is a rank; None for the one after two thirds of them, -1 for none."""
+    """Options. `odd` is the odd rank: None for the rank at two thirds, -1 for no odd rank."""
 
     ranks: int = 300
     kb: tuple[int, ...] = (100,)
-    """Sizes of files in kB (1000 bytes), about: ranks have them in turns."""
+    """Approximate file sizes in kB (1000 bytes), assigned to ranks in turn."""
     stages: int = 4
     odd: int | None = None
     odd_share: float = 0.25
-    """By how much its peak is above what it would be otherwise."""
+    """By how many bytes the odd rank's peak exceeds its normal peak."""
     broken: int = 0
     nested: bool = False
     """Whether each host has a folder (`host3/rank25.pickle`)."""
@@ -93,7 +93,7 @@ class Fleet:
         return self.ranks * 2 // 3 if self.odd is None else self.odd
 
     def broken_ranks(self) -> dict[int, str]:
-        """What is wrong with which, at equal distances; the odd rank is left alone."""
+        """Spread the kinds of broken files evenly over the ranks, except the odd rank."""
         kinds = list(BROKEN)
         found: dict[int, str] = {}
         for i in range(self.broken):
@@ -106,7 +106,7 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Template:
-    """A rank's file with the stand-in for its share, and its peaks without any."""
+    """A rank's file with a placeholder for its share, and its peaks without a share."""
 
     parts: tuple[bytes, ...]
     peak_bytes: int
@@ -114,12 +114,12 @@ class Template:
     steps: int
 
     def of(self, share: int) -> bytes:
-        """The file of a rank with this share."""
+        """Return the file of a rank with this share."""
         return _integer(share).join(self.parts)
 
 
 def make_fleet(folder: Path, fleet: Fleet) -> Entry:
-    """Write all files; the truth about them."""
+    """Write all files and return the truth."""
     _check(fleet)
     folder.mkdir(parents=True, exist_ok=True)
     broken = fleet.broken_ranks()
@@ -129,7 +129,7 @@ def make_fleet(folder: Path, fleet: Fleet) -> Entry:
     for rank in range(fleet.ranks):
         stage = rank * fleet.stages // fleet.ranks
         if stage != before:
-            templates.clear()  # the last stage's are not needed again
+            templates.clear()  # templates of the previous stage aren't needed again
             before = stage
         device = rank % DEVICES
         kb = fleet.kb[rank // DEVICES % len(fleet.kb)]
@@ -170,7 +170,7 @@ def make_fleet(folder: Path, fleet: Fleet) -> Entry:
 
 
 def _check(fleet: Fleet) -> None:
-    """ValueError for what cannot be made."""
+    """Raise ValueError for impossible options."""
     if not 1 <= fleet.stages <= fleet.ranks or not fleet.kb or min(fleet.kb) < 1:
         raise ValueError("a stage has a rank at least, and a file 1 kB")
     if not 0 <= fleet.broken < fleet.ranks or not -1 <= fleet.odd_rank < fleet.ranks:
@@ -178,12 +178,16 @@ def _check(fleet: Fleet) -> None:
 
 
 def _share(rank: int, stage: int) -> int:
-    """Bytes of a rank's weights: less from stage to stage, with 0 to 8 MiB of its own."""
+    """Return the bytes of a rank's weights: fewer from stage to stage, plus 0 to 8 MiB that depend
+    on the rank.
+    """
     return (320 - 224 * stage // (stage + 3) + rank * 7 % 5) * 2 * MIB
 
 
 def template(stage: int, kb: int, device: int, history: int = 0) -> Template:
-    """Of a stage's ranks on this device; with about so many bytes of history at the end."""
+    """Return a stage's template for a device, with about the given number of bytes of history at
+    the end.
+    """
     steps = _steps(stage, kb)
     run = _run(stage, steps, history // (steps - 1))
     kept = [_frame(one) for one in HISTORY]
@@ -209,14 +213,16 @@ def template(stage: int, kb: int, device: int, history: int = 0) -> Template:
     peak = _peak(events, "alloc", "free_completed")
     reserved = _peak(events, "segment_alloc", "segment_free")
     parts = tuple(pickle.dumps(snapshot, 4).split(_integer(STAND_IN)))
-    if len(parts) != 9:  # two events, a segment and its block: nothing else has that number
-        raise AssertionError(f"the stand-in is there {len(parts) - 1} times")
+    if len(parts) != 9:  # in two events, a segment and its block; nowhere else
+        raise AssertionError(f"the placeholder occurs {len(parts) - 1} times")
     return Template(parts, peak - STAND_IN, reserved - STAND_IN, steps)
 
 
 @cache
 def _steps(stage: int, kb: int) -> int:
-    """How many steps make a file of that size: bytes grow evenly with them."""
+    """Return the number of steps for a file of this size; the size is linear in the number of
+    steps.
+    """
     few, more = 4, 12
     sizes = [len(pickle.dumps(_run(stage, steps), 4)) for steps in (few, more)]
     step = (sizes[1] - sizes[0]) / (more - few)
@@ -225,7 +231,7 @@ def _steps(stage: int, kb: int) -> int:
 
 @cache
 def _run(stage: int, steps: int, kept_bytes: int = 0) -> Entry:
-    """The training run of a stage, which keeps so much of each step: nobody changes this."""
+    """Return a stage's training run that keeps `kept_bytes` per step. Never modify it."""
     return leaky.snapshot(
         leaky.Options(
             steps=steps, leak_bytes=kept_bytes, layers=2 + stage % 4, width=256, seed=stage
@@ -234,7 +240,7 @@ def _run(stage: int, steps: int, kept_bytes: int = 0) -> Entry:
 
 
 def _share_of(size: int, time_us: int, device: int) -> tuple[Entry, list[Entry]]:
-    """A segment with one block that is never given back, and the two events that made it."""
+    """Add a segment with one block that is never freed, and their two events."""
     frames = [_frame(one) for one in SHARE]
     at = {"addr": SHARE_AT, "size": size, "stream": 0, "time_us": time_us, "frames": frames}
     block = {
@@ -267,7 +273,7 @@ def _frame(one: tuple[str, str, int]) -> Entry:
 
 
 def _peak(events: list[Entry], begins: str, ends: str) -> int:
-    """The most bytes at once, of a recording from the first allocation on."""
+    """Return the peak of a recording that starts before the first allocation."""
     now = most = 0
     for event in events:
         now += event["size"] * ((event["action"] == begins) - (event["action"] == ends))
@@ -276,7 +282,7 @@ def _peak(events: list[Entry], begins: str, ends: str) -> int:
 
 
 def _integer(value: int) -> bytes:
-    """As pickle writes a number that needs more than 16 bits, and no more than 31."""
+    """Pickle a number of 17 to 31 bits."""
     return b"J" + value.to_bytes(4, "little", signed=True)
 
 

@@ -1,7 +1,8 @@
-"""How long a snapshot in an object store takes to read, by one connection and by several.
+"""Measure how long it takes to read a snapshot from an object store, with one connection and with
+several.
 
-moto's server of S3 and a proxy that gives each connection `--rate` MB/s run as processes of their
-own; each measurement is one more, of which the peak of memory is taken, too.
+moto's S3 server and a proxy that gives each connection `--rate` MB/s run as separate processes.
+Each measurement also runs in a separate process, and records its peak memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""PyTorch's own viewer, `torch/utils/viz/MemoryViz.js`, as a page that loads without any network.
+"""Build PyTorch's own viewer, `torch/utils/viz/MemoryViz.js`, as a page that needs no network.
 
-No package has that file: it is taken from Debian's source of PyTorch, once, with `apt-get source`;
-or MEMREPLAY_MEMORYVIZ names it. The parts of d3 that it imports from a CDN are npm's, bundled by
-the esbuild of viewer/.
+No package contains that file. It's taken once from Debian's PyTorch sources with `apt-get source`,
+unless MEMREPLAY_MEMORYVIZ names a copy. The parts of d3 that it imports from a CDN come from npm,
+bundled with viewer/'s esbuild.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VERSION = "2.6.0"
 SUITE = "trixie"
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MEMBER = "torch/utils/viz/MemoryViz.js"
-# What the script asks the CDN for.
+# Returns the modules that the script imports from the CDN.
 D3 = {
     "d3@5": "5.16.0",
     "d3-axis@1": "1.0.12",
@@ -37,7 +37,7 @@ import { add_local_files } from './MemoryViz.js';
 add_local_files([], 'Active Memory Timeline');
 globalThis.loaded = true;
 </script></body></html>"""
-# A file is dropped; done when a frame shows the polygons.
+# Drops a file, and returns when a frame shows the polygons.
 DROP = """async () => {
   const given = new DataTransfer();
   given.items.add(document.querySelector('#chosen').files[0]);
@@ -62,16 +62,16 @@ SHOW_ALL = """async () => {
 
 
 class Official:
-    """The page, from a folder that has all its scripts."""
+    """The page, from a folder with all its scripts."""
 
     MOST = 15_000
-    """So many allocations are shown at first."""
+    """The number of allocations shown at first."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def open(self, page: Any) -> None:
-        """The page without a file."""
+        """Open the page without a file."""
         page.route("**/*", self._answer)
         page.goto(ORIGIN)
         page.wait_for_function("() => globalThis.loaded")
@@ -93,21 +93,23 @@ class Official:
         )
 
     def drop(self, page: Any, snapshot: Path) -> float:
-        """Seconds from a file that is dropped to its picture."""
+        """Return the seconds from dropping a file to its picture."""
         page.set_input_files("#chosen", snapshot)
         return float(page.evaluate(DROP))
 
     def allocations(self, page: Any) -> int:
-        """How many there are."""
+        """Return the number of allocations."""
         return int(page.evaluate("() => Number(document.querySelector('input[type=range]').max)"))
 
     def show_all(self, page: Any) -> float:
-        """Seconds until all of them are shown."""
+        """Return the seconds until all allocations are shown."""
         return float(page.evaluate(SHOW_ALL))
 
 
 def official(data: Path) -> Official | None:
-    """The viewer, made in a folder the first time; None, and said, where its parts are missing."""
+    """Build the viewer in a folder the first time; print a note and return None if its parts are
+    missing.
+    """
     folder = data / f"memoryviz-{VERSION}"
     try:
         if not (folder / "complete").exists():
@@ -154,10 +156,10 @@ def _script(target: Path) -> None:
 
 
 def _modules(folder: Path) -> None:
-    """A module for each that the script imports from the CDN."""
+    """Write a module for each module that the script imports from the CDN."""
     viewer = Path(__file__).resolve().parents[1] / "viewer"
     packages = [f"{name.partition('@')[0]}@{version}" for name, version in D3.items()]
-    # d3 has the others, too, of the same versions.
+    # d3 also depends on the other modules, in the same versions.
     subprocess.run(
         ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", *packages],
         check=True,

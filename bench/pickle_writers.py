@@ -1,10 +1,12 @@
-"""Write pickles opcode by opcode, as CPython's C pickler (protocol 4) or TorchScript's (2) does.
+"""Write pickles opcode by opcode, like CPython's C pickler (protocol 4) or TorchScript's (2).
 
-Both write a tree of plain Python objects (`save`) and take ready-made bytes for the parts that are
-too many to build as objects (`put`). What is memoised, and where, is each writer's own:
+Both write a tree of plain Python objects (`save`) and accept ready-made bytes for parts too
+numerous to build as objects (`put`). Each writer has its own rules for the memo:
 
-    PythonPickler   every str, tuple, list and dict where it is first met, by identity; FRAMEs
-    CppPickler      every str by value; lists and dicts after their content, if they are `share`d
+- PythonPickler memoises every str, tuple, list and dict at first use, by identity, and writes
+  FRAMEs.
+- CppPickler memoises every str by value, and lists and dicts after their contents if they were
+  passed to `share`.
 """
 
 from __future__ import annotations
@@ -15,16 +17,16 @@ from collections.abc import Callable
 FRAME_TARGET = 64 * 1024
 BATCH = 1000
 
-# Bytes after the opcode, for those opcodes that may stand in `put` chunks. LONG1 and
-# SHORT_BINUNICODE carry their length in the first byte.
+# The number of argument bytes after each opcode that `put` chunks may contain. For LONG1 and
+# SHORT_BINUNICODE, the first byte is the length.
 _ARGUMENT_BYTES = {b"h"[0]: 1, b"j"[0]: 4, b"K"[0]: 1, b"M"[0]: 2, b"J"[0]: 4}
 _COUNTED = frozenset(b"\x8a\x8c")
-# MARK, MEMOIZE, APPENDS, APPEND, SETITEMS, SETITEM: these never begin an object.
+# MARK, MEMOIZE, APPENDS, APPEND, SETITEMS and SETITEM, which never start an object.
 _NOT_A_START = frozenset(b"(\x94eaus")
 
 
 def small_int(n: int) -> bytes:
-    """BININT1, BININT2 or BININT; the caller knows that n fits in 32 bits."""
+    """Return BININT1, BININT2 or BININT; n must fit in 32 bits."""
     if 0 <= n <= 0xFF:
         return b"K" + n.to_bytes(1, "little")
     if 0 <= n <= 0xFFFF:
@@ -33,14 +35,14 @@ def small_int(n: int) -> bytes:
 
 
 def get(index: int) -> bytes:
-    """BINGET or LONG_BINGET."""
+    """Return BINGET or LONG_BINGET."""
     if index <= 0xFF:
         return b"h" + index.to_bytes(1, "little")
     return b"j" + index.to_bytes(4, "little")
 
 
 class PythonPickler:
-    """The bytes of `pickle.dump(obj, file, protocol=4)`."""
+    """Writes the same bytes as `pickle.dump(obj, file, protocol=4)`."""
 
     name = "python"
 
@@ -48,21 +50,21 @@ class PythonPickler:
         self._write = write
         self._written = 2
         self.memo_length = 0
-        # The object is kept beside its index: its id() must not be given to another one.
+        # Keep the object next to its index, because its id() must stay unique.
         self._memo: dict[int, tuple[int, object]] = {}
         self.buffer = bytearray()
         write(b"\x80\x04")
 
     @property
     def position(self) -> int:
-        """Bytes written so far, the open frame included."""
+        """Return the number of bytes written so far, including the open frame."""
         return self._written + len(self.buffer)
 
-    # -- frames: CPython closes one at the first object that begins past the target
+    # -- frames: CPython ends a frame at the first object that begins past the target size
 
     def _commit(self, end: int) -> None:
         payload = bytes(self.buffer[:end])
-        # Frames under four bytes are not worth their header to CPython.
+        # For fewer than four bytes, CPython doesn't write a frame header.
         if end >= 4:
             self._write(b"\x95" + struct.pack("<Q", end))
             self._written += 9
@@ -71,7 +73,7 @@ class PythonPickler:
         del self.buffer[:end]
 
     def split(self, start: int) -> None:
-        """Close the frame inside what was appended at `start`, now that it is past the target."""
+        """Close the frame, which has reached its target size, in the data appended at `start`."""
         buffer = self.buffer
         at = start
         while at < len(buffer):
@@ -85,7 +87,7 @@ class PythonPickler:
                 at += 1 + _ARGUMENT_BYTES.get(opcode, 0)
 
     def put(self, chunk: bytes) -> None:
-        """Append whole opcodes that were rendered elsewhere."""
+        """Append complete opcodes that were rendered elsewhere."""
         start = len(self.buffer)
         self.buffer += chunk
         if start + len(chunk) >= FRAME_TARGET:
@@ -107,7 +109,7 @@ class PythonPickler:
         return None if entry is None else entry[0]
 
     def share(self, obj: object) -> None:
-        """Nothing to note: this pickler memoises everything."""
+        """Do nothing, because this pickler memoises everything."""
 
     # -- objects
 
@@ -182,10 +184,10 @@ class PythonPickler:
                 self.save(value)
             self.buffer += b"u"
 
-    # -- containers whose items arrive one by one
+    # -- containers whose items are added one by one
 
     def open_dict(self) -> None:
-        """A dict of two to a thousand items, written by `save` of key and value in turn."""
+        """Start a dict of two to a thousand items; `save` its keys and values in turn."""
         self._begin_object()
         self.buffer += b"}\x94("
         self.memo_length += 1
@@ -201,7 +203,9 @@ class PythonPickler:
             self.buffer += b"("
 
     def next_batch(self) -> None:
-        """Between two items of a streamed list: CPython appends a thousand at a time."""
+        """Start a new batch between two items of a streamed list if needed: CPython appends a
+        thousand at a time.
+        """
         self.buffer += b"e("
 
     def close_list(self, length: int, _shared: bool) -> None:
@@ -214,7 +218,9 @@ class PythonPickler:
 
 
 class CppPickler:
-    """The bytes of torch::jit::Pickler without type tags, as `_memory_snapshot_pickled` uses it."""
+    """Writes the same bytes as torch::jit::Pickler without type tags, as `_memory_snapshot_pickled`
+    uses it.
+    """
 
     name = "cpp"
 
@@ -224,7 +230,8 @@ class CppPickler:
         self.memo_length = 0
         self._strings: dict[str, int] = {}
         self._containers: dict[int, int] = {}
-        # Objects that the C++ program holds more than once, by id; the object keeps its id alive.
+        # Objects that the C++ program references more than once, by id. Keeping the object keeps
+        # its id valid.
         self._shared: dict[int, object] = {}
         self.buffer = bytearray(b"\x80\x02")
 
@@ -243,7 +250,7 @@ class CppPickler:
             self._flush()
 
     def binput(self) -> bytes:
-        """BINPUT or LONG_BINPUT of the next memo index."""
+        """Write BINPUT or LONG_BINPUT with the next memo index."""
         index = self.memo_length
         self.memo_length += 1
         if index <= 0xFF:
@@ -256,13 +263,13 @@ class CppPickler:
         return self._containers.get(id(obj))
 
     def share(self, obj: object) -> None:
-        """Say that C++ holds this container more than once, so that it will be memoised."""
+        """Declare that C++ references this container more than once, so that it's memoised."""
         self._shared[id(obj)] = obj
 
     def integer(self, n: int) -> bytes:
         if -(2**31) <= n < 2**31:
             return small_int(n)
-        # Above 2**63 the C++ side casts to int64_t, so that the sign bit is set.
+        # Above 2**63, C++ casts the number to int64_t, which sets the sign bit.
         return b"\x8a\x08" + (n & (2**64 - 1)).to_bytes(8, "little")
 
     def save(self, obj: object) -> None:
@@ -314,7 +321,7 @@ class CppPickler:
         self.put(b"](")
 
     def next_batch(self) -> None:
-        """TorchScript's pickler appends all items at once."""
+        """Do nothing, because TorchScript's pickler appends all items at once."""
 
     def close_list(self, _length: int, shared: bool) -> None:
         self.put(b"e" + (self.binput() if shared else b""))

@@ -1,14 +1,14 @@
-"""Record a small training program on a CUDA card, and what PyTorch says of its memory meanwhile.
+"""Record a small training program on a CUDA GPU, with PyTorch's own memory statistics.
 
-    python bench/record_cuda.py OUT                 each recording, in a process of its own
-    python bench/record_cuda.py OUT --only cpp      that one
-    python bench/record_cuda.py OUT --only large    one of some 400,000 events, on demand alone
+    python bench/record_cuda.py OUT                 each recording, in a separate process
+    python bench/record_cuda.py OUT --only cpp      only this one
+    python bench/record_cuda.py OUT --only large    one of 400,000 events, only made on request
 
-It needs torch and no memreplay. The program trains linear layers with Adam, some of them under
+This needs torch, but not memreplay. The program trains linear layers with Adam, some of them with
 activation checkpointing; copies on a second stream with record_stream; captures a CUDA graph, with
-its private pool; allocates in a pool of its own; compiles a function, in one of them; and catches a
-request that fails. Beside NAME.pickle.gz stands NAME.json: the card, the settings, and
-torch.cuda.memory_stats() before the recording and at its end, whose peaks are the recording's.
+its private pool; allocates in a separate pool; compiles a function, in one recording; and catches a
+failed request. For each NAME.pickle.gz, NAME.json has the card, the settings, and
+torch.cuda.memory_stats() before the recording and at its end, with the recording's peaks.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from typing import Any, NamedTuple
 
 
 class Recording(NamedTuple):
-    """One of the program."""
+    """One recording of the program."""
 
     settings: str = ""
     stacks: str = "python"
     warm_steps: int = 0
-    """Steps before the recording begins."""
+    """Number of steps before the recording begins."""
     steps: int = 4
     layers: int = 4
     compiled: bool = False
-    """Whether torch.compile is tried: what Triton allocates is as the machine has it."""
+    """Whether torch.compile is tried: Triton's allocations depend on the machine."""
 
 
 RECORDINGS = {
@@ -56,7 +56,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("out", type=Path, metavar="OUT", help="a folder")
-    parser.add_argument("--only", choices=RECORDINGS, help="this recording alone")
+    parser.add_argument("--only", choices=RECORDINGS, help="only this recording")
     parser.add_argument("--one", choices=RECORDINGS, help="this one, in this process")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def main() -> int:
         environment = dict(os.environ)
         for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
             environment.pop(variable, None)
-            if RECORDINGS[name].settings:  # read by its old name, too
+            if RECORDINGS[name].settings:  # PyTorch also reads the variable's old name
                 environment[variable] = RECORDINGS[name].settings
         command = [sys.executable, __file__, str(asked.out), "--one", name]
         failed |= subprocess.run(command, env=environment, check=False).returncode
@@ -80,7 +80,7 @@ def record(name: str, asked: Recording, out: Path) -> None:
     import torch
 
     torch.cuda.init()
-    torch.zeros(())  # what a processor's tensor loads takes no memory of the card
+    torch.zeros(())  # loading a tensor on the CPU takes no memory on the card
     free, total = torch.cuda.mem_get_info()
     properties = torch.cuda.get_device_properties(0)
     program = Program(asked)
@@ -97,7 +97,7 @@ def record(name: str, asked: Recording, out: Path) -> None:
     oom = program.oom()
     program.train(1)
     torch.cuda.synchronize()
-    # Nothing is allocated between the two.
+    # Nothing is allocated between these two calls.
     end = torch.cuda.memory_stats()
     snapshot = torch.cuda.memory._snapshot()
     torch.cuda.memory._record_memory_history(None)
@@ -115,7 +115,7 @@ def record(name: str, asked: Recording, out: Path) -> None:
             if isinstance(getattr(properties, one), int) and not one.startswith("_")
         },
         "total_bytes": total,
-        "taken_before_bytes": total - free,  # by the context, and by others
+        "taken_before_bytes": total - free,  # used by the context and other processes
         "settings": asked.settings,
         "stacks": asked.stacks,
         "warm_steps": asked.warm_steps,
@@ -131,7 +131,7 @@ def record(name: str, asked: Recording, out: Path) -> None:
 
 
 def anonymous(snapshot: Any, libraries: str) -> None:
-    """Where this machine has the files that stacks name is nobody's business."""
+    """Remove this machine's paths, which are private."""
     folders = {
         os.path.join(os.path.dirname(os.path.abspath(__file__)), ""): "/home/ana/cuda/",
         os.path.join(libraries, ""): "/usr/lib/python3/site-packages/",
@@ -143,7 +143,7 @@ def anonymous(snapshot: Any, libraries: str) -> None:
     blocks = [block for segment in segments for block in segment["blocks"]]
     for holder in itertools.chain(*snapshot["device_traces"], segments, blocks):
         for frame in holder.get("frames", ()):
-            if id(frame) in seen:  # PyTorch shares those that are alike
+            if id(frame) in seen:  # PyTorch shares equal frames
                 continue
             seen.add(id(frame))
             for folder, named in folders.items():
@@ -153,7 +153,7 @@ def anonymous(snapshot: Any, libraries: str) -> None:
 
 
 class Program:
-    """What is recorded."""
+    """The program to record."""
 
     def __init__(self, asked: Recording) -> None:
         import torch
@@ -193,7 +193,7 @@ class Program:
                 self.optimizer.zero_grad()
 
     def name(self, text: str) -> None:
-        """Name what is allocated from here on, where this PyTorch can."""
+        """Name the following allocations, if this PyTorch can."""
         said = getattr(self.torch._C, "_cuda_setMemoryMetadata", None)
         if said is not None:
             said(text)
@@ -221,7 +221,7 @@ class Program:
         self.kept += [x, y, captured]
 
     def pool(self) -> None:
-        """Allocate in a pool of the program's own, and let go of a part."""
+        """Allocate in the program's own pool, and free some of it."""
         torch = self.torch
         self.name("pool")
         pool = torch.cuda.MemPool()
@@ -230,7 +230,7 @@ class Program:
         self.kept += [pool, *tensors[::3]]
 
     def compiled(self) -> bool:
-        """Whether torch.compile works here; what it made has run three times then."""
+        """Return whether torch.compile works here; if so, run the compiled function three times."""
         torch = self.torch
         self.name("compiled")
 
@@ -248,7 +248,7 @@ class Program:
         return True
 
     def oom(self) -> str:
-        """What PyTorch says of a request that no card has memory for."""
+        """Return PyTorch's error for a request that no GPU can serve."""
         self.name("too much")
         try:
             self.torch.empty(1 << 42, dtype=self.torch.uint8, device="cuda")

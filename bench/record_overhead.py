@@ -1,11 +1,12 @@
-"""Measure what recording costs a training step on a CUDA card: PyTorch's own, and memreplay's.
+"""Measure how much recording slows down a training step on a CUDA GPU: PyTorch's own recording, and
+memreplay's.
 
     python bench/record_overhead.py [--turns 30] [--steps 10] [--layers 12] [--width 768]
 
-Steps without any recording, with PyTorch's `_record_memory_history`, and with `memreplay.record`,
-in turns, in one process: the median of the steps' times, by the wall clock, and of the processor's.
-Each turn ends when the card has done its work. Small steps wait for the processor and show what a
-recording costs it; large ones wait for the card. It needs torch, memreplay and a card.
+One process runs steps without any recording, with PyTorch's `_record_memory_history`, and with
+`memreplay.record`, in turns. It prints the median wall time and CPU time of a step. Each round ends
+only once the GPU is idle. Small steps are limited by the CPU, and show the CPU cost of a recording;
+large ones are limited by the GPU. This needs torch, memreplay and a GPU.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ def main() -> int:
     times: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(asked.turns + 1):
-            for i in range(len(KINDS)):  # none of them is always after the same one
+            for i in range(len(KINDS)):  # rotate the order for fairness
                 kind = KINDS[(i + turn) % len(KINDS)]
                 taken = turn_of(kind, step, asked.steps, Path(folder) / "snapshot.pickle")
-                if turn:  # the first is one more to warm up
+                if turn:  # the first round is another warm-up
                     times[kind].append(taken)
     found = {
         "torch": str(torch.__version__),
@@ -73,7 +74,7 @@ def main() -> int:
 
 
 def training(asked: argparse.Namespace) -> Any:
-    """One step of a transformer under bf16 autocast with AdamW."""
+    """Return a function that runs one step of a transformer under bf16 autocast with AdamW."""
     layer = torch.nn.TransformerEncoderLayer(
         asked.width, asked.width // 64, 4 * asked.width, batch_first=True, dropout=0.0
     )
@@ -92,13 +93,13 @@ def training(asked: argparse.Namespace) -> Any:
 
 
 def turn_of(kind: str, step: Any, steps: int, path: Path) -> tuple[float, float]:
-    """Milliseconds a step: by the wall clock, and of the processor."""
+    """Return milliseconds per step: wall time and CPU time."""
     stacks: Any = "all" if kind.endswith("all") else "python"
     recording: Any = contextlib.nullcontext()
     if kind.startswith("memreplay"):
         recording = memreplay.record(path, stacks=stacks, overwrite=True, quiet=True)
     elif kind != "nothing":
-        # As memreplay asks for it.
+        # Start PyTorch's recording the way memreplay does.
         torch.cuda.memory._record_memory_history(
             context=history_context(torch.__version__),
             stacks=stacks,

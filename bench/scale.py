@@ -1,11 +1,11 @@
-"""Do time and memory stay linear where there is much of one thing?
+"""Check whether time and memory grow linearly with the number of one kind of item.
 
     python bench/scale.py                      a hundredth of the sizes below, in a minute or two
     python bench/scale.py --scale 1 --of events,pools
 
-Of each kind a file of so many is made, and one of a quarter; each command reads both. In the table:
-CPU seconds and peak RSS of the larger, and how many times those of the smaller that is, above what
-each takes for a small file: 4 is linear.
+For each kind, this generates a file with that many items and one with a quarter of them; each
+command reads both. The table shows CPU seconds and peak RSS for the larger file, and their ratio to
+the smaller file's. The cost of a tiny file is subtracted from both, so a ratio of 4 is linear.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from compare import HERE, Command, CommandFailedError, Run, own_commands, run
 BASE = 0x7F0000000000
 FRAME = {"filename": "model.py", "line": 7, "name": "forward"}
 PART = 4
-# Below these what a command takes for its start hides the rest.
+# Below these values, a command's startup hides everything else.
 LEAST_SECONDS, LEAST_BYTES = 0.15, 8 << 20
 
-# What a command may say instead: a limit that is documented, or that it has nothing to tell.
+# Error messages that are accepted: a documented limit, or an empty result.
 EXPECTED = re.compile(r"over the limit of |ended with 5 on |no events in --from|matches no frame")
 
 Snapshot = dict[str, Any]
@@ -39,7 +39,7 @@ Make = Callable[[int, Path], None]
 
 
 def generated(*options: str) -> Make:
-    """By bench/generate.py."""
+    """Generate a file with bench/generate.py."""
 
     def make(count: int, path: Path) -> None:
         command = [
@@ -56,7 +56,7 @@ def generated(*options: str) -> Make:
 
 
 def pickled(build: Callable[[int], Snapshot]) -> Make:
-    """As Python pickles it."""
+    """Write a snapshot with Python's pickle."""
 
     def make(count: int, path: Path) -> None:
         with path.open("wb") as file:
@@ -83,7 +83,7 @@ LIFE = ("alloc", "free_requested", "free_completed")
 
 
 def segment(number: int, device: int, live: int, pool: tuple[int, int] = (0, 0)) -> Snapshot:
-    """One of 2 MiB whose first `live` bytes are allocated."""
+    """Return a segment of 2 MiB whose first `live` bytes are allocated."""
     address = BASE + (number << 22)
     used = {"address": address, "size": live, "requested_size": live, "frames": FRAMES}
     rest = {"address": address + live, "size": (2 << 20) - live, "requested_size": 0, "frames": []}
@@ -109,7 +109,7 @@ def whole(segments: list[Snapshot], traces: list[list[Snapshot]], noted: Any = (
 
 
 def segments(count: int) -> Snapshot:
-    """Each with one allocation that lives."""
+    """Write many segments, each with one live allocation."""
     trace: list[Snapshot] = []
     for i in range(count):
         at = BASE + (i << 22)
@@ -118,7 +118,7 @@ def segments(count: int) -> Snapshot:
 
 
 def devices(count: int) -> Snapshot:
-    """Each with a few events and a segment."""
+    """Write many devices, each with a few events and a segment."""
     traces = []
     for i in range(count):
         at = BASE + (i << 22)
@@ -132,7 +132,7 @@ def devices(count: int) -> Snapshot:
 
 
 def steps(count: int) -> Snapshot:
-    """Half of them begin a step, half end it; one allocation in each."""
+    """Write many annotations that begin and end steps, with one allocation in each step."""
     noted, trace = [], [event("segment_alloc", BASE, 2 << 20, 0)]
     for i in range(count // 2):
         for stage, at in (("START", 10 * i), ("END", 10 * i + 9)):
@@ -143,7 +143,9 @@ def steps(count: int) -> Snapshot:
 
 
 def pools(count: int) -> Snapshot:
-    """Each but the first, with which it ends, with a segment for one allocation, given back."""
+    """Write many pools. Each except the last allocates a segment with one allocation, and frees
+    both.
+    """
     trace = [event("segment_alloc", BASE + (1 << 22), 2 << 20, 0)]
     for i in range(1, count):
         pool = (0, i)
@@ -165,20 +167,22 @@ KINDS: dict[str, tuple[int, Make]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One command on one kind."""
+    """One command's results for one kind."""
 
     kind: str
     count: int
     command: str
     seconds: float
     peak_rss_bytes: int
-    times: float  # the CPU time of a quarter; 0 where that is too short to say
+    times: float  # CPU time relative to a quarter of the items; 0 if meaningless
     memory_times: float
     refused: str = ""
 
 
 def above(more: float, less: float, base: float, least: float) -> float:
-    """How many times `less` `more` is, without what nothing takes; 0 where that says nothing."""
+    """Return the ratio of `more` to `less` after subtracting an empty file's cost from both; 0 if
+    that's meaningless.
+    """
     return (more - base) / (less - base) if less - base >= least else 0.0
 
 
@@ -189,13 +193,14 @@ def named(kind: str, count: int, folder: Path) -> Path:
 def rows(
     kind: str, scale: float, folder: Path, todo: list[Command], base: dict[str, Run]
 ) -> Iterator[Row]:
-    """Each command on a file of this kind, and on one of a quarter."""
+    """Run each command on a file of this kind, and on one with a quarter of the items."""
     count = int(KINDS[kind][0] * scale)
     files = {}
     for of in (count // PART, count):
         files[of] = named(kind, of, folder)
         if not files[of].exists():
-            # In a process of its own: what this one takes at most, those that it starts begin with.
+            # Generate it in a separate process, because children start with this process's peak
+            # memory.
             asked = [sys.executable, __file__, "--make", kind, str(of), "--folder", str(folder)]
             subprocess.run(asked, check=True)
     for command in todo:
@@ -225,7 +230,9 @@ def line(row: Row) -> str:
 
 
 def measured(command: Command, small: Path, otherwise: Command) -> Run:
-    """What a command takes for a small file; where it has no answer for that one, the other."""
+    """Return a command's cost for a tiny file, or another command's if the first has no result for
+    it.
+    """
     try:
         return run(command, small)
     except CommandFailedError:
@@ -238,10 +245,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("--scale", type=float, default=0.01, help="of the sizes (0.01)")
-    add("--of", default=",".join(KINDS), help="these kinds alone")
-    add("--commands", default="", help="those whose name begins so: peak,view")
-    add("--most", type=float, default=10, help="fail where time or memory grow by more (10)")
-    add("--folder", type=Path, help="where files are made, and kept")
+    add("--of", default=",".join(KINDS), help="only these kinds")
+    add("--commands", default="", help="only commands that start with one of these: peak,view")
+    add("--most", type=float, default=10, help="most growth of time or memory (10)")
+    add("--folder", type=Path, help="folder for the generated files, which are kept")
     add("--json", type=Path, help="write all rows there")
     add("--make", nargs=2, metavar=("KIND", "COUNT"), help="make this file, and no table")
     options = parser.parse_args(arguments)

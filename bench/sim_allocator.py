@@ -1,10 +1,10 @@
 """Simulate PyTorch's caching allocator: segments, best fit, splitting, merging, delayed frees.
 
-The rules are those of the CUDA caching allocator with its default settings: requests are rounded up
-to 512 bytes; those up to 1 MiB are served from 2 MiB segments, those below 10 MiB from 20 MiB
-segments, larger ones from segments of their own size rounded up to 2 MiB; a block is split when at
-least 512 bytes (small) or more than 1 MiB (large) would remain; blocks of one stream never serve
-another.
+The rules are those of the CUDA caching allocator with its default settings. Requests are rounded up
+to 512 bytes. Requests up to 1 MiB are served from 2 MiB segments, requests below 10 MiB from 20 MiB
+segments, and larger requests from segments of their own size, rounded up to 2 MiB. A block is split
+if at least 512 bytes (small) or more than 1 MiB (large) would remain. A stream's blocks never serve
+another stream.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_CONTEXT = -1
 
 
 class Recorder(Protocol):
-    """What the allocator tells about itself. `context` stands for one gathered call stack."""
+    """The allocator's callbacks. `context` is a collected call stack."""
 
     def new_context(self) -> int: ...
 
@@ -40,7 +40,7 @@ ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_FREE = range(5)
 
 
 class Segment:
-    """One cudaMalloc: a chain of blocks that covers it without gaps."""
+    """The memory of one cudaMalloc, covered without gaps by a chain of blocks."""
 
     __slots__ = ("address", "context", "first", "large", "size", "stack", "stream")
 
@@ -55,7 +55,7 @@ class Segment:
 
 
 class Block:
-    """A part of a segment. `requested` of a free block is what it last held, as in PyTorch."""
+    """A part of a segment. A free block keeps the `requested` of its last use, as in PyTorch."""
 
     __slots__ = (
         *("address", "size", "requested", "state", "segment", "prev", "next"),
@@ -81,18 +81,19 @@ class Allocator:
         self._recorder = recorder
         self._next_segment = base
         self.segments: dict[int, Segment] = {}
-        # (large, stream) -> sorted size << 47 | address; best fit is then one bisection.
+        # Maps (large, stream) to a sorted list of size << 47 | address, so that one bisection finds
+        # the best fit.
         self._pools: dict[tuple[bool, int], list[int]] = {}
         self._free_at: dict[int, Block] = {}
         self._pending: deque[tuple[int, Block, int, int]] = deque()
         self._operations = 0
-        # The driver maps a range that was given back again when one of its size is asked for.
+        # The driver reuses returned ranges for requests of the same size.
         self._unmapped: dict[int, list[int]] = {}
 
-    # -- the user's side
+    # -- methods that the program calls
 
     def malloc(self, requested: int, stream: int, stack: int) -> Block:
-        """Give out a block of at least `requested` bytes."""
+        """Allocate a block of at least `requested` bytes."""
         self._operations += 1
         if self._pending:
             self._complete_due()
@@ -118,7 +119,7 @@ class Allocator:
         return block
 
     def free(self, block: Block, stack: int) -> None:
-        """Free on the block's own stream: requested and completed at once."""
+        """Free a block on its own stream, so the request completes at once."""
         stream = block.segment.stream
         recorder = self._recorder
         context = recorder.new_context()
@@ -128,7 +129,9 @@ class Allocator:
         self._release(block)
 
     def free_after(self, block: Block, stack: int, operations: int) -> None:
-        """Free a block that another stream still uses (record_stream): completed later."""
+        """Free a block that another stream still uses (record_stream), so the request completes
+        later.
+        """
         stream = block.segment.stream
         context = self._recorder.new_context()
         self._recorder.record(
@@ -138,7 +141,7 @@ class Allocator:
         self._pending.append((self._operations + operations, block, stack, context))
 
     def empty_cache(self, stack: int) -> None:
-        """Give wholly free segments back to the driver."""
+        """Return completely free segments to the driver."""
         self.complete_all()
         context = self._recorder.new_context()
         for address in sorted(self.segments):
@@ -158,7 +161,7 @@ class Allocator:
         while self._pending:
             self._complete_first()
 
-    # -- inside
+    # -- internals
 
     def _complete_due(self) -> None:
         while self._pending and self._pending[0][0] <= self._operations:
@@ -190,7 +193,7 @@ class Allocator:
         if reusable:
             return reusable.pop()
         address = self._next_segment
-        # The driver leaves holes: every few segments the next one is elsewhere.
+        # Like the driver, leave a hole after every few segments.
         hole = SMALL_SEGMENT * (1 + len(self.segments) % 7) if len(self.segments) % 5 == 4 else 0
         self._next_segment += total + hole
         return address

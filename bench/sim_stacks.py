@@ -1,8 +1,9 @@
-"""Make the call stacks of a simulated training program, as `stacks="all"` records them.
+"""Generate the call stacks of a simulated training program, as recorded with `stacks="all"`.
 
-A stack is innermost first: the unwinder, the allocator, ATen, the dispatcher, autograd; then the
-user's Python with the interpreter's own C frames between; then the process's start. Each frame has
-a rank: 0 always stays; the highest ranks are left out first to reach the depth asked for.
+Innermost first, a stack consists of the unwinder, the allocator, ATen, the dispatcher and autograd;
+then the user's Python frames with the interpreter's C frames in between; then the process's start.
+Each frame has a rank. To reach the requested depth, the frames with the highest ranks are dropped
+first; those of rank 0 always stay.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ PROJECT = "/home/ana/gpt"
 SITE = f"{PROJECT}/.venv/lib/python3.12/site-packages/torch"
 RUNPY = "<frozen runpy>"
 
-# How deep a stack is against `--depth`: the autograd engine's own frees are shallow, forward
-# allocations under four modules are deep. Together they average out at the depth.
+# Depth of a stack relative to `--depth`. The autograd engine's own frees are shallow, and forward
+# allocations under four modules are deep. On average, the depth is as requested.
 SCALE = {"forward": 1.2, "free": 1.12, "backward": 1.06, "engine": 0.61, "plain": 1.0}
 
 Part = tuple[int, str, str, int]  # rank, function, file, line
@@ -24,7 +25,9 @@ def cpp(name: str, file: str = "??", rank: int = 0) -> Part:
 
 
 def fresh(text: str) -> str:
-    """An equal string that is another object: PyTorch makes new ones for each frame."""
+    """Return an equal string that is a separate object, because PyTorch creates new strings for
+    each frame.
+    """
     return text.encode().decode()
 
 
@@ -87,7 +90,7 @@ ENGINE = (
     cpp("start_thread", rank=2),
     cpp("__clone3", rank=1),
 )
-# The ways in which the engine lets go of a gradient.
+# The ways in which the autograd engine releases a gradient.
 GRADIENT_FREED: tuple[tuple[Part, ...], ...] = (
     (cpp("std::vector<at::Tensor, std::allocator<at::Tensor> >::~vector()"),),
     (cpp("torch::autograd::InputBuffer::~InputBuffer()", "input_buffer.cpp"),),
@@ -126,7 +129,7 @@ PROCESS_START = (
 
 
 def operator(op: str, shape: str) -> tuple[Part, ...]:
-    """What stands between an operator's call from Python (or autograd) and its allocation."""
+    """Return the frames between an operator's call from Python (or autograd) and its allocation."""
     head: tuple[Part, ...]
     if shape == "empty":
         head = (cpp(f"at::native::{op}({_TENSOR})", f"{op.strip('_').title()}.cpp"),)
@@ -175,7 +178,7 @@ def operator(op: str, shape: str) -> tuple[Part, ...]:
 
 
 def binding(op: str) -> tuple[Part, ...]:
-    """From the interpreter into an operator."""
+    """Return the frames from the interpreter into an operator."""
     return (
         cpp(
             f"torch::autograd::THPVariable_{op}(_object*, _object*, _object*)",
@@ -187,7 +190,7 @@ def binding(op: str) -> tuple[Part, ...]:
 
 
 def node(backward: str) -> tuple[Part, ...]:
-    """An autograd node that runs in the engine's thread."""
+    """Return the frames of an autograd node in the engine's thread."""
     return (
         cpp(
             f"torch::autograd::generated::{backward}::apply("
@@ -203,7 +206,7 @@ def node(backward: str) -> tuple[Part, ...]:
 
 
 def python(*calls: tuple[str, int, str]) -> tuple[Part, ...]:
-    """Python frames, each followed by the interpreter's own."""
+    """Return Python frames, each followed by the interpreter's C frames."""
     parts: list[Part] = []
     for file, line, name in calls:
         parts.append((0, name, file, line))
@@ -252,7 +255,7 @@ ROOTS = {
 
 
 def _module(*layers: tuple[Part, ...]) -> tuple[Part, ...]:
-    """`forward` methods, innermost first, each called through nn.Module."""
+    """Return the frames of `forward` methods, innermost first, each called through nn.Module."""
     parts: tuple[Part, ...] = ()
     for layer in layers:
         parts += layer + CALL
@@ -293,7 +296,7 @@ def _adamw(line: int, name: str) -> tuple[Part, ...]:
     )
 
 
-# Where in the user's program: the Python part of a stack down to the root, by name.
+# Call sites in the user's program. Each is the Python part of a stack down to the root.
 PLACES: dict[str, tuple[Part, ...]] = {
     "ln1": _module(_NORM, python((MODEL, 121, "forward")), _GPT_LOOP),
     "ln2": _module(_NORM, python((MODEL, 122, "forward")), _GPT_LOOP),
@@ -376,7 +379,7 @@ PLACES: dict[str, tuple[Part, ...]] = {
 
 
 class Stacks:
-    """All stacks of a program at one depth: made on demand, each a tuple of frame numbers."""
+    """A program's stacks at one depth. Each is a tuple of frame numbers, created on demand."""
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
@@ -401,11 +404,11 @@ class Stacks:
             excess = len(kept) - want
             if excess <= 0:
                 break
-            # Outermost first: what remains is the part that tells stacks apart.
+            # Drop the outermost frames first, so that the part that tells stacks apart remains.
             drop = [i for i in range(len(kept) - 1, -1, -1) if kept[i][0] == rank][:excess]
             for i in drop:
                 del kept[i]
-        # The interpreter's loop is one function at many return addresses, so real files hold
+        # The interpreter's loop is one function with many return addresses, so real files contain
         # several equal dicts for it.
         frames = tuple(
             self._frame(part, i % 3 if part[1] == "_PyEval_EvalFrameDefault" else 0)
@@ -416,7 +419,7 @@ class Stacks:
         return number
 
     def alloc(self, op: str, shape: str, place: str, root: str) -> int:
-        """An allocation by operator `op` called from Python at `place`."""
+        """Return the stack of an allocation by operator `op`, called from Python at `place`."""
         key = ("alloc", op, place, root)
         known = self._stack_ids.get(key)
         if known is not None:
@@ -425,7 +428,7 @@ class Stacks:
         return self._add(key, parts, "forward")
 
     def free(self, place: str, root: str) -> int:
-        """A tensor that Python let go of at `place`."""
+        """Return the stack of a tensor freed by Python at `place`."""
         key = ("free", place, root)
         known = self._stack_ids.get(key)
         if known is not None:
@@ -433,7 +436,7 @@ class Stacks:
         return self._add(key, GATHER + RELEASE + DEALLOC + PLACES[place] + ROOTS[root], "free")
 
     def backward(self, op: str, shape: str, autograd_node: str) -> int:
-        """An allocation by operator `op` in the autograd engine."""
+        """Return the stack of an allocation by operator `op` in the autograd engine."""
         key = ("backward", op, autograd_node)
         known = self._stack_ids.get(key)
         if known is not None:
@@ -442,7 +445,7 @@ class Stacks:
         return self._add(key, parts, "backward")
 
     def released(self, autograd_node: str) -> int:
-        """A tensor that `autograd_node` had saved and that the engine let go of."""
+        """Return the stack with which the engine frees a tensor saved by `autograd_node`."""
         key = ("released", autograd_node)
         known = self._stack_ids.get(key)
         if known is not None:
@@ -459,7 +462,7 @@ class Stacks:
         return self._add(key, parts + ENGINE, "engine")
 
     def gradient_freed(self, autograd_node: str) -> int:
-        """A gradient that came out of `autograd_node` and was used up."""
+        """Return the stack that frees a gradient from `autograd_node` after its use."""
         way = sum(autograd_node.encode()) % len(GRADIENT_FREED)
         key = ("gradient", str(way))
         known = self._stack_ids.get(key)
@@ -468,7 +471,7 @@ class Stacks:
         return self._add(key, GATHER + RELEASE + GRADIENT_FREED[way] + ENGINE, "engine")
 
     def bare(self, place: str, root: str) -> int:
-        """A call straight into the allocator: empty_cache."""
+        """Return the stack of a direct call of the allocator, such as empty_cache."""
         key = ("bare", place, root)
         known = self._stack_ids.get(key)
         if known is not None:

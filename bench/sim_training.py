@@ -1,8 +1,9 @@
-"""Run the training of a small GPT against the simulated allocator and record what it does.
+"""Train a small GPT on the simulated allocator and record its events.
 
-Mixed precision (autocast to bfloat16, float32 parameters), attention without a fused kernel,
-AdamW one parameter at a time, gradient clipping, batches prefetched on a side stream, an evaluation
-now and then. Only sizes, lifetimes and call stacks are simulated, never a number.
+The training uses mixed precision (autocast to bfloat16, float32 parameters), attention without a
+fused kernel, AdamW for one parameter at a time, gradient clipping, batches prefetched on a side
+stream, and an evaluation now and then. Only sizes, lifetimes and call stacks are simulated, not
+values.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sim_stacks import Stacks
 
 START_US = 1_768_990_500_000_000
 SIDE_STREAM = 0x55D3_1C0A_9E40
-# Addresses of 47 bits, as on Linux; a terabyte a device keeps up to fifteen of them apart.
+# 47-bit addresses, as on Linux. With a terabyte per device, up to fifteen devices don't overlap.
 DEVICE_BASE = 0x702A_0000_0000
 DEVICE_STRIDE = 0x0100_0000_0000
 CUDA_FREE_US = 85
@@ -41,7 +42,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Site:
-    """Everything about an event but its address, time and context; events share few of them."""
+    """An event without its address, time and context. Few distinct sites exist."""
 
     action: int
     size: int
@@ -50,11 +51,11 @@ class Site:
 
 
 class LimitReachedError(Exception):
-    """Enough events are recorded; whatever the program was doing, it stops here."""
+    """Raised when enough events are recorded, to stop the program wherever it is."""
 
 
 class Trace:
-    """The recorded events of one device: rows (site, address, time_us, context) in a spool file."""
+    """One device's recorded events: rows of (site, address, time_us, context) in a spool file."""
 
     def __init__(self, spool: IO[bytes], limit: int, whole_steps: bool, seed: int) -> None:
         self.limit = limit
@@ -69,17 +70,19 @@ class Trace:
         self._spool = spool
         self._context = 0
         rng = random.Random(seed)
-        # Mostly a few microseconds, now and then a wait for the device. A table, as draws are slow.
+        # Gaps are mostly a few microseconds, with an occasional wait for the device. They're in a
+        # table, because drawing random numbers is slow.
         self._gaps = [int(rng.expovariate(1 / 9)) for _ in range(4093)]
         for _ in range(40):
             self._gaps[rng.randrange(4093)] = int(rng.expovariate(1 / 900))
 
     def new_context(self) -> int:
-        """A call stack is gathered: a new one, even if it is equal to an earlier one."""
+        """Start a new call stack, even if it's equal to an earlier one."""
         if not self.recording:
             return -1
         self._context += 1
-        # One step of the clock a call stack, so that both halves of a free share their microsecond.
+        # The clock advances once per call stack, so that both halves of a free have the same
+        # microsecond.
         self.now_us += self._gaps[self._context % 4093]
         return self._context
 
@@ -94,7 +97,7 @@ class Trace:
             site = self._site_ids[key] = len(self.sites)
             self.sites.append(Site(*key))
         if action == FREE_COMPLETED:
-            # Both halves of a free mostly share their microsecond.
+            # The two halves of a free usually have the same microsecond.
             self.now_us += context & 7 == 0
         elif action == SEGMENT_FREE:
             self.now_us += CUDA_FREE_US
@@ -111,11 +114,11 @@ class Trace:
         del rows[:]
 
     def events_by_stack(self) -> Counter[int]:
-        """How often each stack was recorded, one context counted once at least."""
+        """Return how many events have each stack, counting each context at least once."""
         self._flush()
         counts: Counter[int] = Counter()
         for site, count in self._site_counts.items():
-            # The completion of a free brings no stack of its own.
+            # The completion of a free has no stack of its own.
             if self.sites[site].action != FREE_COMPLETED:
                 counts[self.sites[site].stack] += count
         return counts
@@ -125,7 +128,7 @@ class Trace:
             raise LimitReachedError
 
     def chunks(self) -> Iterator[array[int]]:
-        """The rows, flat, in order."""
+        """Yield the rows in order, in flat chunks."""
         self._flush()
         self._spool.seek(0)
         while data := self._spool.read(ROWS_A_FLUSH * COLUMNS * 8):
@@ -134,9 +137,9 @@ class Trace:
             yield rows
 
 
-# Forward, one row an allocation: tensor, size, until when, operator, its shape, place in the
-# program. Until: "saved" for the backward pass; "cache" for autocast's casts of weights; a number
-# n: freed by the n-th allocation after it.
+# Forward pass, one row per allocation: tensor, size, lifetime, operator, operator's shape, call
+# site. The lifetime is "saved" (for the backward pass), "cache" (autocast's weight casts), or a
+# number n: freed by the nth allocation after it.
 Row = tuple[str, str, "str | int", str, str, str]
 LAYER_FORWARD: tuple[Row, ...] = (
     ("ln1.out", "x4", 3, "native_layer_norm", "empty", "ln1"),
@@ -206,8 +209,8 @@ HEAD_FORWARD: tuple[Row, ...] = (
     ("loss.weight", "scalar", "saved", "nll_loss_forward", "out", "loss"),
 )
 
-# Backward, one row an allocation: size, until when ("grad": kept as the parameter's gradient),
-# operator, its shape, autograd node, and the saved tensor that this node lets go of.
+# Backward pass, one row per allocation: size, lifetime ("grad": kept as the parameter's gradient),
+# operator, operator's shape, autograd node, and the saved tensor that this node releases.
 BackRow = tuple[str, "str | int", str, str, str, str]
 _NORM_BACK = ("native_layer_norm_backward", "empty", "NativeLayerNormBackward0")
 HEAD_BACKWARD: tuple[BackRow, ...] = (
@@ -291,7 +294,7 @@ LAYER_PARAMETERS = [
 
 
 def sizes_of(shape: Shape, tokens: int) -> dict[str, int]:
-    """Bytes of every kind of tensor at this sequence length."""
+    """Return the bytes of each kind of tensor at this sequence length."""
     rows, width = shape.batch * tokens, shape.width
     attention = shape.batch * shape.heads * tokens * tokens
     weights = {"qkv": 3 * width * width, "proj": width * width, "fc": 4 * width * width}
@@ -313,7 +316,7 @@ def sizes_of(shape: Shape, tokens: int) -> dict[str, int]:
 
 
 class Temporary:
-    """A tensor to be freed after so many more allocations."""
+    """A tensor that is freed after this many more allocations."""
 
     __slots__ = ("block", "left", "stack")
 
@@ -323,11 +326,11 @@ class Temporary:
         self.stack = stack
 
 
-Plan = tuple[int, int, "str | int", str, int]  # stack, size, until, saved name, stack of its free
+Plan = tuple[int, int, "str | int", str, int]  # stack, size, lifetime, saved name, its free's stack
 
 
 class Program:
-    """One process with one device: builds the model, then trains it until the trace is full."""
+    """A process with one device that builds the model and trains it until the trace is full."""
 
     def __init__(self, device: int, shape: Shape, stacks: Stacks, trace: Trace, seed: int) -> None:
         self.device = device
@@ -349,7 +352,9 @@ class Program:
     # -- running
 
     def run(self, baseline: bool) -> None:
-        """Build, train, stop at the trace's limit. With `baseline`, record from the second step."""
+        """Build and train the model; stop at the trace's limit. With `baseline`, recording begins
+        with the second step.
+        """
         trace = self.trace
         trace.recording = not baseline
         number = 0
@@ -377,7 +382,7 @@ class Program:
 
     def _step(self, number: int) -> None:
         draw = self._draw
-        # Most batches are full; the last of each document is shorter.
+        # Most batches are full. The last batch of each document is shorter.
         tokens = self.shape.tokens
         if draw() < 0.3:
             tokens -= tokens // 16 * (1 + int(draw() * 4))
@@ -385,7 +390,7 @@ class Program:
         self._zero_grad()
         batch = self._next_batch(tokens)
         if number % 4 == 3:
-            # A large batch comes in two halves.
+            # A large batch is split into two halves.
             self._forward(tokens, "accumulate")
             self._backward(tokens)
         self._forward(tokens, "train")
@@ -421,11 +426,11 @@ class Program:
         self._temporaries.append(Temporary(block, allocations, stack))
 
     def _age(self) -> None:
-        """One allocation later: free the temporaries whose time has come."""
+        """After each allocation, free the temporaries that are due."""
         temporaries = self._temporaries
         for _ in range(len(temporaries)):
             temporary = temporaries.popleft()
-            # Now and then Python's collector lets go of something a little later.
+            # Sometimes Python's garbage collector frees something a little later.
             if temporary.left > 0 or self._draw() < 0.004:
                 temporary.left -= 1
                 temporaries.append(temporary)
@@ -456,7 +461,7 @@ class Program:
         return self._batches.popleft()
 
     def _finish_batch(self, batch: tuple[Block, Block]) -> None:
-        """The batch was allocated on the copy stream and used on the main one."""
+        """Free the batch, which was allocated on the copy stream and used on the main one."""
         stack = self.stacks.free("batch", "train")
         for block in batch:
             self.trace.check_limit()
@@ -487,7 +492,8 @@ class Program:
             elif keep:
                 self._saved.append((tensor, block))
             else:
-                # Without gradients nothing is saved: it lives as long as a local variable.
+                # Without gradients, a tensor isn't saved. It lives only as long as a local
+                # variable.
                 self._hold(block, 3, free_stack)
 
     def _forward(self, tokens: int, root: str) -> None:
@@ -518,7 +524,8 @@ class Program:
 
     def _backward_rows(self, plan: list[Plan], saved: dict[str, Block]) -> None:
         accumulated = self.stacks.gradient_freed("AccumulateGrad")
-        # Gradients of an earlier micro-step stay; those of this one are added to them and freed.
+        # Gradients from an earlier micro-step stay. This micro-step's gradients are added to them
+        # and freed.
         fresh_gradients = len(self._gradients) < len(self._parameters)
         for stack, size, until, drops, free_stack in plan:
             block = self._malloc(size, stack)
@@ -533,7 +540,7 @@ class Program:
                 self._free(saved.pop(drops), free_stack)
 
     def _take_saved(self, count: int) -> dict[str, Block]:
-        """The last `count` saved tensors, by name: those of one layer."""
+        """Return the last `count` saved tensors, those of one layer, by name."""
         taken = dict(self._saved[-count:])
         del self._saved[-count:]
         return taken
@@ -588,7 +595,7 @@ class Program:
         if number % 10 == 0:
             self._malloc_and_free(4, "mean", "log")
         if self._draw() < 0.25:
-            # A collection right here frees two small leftovers of a reference cycle.
+            # A garbage collection at this point frees two small leftovers of a reference cycle.
             stack = self.stacks.alloc("detach", "empty", "gc", "train")
             leftovers = [self._malloc(1 << (9 + int(self._draw() * 6)), stack) for _ in range(2)]
             for block in leftovers:

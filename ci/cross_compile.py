@@ -1,8 +1,8 @@
-"""Compiles the C code of all modules for systems that are not here, and links it.
+"""Cross-compile and link the C code of all modules.
 
-No index has Python for these systems. Of CPython's headers those of this Python serve, as they are
-the same everywhere but for `pyconfig.h`, which ci/headers has. Nothing may be left undefined but
-what Python itself brings.
+Package indexes don't have Python for these systems, so this uses the running Python's headers,
+which are the same everywhere except `pyconfig.h` (in ci/headers). Only symbols that Python itself
+provides may stay undefined.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ SOURCES = ROOT / "build" / "c-release"
 ZIG = [sys.executable, "-m", "ziglang"]
 TARGETS = ["x86_64-windows-gnu", "aarch64-macos"]
 MORE = ["x86_64-macos", "aarch64-linux-gnu", "aarch64-linux-musl", "x86_64-linux-musl"]
-STABLE = "-DPy_LIMITED_API=0x030b0000"  # as setup.py has it
-# Cython leaves out functions of which a module uses none.
+STABLE = "-DPy_LIMITED_API=0x030b0000"  # as in setup.py
+# Cython declares functions that not every module uses.
 CLANG = ["-std=c11", "-O0", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
-# Cython mixes both in what it makes; its tables of methods do not name each field, and give one
-# signature to functions of several.
+# Cython's code mixes signedness. Its method tables don't set every field, and cast functions with
+# different signatures to one type.
 CLANG += ["-Wno-sign-compare", "-Wno-missing-field-initializers", "-Wno-cast-function-type"]
 CLANG += ["-Wno-unused-parameter", STABLE]
 GCC = ["-fsyntax-only", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-DMEMREPLAY_PORTABLE", STABLE]
 GCC += ["-Wno-sign-compare", "-Wno-missing-field-initializers", "-Wno-cast-function-type"]
 GCC += ["-Wno-unused-parameter", "-Wno-overlength-strings"]
-# POSIX demands it, for dlsym; Cython does it with functions of C that modules share.
+# POSIX requires this conversion for dlsym. Cython uses it for C functions that modules share.
 CONVERTED = re.compile(
     r"ISO C forbids (conversion of (function|object) pointer to (function|object) pointer type"
     r"|initialization between function pointer and)"
@@ -43,7 +43,7 @@ UNDEFINED = re.compile(r"undefined symbol: (\S+)")
 
 
 def main() -> int:
-    """Compile for each system; the exit code is 1 where anything was said."""
+    """Compile for each system. Return 1 if there was any output."""
     parser = argparse.ArgumentParser(description="Compiles the C of all modules for other systems.")
     parser.add_argument("--all", action="store_true", help="for all systems that wheels are for")
     chosen = parser.parse_args()
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def by_the_letter(files: list[Path]) -> int:
-    """With the compiler that is here: warnings of `-pedantic`, but for Cython's own."""
+    """Compile with the local compiler and `-pedantic`. Ignore warnings about Cython's own code."""
     began = time.monotonic()
     compiler = os.environ.get("CC", "gcc").split()
     command = [*compiler, *GCC, f"-I{sysconfig.get_path('include')}"]
@@ -79,7 +79,7 @@ def by_the_letter(files: list[Path]) -> int:
 
 
 def for_target(files: list[Path], target: str, headers: Path, folder: Path) -> int:
-    """Compile and link; print what was said."""
+    """Compile and link, and print the output."""
     began = time.monotonic()
     folder.mkdir()
     compile_one = [*ZIG, "cc", "-target", target, "-c", *CLANG, f"-I{headers}"]
@@ -92,7 +92,7 @@ def for_target(files: list[Path], target: str, headers: Path, folder: Path) -> i
 
 
 def each(command: list[str], files: list[Path], folder: Path | None = None) -> list[str]:
-    """What the compiler says of each file."""
+    """Return the compiler's output for each file."""
 
     def one(numbered: tuple[int, Path]) -> str:
         number, path = numbered
@@ -108,10 +108,10 @@ def each(command: list[str], files: list[Path], folder: Path | None = None) -> l
 
 
 def linked(target: str, folder: Path) -> list[str]:
-    """What neither the system nor Python brings.
+    """Return the symbols that neither the system nor Python provides.
 
-    What is undefined and Python's is put into a library that stands for it, until no more comes
-    up: a linker names only the first few.
+    Linkers name only the first few undefined symbols, so this adds Python's symbols to a stand-in
+    library and links again, until no new ones are reported.
     """
     python: set[str] = set()
     command = [*ZIG, "cc", "-target", target, "-shared", "-o", str(folder / "_core")]
@@ -136,7 +136,7 @@ def linked(target: str, folder: Path) -> list[str]:
 
 
 def stand_in(target: str, folder: Path, names: set[str]) -> list[str]:
-    """A library that has these names."""
+    """Build a library that defines these names."""
     if not names:
         return []
     if "windows" in target:
@@ -153,7 +153,7 @@ def stand_in(target: str, folder: Path, names: set[str]) -> list[str]:
 
 
 def report(name: str, files: list[Path], began: float, how: str) -> None:
-    """One line for each system."""
+    """Print one line per system."""
     seconds = time.monotonic() - began
     sys.stdout.write(f"{name:20} {len(files)} files, {seconds:.0f} s: {how}\n")
     sys.stdout.flush()

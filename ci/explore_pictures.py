@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/explore.md: `ci/explore_pictures.py docs/images`."""
+"""Draw the pictures for docs/explore.md: `ci/explore_pictures.py docs/images`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memreplay.explore.explored import Explored
 from memreplay.explore.panes import Pane
 
 GPT, STEP, DEEPER = "recorded_gpt", "transformer_step", "transformer_deeper"
-# Files and keys.
+# Maps each picture's file to the keys that produce it.
 PICTURES = {
     "explore": ((GPT,), ("down", "down", "down")),
     "explore-change": ((GPT,), ("home", "left_square_bracket", "s", "right_square_bracket")),

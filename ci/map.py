@@ -1,10 +1,9 @@
-"""Prints a map of src/memreplay: what each file does, by its first line, and what the engine uses.
+"""Print a map of src/memreplay: each file's job, from its first line, and the engine's imports.
 
-    python ci/map.py                  all of it, folder after folder
-    python ci/map.py engine/read      one folder, with what is below it
+    python ci/map.py                  everything, folder by folder
+    python ci/map.py engine/read      one folder and its subfolders
 
-The map isn't committed: a file's first line says its job, and a file of the engine names the
-others that it cimports.
+The map isn't committed, because it only repeats the first line and the cimports of each file.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ JOB = re.compile(r'(?:#|//|r?"""|/\*)\s*(.*?)(?:"""|\*/)?$')
 
 
 def main(arguments: list[str]) -> int:
-    """Print the map of the folder that is named, or of all."""
+    """Print the map of the given folder, or of everything."""
     below = PACKAGE / arguments[0].removeprefix("src/memreplay/") if arguments else PACKAGE
     if not below.is_dir():
         sys.stderr.write(f"{below} isn't a folder of src/memreplay\n")
@@ -31,7 +30,7 @@ def main(arguments: list[str]) -> int:
 
 
 def lines(below: Path) -> Iterator[str]:
-    """The map: a heading for each folder, a line for each module."""
+    """Return the map: a heading for each folder, a line for each module."""
     for folder in (below, *sorted(path for path in below.rglob("*") if path.is_dir())):
         files = sorted(path for path in folder.iterdir() if path.suffix in KINDS)
         modules: dict[str, list[Path]] = {}
@@ -43,7 +42,7 @@ def lines(below: Path) -> Iterator[str]:
         yield f"\n{folder.relative_to(PACKAGE.parent)}/"
         width = max(map(len, modules))
         for stem, some in modules.items():
-            # If a module has a declaration and a body, the declaration describes it.
+            # If a module has both a declaration and a body, use the declaration's description.
             first = next((path for path in some if path.suffix == ".pxd"), some[0])
             yield f"  {stem.ljust(width)}  {job(first)}"
             if uses := used(some):
@@ -59,7 +58,7 @@ def job(path: Path) -> str:
 
 
 def used(paths: list[Path]) -> list[str]:
-    """The modules of the engine that these files of one module cimport, in their order there."""
+    """Return the engine modules that these files of one module cimport, in order."""
     found = set()
     for path in paths:
         if path.suffix in (".pyx", ".pxd"):

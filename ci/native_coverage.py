@@ -1,6 +1,6 @@
-"""Which lines of the native modules ran, by what gcov wrote: a table of files, and what is left.
+"""Report which lines of the native modules ran, from gcov's data.
 
-`ci/native_coverage.py FOLDER` reads the notes below it; --missed names the lines that did not run.
+`ci/native_coverage.py FOLDER` reads the notes below FOLDER; --missed lists lines that didn't run.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-Lines = dict[int, int]  # how often each ran
+Lines = dict[int, int]  # maps each line to how often it ran
 FLOOR = 95.0
 SOURCES = Path(__file__).parents[1] / "src"
-RECORDER = "memreplay/engine/record/"  # reads no file
+RECORDER = "memreplay/engine/record/"  # the recorder doesn't read files
 FAILED = re.compile(r"\b(?:ERR|NO)_MEMORY\b|\bMemoryError\b|return FAST_FAIL$")
-# What Cython writes before the C code of a line: `  /* "memreplay/engine/read/vm.pyx":12`.
+# Cython puts this comment before a line's C code: `  /* "memreplay/engine/read/vm.pyx":12`.
 MARK = re.compile(r'\s+/\* "(memreplay/[^"]+\.p[yx][xd])":(\d+)$')
 
 
 def sources_of(code: str) -> list[tuple[str, int] | None]:
-    """Of each line of C code, from its first on, the source and the line that it was made of.
+    """Return, for each line of C code, its Cython source and line.
 
-    None where it is none's: outside of functions, and where a function ends.
+    None for lines without one: outside functions, and at the end of a function.
     """
     found: list[tuple[str, int] | None] = []
     at = None
@@ -39,14 +39,14 @@ def sources_of(code: str) -> list[tuple[str, int] | None]:
 
 
 def counted(folder: Path) -> dict[str, Lines]:
-    """Of each source below src/ its lines that are code, and how often each ran.
+    """Return, for each source below src/, its code lines and how often each ran.
 
-    gcov knows lines of C alone (a `#line` would count on through all C code that one line becomes).
-    One of Python's ran as often as the C code of it that ran most; one of a .pxd is in several
-    object files.
+    gcov only counts lines of C. (`#line` directives don't help, because the number increases with
+    each line of C.) A Cython line ran as often as its most frequent C line. A .pxd line may be in
+    several object files.
     """
     found: dict[str, Lines] = defaultdict(dict)
-    # Also of modules that nothing imported, which have notes and no counts.
+    # Include modules that nothing imported. They have notes but no counts.
     for notes in sorted(folder.rglob("*.gcno")):
         made = subprocess.run(
             ["gcov", "--json-format", "--stdout", notes], capture_output=True, check=True
@@ -67,9 +67,10 @@ def counted(folder: Path) -> dict[str, Lines]:
 
 
 def of_memory(code: str) -> set[int]:
-    """The lines of a source that run where memory fails, by their words; `make memory` runs them.
+    """Return the lines of a source that run only if a memory request fails, because they report the
+    failure or pass it on.
 
-    Those that say so, and those that hand on that a call which is given memory had failed.
+    They're found by their text. `make memory` runs them.
     """
     found: set[int] = set()
     before = ""
@@ -82,7 +83,7 @@ def of_memory(code: str) -> set[int]:
 
 
 def runs(numbers: list[int]) -> str:
-    """Numbers as ranges: 3-5, 9."""
+    """Format numbers as ranges: 3-5, 9."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][1] + 1:
@@ -96,7 +97,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--missed", action="store_true", help="name lines that did not run")
-    parser.add_argument("--under", default="", help="of files whose path has this alone")
+    parser.add_argument("--under", default="", help="only files whose path contains this")
     options = parser.parse_args()
     whole = ran = left = 0
     for name, lines in sorted(counted(options.folder).items()):

@@ -28,9 +28,10 @@ ROOT = Path(__file__).resolve().parents[1]
 RULES = ROOT / "ci/prose.toml"
 ALLOWED = ROOT / "ci/prose.txt"
 GENERATED = ("docs/reference/", "docs/schemas/", "tests/data/", "tests/test_prose.py")
-FEWEST_WORDS = 3  # shorter texts are names and labels
+FEWEST_WORDS = 3  # shorter strings are names and labels
 
-# A sentence ends at punctuation before a capital, at a blank line, at a list item, at a table cell.
+# A sentence ends at punctuation before a capital, at a blank line, at a list item, or at a table
+# cell.
 _SENTENCE = re.compile(
     r"(?<=[.!?])\s+(?=[A-Z`*\"'(])|\n\s*\n|\n\s*(?=[-*+] |\d+\. |\|)|\s\|\s|:\s*\n"
 )
@@ -87,7 +88,7 @@ def python(source: str) -> Iterator[Text]:
     """Yield the docstrings, comments and longer string literals of a module."""
     lines = source.encode().split(b"\n")
     inner: set[ast.AST] = set()
-    for node in ast.walk(ast.parse(source)):  # parents come before their children
+    for node in ast.walk(ast.parse(source)):  # ast.walk visits parents before their children
         if node in inner:
             continue
         if isinstance(node, ast.JoinedStr):
@@ -103,7 +104,7 @@ def python(source: str) -> Iterator[Text]:
 
 
 def _blank(lines: list[bytes], node: ast.expr) -> None:
-    """Take a literal out of the lines, so that a # in it doesn't look like a comment."""
+    """Blank out a literal, so that a # in it doesn't look like a comment."""
     first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
     for at in range(first, last + 1):
         start = node.col_offset if at == first else 0
@@ -124,7 +125,7 @@ READERS = {".md": markdown, ".py": python, ".pyx": cython, ".pxd": cython}
 
 
 def _comments(source: list[str]) -> Iterator[Text]:
-    """Join comments on successive lines: a sentence may run over several."""
+    """Join comments on successive lines, because a sentence may span several."""
     start, lines = 0, list[str]()
     for at, line in enumerate([*source, ""], 1):
         found = _COMMENT.search(line)
@@ -140,7 +141,7 @@ def _comments(source: list[str]) -> Iterator[Text]:
 
 
 def sentences(text: Text) -> Iterator[Text]:
-    """Split prose; code reads as X."""
+    """Split prose into sentences, with code replaced by X."""
     plain = _LINK.sub(r"\1", _CODE.sub("X", text.text))
     at = 0
     for part in [*_SENTENCE.finditer(plain), None]:
@@ -153,7 +154,7 @@ def sentences(text: Text) -> Iterator[Text]:
 
 
 def check(text: str, reader: str, every: list[Rule]) -> list[Finding]:
-    """Find what breaks a rule in a source; `reader` is its file name's ending."""
+    """Return the findings in a source; `reader` is its file name's extension."""
     found = []
     for piece in READERS[reader](text):
         for line, sentence in sentences(piece):
@@ -181,7 +182,7 @@ def _allowed() -> dict[str, int]:
 
 
 def main() -> int:
-    """Run the check; the exit code."""
+    """Run the check and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("files", nargs="*", help="print every finding in these")
     parser.add_argument("--update", action="store_true", help="write the new numbers")

@@ -1,10 +1,10 @@
-"""Makes ci/public.txt: all that users build on, a line each, so that a diff shows what changes.
+"""List the public interface in ci/public.txt, one name per line, so that a diff shows changes.
 
-    python -m ci.public            write it; refuses where something that was there is gone
-    python -m ci.public --drop     write it all the same: for what no release had, or a new number
-    python -m ci.public --check    say what differs from what is committed, and exit with 1
+    python -m ci.public            write the list; refuse if a change would break users
+    python -m ci.public --drop     write it anyway: for unreleased names, or a new schema number
+    python -m ci.public --check    print the differences from the committed list, and exit with 1
 
-docs/versions.md says what is promised of these.
+docs/versions.md describes the promises.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ from ci import schemas
 from memreplay import errors
 from memreplay.commands.app import app
 from memreplay.commands.shared import errors as command_errors
+from memreplay.commands.shared.declaring import Keyed
 from memreplay.commands.shared.listed import COMMANDS
 from memreplay.export.tables import schema as tables
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTED = ROOT / "ci" / "public.txt"
 LIBRARY = ROOT / "docs" / "library.md"
-HEAD = "# What users build on; `make public` makes it, docs/versions.md says what is promised.\n"
-# What a line is about: its first words. What follows may not change, either.
+HEAD = "# The public interface, written by `make public`; docs/versions.md has the promises.\n"
+# How many words at the start of a line identify its subject. The rest is detail.
 WIDTH = {
     "name": 2,
     "parameter": 3,
     "order": 2,
     "option": 3,
+    "word": 4,
     "default": 3,
     "exit": 2,
     "schema": 2,
@@ -48,17 +50,17 @@ WIDTH = {
 }
 CHOICES = "one of "
 REQUIRED = "required"
-MAY_CHANGE = ("--top",)  # defaults that only say how much is shown
+MAY_CHANGE = ("--top",)  # defaults that only affect how much is shown
 
 
 def main() -> int:
-    """Write it, or say why not."""
-    before, now = _lines(LISTED), list(made())
+    """Write the list, or print why not."""
+    before, now = _lines(LISTED), list(public_lines())
     said = []
     if "--check" in sys.argv[1:] and before != now:
         gone, new = set(before) - set(now), set(now) - set(before)
         said = [*(f"- {line}" for line in sorted(gone)), *(f"+ {line}" for line in sorted(new))]
-        said = [*(said or ["the order of lines"]), f"{LISTED.name} is not what is: make public"]
+        said = [*(said or ["the order of lines"]), f"{LISTED.name} is out of date: make public"]
     elif "--check" not in sys.argv[1:]:
         if "--drop" not in sys.argv[1:]:
             said = list(breaks(before, now))
@@ -73,8 +75,8 @@ def _lines(path: Path) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def made() -> Iterator[str]:
-    """All lines."""
+def public_lines() -> Iterator[str]:
+    """Yield all lines."""
     yield from python_names()
     yield from command_lines()
     yield from exit_codes()
@@ -82,25 +84,25 @@ def made() -> Iterator[str]:
     yield from table_columns()
 
 
-# ---- what a change breaks
+# ---- breaking changes
 
 
 def breaks(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
-    """What worked with `before` and does not with `now`, a line each."""
+    """Yield a line for each use that worked with `before` and doesn't with `now`."""
     old, new = _by_subject(before), _by_subject(now)
     for subject, detail in old.items():
         kind, *words = subject.split()
         if kind in ("schema", "key"):
-            continue  # below: a new number may change them
+            continue  # handled below, because a new version number allows changes
         if kind == "default" and detail == REQUIRED and subject not in new:
-            continue  # it need not be given any more, or is gone, which another line says
+            continue  # it's now optional, or another line reports that it was removed
         if subject not in new:
-            yield f"{subject} is gone: docs/versions.md says what is promised"
+            yield f"{subject} was removed: see docs/versions.md"
         elif kind == "order":
             if not f"{new[subject]} ".startswith(f"{detail} "):
-                yield f"{subject} was `{detail}`, and is `{new[subject]}`: add what is new behind"
+                yield f"{subject} was `{detail}`, now `{new[subject]}`: add new ones at the end"
         elif not _still_takes(detail, new[subject]):
-            yield f"{subject} was `{detail}`, and is `{new[subject]}`"
+            yield f"{subject} was `{detail}`, now `{new[subject]}`"
     for subject, detail in new.items():
         kind, *words = subject.split()
         is_needed = kind == "parameter" and detail == REQUIRED and subject not in old
@@ -108,12 +110,12 @@ def breaks(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
             yield f"{subject} is new, and required: give it a default"
         has_to_be = kind == "default" and detail == REQUIRED and subject not in old
         if has_to_be and f"name memreplay:{words[0]}" in old:
-            yield f"{' '.join(words)} was not required, and is"
+            yield f"{' '.join(words)} is now required"
     yield from _broken_schemas(old, new)
 
 
 def _broken_schemas(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
-    """Keys that are gone or of another type, in schemas that have the number that they had."""
+    """Yield keys that were removed or have another type, in schemas with the same number."""
     for subject, records in old.items():
         kind, *words = subject.split()
         if kind != "schema":
@@ -121,18 +123,18 @@ def _broken_schemas(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
         name, _, number = words[0].rpartition("/")
         if subject not in new:
             if not any(re.fullmatch(rf"schema {re.escape(name)}/\d+", one) for one in new):
-                yield f"{subject} is gone: write it for a minor version more"
+                yield f"{subject} was removed: keep writing it for one more minor version"
             elif not any(int(one.rpartition("/")[2]) > int(number) for one in _numbers(new, name)):
-                yield f"{subject} is gone, and no higher number is there"
+                yield f"{subject} was removed without a higher number"
             continue
         for record in (words[0], *records.split()):
             for key, was in old.items():
                 if not key.startswith(f"key {record}."):
                     continue
                 if key not in new:
-                    yield f"{key} of {words[0]} is gone: give the schema a new number"
+                    yield f"{key} of {words[0]} was removed: raise the number"
                 elif not _still_takes(was, new[key]):
-                    yield f"{key} of {words[0]} was {was}, and is {new[key]}: give it a new number"
+                    yield f"{key} of {words[0]} was {was}, now {new[key]}: raise the number"
 
 
 def _numbers(lines: dict[str, str], name: str) -> list[str]:
@@ -140,7 +142,9 @@ def _numbers(lines: dict[str, str], name: str) -> list[str]:
 
 
 def _still_takes(was: str, now: str) -> bool:
-    """Whether a detail allows all that it did: choices may be added, and a default be given."""
+    """Return whether a detail still allows everything that it did before. Choices and a default may
+    be added.
+    """
     if was.startswith(CHOICES) and now.startswith(CHOICES):
         return set(was.removeprefix(CHOICES).split("|")) <= set(
             now.removeprefix(CHOICES).split("|")
@@ -161,8 +165,8 @@ def _by_subject(lines: Iterable[str]) -> dict[str, str]:
 
 
 def python_names() -> Iterator[str]:
-    """The package's names, what they take, and what documented classes have."""
-    # As `name` or .name: what the page says of an attribute.
+    """Yield the package's names, their parameters, and the members of documented classes."""
+    # The page refers to attributes as `name` or .name.
     documented = set(re.findall(r"[`.](\w+)", LIBRARY.read_text(encoding="utf-8")))
     for name in sorted(memreplay.__all__):
         if name == "__version__":
@@ -191,7 +195,7 @@ def _parameters(name: str, function: Any) -> Iterator[str]:
         yield from _fields(name, function)
         return
     parameters = inspect.signature(function).parameters.values()
-    # What may be given without its name, in the order that this takes.
+    # Parameters that can be passed by position, in order.
     placed = [one.name for one in parameters if one.kind in _PLACED and one.name != "self"]
     if placed:
         yield f"order {name} {' '.join(placed)}"
@@ -207,7 +211,7 @@ def _parameters(name: str, function: Any) -> Iterator[str]:
 
 
 def _fields(name: str, record: type[msgspec.Struct]) -> Iterator[str]:
-    """The fields of a record: its types are for those who read it, and not known here."""
+    """Yield the fields of a record, without their types."""
     fields, defaults = record.__struct_fields__, record.__struct_defaults__
     known = dict(zip(reversed(fields), reversed(defaults), strict=False))
     for field in fields:
@@ -218,14 +222,14 @@ def _fields(name: str, record: type[msgspec.Struct]) -> Iterator[str]:
 
 
 def _plain(value: object) -> str:
-    """A default without what differs from run to run."""
+    """Return a default's repr without memory addresses, which differ from run to run."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value)).replace("\n", " ")
 
 
 def _members(name: str, kind: type, documented: set[str]) -> Iterator[str]:
     found = {one for one in dir(kind) if not one.startswith("_")} | _assigned(kind)
     if issubclass(kind, msgspec.Struct):
-        found -= set(kind.__struct_fields__)  # which are its parameters
+        found -= set(kind.__struct_fields__)  # a struct's fields are its parameters
     if issubclass(kind, tuple):
         found -= {"count", "index"}
     for one in sorted(found & documented):
@@ -236,10 +240,10 @@ def _members(name: str, kind: type, documented: set[str]) -> Iterator[str]:
 
 
 def _assigned(kind: type) -> set[str]:
-    """The attributes that classes of the package set when they are made."""
+    """Return the attributes that the `__init__` of a class in the package sets."""
     begin = kind.__dict__.get("__init__")
     if not isinstance(begin, FunctionType) or not Path(begin.__code__.co_filename).is_file():
-        return set()  # what dataclasses have is none of this package's
+        return set()  # generated by dataclasses
     tree = ast.parse(textwrap.dedent(inspect.getsource(begin)))
     return {
         node.attr
@@ -254,7 +258,7 @@ def _assigned(kind: type) -> set[str]:
 
 
 def command_lines() -> Iterator[str]:
-    """Commands with their options and arguments."""
+    """Yield commands with their options and arguments."""
     with click.Context(app) as context:
         yield from _options("memreplay", app)
         for name in sorted(COMMANDS):
@@ -271,12 +275,15 @@ def _options(name: str, command: click.Command) -> Iterator[str]:
             if not param.hidden:
                 for spelled in (*param.opts, *param.secondary_opts):
                     yield f"option {name} {spelled} {_takes(param)}"
+                if isinstance(param.type, Keyed):
+                    for key in param.type.fields:
+                        yield f"word {name} {param.opts[0]} {key}"
         else:
             yield f"option {name} {(param.name or '').upper()} {_takes(param)}"
 
 
 def _default(name: str, param: click.Parameter) -> Iterator[str]:
-    """What an option is where it is not given; nothing where that is no value."""
+    """Yield an option's default, if it has a value."""
     is_option = isinstance(param, click.Option)
     if getattr(param, "hidden", False):
         return
@@ -299,7 +306,7 @@ def _takes(param: click.Parameter) -> str:
 
 
 def exit_codes() -> Iterator[str]:
-    """What a command may end with."""
+    """Yield the exit codes."""
     codes: dict[int, list[str]] = {0: ["fine"], command_errors.NOT_TRUSTED: ["finding"]}
     for one in vars(errors).values():
         if isinstance(one, type) and issubclass(one, errors.MemreplayError):
@@ -314,10 +321,10 @@ def exit_codes() -> Iterator[str]:
 
 
 def json_schemas() -> Iterator[str]:
-    """Schemas with their records, and each record's keys once."""
+    """Yield schemas with their records, and each record's keys once."""
     keys: dict[str, str] = {}
     lines = []
-    for _, schema in sorted(schemas.made().items()):
+    for _, schema in sorted(schemas.all_schemas().items()):
         records = schema.get("$defs", {})
         lines.append(f"schema {schema['title']} {' '.join(sorted(records))}".rstrip())
         for record, part in {schema["title"]: schema, **records}.items():
@@ -332,7 +339,7 @@ def json_schemas() -> Iterator[str]:
 
 
 def _kind(value: dict[str, Any]) -> str:
-    """A type in short: integer|null, Group[]."""
+    """Return a short form of a type: integer|null, Group[]."""
     if "$ref" in value:
         return str(value["$ref"].rpartition("/")[2])
     if "anyOf" in value:
@@ -354,7 +361,7 @@ def _kind(value: dict[str, Any]) -> str:
 
 
 def table_columns() -> Iterator[str]:
-    """The columns of exported tables, with the number of their schema."""
+    """Yield the columns of exported tables, with their schema number."""
     named = {**tables.TABLES, "flat": tables.FLAT}
     for name, table in sorted(named.items()):
         for column in table.columns:

@@ -1,9 +1,9 @@
-"""Whether a release is complete: its version in all places, and every file of it.
+"""Check that a release is complete: its version everywhere, and all its files.
 
-    python ci/release_files.py --tag v1.2.3 [--notes FILE]   the version, and what changed in it
-    python ci/release_files.py DIST                          all wheels and the sdist, and no more
+    python ci/release_files.py --tag v1.2.3 [--notes FILE]   the version and its changelog entry
+    python ci/release_files.py DIST                          exactly all wheels and the sdist
 
-Needs no more than Python.
+Needs only Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# abi3 serves Python 3.11 and all that come later; without the GIL there is none.
+# abi3 works for Python 3.11 and later. Free-threaded Python has no abi3.
 PYTHONS = ("cp310-cp310", "cp311-abi3", "cp314-cp314t")
 PLATFORMS = (
     "manylinux*_x86_64",
@@ -31,7 +31,7 @@ PLATFORMS = (
 
 
 def version(root: Path = ROOT) -> str:
-    """That of pyproject.toml."""
+    """Return the version in pyproject.toml."""
     text = (root / "pyproject.toml").read_text(encoding="utf-8")
     found = re.search(r'^version = "(.+)"$', text, re.MULTILINE)
     if found is None:
@@ -40,7 +40,7 @@ def version(root: Path = ROOT) -> str:
 
 
 def notes(wanted: str, root: Path = ROOT) -> str:
-    """What CHANGELOG.md says of a version. Raises SystemExit where it says nothing, or no date."""
+    """Return a version's changelog entry. Raise SystemExit if it's missing or has no date."""
     text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     head = re.search(rf"^## \[{re.escape(wanted)}\] - (.+)$", text, re.MULTILINE)
     if head is None:
@@ -50,18 +50,18 @@ def notes(wanted: str, root: Path = ROOT) -> str:
     following = re.compile(r"^(## \[|\[.+\]: )", re.MULTILINE).search(text, head.end())
     said = text[head.end() : following.start() if following else None].strip()
     if not said:
-        raise SystemExit(f"CHANGELOG.md says nothing of {wanted}")
+        raise SystemExit(f"CHANGELOG.md has an empty entry for {wanted}")
     return f"{said}\n"
 
 
 def wrong_files(names: list[str], wanted: str) -> list[str]:
-    """What is missing of a release, and what is no part of it."""
+    """Return the release's missing and superfluous files."""
     left = set(names)
     wrong = []
     patterns = [f"memreplay-{wanted}.tar.gz"]
     patterns += [f"memreplay-{wanted}-{python}-{on}.whl" for python in PYTHONS for on in PLATFORMS]
     for pattern in patterns:
-        # Several platforms of one wheel are joined by dots.
+        # If a wheel is for several platforms, dots separate them.
         found = {name for name in left if fnmatch(name, pattern)}
         if len(found) != 1:
             wrong.append(f"{len(found) or 'no'} {pattern}")
@@ -70,7 +70,7 @@ def wrong_files(names: list[str], wanted: str) -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Raises SystemExit with what is wrong."""
+    """Run the checks. Raise SystemExit with the findings."""
     parser = argparse.ArgumentParser(description="Whether a release is complete.")
     parser.add_argument("dist", nargs="?", type=Path, metavar="DIST")
     parser.add_argument("--tag")

@@ -1,10 +1,10 @@
-"""Follows every link of a built site: pages, anchors, pictures, scripts.
+"""Check every link of a built site: pages, anchors, pictures, scripts.
 
-    python ci/site_links.py build/site       says what leads nowhere, and exits with 1
-    python ci/site_links.py --external ...   also lists the links that leave the site
+    python ci/site_links.py build/site       list broken links, and exit with 1
+    python ci/site_links.py --external ...   also list the links that leave the site
 
-No network: a link that leaves the site is judged by its form alone. What a page loads by itself
-(scripts, styles, pictures) must be part of the site.
+Uses no network, so only the syntax of external links is checked. Scripts, styles and pictures that
+a page loads must be part of the site.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-# What a page shows or runs without a click.
+# Elements that load something without a click.
 LOADED = {"img", "script", "source", "iframe", "video", "audio"}
 LOADED_LINKS = {"stylesheet", "icon", "preload", "manifest"}
 
@@ -28,7 +28,7 @@ class Link(NamedTuple):
 
 
 class Page(HTMLParser):
-    """What a page links to, and what of it can be linked to."""
+    """The links and anchors of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -39,7 +39,7 @@ class Page(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note links and anchors."""
+        """Collect links and anchors."""
         found = {name: value or "" for name, value in attrs}
         for name in ("id", *(("name",) if tag == "a" else ())):
             if name in found:
@@ -56,7 +56,7 @@ class Page(HTMLParser):
 
 
 def flaws_of(site: Path) -> tuple[list[str], dict[str, int]]:
-    """What is wrong with a site; and how often it links to each place outside."""
+    """Return the site's broken links, and the number of links to each external URL."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     flaws: list[str] = [] if pages else [f"{site} has no pages"]
     outside: dict[str, int] = {}
@@ -77,7 +77,7 @@ def flaws_of(site: Path) -> tuple[list[str], dict[str, int]]:
 
 
 def wrong_form(link: Link) -> str:
-    """Why a link out of the site cannot be right; empty where it may be."""
+    """Return why an external link is invalid, or an empty string."""
     parts = urlsplit(link.target)
     if link.loaded:
         return "is loaded from elsewhere"
@@ -89,7 +89,7 @@ def wrong_form(link: Link) -> str:
 
 
 def wrong_place(site: Path, page: Path, path: str, anchor: str, pages: dict[Path, Page]) -> str:
-    """Why a link within the site leads nowhere; empty where it leads somewhere."""
+    """Return why a link within the site is broken, or an empty string."""
     if not path:
         target = page
     elif path.startswith("/"):
@@ -108,7 +108,7 @@ def wrong_place(site: Path, page: Path, path: str, anchor: str, pages: dict[Path
 
 
 def _normal(path: Path) -> list[str]:
-    """The parts of a path without `..`."""
+    """Return the parts of a path, with `..` resolved."""
     parts: list[str] = []
     for part in path.parts:
         if part == ".." and parts:
@@ -119,7 +119,7 @@ def _normal(path: Path) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Check each site, and say what was found."""
+    """Check each site and print the findings."""
     flaws: list[str] = []
     for site in (Path(one) for one in arguments if one != "--external"):
         found, outside = flaws_of(site)

@@ -1,4 +1,4 @@
-"""Lists what cibuildwheel builds or tests for a release: the Pythons, on each platform.
+"""List the Pythons for which cibuildwheel builds or tests a release, by platform.
 
 python ci/wheel_builds.py
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 
-# 3.11 builds abi3, which 3.12 to 3.14 only test; without the GIL there is another.
+# The abi3 wheel is built with 3.11 and only tested with 3.12 to 3.14. Free-threaded Python has its
+# own wheel.
 PYTHONS = ("cp310", "cp311", "cp312", "cp313", "cp314", "cp314t")
 PLATFORMS = (
     "manylinux_x86_64",
@@ -21,7 +22,7 @@ PLATFORMS = (
 
 
 def builds() -> list[str]:
-    """As cibuildwheel names them."""
+    """Return the names as cibuildwheel spells them."""
     return [f"{python}-{platform}" for python in PYTHONS for platform in PLATFORMS]
 
 

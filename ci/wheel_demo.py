@@ -1,7 +1,7 @@
-"""What an installed wheel does with its own dependencies alone: `wheel_demo.py EXAMPLE.pkl.gz`.
+"""Try an installed wheel with only its own dependencies: `wheel_demo.py EXAMPLE.pkl.gz`.
 
-Of the standard library, so that any environment with the wheel in it can run it, on any platform.
-Numbers are held against a replay that is made here, of the example as Python unpickles it.
+Uses only the standard library and the wheel, so it runs in any environment on any platform. Numbers
+are compared with a replay of the unpickled example in Python.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import memreplay
 
 
 class Replayed(NamedTuple):
-    """What Python itself makes of the example's first device."""
+    """The example's first device as Python's pickle reads it."""
 
     events: int
     peak_bytes: int
@@ -34,7 +34,7 @@ class Replayed(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A command that has run."""
+    """The outcome of a command."""
 
     code: int
     stdout: str
@@ -42,7 +42,7 @@ class Ended(NamedTuple):
 
 
 class Demo:
-    """The commands, run in a folder of their own, and what was wrong with them."""
+    """The commands, run in a temporary folder, and their failures."""
 
     def __init__(self, example: Path, folder: Path) -> None:
         self.example, self.folder = str(example), folder
@@ -50,12 +50,12 @@ class Demo:
         self.wrong: list[str] = []
 
     def run(self, *arguments: str, code: int = 0) -> Ended:
-        """Run a command in this process; it must end with `code`, and must not show a traceback."""
+        """Run a command in this process. It must exit with `code` and without a traceback."""
         from click.testing import CliRunner
 
         from memreplay.commands.app import app
 
-        # Before click 8.2 both outputs were one, unless asked for.
+        # Before click 8.2, stdout and stderr were mixed by default.
         apart = "mix_stderr" in signature(CliRunner).parameters
         runner = CliRunner(mix_stderr=False) if apart else CliRunner()  # type: ignore[call-arg]
         result = runner.invoke(app, list(arguments), prog_name="memreplay")
@@ -65,7 +65,7 @@ class Demo:
         return self.judged(arguments, ended, code)
 
     def start(self, program: list[str], *arguments: str, code: int = 0) -> Ended:
-        """As `run`, in a process of its own."""
+        """Run a command in a separate process."""
         done = subprocess.run(
             [*program, *arguments],
             check=False,
@@ -77,7 +77,7 @@ class Demo:
         return self.judged(arguments, Ended(done.returncode, done.stdout, done.stderr), code)
 
     def judged(self, arguments: tuple[str, ...], ended: Ended, code: int) -> Ended:
-        """Note what is wrong with the way a command ended."""
+        """Record a command's failure."""
         self.ran += 1
         if ended.code != code or "Traceback" in ended.stderr:
             what = " ".join(arguments)
@@ -87,20 +87,20 @@ class Demo:
         return ended
 
     def written(self, command: str, name: str, *more: str) -> None:
-        """Run a command that writes a file; there must be something in it."""
+        """Run a command that writes a file, which must not be empty."""
         path = self.folder / name
         self.run(command, self.example, *more, "-o", str(path))
         if not path.exists() or not path.stat().st_size:
             self.wrong.append(f"memreplay {command} wrote no {name}")
 
     def equal(self, what: str, found: object, expected: object) -> None:
-        """Note a number that is not what it has to be."""
+        """Compare two numbers, and record a difference."""
         if found != expected:
             self.wrong.append(f"{what}: {found!r}, not {expected!r}")
 
 
 def replayed(example: Path) -> Replayed:
-    """Walk from the end of the recording, where all blocks are known, to its start."""
+    """Walk from the recording's end, where all blocks are known, to its start."""
     with gzip.open(example) as file:
         snapshot: dict[str, Any] = pickle.load(file)
     events = snapshot["device_traces"][0]
@@ -122,7 +122,7 @@ def replayed(example: Path) -> Replayed:
 
 
 def check_program(demo: Demo) -> None:
-    """The script that the wheel installs, and the module: one version, and words for people."""
+    """Check the installed script and the module: same version, readable help."""
     script = Path(sysconfig.get_path("scripts"), "memreplay")
     module = [sys.executable, "-m", "memreplay"]
     told = f"memreplay {version('memreplay')}\n"
@@ -136,7 +136,7 @@ def check_program(demo: Demo) -> None:
 
 
 def check_help(demo: Demo) -> None:
-    """Each command says what it does, whatever it needs to do it."""
+    """Check that each command prints its help, even without its dependencies."""
     from memreplay.commands.shared.listed import COMMANDS
 
     for name in COMMANDS:
@@ -145,14 +145,14 @@ def check_help(demo: Demo) -> None:
 
 
 def check_numbers(demo: Demo, expected: Replayed) -> None:
-    """The numbers of the commands and of the library, against the replay made here."""
+    """Compare the numbers of the commands and the library with a replay in Python."""
     (device,) = json.loads(demo.run("peak", demo.example, "--top", "0", "--format", "json").stdout)[
         "devices"
     ]
     found = Replayed(
         device["trace_events"],
         device["peak_bytes"],
-        device["event_index"],
+        device["peak_event"],
         device["carried_over_bytes"],
         device["end_bytes"],
     )
@@ -170,13 +170,13 @@ def check_numbers(demo: Demo, expected: Replayed) -> None:
         "memreplay diff", (device["new_bytes"], device["change_bytes"]), (expected.peak_bytes, 0)
     )
 
-    limits = ["gate", demo.example, "--no-config", "--measure", "requested", "--max-peak"]
+    limits = ["gate", demo.example, "--config", "none", "--measure", "requested", "--max-peak"]
     demo.run(*limits, f"{expected.peak_bytes}B")
     demo.run(*limits, f"{expected.peak_bytes - 1}B", code=1)
 
 
 def check_commands(demo: Demo) -> None:
-    """Every other command, once."""
+    """Run every other command once."""
     for arguments in (
         ["report"],
         ["report", "--format", "markdown"],
@@ -189,16 +189,16 @@ def check_commands(demo: Demo) -> None:
         ["fragmentation"],
         ["oom"],
         ["simulate", "--set", "max_split_size_mb:64"],
-        ["simulate", "--smallest"],
+        ["simulate", "--search", "card"],
         ["export", "--format", "txt", "--to", "100"],
         ["fleet"],
     ):
         if not demo.run(arguments[0], demo.example, *arguments[1:]).stdout:
             demo.wrong.append(f"memreplay {' '.join(arguments)} printed nothing")
-    demo.run("watch", str(demo.folder), "--once")
+    demo.run("watch", str(demo.folder), "--until", "now")
     demo.run("help", "peak")
     demo.run("completion", "bash")
-    demo.run("modules", demo.example, code=5)  # it has none
+    demo.run("modules", demo.example, code=5)  # the example doesn't record modules
 
     demo.written("view", "page.html")
     for name in (
@@ -216,7 +216,7 @@ def check_commands(demo: Demo) -> None:
     demo.run("gate", demo.example, "--save-base", str(demo.folder / "base.json"))
 
 
-# Each extra: a module of it, by which one sees whether it is there, and a command that needs it.
+# Maps each extra to a module that shows whether it's installed, and a command that needs it.
 EXTRAS: dict[str, tuple[str, list[str]]] = {
     "zst": ("zstandard", ["export", "EXAMPLE", "-o", "whole.pkl.zst"]),
     "parquet": ("pyarrow", ["export", "EXAMPLE", "-o", "allocations.csv"]),
@@ -224,20 +224,20 @@ EXTRAS: dict[str, tuple[str, list[str]]] = {
     "plot": ("matplotlib", ["timeline", "EXAMPLE", "--format", "png", "-o", "memory.png"]),
     "remote": ("fsspec", ["summary", "https://localhost:1/snapshot.pickle"]),
     "mcp": ("mcp_types", ["mcp"]),
-    "fleet": ("distributed", ["fleet", "EXAMPLE", "--scheduler", "tcp://localhost:1"]),
+    "fleet": ("distributed", ["fleet", "EXAMPLE", "--workers", "tcp://localhost:1"]),
 }
 
 
 def names_extra(line: str, extra: str) -> bool:
-    """Whether an error says which packages to install, and the extra that has them."""
+    """Return whether an error names the packages to install and their extra."""
     return "pip install '" in line and f"(the extra '{extra}')" in line
 
 
 def check_extras(demo: Demo) -> str:
-    """A command that needs an extra which is not there names it, in one line."""
+    """Check that a command whose extra is missing names it in one line."""
     absent = []
     for extra, (module, arguments) in EXTRAS.items():
-        # Python 3.14 has zstandard by itself.
+        # Python 3.14 includes zstandard.
         if find_spec(module) is not None or (extra == "zst" and sys.version_info >= (3, 14)):
             continue
         absent.append(extra)
@@ -246,7 +246,7 @@ def check_extras(demo: Demo) -> str:
         lines = ended.stderr.splitlines()
         if len(lines) != 1 or not names_extra(lines[0], extra):
             demo.wrong.append(f"memreplay {' '.join(given)} should name its extra:\n{ended.stderr}")
-    if find_spec("textual") is None:  # without a terminal the command says that it needs one
+    if find_spec("textual") is None:  # without a terminal, the command would report that first
         from memreplay.commands.explore.command import check_textual
 
         absent.append("explore")
@@ -261,13 +261,13 @@ def check_extras(demo: Demo) -> str:
 
 
 def main() -> int:
-    """Run all of it; 1 where anything was wrong."""
+    """Run everything. Return 1 if anything failed."""
     if len(sys.argv) != 2:
         sys.exit("usage: python wheel_demo.py EXAMPLE.pkl.gz")
     example = Path(sys.argv[1]).resolve()
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)  # so that nothing is taken from, or left in, a checkout
+        os.chdir(folder)  # so that a source checkout is neither used nor changed
         try:
             demo = Demo(example, Path(folder))
             check_program(demo)

@@ -1,4 +1,4 @@
-"""Writes the run blocks of workflows and of the action into a folder, as scripts for shellcheck.
+"""Write the run blocks of workflows and of the action as scripts, for shellcheck.
 
 python ci/workflow_blocks.py FOLDER FILE...
 """
@@ -13,26 +13,26 @@ from typing import Any
 
 import yaml
 
-# How GitHub starts them where nothing is said, and where bash is asked for by name.
+# GitHub's default shell, also used if a step asks for bash.
 BASH = "#!/usr/bin/env bash\n"
 
 
 def steps_of(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """All steps of a workflow's jobs, or of a composite action."""
+    """Yield the steps of a workflow's jobs, or of a composite action."""
     yield from document.get("runs", {}).get("steps", [])
     for job in document.get("jobs", {}).values():
         yield from job.get("steps", [])
 
 
 def scripts(text: str) -> Iterator[str]:
-    """The run blocks of a file. An expression is a word to the shell, whatever is in it."""
+    """Yield the run blocks of a file. An expression becomes a single shell word."""
     for step in steps_of(yaml.safe_load(text)):
         if "run" in step:
             yield BASH + re.sub(r"\$\{\{.*?\}\}", "EXPRESSION", step["run"])
 
 
 def main(folder: Path, files: list[Path]) -> None:
-    """Write them all; their names tell the file and which of its blocks it is."""
+    """Write all run blocks, each to a file named after its workflow and position."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in files:
         for number, script in enumerate(scripts(file.read_text(encoding="utf-8")), 1):

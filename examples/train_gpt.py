@@ -1,4 +1,4 @@
-"""Trains a small GPT on random tokens: a program to try `memreplay dryrun` with.
+"""Train a small GPT on random tokens: a program to try `memreplay dryrun` with.
 
 memreplay dryrun --gpu A100-80 -- python examples/train_gpt.py --batch 16
 """
@@ -11,7 +11,7 @@ from torch.nn import functional
 
 
 class Block(nn.Module):
-    """A layer of a transformer: attention to what was before, and a perceptron."""
+    """A transformer layer: causal attention and a perceptron."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of shape (batch, length, width), as its input."""
+        """Input and output have shape (batch, length, width)."""
         batch, length, width = x.shape
         three = self.queries_keys_values(self.before_attention(x)).split(width, dim=2)
         q, k, v = (one.view(batch, length, self.heads, -1).transpose(1, 2) for one in three)
@@ -35,7 +35,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Tokens to the logits of the next ones."""
+    """Maps tokens to the logits of the next tokens."""
 
     def __init__(self, layers: int, width: int, heads: int, length: int, tokens: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Gpt(nn.Module):
         self.head.weight = self.tokens.weight
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, length) to (batch, length, tokens)."""
+        """Map shape (batch, length) to (batch, length, tokens)."""
         x = self.tokens(x) + self.places.weight[: x.shape[1]]
         for layer in self.layers:
             x = layer(x)

@@ -1,1 +1,1 @@
-"""Tests of memreplay, and the helpers they share."""
+"""Tests of memreplay, and their shared helpers."""

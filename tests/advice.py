@@ -1,8 +1,10 @@
-"""Simulates all advice on settings: `python -m tests.advice [--corpus FOLDER] [FILE...]`.
+"""Check advice by simulation: `python -m tests.advice [--corpus FOLDER] [FILE...]`.
 
-`report` and `oom` are asked about each file (the corpus, the examples), and about programs that the
-model of the allocator made. What they say of settings is held against `simulate`, and for the
-programs also against the model, run again with the setting. Nothing may contradict.
+`report` and `oom` run on each file (the corpus, the examples), and on programs of the allocator
+model. Their advice about settings is compared with `simulate` and, for the programs, with a second
+run of the model with that setting. All of them must agree. Advice to recompute activations is
+compared with `simulate --checkpoint`, which must save as much or, because it also recomputes
+activations that no backward pass needs, more.
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ from pathlib import Path
 
 import memreplay as mr
 from memreplay.analysis.advising.settings import LEAST_BYTES, LEAST_SHARE, LITTLE_SHARE
+from memreplay.analysis.simulating.editing import Change, Editor
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.oom.result import Oom, Remedy
 from memreplay.commands.report.find import overview
+from memreplay.commands.report.result import Advice, DeviceOverview
 from memreplay.errors import MemreplayError
 from memreplay.snapshot.simulated import Simulated
 from tests import build
@@ -37,7 +41,7 @@ KINDS = ("default", "crowded", "roundup", "max split, crowded")
 
 
 class Checked:
-    """What was said, and what of it a simulation contradicts."""
+    """The advice given, and the part that a simulation contradicts."""
 
     def __init__(self) -> None:
         self.said: Counter[str] = Counter()
@@ -49,13 +53,16 @@ class Checked:
             self.wrong.append(f"{name}: {what}: {why}")
 
     def file(self, name: str, snap: mr.Snapshot) -> None:
-        """Ask `report` and `oom`, then simulate."""
+        """Run `report` and `oom` on the file, then simulate their advice."""
         for device in overview(snap).devices:
             replay = snap.replay(device.device)
             for one in device.advice:
+                if one.name == "checkpoint":
+                    self._checkpoint(name, snap, device, one)
                 if not one.name.startswith("expandable_segments"):
                     continue
                 found = replay.simulate(EXPANDABLE)
+                assert device.reserved_peak_bytes is not None
                 saved = device.reserved_peak_bytes - found.outcome.reserved_peak_bytes
                 fails = found.stopped_event is not None
                 least = max(LEAST_BYTES, LEAST_SHARE * device.reserved_peak_bytes)
@@ -64,10 +71,20 @@ class Checked:
                 else:
                     right = fails or saved <= LITTLE_SHARE * one.of_bytes
                 self.check(name, one.name, right, f"{saved} saved, fails: {fails}")
-        for failing in oom_report(snap, number=0).devices:
+        for failing in oom_report(snap, oom=0).devices:
             replay = snap.replay(failing.device)
             for oom in failing.ooms:
                 self._oom(name, replay, oom)
+
+    def _checkpoint(
+        self, name: str, snap: mr.Snapshot, device: DeviceOverview, one: Advice
+    ) -> None:
+        replay = snap.replay(device.device)
+        change = Change(twice=True, categories=tuple(one.word.split(", ")))
+        found = replay.simulate(edit=Editor(snap, change).edit(replay)).outcome
+        saved = device.peak.peak_bytes - found.requested_peak_bytes
+        right = one.saved_bytes <= min(saved, one.bytes)
+        self.check(name, one.name, right, f"{one.saved_bytes} claimed, {saved} saved")
 
     def _oom(self, name: str, replay: mr.Replay, oom: Oom) -> None:
         for remedy in oom.remedies:
@@ -81,28 +98,30 @@ class Checked:
                 )
                 right = served and later == remedy.fails_next
                 self.check(name, f"oom {remedy.name}: fits", right, f"{served}, then {later}")
-            elif remedy.simulated and remedy.name == "expandable_segments":
+            elif remedy.is_simulated and remedy.name == "expandable_segments":
                 found = replay.simulate(EXPANDABLE)
                 right = oom.event_index in found.failed_events or not _known(found, oom.event_index)
                 self.check(name, f"oom {remedy.name}: fails", right, str(found.failed_events))
             elif remedy.name == "less_live" and oom.more_bytes is not None:
-                total = replay.recorded.total_bytes
+                total = replay.recorded.program_memory_bytes
                 if total is None:
                     continue
-                more = replay.simulate(total_bytes=total + oom.more_bytes)
+                more = replay.simulate(program_memory=total + oom.more_bytes)
                 right = oom.event_index not in more.failed_events
                 self.check(name, "oom free more: fits", right, str(more.failed_events))
                 if oom.to_end_bytes is None:
                     continue
-                more = replay.simulate(total_bytes=total + oom.to_end_bytes)
+                more = replay.simulate(program_memory=total + oom.to_end_bytes)
                 right = not more.failed_events
                 self.check(name, "oom to the end: fits", right, str(more.failed_events))
 
     def program(self, seed: int, kind: str) -> None:
-        """Ask about a program of the model, and run it again with what was advised."""
+        """Check a program on the allocator model: run `report` and `oom`, then run it again with
+        the advice applied.
+        """
         settings = SETTINGS[kind]
         name = f"program {seed}, {kind}"
-        # An emptied cache of which nothing goes leaves no event.
+        # If empty_cache frees nothing, it leaves no event.
         snapshot, run = modelled(settings, seed, 200, ("empty cache",))
         data = build.dump(snapshot)
         self.file(name, mr.open(data))
@@ -121,7 +140,7 @@ class Checked:
     def _again(
         self, name: str, snapshot: Snapshot, seed: int, settings: Settings, remedy: Remedy
     ) -> None:
-        if remedy.name != "expandable_segments" or not remedy.simulated:
+        if remedy.name != "expandable_segments" or not remedy.is_simulated:
             return
         other = replace(settings, expandable_segments=True)
         again, _ = modelled(other, seed, 200, ("empty cache",))
@@ -137,7 +156,7 @@ def _known(found: Simulated, event: int) -> bool:
 
 
 def first_failure(snapshot: Snapshot) -> int | None:
-    """The call whose request failed first, by its line."""
+    """Return the line of the first failed request."""
     for event in snapshot["device_traces"][0]:
         if event["action"] == "oom":
             line: int = event["frames"][0]["line"]
@@ -146,7 +165,7 @@ def first_failure(snapshot: Snapshot) -> int | None:
 
 
 def files(asked: argparse.Namespace) -> Iterator[Path]:
-    """All that are to be asked about."""
+    """Return all inputs to run."""
     yield from asked.files
     if asked.corpus:
         yield from sorted(one for one in asked.corpus.iterdir() if _PICKLE.search(one.name))

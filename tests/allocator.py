@@ -1,9 +1,9 @@
-"""A slow and obvious model of PyTorch's caching allocators (CUDA, NPU), to be checked by eye.
+"""A slow, obvious model of PyTorch's caching allocators (CUDA, NPU) that you can check by eye.
 
 Programs call `malloc`, `free` and the rest on a `Device`; the `Machine` then dumps the snapshot
-that PyTorch would have dumped, and beside it the truth: what `torch.cuda.memory_stats` would have
-said after each event, which a snapshot does not hold. docs/allocator.md says where the rules come
-from. Left out: garbage collection, and settings that change while a program runs.
+that PyTorch would have dumped, along with the truth, which a snapshot doesn't contain: what
+`torch.cuda.memory_stats` would have reported after each event. docs/allocator.md says where the
+rules come from. Garbage collection and settings that change at run time aren't modelled.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ MIN_BLOCK = 512
 SMALL_SIZE = 1 * MIB  # the largest request of the small pool
 SMALL_SEGMENT = 2 * MIB
 LARGE_SEGMENT = 20 * MIB
-LARGE_REQUEST = 10 * MIB  # from here on a segment is made for the one request
+LARGE_REQUEST = 10 * MIB  # larger requests get a segment of their own
 ROUND_LARGE = 2 * MIB
 NPU_PADDING = 32  # bytes that torch_npu adds to each request
-NPU_ALIGNMENT = 16 * KIB  # of its large blocks in expandable segments
-INTERVALS = 16  # of roundup_power2_divisions: from 1 MiB, from 2 MiB, ..., from 32 GiB
+NPU_ALIGNMENT = 16 * KIB  # torch_npu's alignment of large blocks in expandable segments
+INTERVALS = 16  # intervals of roundup_power2_divisions: from 1 MiB, 2 MiB, ..., 32 GiB
 
 PoolId = tuple[int, int]
 Stack = tuple[FrameSpec, ...]  # innermost first
-Change = tuple[int, int, int, int, int]  # one number for each of MEASURES
+Change = tuple[int, int, int, int, int]  # one number per entry in MEASURES
 
 DEFAULT_POOL: PoolId = (0, 0)
 MEASURES = ("requested", "held", "active", "allocated", "reserved")
@@ -41,7 +41,7 @@ CHECKPOINT_STACK: Stack = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What PYTORCH_CUDA_ALLOC_CONF sets, the size of the device, and whether it is an NPU."""
+    """PYTORCH_CUDA_ALLOC_CONF's options, the device's size, and whether it's an NPU."""
 
     roundup_power2_divisions: tuple[int, ...] = (0,) * INTERVALS
     max_split_size: int | None = None  # None: no limit
@@ -50,7 +50,7 @@ class Settings:
     npu: bool = False
 
     def to_dict(self) -> Entry:
-        """As `allocator_settings` of a snapshot."""
+        """Return the `allocator_settings` of a snapshot."""
         divisions = self.roundup_power2_divisions
         return {
             "PYTORCH_NPU_ALLOC_CONF" if self.npu else "PYTORCH_CUDA_ALLOC_CONF": "",
@@ -70,7 +70,7 @@ class Settings:
 
 
 def round_size(size: int, settings: Settings) -> int:
-    """The block size that a request asks for."""
+    """Return the block size for a request."""
     size += NPU_PADDING if settings.npu else 0
     if size < MIN_BLOCK:
         return MIN_BLOCK
@@ -84,7 +84,7 @@ def round_size(size: int, settings: Settings) -> int:
 
 
 def segment_size(size: int) -> int:
-    """What is asked from the driver for a block of this size."""
+    """Return the segment size requested from the driver for a block of this size."""
     if size <= SMALL_SIZE:
         return SMALL_SEGMENT
     if size < LARGE_REQUEST:
@@ -93,7 +93,7 @@ def segment_size(size: int) -> int:
 
 
 def should_split(block_size: int, size: int, small: bool, settings: Settings) -> bool:
-    """Whether what is left of a free block becomes a free block of its own."""
+    """Return whether the remainder of a free block becomes a separate free block."""
     rest = block_size - size
     if small or settings.expandable_segments:
         return rest >= MIN_BLOCK
@@ -108,7 +108,7 @@ def should_split(block_size: int, size: int, small: bool, settings: Settings) ->
 
 @dataclass(eq=False)
 class Block:
-    """A piece of an area. `requested` of a free block is stale, as in PyTorch."""
+    """A block in an area. `requested` is stale in a free block, as in PyTorch."""
 
     area: Area
     addr: int
@@ -117,8 +117,8 @@ class Block:
     allocated: bool = False
     mapped: bool = True
     stream_uses: set[int] = field(default_factory=set)
-    capture_uses: set[int] = field(default_factory=set)  # those recorded during a capture
-    event_count: int = 0  # streams that have to finish before the free completes
+    capture_uses: set[int] = field(default_factory=set)  # streams that used it in a capture
+    event_count: int = 0  # streams that must finish before the block's free completes
     stack: Stack = ()
 
     @property
@@ -151,7 +151,7 @@ class Area:
 
     @property
     def handle(self) -> int:
-        """The unit in which an expandable segment is mapped."""
+        """Return the unit in which an expandable segment is mapped."""
         return SMALL_SEGMENT if self.small else LARGE_SEGMENT
 
     def before(self, block: Block) -> Block | None:
@@ -163,7 +163,7 @@ class Area:
         return self.blocks[at + 1] if at + 1 < len(self.blocks) else None
 
     def cut(self, block: Block, size: int) -> Block:
-        """Leaves `size` bytes in `block` and returns a new block of the rest."""
+        """Shrink `block` to `size` bytes and return a new block with the rest."""
         rest = Block(self, block.addr + size, block.size - size, block.requested)
         rest.mapped = block.mapped
         block.size = size
@@ -171,7 +171,7 @@ class Area:
         return rest
 
     def merge(self, block: Block) -> None:
-        """Joins a block that is not in use with neighbours that are like it."""
+        """Merge a free block with neighbours that are free and mapped as well."""
         for other in (self.before(block), self.after(block)):
             if other is not None and not other.in_use and other.mapped == block.mapped:
                 block.addr = min(block.addr, other.addr)
@@ -179,7 +179,7 @@ class Area:
                 self.blocks.remove(other)
 
     def mapped_ranges(self) -> Iterator[list[Block]]:
-        """The blocks of each contiguous mapped range."""
+        """Return the blocks of each contiguous mapped range."""
         found: list[Block] = []
         for block in self.blocks:
             if block.mapped:
@@ -202,22 +202,22 @@ Checkpoint = list[tuple[int, list[BlockState]]]  # (area's address, its mapped b
 
 
 # --------------------------------------------------------------------------------------------------
-# The truth beside a snapshot
+# True values, which a snapshot doesn't contain
 # --------------------------------------------------------------------------------------------------
 
 
 class Recorded(NamedTuple):
-    """An event, and what it did to the measures of one pool on one stream."""
+    """An event and its effect on the measures of one pool on one stream."""
 
     event: Entry
     change: Change
     pool: PoolId
     stream: int
-    block_size: int  # of alloc and the frees; else 0
+    block_size: int  # for alloc and frees; otherwise 0
 
 
 class KnownBlock(NamedTuple):
-    """A block as it truly was. `pending`: its free had been requested before the first event."""
+    """A carried-over block. `pending`: its free was requested before the first event."""
 
     addr: int
     size: int
@@ -229,16 +229,18 @@ class KnownBlock(NamedTuple):
 
 @dataclass
 class Truth:
-    """What one device's events did, and what they found."""
+    """The true effects and causes of one device's events."""
 
     start: dict[tuple[PoolId, int], Change]  # by pool and stream
-    recorded: list[Recorded]  # one for each event of the trace
+    recorded: list[Recorded]  # one per event in the trace
     blocks: dict[int, KnownBlock]  # by index of the alloc event
     carried: dict[int, KnownBlock]  # by address: live before the first event
-    dropped: int = 0  # events that the ring buffer lost
+    dropped: int = 0  # events lost from the ring buffer
 
     def start_of(self, measure: str, pool: PoolId | None = None, stream: int | None = None) -> int:
-        """The measure before the first event: of all, of a pool, of a stream, or of both."""
+        """Return a measure before the first event: the total, or the part in a pool, on a stream,
+        or both.
+        """
         at = MEASURES.index(measure)
         return sum(
             values[at]
@@ -249,7 +251,7 @@ class Truth:
     def series(
         self, measure: str, pool: PoolId | None = None, stream: int | None = None
     ) -> list[int]:
-        """The measure after each event."""
+        """Return the measure after each event."""
         at = MEASURES.index(measure)
         changes = [
             one.change[at] if pool in (None, one.pool) and stream in (None, one.stream) else 0
@@ -265,7 +267,7 @@ class Truth:
 
 
 def truth_of(history: Sequence[Recorded], first: int) -> Truth:
-    """The truth of a trace that begins with the event of this index."""
+    """Return the truth for a trace that starts with the event at this index."""
     start: dict[tuple[PoolId, int], Change] = {}
     live: dict[int, KnownBlock] = {}
     for one in history[:first]:
@@ -302,14 +304,15 @@ class Device:
         self.settings = settings
         self.base = base
         self.index = index
-        self.areas: dict[tuple[PoolId, bool], list[Area]] = {}  # by pool, small or not
-        self.released_pools: set[PoolId] = set()  # empty_cache may empty them
+        # free blocks, keyed by pool, and by whether it's the pool of small blocks
+        self.areas: dict[tuple[PoolId, bool], list[Area]] = {}
+        self.released_pools: set[PoolId] = set()  # released pools, which empty_cache may empty
         self.capturing: PoolId | None = None
-        self.deferred: list[Block] = []  # frees of stream-used blocks during a capture
-        self.events: dict[int, list[Block]] = {}  # by stream: what waits for it, in order
-        self.finished: dict[int, int] = {}  # by stream: how many of those are done
+        self.deferred: list[Block] = []  # blocks that other streams used, freed in a capture
+        self.events: dict[int, list[Block]] = {}  # by stream: blocks waiting for it, in order
+        self.finished: dict[int, int] = {}  # by stream: how many of these frees are complete
         self.reserved = 0
-        self.history: list[Recorded] = []  # everything, whether PyTorch recorded it or not
+        self.history: list[Recorded] = []  # all events, whether PyTorch recorded them or not
         self.recording_from = 0
         self.now_us = START_US
         self.frame_dicts: dict[FrameSpec, Entry] = {}
@@ -317,7 +320,9 @@ class Device:
     # The user's side
 
     def malloc(self, requested: int, stream: int = 0, stack: Stack = ()) -> Block | None:
-        """A block for this many bytes; None, and an `oom` event, where there is none."""
+        """Allocate this many bytes; return None and record an `oom` event if they aren't
+        available.
+        """
         if self.capturing is None:
             self.process_events(stack)
         size = round_size(requested, self.settings)
@@ -336,7 +341,7 @@ class Device:
         return self.hand_out(block, size, requested, split, stack)
 
     def free(self, block: Block, stack: Stack | None = None) -> None:
-        """Lets go of a block. Without a stack of its own the event shows the alloc's."""
+        """Free a block. If no stack is given, the event gets the alloc's stack."""
         block.allocated = False
         self.record_block("free_requested", block, (0, -1, 0, -1), stack)
         if not block.stream_uses:
@@ -347,18 +352,18 @@ class Device:
             self.wait_for_streams(block)
 
     def record_stream(self, block: Block, stream: int) -> None:
-        """The block is used on another stream: its free has to wait for it."""
+        """Use the block on another stream; its free then waits for that stream."""
         if stream != block.area.stream:
             block.stream_uses.add(stream)
             if self.capturing is not None:
                 block.capture_uses.add(stream)
 
     def finish_stream(self, stream: int) -> None:
-        """The stream has done all its work. The next malloc notices."""
+        """Finish all work of the stream. The next malloc notices."""
         self.finished[stream] = len(self.events.get(stream, ()))
 
     def begin_pool(self, pool: PoolId) -> None:
-        """Allocations come from this private pool from now on (a capture, or a MemPool)."""
+        """Allocate from this private pool from now on (for a capture or a MemPool)."""
         self.capturing = pool
         self.released_pools.discard(pool)
 
@@ -366,11 +371,11 @@ class Device:
         self.capturing = None
 
     def release_pool(self, pool: PoolId) -> None:
-        """The pool's graph or MemPool is gone: empty_cache may free what is free of it."""
+        """Release the pool's graph or MemPool, so empty_cache may free the pool's free blocks."""
         self.released_pools.add(pool)
 
     def empty_cache(self, stack: Stack = ()) -> None:
-        """Waits for all streams, then gives unsplit segments and whole free handles back."""
+        """Wait for all streams, then release unsplit segments and whole free handles."""
         if self.capturing is not None:
             raise ValueError("empty_cache during a capture")
         self.record_deferred(stack)
@@ -384,7 +389,7 @@ class Device:
                 self.release_cached((pool, small), stack)
 
     def checkpoint(self, pool: PoolId) -> Checkpoint:
-        """What set_checkpoint needs to bring a private pool back to how it is now."""
+        """Return what set_checkpoint needs to restore a private pool to its current state."""
         self.record_deferred(())
         found = []
         for area in self.pool_areas(pool):
@@ -393,7 +398,9 @@ class Device:
         return found
 
     def set_checkpoint(self, pool: PoolId, checkpoint: Checkpoint) -> list[Block]:
-        """Frees the pool's blocks, allocates all the checkpoint's, frees those free in it."""
+        """Free the pool's blocks, allocate all of the checkpoint's blocks, then free the blocks
+        that were free in the checkpoint.
+        """
         areas = {area.addr: area for area in self.pool_areas(pool)}
         for area in areas.values():
             for block in list(area.blocks):
@@ -416,12 +423,16 @@ class Device:
         return created
 
     def can_checkpoint(self, pool: PoolId) -> bool:
-        """PyTorch refuses where a free is pending in the pool."""
+        """Return whether no free is pending in the pool. Otherwise PyTorch can't take a
+        checkpoint.
+        """
         blocks = [block for area in self.pool_areas(pool) for block in area.blocks]
         return not any(block.event_count or block.stream_uses for block in blocks)
 
     def has_areas_of(self, pool: PoolId, checkpoint: Checkpoint) -> bool:
-        """PyTorch refuses where a segment of the checkpoint is gone (`release_oversize`)."""
+        """Return whether the checkpoint's segments still exist. PyTorch can't restore the
+        checkpoint if a segment was freed (`release_oversize`).
+        """
         sizes = {a.addr: sum(b.size for b in a.blocks if b.mapped) for a in self.pool_areas(pool)}
         wanted = {addr: sum(state.size for state in states) for addr, states in checkpoint}
         return all(sizes.get(addr) == size for addr, size in wanted.items())
@@ -429,7 +440,9 @@ class Device:
     # Finding memory
 
     def best_fit(self, key: tuple[PoolId, bool], stream: int, size: int) -> Block | None:
-        """The smallest free block that is large enough; of equal ones the lowest."""
+        """Return the smallest free block that is large enough; the lowest if several are equally
+        small.
+        """
         fitting = [
             block
             for area in self.areas.get(key, ())
@@ -441,22 +454,22 @@ class Device:
             return None
         fitting.sort(key=lambda block: (block.size, block.addr))
         best = fitting[0]
-        for block in fitting[1:]:  # what can grow counts as large as it can grow
+        for block in fitting[1:]:  # a growable block counts at its full size
             if not best.area.expandable or expandable_size(block) >= expandable_size(best):
                 break
             best = block
         limit = self.settings.max_split_size
         if limit is not None:
             if size < limit <= best.size:
-                return None  # oversize blocks are for oversize requests
+                return None  # oversize blocks only serve oversize requests
             if size >= limit and best.size >= size + LARGE_SEGMENT:
-                return None  # and for none that would waste much
+                return None  # and only if little would be wasted
         return best
 
     def new_block(
         self, key: tuple[PoolId, bool], stream: int, size: int, stack: Stack
     ) -> Block | None:
-        """A free block of new memory that is large enough."""
+        """Get memory from the driver and return a free block that is large enough."""
         if self.settings.expandable_segments:
             return self.expand(key, stream, size, stack)
         total = segment_size(size)
@@ -468,8 +481,9 @@ class Device:
         return area.blocks[0]
 
     def aligned(self, block: Block, size: int) -> Block:
-        """The part of a free block that a request gets: torch_npu leaves what is before the first
-        aligned address free, if the request is large and still has room."""
+        """Return the part of a free block that a request gets. If the request is large and still
+        fits, torch_npu leaves the bytes before the first aligned address free.
+        """
         if not self.settings.npu or not self.settings.expandable_segments or size < ROUND_LARGE:
             return block
         before = -block.addr % NPU_ALIGNMENT
@@ -480,7 +494,9 @@ class Device:
     def expand(
         self, key: tuple[PoolId, bool], stream: int, size: int, stack: Stack
     ) -> Block | None:
-        """Maps memory at the lowest place where free and unmapped blocks together suffice."""
+        """Map memory at the lowest address where free and unmapped blocks together are large
+        enough.
+        """
         block = self.lowest_expandable(key, stream, size)
         if not block.mapped and not self.map(block, min(block.size, size), stack):
             return None
@@ -490,7 +506,7 @@ class Device:
             assert not following.mapped
             if not self.map(following, min(size - block.size, following.size), stack):
                 return None
-            block = following  # it has swallowed the free block before it
+            block = following  # merging has swallowed the free block before this one
         return block
 
     def lowest_expandable(self, key: tuple[PoolId, bool], stream: int, size: int) -> Block:
@@ -514,7 +530,9 @@ class Device:
         return area.blocks[0]
 
     def map(self, block: Block, size: int, stack: Stack) -> bool:
-        """Maps whole handles at the begin of an unmapped block; False where memory is out."""
+        """Map whole handles at the start of an unmapped block; return False if the device is
+        full.
+        """
         area = block.area
         size = -(-size // area.handle) * area.handle
         if self.reserved + size > self.settings.capacity:
@@ -528,7 +546,7 @@ class Device:
         return True
 
     def new_area(self, size: int, key: tuple[PoolId, bool], stream: int, expandable: bool) -> Area:
-        """Address space at the lowest gap, as drivers tend to hand it out."""
+        """Reserve address space in the lowest gap that fits, as drivers tend to do."""
         addr = self.base
         for other in sorted(self.all_areas(), key=lambda area: area.addr):
             if addr + size <= other.addr:
@@ -540,7 +558,7 @@ class Device:
         return area
 
     def hand_out(self, block: Block, size: int, requested: int, split: bool, stack: Stack) -> Block:
-        """Makes a free block a live one, of its whole size unless it is split."""
+        """Make a free block live: the whole block, or only its start if it should be split."""
         if split:
             block.area.cut(block, size)
         block.allocated = True
@@ -549,10 +567,10 @@ class Device:
         self.record_block("alloc", block, (1, 1, 1, 1), stack)
         return block
 
-    # Giving memory back
+    # Releasing memory
 
     def complete(self, block: Block, stack: Stack | None) -> None:
-        """The block is free, and joins the free blocks next to it."""
+        """Free the block, and merge it with free neighbours."""
         self.record_block("free_completed", block, (-1, 0, -1, 0), stack)
         block.stack = ()
         block.area.merge(block)
@@ -564,7 +582,9 @@ class Device:
         block.stream_uses.clear()
 
     def record_deferred(self, stack: Stack) -> None:
-        """What was freed during a capture waits for the streams it was used on outside of it."""
+        """After a capture, make the frees that it deferred wait for the other streams that used the
+        blocks.
+        """
         for block in self.deferred:
             block.stream_uses -= block.capture_uses
             block.capture_uses.clear()
@@ -574,7 +594,7 @@ class Device:
         self.deferred.clear()
 
     def process_events(self, stack: Stack) -> None:
-        """Completes the frees whose streams have finished."""
+        """Complete the frees whose streams have finished."""
         self.record_deferred(stack)
         for stream, waiting in self.events.items():
             for _ in range(self.finished.pop(stream, 0)):
@@ -586,7 +606,9 @@ class Device:
     def release_oversize(
         self, key: tuple[PoolId, bool], stream: int, size: int, stack: Stack
     ) -> bool:
-        """Frees one oversize block that suffices, or the largest until they do."""
+        """Free one oversize block if one is large enough, otherwise the largest ones until their
+        total is large enough.
+        """
         limit = self.settings.max_split_size
         if limit is None:
             return False
@@ -606,7 +628,7 @@ class Device:
         return released >= wanted
 
     def release_cached(self, key: tuple[PoolId, bool], stack: Stack) -> None:
-        """Frees unsplit segments, unmaps whole handles of free blocks."""
+        """Free unsplit segments, and unmap whole handles in free blocks."""
         free = [b for area in self.areas.get(key, ()) for b in area.blocks if b.free]
         free.sort(key=lambda block: (block.area.stream, block.size, block.addr))
         for block in free:
@@ -621,7 +643,7 @@ class Device:
         self.areas[area.pool, area.small].remove(area)
 
     def unmap(self, block: Block, stack: Stack) -> None:
-        """Unmaps the whole handles inside a free block; what is left at its ends stays."""
+        """Unmap the whole handles inside a free block; the remainders at its ends stay mapped."""
         area = block.area
         first = area.addr + -(-(block.addr - area.addr) // area.handle) * area.handle
         end = area.addr + (block.addr + block.size - area.addr) // area.handle * area.handle
@@ -638,7 +660,7 @@ class Device:
         if block.size == area.size:
             self.areas[area.pool, area.small].remove(area)
 
-    # Looking
+    # Queries
 
     def all_areas(self) -> list[Area]:
         return [area for areas in self.areas.values() for area in areas]
@@ -654,7 +676,7 @@ class Device:
         return next(block for block in area.blocks if block.addr == addr)
 
     def segments(self) -> list[Entry]:
-        """The segments of a snapshot: one for each contiguous mapped range, by address."""
+        """Return a snapshot's segments: one per contiguous mapped range, by address."""
         ranges = [blocks for area in self.all_areas() for blocks in area.mapped_ranges()]
         return [self.segment(blocks) for blocks in sorted(ranges, key=lambda b: b[0].addr)]
 
@@ -688,7 +710,7 @@ class Device:
     # Recording
 
     def begin_recording(self) -> None:
-        """From here on events are recorded; what is older has no stack."""
+        """Record events from now on; older memory has no stack."""
         self.recording_from = len(self.history)
         for area in self.all_areas():
             area.stack = ()
@@ -698,7 +720,7 @@ class Device:
     def record_block(
         self, action: str, block: Block, signs: tuple[int, int, int, int], stack: Stack | None
     ) -> None:
-        """Records alloc or a free: what it does to the measures but reserved."""
+        """Record an alloc or free, with its effect on all measures except reserved."""
         sizes = block.requested, block.requested, block.size, block.size
         change = (*(sign * size for sign, size in zip(signs, sizes, strict=True)), 0)
         self.record(
@@ -715,7 +737,7 @@ class Device:
         self.record(action, addr, size, area.stream, area.pool, change=change, stack=stack)
 
     def record_snapshot(self) -> None:
-        """The event that every snapshot leaves: all bytes that are active."""
+        """Record the event that taking a snapshot adds: the total of active bytes."""
         active = sum(one.change[MEASURES.index("active")] for one in self.history)
         self.record("snapshot", 0, active, 0, DEFAULT_POOL)
 
@@ -738,7 +760,8 @@ class Device:
             event["addr"] = addr
         event["size"] = size
         event["stream"] = stream
-        self.now_us += action != "free_completed"  # most share the microsecond of the request
+        # A free_completed has the same timestamp as its free_requested.
+        self.now_us += action != "free_completed"
         event["time_us"] = self.now_us
         event["pool_id"] = pool
         if stack:
@@ -754,17 +777,17 @@ class Device:
 
 
 def expandable_size(block: Block) -> int:
-    """The size that a free block can grow to."""
+    """Return the size to which a free block can grow."""
     following = block.area.after(block)
     return block.size + (following.size if following is not None and not following.mapped else 0)
 
 
 class Machine:
-    """The devices of one process, and what is dumped of them."""
+    """The devices of one process, and their dump."""
 
     def __init__(self, settings: Settings | None = None, devices: int = 1) -> None:
         self.settings = settings or Settings()
-        # Each device has its own addresses, as in one process; but no rule depends on it.
+        # Each device has its own addresses, as in a real process, but no rule depends on it.
         self.devices = [
             Device(self.settings, 0x7F00_0000_0000 + index * 2**42, index)
             for index in range(devices)
@@ -777,10 +800,10 @@ class Machine:
     def dump(
         self, max_entries: int | None = None, event_pools: bool = True
     ) -> tuple[Snapshot, list[Truth]]:
-        """The snapshot, and the truth of each device.
+        """Return the snapshot and each device's truth.
 
-        `max_entries` is the ring buffer's length: the last events are kept. Without `event_pools`
-        events do not say their pool, as up to PyTorch 2.8 or so.
+        `max_entries` is the ring buffer's length; only the last events are kept. Without
+        `event_pools`, events don't name their pool, as in PyTorch before about 2.9.
         """
         traces: list[list[Entry]] = []
         segments: list[Entry] = []

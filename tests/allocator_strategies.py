@@ -1,4 +1,6 @@
-"""Random programs on the model of the allocator: what a training script may do, from a seed."""
+"""Random programs on the allocator model. They resemble training scripts and are generated from a
+seed.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ STACKS: tuple[Stack, ...] = (
     (("step", "optimizer.py", 30), ("train", "train.py", 7)),
 )
 
-# What may happen in a step, and how often.
+# The operations in a step, and their weights.
 WEIGHTS = {
     "malloc": 40,
     "free": 26,
@@ -69,9 +71,9 @@ WEIGHTS = {
 
 @dataclass(repr=False)
 class Recording:
-    """A snapshot with the truth of each of its devices."""
+    """A snapshot, with the truth for each of its devices."""
 
-    made_by: str  # the call that makes it again
+    made_by: str  # the call that reproduces it
     settings: Settings
     snapshot: Snapshot
     truths: list[Truth]
@@ -79,19 +81,19 @@ class Recording:
     def __repr__(self) -> str:
         return self.made_by
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # hypothesis prints with it
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # used by Hypothesis
         printer.text(self.made_by)
 
 
 class Program:
-    """One device's random program."""
+    """A random program on one device."""
 
     def __init__(self, device: Device, rng: random.Random, private_pools: bool) -> None:
         self.device = device
         self.rng = rng
         self.pools = POOLS if private_pools else ()
         self.live: list[Block] = []
-        self.sizes: list[int] = []  # asked for before: programs repeat themselves
+        self.sizes: list[int] = []  # earlier requests, because real programs repeat theirs
         self.checkpoints: dict[PoolId, Checkpoint] = {}
 
     def run(self, steps: int) -> None:
@@ -127,7 +129,9 @@ class Program:
             device.record_snapshot()
 
     def size(self) -> int:
-        """A request: often one made before, or one a little smaller, which leaves slack."""
+        """Return a request's size: often an earlier request's size, or slightly less, which leaves
+        slack.
+        """
         rng = self.rng
         if self.sizes and rng.random() < 0.4:
             size = rng.choice(self.sizes)
@@ -155,11 +159,11 @@ class Program:
         self.device.free(block, self.free_stack())
 
     def stack(self) -> Stack:
-        """Of the call that is to be made."""
+        """Return the next call's stack."""
         return self.rng.choice(STACKS)
 
     def free_stack(self) -> Stack | None:
-        """Of a free; None: its events show the alloc's."""
+        """Return a free's stack, or None if the free's events have the alloc's stack."""
         return self.rng.choice((None, self.rng.choice(STACKS)))
 
     def switch_pool(self) -> None:
@@ -172,7 +176,7 @@ class Program:
             device.begin_pool(self.rng.choice(usable))
 
     def checkpoint(self, pool: PoolId) -> None:
-        """Takes a checkpoint, or goes back to the one taken before."""
+        """Take a checkpoint, or restore the last one."""
         device = self.device
         if pool in device.released_pools or not device.can_checkpoint(pool):
             return
@@ -202,10 +206,10 @@ def record(
     private_pools: bool = True,
     event_pools: bool = True,
 ) -> Recording:
-    """Runs a random program; the same arguments give the same recording.
+    """Run a random program; the same arguments always give the same recording.
 
     `settings` is one of SETTINGS, or its name. `late` steps run before recording begins, `steps`
-    while it is on. `max_entries` is the ring buffer's length: what is older is cut off.
+    while it is on. `max_entries` is the ring buffer's length; older events are lost.
     """
     made_by = (
         f"record({seed}, settings={settings!r}, steps={steps}, devices={devices}, late={late}, "
@@ -227,7 +231,9 @@ def record(
 def recordings(
     max_steps: int = 150, max_devices: int = 2, settings: str | None = None
 ) -> st.SearchStrategy[Recording]:
-    """Recordings of every kind: late or not, cut or not, with and without pools and their ids."""
+    """Draw a recording of any kind: started late or not, cut off or not, with or without pools and
+    their ids.
+    """
     return st.builds(
         record,
         seed=st.integers(0, 2**32 - 1),

@@ -1,8 +1,8 @@
-"""The option `--bare`: skips what needs a package that is not installed; else that is a failure.
+"""The option `--bare` skips tests whose packages aren't installed; without it they fail.
 
-Without it all of [dev] has to be there, so that no run leaves out tests unnoticed. With it, that of
-a wheel with `[test]` beside it, a test is skipped where it, or what it calls, imports one of these,
-or fails since a command said which extra it wants; and where it compiles and there is no compiler.
+Normally all of [dev] must be installed, so that no test is skipped unnoticed. `--bare` is for a
+wheel installed with `[test]`. A test is skipped if it imports a missing package, directly or not;
+if a command in it reports a missing extra; or if it needs a compiler and there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
-# What [dev] brings besides [test], as it is imported.
+# Packages in [dev] but not in [test], by import name.
 PACKAGES = (
     "Cython",
     "IPython",
@@ -46,7 +46,7 @@ PACKAGES = (
     "zstandard",
 )
 COMPILERS = ("gcc", "cc")
-# What a command or the library says of an extra, by a package of it.
+# Maps each extra, as named in an error message, to one of its packages.
 EXTRAS = {
     "explore": "textual",
     "fleet": "distributed",
@@ -72,7 +72,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def missing(text: str) -> str:
-    """The package of [dev] that a text says is missing, and that is; else nothing."""
+    """Return the missing [dev] package that the text mentions, if any."""
     for name in MISSING.findall(text):
         package = name.partition(".")[0]
         if package in PACKAGES and find_spec(package) is None:
@@ -81,7 +81,7 @@ def missing(text: str) -> str:
 
 
 def asked_for(text: str) -> str:
-    """The package of an extra that a failure says it wants, and that is missing; else nothing."""
+    """Return the missing package whose extra the failure message names, if any."""
     for extra in ASKED.findall(text):
         package = EXTRAS.get(extra, "")
         if package and find_spec(package) is None:
@@ -95,7 +95,7 @@ def _skip(report: Report, package: str) -> None:
 
 
 def _judged(report: Report, config: pytest.Config, error: str) -> Report:
-    """A report whose outcome is what the option makes of it."""
+    """Turn a failure into a skip if the option allows it."""
     if config.option.bare and report.failed:
         package = missing(error) or asked_for(str(report.longrepr))
         if package:
@@ -111,10 +111,10 @@ def _judged(report: Report, config: pytest.Config, error: str) -> Report:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Of a test."""
+    """Apply the option to a test's report."""
     error = call.excinfo.value if call.excinfo else None
-    # What the package itself says where an extra is missing stands for that import. By name: what
-    # is imported here coverage does not see.
+    # If memreplay reports a missing extra, treat that as a failed import. Compare the class by
+    # name, because code imported here wouldn't be measured by coverage.
     if type(error).__name__ == "MissingExtraError" and error is not None:
         error = error.__context__
     said = str(error) if isinstance(error, ModuleNotFoundError) else ""
@@ -126,7 +126,7 @@ def pytest_runtest_makereport(
 
 
 def _is_compiler(error: BaseException | None) -> bool:
-    """Whether what could not be started is a compiler that is not here."""
+    """Return whether the error is that a compiler isn't installed."""
     if not isinstance(error, FileNotFoundError) or error.filename not in COMPILERS:
         return False
     return which(error.filename) is None
@@ -136,6 +136,6 @@ def _is_compiler(error: BaseException | None) -> bool:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Of a file."""
+    """Apply the option to a file's report."""
     report = yield
     return _judged(report, collector.config, str(report.longrepr or ""))

@@ -1,4 +1,4 @@
-"""The code blocks of documents: fenced ones, and those that are indented."""
+"""Find the code blocks in documents, fenced or indented."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Block(NamedTuple):
     document: str
     line: int
     kind: str
-    """What the fence says, "plain" where it says nothing, "indented" where there is none."""
+    """The language of the fence, "plain" without one, "indented" without a fence."""
     text: str
 
     @property
     def first(self) -> str:
-        """What it is known by: its first line that says anything."""
+        """Return the block's name, which is its first meaningful line."""
         return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
 
 
 def blocks_of(document: Path, name: str) -> Iterator[Block]:
-    """The blocks of a document, from the first to the last."""
+    """Return a document's blocks, in order."""
     lines = document.read_text(encoding="utf-8").splitlines()
     at, in_list = 0, False
     while at < len(lines):
@@ -63,12 +63,12 @@ _END = re.compile(r"^(?:\||\|\||&&|&|;|>|>>|2>|<)$")
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
-    """The arguments of each memreplay command in a text of a shell, or in one that quotes it."""
+    """Return the arguments of each memreplay command in shell text, or in prose that quotes one."""
     joined = text.replace("\\\n", " ")
     for line in joined.splitlines():
         for match in re.finditer(r"(?<![\w./\"-])memreplay (?=[a-z-])", line):
             before = line[: match.start()].strip()
-            # A word of a sentence, or an argument of another program, is no command.
+            # A word in a sentence, or an argument of another program, isn't a command.
             if before and not re.search(r"(?:\$|do|\||;|&&|\|\||- run:|-|sh '|\(|else)$", before):
                 continue
             rest = line[match.start() :]
@@ -78,7 +78,7 @@ def commands_of(text: str) -> Iterator[list[str]]:
 
 
 def words_of(text: str) -> list[str]:
-    """What a shell makes of a command, up to where it ends: a pipe, a redirection, a comment."""
+    """Return a command's words up to a pipe, redirection or comment."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars="|&;><()")
     lexer.whitespace_split = True
     lexer.commenters = "#"
@@ -88,6 +88,6 @@ def words_of(text: str) -> list[str]:
             if _END.match(word) or re.fullmatch(r"[|&;<>()]+", word):
                 break
             found.append(word)
-    except ValueError:  # a quote that another line closes
+    except ValueError:  # a quote that is closed on another line
         pass
     return found[1:]

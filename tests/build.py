@@ -1,8 +1,7 @@
-"""Makes the snapshots that tests read: as dicts, and as good, nasty and broken pickles.
+"""Build the snapshots that tests read: dicts, and valid, odd and broken pickles.
 
-Nothing here is clever. `SnapshotBuilder` writes dicts in the shape PyTorch dumps, the `dump*`
-functions turn them into bytes, `Ops` assembles a pickle opcode by opcode, and the rest makes bytes
-that a reader must refuse.
+`SnapshotBuilder` builds dicts like the ones PyTorch dumps, and the `dump*` functions turn them into
+bytes. `Ops` assembles a pickle opcode by opcode. The rest makes bytes that a reader must refuse.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Entry = dict[str, Any]
 FrameSpec = tuple[str, str, int]  # function name, file name, line; innermost first in a list
 
 START_US = 1_700_000_000_000_000
-ROUND = 512  # block sizes are multiples of it
+ROUND = 512  # block sizes are multiples of this
 
 
 # --------------------------------------------------------------------------------------------------
@@ -30,12 +29,12 @@ ROUND = 512  # block sizes are multiples of it
 
 
 class SnapshotBuilder:
-    """Builds a snapshot event by event; every method but `block` and `build` returns the builder.
+    """Build a snapshot event by event; every method except `block` and `build` returns the builder.
 
     `times=False` and `stacks=False` leave `time_us` and `frames` out of every event, as older
     versions and torch_npu do. `shared_lists=True` makes equal stacks one list object (the C++
     path); otherwise each event has its own list of shared frame dicts (the Python path). `fx=True`
-    adds the fx fields to frames. `compile_context` and `user_metadata`, where given, go into every
+    adds the fx fields to frames. `compile_context` and `user_metadata`, if given, go into every
     event.
     """
 
@@ -80,11 +79,13 @@ class SnapshotBuilder:
         pool_id: tuple[int, int] | None = None,
         **extra: Any,
     ) -> SnapshotBuilder:
-        """Appends any event. None leaves a key out; but no `time_us` is the next microsecond."""
+        """Append any event. None leaves a key out; without `time_us`, the event comes a microsecond
+        after the previous one.
+        """
         entry: Entry = {"action": action}
         if addr is not None:
             entry["addr"] = addr
-        if "device_free" in extra:  # stands where the address does
+        if "device_free" in extra:  # instead of the address
             entry["device_free"] = extra.pop("device_free")
         if size is not None:
             entry["size"] = size
@@ -106,23 +107,23 @@ class SnapshotBuilder:
         return self
 
     def alloc(self, addr: int, size: int, device: int = 0, **fields: Any) -> SnapshotBuilder:
-        """A block is handed out; `size` is the requested size. `fields` as in `event`."""
+        """Allocate a block; `size` is the requested size. `fields` as in `event`."""
         return self.event("alloc", addr, size, device, **fields)
 
     def free_requested(
         self, addr: int, size: int, device: int = 0, **fields: Any
     ) -> SnapshotBuilder:
-        """The user lets go of a block."""
+        """Request the free of a block."""
         return self.event("free_requested", addr, size, device, **fields)
 
     def free_completed(
         self, addr: int, size: int, device: int = 0, **fields: Any
     ) -> SnapshotBuilder:
-        """The block can be used again."""
+        """Complete a free that was already requested."""
         return self.event("free_completed", addr, size, device, **fields)
 
     def free(self, addr: int, size: int, device: int = 0, **fields: Any) -> SnapshotBuilder:
-        """A free requested and completed in the same microsecond, as most are: two events."""
+        """Request and complete a free in the same microsecond, as for most frees: two events."""
         self.free_requested(addr, size, device, **fields)
         fields.setdefault("time_us", self._last.get("time_us"))
         return self.free_completed(addr, size, device, **fields)
@@ -130,35 +131,35 @@ class SnapshotBuilder:
     def segment_alloc(
         self, addr: int, size: int, device: int = 0, **fields: Any
     ) -> SnapshotBuilder:
-        """cudaMalloc."""
+        """Record a cudaMalloc."""
         return self.event("segment_alloc", addr, size, device, **fields)
 
     def segment_free(self, addr: int, size: int, device: int = 0, **fields: Any) -> SnapshotBuilder:
-        """cudaFree."""
+        """Record a cudaFree."""
         return self.event("segment_free", addr, size, device, **fields)
 
     def segment_map(self, addr: int, size: int, device: int = 0, **fields: Any) -> SnapshotBuilder:
-        """Physical memory is mapped into an expandable segment."""
+        """Map physical memory into an expandable segment."""
         return self.event("segment_map", addr, size, device, **fields)
 
     def segment_unmap(
         self, addr: int, size: int, device: int = 0, **fields: Any
     ) -> SnapshotBuilder:
-        """Physical memory is unmapped from an expandable segment."""
+        """Unmap physical memory from an expandable segment."""
         return self.event("segment_unmap", addr, size, device, **fields)
 
     def oom(
         self, size: int, device_free: int = 0, device: int = 0, **fields: Any
     ) -> SnapshotBuilder:
-        """An allocation failed: `device_free` takes the place of the address."""
+        """Add an OOM event, which has `device_free` instead of an address."""
         return self.event("oom", None, size, device, device_free=device_free, **fields)
 
     def snapshot_event(self, size: int, device: int = 0, **fields: Any) -> SnapshotBuilder:
-        """Someone took a snapshot: address 0, `size` is the total of active bytes just then."""
+        """Add a snapshot event: its address is 0, and `size` is the total of active bytes."""
         return self.event("snapshot", 0, size, device, **fields)
 
     def drop(self, *keys: str) -> SnapshotBuilder:
-        """Takes keys out of the last event: in some files single entries lack optional keys."""
+        """Remove optional keys from the last event, as in some files."""
         for key in keys:
             self._last.pop(key, None)
         return self
@@ -173,7 +174,7 @@ class SnapshotBuilder:
         state: str = "active_allocated",
         frames: Sequence[FrameSpec] = (),
     ) -> Entry:
-        """A block to put into a segment; `requested_size` is `size` where not given."""
+        """Return a block for a segment; `requested_size` is `size` by default."""
         return {
             "address": address,
             "size": size,
@@ -189,7 +190,9 @@ class SnapshotBuilder:
         state: str = "active_allocated",
         history: Iterable[tuple[int, int, Sequence[FrameSpec] | None]] = (),
     ) -> Entry:
-        """A block as PyTorch 2.0 wrote it: no address; `history` of (addr, real_size, frames)."""
+        """Return a block as PyTorch 2.0 wrote it: no address; `history` of (addr, real_size,
+        frames).
+        """
         entry: Entry = {"size": size}
         if requested_size is not None:
             entry["requested_size"] = requested_size
@@ -218,7 +221,7 @@ class SnapshotBuilder:
         legacy: bool = False,
         **extra: Any,
     ) -> SnapshotBuilder:
-        """Appends a segment, totals made from its blocks. `legacy` leaves out the newer keys."""
+        """Append a segment, with totals from its blocks. `legacy` leaves out the newer keys."""
         held = list(blocks)
         active = [b for b in held if b["state"] != "inactive"]
         allocated = [b for b in active if b["state"] == "active_allocated"]
@@ -242,10 +245,11 @@ class SnapshotBuilder:
         return self
 
     def finish_segments(self, extra_live: Iterable[tuple[int, int, int]] = ()) -> SnapshotBuilder:
-        """Appends what is live at each device's end as segments of one block each.
+        """Append each device's final live set as segments with one block each, so trace and
+        segments agree.
 
-        So that trace and segments agree. `extra_live` adds (device, addr, requested size) of blocks
-        that no event names: a carried that outlives the trace.
+        `extra_live` adds blocks that no event mentions, as (device, addr, requested size):
+        carried-over blocks that outlive the trace.
         """
         for device, trace in enumerate(self.traces):
             live: dict[int, Entry] = {}
@@ -275,28 +279,28 @@ class SnapshotBuilder:
             self.segment(addr, block["size"], device, blocks=[block])
         return self
 
-    # The rest of the file
+    # The other top-level keys
 
     def annotation(
         self, name: str, stage: str, time_us: int | None = None, device: int = 0
     ) -> SnapshotBuilder:
-        """Appends an external annotation; `stage` is START or END."""
+        """Append an external annotation; `stage` is START or END."""
         at = self._time(time_us)
         self.annotations.append({"name": name, "stage": stage, "device": device, "time_us": at})
         return self
 
     def settings(self, **values: Any) -> SnapshotBuilder:
-        """Adds to `allocator_settings`."""
+        """Add to `allocator_settings`."""
         self.extras.setdefault("allocator_settings", {}).update(values)
         return self
 
     def top(self, key: str, value: Any) -> SnapshotBuilder:
-        """Sets a top-level key, for instance one that nobody knows yet."""
+        """Set a top-level key, for example an unknown one."""
         self.extras[key] = value
         return self
 
     def build(self) -> Snapshot:
-        """The snapshot. Keys come in PyTorch's order; optional ones only where they were used."""
+        """Return the snapshot. Keys are in PyTorch's order; optional keys appear only if used."""
         snapshot: Snapshot = {"segments": self.segments, "device_traces": self.traces}
         snapshot.update(self.extras)
         if self.annotations:
@@ -304,7 +308,7 @@ class SnapshotBuilder:
         return snapshot
 
     def frames(self, specs: Sequence[FrameSpec]) -> list[Entry]:
-        """A list of frame dicts: a new list (but see `shared_lists`) of shared dicts."""
+        """Return a list of frame dicts: a new list (but see `shared_lists`) of shared dicts."""
         key = tuple(specs)
         if self.shared_lists and key in self._frame_lists:
             return self._frame_lists[key]
@@ -331,50 +335,50 @@ class SnapshotBuilder:
 
 
 def round_up(size: int) -> int:
-    """The block size for a requested size: a multiple of 512, and not 0."""
+    """Return the block size for a requested size: a positive multiple of 512."""
     return max(ROUND, (size + ROUND - 1) // ROUND * ROUND)
 
 
 # --------------------------------------------------------------------------------------------------
-# Good pickles
+# Valid pickles
 # --------------------------------------------------------------------------------------------------
 
 
 def dump(snapshot: Any, protocol: int = 4) -> bytes:
-    """What `pickle.dump` writes: the path most files take. Protocol 0 to 5."""
+    """Pickle with `pickle.dump`, which writes most files. Protocols 0 to 5."""
     return pickle.dumps(snapshot, protocol)
 
 
 def dump_optimized(snapshot: Any, protocol: int = 4) -> bytes:
-    """The same without the memo entries that nothing gets."""
+    """Pickle without memo entries that are never read."""
     return pickletools.optimize(pickle.dumps(snapshot, protocol))
 
 
 def dump_unshared(snapshot: Any, protocol: int = 4) -> bytes:
-    """The same with no container shared: every frame is written out each time it appears."""
+    """Pickle without sharing: each frame is written out every time it appears."""
     return pickle.dumps(unshare(snapshot), protocol)
 
 
 def dump_cpp(snapshot: Any, memoise_all: bool = False, tagged: bool = False) -> bytes:
-    """In the manner of TorchScript's C++ pickler (torch/csrc/jit/serialization/pickler.cpp).
+    """Pickle as TorchScript's C++ pickler does (torch/csrc/jit/serialization/pickler.cpp).
 
-    Protocol 2. Integers are BININT1, BININT2, BININT or an 8-byte signed LONG1, addresses from
-    2**63 on being negative. Strings are BINUNICODE, memoised by value. A container is written in
-    one batch (MARK … APPENDS or SETITEMS, even an empty one), and memoised after its content if
-    something else refers to it too. `memoise_all` does so with every container: C++ memoises those
-    that a local variable still holds. `tagged` does as old versions did: each container is the
-    argument of a function that hands it back.
+    Protocol 2. Integers are BININT1, BININT2, BININT or an 8-byte signed LONG1, so addresses from
+    2**63 up are negative. Strings are BINUNICODE, memoised by value. A container is written in one
+    batch (MARK … APPENDS or SETITEMS, even if empty). A container that's used more than once is
+    memoised after its contents. `memoise_all` memoises every container, as C++ does while a local
+    variable still holds the container. `tagged` imitates old versions, which pass each container to
+    a function that returns it.
     """
     return _CppPickler(snapshot, memoise_all, tagged).data
 
 
 class _CppPickler:
-    """One run of `dump_cpp`: the bytes so far, and what was memoised under which number."""
+    """One run of `dump_cpp`: the bytes so far, and the memo number of each memoised value."""
 
     def __init__(self, value: Any, memoise_all: bool, tagged: bool) -> None:
-        self.references: dict[int, int] = {}  # id of a container -> how often it is referred to
+        self.references: dict[int, int] = {}  # container id -> number of references to it
         self.strings: dict[str, int] = {}
-        self.containers: dict[int, int] = {}  # id of a container -> its memo number
+        self.containers: dict[int, int] = {}  # container id -> its memo number
         self.globals: dict[str, int] = {}
         self.memoise_all = memoise_all
         self.tagged = tagged
@@ -476,7 +480,7 @@ class _CppPickler:
 
 
 def unshare(value: Any) -> Any:
-    """A deep copy in which no container appears twice."""
+    """Return a deep copy in which no container appears twice."""
     if isinstance(value, dict):
         return {key: unshare(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -487,11 +491,13 @@ def unshare(value: Any) -> Any:
 
 
 def with_frames(snapshot: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
-    """A copy in which every dict that has frames, an event or a segment or a block, is changed."""
+    """Return a copy in which `change` was applied to every dict with frames (event, segment or
+    block).
+    """
     if isinstance(snapshot, dict):
         copy = {key: with_frames(value, change) for key, value in snapshot.items()}
         if isinstance(snapshot.get("frames"), list):
-            copy["frames"] = snapshot["frames"]  # the same frames, not copies
+            copy["frames"] = snapshot["frames"]  # the same objects, not copies
             return change(copy)
         return copy
     if isinstance(snapshot, list):
@@ -500,22 +506,24 @@ def with_frames(snapshot: Any, change: Callable[[dict[str, Any]], dict[str, Any]
 
 
 def frames_seen_before(snapshot: Any) -> Any:
-    """The same with an unknown key before `frames` that holds the same list."""
+    """Return a copy with an unknown key before `frames` that holds the same list."""
     return with_frames(snapshot, lambda d: {"new": d["frames"], **d})
 
 
 def frame_seen_before(snapshot: Any) -> Any:
-    """The same with an unknown key before `frames` that holds the same frames in other lists."""
+    """Return a copy with an unknown key before `frames` that holds the same frames in other
+    lists.
+    """
     return with_frames(snapshot, lambda d: {"new": [[f] for f in d["frames"]][::-1], **d})
 
 
 def frames_as_tuples(snapshot: Any) -> Any:
-    """The same with a tuple for each frames list."""
+    """Return a copy with a tuple instead of each list of frames."""
     return with_frames(snapshot, lambda d: {**d, "frames": tuple(d["frames"])})
 
 
 def shuffle_keys(snapshot: Any, rng: random.Random) -> Any:
-    """A copy with every dict's keys in another order; what was shared is still shared."""
+    """Return a copy with every dict's keys reordered; sharing is preserved."""
     made: dict[int, Any] = {}
 
     def copy(value: Any) -> Any:
@@ -534,17 +542,17 @@ def shuffle_keys(snapshot: Any, rng: random.Random) -> Any:
 
 
 def unframe(data: bytes) -> bytes:
-    """A pickle of protocol 4 or 5 without its FRAME opcodes, which are optional."""
+    """Remove the FRAME opcodes, which are optional, from a pickle of protocol 4 or 5."""
     return b"".join(piece for name, piece in _pieces(data) if name != "FRAME")
 
 
 def reframe(data: bytes, every: int) -> bytes:
-    """A pickle of protocol 4 or 5 with a new frame begun after each `every` bytes of opcodes.
+    """Split a pickle of protocol 4 or 5 into frames of about `every` bytes.
 
-    With `every=1` each opcode has its own frame: in mid-list, between a MARK and its end.
+    With `every=1` each opcode has its own frame, even inside a list or after a MARK.
     """
     pieces = [piece for name, piece in _pieces(data) if name != "FRAME"]
-    out = bytearray(pieces[0])  # PROTO stands outside
+    out = bytearray(pieces[0])  # PROTO stays outside
     frame = bytearray()
     for piece in pieces[1:]:
         frame += piece
@@ -555,21 +563,22 @@ def reframe(data: bytes, every: int) -> bytes:
 
 
 def _pieces(data: bytes) -> list[tuple[str, bytes]]:
-    """The opcodes of a pickle by name, each with its bytes (argument included)."""
+    """Return a pickle's opcodes by name, each with its bytes (argument included)."""
     found = [(op.name, at) for op, _, at in pickletools.genops(data) if at is not None]
     ends = [at for _, at in found[1:]] + [found[-1][1] + 1]
     return [(name, data[at:end]) for (name, at), end in zip(found, ends, strict=True)]
 
 
 # --------------------------------------------------------------------------------------------------
-# Pickles by hand
+# Hand-written pickles
 # --------------------------------------------------------------------------------------------------
 
 
 class Ops:
-    """Assembles a raw pickle: `bytes(Ops().proto(2).empty_list().integer(1).append().stop())`.
+    """Assemble a raw pickle: `bytes(Ops().proto(2).empty_list().integer(1).append().stop())`.
 
-    Nothing is checked. `op` takes any opcode by its name in pickletools; the rest are short forms.
+    Nothing is checked. `op` takes any opcode by its name in pickletools; the other methods are
+    shortcuts.
     """
 
     def __init__(self) -> None:
@@ -625,7 +634,7 @@ class Ops:
     # Values
 
     def string(self, text: str) -> Ops:
-        """The shortest of SHORT_BINUNICODE and BINUNICODE."""
+        """Push a string: SHORT_BINUNICODE if it fits, otherwise BINUNICODE."""
         data = text.encode("utf-8", "surrogatepass")
         if len(data) < 256:
             return self.op("SHORT_BINUNICODE", bytes([len(data)]) + data)
@@ -641,7 +650,7 @@ class Ops:
         return self
 
     def integer(self, value: int) -> Ops:
-        """The shortest of BININT1, BININT2, BININT and LONG1."""
+        """Push an integer with the shortest of BININT1, BININT2, BININT and LONG1."""
         if 0 <= value < 2**8:
             return self.op("BININT1", struct.pack("<B", value))
         if 0 <= value < 2**16:
@@ -651,7 +660,7 @@ class Ops:
         return self.long1(value, value.bit_length() // 8 + 1)
 
     def long1(self, value: int, width: int) -> Ops:
-        """A LONG1 of just this many bytes."""
+        """Push a LONG1 of exactly this many bytes."""
         return self.op("LONG1", bytes([width]) + value.to_bytes(width, "little", signed=True))
 
     # Memo
@@ -660,13 +669,13 @@ class Ops:
         return self.op("MEMOIZE")
 
     def put(self, number: int) -> Ops:
-        """BINPUT, or LONG_BINPUT from 256 on."""
+        """Write BINPUT, or LONG_BINPUT from 256 up."""
         if number < 256:
             return self.op("BINPUT", bytes([number]))
         return self.op("LONG_BINPUT", struct.pack("<I", number))
 
     def get(self, number: int) -> Ops:
-        """BINGET, or LONG_BINGET from 256 on."""
+        """Write BINGET, or LONG_BINGET from 256 up."""
         if number < 256:
             return self.op("BINGET", bytes([number]))
         return self.op("LONG_BINGET", struct.pack("<I", number))
@@ -676,12 +685,12 @@ _CODES = {op.name: op.code.encode("latin-1") for op in pickletools.opcodes}
 
 
 # --------------------------------------------------------------------------------------------------
-# Snapshots inside of other files
+# Snapshots embedded in other files
 # --------------------------------------------------------------------------------------------------
 
 
 def viewer_page(*snapshots: bytes) -> bytes:
-    """The page that torch.cuda._memory_viz trace_plot writes, of one pickle or several.
+    """Return the page that torch.cuda._memory_viz trace_plot writes for one or more pickles.
 
     Like PyTorch's `_format_viz`, it pads each pickle with 1 to 3 zeros.
     """
@@ -705,22 +714,23 @@ add_local_files(local_files, 'Active Memory Timeline')
 
 
 # --------------------------------------------------------------------------------------------------
-# Broken pickles, and what is none
+# Broken pickles, and other formats
 # --------------------------------------------------------------------------------------------------
 
-HARMLESS = "true"  # the command that a reader must never run; it would do nothing
+HARMLESS = "true"  # the command that a reader must never run (it's harmless)
 
 
 def truncations(data: bytes, step: int = 1) -> Iterator[bytes]:
-    """Every prefix of `data` but the whole, shortest first (every `step`-th)."""
+    """Yield every proper prefix of `data`, shortest first (every `step`-th)."""
     for length in range(0, len(data), step):
         yield data[:length]
 
 
 def calls_function(protocol: int = 2, inside: bool = False) -> bytes:
-    """A pickle that calls os.system when unpickled: GLOBAL at protocol 2, STACK_GLOBAL at 4.
+    """Return a pickle that calls os.system when unpickled: through GLOBAL in protocol 2, and
+    STACK_GLOBAL in protocol 4.
 
-    `inside` hides the call in a snapshot, as the value of a key that nobody knows.
+    `inside` hides the call in a snapshot, as the value of an unknown key.
     """
     ops = Ops().proto(protocol)
     if inside:
@@ -737,7 +747,9 @@ def calls_function(protocol: int = 2, inside: bool = False) -> bytes:
 
 
 def unsafe_pickles() -> dict[str, bytes]:
-    """One pickle for each opcode that imports, calls or looks something up, by its name."""
+    """Return one pickle for each opcode that imports, calls or looks something up, by opcode
+    name.
+    """
     os_system = b"os\nsystem\n"
 
     def start() -> Ops:
@@ -762,7 +774,9 @@ def unsafe_pickles() -> dict[str, bytes]:
 
 
 def not_a_snapshot() -> dict[str, bytes]:
-    """Bytes that are no snapshot, by name: sound pickles of other things, other formats."""
+    """Return bytes that aren't snapshots, by name: valid pickles of other things, and other
+    formats.
+    """
     return {
         "empty": b"",
         "int": pickle.dumps(7, 4),
@@ -777,7 +791,9 @@ def not_a_snapshot() -> dict[str, bytes]:
 
 
 def legacy_torch_save() -> bytes:
-    """How torch.save began before 1.6: three pickles, the first a magic number of 10 bytes."""
+    """Return the beginning of a torch.save file before 1.6: three pickles, the first a 10-byte
+    magic number.
+    """
     system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4}}
     parts = (0x1950A86A20F9469CFC6C, 1001, system)
     return b"".join(pickle.dumps(part, 2) for part in parts)

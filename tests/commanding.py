@@ -1,4 +1,4 @@
-"""Commands run in this process, with stdout and stderr apart."""
+"""Run commands in this process, keeping stdout and stderr separate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from click.testing import CliRunner
 
 
 def command_runner() -> CliRunner:
-    """A runner of click's, which before click 8.2 made one of both unless asked for two."""
+    """Return click's runner with separate stdout and stderr, which click before 8.2 merges by
+    default.
+    """
     options: dict[str, Any] = {}
     if "mix_stderr" in signature(CliRunner).parameters:
         options["mix_stderr"] = False

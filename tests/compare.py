@@ -1,4 +1,4 @@
-"""Holds what memreplay reads and replays against the oracle, number by number."""
+"""Compare everything memreplay reads and replays with the oracle, number by number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ ANY_RANK = 0
 
 
 def assert_like_oracle(data: Any, snapshot: Any) -> mr.Snapshot:
-    """Every column, count and series of `data` equals the oracle's reading of `snapshot`."""
+    """Check that every column, count and series in `data` equals the oracle's reading of
+    `snapshot`.
+    """
     snap = mr.open(data)
     assert list(snap.devices) == oracle.devices(snapshot)
     assert_columns(snap, snapshot)
@@ -24,12 +26,12 @@ def assert_like_oracle(data: Any, snapshot: Any) -> mr.Snapshot:
 
 
 def stack_of(snap: mr.Snapshot, i: int) -> oracle.Stack:
-    """Stack i as the oracle writes it."""
+    """Return stack i in the oracle's format."""
     return tuple((f.function, f.file, f.line) for f in snap.stack(i))
 
 
 def assert_columns(snap: mr.Snapshot, snapshot: Any) -> None:
-    """Each event's fields."""
+    """Check each event's fields."""
     expected = [
         (device, row) for device, rows in enumerate(oracle.columns(snapshot)) for row in rows
     ]
@@ -50,7 +52,7 @@ def assert_columns(snap: mr.Snapshot, snapshot: Any) -> None:
 
 
 def assert_replay(snap: mr.Snapshot, snapshot: Any, device: int) -> None:
-    """One device's series, counts, lifetimes, live sets and groups."""
+    """Check one device's series, counts, lifetimes, live sets and groups."""
     replay = snap.replay(device)
     want = oracle.replay(snapshot, device)
     assert replay.usage.tolist() == want.usage
@@ -85,7 +87,9 @@ def assert_replay(snap: mr.Snapshot, snapshot: Any, device: int) -> None:
 def assert_live(
     snap: mr.Snapshot, replay: mr.Replay, want: oracle.OracleReplay, event: int
 ) -> None:
-    """The live set after one event, alone and grouped; groups add up to the whole."""
+    """Compare the live set after one event, plain and grouped; the groups must add up to the
+    total.
+    """
     live = replay.live_at(event=event)
     expected = want.live_at(event)
     key = [(x.alloc_index, x.addr, x.size, x.frames) for x in expected]
@@ -126,7 +130,7 @@ def _spelled(snap: mr.Snapshot, rows: list[tuple[int, int, int]], by: str) -> di
             name = (frame.function, frame.file, frame.line)
         else:
             name = ("text", snap.text(key))
-        # Frames that differ only in their fx fields are one to the oracle.
+        # The oracle doesn't distinguish frames that differ only in their fx fields.
         old = out.get(name, (0, 0))
         out[name] = (old[0] + size, old[1] + count)
     return out
@@ -150,5 +154,5 @@ def _oracle_groups(live: list[oracle.Lifetime], by: str) -> dict[Any, Any]:
 
 
 def canonical(value: Any) -> Any:
-    """A value as it comes back through JSON (tuples are lists)."""
+    """Return a value as it looks after a round trip through JSON (tuples become lists)."""
     return json.loads(json.dumps(value))

@@ -1,4 +1,6 @@
-"""What all tests share: the time zone, hypothesis's profile, the corpus of real files, the root."""
+"""Configuration and fixtures for all tests: time zone, hypothesis profiles, real files, repository
+root.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = ["tests.quick", "tests.bare"]
 
 ROOT = Path(__file__).resolve().parent.parent
-# Those that tests know by heart are simulated; the examples are real.
+# Results are hard-coded only for simulated files; the examples are real recordings.
 SNAPSHOTS = sorted([*ROOT.glob("tests/data/*.pkl.gz"), *ROOT.glob("examples/**/*.pkl.gz")])
 NO_CORPUS = "no real snapshots: MEMREPLAY_CORPUS names no folder of them"
 
-# What Windows cannot even load: terminals, bounds of memory, signals.
+# Modules that can't be imported on Windows because they use terminals, memory limits or signals.
 collect_ignore = [
     "bench/test_compare.py",
     "bench/test_instructions.py",
@@ -33,18 +35,19 @@ collect_ignore = [
 if os.name == "posix":
     collect_ignore.clear()
 
-# A job that a shell runs in the background ignores SIGINT, and so would the commands that tests
-# start and interrupt: of a handler nothing is left to them.
+# A shell's background job ignores SIGINT, and children inherit that, so tests couldn't interrupt
+# the commands they start. Unlike an ignored signal, a handler isn't inherited.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What is said of times is UTC wherever one is: where that is not so, no test that runs in UTC would
-# notice. Set before anything is loaded that looks at it, and for what tests start as well.
+# All times are printed in UTC. Tests run in another time zone, because a wrong zone wouldn't be
+# noticed in UTC. The time zone is set before any import that reads it, and for child processes too.
 os.environ["TZ"] = os.environ.get("MEMREPLAY_TZ", "Asia/Kathmandu")
-if hasattr(time, "tzset"):  # Windows has none, and no such names of zones
+if hasattr(time, "tzset"):  # Windows has neither this function nor these zone names
     time.tzset()
 
-# Deadlines measure the machine, not the code. MEMREPLAY_PROFILE=thorough looks for longer.
+# No deadlines, because they'd measure the machine rather than the code. MEMREPLAY_PROFILE=thorough
+# searches longer.
 settings.register_profile("ci", deadline=None, print_blob=True)
 settings.register_profile(
     "thorough",
@@ -53,36 +56,41 @@ settings.register_profile(
     max_examples=2000,
     suppress_health_check=[HealthCheck.too_slow],
 )
-# Of .ci/run on few processors; each run takes others, and the nightly run all of them and more.
+# The profile for .ci/run on few processors. Each run tries different examples, and the nightly run
+# tries more of them.
 settings.register_profile("brief", deadline=None, print_blob=True, max_examples=30)
-# For runs that look for what is executed, not for what is wrong.
+# The profile for runs that measure coverage rather than look for bugs.
 settings.register_profile("few", deadline=None, print_blob=True, max_examples=5)
-# Of --quick: a tenth of the usual number; tests.examples does the same where a test says how many.
+# The profile for --quick: a tenth of the usual number of examples. tests.examples scales the number
+# in tests that set their own.
 settings.register_profile("quick", deadline=None, print_blob=True, max_examples=10)
 settings.load_profile(os.environ.get("MEMREPLAY_PROFILE", "ci"))
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Name a large parameter by its beginning and length. pytest escapes each of its characters,
-    which takes hours under ASan, and prints and sends the name many times."""
+    """Name a large parameter by its beginning and length. pytest would escape each of its
+    characters, which takes hours under ASan, and print and send the name many times.
+    """
     if isinstance(val, str | bytes) and len(val) > 1000:
         return f"{val[:20]!r} and so on, {len(val)} in all"
     return None
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests are no garbage: without them each collection takes a fraction."""
+    """Freeze the thousands of collected tests, so that each garbage collection takes a fraction of
+    the time.
+    """
     gc.collect()
     gc.freeze()
 
 
 def pytest_report_header() -> str:
-    """The zone, which no test is to depend on; and whether this machine knows it."""
+    """Report the time zone, which no test may depend on, and whether this machine knows it."""
     return f"time zone: {os.environ['TZ']} (MEMREPLAY_TZ), UTC{time.strftime('%z')}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that tells plain unit tests of Python modules from all others."""
+    """Add the option that selects plain unit tests of Python modules."""
     parser.addoption(
         "--plain",
         choices=("only", "without"),
@@ -92,9 +100,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(trylast=True)  # hypothesis marks its tests here, too
+@pytest.hookimpl(trylast=True)  # must run after hypothesis, which marks its tests in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what `--plain` does not ask for."""
+    """Leave out tests that `--plain` excludes."""
     asked = config.getoption("plain")
     if asked is None:
         return
@@ -115,7 +123,7 @@ def _is_plain(item: pytest.Item) -> bool:
 
 
 def corpus_files() -> list[Path]:
-    """Real snapshots in the folder that MEMREPLAY_CORPUS names, sorted; [] without one."""
+    """Return the real snapshots in MEMREPLAY_CORPUS, sorted; [] if it isn't set."""
     folder = os.environ.get("MEMREPLAY_CORPUS")
     if not folder:
         return []
@@ -123,7 +131,7 @@ def corpus_files() -> list[Path]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for `corpus_file` once for each real snapshot, or skip it."""
+    """Run a test with `corpus_file` once for each real snapshot, or skip it."""
     if "corpus_file" not in metafunc.fixturenames:
         return
     files = corpus_files()
@@ -136,7 +144,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The folder of real snapshots that MEMREPLAY_CORPUS names; skips where there is none."""
+    """Return the folder of real snapshots in MEMREPLAY_CORPUS; skip if it isn't set."""
     if not corpus_files():
         pytest.skip(NO_CORPUS)
     return Path(os.environ["MEMREPLAY_CORPUS"])
@@ -144,5 +152,5 @@ def corpus() -> Path:
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The repository's root."""
+    """Return the repository's root."""
     return ROOT

@@ -1,12 +1,12 @@
-"""Snapshots with something missing from their traces, and whether memreplay notices.
+"""Remove events from snapshots, and check whether memreplay notices.
 
-A whole recording has its truth: of a program on the model of the allocator what that knows, of a
-real snapshot what a replay of it says while it is whole. Each kind of damage takes events out of
-the trace and leaves the segments as they are; what is shown of the rest must then equal the truth
-after each event that is left, or be called estimated or not trusted.
+For a program on the allocator model, the truth comes from the model; for a complete real snapshot,
+from its replay. Each kind of damage removes events from the trace and leaves the segments
+unchanged. Results for the rest must equal the truth after each remaining event, or be marked as
+estimated or not trustworthy.
 
     python -m tests.damage --programs 600            random programs, each kind of damage
-    python -m tests.damage --programs 20 FILE...     real snapshots, each damaged so many times
+    python -m tests.damage --programs 20 FILE...     real snapshots, each damaged 20 times
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests import build
 from tests.allocator_strategies import SETTINGS, Recording, record
 
 Trace = list[dict[str, Any]]
-# Which events of a trace are left.
+# Indices of the events that remain in a trace.
 Kept = list[int]
 Series = dict[str, list[int]]  # by measure: at the start, then after each event
 
@@ -34,7 +34,7 @@ SEGMENTS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
 
 
 class Whole(NamedTuple):
-    """A recording of which nothing is missing: one device of it, and the truth."""
+    """One device in a complete recording, and its true measures."""
 
     name: str
     snapshot: dict[str, Any]
@@ -43,10 +43,10 @@ class Whole(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What memreplay said of a damaged recording."""
+    """memreplay's verdict on a damaged recording."""
 
-    wrong: tuple[MeasureName, ...]  # of those that it calls exact
-    trusted: bool  # the device
+    wrong: tuple[MeasureName, ...]  # measures that memreplay wrongly calls exact
+    trusted: bool  # whether the device is trusted
     reasons: tuple[str, ...]
 
 
@@ -54,7 +54,7 @@ class Judged(NamedTuple):
 
 
 def lost(*actions: str) -> Callable[[Trace, random.Random], Kept | None]:
-    """One event of these actions is missing."""
+    """Remove one event with one of these actions."""
 
     def damage(trace: Trace, rng: random.Random) -> Kept | None:
         found = [at for at, event in enumerate(trace) if event["action"] in actions]
@@ -67,7 +67,7 @@ def lost(*actions: str) -> Callable[[Trace, random.Random], Kept | None]:
 
 
 def skipped(*actions: str) -> Callable[[Trace, random.Random], Kept | None]:
-    """All events of these actions are missing, as skip_actions leaves a trace."""
+    """Remove all events with these actions, as skip_actions does."""
 
     def damage(trace: Trace, rng: random.Random) -> Kept | None:
         kept = [at for at, event in enumerate(trace) if event["action"] not in actions]
@@ -77,7 +77,7 @@ def skipped(*actions: str) -> Callable[[Trace, random.Random], Kept | None]:
 
 
 def paused(trace: Trace, rng: random.Random) -> Kept | None:
-    """Some events in the midst are missing."""
+    """Remove some events in the middle."""
     if len(trace) < 3:
         return None
     first = rng.randrange(1, len(trace) - 1)
@@ -86,17 +86,17 @@ def paused(trace: Trace, rng: random.Random) -> Kept | None:
 
 
 def stopped(trace: Trace, rng: random.Random) -> Kept | None:
-    """The recording ended before the dump."""
+    """End the recording before the dump."""
     return list(range(rng.randrange(1, len(trace)))) if len(trace) > 1 else None
 
 
 def restarted(trace: Trace, rng: random.Random) -> Kept | None:
-    """The recording was begun anew, which drops what was there: a recording that began late."""
+    """Restart the recording, which drops the earlier events: a late recording."""
     return list(range(rng.randrange(1, len(trace)), len(trace))) if len(trace) > 1 else None
 
 
 def untouched(trace: Trace, rng: random.Random) -> Kept | None:
-    """Nothing is missing."""
+    """Remove nothing."""
     return list(range(len(trace)))
 
 
@@ -113,8 +113,8 @@ DAMAGE: dict[str, Callable[[Trace, random.Random], Kept | None]] = {
     "segments skipped": skipped(*SEGMENTS),
     "free_requested skipped": skipped("free_requested"),
 }
-# What leaves a whole recording: nothing may be said against these, but that the ring of one that
-# was begun anew may have been full. Memory that the first one recorded has stacks in either case.
+# Kinds of damage after which a recording is still complete. It must be trusted, except after a
+# restart, because the ring buffer may have been full.
 NO_DAMAGE: dict[str, Callable[[Trace, random.Random], Kept | None]] = {
     "whole": untouched,
     "restarted": restarted,
@@ -122,7 +122,7 @@ NO_DAMAGE: dict[str, Callable[[Trace, random.Random], Kept | None]] = {
 
 
 def judge(whole: Whole, kept: Kept) -> Judged:
-    """What memreplay says of a recording of which these events are left."""
+    """Return memreplay's results for a recording with only these events."""
     traces = list(whole.snapshot["device_traces"])
     trace = traces[whole.device]
     traces[whole.device] = [trace[at] for at in kept]
@@ -134,7 +134,7 @@ def judge(whole: Whole, kept: Kept) -> Judged:
         if not verdict(snap, usage).exact:
             continue
         truth = whole.truth[name]
-        # What was so before the first event that is left, and after each.
+        # The truth before the first remaining event, then after each.
         expected = [truth[kept[0]] if kept else truth[-1], *(truth[at + 1] for at in kept)]
         if [usage.start_bytes, *usage.series.tolist()] != expected:
             wrong.append(name)
@@ -146,7 +146,7 @@ def judge(whole: Whole, kept: Kept) -> Judged:
 
 
 def program(seed: int, max_steps: int = 150, *, late: bool = False) -> Recording:
-    """A random program on the model of the allocator, recorded from its start or late."""
+    """Return a random program on the allocator model, recorded from its start or late."""
     rng = random.Random(seed)
     return record(
         seed,
@@ -165,7 +165,7 @@ def simulated(recording: Recording) -> Whole:
 
 
 def real(path: Path) -> Iterator[Whole]:
-    """The devices of a real snapshot that is whole: what a replay of it says is the truth."""
+    """Return the devices in a complete real snapshot, whose replay is the truth."""
     snapshot = pickle.loads(path.read_bytes())
     snap = mr.open(path)
     for device in snap.devices:
@@ -179,17 +179,17 @@ def real(path: Path) -> Iterator[Whole]:
         yield Whole(path.name, snapshot, device, series)
 
 
-# ---- the count -----------------------------------------------------------------------------------
+# ---- counting results ----------------------------------------------------------------------------
 
 
 class Count(NamedTuple):
-    """What became of the recordings with one kind of damage."""
+    """Results for recordings with one kind of damage."""
 
     made: int
-    wrong_trusted: int  # a measure is called exact and is not, and the device is trusted
-    wrong_exact: int  # a measure is called exact and is not, trusted or not
+    wrong_trusted: int  # a measure is wrongly called exact, and the device is trusted
+    wrong_exact: int  # a measure is wrongly called exact, trusted or not
     doubted: int  # not trusted, right or wrong
-    by_measure: Counter[str]  # of wrong_exact
+    by_measure: Counter[str]  # the same as wrong_exact, by measure
 
 
 def count(

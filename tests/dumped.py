@@ -1,6 +1,8 @@
-"""Reads what `memreplay export --format ndjson` wrote; says what it has to be of a snapshot.
+"""Read the output of `memreplay export --format ndjson`, and compute the output expected for a
+snapshot.
 
-The two sides share no code with memreplay: one is `json.loads`, the other the unpickled dict.
+Neither part shares code with memreplay: reading uses `json.loads`, and the expected output comes
+from the unpickled dict.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ TABLES = ("segments", "blocks", "traces", "events", "annotations")
 
 
 class Dumped(NamedTuple):
-    """A dump with its stacks spelled out: `stack` of a row is a list of frames."""
+    """A dump with its stacks spelled out: a row's `stack` is a list of frames."""
 
     header: Row
     tables: dict[str, list[Row]]
@@ -25,7 +27,9 @@ class Dumped(NamedTuple):
 
 
 def read_dump(chunks: Iterable[bytes]) -> Dumped:
-    """The header, and the rows of each table in order; a row may only name what stands before."""
+    """Return the header and each table's rows in order. Check that rows refer only to earlier
+    rows.
+    """
     header, *rows = map(json.loads, b"".join(chunks).decode("ascii").splitlines())
     tables: dict[str, list[Row]] = {name: [] for name in TABLES}
     frames: dict[int, Row] = {}
@@ -52,7 +56,7 @@ def read_dump(chunks: Iterable[bytes]) -> Dumped:
 
 
 def expected_tables(snapshot: Any) -> dict[str, list[Row]]:
-    """The rows that the dump of this plain snapshot has to have."""
+    """Return the rows that a dump of this plain snapshot must have."""
     if isinstance(snapshot, list):
         snapshot = {"segments": snapshot}
     traces = snapshot.get("device_traces") or []

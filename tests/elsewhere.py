@@ -1,9 +1,9 @@
-"""A process without what Linux alone, or no Windows, has: loads all modules, runs commands.
+"""Simulate a system without Linux features: load all modules, run commands.
 
     python -m tests.elsewhere FOLDER
 
-It is Linux all the same, with modules and functions taken away: what memreplay asks for, and
-Windows or macOS lacks, is noticed. What they do in another way is not.
+The system is still Linux, with modules and functions removed, so this finds uses of features that
+Windows or macOS lack, but not differences in behaviour.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
-# What others are made of is other code there, and not what is looked at: it is loaded before.
+# Import these first, because their dependencies differ on those systems and aren't tested here.
 OTHERS = [
     "asyncio",
     "click",
@@ -88,7 +88,7 @@ NAMES = {
 
 
 class Hidden(MetaPathFinder):
-    """Finds nothing where Linux alone has something."""
+    """An import finder that hides the modules that exist only on Linux."""
 
     def find_spec(self, name: str, *_: object) -> None:
         if name in MODULES:
@@ -96,7 +96,7 @@ class Hidden(MetaPathFinder):
 
 
 def hide() -> None:
-    """Take it all away, for the rest of this process."""
+    """Hide the features that only Linux has, for the rest of this process."""
     for name in MODULES:
         sys.modules.pop(name, None)
     sys.meta_path.insert(0, Hidden())
@@ -105,19 +105,20 @@ def hide() -> None:
         for name in names:
             if hasattr(module, name):
                 delattr(module, name)
-    # Python's own way to remove folders asks once, when it is loaded, what the system has.
+    # shutil.rmtree checks the system's features once, when shutil is imported.
     vars(shutil)["_use_fd_functions"] = False
 
 
 def load_all() -> Iterator[str]:
-    """Load every module; those that cannot be, and why. An extra may be missing here."""
+    """Import every module; return those that fail, and why. Missing extras are allowed."""
     import memreplay
 
     for found in pkgutil.walk_packages(memreplay.__path__, "memreplay."):
-        # Those of the program that runs dry, its libraries, and what ends the process.
+        # Skip modules that belong to the dry run's program or its libraries, and those that exit
+        # the process on import.
         if ".inside." in found.name or ".dryrun._" in found.name or found.name.endswith("__main__"):
             continue
-        # textual and mcp ask sys.platform which modules to load, and that still says Linux.
+        # textual and mcp check sys.platform at import, which still says Linux.
         if found.name.startswith(("memreplay.explore.", "memreplay.mcp.server")):
             continue
         try:
@@ -130,7 +131,7 @@ def load_all() -> Iterator[str]:
 
 
 def run_all(folder: Path, example: str, other: str) -> Iterator[str]:
-    """Run commands; those that do not end as they should."""
+    """Run commands; return those with an unexpected outcome."""
     from memreplay.commands.app import app
 
     def out(name: str) -> list[str]:
@@ -146,14 +147,14 @@ def run_all(folder: Path, example: str, other: str) -> Iterator[str]:
         (["diff", example, other], 0),
         (["allocations", example], 0),
         (["simulate", example, "--set", "max_split_size_mb:64"], 0),
-        (["gate", example, "--no-config", "--max-peak", "6GiB"], 0),
-        (["gate", example, other, "--no-config", "--max-peak", "1GiB", "--top", "1"], 1),
+        (["gate", example, "--config", "none", "--max-peak", "6GiB"], 0),
+        (["gate", example, other, "--config", "none", "--max-peak", "1GiB", "--top", "1"], 1),
         (["fleet", str(Path(example).parent), "--workers", "2"], 0),
         (["view", example, *out("page.html")], 0),
         (["export", example, *out("trace.perfetto-trace")], 0),
         (["export", example, *out("copy.json")], 0),
         (["export", example, "--to", "100", *out("part.pickle")], 0),
-        (["watch", str(Path(example).parent), "--once"], 0),
+        (["watch", str(Path(example).parent), "--until", "now"], 0),
         (["record", *out("recorded.pickle"), "--", sys.executable, "-c", ""], 5),
         (["help", "peak"], 0),
         (["completion", "bash"], 0),
@@ -174,7 +175,7 @@ def run_all(folder: Path, example: str, other: str) -> Iterator[str]:
 
 
 def main(folder: Path) -> None:
-    """Exits with 1 where anything was wrong, and says what."""
+    """Print anything that went wrong, and exit with 1 if there was any."""
     data = Path(__file__).parent / "data"
     snapshots = folder / "snapshots"
     snapshots.mkdir()

@@ -1,10 +1,10 @@
-"""Makes tests/data/serving_oom.pkl.gz: a simulated text generation server that runs out of memory.
+"""Create tests/data/serving_oom.pkl.gz: a simulated text generation server that runs out of memory.
 
     python -m tests.example_oom -o tests/data/serving_oom.pkl.gz
 
-Each sequence's key-value cache grows by `torch.cat`: a longer tensor is allocated, and the shorter
-one freed. Caches of many lengths lie side by side in segments that they keep from going back; in
-the end the scores of a long prompt do not fit, twice.
+Each sequence's key-value cache grows by `torch.cat`, which allocates a longer tensor and frees the
+shorter one. Caches of many lengths share segments and keep them from being returned. In the end the
+attention scores of a long prompt don't fit, twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.build import Snapshot, dump
 
 CAPACITY = 848 * MIB
 LAYERS = 12
-TOKEN = 48 * 1024  # bytes that a token takes in the cache of a layer
+TOKEN = 48 * 1024  # bytes per token in a layer's cache
 SCORES = 192 * MIB
 SERVER = "/srv/chat/server.py"
 MODEL = "/srv/chat/model.py"
@@ -36,7 +36,7 @@ ASK: Stack = (("aten::_softmax", "??", 0), ("attention", MODEL, 52), ("prefill",
 
 
 class Sequence:
-    """A conversation: its cache has a tensor a layer."""
+    """A conversation, whose cache has one tensor per layer."""
 
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens
@@ -49,7 +49,7 @@ def taken(block: Block | None) -> Block:
 
 
 def step(device: Device, sequence: Sequence, tokens: int) -> None:
-    """Some more tokens of one sequence."""
+    """Generate a few more tokens for one sequence."""
     sequence.tokens += tokens
     for layer, old in enumerate(sequence.cache):
         hidden = taken(device.malloc(tokens * 16 * 1024, stack=HIDDEN))
@@ -60,7 +60,7 @@ def step(device: Device, sequence: Sequence, tokens: int) -> None:
 
 
 def serve(device: Device, rng: random.Random) -> None:
-    """Sequences come, grow and go, until a long prompt fails, twice."""
+    """Start, grow and end sequences until a long prompt fails, twice."""
     device.now_us = 1_768_990_500_000_000
     for size in [12 * MIB, 4 * MIB, 9 * MIB] * LAYERS:
         taken(device.malloc(size, stack=LOAD))

@@ -1,12 +1,12 @@
-"""How many random examples a test takes that says so by itself."""
+"""The number of random examples, for tests that don't use the profile's number."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
-USUAL = 100  # where a test does not say
+USUAL = 100  # hypothesis' own default
 
 
 def examples(count: int) -> int:
-    """`count`, or the share of it that a profile takes of the usual number."""
+    """Return `count`, scaled by the profile."""
     return min(count, max(1, count * settings().max_examples // USUAL))

@@ -1,4 +1,4 @@
-"""An HTTP proxy in front of one server that stalls, resets, refuses and limits as a test asks."""
+"""An HTTP proxy that stalls, resets, refuses and slows down connections as a test specifies."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ PIECE = 64 << 10
 
 @dataclass
 class Faults:
-    """What happens to answers with a body. Counts are of requests, and count down."""
+    """Faults in responses with a body. Each number says how many more requests are affected."""
 
-    refused: int = 0  # GETs that are answered with `status`
-    refused_heads: int = 0  # HEADs that are
+    refused: int = 0  # GETs answered with `status`
+    refused_heads: int = 0  # HEADs answered with `status`
     status: int = 503
     retry_after: str = ""
-    resets: int = 0  # bodies that are cut by a reset after `after` bytes
-    closes: int = 0  # bodies that just end there
-    stalls: int = 0  # bodies that stop there, with the connection open
+    resets: int = 0  # bodies cut off by a connection reset after `after` bytes
+    closes: int = 0  # bodies that end after `after` bytes without an error
+    stalls: int = 0  # bodies that stall after `after` bytes, with the connection open
     after: int = 0
-    rate: int = 0  # bytes a second of each connection; 0 for as fast as it goes
+    rate: int = 0  # bytes per second on each connection; 0 for no limit
     before: Callable[[str, str], None] | None = None  # called with each request's method and range
 
 
 @dataclass
 class Proxy:
-    """`url` is where to ask; `seen` has method, path and range of each request."""
+    """A running proxy: `url` is its address, `seen` has each request's method, path and range."""
 
     url: str
     faults: Faults
@@ -44,7 +44,7 @@ class Proxy:
 
 @contextmanager
 def proxy_of(address: tuple[str, int]) -> Iterator[Proxy]:
-    """A proxy of the HTTP server at `address`, with no faults until its `faults` are set."""
+    """Start a proxy of the HTTP server at `address`, without faults until its `faults` are set."""
     lock = threading.Lock()
     over = threading.Event()
     now = 0
@@ -95,7 +95,7 @@ def proxy_of(address: tuple[str, int]) -> Iterator[Proxy]:
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             server = http.client.HTTPConnection(*address, timeout=60)
-            # With the Host that was signed.
+            # Keep the Host header that was signed.
             server.request(self.command, self.path, body or None, dict(self.headers.items()))
             answer = server.getresponse()
             self.send_response_only(answer.status, answer.reason)
@@ -146,7 +146,7 @@ def proxy_of(address: tuple[str, int]) -> Iterator[Proxy]:
         daemon_threads = True
         request_queue_size = 64
 
-        def handle_error(self, *_: Any) -> None: ...  # of a connection that is cut on purpose
+        def handle_error(self, *_: Any) -> None: ...  # connections are cut on purpose
 
         def shutdown_request(self, request: Any) -> None:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Texts that try to act wherever they are shown, and snapshots that have them at every place."""
+"""Strings that try to have an effect wherever they're shown, and snapshots full of them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from tests.build import FrameSpec, Snapshot, SnapshotBuilder
 from tests.noted import with_notes
 
 PIECES = (
-    # A terminal's: colours, title, a link, the clipboard, one byte's CSI, bells, lines over others.
+    # Against terminals: colours, title, a link, the clipboard, single-byte CSI, bells, overwritten
+    # lines.
     *("\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x1b]8;;http://evil.test\x1b\\go\x1b]8;;\x1b\\"),
     *("\x1b]52;c;ZXZpbA==\x07", "\x9b2J", "\x00", "\x07", "\x08\x08", "\r", "\n", "\r\n", "\t"),
     *("\x0b", "\x0c", "\x7f", "\x85", "\x1bc", "\x1c", "\x1f"),
-    # What turns text round, and what nobody sees.
+    # Text-direction overrides, and invisible characters.
     *("\u202e", "\u202a", "\u202c", "\u2066", "\u2069", "\u200e", "\u200f", "\u061c", "\u2028"),
     *("\u2029", "\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u180e", "\U000e0041", "\ufe0f"),
     *("\U000e0101", "\u3164", "\u115f", "\uffa0", "\u034f", "\u17b4", "\u206a", "\ufff9"),
-    # What is no letter at all, and what cannot be written; towers of marks; wide and other letters.
+    # Noncharacters and characters that can't be encoded; stacked combining marks; wide and other
+    # letters.
     *("\ud800", "\udc80", "\uffff", "\ufdd0", "\ue000", "\U0010ffff", "a" + "\u0301" * 99, "名前"),
     *("é", "עברית", "😀", "\u00a0", "\u3000"),
-    # Commands of the runner of a job: GitHub, Azure, TeamCity, GitLab.
+    # Against CI runners: commands for GitHub, Azure, TeamCity and GitLab.
     *("\n::error file=a.py,line=1::evil", "::set-output name=x::evil", "::stop-commands::evil"),
     *(
         "  ::add-mask::evil",
@@ -35,7 +37,7 @@ PIECES = (
     ),
     *("##vso[task.setvariable variable=PATH]evil", "##teamcity[message text='evil']", "::", "##"),
     *("section_start:1:evil\r\x1b[0K", ":", "#"),
-    # Markdown's.
+    # For Markdown.
     *("# evil", "###### evil", "evil\n===", "evil\n---", "<b>evil</b>", "<!-- evil -->", "- evil"),
     *("1. evil", "1) evil", "> evil", "    evil", "```evil", "~~~evil", "`evil`", "``", "**evil**"),
     *("*evil*", "_evil_", "~~evil~~", "a|evil|b", "$\\evil$", "$$", "|", "| - |", "---", "***"),
@@ -52,11 +54,11 @@ PIECES = (
         "&#64;evil",
         "operator[](int)",
     ),
-    # HTML's, of XML, and of a script.
+    # Against HTML, XML and scripts.
     *("<script>evil()</script>", "</script><script>evil()</script>", "</title><h1>evil", "]]>"),
     *("<![CDATA[evil", "<img src=x onerror=evil()>", "\"' onload='evil()", "&amp;", "-->", "<!--"),
     *("{{evil}}", "${{ evil }}", "<?evil?>", "<svg onload=evil()>"),
-    # Of tables, of Textual and rich, of matplotlib, of formats.
+    # Against tables, Textual and rich, matplotlib, format strings.
     *("=1+1", "+1", "-1", "=cmd|' /C evil'!A0", 'a,"evil"\nb', "[bold red]evil[/]", "[/evil]"),
     *("[@click=app.bell]evil[/]", "\\frac{", "\\N{", "%s", "{0}", "{evil}", ";", "a;b 12"),
 )
@@ -66,14 +68,14 @@ texts = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join)
 
 @st.composite
 def several_texts(draw: st.DrawFn, most: int = 60) -> list[str]:
-    """Some of all, some behind a word, and some that are made of several of them."""
+    """Draw some of these strings on their own, some after a word, and some combined."""
     pieces = st.sampled_from(PIECES)
     some = draw(st.lists(st.one_of(pieces, pieces.map("a {}".format)), min_size=20, max_size=most))
     return [*some, *draw(st.lists(texts, min_size=5, max_size=20))]
 
 
 def file_name(text: str) -> str:
-    """As much of a text as can be the name of a file here."""
+    """Return as much of a string as a file name can hold on this system."""
     plain = text.replace("/", "-").replace("\0", "")
     data = plain.encode("utf-8", "replace")[:80]
     name = os.fsdecode(data).strip(".").lstrip("-")
@@ -81,8 +83,9 @@ def file_name(text: str) -> str:
 
 
 def hostile_snapshot(words: Sequence[str], *, scale: int = 1) -> Snapshot:
-    """A training run of six steps: parameters, activations, a leak, two pools, memory out; all
-    texts that a snapshot has are of `words`. `scale` makes another one with the same code."""
+    """Return a training run of six steps, with parameters, activations, a leak, two pools and an
+    OOM. All its strings come from `words`. Another `scale` gives a different run of the same code.
+    """
     word = cycle(words)
     stacks = [_stack(word, depth) for depth in (1, 2, 3, 1, 4, 2)]
     made = SnapshotBuilder(devices=2, fx=True, compile_context=next(word))
@@ -128,14 +131,15 @@ def hostile_snapshot(words: Sequence[str], *, scale: int = 1) -> Snapshot:
 
 def _stack(word: Iterator[str], depth: int) -> list[FrameSpec]:
     made = [(next(word), f"/run/{next(word)}", line + 1) for line in range(depth)]
-    # Where a line begins with the innermost or the outermost call, it begins with a command.
+    # A line of output may begin with the innermost or outermost call, so let one of them begin with
+    # a hostile string.
     at = 0 if depth % 2 else -1
     made[at] = (f"::error ::evil {made[at][0]}", *made[at][1:])
     return made
 
 
 def _noted(snapshot: Snapshot, word: Iterator[str]) -> Snapshot:
-    """With what memreplay's recorder says, and modules by hostile names."""
+    """Add notes from memreplay's recorder, with hostile module names."""
     modules = [next(word) for _ in range(3)]
     modules += [f"{modules[0]}.{next(word)}"]
     kinds = [
@@ -155,7 +159,8 @@ def _noted(snapshot: Snapshot, word: Iterator[str]) -> Snapshot:
         noted[key] = next(word)
     noted["cards"] = [{"name": next(word), "memory": 1 << 30}]
     noted[next(word)] = next(word)
-    # In the file, not in what memreplay knows: these it shows as they are.
+    # Use only names that a file can add, because memreplay's own categories and phases are shown
+    # unchanged.
     for key in ("categories", "phases"):
         noted["allocations"][key][-2:] = [next(word), next(word)]
     noted["allocations"]["categories"][6] = next(word)

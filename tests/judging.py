@@ -1,7 +1,8 @@
-r"""What an output of each kind may hold, judged by other means than memreplay's own escaping.
+r"""Judge each kind of output independently of memreplay's own escaping.
 
-Each judge takes the bytes of an output, and fails where a text of a file could act in it. They know
-Unicode's categories, runners of CI jobs, and the parsers of each format; nothing of memreplay.
+Each judge takes an output's bytes, and fails if a string from a file could have an effect there.
+The judges know Unicode categories, CI runners, and each format's parsers, but nothing about
+memreplay.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ import jsonschema
 Judge = Callable[[bytes], None]
 
 SCHEMAS = Path(__file__).parent / "schemas"
-# Unicode's Default_Ignorable_Code_Point, but for those of the categories below: nobody sees them.
+# Invisible characters (Unicode's Default_Ignorable_Code_Point), except those in the categories
+# below.
 IGNORED = [0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x3164, 0xFFA0]
 IGNORED += [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]
-# Controls, formats (marks of direction among them), surrogates, private and no letters, line ends.
+# Control and format characters (including direction marks), surrogates, private and unassigned
+# characters, and line separators.
 UNSHOWN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 TOWER = 16
@@ -37,7 +40,7 @@ TOWER = 16
 
 
 def shown(text: str) -> None:
-    """Only what is seen, in one line."""
+    """Check that the text is a single line of visible characters."""
     marks = 0
     for one in text:
         assert category(one) not in UNSHOWN, (ascii(one), ascii(text)[:300])
@@ -47,7 +50,9 @@ def shown(text: str) -> None:
 
 
 def logged(text: str) -> None:
-    """No line is a command of a runner: GitHub's, its old form and Azure's, TeamCity's."""
+    """Check that no line is a CI runner's command: GitHub's (in either form), Azure's or
+    TeamCity's.
+    """
     for line in text.split("\n"):
         begin = line.lstrip()
         assert not (begin.startswith("::") and "::" in begin[2:]), ascii(line)
@@ -56,7 +61,7 @@ def logged(text: str) -> None:
 
 
 def plain(data: bytes) -> None:
-    """Text for pipes and logs."""
+    """Judge text for pipes and logs."""
     text = data.decode()
     for line in text.split("\n"):
         shown(line)
@@ -64,7 +69,9 @@ def plain(data: bytes) -> None:
 
 
 def coloured(data: bytes) -> None:
-    """Text for a terminal: beside letters only styles, which end where the line ends."""
+    """Judge text for a terminal: the only escape sequences are styles, which end by the end of the
+    line.
+    """
     plain(STYLE.sub("", data.decode()).encode())
     for line in data.decode().split("\n"):
         styles = STYLE.findall(line)
@@ -73,7 +80,7 @@ def coloured(data: bytes) -> None:
 
 # ---- Markdown ------------------------------------------------------------------------------------
 
-# What GitHub and GitLab look for in the text of a page, outside of code.
+# Markup that GitHub and GitLab would find in a page's text, outside code.
 LIVE = re.compile(
     r"@\w|(?:https?|ftp)://|www\.|mailto:|xmpp:|#\d|GH-\d|(?<!\w)!\d|:(?:tada|cat|\+1):",
     re.IGNORECASE,
@@ -85,14 +92,15 @@ def _markdown() -> Any:
     from markdown_it import MarkdownIt
 
     made: Any = MarkdownIt("gfm-like")
-    # GitHub makes no links of names that are like those of hosts: model.py.
+    # GitHub doesn't link names that resemble hosts, such as model.py.
     made.linkify.set({"fuzzy_link": False, "fuzzy_email": True})
     return made
 
 
 def markdown(data: bytes) -> None:
-    """GitHub's Markdown that has headings, lists, quotes, tables and strong words of ours, and no
-    more."""
+    """Judge GitHub's Markdown: all headings, lists, quotes, tables and bold words are memreplay's
+    own.
+    """
     text = data.decode()
     for line in text.split("\n"):
         shown(line)
@@ -138,11 +146,11 @@ def _inline(tokens: list[Any]) -> None:
     assert not LIVE.search(run), ascii(run)
 
 
-# ---- what CI jobs read ---------------------------------------------------------------------------
+# ---- formats for CI jobs -------------------------------------------------------------------------
 
 
 def github(data: bytes) -> None:
-    """Workflow commands alone, taken apart as the runner does it."""
+    """Judge workflow commands: every line is a command, as the runner parses it."""
     text = data.decode()
     for line in text.strip("\n").split("\n"):
         assert line.startswith("::"), ascii(line)
@@ -175,7 +183,7 @@ CASES = {
 
 
 def junit(data: bytes) -> None:
-    """XML 1.0 of JUnit's elements."""
+    """Judge JUnit XML: valid XML 1.0, and only JUnit's elements."""
     logged(data.decode())
     for one in ElementTree.fromstring(data).iter():
         assert set(one.attrib) <= CASES[one.tag]
@@ -193,7 +201,9 @@ def _sarif() -> Any:
 
 
 def sarif(data: bytes) -> None:
-    """SARIF by its schema, with messages that have no link, and URIs of plain letters."""
+    """Judge SARIF: it follows its schema, messages contain no links, and URIs contain only plain
+    letters.
+    """
     found = as_json(data)
     _sarif().validate(found)
     for one in found["runs"][0]["results"]:
@@ -209,7 +219,9 @@ def sarif(data: bytes) -> None:
 
 
 def as_json(data: bytes) -> Any:
-    """JSON that every reader takes, in ASCII, of which no line is a command."""
+    """Judge JSON that every reader accepts: ASCII, without a line that a CI runner takes for a
+    command.
+    """
     text = data.decode("ascii")
     logged(text)
     return json.loads(text, parse_constant=_no_constant)
@@ -220,26 +232,26 @@ def _no_constant(name: str) -> None:
 
 
 def ndjson(data: bytes) -> None:
-    """A JSON object a line."""
+    """Judge one JSON object per line."""
     for line in data.decode("ascii").rstrip("\n").split("\n"):
         assert isinstance(as_json(line.encode()), dict)
 
 
 def utf8_json(data: bytes) -> None:
-    """JSON with letters as they are."""
+    """Judge JSON with unescaped letters."""
     text = data.decode()
     logged(text)
     json.loads(text, parse_constant=_no_constant)
 
 
 def comma_separated(data: bytes) -> None:
-    """CSV of rows that are as long as the first."""
+    """Judge CSV: all rows have as many fields as the first."""
     rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
     assert {len(row) for row in rows} == {len(rows[0])}
 
 
 def collapsed(data: bytes) -> None:
-    """Lines of frames and a number each."""
+    """Judge lines of frames and a number."""
     plain(data)
     for line in data.decode().rstrip("\n").split("\n"):
         frames, _, number = line.rpartition(" ")
@@ -272,7 +284,7 @@ def pickled(data: bytes) -> None:
 
 def pprof(data: bytes) -> None:
     plain = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-    assert b"evil" in plain  # held as it is
+    assert b"evil" in plain  # kept as is
 
 
 def perfetto(data: bytes) -> None:
@@ -291,7 +303,7 @@ DRAWN |= {"pattern", "linearGradient", "stop"}
 
 
 def svg(data: bytes) -> None:
-    """XML of what is drawn, without scripts, handlers and links to elsewhere."""
+    """Judge a drawing's XML: no scripts, handlers or external links."""
     logged(data.decode())
     for one in ElementTree.fromstring(data).iter():
         assert one.tag.rpartition("}")[2] in DRAWN, one.tag
@@ -353,7 +365,7 @@ PAGE = {
 
 
 def page(data: bytes) -> None:
-    """A page of ours: its own elements, one script that runs, and records of JSON."""
+    """Judge a memreplay page: only its own elements, one script that runs, and JSON data."""
     parsed = _parsed(data)
     for tag, attributes in parsed.found:
         assert set(attributes) <= PAGE[tag], (tag, attributes)
@@ -370,7 +382,7 @@ def page(data: bytes) -> None:
             shown(words.replace("\n", ""))
 
 
-# Elements of what a notebook shows, and what their attributes may be.
+# The elements in a notebook's display, and their allowed attributes.
 NOTEBOOK: dict[str, dict[str, str]] = {
     **{tag: {} for tag in ("table", "caption", "tr", "div", "p", "strong", "em", "pre", "br")},
     "th": {"colspan": r"\d+"},
@@ -379,7 +391,7 @@ NOTEBOOK: dict[str, dict[str, str]] = {
 
 
 def notebook(data: bytes) -> None:
-    """What a notebook shows of a value: tables, and paragraphs of a report."""
+    """Judge how a notebook displays a value: tables and a report's paragraphs."""
     parsed = _parsed(data)
     for tag, attributes in parsed.found:
         assert tag in NOTEBOOK, tag
@@ -391,7 +403,7 @@ def notebook(data: bytes) -> None:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """All texts in a value of JSON."""
+    """Return all strings in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

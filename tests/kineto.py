@@ -1,4 +1,4 @@
-"""Makes traces as torch.profiler's export_chrome_trace writes them."""
+"""Build traces in the format of torch.profiler's export_chrome_trace."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 class Kineto:
-    """A trace that is being made: events in the order in which they are added."""
+    """A trace under construction, with events in the order in which they're added."""
 
     def __init__(self, base_ns: int = 0) -> None:
         self.base_ns = base_ns
         self.events: list[dict[str, Any]] = []
 
     def event(self, name: str, time: Any, args: dict[str, Any], thread: int = 1) -> Kineto:
-        """An instant event."""
+        """Add an instant event."""
         self.events.append(
             {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": name, "pid": 7}
             | {"tid": thread, "ts": time, "args": args}
@@ -33,7 +33,7 @@ class Kineto:
         kind: int = 1,
         thread: int = 1,
     ) -> Kineto:
-        """`size` bytes handed out, or taken back where it is negative; the totals after it."""
+        """Add an allocation of `size` bytes (or a free, if negative), with the totals after it."""
         args = {"Total Reserved": reserved, "Total Allocated": allocated, "Bytes": size}
         args |= {"Addr": address, "Device Id": device, "Device Type": kind, "Ev Idx": 0}
         return self.event("[memory]", time, args, thread)
@@ -41,7 +41,7 @@ class Kineto:
     def span(
         self, begin: float, duration: float, name: str, category: str = "cpu_op", thread: int = 1
     ) -> Kineto:
-        """An operator, a Python call or an annotation."""
+        """Add an operator, a Python call or an annotation."""
         self.events.append(
             {"ph": "X", "cat": category, "name": name, "pid": 7, "tid": thread}
             | {"ts": begin, "dur": duration, "args": {"External id": 3, "Ev Idx": 1}}
@@ -49,7 +49,7 @@ class Kineto:
         return self
 
     def json(self, **top: Any) -> bytes:
-        """The file."""
+        """Return the file."""
         head: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": [{"id": 0}]}
         if self.base_ns:
             head["baseTimeNanoseconds"] = self.base_ns

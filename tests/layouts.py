@@ -1,4 +1,4 @@
-"""Snapshots in the folders and under the names that trainers give them."""
+"""Snapshots in folders and under names that trainers use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ MIB = 1 << 20
 
 
 def put_snapshot(path: Path, *peaks: int, kept: int = 0) -> Path:
-    """A snapshot whose devices each keep `kept` MiB, and held so many more for a while."""
+    """Write a snapshot in which each device keeps `kept` MiB, and temporarily holds that much
+    more.
+    """
     machine = Machine(devices=len(peaks))
     for device, peak in zip(machine.devices, peaks, strict=True):
         if kept:
@@ -28,7 +30,9 @@ def put_snapshot(path: Path, *peaks: int, kept: int = 0) -> Path:
 
 
 def refuse_folder(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Let no one list folders of this name: the tests may run as root, who may list all."""
+    """Make listing folders with this name fail. Permissions can't do this, because root can list
+    any folder.
+    """
     scandir = os.scandir
 
     def refuse(path: str = ".") -> object:

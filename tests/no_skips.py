@@ -1,4 +1,4 @@
-"""A plugin for pytest, `-p tests.no_skips`: a test that is skipped has failed."""
+"""A pytest plugin, `-p tests.no_skips`, that turns skips into failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
 def _failed(report: Report) -> Report:
-    # An expected failure is a skip to pytest.
+    # pytest reports an expected failure as a skip.
     if report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"
@@ -21,11 +21,11 @@ def _failed(report: Report) -> Report:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Of a test."""
+    """Turn a skip in a test's report into a failure."""
     return _failed((yield))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Of a file, which `importorskip` may leave out whole."""
+    """Do the same for a file's report, because `importorskip` may skip a whole file."""
     return _failed((yield))

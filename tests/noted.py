@@ -1,4 +1,4 @@
-"""Puts what memreplay's recorder notes into snapshots of tests, as the recorder writes it."""
+"""Add the recorder's notes to test snapshots, as the recorder writes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.strategies import ADDRESSES, traces
 
 Kind = tuple[str, str, str]  # category, phase, module
 
-# Names that are in others, alike, deep, and of nothing but dots.
+# Module names: some contain each other, some are similar, some are deeply nested, some consist only
+# of dots.
 MODULES = ("", "GPT", "GPT.h", "GPT.h.0", "GPT.h.0.up", "GPT.h.1", "GPT.head", "Net", "a..b", ".")
 
 
@@ -25,8 +26,9 @@ def with_notes(
     events: Sequence[Sequence[Kind | None]],
     before: Mapping[int, Kind] | None = None,
 ) -> Snapshot:
-    """The snapshot with a kind noted of each event of each device; None: nothing was noted.
-    `before` are addresses of what was there before, with the kinds of it."""
+    """Add a kind for each event of each device (None: nothing was noted). `before` has the kinds of
+    carried-over blocks by address.
+    """
     before = before or {}
     of_all = [kind for column in events for kind in column if kind is not None]
     kinds = list(dict.fromkeys([*of_all, *before.values()]))
@@ -55,8 +57,9 @@ def with_notes(
 
 
 def noted_of(snapshot: Any, device: int) -> tuple[list[Kind | None], dict[int, Kind]]:
-    """What `with_notes` was given, read slowly: the kinds of a device's events, and of what was
-    there before by its address."""
+    """Read back the arguments of `with_notes`, with slow code: the kinds of a device's events and,
+    by address, of its carried-over blocks.
+    """
     import base64
     import struct
     import zlib
@@ -83,7 +86,7 @@ def noted_of(snapshot: Any, device: int) -> tuple[list[Kind | None], dict[int, K
 
 @st.composite
 def noted_traces(draw: st.DrawFn, max_devices: int = 2, max_events: int = 25) -> Snapshot:
-    """As `traces`, with something noted of most allocations."""
+    """Draw snapshots from `traces`, with notes on most allocations."""
     snapshot = draw(traces(max_devices=max_devices, max_events=max_events))
     kinds = st.tuples(
         st.sampled_from(CATEGORIES), st.sampled_from(PHASES), st.sampled_from(MODULES)
@@ -94,7 +97,7 @@ def noted_traces(draw: st.DrawFn, max_devices: int = 2, max_events: int = 25) ->
         [draw(one) if event.get("action") == "alloc" else None for event in trace]
         for trace in snapshot["device_traces"]
     ]
-    # The recorder notes no more than there is.
+    # The recorder notes at most one kind per block.
     most = sum(len(segment["blocks"]) for segment in snapshot["segments"])
     most += sum(kind is None for column in events for kind in column)
     addresses = st.sampled_from([oracle.unsigned(one) for one in ADDRESSES])

@@ -1,7 +1,7 @@
-"""A real object store for tests: moto's server of S3, or one that MEMREPLAY_S3_ENDPOINT names.
+"""A real object store for tests: moto's S3 server, or the server at MEMREPLAY_S3_ENDPOINT.
 
-MEMREPLAY_S3_ENDPOINT=http://127.0.0.1:9000 (MinIO's, say), with AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY of a user that may make buckets.
+Set MEMREPLAY_S3_ENDPOINT=http://127.0.0.1:9000 (for MinIO, say), along with the AWS_ACCESS_KEY_ID
+and AWS_SECRET_ACCESS_KEY of a user who may create buckets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ sys.stdin.read()  # until the test's end closes it, or the test's process dies
 
 @dataclass
 class ObjectStore:
-    """Where it is, a bucket of its own in it, and what s3fs needs to get there."""
+    """The store's address, a bucket for the tests, and options for s3fs."""
 
     host: str
     port: int
@@ -37,7 +37,7 @@ class ObjectStore:
     secret: str
 
     def options(self, url: str | None = None) -> dict[str, Any]:
-        """Of s3fs; `url` is a proxy's."""
+        """Return options for s3fs; `url` is a proxy's address."""
         return {
             "endpoint_url": url or f"http://{self.host}:{self.port}",
             "key": self.key,
@@ -45,19 +45,19 @@ class ObjectStore:
         }
 
     def system(self) -> Any:
-        """The store itself, without a proxy."""
+        """Return the store itself, without a proxy."""
         import fsspec
 
         return fsspec.filesystem("s3", **self.options())
 
     def put(self, name: str, data: bytes, **options: Any) -> None:
-        """Makes or replaces an object; `ACL="public-read"` for http:// without a signature."""
+        """Create or replace an object; `ACL="public-read"` allows http:// without a signature."""
         self.system().pipe_file(f"{self.bucket}/{name}", data, **options)
 
 
 @contextmanager
 def object_store() -> Iterator[ObjectStore]:
-    """A store with an empty bucket; both go at the end."""
+    """Start a store with an empty bucket; both are removed at the end."""
     named = os.environ.get("MEMREPLAY_S3_ENDPOINT")
     if named:
         parts = urlsplit(named)
@@ -65,7 +65,7 @@ def object_store() -> Iterator[ObjectStore]:
         with _with_bucket(ObjectStore(parts.hostname or "", parts.port or 80, "", *keys)) as store:
             yield store
         return
-    # A process of its own: it shares no lock with what is tested, nor its warnings.
+    # A separate process shares neither locks nor warnings with the tested code.
     server = subprocess.Popen(
         [sys.executable, "-E", "-W", "ignore", "-c", SERVE],
         stdin=subprocess.PIPE,

@@ -1,7 +1,7 @@
-"""Replays a snapshot slowly and obviously: the answer that every faster replay is judged by.
+"""Replay a snapshot with slow, simple code: the reference for every faster replay.
 
-Plain Python objects, one rule after the other, no cleverness: to be checked by eye. The measure is
-requested bytes, from `alloc` to `free_completed`.
+It uses plain Python objects and applies one rule after another, so you can check it by eye. The
+measure is requested bytes, from `alloc` to `free_completed`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KNOWN_ACTIONS = {
 
 @dataclass
 class Lifetime:
-    """One block from its alloc (-1: live before the first event) to its free (None: never)."""
+    """A block from its alloc (-1: live before the first event) to its free (None: never)."""
 
     alloc_index: int
     free_index: int | None
@@ -45,7 +45,9 @@ class Lifetime:
 
 @dataclass
 class OracleReplay:
-    """What one device did. `usage[i]` is that after event i; `carried_over_bytes` at the start."""
+    """One device's history. `usage[i]` is the usage after event i; `carried_over_bytes` is the
+    usage at the start.
+    """
 
     device: int
     usage: list[int]
@@ -61,7 +63,7 @@ class OracleReplay:
     lifetimes: list[Lifetime]
 
     def live_at(self, event_index: int) -> list[Lifetime]:
-        """What is live after this event; -1 is the start."""
+        """Return the live set after this event; -1 is the start."""
         live = []
         for one in self.lifetimes:
             begun = one.alloc_index <= event_index
@@ -71,7 +73,7 @@ class OracleReplay:
         return live
 
     def groups_by_stack(self, event_index: int) -> dict[Stack, tuple[int, int]]:
-        """What is live after this event as stack -> (bytes, count)."""
+        """Return the live set after this event as stack -> (bytes, count)."""
         groups: dict[Stack, tuple[int, int]] = {}
         for one in self.live_at(event_index):
             size, count = groups.get(one.frames, (0, 0))
@@ -81,7 +83,7 @@ class OracleReplay:
 
 @dataclass
 class Block:
-    """A block of the final segments that is not inactive."""
+    """A block in the final segments that isn't inactive."""
 
     addr: int
     requested_size: int
@@ -90,7 +92,7 @@ class Block:
 
 
 class EventRow(NamedTuple):
-    """One event as a table would hold it; a missing address, size or stream is 0."""
+    """One event as a table row; a missing address, size or stream is 0."""
 
     action: str
     addr: int
@@ -104,20 +106,20 @@ class EventRow(NamedTuple):
 
 
 def replay(snapshot: Any, device: int) -> OracleReplay:
-    """Replays one device of a snapshot (a dict, or a bare list of segments)."""
+    """Replay one device of a snapshot (a dict, or a bare list of segments)."""
     events = trace_of(snapshot, device)
     blocks = active_blocks(snapshot, device)
 
     live: dict[int, Lifetime] = {}  # only blocks allocated in this trace
-    seen: set[int] = set()  # addresses met in an alloc or free_completed so far
+    seen: set[int] = set()  # addresses seen in an alloc or free_completed so far
     from_trace: list[Lifetime] = []
     freed_carried: list[Lifetime] = []
-    changes: list[int] = []  # what each event does to usage
+    changes: list[int] = []  # each event's effect on usage
     double_allocs = unmatched_frees = size_mismatches = unknown_actions = 0
     pairs = 0
     pairs_with_equal_frames = 0
 
-    stacks: dict[int, Stack] = {}  # of lists of frames, which events share
+    stacks: dict[int, Stack] = {}  # by list of frames, which events share
 
     for index, event in enumerate(events):
         action = event.get("action", "")
@@ -161,7 +163,7 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
 
         changes.append(change)
 
-    # A free carries its alloc's stack only where the recorder attached it to every free.
+    # A free's stack is its alloc's stack only if the recorder attached one to every free.
     frees_carry_alloc_stacks = pairs > 0 and pairs == pairs_with_equal_frames
     if not frees_carry_alloc_stacks:
         for one in freed_carried:
@@ -200,8 +202,9 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
 
 
 def devices(snapshot: Any) -> list[int]:
-    """The devices that have events or segments, ascending; without those of which all events say
-    that nothing was on them, unless there are no others."""
+    """Return the devices that have events or segments, in ascending order. Unused devices are left
+    out, unless all are unused.
+    """
     found = {segment.get("device", 0) for segment in segments_of(snapshot)}
     idle = set()
     for device, trace in enumerate(traces_of(snapshot)):
@@ -213,14 +216,14 @@ def devices(snapshot: Any) -> list[int]:
 
 
 def columns(snapshot: Any) -> list[list[EventRow]]:
-    """The events of each device trace, in order; an empty list where a device has none."""
+    """Return each device trace's events in order; an empty list for a device without events."""
     return [[_row(event) for event in trace] for trace in traces_of(snapshot)]
 
 
 def load(data: bytes) -> Any:
-    """Unpickles plain data; a pickle that would import anything raises UnpicklingError.
+    """Unpickle plain data; a pickle with imports raises UnpicklingError.
 
-    Two functions are as good as plain: what TorchScript's old pickler tags containers with.
+    Two functions are allowed: the ones with which TorchScript's old pickler tags containers.
     """
     return _PlainUnpickler(io.BytesIO(data)).load()
 
@@ -233,7 +236,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def segments_of(snapshot: Any) -> list[dict[str, Any]]:
-    """The final segments of all devices."""
+    """Return the final segments of all devices."""
     if isinstance(snapshot, list):
         return snapshot
     segments: list[dict[str, Any]] = snapshot.get("segments", [])
@@ -241,7 +244,7 @@ def segments_of(snapshot: Any) -> list[dict[str, Any]]:
 
 
 def traces_of(snapshot: Any) -> list[list[dict[str, Any]]]:
-    """The events of all devices."""
+    """Return the events of all devices."""
     if isinstance(snapshot, list):
         return []
     traces: list[list[dict[str, Any]]] = snapshot.get("device_traces", [])
@@ -249,13 +252,13 @@ def traces_of(snapshot: Any) -> list[list[dict[str, Any]]]:
 
 
 def trace_of(snapshot: Any, device: int) -> list[dict[str, Any]]:
-    """The events of one device."""
+    """Return the events of one device."""
     traces = traces_of(snapshot)
     return traces[device] if 0 <= device < len(traces) else []
 
 
 def active_blocks(snapshot: Any, device: int) -> list[Block]:
-    """The blocks of a device that are not inactive, in file order, of any PyTorch since 2.0."""
+    """Return a device's blocks that aren't inactive, in file order, for any PyTorch since 2.0."""
     found = []
     for segment in segments_of(snapshot):
         if segment.get("device", 0) != device:
@@ -300,16 +303,18 @@ def _stack(holder: dict[str, Any]) -> Stack:
 
 
 def line_of(frame: dict[str, Any]) -> int:
-    """0 of code that no line stands for: CPython says -1 of it, which PyTorch keeps unsigned."""
+    """Return a frame's line, or 0 for code without lines: CPython reports -1, and PyTorch stores
+    that as an unsigned number.
+    """
     line = int(frame.get("line", 0))
     return 0 if line in (-1, 2**64 - 1) else line
 
 
 def _whole(time_us: float | None) -> int | None:
-    """A time in whole microseconds; of a fraction, what is below it."""
+    """Return a time in whole microseconds, rounded down."""
     return None if time_us is None else math.floor(time_us)
 
 
 def unsigned(value: int) -> int:
-    """Addresses and streams are unsigned 64-bit; the C++ pickler writes them signed."""
+    """Convert an address or stream to unsigned 64 bits; the C++ pickler writes them signed."""
     return value & (2**64 - 1)

@@ -1,7 +1,7 @@
-"""Sums up what a recording allocated, slowly and obviously: the oracle of `allocations`.
+"""Sum up a recording's allocations with slow, simple code: the oracle of `allocations`.
 
-Plain Python over lists of lifetimes, one rule after the other; which these are tests/oracle.py and
-tests/oracle_measures.py say.
+It applies one rule after another to lists of lifetimes from tests/oracle.py and
+tests/oracle_measures.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tests import oracle, oracle_measures
 
 @dataclass
 class Life:
-    """An allocation that the trace made: its event, the one that ended it (None: none), its bytes,
-    and what it is grouped by."""
+    """An allocation in the trace: its event, the event that frees it (or None), its bytes and its
+    group.
+    """
 
     alloc: int
     end: int | None
@@ -27,7 +28,7 @@ class Life:
 
 @dataclass
 class Sums:
-    """Some allocations, summed up."""
+    """Sums over some allocations."""
 
     count: int
     bytes: int
@@ -41,7 +42,7 @@ class Sums:
 
 
 def lives(snapshot: Any, device: int, measure: str) -> list[Life]:
-    """The allocations of a trace, by "requested" or "held", each with its event as its key."""
+    """Return a trace's allocations, measured by "requested" or "held", keyed by event."""
     events = oracle.trace_of(snapshot, device)
     if measure == "requested":
         ends = {
@@ -58,7 +59,7 @@ def lives(snapshot: Any, device: int, measure: str) -> list[Life]:
 
 
 def clock(events: list[Any]) -> list[int | None]:
-    """The latest time up to each event; None before the first."""
+    """Return the latest time up to each event, or None before the first."""
     latest: int | None = None
     found = []
     for event in events:
@@ -70,7 +71,7 @@ def clock(events: list[Any]) -> list[int | None]:
 
 
 def lifetime_us(one: Life, times: list[int | None]) -> int | None:
-    """From its alloc to its end; None where it did not end, or at a time that is not known."""
+    """Return the time from an alloc to its free; None if it wasn't freed or the time is unknown."""
     if one.end is None:
         return None
     begin, end = times[one.alloc], times[one.end]
@@ -78,7 +79,9 @@ def lifetime_us(one: Life, times: list[int | None]) -> int | None:
 
 
 def is_temporary(one: Life, events: list[Any], threshold: int) -> bool:
-    """Whether it ended before more than `threshold` others were made on the device."""
+    """Return whether an allocation was freed before more than `threshold` others were made on the
+    device.
+    """
     if one.end is None:
         return False
     between = events[one.alloc + 1 : one.end]
@@ -87,7 +90,7 @@ def is_temporary(one: Life, events: list[Any], threshold: int) -> bool:
 
 
 def summed(some: list[Life], events: list[Any], threshold: int) -> Sums:
-    """All sums of these allocations."""
+    """Return all sums over these allocations."""
     times = clock(events)
     temporary = [one for one in some if is_temporary(one, events, threshold)]
     live = [one for one in some if one.end is None]
@@ -107,12 +110,12 @@ def summed(some: list[Life], events: list[Any], threshold: int) -> Sums:
 
 
 def mean(values: list[int]) -> int | None:
-    """Rounded, halves up."""
+    """Return the mean, rounding half up."""
     return floor(Fraction(sum(values), len(values)) + Fraction(1, 2)) if values else None
 
 
 def in_classes(values: list[tuple[int, int]], base: int) -> list[tuple[int, int, int, int]]:
-    """(least, most, count, bytes) of the classes that (value, bytes) pairs fall into."""
+    """Return (least, most, count, bytes) for each class of (value, bytes) pairs."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
     for value, n_bytes in values:
         least, most = 0, 0
@@ -124,7 +127,7 @@ def in_classes(values: list[tuple[int, int]], base: int) -> list[tuple[int, int,
 
 
 def median(values: list[int]) -> int | None:
-    """The least value that at least half of them do not exceed."""
+    """Return the smallest value that at least half of the values don't exceed."""
     for value in sorted(values):
         if 2 * sum(other <= value for other in values) >= len(values):
             return value
@@ -132,7 +135,9 @@ def median(values: list[int]) -> int | None:
 
 
 def needed_segments(some: list[Life], events: list[Any]) -> int:
-    """Of how many a segment event stands before, after the allocation before."""
+    """Return how many allocations have a segment event between the previous allocation and their
+    own.
+    """
     found = 0
     for one in some:
         for event in reversed(events[: one.alloc]):

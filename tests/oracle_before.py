@@ -1,4 +1,4 @@
-"""Says what was there before the recording, slowly and obviously: one list after the other."""
+"""Find where carried-over memory comes from, with slow, simple code."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ COUNTER_BYTES = 4
 
 
 class Told:
-    """What one device's events say of each moment."""
+    """What one device's events show about each moment."""
 
     def __init__(self, snapshot: Any, device: int, *, only_python: bool) -> None:
         self.events = oracle.trace_of(snapshot, device)
         self.only_python = only_python
         self.replayed = oracle.replay(snapshot, device)
         self.frees_tell = self._frees_tell()
-        # The events that show where the program is, and whether that is in a backward pass.
+        # Events that show where the program is, and whether it's in a backward pass.
         self.shown = [
             (i, self.in_backward(i))
             for i, event in enumerate(self.events)
@@ -72,14 +72,16 @@ class Told:
         return self.met(event, IN_BACKWARD) or marks_of(file, name) & OF_BACKWARD != 0
 
     def freed_at(self, one: Lifetime) -> int | None:
-        """Where a free says that it is."""
+        """Return where the program is, as shown by the stack of a free."""
         at = one.free_index
         told = self.frees_tell and at is not None and self.events[at]["action"] != "alloc"
         return at if told else None
 
 
 def likely(snapshot: Any, device: int, *, only_python: bool) -> list[tuple[Lifetime, str]]:
-    """What was there before and has no stack, in the order in which it goes, with its origin."""
+    """Return the carried-over blocks without a stack, in the order in which they're freed, with
+    their origins.
+    """
     told = Told(snapshot, device, only_python=only_python)
     lives = told.replayed.lifetimes
     before = [one for one in lives if one.alloc_index < 0 and not one.frames]
@@ -119,7 +121,7 @@ def likely(snapshot: Any, device: int, *, only_python: bool) -> list[tuple[Lifet
 
 
 def gradient_sizes(told: Told, made: list[Lifetime]) -> Counter[int]:
-    """How many gradients of each size there are at most after a backward pass."""
+    """Return the largest number of gradients per size after a backward pass."""
     found: Counter[int] = Counter()
     mine = [one for one in made if told.in_backward(one.alloc_index)]
     ends = [
@@ -127,7 +129,8 @@ def gradient_sizes(told: Told, made: list[Lifetime]) -> Counter[int]:
     ]
     if told.shown and (not told.shown[-1][1] or open_ended(told)):
         ends.append(len(told.events))
-    if told.shown and told.shown[0][1]:  # in which the recording begins: a part were made before
+    # The recording starts in this backward pass, so some gradients were allocated earlier.
+    if told.shown and told.shown[0][1]:
         again = [i for i, is_now in told.shown if is_now and i > ends[0]] if ends else []
         ends = [end for end in ends if again and end > again[0]]
     for end in ends:
@@ -140,7 +143,7 @@ def gradient_sizes(told: Told, made: list[Lifetime]) -> Counter[int]:
 
 
 def open_ended(told: Told) -> bool:
-    """Whether there is one backward pass, which ends with the recording."""
+    """Return whether the only backward pass ends with the recording."""
     if not told.shown or not told.shown[-1][1]:
         return False
     passed = [is_now for _, is_now in told.shown]
@@ -151,7 +154,9 @@ def open_ended(told: Told) -> bool:
 
 
 def whole_sets(gradients: Counter[int], stay: Counter[int]) -> bool:
-    """Whether 19 of 20 bytes have as many sets as the size with most of them."""
+    """Return whether sizes with at least 95% of the gradients' bytes have the same whole number of
+    live blocks per gradient as the size with the most bytes.
+    """
     _, sets = max((size * count, -(stay[size] // count)) for size, count in gradients.items())
     every = sum(size * count for size, count in gradients.items())
     fit = sum(size * n for size, n in gradients.items() if stay[size] == -sets * n)
@@ -159,7 +164,7 @@ def whole_sets(gradients: Counter[int], stay: Counter[int]) -> bool:
 
 
 def cast_sizes(told: Told, made: list[Lifetime]) -> Counter[int]:
-    """How many parameters of each size are cast at the same time."""
+    """Return how many parameters of each size are cast at the same time."""
     found: Counter[int] = Counter()
     kept = [one for one in made if (at := told.freed_at(one)) is not None and told.met(at, AT_EXIT)]
     for new in kept:
@@ -172,20 +177,22 @@ def cast_sizes(told: Told, made: list[Lifetime]) -> Counter[int]:
 
 
 def fits(needed: Counter[int], there: Counter[int], sets: int) -> bool:
-    """Whether 19 of 20 bytes have so many sets."""
+    """Return whether at least 95% of the needed bytes are in sizes with at least `sets` live blocks
+    for each needed one.
+    """
     every = sum(size * count for size, count in needed.items())
     fit = sum(size * count for size, count in needed.items() if there[size] >= sets * count)
     return every > 0 and fit * 20 >= every * 19
 
 
 def few(gradients: Counter[int], replaced: Counter[int]) -> bool:
-    """Whether hardly any bytes of gradients have a size of which something goes."""
+    """Return whether hardly any gradient bytes have the same size as a freed block."""
     every = sum(size * count for size, count in gradients.items())
     return 20 * sum(size * n for size, n in gradients.items() if replaced[size]) <= every
 
 
 def by_half(casts: Counter[int], stay: Counter[int]) -> bool:
-    """Whether the parameters that are cast are half of what stays, or more."""
+    """Return whether the cast parameters are at least half of the remaining blocks."""
     fit = sum(size * count for size, count in casts.items() if stay[size] >= count)
     return 2 * fit >= sum(size * count for size, count in stay.items())
 
@@ -193,7 +200,7 @@ def by_half(casts: Counter[int], stay: Counter[int]) -> bool:
 def states_kept(
     told: Told, made: list[Lifetime], gradients: Counter[int], stay: Counter[int]
 ) -> int:
-    """How many blocks beside each parameter are the optimizer's."""
+    """Return how many blocks of optimizer state each parameter has."""
     if any(
         one.free_index is None and gradients[one.size] and told.met(one.alloc_index, IN_OPTIMIZER)
         for one in made
@@ -210,14 +217,14 @@ def states_kept(
 
 
 def counters(gradients: Counter[int], stay: Counter[int]) -> int:
-    """How many blocks count a parameter's steps."""
+    """Return how many blocks are step counters of a parameter."""
     parameters = sum(gradients.values())
     others = stay[COUNTER_BYTES] - parameters - 3 * gradients[COUNTER_BYTES]
     return parameters if parameters >= 4 and 0 <= others <= 8 else 0
 
 
 def late(told: Told, one: Lifetime) -> bool:
-    """Whether a block goes after a backward pass, and is no gradient."""
+    """Return whether a block is freed after a backward pass and isn't a gradient."""
     at = told.freed_at(one)
     if at is None or told.met(at, AT_ZERO_GRAD) or told.in_backward(at):
         return False
@@ -225,13 +232,13 @@ def late(told: Told, one: Lifetime) -> bool:
 
 
 def in_step(told: Told, one: Lifetime) -> bool:
-    """Whether it does in an optimizer's step."""
+    """Return whether a block is freed in an optimizer's step."""
     at = told.freed_at(one)
     return at is not None and late(told, one) and told.met(at, IN_OPTIMIZER)
 
 
 def gone(told: Told, one: Lifetime) -> str:
-    """Of a block that goes in the recording."""
+    """Return the origin of a block that is freed during the recording."""
     at = told.freed_at(one)
     if at is None:
         return BEFORE

@@ -1,4 +1,4 @@
-"""What a diff must say of each line: what `peak --by line` says of either snapshot."""
+"""Compute the expected rows of a diff from `peak --by line` of both snapshots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Place = tuple[str, str, int]  # function, file, line
 
 
 def lines_held(snap: Snapshot, device: int, scope: Scope) -> Counter[Place]:
-    """The bytes of each line, as `--by line` has them; of plumbing the bytes of each function."""
+    """Return each line's bytes, as in `--by line`; for plumbing, each function's bytes."""
     groups = SnapshotSide(snap, Selection(by="line")).at(device, scope).groups
     found: Counter[Place] = Counter()
     for group in groups:
@@ -30,7 +30,7 @@ def place(frame: Frame, *, user: bool) -> Place:
 
 
 def row_place(row: DiffRow | Group) -> Place:
-    """The line that a row is put down to."""
+    """Return the line that a row is attributed to."""
     if row.user:
         return place(row.frames[row.user[0]], user=True)
     function, file, _ = put_down_to([(one.function, one.file, one.line) for one in row.frames])
@@ -40,7 +40,9 @@ def row_place(row: DiffRow | Group) -> Place:
 def check_lines(
     rows: Iterable[DiffRow], base: Counter[Place], new: Counter[Place]
 ) -> list[tuple[Place, tuple[int, int], tuple[int, int]]]:
-    """The lines that both have, where the rows say something else: what they say, and what is."""
+    """Return the lines on both sides whose rows are wrong, each with its row and the true
+    values.
+    """
     ours: Counter[Place] = Counter()
     theirs: Counter[Place] = Counter()
     for row in rows:

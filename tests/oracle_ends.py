@@ -1,4 +1,4 @@
-"""Says what an optimizer's step lets go of, and which line moves buffers, slowly and obviously."""
+"""Find what an optimizer's step frees and which line moves buffers, with slow, simple code."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.oracle_before import Told
 
 @cache
 def steps_in(frames: tuple[FrameTuple, ...]) -> bool:
-    """Whether an optimizer's step runs in this stack, and not what it calls."""
+    """Return whether this stack is in an optimizer's step itself, not in one of its callbacks."""
     steps = [re.search(OPTIMIZER, f"{file}:{function}") for function, file, _ in frames]
     return any(steps) and not called_back(frames)
 
 
 @cache
 def called_back(frames: tuple[FrameTuple, ...]) -> bool:
-    """Whether the program runs in this stack within an optimizer's step."""
+    """Return whether this stack runs the program inside an optimizer's step."""
     program = False
     for function, file, _ in frames:
         if re.search(OPTIMIZER, f"{file}:{function}"):
@@ -35,7 +35,7 @@ def called_back(frames: tuple[FrameTuple, ...]) -> bool:
 
 
 def in_step(snapshot: Any, device: int) -> dict[int, str]:
-    """IN_STEP by the alloc events of what goes in the step that made it."""
+    """Return IN_STEP, by alloc event, for each block freed in the step that allocated it."""
     told = Told(snapshot, device, only_python=False)
     found: dict[int, str] = {}
     stayed = set()
@@ -76,7 +76,7 @@ def in_step(snapshot: Any, device: int) -> dict[int, str]:
 
 
 def buffer_lines(snapshot: Any) -> set[FrameTuple]:
-    """The frames of `Module._apply` at the line that moves buffers."""
+    """Return the frames in `Module._apply` on the line that moves buffers."""
     blocks = [
         block for segment in oracle.segments_of(snapshot) for block in segment.get("blocks", ())
     ]

@@ -1,7 +1,7 @@
-"""Groups and filters slowly and obviously: each allocation is asked by itself what it is in.
+"""Groups and filters in slow, simple code: each allocation is classified separately.
 
-From a pickle's plain dicts and `tests/oracle.py`; which code is plumbing, and what rules say, comes
-from the tables of patterns in `analysis`, searched here frame by frame.
+It works on a pickle's plain dicts and `tests/oracle.py`. The plumbing patterns and the rules come
+from the tables in `analysis`, which are searched here frame by frame.
 """
 
 from __future__ import annotations
@@ -37,19 +37,23 @@ BUFFERS = [rule for rule in DEFAULT_RULES if rule.name == "buffers"]
 
 @cache
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern is found in the text; real files have few frames, over and over."""
+    """Return whether the text contains the pattern; cached, because real files have few distinct
+    frames.
+    """
     return re.search(pattern, text) is not None
 
 
-@cache  # real files have few stacks, too
+@cache  # cached, because real files have few stacks
 def met(pattern: str, where: str, frames: tuple[FrameTuple, ...]) -> bool:
-    """Whether the pattern is found in a frame; or in the one that the bytes are put down to."""
+    """Return whether any frame contains the pattern. If `where` is "own", check only the frame that
+    the bytes are attributed to.
+    """
     those = [put_down_to(frames)] if where == "own" and frames else frames
     return any(matches(pattern, f"{file}:{function}") for function, file, _ in those)
 
 
 class Groups:
-    """One device of a snapshot, and what each of its allocations is called, in each way."""
+    """One device in a snapshot, and each allocation's group name for each key."""
 
     def __init__(self, snapshot: Any, device: int, rules: Sequence[Rule] = DEFAULT_RULES) -> None:
         self.snapshot = snapshot
@@ -63,7 +67,7 @@ class Groups:
     def sums(
         self, event: int, ways: Sequence[str], filters: Filters | None = None
     ) -> dict[tuple[str, ...], tuple[int, int]]:
-        """(bytes, count) by what each way calls it, of what is live after an event."""
+        """Return the (bytes, count) of each group in the live set after an event, for each key."""
         n_bytes: Counter[tuple[str, ...]] = Counter()
         count: Counter[tuple[str, ...]] = Counter()
         for one in self.replay.live_at(event):
@@ -105,7 +109,9 @@ class Groups:
         if not one.frames:
             if one.alloc_index >= 0:
                 return NO_STACK
-            return BEFORE if self.recorded.any_events else NO_EVENTS
+            if self.recorded.any_events:
+                return BEFORE
+            return NO_STACK if self.recorded.stacks_at_end else NO_EVENTS
         if way == "module":
             return self.modules(one)
         own = put_down_to(one.frames)
@@ -129,9 +135,11 @@ class Groups:
         return "" if found in (None, "") or (key == "compile_context" and found == "N/A") else found
 
     def _annotations(self) -> list[tuple[int, int, str]]:
-        """(start, end, name) in microseconds, in the order of their starts; no end is endless."""
+        """Return annotations as (start, end, name), with times in microseconds, in order of start;
+        a missing end is infinite.
+        """
         found: list[list[Any]] = []
-        if isinstance(self.snapshot, list):  # of PyTorch before 2.0: only segments
+        if isinstance(self.snapshot, list):  # a file from before PyTorch 2.0 has only segments
             return []
         for mark in self.snapshot.get("external_annotations", []):
             if mark["device"] != self.device:
@@ -182,16 +190,17 @@ class Groups:
         return f"{units(low)} to {units(low * 2)}"
 
     def category(self, one: Lifetime) -> str:
-        """By its stack and by where it comes from."""
+        """Return an allocation's category, by its stack and origin."""
         return self._category(one, self.origin(one))
 
     def phase(self, one: Lifetime) -> str:
-        """Guessed as categories are."""
+        """Return an allocation's phase, guessed as categories are."""
         return self._category(one, self.origin(one), PHASE_RULES)
 
     def phases(self) -> list[str | None]:
-        """After each event the phase of a step that the device is in: that of the allocation which
-        was last to say one. None outside of them."""
+        """Return the step phase after each event, which is the phase of the latest allocation that
+        has one. None outside steps.
+        """
         of = {"recomputation": "backward", "start": None, "data": None}
         made = {one.alloc_index: one for one in self.replay.lifetimes if one.alloc_index >= 0}
         found: list[str | None] = []
@@ -205,33 +214,33 @@ class Groups:
         return found
 
     def category_by_stack(self, one: Lifetime) -> str:
-        """Where it comes from does not count, nor where it ends."""
+        """Return an allocation's category, ignoring its origin and end."""
         return self._category(one, None, [rule for rule in self.rules if rule.ends is None])
 
     def origin(self, one: Lifetime) -> str | None:
-        """Where it comes from, as far as its stack does not say it."""
+        """Return an allocation's origin, if its stack doesn't show it."""
         if one.alloc_index >= 0:
             return self.origins[one.alloc_index]
         told = self.before.get((one.addr, one.free_index))
         return plain_origin(self.recorded, one) if told is None else told
 
     def asks_for_ends(self, rules: Sequence[Rule] | None) -> bool:
-        """Whether any of the rules does."""
+        """Return whether any of the rules matches."""
         return any(rule.ends is not None for rule in (self.rules if rules is None else rules))
 
     @cached_property
     def ends(self) -> dict[int, str]:
-        """By their events, of what was allocated in the recording and ends in the same step."""
+        """Return ends by event, for allocations that are freed in the step that made them."""
         return in_step(self.snapshot, self.device)
 
     @cached_property
     def moves_buffers(self) -> set[FrameTuple]:
-        """The frames in which `Module._apply` moves buffers."""
+        """Return the frames in which `Module._apply` moves buffers."""
         return buffer_lines(self.snapshot)
 
     @cached_property
     def before(self) -> dict[tuple[int, int | None], str]:
-        """What was there before and has no stack, by address and end."""
+        """Return the origins of carried-over blocks without a stack, by address and end."""
         if not self.recorded.any_stacks:
             return {}
         found = likely(self.snapshot, self.device, only_python=self.recorded.only_python)
@@ -239,7 +248,7 @@ class Groups:
 
     @cached_property
     def origins(self) -> dict[int, str | None]:
-        """By their events, of what was allocated in the recording."""
+        """Return origins by event, for allocations in the recording."""
         return origins(self.snapshot, self.device, self.category_by_stack)
 
     def _category(
@@ -291,7 +300,7 @@ def units(n_bytes: int) -> str:
 
 
 def code_in(frames: Sequence[FrameTuple]) -> list[int]:
-    """Which frames are the user's; where none is, which are of libraries."""
+    """Return for each frame whether it's the user's or, if no frame is, a library's."""
     ranks = [file_rank(file) for _, file, _ in frames]
     return next((found for found in (_where(ranks, USER), _where(ranks, LIBRARY)) if found), [])
 
@@ -301,8 +310,10 @@ def _where(ranks: Sequence[int], rank: int) -> list[int]:
 
 
 def put_down_to(frames: Sequence[FrameTuple]) -> FrameTuple:
-    """The innermost frame of the user's, else of libraries; of plumbing the one that says most: of
-    nodes of autograd and of operators the outermost."""
+    """Return the innermost of the user's frames or, if there are none, of the libraries' frames.
+    Otherwise return the most informative plumbing frame: for autograd nodes and operators, the
+    outermost.
+    """
     code = code_in(frames)
     if code:
         return frames[code[0]]
@@ -313,8 +324,9 @@ def put_down_to(frames: Sequence[FrameTuple]) -> FrameTuple:
 
 @cache
 def stack_name(frames: tuple[FrameTuple, ...]) -> str:
-    """The place in the code, and the outermost operator that other code does not stand before; of a
-    backward pass the node, and the outermost operator in it; else what the frame is called."""
+    """Return the call site and the outermost operator directly below it; for a backward pass, the
+    node and its outermost operator; otherwise the frame's name.
+    """
     own = put_down_to(frames)
     if code_in(frames):
         called: list[FrameTuple] = []
@@ -335,7 +347,7 @@ def outermost_operator(frames: Sequence[FrameTuple]) -> str:
 
 @cache
 def frame_name(frame: FrameTuple) -> str:
-    """Of a frame that stands for a stack."""
+    """Return the name of the frame that represents a stack."""
     if node := re.search(NODE, frame[0]):
         return f"{node[1]} (autograd)"
     if operator := re.search(OPERATOR, frame[0]):
@@ -344,7 +356,7 @@ def frame_name(frame: FrameTuple) -> str:
 
 
 def place(frame: FrameTuple) -> str:
-    """`forward model.py:3`; of C++ without the arguments' types, of a library without a line."""
+    """Return `forward model.py:3`; without argument types for C++, without a line for a library."""
     function, file, line = frame
     if "::" in function and function.removesuffix(" const").endswith(")"):
         function = function.removesuffix(" const")

@@ -1,7 +1,7 @@
-"""Replays `held` and `reserved` from a snapshot alone, slowly and obviously: a second oracle.
+"""Replay `held` and `reserved` bytes from a snapshot with slow, simple code: a second oracle.
 
-`held` are the requested bytes of what the program holds, from `alloc` to `free_requested`;
-`reserved` are the bytes of the segments. tests/oracle.py replays `requested`.
+`held` is the requested bytes that the program holds, from `alloc` to `free_requested`; `reserved`
+is the bytes in segments. tests/oracle.py replays `requested`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from tests import oracle
 
 @dataclass
 class MeasureReplay:
-    """A measure over time. `usage[i]` is that after event i; `carried_over_bytes` at the start."""
+    """A measure over time. `usage[i]` is the usage after event i; `carried_over_bytes` is the usage
+    at the start.
+    """
 
     carried_over_bytes: int
     usage: list[int]
     end_bytes: int
-    reconciliation_bytes: int  # what the end is above what the final segments say
+    reconciliation_bytes: int  # bytes by which the replay's end exceeds the final segments
 
 
 class Holding(NamedTuple):
-    """What is held from its alloc (-1: since before the first event) until its end (None: on)."""
+    """A block held from its alloc (-1: before the first event) until its end (None: never)."""
 
     alloc_index: int
     end_index: int | None
@@ -33,7 +35,7 @@ class Holding(NamedTuple):
 
 
 class Range(NamedTuple):
-    """A range of addresses, without its end."""
+    """A range of addresses, excluding its end."""
 
     start: int
     end: int
@@ -49,7 +51,7 @@ SHRINKS = ("segment_free", "segment_unmap")
 
 
 def held(snapshot: Any, device: int) -> MeasureReplay:
-    """The requested bytes of blocks between their alloc and their free_requested."""
+    """Replay the requested bytes of blocks between alloc and free_requested."""
     events = oracle.trace_of(snapshot, device)
     holdings = holdings_of(snapshot, device)
     start = sum(one.size for one in holdings if one.alloc_index == -1)
@@ -65,12 +67,14 @@ def held(snapshot: Any, device: int) -> MeasureReplay:
 
 
 def holdings_of(snapshot: Any, device: int) -> list[Holding]:
-    """Every lifetime of requested memory as far as the program held it."""
-    requests: dict[int, list[int]] = {}  # address -> events that request its free
+    """Return each time span in which the program held requested memory."""
+    requests: dict[int, list[int]] = {}  # address -> events that request a free at this address
     for index, event in enumerate(oracle.trace_of(snapshot, device)):
         if event.get("action") == "free_requested":
             requests.setdefault(oracle.unsigned(event.get("addr", 0)), []).append(index)
-    states: dict[int, str] = {}  # address -> state in the final segments, where not inactive
+    states: dict[
+        int, str
+    ] = {}  # address -> its block's state in the final segments, unless inactive
     for block in oracle.active_blocks(snapshot, device):
         states.setdefault(block.addr, block.state)
 
@@ -99,7 +103,7 @@ def holdings_of(snapshot: Any, device: int) -> list[Holding]:
 
 
 def reserved(snapshot: Any, device: int) -> MeasureReplay:
-    """The bytes of the segments."""
+    """Replay the segments' bytes."""
     start = sum(one.end - one.start for one in ranges_at_start(snapshot, device))
     changes = []
     for event in oracle.trace_of(snapshot, device):
@@ -110,10 +114,11 @@ def reserved(snapshot: Any, device: int) -> MeasureReplay:
 
 
 def ranges_at_start(snapshot: Any, device: int) -> list[Range]:
-    """What belonged to segments before the first event, as pieces that no event cuts.
+    """Return the parts of segments at the start, in pieces that no event splits.
 
-    The first event that touches an address says whether it was there: it was if the event takes it
-    away, it was not if the event brings it. Where no event does, it was there if it is at the end.
+    The first event that touches an address shows whether it was reserved: it was if the event frees
+    the address, and it wasn't if the event adds it. If no event touches an address, it was reserved
+    if it's reserved at the end.
     """
     touches = [
         (event["action"], _range(event.get("addr", 0), event.get("size", 0)))
@@ -140,7 +145,9 @@ def _final(snapshot: Any, device: int) -> list[Range]:
 
 
 def _range(start: int, size: int) -> Range:
-    """The addresses of a segment; none where it would reach past the end of all addresses."""
+    """Return a segment's range of addresses, or an empty one if it would exceed the address
+    space.
+    """
     start = oracle.unsigned(start)
     return Range(start, start + size) if start + size < 2**64 else Range(start, start)
 

@@ -1,5 +1,6 @@
-"""What each module held, and at most in each pass, slowly and obviously: by a list of what is live
-after each event."""
+"""Compute what each module held, and its peak in each pass, from the live set after each event.
+Slow but obviously correct.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +15,15 @@ Row = dict[str, int]
 
 
 def prefixes(module: str) -> list[str | None]:
-    """The modules that one is in, and itself; None: no module."""
+    """Return a module's parents and the module itself; None means no module."""
     parts = module.split(".")
     return [".".join(parts[: i + 1]) for i in range(len(parts))] if module else [None]
 
 
 def modules_at(snapshot: Any, device: int, event: int) -> tuple[dict[str | None, Row], int]:
-    """({module: {category or "total" or "own": bytes}}, bytes of which nothing was noted) after an
-    event, in requested bytes. None is no module."""
+    """Return ({module: {category or "total" or "own": bytes}}, bytes without notes) after an event,
+    in requested bytes. The key None means no module.
+    """
     rows: dict[str | None, Counter[str]] = {}
     unknown = 0
     for size, kind in _live(snapshot, device, event):
@@ -34,7 +36,9 @@ def modules_at(snapshot: Any, device: int, event: int) -> tuple[dict[str | None,
 
 
 def peaks(snapshot: Any, device: int) -> dict[tuple[str | None, str], tuple[int, int]]:
-    """{(module, "forward" or "backward"): (the most bytes, the first event after which)}."""
+    """Return {(module, "forward" or "backward"): (peak bytes, first event after which it's
+    reached)}.
+    """
     found: dict[tuple[str | None, str], tuple[int, int]] = {}
     for event in range(-1, len(oracle.trace_of(snapshot, device))):
         now: Counter[tuple[str | None, str]] = Counter()
@@ -51,7 +55,7 @@ def peaks(snapshot: Any, device: int) -> dict[tuple[str | None, str], tuple[int,
 
 
 def _live(snapshot: Any, device: int, event: int) -> list[tuple[int, Any]]:
-    """Bytes and kind of what is live after an event."""
+    """Return the bytes and kind of each allocation in the live set after an event."""
     column, before = noted_of(snapshot, device)
     return [
         (one.size, before.get(one.addr) if one.alloc_index < 0 else column[one.alloc_index])

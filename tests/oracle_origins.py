@@ -1,5 +1,6 @@
-"""Says where each allocation comes from, slowly and obviously: one after the other, all that is
-live looked at each time."""
+"""Find each allocation's origin with slow, simple code: one allocation after another, searching the
+whole live set.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ EITHER = ("unknown", "FSDP/DDP")
 
 
 class Recorded:
-    """What is so of a whole snapshot, looked up once."""
+    """Facts about a snapshot, computed once."""
 
     def __init__(self, snapshot: Any) -> None:
         self.any_events = any(
@@ -34,18 +35,26 @@ class Recorded:
         self.any_stacks = any(
             event.get("frames") for trace in oracle.traces_of(snapshot) for event in trace
         )
+        self.stacks_at_end = any(
+            frames
+            for segment in oracle.segments_of(snapshot)
+            for frames in (
+                segment.get("frames"),
+                *(block.get("frames") for block in segment["blocks"]),
+            )
+        )
         self.only_python = only_python(snapshot)
 
 
 def plain_origin(recorded: Recorded, one: Lifetime) -> str | None:
-    """Of what is no cast."""
+    """Return the origin of an allocation that isn't a cast."""
     if one.alloc_index < 0:
         return BEFORE if not one.frames and recorded.any_events else None
     return NO_PYTHON if not one.frames and recorded.only_python else None
 
 
 def only_python(snapshot: Any) -> bool:
-    """Whether all stacks are Python's, and events have any."""
+    """Return whether there are stacks, and all of them are Python's."""
     blocks = [
         block for segment in oracle.segments_of(snapshot) for block in segment.get("blocks", ())
     ]
@@ -57,8 +66,9 @@ def only_python(snapshot: Any) -> bool:
 
 
 def origins(snapshot: Any, device: int, category: Any) -> dict[int, str | None]:
-    """By their alloc event, of what was allocated in the recording. `category` says of each
-    Lifetime its category by its stack."""
+    """Return origins by alloc event, for allocations in the recording. `category` returns a
+    Lifetime's category by its stack.
+    """
     replayed = oracle.replay(snapshot, device)
     events = oracle.trace_of(snapshot, device)
     recorded = Recorded(snapshot)
@@ -96,7 +106,7 @@ def origins(snapshot: Any, device: int, category: Any) -> dict[int, str | None]:
 
 
 def of_weights(weights: int, others: int) -> bool:
-    """Whether a place with so many sure casts is that of weights."""
+    """Return whether a call site casts weights, given the numbers of its certain casts."""
     return weights > 0 and others * 16 <= weights
 
 
@@ -116,9 +126,9 @@ def by_sources(replayed: oracle.OracleReplay, cast: Lifetime, category: Any) -> 
     return EITHER_CAST if activations else WEIGHT_CAST
 
 
-@cache  # of a real file's few stacks
+@cache  # cached, because real files have few stacks
 def cast_at(frames: tuple[FrameTuple, ...]) -> FrameTuple | None:
-    """The frame that casts an argument of an operator, which must be one of low precision."""
+    """Return the frame that casts an operator's argument, which must have low precision."""
     if any(LOWER.search(said(frame)) for frame in frames):
         for frame in frames:
             if CAST.search(said(frame)):
@@ -127,6 +137,6 @@ def cast_at(frames: tuple[FrameTuple, ...]) -> FrameTuple | None:
 
 
 def said(frame: FrameTuple) -> str:
-    """`file:function`, in which patterns are searched."""
+    """Return `file:function`, the text in which patterns are searched."""
     function, file, _ = frame
     return f"{file}:{function}"

@@ -1,8 +1,9 @@
-"""What each allocation of a running program is, slowly and obviously, and where traces have it.
+"""Compute the kind of each allocation in a running program, and match it with events in traces,
+using slow, simple code.
 
-A program calls what the native tracker is called (engine/record/tracker.pyx), in threads that run
-modules, backward passes and optimizers. Which module made a node of autograd is known here; the
-tracker has to find it out by its number.
+A program makes the same calls that the native tracker receives (engine/record/tracker.pyx), from
+threads that run modules, backward passes and optimizers. This oracle knows which module created an
+autograd node; the tracker has to infer that from the node's number.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-# In their order: of what is told by several, the first counts.
+# In order of precedence: the first one that applies wins.
 TOLD = (
     "unsharded parameters",
     "parameters",
@@ -26,12 +27,14 @@ TOLD = (
     "autograd detail",
     "other",
 )
-EARLY_US = 100_000  # an allocation is noted at most so long before PyTorch's event of it …
-LATE_US = 1_000  # … and at most so long after it
+EARLY_US = (
+    100_000  # an allocation is noted at most this long before PyTorch's event for the allocation …
+)
+LATE_US = 1_000  # … and at most this long after it
 
 
 class Kind(NamedTuple):
-    """What an allocation is; `module` is a number, 0 none."""
+    """An allocation's kind; `module` is a number, 0 for none."""
 
     category: str
     phase: str
@@ -39,36 +42,36 @@ class Kind(NamedTuple):
 
 
 class Region:
-    """A stretch of a program: a step of an optimizer, a recomputation, a pause between others."""
+    """A span in a program: an optimizer's step, a recomputation, or a pause between these."""
 
 
 @dataclass(eq=False)
 class Node:
-    """A node of autograd."""
+    """An autograd node."""
 
     module: int
 
 
 @dataclass(eq=False)
 class Thread:
-    """What a thread is at."""
+    """A thread's current state."""
 
     modules: list[int] = field(default_factory=list)
     recomputing: int = 0
     optimizing: int = 0
-    region: Region | None = None  # the recomputation that it is in
-    step: Region | None = None  # the step of an optimizer
+    region: Region | None = None  # the recomputation that it's running
+    step: Region | None = None  # the optimizer step that it's running
     given: str = ""
-    backward: int = -1  # the number of the backward pass that it is in
-    node: Node | None = None  # what runs in it
-    noted_module: int = 0  # that of the last node by which anything was allocated
-    pause: Region | None = None  # the last that it has seen
-    nodes: int = 0  # how many there were then
+    backward: int = -1  # its backward pass's number
+    node: Node | None = None  # the autograd node it's running
+    noted_module: int = 0  # module of the last node that allocated anything
+    pause: Region | None = None  # the last pause that this thread saw
+    nodes: int = 0  # number of nodes at the start of that pause
 
 
 @dataclass(eq=False)
 class Allocation:
-    """One allocation; `number` counts from 1 on."""
+    """An allocation; `number` counts from 1."""
 
     number: int
     address: int
@@ -77,11 +80,11 @@ class Allocation:
     module: int = 0
     region: Region | None = None
     node: Node | None = None
-    passes: int = 0  # backward passes that had begun
-    steps: int = 0  # steps that had ended
+    passes: int = 0  # backward passes started so far
+    steps: int = 0  # steps ended so far
     told: str = ""
     owner: int = 0
-    final: Kind | None = None  # when it has ended
+    final: Kind | None = None  # set once it is freed
 
     @property
     def ended(self) -> bool:
@@ -89,7 +92,7 @@ class Allocation:
 
 
 class Program:
-    """A program that is recorded."""
+    """A program being recorded."""
 
     def __init__(self) -> None:
         self.threads: dict[object, Thread] = {}
@@ -98,15 +101,16 @@ class Program:
         self.newest_pass = -1
         self.passes = self.steps = 0
         self.outside = "start"
-        # The module that nodes are made in, outside of recomputations, which make none that run.
+        # The module in which nodes are being created. Recomputations don't count, because their
+        # nodes never run.
         self.making = 0
         self.pause = Region()
-        self.nodes = 0  # of autograd, that were made
+        self.nodes = 0  # autograd nodes created so far
 
     def thread(self, name: object) -> Thread:
         return self.threads.setdefault(name, Thread())
 
-    # --- where it is ------------------------------------------------------------------------------
+    # --- where the program is ---------------------------------------------------------------------
 
     def enter(self, name: object, module: int) -> None:
         thread = self.thread(name)
@@ -119,7 +123,7 @@ class Program:
                 self._now(thread, outside="forward")
 
     def leave(self, name: object, module: int) -> None:
-        """What ran inside of it has ended with it."""
+        """Leave a module; all modules and regions inside it are left too."""
         thread = self.thread(name)
         while module in thread.modules:
             thread.recomputing = max(thread.recomputing - 1, 0)
@@ -152,7 +156,7 @@ class Program:
                 self._now(thread, outside="data")
 
     def evaluate(self, name: object, steps: int) -> int:
-        """A step of an optimizer has the model evaluated: it is in so many steps from now on."""
+        """From now on, this many optimizer steps evaluate the model themselves."""
         thread = self.thread(name)
         before, thread.optimizing = thread.optimizing, steps
         return before
@@ -169,9 +173,10 @@ class Program:
         thread.pause, thread.nodes = self.pause, self.nodes
 
     def _forward_begins(self, thread: Thread) -> bool:
-        """A program without modules: nodes that are made in a pause begin a forward pass. How many
-        there were when the pause began is known to the thread that began it, and to another from
-        the first that it allocates or frees."""
+        """Begin a forward pass if nodes were created in a pause, in a program without modules. The
+        thread that started the pause knows the number of nodes then; any other thread knows it from
+        its first allocation or free.
+        """
         if self.outside == "forward":
             return False
         if thread.pause is not self.pause:
@@ -179,13 +184,15 @@ class Program:
         return self.nodes > thread.nodes
 
     def _look(self, thread: Thread) -> None:
-        """A backward pass is heard of when something is allocated or freed in it."""
+        """Notice a backward pass, which is possible only when something is allocated or freed in
+        it.
+        """
         if thread.backward > self.newest_pass:
             self.newest_pass = thread.backward
             self.passes += 1
             self._now(thread, outside="other")
 
-    # --- what it allocates ------------------------------------------------------------------------
+    # --- what the program allocates ---------------------------------------------------------------
 
     def taken(self, name: object, address: int, now_us: int) -> Allocation | None:
         if not address:
@@ -214,7 +221,7 @@ class Program:
         return made
 
     def _add(self, thread: Thread, made: Allocation) -> None:
-        if made.address in self.live:  # nobody told its end
+        if made.address in self.live:  # its free wasn't reported
             self._end(thread, self.live[made.address])
         self.live[made.address] = made
         self.allocations.append(made)
@@ -232,7 +239,7 @@ class Program:
         one.final = self.kind(thread, one, ends=True)
 
     def tell(self, address: int, category: str, module: int) -> None:
-        """It is a parameter, a gradient, …; what is not known was there before the recording."""
+        """Mark a block as a parameter, a gradient, …; unknown blocks were carried over."""
         if not address:
             return
         if address not in self.live:
@@ -245,17 +252,17 @@ class Program:
         if one is None:
             return False
         if category == "inputs" and one.module:
-            return True  # what a module has made is another's output first
+            return True  # a module's output is often also the output of a module inside it
         if not one.told or TOLD.index(category) < TOLD.index(one.told):
             one.told, one.owner = category, module
         elif one.told == category:
             one.owner = one.owner or module
         return True
 
-    # --- what it is -------------------------------------------------------------------------------
+    # --- what an allocation is --------------------------------------------------------------------
 
     def kind(self, thread: Thread, one: Allocation, *, ends: bool) -> Kind:
-        """What it is, if it ends now in this thread, or this thread asks what it is so far."""
+        """Return the kind that an allocation has if this thread frees or inspects it now."""
         if one.final is not None:
             return one.final
         category = one.told or self._category(thread, one, ends=ends)
@@ -265,7 +272,7 @@ class Program:
         if one.phase == "optimizer":
             inside = thread.optimizing and one.region is thread.step
             return "temporary" if inside else "optimizer state"
-        stays = self.steps > one.steps + 1  # a workspace, a loss that is kept
+        stays = self.steps > one.steps + 1  # a workspace, or a loss that the program keeps
         if one.phase == "recomputation":
             if ends and thread.recomputing and one.region is thread.region:
                 return "temporary"
@@ -287,8 +294,10 @@ class Program:
     def joined(
         self, name: object, traces: Sequence[Sequence[dict[str, Any]]], sure: int
     ) -> tuple[list[list[Kind | None]], dict[int, Kind]]:
-        """(what each event of these traces allocates, what was there before them), asked by this
-        thread. The first `sure` allocations are in the traces or older."""
+        """Return the allocation for each event in these traces, and the carried-over allocations,
+        as this thread sees them. The first `sure` allocations are either in the traces or predate
+        them.
+        """
         thread = self.thread(name)
         left: dict[int, list[Allocation]] = {}
         for one in self.allocations:
@@ -316,7 +325,9 @@ class Program:
         left: dict[int, list[Allocation]],
         sure: int,
     ) -> Iterable[Kind | None]:
-        """Of each event, the last first: of an address the last is the newest that is noted."""
+        """Match events from last to first, each with the newest unmatched allocation at its
+        address.
+        """
         for event in reversed(trace):
             found = None
             if event["action"] == "alloc":

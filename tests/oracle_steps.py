@@ -1,5 +1,6 @@
-"""What steps do to memory, slowly and obviously: sums of steps, and what each group holds at their
-ends. Made of the lifetimes of tests/oracle.py, and of docs/leaks.md's rule by its letter.
+"""Compute how steps affect memory with slow, simple code: sums per step, and each group's bytes
+when steps end. It uses the lifetimes from tests/oracle.py, and applies the rule in docs/leaks.md
+literally.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from tests.oracle import Lifetime, OracleReplay
 
 @dataclass
 class StepSum:
-    """One step: its peak (the level before it included) and when, its end, what it allocated."""
+    """A step's peak (including the level before the step), when the peak was reached, the level at
+    the step's end, and the step's allocations.
+    """
 
     peak: int
     peak_at: int
@@ -26,12 +29,12 @@ class StepSum:
 
 
 def level(replay: OracleReplay, event: int) -> int:
-    """Usage after an event; -1 is the start."""
+    """Return the usage after an event; -1 is the start."""
     return replay.usage[event] if event >= 0 else replay.carried_over_bytes
 
 
 def step_sums(replay: OracleReplay, spans: Sequence[tuple[int, int]]) -> list[StepSum]:
-    """Of each span, from its first event to before its stop."""
+    """Return a StepSum for each span of events; `stop` is excluded."""
     found = []
     for first, stop in spans:
         levels = [(level(replay, at), -at) for at in range(first - 1, stop)]
@@ -45,7 +48,7 @@ def step_sums(replay: OracleReplay, spans: Sequence[tuple[int, int]]) -> list[St
 def series_of(
     replay: OracleReplay, moments: Sequence[int], group_of: Callable[[Lifetime], object]
 ) -> dict[object, list[int]]:
-    """What each group has live after each of these events."""
+    """Return each group's live bytes after each of these events."""
     series: dict[object, list[int]] = {}
     for k, moment in enumerate(moments):
         for one in replay.live_at(moment):
@@ -54,13 +57,14 @@ def series_of(
 
 
 def key_of(one: Lifetime) -> tuple[object, ...] | None:
-    """The stack of an allocation; None for one of what was carried over without a stack."""
+    """Return an allocation's stack; None for a carried-over one without a stack."""
     return None if one.alloc_index == -1 and not one.frames else one.frames
 
 
 def old(replay: OracleReplay, moments: Sequence[int], warm: int, age: int) -> list[Lifetime]:
-    """What was made in a later step, and was there `age` ends of steps after its first, and at the
-    last one."""
+    """Return the allocations that were made after the warm-up and are still live at the last step
+    end, at least `age` step ends later.
+    """
     found = []
     for one in replay.live_at(moments[-1]):
         first = next(k for k, moment in enumerate(moments) if moment >= one.alloc_index)
@@ -71,7 +75,9 @@ def old(replay: OracleReplay, moments: Sequence[int], warm: int, age: int) -> li
 
 @dataclass
 class Judged:
-    """What a series comes to: bytes a step where it leaks, else 0; and the odds, to one."""
+    """The verdict on a series: bytes leaked per step (0 if it doesn't leak), and the odds (to one)
+    that it leaks.
+    """
 
     rate: int
     error: int
@@ -83,7 +89,7 @@ class Judged:
 
 
 def judge(values: Sequence[int], warm: int, least: int) -> Judged:
-    """A start, then one value a step, by the rule of docs/leaks.md."""
+    """Apply the rule in docs/leaks.md to a start value and one value per step."""
     steps = len(values) - 1
     cuts = cuts_of(steps, warm)
     last = values[cuts[3] :] if steps - warm >= 4 else values[-1:]
@@ -102,12 +108,12 @@ def judge(values: Sequence[int], warm: int, least: int) -> Judged:
 
 
 def cuts_of(steps: int, since: int) -> list[int]:
-    """Where the quarters of the later steps begin, and where the last one ends."""
+    """Return where each quarter of the later steps starts, and where the last quarter ends."""
     return [since + (steps - since) * q // 4 for q in range(5)]
 
 
 def begins(values: Sequence[int], warm: int, since: int) -> bool:
-    """Whether growth may have begun there."""
+    """Return whether growth may have started at step `since`."""
     steps = len(values) - 1
     if max(values[: since + 1]) >= min(values[cuts_of(steps, since)[2] :]):
         return False
@@ -119,7 +125,9 @@ LEAST_ODDS = 3
 
 
 def leak_after(values: Sequence[int], warm: int, since: int) -> tuple[float, float, float]:
-    """The odds that a series grows all along from there, its rate and the error of that."""
+    """Return the odds that a series grows steadily after step `since`, its rate, and the rate's
+    error.
+    """
     if len(values) - 1 - since < 4 or values[-1] <= values[since]:
         return 0.0, 0.0, 0.0
     odds, rate, error = weigh(values[since:], begun=since > warm)
@@ -134,20 +142,22 @@ def leak_after(values: Sequence[int], warm: int, since: int) -> tuple[float, flo
 
 
 def fine_rises(values: Sequence[int], *last: int) -> tuple[list[int], int]:
-    """Of what two ends of steps in a row have, and the last one; none where these are few."""
+    """Return the minimum of each pair of consecutive step ends, and the last value; empty if there
+    are few steps.
+    """
     pairs = [*map(min, pairwise(values)), *last]
     found = rises_of(pairs)
     return (found if len(found) >= 4 else []), len(pairs) - 1
 
 
 def begins_later(values: Sequence[int]) -> bool:
-    """Whether nothing rises in the first quarter, and that is no chance."""
+    """Return whether the lack of rises in the first quarter is unlikely to be chance."""
     rises, rounds = fine_rises(values)
     return bool(rises) and 4 * rises[0] > rounds and began_later(rises, rounds)
 
 
 def weigh(values: Sequence[int], *, begun: bool = False) -> tuple[float, float, float]:
-    """The best odds of rows of 1, 2, 4 ... steps; the rate by these."""
+    """Return the best odds over windows of 1, 2, 4 ... steps, and the rate they give."""
     stop = max(stop_ratio(*fine_rises(values)), stop_ratio(*fine_rises(values, values[-1])))
     best, chosen = 0.0, 0
     size = 1
@@ -157,7 +167,7 @@ def weigh(values: Sequence[int], *, begun: bool = False) -> tuple[float, float, 
         if len(rises) >= 4:
             stopped = max(stop if size > 1 else 0.0, stop_ratio(rises, rounds))
             odds = odds_of(rises, rounds, len(values) - 1, stopped)
-            if odds > best * 1.000000001:  # else the same
+            if odds > best * 1.000000001:  # otherwise both are equal
                 best, chosen = odds, size
         size *= 2
     if not chosen:
@@ -172,20 +182,24 @@ def weigh(values: Sequence[int], *, begun: bool = False) -> tuple[float, float, 
 
 
 def rows_of(values: Sequence[int], size: int) -> list[int]:
-    """The lowest of each so many values, counted from the end."""
+    """Return the lowest of each `size` values, counted from the end."""
     first = len(values) % size
     return [min(values[k : k + size]) for k in range(first, len(values), size)]
 
 
 def rises_of(row: Sequence[int]) -> list[int]:
-    """Where all from there on is above all before, by a quarter of what such rises are."""
+    """Return each point after which all values exceed all earlier ones, by at least a quarter of
+    the typical rise.
+    """
     by = {k: min(row[k:]) - max(row[:k]) for k in range(1, len(row))}
     found = {k: rise for k, rise in by.items() if rise > 0}
     return [k for k, rise in found.items() if 4 * rise * len(found) >= sum(found.values())]
 
 
 def stop_ratio(rises: Sequence[int], rounds: int) -> float:
-    """How much better than a steady chance an end of it before the last round explains rises."""
+    """Return a likelihood ratio: of these rises if they stop before the last round, and if each
+    round has the same chance of a rise.
+    """
     if len(rises) > 1:
         rises, rounds = [k - rises[0] for k in rises[1:]], rounds - rises[0]
     n = len(rises)
@@ -196,18 +210,23 @@ def stop_ratio(rises: Sequence[int], rounds: int) -> float:
 
 
 def chance(n: int, rounds: int) -> Fraction:
-    """Of n rises at given ones of so many rounds, where any chance of a rise is as likely."""
+    """Return the likelihood that the rises are in exactly these rounds, averaged over all chances
+    of a rise per round.
+    """
     return Fraction(factorial(n) * factorial(rounds - n), factorial(rounds + 1))
 
 
 def began_later(rises: Sequence[int], rounds: int) -> bool:
-    """The same from the other side: whether it is no chance that nothing rises before."""
+    """Return whether the lack of earlier rises is unlikely to be chance: the mirror image of
+    `stop_ratio`.
+    """
     return stop_ratio([rounds + 1 - k for k in reversed(rises)], rounds) > LEAST_ODDS
 
 
 def odds_of(rises: Sequence[int], rounds: int, steps: int, stopped: float) -> float:
-    """Of a leak, against rises that have nothing to do with each other, that have stopped, that
-    become rarer."""
+    """Return the odds of a leak against the alternatives: unrelated rises, rises that stopped, and
+    rises that become rarer.
+    """
     few = (steps + 1) / 2.0 ** (len(rises) + 1)
     rarer = prod(3 / (1 - exp(-3)) * exp(-3 * (k - 0.5) / rounds) for k in rises)
     return min(3 / (few + stopped + rarer), 1e6)
@@ -216,8 +235,8 @@ def odds_of(rises: Sequence[int], rounds: int, steps: int, stopped: float) -> fl
 def rate_of(
     values: Sequence[int], row: Sequence[int], size: int, good: float
 ) -> tuple[float, float]:
-    """What it grew by over its steps if nothing falls, else the slope of the least squares; and the
-    error. One or two changes that are far larger than others count as less. 0 where it slows down.
+    """Return the growth per step if nothing falls, otherwise the least-squares slope; and its
+    error. One or two far larger changes get less weight. Return 0 if growth slows down.
     """
     gains = [float(b - a) for a, b in pairwise(row)]
     most = 4 * max(good, median([gain for gain in gains if gain > 0] or [0]))
@@ -255,7 +274,7 @@ MORE_NEED = 2
 
 @dataclass
 class Crossing:
-    """An allocation that is live at the ends `first` to `stop` - 1 of steps."""
+    """An allocation that is live at step ends `first` to `stop` - 1."""
 
     size: int
     first: int
@@ -263,7 +282,7 @@ class Crossing:
 
 
 def at_ends(crossings: Sequence[Crossing], steps: int) -> list[int]:
-    """What these have at each end of a step."""
+    """Return these allocations' bytes at each step end."""
     return [
         sum(one.size for one in crossings if one.first <= k < one.stop) for k in range(steps + 1)
     ]
@@ -271,31 +290,31 @@ def at_ends(crossings: Sequence[Crossing], steps: int) -> list[int]:
 
 @dataclass
 class Group:
-    """What a group has at the ends of steps, and what comes of it."""
+    """A group's bytes at step ends, and the verdict."""
 
     values: list[int]
-    """All that it has."""
+    """All of the group's bytes at each step end."""
     judged: Judged
     lasting: list[int]
-    """What its verdict goes by; shorter than `values` if that is not known of the last ends."""
+    """The series that was judged; shorter than `values` if the last ends are unknown."""
     young: list[int]
-    """What of it is replaced all the time, and has no part in a leak."""
+    """The part that is constantly replaced, so it isn't part of a leak."""
     unsure_end: bool = False
     replaced: bool = False
     needs_more: bool = False
     made_up: int = 0
     falls: int = 0
     moves: bool = True
-    """Whether anything of it comes or goes."""
+    """Whether any memory in the group is allocated or freed."""
 
     @property
     def growth(self) -> int:
-        """Of a leak."""
+        """Return how much a leak grew."""
         return self.lasting[-1] - self.lasting[self.judged.since] if self.judged.rate else 0
 
 
 def falls(values: Sequence[int], warm: int) -> int:
-    """What a series shrinks by a step, all along."""
+    """Return how much a series shrinks per step, if it does so steadily."""
     if values[-1] >= values[warm]:
         return 0
     negative = [-one for one in values]
@@ -305,7 +324,7 @@ def falls(values: Sequence[int], warm: int) -> int:
 def grouped(
     crossings: Sequence[Crossing], steps: int, warm: int, least: int, within_rate: int
 ) -> Group:
-    """One group by itself."""
+    """Judge one group by itself."""
     values = at_ends(crossings, steps)
     found = Group(values, judge(values, warm, least), values, [0] * (steps + 1))
     short = [one for one in crossings if one.first > 0 and one.stop - one.first <= YOUNG]
@@ -333,14 +352,14 @@ def grouped(
 
 
 def cancelled(up: Sequence[int], down: Sequence[int], warm: int, last: int) -> float:
-    """What part of the changes of two series is none in their sum."""
+    """Return the fraction of two series' changes that cancels out in their sum."""
     changes = [(up[k] - up[k - 1], down[k] - down[k - 1]) for k in range(warm + 1, last + 1)]
     apart = sum(abs(a) + abs(b) for a, b in changes)
     return 1 - sum(abs(a + b) for a, b in changes) / apart if apart else 0.0
 
 
 def set_against_each_other(groups: dict[object, Group], warm: int, least: int) -> None:
-    """What shrinks all along takes from what grows at the same moments, the largest first."""
+    """Offset growth by steady shrinkage at the same moments, largest first."""
     ups = [one for one in groups.values() if one.judged.rate]
     ups.sort(key=lambda one: (-one.judged.rate, -one.judged.stayed))
     downs = [one for one in groups.values() if not one.judged.rate]
@@ -370,8 +389,7 @@ def all_groups(
     least: int,
     levels: Sequence[int],
 ) -> tuple[dict[object, Group], int, int]:
-    """All groups; bytes a step of memory as a whole; and what comes and goes within a step grows
-    by."""
+    """Judge all groups; return total bytes per step, and how memory used within a step grows."""
     steps = len(moments) - 1
     within = [0] * (steps + 1)
     live = [{id(one) for one in replay.live_at(moment)} for moment in moments]

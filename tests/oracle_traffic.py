@@ -1,5 +1,6 @@
-"""What came and went between two events, slowly and obviously: each event of the range is looked
-at, and at each all allocations."""
+"""Compute allocations and frees between two events with slow, simple code that scans all
+allocations for each event.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from tests import oracle, oracle_measures
 
 
 class Life(NamedTuple):
-    """From its alloc event (-1: there before) to the event that ends it (None: none)."""
+    """An allocation from its alloc event (-1: carried over) to the event that frees it (None: never
+    freed).
+    """
 
     begin: int
     end: int | None
@@ -19,7 +22,7 @@ class Life(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Bytes and allocations of a group."""
+    """A group's bytes and number of allocations."""
 
     before_bytes: int = 0
     before: int = 0
@@ -34,7 +37,7 @@ class Sums(NamedTuple):
 def lives(
     snapshot: Any, device: int, measure: str, key: Callable[[oracle.Lifetime], Hashable]
 ) -> list[Life]:
-    """The allocations of a device, by "requested" or "held"."""
+    """Return a device's allocations, measured by "requested" or "held"."""
     lifetimes = oracle.replay(snapshot, device).lifetimes
     if measure == "requested":
         return [Life(one.alloc_index, one.free_index, one.size, key(one)) for one in lifetimes]
@@ -50,8 +53,9 @@ def lives(
 
 
 def traffic(some: list[Life], begin: int, end: int) -> dict[Hashable, Sums]:
-    """Of each group what was live after `begin` (-1: the start), what was made and what ended at
-    the events after it up to `end`, and what was live after that."""
+    """Return for each group the live bytes after `begin` (-1: the start), the bytes that later
+    events up to `end` allocate and free, and the live bytes after `end`.
+    """
     found: dict[Hashable, Sums] = {}
 
     def add(life: Life, what: str) -> None:

@@ -1,8 +1,9 @@
-"""Says of each allocation what its group is called by each way to group, slowly and obviously.
+"""Find each allocation's group name by each key, with slow, simple code.
 
-Plain Python over the events of the file, one allocation after the other. Which frame a stack is put
-down to is by the ranks that tests/unit/analysis/test_plumbing.py checks, the pool and stream of a
-block by the classes that tests/property/test_measures.py does, annotations by their spans.
+It goes through the file's events in plain Python, one allocation after another. The frame that a
+stack is attributed to depends on frame ranks, which tests/unit/analysis/code/test_plumbing.py
+checks. A block's pool and stream come from replay classes, which tests/property/test_measures.py
+checks.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 class Named:
-    """The allocations of a device: of each, by its event or its carried block, its labels."""
+    """A device's allocations: labels by alloc event or carried-over block."""
 
     def __init__(
         self, snapshot: Any, snap: mr.Snapshot, usage: Usage, rules: Sequence[Rule] = DEFAULT_RULES
@@ -50,7 +51,7 @@ class Named:
         self.strings = {snap.text(i): i for i in range(snap.native.n_strings)}
 
     def label(self, by: str, row: int, *, carried: bool = False) -> str:
-        """By one way, or by several joined by commas."""
+        """Return an allocation's label by one key, or by several, joined by commas."""
         return ", ".join(self._label(way, row, carried) for way in by.split(","))
 
     def _label(self, way: str, row: int, carried: bool) -> str:
@@ -94,8 +95,9 @@ class Named:
         return self.file_rank[self.strings[frame[1]]] == 0
 
     def _own(self, frames: oracle.Stack) -> oracle.FrameTuple:
-        """What a stack is put down to: its innermost frame of the lowest rank; of nodes of autograd
-        and of operators the outermost."""
+        """Return the frame that a stack is attributed to: the innermost frame of the lowest rank
+        or, for autograd nodes and operators, the outermost.
+        """
         ranks = [
             rank if rank <= 1 else self.function_rank[self.strings[one[0]]]
             for one in frames
@@ -117,7 +119,7 @@ class Named:
         return stream_label(key) if way == "stream" else pool_label(replay.pool_of(key))
 
     def _annotation(self, row: int, carried: bool) -> str | None:
-        """Of those that were open, the one that began last."""
+        """Return the open annotation that started last."""
         last = None
         for span in self.spans:
             ended = span.end_event is not None and row > span.end_event
@@ -132,7 +134,7 @@ class Named:
         return None if found in ("", None) or (way, found) == ("compile_context", "N/A") else found
 
     def _before(self, usage: Usage) -> list[str]:
-        """The origins of the carried blocks that have no stack, in the order of their rows."""
+        """Return the origins of carried-over blocks without a stack, in row order."""
         if not self.recorded.any_stacks:
             return []
         device, only_python = usage.replay.device, self.recorded.only_python
@@ -147,7 +149,7 @@ class Named:
     def _category(
         self, frames: oracle.Stack, row: int, carried: bool, rules: Sequence[Rule]
     ) -> str:
-        """The first rule of which all holds."""
+        """Return the category of the first rule that matches completely."""
         own = (self._own(frames),) if frames else ()
         texts = {
             "annotation": self._annotation(row, carried),
@@ -181,9 +183,9 @@ def _frame(frame: oracle.FrameTuple) -> str:
 
 
 def _module(frames: Sequence[oracle.FrameTuple]) -> str:
-    """The forward functions of the user's, the outermost first."""
+    """Return the user's forward functions, outermost first."""
     words: list[str] = []
-    before = None  # the file of a call that is told by its line, where that stands right before
+    before = None  # the file precedes its line in such a name
     for function, file, line in reversed(frames):
         if function.endswith(".forward"):
             words.append(function.removesuffix(".forward"))

@@ -1,7 +1,7 @@
-"""What the model of the allocator looks like inside, between the steps of a random program.
+"""The allocator model's internal state between the steps of a random program.
 
-A snapshot shows only its last state. A `Picture` is the state after some event, with what
-`empty_cache()` does to it then, found by calling it on a copy.
+A snapshot shows only the last state. A `Picture` is the state after some event, along with what
+`empty_cache()` would free at that point. To find that out, `empty_cache()` is called on a copy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STATES = {"inactive": "free", "active_allocated": "in_use", "active_pending_free
 
 
 class Tile(NamedTuple):
-    """A block: `requested` is 0 of a free one."""
+    """A block; `requested` is 0 if the block is free."""
 
     addr: int
     size: int
@@ -38,7 +38,7 @@ class Tile(NamedTuple):
 
 @dataclass
 class Range:
-    """A segment, or a mapped range of an expandable one."""
+    """A segment, or a mapped range in an expandable segment."""
 
     addr: int
     size: int
@@ -58,13 +58,13 @@ class Picture:
 
     event: int
     ranges: list[Range]
-    returned: int  # by empty_cache() of the default pool
-    returned_private: int  # by empty_cache() of private pools, if all were released
+    returned: int  # bytes that empty_cache() frees in the default pool
+    returned_private: int  # the same in private pools, if all were released
 
 
 @dataclass
 class Pictures:
-    """A recording of one device, and pictures taken on the way."""
+    """One device's recording, and the pictures taken during the recording."""
 
     snapshot: Snapshot
     pictures: list[Picture]
@@ -94,10 +94,10 @@ def picture(device: Device) -> Picture:
 
 
 def _returned(device: Device, released: set[PoolId]) -> int:
-    """What empty_cache() gives back where these private pools are released, and no other."""
+    """Return the bytes that empty_cache() frees if only the given private pools are released."""
     again = copy.copy(device)
     again.history, again.frame_dicts = [], {}
-    # As deepcopy() does it, in a tenth of the time.
+    # Does what deepcopy() does, in a tenth of the time.
     again = cast(Device, pickle.loads(pickle.dumps(again, pickle.HIGHEST_PROTOCOL)))
     again.released_pools, again.capturing = released, None
     again.empty_cache()
@@ -112,7 +112,7 @@ def record_pictures(
     event_pools: bool = True,
     taken: int = 6,
 ) -> Pictures:
-    """Runs a random program on one device, with some pictures of it."""
+    """Run a random program on one device, taking some pictures on the way."""
     chosen = SETTINGS[settings] if isinstance(settings, str) else settings
     machine = Machine(chosen)
     (device,) = machine.devices
@@ -131,11 +131,13 @@ def record_pictures(
     return Pictures(snapshot, found)
 
 
-# --- who blocks what is free ----------------------------------------------------------------------
+# --- what keeps free memory from being returned ---------------------------------------------------
 
 
 def units(one: Range) -> list[tuple[int, int]]:
-    """What goes back to the driver as a whole: the segment, or the handles of a mapped range."""
+    """Return the units that are returned to the driver as a whole: a segment, or a mapped range's
+    handles.
+    """
     if not one.expandable:
         return [(one.addr, one.addr + one.size)]
     handle = 2 << 20 if one.small else LARGE_SEGMENT
@@ -143,7 +145,9 @@ def units(one: Range) -> list[tuple[int, int]]:
 
 
 def blocked(one: Range) -> tuple[int, dict[int, int]]:
-    """Free bytes of units that stay; and of them each block's part, by address."""
+    """Return the free bytes in units that can't be returned, and each block's share of them by
+    address.
+    """
     total, parts = 0, dict[int, int]()
     for start, end in units(one):
         inside = [t for t in one.tiles if t.addr < end and t.addr + t.size > start]

@@ -1,12 +1,12 @@
-"""The option `--quick`: without tests that are marked `slow`, and with fewer random examples."""
+"""The option `--quick`: leave out tests marked `slow`, and try fewer random examples."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import settings
 
-# Of the project's own tools; with programs that few have; what takes many threads, processes and
-# failures to see; on real files; with an object store.
+# Tests of the project's own tools, tests that need uncommon programs or many threads, processes or
+# failures, and tests with real files or an object store.
 FOLDERS = frozenset(
     (
         *("bench", "browser", "faults", "fuzz", "graphs", "guided", "helpers", "mutants"),
@@ -28,14 +28,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def is_quick(config: pytest.Config) -> bool:
-    """Whether slow tests are to be left out: asked for, and none is asked for by name."""
+    """Return whether slow tests are left out: the option is given, and no test is named on the
+    command line.
+    """
     options = config.option
     named = options.keyword or options.markexpr or getattr(options, "lf", False)
     return bool(options.quick and not named and config.args in (["tests"], ["tests/"]))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take fewer examples; before any test is read, which may say how many it wants."""
+    """Reduce the number of examples before any test file is imported, because tests may compute
+    their own number from it.
+    """
     if is_quick(config):
         settings.load_profile("quick")
 
@@ -51,7 +55,7 @@ def _is_slow(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is slow."""
+    """Leave out slow tests."""
     if not is_quick(config):
         return
     slow = [item for item in items if _is_slow(item)]
@@ -60,7 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say that there is more."""
+    """Report that some tests are left out."""
     if not is_quick(config):
         return None
     return "quick: without slow tests, with a tenth of the random examples (make test-all: all)"

@@ -1,9 +1,9 @@
-"""Prints the console blocks of the documents anew: `python -m tests.reprint [DOCUMENT …]`.
+"""Update the console blocks of the documents: `python -m tests.reprint [DOCUMENT …]`.
 
-It runs each block as tests/test_project.py does, and rewrites those that no longer match. A line
-`…` stays where it was, and between two of them as many lines as before are shown, from where the
-output is most like it was. Read the diff: a block that showed a few lines of many without a `…` has
-all of them now.
+It runs each block as tests/test_project.py does, and rewrites those that no longer match. A `…`
+line stays where it was. The number of lines between two `…` lines stays the same; they start where
+the output is most similar to the old lines. Check the diff, because a block that omitted lines
+without a `…` now has all of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def reprinted(block: str) -> str:
-    """The block as its commands print it now; as it is where it needs no change."""
+    """Return the block with its commands' current output, or unchanged if it matches."""
     for steps in console_blocks(block):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
@@ -46,16 +46,16 @@ def reprinted(block: str) -> str:
 
 
 def shown(step: Step, output: str) -> list[str]:
-    """A command and its output, shortened where it was."""
+    """Return a command and its output, shortened as before."""
     printed = [line.rstrip() for line in output.strip("\n").splitlines()]
-    blank = step.shown[-1:] == [""]  # before the next command
+    blank = step.shown[-1:] == [""]  # the blank line before the next command
     if any(line.strip() in MARKS for line in step.shown):
         printed = list(shortened(step.shown[:-1] if blank else step.shown, printed))
     return [f"$ {step.command}", *(printed if step.shown else []), *([""] if blank else [])]
 
 
 def shortened(before: list[str], printed: list[str]) -> Iterator[str]:
-    """The lines between the marks, from where the output is most like they were."""
+    """Fill the gaps between `…` lines with output lines, from the most similar position on."""
     at = 0
     for is_mark, run in groupby(before, lambda line: line.strip() in MARKS):
         part = list(run)

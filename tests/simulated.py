@@ -1,4 +1,4 @@
-"""Programs on the model of the allocator whose recording tells all that a simulation needs."""
+"""Programs on the allocator model, whose recordings contain everything that a simulation needs."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ STATES = {
     _simulating.PENDING: "active_pending_free",
 }
 
-Call = tuple[str, int, int]  # what was asked of the driver: action, address, bytes
+Call = tuple[str, int, int]  # driver calls: action, address, bytes
 Segment = tuple[int, int, bool, list[tuple[int, str, int]]]
 
 
 class Placed(Device):
-    """A device whose driver takes the smallest gap of addresses, of equal ones the lowest; one that
-    does not reuse addresses has its segments in the order of their age, as newer versions of
-    PyTorch look at them."""
+    """A device whose driver uses the smallest gap of addresses, or the lowest if several are
+    equally small. If addresses aren't reused, segments are ordered by age, which is the order in
+    which newer versions of PyTorch search them.
+    """
 
     high = 0
     reuses = True
@@ -64,7 +65,7 @@ def pages(size: int) -> int:
 
 
 class Told(Program):
-    """A random program of which each call has a stack of its own, as in Python the lines have."""
+    """A random program in which each call has its own stack, as if each were on its own line."""
 
     calls = 0
 
@@ -77,7 +78,7 @@ class Told(Program):
 
 
 class Run(NamedTuple):
-    """What an allocator did: all that it asked of the driver, and its segments at the end."""
+    """An allocator's results: all driver calls, and the final segments."""
 
     calls: list[Call]
     segments: list[Segment]
@@ -94,8 +95,9 @@ def modelled(
     *,
     reuses: bool = True,
 ) -> tuple[Snapshot, Run]:
-    """A random program on the model, of which as many steps as `before` are not recorded; the same
-    seed and the same steps ask for the same."""
+    """Run a random program on the model without recording its first `before` steps. The same seed
+    and steps make the same requests.
+    """
     machine = Machine(settings)
     device = machine.devices[0] = Placed(settings, BASE)
     device.reuses = reuses
@@ -105,7 +107,7 @@ def modelled(
     for at in range(before + steps):
         if before and at == before:
             machine.begin_recording()
-            # Addresses above all that is there look like those that nobody ever had.
+            # Addresses above the highest one appear never to have been used.
             ends = [area.addr + pages(area.size) for area in device.all_areas()]
             device.high = max(ends, default=0)
         program.step(rng.choice(actions))
@@ -113,7 +115,7 @@ def modelled(
 
 
 def dumped(machine: Machine) -> tuple[Snapshot, Run]:
-    """What the machine recorded, and what its device did."""
+    """Return the machine's recording, and its device's results."""
     snapshot, truth = machine.dump()
     trace = snapshot["device_traces"][0]
     calls = [
@@ -142,7 +144,7 @@ def dumped(machine: Machine) -> tuple[Snapshot, Run]:
 
 
 def rules(settings: Settings, *, reuses: bool = True) -> dict[str, Any]:
-    """The same settings, as the engine takes them."""
+    """Convert settings to the engine's format."""
     limit = settings.max_split_size
     return {
         "divisions": settings.roundup_power2_divisions,
@@ -159,7 +161,7 @@ def rules(settings: Settings, *, reuses: bool = True) -> dict[str, Any]:
 def simulated(
     snapshot: Snapshot, recorded: Settings, settings: Settings, *, reuses: bool = True
 ) -> Run:
-    """What was recorded with some settings, simulated with others."""
+    """Simulate a recording under other settings than those it was made with."""
     replay = mr.open(build.dump(snapshot)).replay(0)
     found = _simulating.Simulation(
         replay.blocks,
@@ -171,13 +173,13 @@ def simulated(
 
 
 def as_run(found: _simulating.Simulation) -> Run:
-    """What a simulation did."""
+    """Convert a simulation's results."""
     calls = [(_core.ACTIONS[code], at, size) for _, code, at, size, *_ in found.log()]
     return Run(calls, ranges(found), found.reserved_peak[0], len(found.failed()))
 
 
 def ranges(found: _simulating.Simulation) -> list[Segment]:
-    """Its segments as a snapshot has them: each mapped range is one."""
+    """Return the final segments as in a snapshot, where each mapped range is a segment."""
     segments: list[Segment] = []
     for address, stream, _, small, _, blocks in found.segments():
         at, behind = address, None

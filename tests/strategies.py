@@ -1,4 +1,4 @@
-"""Hypothesis strategies that make snapshots with everything a real or a damaged file may hold."""
+"""Hypothesis strategies for snapshots, with everything that a real or damaged file may contain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Few addresses and few sizes, so that reuse, double allocs and unmatched frees are common.
 ADDRESSES = (0x7F00_0000_0000, 0x7F00_0000_0200, 0x7F00_0010_0000, 0x10_0000, 2**63 + 0x4000)
-OUTLIVING = (0x6000_0000_0000, 0x6000_0010_0000, 2**64 - 0x1000)  # no event names them
+OUTLIVING = (0x6000_0000_0000, 0x6000_0010_0000, 2**64 - 0x1000)  # no event mentions them
 SIZES = (0, 1, 4, 512, 513, 1_000, 2**20, 3 * 2**30, 2**40)
 STREAMS = (0, 1, 7, 0x5555_0000_1000, 2**63 + 8)
 POOLS = ((0, 0), (0, 1), (3, 0))
@@ -31,7 +31,7 @@ ACTIONS = (
     + ("free_requested",) * 3
     + ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
     + ("oom", "snapshot", "user_defined", "annotate", "workspace_snapshot", "empty_cache")
-    + ("defragment", "", "ALLOC")  # unknown ones
+    + ("defragment", "", "ALLOC")  # unknown actions
 )
 
 FRAMES: tuple[FrameSpec, ...] = (
@@ -54,25 +54,27 @@ STACKS: tuple[tuple[FrameSpec, ...], ...] = (
 OPTIONAL_KEYS = ("time_us", "stream", "frames")
 
 
-# Strategies are looked over when they are first used: each of these is made once.
+# Hypothesis validates a strategy on first use, so create each of these strategies only once.
 
 
 @cache
 def addresses() -> st.SearchStrategy[int]:
-    """An address from the small pool."""
+    """Draw an address from the small pool."""
     return st.sampled_from(ADDRESSES)
 
 
 @cache
 def sizes() -> st.SearchStrategy[int]:
-    """A size from the small pool, sometimes any."""
+    """Draw a size from the small pool, or sometimes any."""
     return st.one_of(st.sampled_from(SIZES), st.integers(0, 2**34))
 
 
 def packed(*choices: Sequence[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
-    """One of each, all by one number: most of a test's time is that of its draws."""
+    """Draw one item from each list with a single number, because drawing takes most of a test's
+    time.
+    """
     whole = prod(len(one) for one in choices)
-    # Larger numbers are not drawn evenly.
+    # Hypothesis doesn't draw larger numbers evenly.
     assert whole <= 1 << 24, whole
 
     def unpacked(number: int) -> tuple[Any, ...]:
@@ -89,10 +91,10 @@ def packed(*choices: Sequence[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
 def traces(
     draw: st.DrawFn, max_devices: int = 3, max_events: int = 25, segments: str | None = None
 ) -> Snapshot:
-    """A snapshot of 0 to `max_devices` devices, each with up to `max_events` events, or none.
+    """Draw a snapshot with up to `max_devices` devices, each with up to `max_events` events.
 
-    `segments` says what the final segments are: "agreeing" with the trace, "other" (nothing to do
-    with it), "legacy" (2.0-era, likewise), "none"; any of these where not given.
+    `segments` says what the final segments are: "agreeing" with the trace, "other" (unrelated),
+    "legacy" (unrelated, in the 2.0 format) or "none"; by default, any of these.
     """
     builder = SnapshotBuilder(
         devices=draw(st.integers(0, max_devices)),
@@ -103,7 +105,7 @@ def traces(
         compile_context=draw(st.sampled_from((None, None, "N/A", "0/1"))),
         user_metadata=draw(st.sampled_from((None, None, "", "step 3", {"step": "3", "n": "1"}))),
     )
-    frees_repeat_stacks = draw(st.booleans())  # recorded with context other than "all"
+    frees_repeat_stacks = draw(st.booleans())  # if recorded with a context other than "all"
     for device in range(len(builder.traces)):
         fewest = draw(st.sampled_from((0, 0, max_events // 2)))
         for fields in draw(st.lists(_event_fields(), min_size=fewest, max_size=max_events)):
@@ -145,7 +147,7 @@ _EVENTS = (
 
 @cache
 def _event_fields() -> st.SearchStrategy[dict[str, Any]]:
-    """All that one event may say; `dropped` are the keys this entry lacks."""
+    """Draw all fields of an event; `dropped` are the keys it lacks."""
     names = ("action", "addr", "stream", "frames", "pool_id", "matched", "backwards", "dropped")
     return st.builds(
         lambda chosen, size: {"size": size, **dict(zip(names, chosen, strict=True))},
@@ -172,7 +174,7 @@ def _add_event(
         earlier = _latest_alloc(builder, device, addr)
         is_free = action in ("free_requested", "free_completed")
         if is_free and earlier and fields["matched"]:
-            size = earlier["size"]  # the rest mismatch
+            size = earlier["size"]  # otherwise the address doesn't match
         builder.event(action, addr, size, device, **common)
         if is_free and earlier and frees_repeat_stacks:
             builder.drop("frames")
@@ -189,7 +191,7 @@ def _latest_alloc(builder: SnapshotBuilder, device: int, addr: int) -> Entry | N
     return None
 
 
-# Final segments: none, those that the trace implies, and those that have nothing to do with it.
+# Final segments: none, those that the trace implies, or unrelated segments.
 
 
 def _no_segments(draw: st.DrawFn, builder: SnapshotBuilder) -> None:
@@ -235,7 +237,7 @@ def _add_segment(
     builder.segment(
         addr,
         sum(block["size"] for block in blocks),
-        device=draw(st.integers(0, max(len(builder.traces), 1))),  # one past the traces too
+        device=draw(st.integers(0, max(len(builder.traces), 1))),  # sometimes beyond the last trace
         stream=draw(st.sampled_from(STREAMS)),
         segment_type=draw(st.sampled_from(("small", "large"))),
         pool=draw(st.sampled_from(POOLS)),
@@ -254,7 +256,7 @@ _SEGMENTS: dict[str, Callable[[st.DrawFn, SnapshotBuilder], None]] = {
 
 
 def _share_lists(draw: st.DrawFn, snapshot: Snapshot) -> None:
-    """Makes some events with equal stacks refer to one list of frames, as some files do."""
+    """Let some events with equal stacks share a list of frames, as some files do."""
     entries = [entry for entry in _entries(snapshot) if "frames" in entry]
     shared = draw(st.lists(st.booleans(), max_size=len(entries)))
     for index, share in enumerate(shared):
@@ -268,7 +270,7 @@ def _entries(snapshot: Snapshot) -> list[Entry]:
     return [entry for trace in snapshot["device_traces"] for entry in trace]
 
 
-# What memreplay's recorder notes of any of these.
+# Notes from memreplay's recorder on any of these snapshots.
 
 CATEGORIES = ("", "parameters", "activations", "temporary", "unknown", "activations")
 PHASES = ("start", "forward", "backward", "", "before the recording")
@@ -277,7 +279,7 @@ MODULES = ("", "GPT", "GPT.0", "GPT", "naïve 训练 \x1b[1m")
 
 @st.composite
 def noted(draw: st.DrawFn, snapshot: Snapshot) -> Noted:
-    """The same with memreplay's key, and what it says of each allocation."""
+    """Add memreplay's key to the snapshot, with notes on each allocation."""
     names = (CATEGORIES, PHASES, MODULES)
     kinds = draw(st.lists(packed(*map(range, map(len, names))), max_size=6))
     numbers = st.one_of(st.just(0), st.integers(0, len(kinds)))
@@ -304,8 +306,9 @@ def noted(draw: st.DrawFn, snapshot: Snapshot) -> Noted:
 
 
 class Noted(NamedTuple):
-    """`snapshot` has it all; `kinds`: category, phase and module of each, by number; of events and
-    of addresses, of what was there before, the number of the kind, + 1; 0 for none."""
+    """A snapshot with notes. `kinds` lists (category, phase, module). Events and carried-over
+    blocks (by address) refer to this list by index + 1; 0 means no note.
+    """
 
     snapshot: Snapshot
     kinds: list[tuple[int, ...]]
@@ -313,7 +316,9 @@ class Noted(NamedTuple):
     before: dict[int, int]
 
     def called(self, device: int, event: int, address: int, way: str) -> str:
-        """What `--by` calls an allocation that this event made; -1: that was there before."""
+        """Return the `--by` name of the allocation that this event makes (-1: of a carried-over
+        block).
+        """
         kind = self.before.get(address, 0) if event < 0 else self.of_events[device][event]
         place = ("category", "phase", "module").index(way)
         if not kind:
@@ -323,5 +328,5 @@ class Noted(NamedTuple):
 
 
 def column(numbers: NDArray[Any]) -> str:
-    """A column as it lies in a snapshot."""
+    """Encode a column as in snapshots."""
     return base64.b64encode(zlib.compress(numbers.tobytes())).decode()

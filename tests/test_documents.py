@@ -1,13 +1,14 @@
-"""Every code block of the documents is run, or checked and named here with why it cannot be run.
+"""Run every code block in the documents, or check it.
 
 test_project.py runs ```console blocks with a memreplay command and ```pycon blocks, line by line.
 Here:
 
-- a memreplay command in any other block is run too, on stand-ins for the files that it names; where
-  that cannot be, click parses it, so its options and what they take exist;
-- Python is run where it is whole, else compiled, and what it takes from memreplay is looked up;
-- SQL is run over the example's tables; TOML, YAML and shell are parsed;
-- what is none of this is in NOT_RUN, with a reason.
+- memreplay commands in any other block are run too, with stand-ins for the files that they name. If
+  that isn't possible, click parses them, so their options and values must exist.
+- Python is run if it's complete. Otherwise it's compiled, and the names that it uses from memreplay
+  must exist.
+- SQL is run on the example's tables; TOML, YAML and shell are parsed.
+- Everything else is listed in NOT_RUN, with a reason.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ DOCUMENTS = (
 )
 BLOCKS = [block for name in DOCUMENTS for block in blocks_of(ROOT / name, name)]
 
-# Why a block is neither run nor checked.
+# Reasons why a block is neither run nor checked.
 INSTALLS = "installs packages"
 SCRIPTS = "runs what CI runs by itself; that there is such a target or script is checked"
 DRAWING = "a drawing, and no code"
 OUTPUT = "what was printed for a recording that is not shipped"
-OTHERS = "programs of others"
+OTHERS = "other projects' programs"
 AGENT = "what a server answers: tests of the command mcp ask"
-# Of each document the blocks that are not run, by how their first line begins.
+# Each document's blocks that aren't run, by the start of their first line.
 NOT_RUN: dict[str, dict[str, str]] = {
     "README.md": {"pip install .": INSTALLS, "make test": SCRIPTS},
     "CONTRIBUTING.md": {
@@ -80,13 +81,13 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "errors": DRAWING,
     },
     "docs/engine.md": {
+        "make map": SCRIPTS,
         "path, URL, bytes, file object": DRAWING,
         "[list, MARK, items …, new]": DRAWING,
     },
     "docs/dryrun.md": {"pip install --no-deps torch": INSTALLS},
     "docs/export.md": {"select t.name, max(c.value)": "is of Perfetto's own tables"},
     "docs/format.md": {"GLOBAL torch.jit._pickle": DRAWING},
-    "docs/library.md": {"pip install .": INSTALLS},
     "docs/mcp.md": {
         "> files": AGENT,
         "> leaks": AGENT,
@@ -98,7 +99,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/recording.md": {"gzip snap.pkl": OTHERS},
 }
 
-# Commands that are parsed and not run.
+# Commands that are parsed but not run.
 NOT_STARTED = {
     "record": "needs a GPU",
     "dryrun": "needs PyTorch's CUDA build",
@@ -106,16 +107,16 @@ NOT_STARTED = {
     "mcp": "waits for an agent",
     "watch": "waits for files to come",
 }
-# Arguments with which a command is parsed and not run.
+# Commands with these arguments are parsed but not run.
 NOT_HERE = {
     "://": "needs a network, or a cluster",
     "--open": "opens a browser",
     "$f": "stands in a loop",
 }
 EXAMPLES = ROOT / "examples"
-# What stands in a usage line: its options exist, and the command does.
+# Usage lines, which aren't run; their options and commands must exist.
 USAGE = {"[OPTIONS]", "FILE", "BEFORE", "FOLDER"}
-# What documents call the reader's own files, and which example stands in for each.
+# Names that documents use for the reader's own files, and the example that stands in for each.
 STAND_INS = {
     "snap.pkl": "leaky_training",
     "snap.pickle": "leaky_training",
@@ -126,22 +127,22 @@ STAND_INS = {
     "rank0.pkl": "fsdp_ranks/rank0",
     "rank1.pkl": "fsdp_ranks/rank1",
 }
-# What a stand-in is told to lack, or is in the way of: the command itself was right.
+# Errors due to a stand-in file; the command itself is right.
 NOT_IN_IT = re.compile(
     r"no events in|: no device \d|has no annotation|has no pool|no allocation that|already exists"
-    r"|no request failed"
+    r"|no request failed|no allocation failed|no selected allocation contains"
 )
-# The reader's configuration.
+# The reader's configuration file.
 CONFIGURATION = "memreplay.toml"
-# Keys of TOML that other programs read.
+# TOML keys that other programs read.
 OTHERS_KEYS = {"mcp_servers"}
 FOLDERS = ("memory_snapshot", "dumps", "base_run", "new_run", "base", "new", "run", "runs")
-# The folder of the run's dump, as torchtitan names them.
+# The folder with the run's dump, named as torchtitan names it.
 DUMP = "iteration_10"
 
 
 def commands() -> Iterator[Any]:
-    """Each command once, wherever it stands."""
+    """Return each command once."""
     seen = set()
     for block in BLOCKS:
         if not is_run_elsewhere(block):
@@ -164,7 +165,7 @@ def where(block: Block) -> str:
 
 
 def is_run_elsewhere(block: Block) -> bool:
-    """Whether test_project.py runs it."""
+    """Return whether test_project.py runs this block."""
     if block.document == "CONTRIBUTING.md" or block.document.startswith("examples/"):
         return False
     shown = block.text.splitlines()
@@ -175,7 +176,7 @@ def is_run_elsewhere(block: Block) -> bool:
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all files that documents name as the reader's own."""
+    """Create a folder with all files that documents treat as the reader's own."""
     folder = tmp_path_factory.mktemp("home")
     for name, example in STAND_INS.items():
         packed = EXAMPLES / f"{example}.pkl.gz"
@@ -197,7 +198,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder: what is in `home`, linked to."""
+    """Make a working folder with links to the files in `home`."""
     folder = tmp_path / "here"
     shutil.copytree(home, folder, copy_function=os.symlink)
     for name in ("examples", "tests"):
@@ -207,11 +208,11 @@ def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("words", list(commands()))
-def test_a_command_of_a_document_runs(words: list[str], here: Path) -> None:
+def test_commands_in_documents_run(words: list[str], here: Path) -> None:
     if words[0].startswith("-"):
         assert CliRunner().invoke(app, words).exit_code == 0
         return
-    if words[0] == "snap.pkl":  # a file alone is reported on
+    if "." in words[0]:  # a file as the only argument runs report
         words = ["report", *words]
     command = app.get_command(click.Context(app), words[0])
     assert command is not None, f"there is no command {words[0]}"
@@ -235,20 +236,20 @@ def test_a_command_of_a_document_runs(words: list[str], here: Path) -> None:
 
 
 def expanded(word: str) -> list[str]:
-    """As a shell has it: the files that a pattern means, else the word."""
+    """Expand a word as a shell would, to the matching files or the word itself."""
     return sorted(glob.glob(word)) or [word]
 
 
 # --- Python ---------------------------------------------------------------------------------------
 
-# What runs as it stands in the documents; with `snap.pkl` in the working folder.
+# Python that runs unchanged from the documents, with `snap.pkl` in the working folder.
 WHOLE = ("README.md", "docs/export.md", "docs/library.md", "docs/lines.md")
-# The rest needs torch, a GPU, or what a reader's program has.
+# All other Python needs torch, a GPU, or objects from the reader's program.
 TAKES_MORE = re.compile(r"\btorch\b|\bmodel\b|\bcluster\b|\btrain\w*\(|Record\b")
 
 
 @pytest.mark.parametrize("block", blocks("python"))
-def test_python_of_a_document_compiles_and_its_names_exist(block: Block) -> None:
+def test_python_in_documents_compiles_and_its_names_exist(block: Block) -> None:
     tree = ast.parse(block.text)
     missing = [text for text in taken(tree) if not exists(text)]
     assert not missing, f"memreplay has no {', '.join(missing)}"
@@ -265,7 +266,7 @@ def test_python_of_a_document_compiles_and_its_names_exist(block: Block) -> None
         if block.kind == "python" and block.document in WHOLE and not TAKES_MORE.search(block.text)
     ],
 )
-def test_python_of_a_document_runs(
+def test_python_in_documents_runs(
     block: Block, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("duckdb", "polars", "pyarrow"):
@@ -280,7 +281,9 @@ def test_python_of_a_document_runs(
 
 
 def taken(tree: ast.AST) -> Iterator[str]:
-    """What a program takes from memreplay: `record`, `snapshot.model.Frame`."""
+    """Return the names that a program uses from memreplay, such as `record` or
+    `snapshot.model.Frame`.
+    """
     names = {"memreplay"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -289,21 +292,21 @@ def taken(tree: ast.AST) -> Iterator[str]:
                     names.add(one.asname or "memreplay")
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("memreplay"):
             yield from (f"{(node.module or '')[10:]}.{one.name}".lstrip(".") for one in node.names)
-    names.add("mr")  # as every document calls it
+    names.add("mr")  # the name every document uses
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) in names:
             yield node.attr
 
 
 def exists(name: str) -> bool:
-    """Whether memreplay has something of this name."""
+    """Return whether memreplay has something with this name."""
     module, _, last = name.rpartition(".")
     home = importlib.import_module(f"memreplay.{module}") if module else memreplay
     return hasattr(home, last)
 
 
 def wrong_arguments(call: ast.Call) -> list[str]:
-    """The keywords of a call of memreplay's that it does not have."""
+    """Return the unknown keywords in a memreplay call."""
     target = call.func
     if not (isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)):
         return []
@@ -316,7 +319,7 @@ def wrong_arguments(call: ast.Call) -> list[str]:
     return [one.arg for one in call.keywords if one.arg is not None and one.arg not in known]
 
 
-def test_a_name_or_an_argument_that_is_not_there_is_found() -> None:
+def test_unknown_names_and_arguments_are_found() -> None:
     tree = ast.parse("import memreplay as m\nfrom memreplay.errors import Nothing\nm.peek(mr.peak)")
     assert [name for name in taken(tree) if not exists(name)] == ["errors.Nothing", "peek"]
     calls = (
@@ -328,15 +331,15 @@ def test_a_name_or_an_argument_that_is_not_there_is_found() -> None:
     assert found == [["tops"], [], ["max_peek"]]
 
 
-# --- what others read -----------------------------------------------------------------------------
+# --- formats read by other programs -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("block", blocks("sql"))
-def test_sql_of_a_document_answers(block: Block, here: Path) -> None:
+def test_sql_in_documents_runs(block: Block, here: Path) -> None:
     pytest.importorskip("duckdb")
     if why_not(block):
         return
-    # Where a document reads files, those are the tables of the same name.
+    # Tables with the names that a document reads from files.
     query = re.sub(r"'tables/(\w+)\.parquet'", r"\1", block.text)
     done = CliRunner().invoke(app, ["sql", "snap.pkl", query, "--format", "csv"])
     assert done.exit_code == 0, done.output
@@ -344,22 +347,22 @@ def test_sql_of_a_document_answers(block: Block, here: Path) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("toml"))
-def test_toml_of_a_document_is_a_configuration(block: Block, here: Path) -> None:
+def test_toml_in_documents_is_a_valid_configuration(block: Block, here: Path) -> None:
     told = tomllib.loads(block.text)
     if {*told} & OTHERS_KEYS:
         return
     (here / "memreplay.toml").write_text(block.text, encoding="utf-8")
     done = CliRunner().invoke(app, ["gate", "snap.pkl", "--base", "ci/base.json"])
-    assert "memreplay.toml: " not in done.output  # what is wrong with it
+    assert "memreplay.toml: " not in done.output  # tomllib's errors start like this
 
 
 @pytest.mark.parametrize("block", blocks("json"))
-def test_json_of_a_document_is_json(block: Block) -> None:
+def test_json_in_documents_is_valid(block: Block) -> None:
     json.loads(block.text)
 
 
 @pytest.mark.parametrize("block", blocks("yaml"))
-def test_yaml_of_a_document_asks_what_there_is(block: Block) -> None:
+def test_yaml_in_documents_uses_existing_inputs(block: Block) -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     found = yaml.safe_load(block.text)
@@ -372,36 +375,36 @@ def test_yaml_of_a_document_asks_what_there_is(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("sh", "bash"))
-def test_shell_of_a_document_is_shell(block: Block) -> None:
+def test_shell_in_documents_is_valid(block: Block) -> None:
     subprocess.run(["bash", "-n"], input=block.text, encoding="utf-8", check=True)
 
 
-# --- what is not run ------------------------------------------------------------------------------
+# --- blocks that aren't run -----------------------------------------------------------------------
 
-# `ipython`: test_notebooks.py runs those.
+# `ipython` blocks run in test_notebooks.py.
 CHECKED = {"ipython", "json", "pycon", "python", "sql", "toml", "yaml"}
 
 
 def why_not(block: Block) -> str:
-    """Why a block is not run; empty where it must be."""
+    """Return the reason why a block isn't run; empty if it must be run."""
     reasons = NOT_RUN.get(block.document, {})
     return next((why for first, why in reasons.items() if block.first.startswith(first)), "")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_what_is_not_run_is_named_with_a_reason(document: str) -> None:
+def test_blocks_that_are_not_run_have_a_reason(document: str) -> None:
     named = {*NOT_RUN.get(document, {})}
     for block in (one for one in BLOCKS if one.document == document):
         checked = is_run_elsewhere(block) or block.kind in CHECKED or any(commands_of(block.text))
-        # A signature or a usage line of the reference, which is made of what there is.
+        # A signature or usage line in the generated reference.
         checked |= document.startswith("docs/reference/")
         assert checked or why_not(block), f"{where(block)}: run it, or say in NOT_RUN why not"
         named -= {first for first in named if block.first.startswith(first)}
-    assert not named, "is not there any more"
+    assert not named, "no longer exists"
 
 
 @pytest.mark.parametrize("block", blocks("indented", "sh", "plain"))
-def test_targets_and_scripts_are_there(block: Block) -> None:
+def test_make_targets_and_scripts_exist(block: Block) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for words in (line.partition("#")[0].split() for line in block.text.splitlines()):
         if words[:1] == ["make"]:

@@ -1,8 +1,8 @@
-"""The import rule and the rules about a file's form, checked from the source text itself.
+"""Check the layer rule, and rules about each file's form, in the source text. ci/layers.txt lists
+the layers, lowest first.
 
-ci/layers.txt has the layers, the lowest first: a module may import its own layer and those before
-it, and no folder imports another that imports it, by whatever way. docs/architecture.md quotes that
-list.
+A module may import from its own layer and lower ones, and no two folders may import each other,
+directly or indirectly. docs/architecture.md quotes that list.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIST = Path(__file__).parents[1] / "ci" / "layers.txt"
 
 
 def ranks() -> dict[str, int]:
-    """The rank of each layer, and of each stage (engine.base) of the layer that has stages."""
+    """Return the rank of each layer and, if a layer has stages, of each stage (engine.base)."""
     found: dict[str, int] = {}
     rank = 0
     for line in LIST.read_text(encoding="utf-8").splitlines():
@@ -31,7 +31,7 @@ def ranks() -> dict[str, int]:
             found[layer] = rank
         for stage in stages.split("→"):
             for name in map(str.strip, stage.split(",")):
-                # What begins with an underscore stands beside the layers' folders.
+                # Top-level files, named with a leading underscore.
                 found[f"{layer}.{name}" if colon and not name.startswith("_") else name] = rank
             rank += 1
     return found
@@ -46,14 +46,15 @@ LIGHT = (
     *("errors", "commands", "explore", "fleets", "gating", "mcp", "render"),
     *("__init__", "__main__"),
 )
-FINDS = ("find", "ranks_find", "advice")  # loaded when there is a snapshot to look at
+FINDS = ("find", "ranks_find", "advice")  # loaded only to show a snapshot
 LAZY = (
     *("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch"),
     *("textual", "distributed", "dask", "cloudpickle", "IPython", "mcp", "mcp_types"),
 )
-# Loaded by workers that write, before their memory is bounded: what it takes is no file's.
+# Workers that write files load this module before their memory is limited, so that its cost isn't
+# attributed to a file.
 WRITING = {("commands", "fleet", "writing")}
-# Made of Textual's classes: loaded by its command, when there is a terminal to draw on.
+# This module is built on Textual's classes, so its command loads it once there is a terminal.
 DRAWN = {
     ("explore", name)
     for name in (
@@ -67,7 +68,7 @@ DRAWN = {
         "widgets",
     )
 }
-# Speaks the Model Context Protocol by its SDK: loaded by its command, when it runs.
+# This module uses the Model Context Protocol SDK, so its command loads it when the command runs.
 SERVING = {("mcp", "server")}
 NOT_IN_NATIVE = ("numpy", "rich", "click", "torch")
 
@@ -77,12 +78,12 @@ IO_STREAMS = ("stdin", "stdout", "stderr")
 IO_MODULES = ("subprocess", "requests", "urllib", "http", "socket", "shutil", "tempfile", "logging")
 
 MAX_PYX_LINES = 700
-# Folders whose files import each other in no circle, not even in functions.
+# Folders whose files have no import cycles, not even inside functions.
 NO_CIRCLES = ("snapshot", "io", "dryrun", "programs", "recording", "workers")
 
 
 class Import(NamedTuple):
-    """One import: the dotted name, its line, and whether it runs when the module is loaded."""
+    """An import: the dotted name, its line, and whether it runs when the module is loaded."""
 
     name: str
     line: int
@@ -90,10 +91,10 @@ class Import(NamedTuple):
 
 
 class Module(NamedTuple):
-    """One source file of the package."""
+    """A source file in the package."""
 
     path: Path
-    parts: tuple[str, ...]  # below the package: ("analysis", "peak"), ("__init__",)
+    parts: tuple[str, ...]  # path in the package: ("analysis", "peak"), ("__init__",)
     text: str
 
     @property
@@ -106,12 +107,12 @@ class Module(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Where it is; what stands in no folder is by itself."""
+        """Return the module's folder; a top-level file is its own unit."""
         return ".".join(self.parts[:-1] or self.parts)
 
     @property
     def package(self) -> tuple[str, ...]:
-        """What a relative import starts from."""
+        """Return the package that relative imports start from."""
         return (PACKAGE, *self.parts[:-1])
 
     def at(self, line: int, message: str) -> str:
@@ -136,7 +137,7 @@ def absolute(module: Module, dots: int, name: str) -> str:
 
 
 def python_imports(module: Module) -> Iterator[Import]:
-    """Every import in a .py file, those of `importlib.import_module("…")` included."""
+    """Return every import in a .py file, including `importlib.import_module("…")`."""
 
     def visit(node: ast.AST, at_load: bool) -> Iterator[Import]:
         if isinstance(node, ast.Import):
@@ -172,7 +173,7 @@ PLAIN = re.compile(r"^[ \t]*c?import\s+([^#\n]*)", re.MULTILINE)
 
 
 def cython_imports(module: Module) -> Iterator[Import]:
-    """Every import and cimport in a .pyx or .pxd file, found in its text."""
+    """Return every import and cimport in a .pyx or .pxd file, found in its text."""
     text = STRING.sub(lambda match: "\n" * match.group().count("\n"), module.text)
     for match in FROM.finditer(text):
         base = absolute(module, len(match[1]), match[2])
@@ -192,28 +193,28 @@ def cython_imports(module: Module) -> Iterator[Import]:
                 yield Import(name.split()[0], line, True)
 
 
-@cache  # half of the rules ask for them
+@cache  # cached, because half of the rules use it
 def imports(module: Module) -> tuple[Import, ...]:
     of_suffix = python_imports if module.path.suffix == ".py" else cython_imports
     return tuple(of_suffix(module))
 
 
 def layer_of(parts: tuple[str, ...]) -> str:
-    """The layer, or the stage, of what has this place in the package."""
+    """Return the layer or stage of a module path."""
     first = parts[0] if parts else "__init__"
     staged = first in STAGED and len(parts) > 1 and parts[1] != "__init__"
     return f"{first}.{parts[1]}" if staged else first
 
 
 def target(name: str) -> tuple[str, ...] | None:
-    """The place in the package that an imported name is of; None outside of it."""
+    """Return an imported name's module path; None if it's outside the package."""
     top, *rest = name.split(".")
     if top != PACKAGE:
         return None
     return tuple(rest)
 
 
-# --- the rules: each yields one line for each violation ------------------------------------------
+# --- the rules: each yields one line per violation -----------------------------------------------
 
 
 def against_the_layers(package: Path) -> Iterator[str]:
@@ -223,7 +224,7 @@ def against_the_layers(package: Path) -> Iterator[str]:
             continue
         for name, line, _ in imports(module):
             place = target(name)
-            # Any other name is a public one: `from memreplay import Snapshot`.
+            # Any other name is public: `from memreplay import Snapshot`.
             if place is not None and RANK[module.layer] < RANK.get(
                 layer_of(place), RANK["__init__"]
             ):
@@ -231,7 +232,7 @@ def against_the_layers(package: Path) -> Iterator[str]:
 
 
 def circles(package: Path) -> Iterator[str]:
-    """Folders that import each other, by whatever way; and files of NO_CIRCLES that do."""
+    """Return folders, and files in NO_CIRCLES, that import each other, directly or indirectly."""
     found = {".".join(path.relative_to(package).parts) for path in package.rglob("*/")}
     yield from _circles(package, found, "folders")
     for folder in NO_CIRCLES:
@@ -273,7 +274,7 @@ def native_dependencies(package: Path) -> Iterator[str]:
 
 
 def starred(package: Path) -> Iterator[str]:
-    """Imports of everything: nobody sees where a name comes from."""
+    """Return star imports, because they hide where a name comes from."""
     for module in modules(package, ".py", ".pyx", ".pxd"):
         for name, line, _ in imports(module):
             if name.endswith(".*"):
@@ -315,8 +316,9 @@ def heavy_at_load(package: Path) -> Iterator[str]:
 
 
 def handles(package: Path) -> Iterator[str]:
-    """What the engine made of a file is asked through `snapshot`; analysis only hands it on, to
-    what the engine makes of it next."""
+    """Return files that read the engine's data directly, which only `snapshot` may. Analysis may
+    only pass it on to the engine.
+    """
     for module in modules(package, ".py"):
         if module.top != "analysis":
             continue
@@ -331,7 +333,7 @@ def handles(package: Path) -> Iterator[str]:
 
 
 def nameless(folder: Path) -> Iterator[str]:
-    """Files whose first line does not say their job; empty ones have none."""
+    """Return non-empty files whose first line doesn't say what they're for."""
     for module in modules(folder, ".py", ".pyx", ".pxd"):
         lines = [line for line in module.text.splitlines()[:2] if not line.startswith("#!")]
         first = lines[0] if lines else '"""an empty file"""'
@@ -374,7 +376,7 @@ def violations(package: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("rule", PACKAGE_RULES, ids=lambda rule: rule.__name__)
-def test_the_package_keeps_the_rule(rule, root: Path) -> None:  # type: ignore[no-untyped-def]
+def test_package_keeps_the_layer_rule(rule, root: Path) -> None:  # type: ignore[no-untyped-def]
     package = root / "src" / PACKAGE
     assert list(modules(package, ".py")), f"no source in {package}"
     found = list(rule(package))
@@ -382,12 +384,12 @@ def test_the_package_keeps_the_rule(rule, root: Path) -> None:  # type: ignore[n
 
 
 @pytest.mark.parametrize("folder", ["tests", "bench"])
-def test_first_lines_elsewhere(folder: str, root: Path) -> None:
+def test_first_line_of_every_other_file_says_what_it_is_for(folder: str, root: Path) -> None:
     found = list(nameless(root / folder))
     assert not found, "\n".join(found)
 
 
-def test_the_architecture_quotes_the_list(root: Path) -> None:
+def test_architecture_page_quotes_the_list_of_layers(root: Path) -> None:
     text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
     block = text.partition("## The import rule\n\n")[2].partition("\n\n")[0]
     said = [line.strip() for line in block.splitlines()]
@@ -398,7 +400,7 @@ def test_there_are_eight_layers() -> None:
     assert len(LIST.read_text(encoding="utf-8").splitlines()) == 8
 
 
-def test_what_the_architecture_names_is_there(root: Path) -> None:
+def test_names_in_the_architecture_page_exist(root: Path) -> None:
     text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert text.count("\n") <= 300
     named = re.findall(
@@ -418,7 +420,7 @@ def plant(package: Path, name: str, body: str) -> None:
     path.write_text(comment + body, encoding="utf-8")
 
 
-# A file, what is planted in it from its second line on, and what the checker has to say.
+# A file, the code planted from its second line on, and the checker's message.
 PLANTED = [
     ("analysis/a.py", "from memreplay.render import text", "analysis/a.py:2: `analysis` imports"),
     ("analysis/a.py", "from ..commands import peak", "analysis/a.py:2: `analysis` imports"),
@@ -475,7 +477,7 @@ PLANTED = [
 ]
 
 
-def test_a_circle_of_folders_is_caught(tmp_path: Path) -> None:
+def test_cycle_of_folders_is_caught(tmp_path: Path) -> None:
     plant(tmp_path, "analysis/a/x.py", "from memreplay.analysis.b import y")
     plant(tmp_path, "analysis/b/y.py", "from ..c.z import f")
     plant(tmp_path, "analysis/c/z.py", "def f():\n    from memreplay.analysis.a.x import g")
@@ -485,7 +487,7 @@ def test_a_circle_of_folders_is_caught(tmp_path: Path) -> None:
     assert "analysis/a/x.py:2: imports memreplay.analysis.b.y: `analysis.a` is in a" in found[0]
 
 
-def test_a_circle_of_files_is_caught(tmp_path: Path) -> None:
+def test_cycle_of_files_is_caught(tmp_path: Path) -> None:
     plant(tmp_path, "snapshot/replay.py", "from memreplay.snapshot.usage import Usage")
     plant(
         tmp_path,
@@ -499,20 +501,20 @@ def test_a_circle_of_files_is_caught(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name, body, expected", PLANTED)
-def test_a_planted_violation_is_caught(name: str, body: str, expected: str, tmp_path: Path) -> None:
+def test_planted_violation_is_caught(name: str, body: str, expected: str, tmp_path: Path) -> None:
     plant(tmp_path, name, body)
     (found,) = violations(tmp_path)
     assert expected in found
 
 
 @pytest.mark.parametrize("first", ["", "import os", "# cython: language_level=3", '"""', "# x"])
-def test_a_first_line_that_names_no_job_is_caught(first: str, tmp_path: Path) -> None:
+def test_empty_first_line_is_caught(first: str, tmp_path: Path) -> None:
     (tmp_path / "errors.py").write_text(f"{first}\nx = 1\n", encoding="utf-8")
     (found,) = nameless(tmp_path)
     assert "errors.py:1: the first line" in found
 
 
-def test_what_the_rules_allow(tmp_path: Path) -> None:
+def test_allowed_imports_pass(tmp_path: Path) -> None:
     plant(tmp_path, "errors.py", "from dataclasses import dataclass")
     plant(tmp_path, "snapshot/s.py", "import numpy as np\nimport memreplay._core as _core")
     plant(

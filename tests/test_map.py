@@ -1,4 +1,4 @@
-"""Tests of ci/map.py: each file of the package says its job, and what the engine uses is named."""
+"""Tests of ci/map.py, which lists each file's job and what it uses from the engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "src" / "memreplay"
 
 
-def test_each_file_says_its_job() -> None:
+def test_every_file_says_what_it_does() -> None:
     silent = [
         path.relative_to(PACKAGE)
         for path in PACKAGE.rglob("*")
@@ -22,7 +22,7 @@ def test_each_file_says_its_job() -> None:
     assert not silent
 
 
-def test_the_map_of_a_folder() -> None:
+def test_map_lists_each_files_job_and_cimports() -> None:
     found = list(maker.lines(PACKAGE / "engine" / "read"))
     assert found[0] == "\nmemreplay/engine/read/"
     at = next(i for i, line in enumerate(found) if line.startswith("  vm "))
@@ -32,13 +32,13 @@ def test_the_map_of_a_folder() -> None:
     assert "read" not in uses
 
 
-def test_a_declaration_says_what_a_module_is(tmp_path: Path) -> None:
+def test_declaration_file_describes_a_module(tmp_path: Path) -> None:
     (tmp_path / "a.pyx").write_text("# The body.\n")
     (tmp_path / "a.pxd").write_text("# The form.\nfrom memreplay.engine.base.b cimport c\n")
     assert maker.job(tmp_path / "a.pxd") == "The form."
     assert maker.used([tmp_path / "a.pyx", tmp_path / "a.pxd"]) == ["base.b"]
 
 
-def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_folder_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert maker.main(["nowhere"]) == 2
     assert "nowhere" in capsys.readouterr().err

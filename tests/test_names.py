@@ -1,10 +1,11 @@
-"""One idea has one name: in options, JSON, tables, Python, MCP and the page (docs/names.md)."""
+"""Each concept has one name in options, JSON, tables, Python, MCP and the page (docs/names.md)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 from msgspec import Struct
@@ -22,17 +23,18 @@ from tests.conftest import ROOT
 PAGE = (ROOT / "docs" / "names.md").read_text(encoding="utf-8")
 VIEWER = (ROOT / "viewer" / "src" / "core" / "page.ts").read_text(encoding="utf-8")
 PLAIN = ROOT / "ci" / "words.txt"
-# Lines of `export --format ndjson` say what the file says, under PyTorch's names.
+# Lines in `export --format ndjson` repeat the file's contents under PyTorch's names.
 OF_PYTORCH = re.compile(r"\w+Line$")
-Named = tuple[str, str]  # a name, and where it is
+Named = tuple[str, str]  # a name and where it's used
 
 
 # ---- the surfaces
 
 
 def keys() -> Iterator[Named]:
-    """Keys of JSON, by record."""
-    for report in list(schemas.find_reports()):  # all are imported before one is read
+    """Yield JSON keys, by record."""
+    # Import all reports before reading any.
+    for report in list(schemas.find_reports()):
         schema = schemas.schema_of(report)
         for record, one in {schemas.name_of(report): schema, **schema.get("$defs", {})}.items():
             if OF_PYTORCH.search(record):
@@ -42,7 +44,7 @@ def keys() -> Iterator[Named]:
 
 
 def columns() -> Iterator[Named]:
-    """Columns of exported tables, which are those of SQL."""
+    """Yield columns in exported tables and SQL."""
     for spec in (*TABLES.values(), FLAT):
         yield spec.name, "a table"
         for column in spec.columns:
@@ -50,17 +52,20 @@ def columns() -> Iterator[Named]:
 
 
 def options() -> Iterator[Named]:
-    """Options and values that they take by name, as names of Python."""
+    """Yield options and their named values, spelled as Python names."""
     for line in public.command_lines():
-        kind, command, option, *_ = f"{line}  ".split(" ")
+        kind, command, option, key, *_ = f"{line}   ".split(" ")
         if kind == "option" and option.startswith("--"):
             yield option[2:].replace("-", "_"), f"an option of {command}"
+        if kind == "word":  # in MCP, both words are joined with an underscore
+            for name in (key, f"{option[2:]}-{key}"):
+                yield name.replace("-", "_"), f"{option} of {command}"
     for name in (*WAYS, *MEASURES):
         yield name, "--by or --measure"
 
 
 def python() -> Iterator[Named]:
-    """Names of the package, their attributes and parameters."""
+    """Yield the package's names, their attributes and parameters."""
     for line in public.python_names():
         kind, owner, *rest = line.split(" ")
         if kind == "name" and not owner[0].isupper():
@@ -72,14 +77,14 @@ def python() -> Iterator[Named]:
 
 
 def arguments() -> Iterator[Named]:
-    """What tools of MCP take."""
+    """Yield MCP tools' arguments."""
     for name, tool in TOOLS.items():
         for argument in schema_of(tool.arguments).get("properties", ()):
             yield argument, f"the tool {name}"
 
 
 def page_keys() -> Iterator[Named]:
-    """What a page knows of snapshots."""
+    """Yield the names under which a page gets its data."""
     for record in page_records():
         for field in record.__struct_fields__:
             yield field, f"the page, {record.__name__}"
@@ -102,7 +107,7 @@ def names_of(surface: str) -> tuple[Named, ...]:
 
 
 def rows(page: str) -> list[tuple[list[str], list[str]]]:
-    """Of each row of the table its words, and what they are not called."""
+    """Return each table row's words, and the names to avoid."""
     table = page.partition("<!-- words -->")[2].partition("<!-- end of words -->")[0]
     found = []
     for line in table.strip().split("\n")[2:]:
@@ -130,14 +135,14 @@ def singular(word: str) -> str:
 
 
 def synonyms_in(name: str) -> list[str]:
-    """Those that a name has as words of its own, and not as a part of a declared name."""
+    """Return a name's words that are synonyms to avoid, except in declared names."""
     for declared in (one for names, _ in WORDS for one in names if "_" in one):
         name = re.sub(rf"(?:^|_){declared}(?=_|$)", "_", name)
     return [one for one in FORBIDDEN if re.search(rf"(?:^|_){one}(?:_|$)", name)]
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_nothing_has_a_second_name(surface: str) -> None:
+def test_no_name_uses_a_synonym(surface: str) -> None:
     told = [
         f"{name} ({where}): not {synonym}, but {' or '.join(FORBIDDEN[synonym])}"
         for name, where in names_of(surface)
@@ -147,8 +152,8 @@ def test_nothing_has_a_second_name(surface: str) -> None:
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_each_word_is_declared(surface: str) -> None:
-    known = {*DECLARED, *plain_words(), *re.findall(r"\w+", PAGE.partition("## Words")[0])}
+def test_every_word_is_declared(surface: str) -> None:
+    known = {*DECLARED, *plain_words(), *re.findall(r"\w+", PAGE.partition("## Vocabulary")[0])}
     told = {
         f"{word} of {name} ({where}) is a new word: see docs/names.md"
         for name, where in names_of(surface)
@@ -158,7 +163,7 @@ def test_each_word_is_declared(surface: str) -> None:
     assert not told, "\n".join(sorted(told))
 
 
-def test_each_plain_word_is_used_once() -> None:
+def test_every_plain_word_is_listed_once_and_used() -> None:
     listed = plain_words()
     assert listed == sorted(set(listed))
     used = {
@@ -172,7 +177,7 @@ def test_each_plain_word_is_used_once() -> None:
     assert not set(listed) & {*DECLARED, *FORBIDDEN}
 
 
-def test_a_name_is_taken_apart() -> None:
+def test_names_are_split_into_words() -> None:
     assert synonyms_in("carried_over_bytes") == []
     assert synonyms_in("carried_bytes") == ["carried"]
     assert synonyms_in("is_baseline") == ["is_baseline"]
@@ -182,15 +187,95 @@ def test_a_name_is_taken_apart() -> None:
     ) == [(["q", "r_s"], ["t"])]
 
 
-# ---- the surfaces agree
+# ---- a key has one type
+
+# Records that store columns: a key has a list of the values that it has in other records.
+COLUMNS = {"Changes", "Layer", "Series"}
+# Records in which keys may have other types.
+OWN_TYPES = {
+    r"\w+Line": "lines of an export repeat what the file says, under PyTorch's names",
+    r"Baseline\w*|memreplay\.baseline/1": "a file for memreplay, which stores each frame once; "
+    "later versions must be able to read it",
+}
+# Keys with two types.
+TWO_TYPES = {
+    "leaks": "in report/1, a command's part has the command's name",
+    "steps": "in report/1, a command's part has the command's name",
+}
 
 
-def test_a_filter_is_called_as_its_option() -> None:
+def types_of(schema: dict[str, Any], parts: dict[str, Any]) -> set[str]:
+    """Return the types of a value's schema, such as `integer` or `list of object`."""
+    if "$ref" in schema:
+        return types_of(parts[schema["$ref"].rpartition("/")[2]], parts)
+    if "anyOf" in schema:
+        return {found for one in schema["anyOf"] for found in types_of(one, parts)}
+    if "enum" in schema:
+        names = {str: "string", int: "integer", type(None): "null"}
+        return {names[type(one)] for one in schema["enum"]}
+    kinds = schema.get("type", "string")
+    if kinds == "array":
+        items = schema.get("items") or {"type": "any"}
+        return {f"list of {one}" for one in types_of(items, parts) - {"null"}}
+    if kinds == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return {f"map of {one}" for one in types_of(schema["additionalProperties"], parts)}
+    return {kinds} if isinstance(kinds, str) else set(kinds)
+
+
+def types_by_key() -> dict[str, dict[str, set[str]]]:
+    """Return each key's types, and the records in which it has them."""
+    found: dict[str, dict[str, set[str]]] = {}
+    columns = []
+    for report in list(schemas.find_reports()):
+        schema = schemas.schema_of(report)
+        parts = schema.get("$defs", {})
+        for record, one in {schemas.name_of(report): schema, **parts}.items():
+            if any(re.fullmatch(pattern, record) for pattern in OWN_TYPES):
+                continue
+            for key, value in one.get("properties", {}).items():
+                for kind in types_of(value, parts) - {"null"}:
+                    if record in COLUMNS and kind.startswith("list of "):
+                        columns.append((key, kind, record))
+                    else:
+                        found.setdefault(key, {}).setdefault(kind, set()).add(record)
+    for key, kind, record in columns:
+        of_rows = found.get(key, {})
+        if kind.removeprefix("list of ") not in of_rows:
+            found.setdefault(key, of_rows).setdefault(kind, set()).add(record)
+    return found
+
+
+def test_key_has_one_type() -> None:
+    several = {key: types for key, types in types_by_key().items() if len(types) > 1}
+    told = [f"{key}: {several[key]}" for key in sorted(set(several) - set(TWO_TYPES))]
+    assert not told, "\n".join(["rename one, see docs/json.md", *told])
+    assert set(TWO_TYPES) == set(several)
+
+
+def test_key_types_are_read_from_schemas() -> None:
+    parts = {"A": {"type": "object", "properties": {}}, "B": {"enum": ["x", None]}}
+    assert types_of({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}, parts) == {
+        "object",
+        "null",
+    }
+    assert types_of({"$ref": "#/$defs/B"}, parts) == {"string", "null"}
+    items = {"type": ["integer", "null"]}
+    assert types_of({"type": "array", "items": items}, parts) == {"list of integer"}
+    assert types_of({"type": "object", "additionalProperties": items}, parts) == {
+        "map of integer",
+        "map of null",
+    }
+
+
+# ---- all interfaces agree
+
+
+def test_filters_are_named_like_their_options() -> None:
     named = {name for name, _ in names_of("options")}
     assert set(Filters.__struct_fields__) <= named
 
 
-def test_a_tool_takes_what_a_command_takes() -> None:
+def test_mcp_tools_take_the_arguments_of_their_commands() -> None:
     known = {name for surface in ("options", "python") for name, _ in names_of(surface)}
     other = {name for name, _ in names_of("arguments")} - known
     assert other <= OF_TOOLS, sorted(other)
@@ -199,7 +284,7 @@ def test_a_tool_takes_what_a_command_takes() -> None:
 OF_TOOLS = {"check", "cursor", "match", "query"}
 
 
-def test_the_page_says_what_its_viewer_reads() -> None:
+def test_page_and_viewer_use_the_same_keys() -> None:
     interfaces: dict[str, set[str]] = {}
     for name, body in re.findall(
         r"^export interface (\w+) \{\n(.*?)^\}", VIEWER, re.MULTILINE | re.DOTALL
@@ -215,6 +300,6 @@ def test_the_page_says_what_its_viewer_reads() -> None:
     assert set(told) <= set(interfaces), "the viewer lacks a record"
 
 
-def test_the_viewer_has_the_same_measures() -> None:
+def test_viewer_has_the_same_measures() -> None:
     (body,) = re.findall(r"^export const MEASURES = \[(.*?)\]", VIEWER, re.MULTILINE | re.DOTALL)
     assert tuple(re.findall(r"'(\w+)'", body)) == MEASURES

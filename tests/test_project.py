@@ -1,10 +1,11 @@
-"""The project's own promises: one version everywhere, and documents whose commands and links work.
+"""Check the project's own promises: the version is the same everywhere, and commands and links in
+documents work.
 
-A ```console block that holds a `$ memreplay …` command is run from top to bottom as one shell
-session, in a folder that has `examples/` and nothing else of the repository. Each line shown under
-a command must be a line of its output; `…` stands for any text, alone on a line for any lines. A
-command ends with 0, unless the next one shown is `$ echo $?`. The ```pycon blocks of a document are
-one session of Python, which must show what the document does.
+A ```console block with a `$ memreplay …` command is run from top to bottom as one shell session, in
+a folder that has only `examples/`. Each line shown under a command must be a line of its output;
+`…` stands for any text and, on a line of its own, for any lines. A command must exit with 0, unless
+the next command is `$ echo $?`. A document's ```pycon blocks are one Python session, which must
+print what the document shows.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
 class Step(NamedTuple):
-    """One command of a console block, and the lines shown under it."""
+    """A command in a console block, and the lines shown under it."""
 
     command: str
     shown: list[str]
 
 
 def console_blocks(text: str) -> Iterator[list[Step]]:
-    """The console blocks that hold a memreplay command, each as its steps."""
+    """Return the console blocks that have a memreplay command, as lists of steps."""
     for block in CONSOLE.findall(text):
         steps: list[Step] = []
         for line in block.splitlines():
@@ -57,7 +58,7 @@ def console_blocks(text: str) -> Iterator[list[Step]]:
 
 
 def missing_lines(shown: list[str], output: str) -> list[str]:
-    """The shown lines that are not among the output's; blank ones and `...` stand for anything."""
+    """Return the shown lines that aren't in the output; blank lines and `...` match anything."""
     printed = [line.rstrip() for line in output.splitlines()]
     missing = []
     for line in shown:
@@ -70,11 +71,13 @@ def missing_lines(shown: list[str], output: str) -> list[str]:
 
 
 def run_block(steps: list[Step], folder: Path) -> Iterator[tuple[Step, str, int]]:
-    """Each step with its output (stdout and stderr together) and exit code, run in one bash."""
+    """Run a block in one bash; return each step with its output (stdout and stderr together) and
+    exit code.
+    """
     mark = "=== end of a step:"
     script = [
         f'memreplay() {{ {shlex.quote(sys.executable)} -m memreplay "$@"; }}',
-        # `$?` at the start of a step is the code of the step before it, as in a terminal.
+        # At the start of a step, `$?` is the previous step's exit code, as in a terminal.
         'end_step() { local code=$?; printf "\\n%s %s\\n" "$1" "$code"; return "$code"; }',
     ]
     for step in steps:
@@ -103,7 +106,7 @@ def run_block(steps: list[Step], folder: Path) -> Iterator[tuple[Step, str, int]
 
 
 def failures(steps: list[Step], folder: Path) -> list[str]:
-    """What is wrong with a block: one text for each step that failed or printed something else."""
+    """Return a block's errors: one string per step that failed or printed anything else."""
     found = []
     results = list(run_block(steps, folder))
     following = [step.command for step, _, _ in results[1:]] + [""]
@@ -120,7 +123,7 @@ def failures(steps: list[Step], folder: Path) -> list[str]:
 # --- version -------------------------------------------------------------------------------------
 
 
-def test_the_version_is_one_value_everywhere() -> None:
+def test_version_is_the_same_everywhere() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     match = re.search(r'^version = "([^"]+)"$', project, re.MULTILINE)
     assert match, "pyproject.toml has no static version"
@@ -130,7 +133,7 @@ def test_the_version_is_one_value_everywhere() -> None:
     assert re.search(rf"^## \[{re.escape(version)}\]", changelog, re.MULTILINE)
 
 
-def test_the_command_prints_the_version() -> None:
+def test_command_prints_the_version() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "memreplay", "--version"],
         capture_output=True,
@@ -143,7 +146,7 @@ def test_the_command_prints_the_version() -> None:
 # --- documents -----------------------------------------------------------------------------------
 
 
-def test_the_readme_shows_a_command() -> None:
+def test_readme_shows_a_command() -> None:
     readme = ROOT / "README.md"
     assert readme.exists()
     assert list(console_blocks(readme.read_text(encoding="utf-8"))), (
@@ -160,7 +163,7 @@ def test_the_readme_shows_a_command() -> None:
         for number, steps in enumerate(console_blocks(path.read_text(encoding="utf-8")), 1)
     ],
 )
-def test_commands_do_what_the_document_shows(
+def test_output_of_commands_matches_the_document(
     document: Path, steps: list[Step], tmp_path: Path
 ) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
@@ -169,7 +172,9 @@ def test_commands_do_what_the_document_shows(
 
 
 def wrong_examples(text: str, name: str = "") -> str:
-    """What a document's Python shows and does not give; empty where all is right."""
+    """Return the differences between the output that a document's Python shows and its actual
+    output; empty if there are none.
+    """
     blocks = "\n".join(PYCON.findall(text))
     test = doctest.DocTestParser().get_doctest(blocks, {}, name, name, 0)
     found: list[str] = []
@@ -182,11 +187,11 @@ def wrong_examples(text: str, name: str = "") -> str:
     [path for path in DOCUMENTS if PYCON.search(path.read_text(encoding="utf-8"))],
     ids=lambda path: path.name,
 )
-def test_python_gives_what_the_document_shows(
+def test_output_of_python_matches_the_document(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("numpy", "2.2")  # whose reprs they are
-    # Where what a document writes is in nobody's way.
+    pytest.importorskip("numpy", "2.2")  # the modules whose reprs are shown
+    # Run in a separate folder, so that files named in the documents don't collide with others.
     for name in ("examples", "tests"):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
@@ -194,7 +199,7 @@ def test_python_gives_what_the_document_shows(
     assert not wrong, wrong
 
 
-def test_the_library_has_python_to_run() -> None:
+def test_library_page_has_python_to_run() -> None:
     text = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     assert len(PYCON.findall(text)) >= 20
 
@@ -211,20 +216,22 @@ def test_the_library_has_python_to_run() -> None:
     ],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
-def test_relative_links_lead_somewhere(document: Path) -> None:
+def test_relative_links_resolve(document: Path) -> None:
     text = FENCED.sub("", document.read_text(encoding="utf-8"))
-    broken = [link for link in LINK.findall(text) if not (document.parent / link).exists()]
+    generated = {ROOT / "docs" / "reference" / name for name in ("json.md", "python.md")}
+    targets = {link: (document.parent / link).resolve() for link in LINK.findall(text)}
+    broken = [link for link, path in targets.items() if path not in generated and not path.exists()]
     assert not broken
 
 
 @pytest.mark.parametrize("page", DOCUMENTS[1:], ids=lambda path: path.name)
-def test_each_page_begins_with_the_question_that_it_answers(page: Path) -> None:
+def test_every_page_starts_with_the_question_it_answers(page: Path) -> None:
     title, question, *_ = page.read_text(encoding="utf-8").splitlines()
     assert title.startswith("# ")
     assert re.fullmatch(r"\*[^*]+\?\*", question), question
 
 
-def test_pictures_are_small_and_shown() -> None:
+def test_images_are_small_and_used() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in DOCUMENTS}
     for picture in (ROOT / "docs" / "images").iterdir():
         assert picture.stat().st_size < 60_000, picture
@@ -249,7 +256,7 @@ $ pip install memreplay
 """
 
 
-def test_console_blocks_are_taken_apart() -> None:
+def test_console_blocks_are_parsed() -> None:
     assert list(console_blocks(BLOCKS)) == [
         [
             Step("memreplay --version", ["memreplay, version …"]),
@@ -258,7 +265,7 @@ def test_console_blocks_are_taken_apart() -> None:
     ]
 
 
-def test_lines_are_compared() -> None:
+def test_output_lines_are_compared_with_wildcards() -> None:
     output = "peak  12 MiB  \nread in 0.3 s\n\nend [1]\n"
     assert missing_lines(["peak  12 MiB", "…", "read in … s", "", "...", "end [1]"], output) == []
     assert missing_lines(["peak  13 MiB", "read in … m", "end"], output) == [
@@ -268,13 +275,13 @@ def test_lines_are_compared() -> None:
     ]
 
 
-def test_python_that_shows_something_else_is_reported() -> None:
+def test_python_with_different_output_is_reported() -> None:
     text = "```pycon\n>>> a = 1\n```\n```pycon\n>>> a + {}\n2\n```\n"
     assert wrong_examples(text.format(1)) == ""
     assert "Got:\n    3" in wrong_examples(text.format(2))
 
 
-def test_a_block_that_fails_is_reported(tmp_path: Path) -> None:
+def test_failing_block_is_reported(tmp_path: Path) -> None:
     right = [Step("printf 'a\\nb'", ["b"]), Step("(exit 3)", []), Step("echo $?", ["3"])]
     assert failures(right, tmp_path) == []
     wrong = [Step("echo a", ["b"]), Step("(exit 3)", []), Step("echo c", ["c"])]

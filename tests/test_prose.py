@@ -1,4 +1,4 @@
-"""The rules for our prose find what they should, and leave plain English alone."""
+"""Tests of ci/prose.py: its rules find stilted sentences and leave plain English alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RULES = prose.rules()
 
 
 def found(text: str, reader: str = ".md") -> list[str]:
-    """The names of the rules that a text breaks."""
+    """Return the names of the rules that the text breaks."""
     return [one.rule.name for one in prose.check(text, reader, RULES)]
 
 
@@ -36,7 +36,7 @@ REWRITTEN = [line.strip("| ").split(" | ") for line in EXAMPLES if line.startswi
 
 
 @pytest.mark.parametrize("before, after", REWRITTEN)
-def test_the_rules_tell_stilted_from_plain(before: str, after: str) -> None:
+def test_rules_distinguish_stilted_from_plain_sentences(before: str, after: str) -> None:
     assert found(before)
     assert not found(after)
 
@@ -50,7 +50,7 @@ def test_the_rules_tell_stilted_from_plain(before: str, after: str) -> None:
         (".py", "what_is_told_of_such = alone_of_those\n"),
     ],
 )
-def test_code_is_not_prose(reader: str, text: str) -> None:
+def test_code_is_not_checked_as_prose(reader: str, text: str) -> None:
     assert not found(text, reader)
 
 
@@ -65,16 +65,16 @@ def test_code_is_not_prose(reader: str, text: str) -> None:
         (".md", "- one item\n- a rise is none\n"),
     ],
 )
-def test_prose_is_found_in_every_place(reader: str, text: str) -> None:
+def test_prose_is_found_in_docstrings_comments_strings_and_lists(reader: str, text: str) -> None:
     assert found(text, reader)
 
 
-def test_the_line_of_a_finding() -> None:
+def test_finding_names_its_line() -> None:
     text = "First line.\n\nSecond\nparagraph here. The rise\nis none of it.\n"
     assert next(one.line for one in prose.check(text, ".md", RULES)) == 4
 
 
-def test_more_findings_than_before_fail(
+def test_more_findings_than_allowed_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.md"

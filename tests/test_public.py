@@ -1,4 +1,4 @@
-"""What users build on is as ci/public.txt lists it, and nothing goes without notice."""
+"""The public interface matches ci/public.txt, and nothing is removed unnoticed."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import pytest
 
 import memreplay
 from ci import public as maker
-from ci.schemas import made
+from ci.schemas import all_schemas
 
 
 @pytest.fixture(scope="module")
 def now() -> list[str]:
-    return list(maker.made())
+    return list(maker.public_lines())
 
 
-def test_nothing_that_users_build_on_is_gone(now: list[str]) -> None:
+def test_nothing_public_was_removed(now: list[str]) -> None:
     found = list(maker.breaks(maker._lines(maker.LISTED), now))
     assert not found, "\n".join(found)
 
 
-def test_what_is_listed_is_what_there_is(now: list[str]) -> None:
+def test_list_matches_the_public_names(now: list[str]) -> None:
     listed = maker._lines(maker.LISTED)
     assert sorted(set(listed) ^ set(now)) == [], "make public"
     assert listed == now, "make public"
 
 
-def test_it_lists_what_there_is(now: list[str]) -> None:
+def test_list_has_every_kind_of_public_name(now: list[str]) -> None:
     assert len(now) == len(set(now))
     lines = set(now)
     for name in memreplay.__all__:
@@ -52,7 +52,7 @@ def test_it_lists_what_there_is(now: list[str]) -> None:
     assert not any("--only-baseline" in line for line in lines)
     schemas = {line.split()[1] for line in lines if line.startswith("schema ")}
     assert {"memreplay.peak/1", "memreplay.baseline/1"} < schemas
-    assert len(schemas) == len(made())
+    assert len(schemas) == len(all_schemas())
 
 
 BEFORE = [
@@ -72,7 +72,7 @@ BEFORE = [
 ]
 
 
-def test_what_is_added_breaks_nothing() -> None:
+def test_additions_are_compatible() -> None:
     more = [
         *BEFORE,
         "parameter peak by = None",
@@ -95,67 +95,67 @@ def test_what_is_added_breaks_nothing() -> None:
 @pytest.mark.parametrize(
     "line, becomes, said",
     [
-        ("name peak function", None, "name peak is gone"),
-        ("parameter peak top = 20", None, "parameter peak top is gone"),
-        ("parameter peak top = 20", "parameter peak top = 10", "was `= 20`, and is `= 10`"),
-        ("parameter peak top = 20", "parameter peak top required", "is `required`"),
-        ("option peak --by by", None, "option peak --by is gone"),
-        ("option peak --by by", "option peak --by flag", "was `by`, and is `flag`"),
+        ("name peak function", None, "name peak was removed"),
+        ("parameter peak top = 20", None, "parameter peak top was removed"),
+        ("parameter peak top = 20", "parameter peak top = 10", "was `= 20`, now `= 10`"),
+        ("parameter peak top = 20", "parameter peak top required", "now `required`"),
+        ("option peak --by by", None, "option peak --by was removed"),
+        ("option peak --by by", "option peak --by flag", "was `by`, now `flag`"),
         (
             "option peak --format one of text|json",
             "option peak --format one of text",
             "was `one of text|json`",
         ),
-        ("order peak snap top", "order peak top snap", "was `snap top`, and is `top snap`"),
-        ("order peak snap top", "order peak snap", "was `snap top`, and is `snap`"),
-        ("order peak snap top", "order peak snap topmost", "and is `snap topmost`"),
-        ("order peak snap top", None, "order peak is gone"),
+        ("order peak snap top", "order peak top snap", "was `snap top`, now `top snap`"),
+        ("order peak snap top", "order peak snap", "was `snap top`, now `snap`"),
+        ("order peak snap top", "order peak snap topmost", "now `snap topmost`"),
+        ("order peak snap top", None, "order peak was removed"),
         ("default peak --by = 'stack'", "default peak --by = 'file'", "was `= 'stack'`"),
-        ("default peak --by = 'stack'", "default peak --by required", "is `required`"),
-        ("default peak --by = 'stack'", None, "default peak --by is gone"),
-        ("exit 3 one of SnapshotError", None, "exit 3 is gone"),
-        ("key Group.bytes integer", None, "Group.bytes of memreplay.peak/1 is gone: give the"),
-        ("key Group.bytes integer", "key Group.bytes string", "was integer, and is string"),
-        ("key memreplay.peak/1.file string", None, "file of memreplay.peak/1 is gone"),
-        ("schema memreplay.peak/1 Group", None, "memreplay.peak/1 is gone"),
-        ("column events/1.device int32", None, "events/1.device is gone"),
+        ("default peak --by = 'stack'", "default peak --by required", "now `required`"),
+        ("default peak --by = 'stack'", None, "default peak --by was removed"),
+        ("exit 3 one of SnapshotError", None, "exit 3 was removed"),
+        ("key Group.bytes integer", None, "Group.bytes of memreplay.peak/1 was removed: raise the"),
+        ("key Group.bytes integer", "key Group.bytes string", "was integer, now string"),
+        ("key memreplay.peak/1.file string", None, "file of memreplay.peak/1 was removed"),
+        ("schema memreplay.peak/1 Group", None, "memreplay.peak/1 was removed"),
+        ("column events/1.device int32", None, "events/1.device was removed"),
     ],
 )
-def test_what_goes_is_told(line: str, becomes: str | None, said: str) -> None:
+def test_removals_are_reported(line: str, becomes: str | None, said: str) -> None:
     at = BEFORE.index(line)
     now = [*BEFORE[:at], *([] if becomes is None else [becomes]), *BEFORE[at + 1 :]]
     (found,) = maker.breaks(BEFORE, now)
     assert said in found
 
 
-def test_a_parameter_that_must_be_given_is_told() -> None:
+def test_new_required_parameter_is_reported() -> None:
     (found,) = maker.breaks(BEFORE, [*BEFORE, "parameter peak by required"])
     assert found == "parameter peak by is new, and required: give it a default"
 
 
-def test_an_option_that_must_be_given_is_told() -> None:
+def test_new_required_option_is_reported() -> None:
     (found,) = maker.breaks(BEFORE, [*BEFORE, "default peak --device required"])
-    assert found == "peak --device was not required, and is"
+    assert found == "peak --device is now required"
 
 
-def test_a_new_number_may_change_keys() -> None:
+def test_keys_may_change_with_a_new_schema_number() -> None:
     now = [line.replace("peak/1", "peak/2") for line in BEFORE if "Group.bytes" not in line]
     assert list(maker.breaks(BEFORE, now)) == []
     lower = [line.replace("peak/1", "peak/0") for line in BEFORE]
     assert list(maker.breaks(BEFORE, lower)) == [
-        "schema memreplay.peak/1 is gone, and no higher number is there"
+        "schema memreplay.peak/1 was removed without a higher number"
     ]
 
 
-def test_it_is_not_written_where_something_is_gone(
+def test_list_is_not_written_after_a_removal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "public.txt"
     path.write_text("".join(f"{line}\n" for line in BEFORE), encoding="utf-8")
     monkeypatch.setattr(maker, "LISTED", path)
-    monkeypatch.setattr(maker, "made", lambda: iter(BEFORE[1:]))
+    monkeypatch.setattr(maker, "public_lines", lambda: iter(BEFORE[1:]))
     for arguments, code, says in (
-        ([], 1, "name peak is gone"),
+        ([], 1, "name peak was removed"),
         (["--check"], 1, "- name peak function"),
         (["--drop"], 0, ""),
         ([], 0, ""),

@@ -1,4 +1,4 @@
-"""Tests of ci/reference: its pages are committed, and the code has words for all that is public."""
+"""Tests of ci/reference: its pages are committed, and everything public is documented."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from memreplay.commands.shared.listed import COMMANDS
 from memreplay.snapshot import columns
 
 
-def test_what_is_committed_is_what_the_code_says() -> None:
-    for path, text in maker.made().items():
+def test_committed_pages_are_up_to_date() -> None:
+    for path, text in maker.committed_pages().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: make reference"
 
 
 # --- commands -------------------------------------------------------------------------------------
 
 
-def test_every_option_of_every_command_is_there() -> None:
+def test_every_option_of_every_command_is_listed() -> None:
     told = re.split(r"^## memreplay (.*)$", commands.page(), flags=re.MULTILINE)[1:]
     parts = dict(zip(told[::2], told[1::2], strict=True))
     assert {*parts} == {*COMMANDS}
@@ -45,7 +45,7 @@ def test_every_option_of_every_command_is_there() -> None:
         assert "**Exit codes**" in part or name in ("help", "completion"), name
 
 
-@click.command(epilog="\b\nExamples:\n  memreplay x a.pkl\n\nExit codes: 0 fine.")
+@click.command(epilog="\b\nExamples:\n  memreplay x a.pkl\n\nExit codes: 0 success.")
 @click.option("--size", "-s", type=click.IntRange(1, 9), default=3, show_default=True, help="How.")
 @click.option("--kind", type=click.Choice(["a", "b"]), help="Which.")
 @click.option("--over", is_flag=True, default=True, show_default=True, help="If <so>.")
@@ -59,7 +59,7 @@ def odd() -> None:
     """
 
 
-def test_a_command_is_told() -> None:
+def test_command_page_shows_usage_options_and_examples() -> None:
     told = commands._told("odd", odd, [])
     assert "```text\nmemreplay odd [OPTIONS] FILE [MORE...]\n```" in told
     assert "Does `this`.\n\nNot \\[\\[that\\]\\].\n" in told
@@ -68,10 +68,10 @@ def test_a_command_is_told() -> None:
     assert "| `--over` | If &lt;so&gt;. |  |" in told
     assert "secret" not in told
     assert "**Examples**\n\n```sh\nmemreplay x a.pkl\n```" in told
-    assert "**Exit codes**: 0 fine." in told
+    assert "**Exit codes**: 0 success." in told
 
 
-def test_the_ways_to_group_are_told() -> None:
+def test_grouping_keys_are_described() -> None:
     told = ways.page("before\n<!-- ways -->\nstale\n<!-- end of ways -->\nafter\n")
     assert told.startswith("before\n<!-- ways -->\n| way |")
     assert "| `stack` | have the same call stack |\n" in told
@@ -82,7 +82,7 @@ def test_the_ways_to_group_are_told() -> None:
 # --- Python ---------------------------------------------------------------------------------------
 
 
-def test_every_public_name_has_a_place() -> None:
+def test_every_public_name_is_listed() -> None:
     placed = [name for names in library.SECTIONS.values() for name in names]
     assert len(placed) == len(set(placed))
     tables = {
@@ -93,18 +93,18 @@ def test_every_public_name_has_a_place() -> None:
     assert set(placed) == {*memreplay.__all__, *tables} - {"__version__"}
 
 
-def test_all_that_is_public_has_a_docstring() -> None:
+def test_everything_public_has_a_docstring() -> None:
     assert [name for name, doc in library.documented() if not doc.strip()] == []
 
 
-def test_an_array_says_its_dtype() -> None:
+def test_arrays_document_their_dtype() -> None:
     for name in (*library.TABLES, "LiveSet", "Lifetimes"):
         for member in source.shape_of(library.found(name), name).members:
             if "array" in member.kind:
                 assert re.fullmatch(r"array of (u?int\d+|bool)", member.kind), (name, member)
 
 
-def test_the_docstring_of_a_function_names_each_argument() -> None:
+def test_docstrings_name_every_argument() -> None:
     for name in memreplay.__all__:
         value = getattr(memreplay, name)
         if not inspect.isfunction(value):
@@ -119,7 +119,7 @@ def test_the_docstring_of_a_function_names_each_argument() -> None:
 
 
 class Base:
-    """What is below."""
+    """The text below."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -127,14 +127,14 @@ class Base:
         self.hidden = size
 
 
-def test_a_class_is_told_as_its_source_has_it() -> None:
+def test_class_page_matches_its_source() -> None:
     shape = source.shape_of(Base, "Base")
-    assert (shape.doc, shape.signature) == ("What is below.", "Base(size: int)")
+    assert (shape.doc, shape.signature) == ("The text below.", "Base(size: int)")
     members = source._members(source._class(Base))
     assert [(one.name, one.kind, one.doc) for one in members] == [("size", "int", "How large.")]
 
 
-def test_sections_of_a_docstring_become_lists() -> None:
+def test_docstring_sections_become_lists() -> None:
     doc = "Does.\n\nParameters\n----------\na, b : int\n    Two\n    lines.\n\n"
     doc += "Raises\n------\nOSError\n    If."
     assert list(library.prose(doc)) == [
@@ -153,7 +153,7 @@ def test_sections_of_a_docstring_become_lists() -> None:
     "text, shown",
     [
         ("a\n  b | c", "a b \\| c"),
-        ("with --no-config and -- so", "with `--no-config` and -- so"),
+        ("with --salvage and -- so", "with `--salvage` and -- so"),
         ("`a | <b_c>` and ``d``", "<code>a &#124; &lt;b_c&gt;</code> and `d`"),
         ("see docs/steps.md.", "see [steps](../steps.md)."),
         ("(memreplay help json)", "([`memreplay help json`](../json.md))"),
@@ -162,9 +162,9 @@ def test_sections_of_a_docstring_become_lists() -> None:
         ("[[gate]] <x> 2**32", "\\[\\[gate\\]\\] &lt;x&gt; 2\\*\\*32"),
     ],
 )
-def test_words(text: str, shown: str) -> None:
+def test_prose_is_escaped_and_names_are_marked_as_code(text: str, shown: str) -> None:
     assert marked(text) == shown
 
 
-def test_a_table() -> None:
+def test_table_is_written_as_markdown() -> None:
     assert table(("a", "b"), ("1", "2")) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"

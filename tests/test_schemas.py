@@ -1,34 +1,50 @@
-"""Tests of ci/schemas.py: the tables of docs/json.md are what it makes, and say what keys mean."""
+"""Tests of ci/schemas.py and ci/schema_page.py: every key in every JSON document has a
+description.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 
 import jsonschema
 import pytest
 
+from ci import schema_page
 from ci import schemas as maker
 from memreplay.snapshot.record import Record
-from tests.conftest import ROOT
 
 
-def test_the_tables_are_what_records_say() -> None:
-    assert (ROOT / "docs" / "json.md").read_text(encoding="utf-8") == maker.made_page(), (
-        "json.md: make schemas"
-    )
+def test_page_has_every_key_of_every_schema() -> None:
+    page = maker.reference_page()
+    for schema in maker.all_schemas().values():
+        assert f"\n## {schema['title']}\n" in page
+        for part in (schema, *schema.get("$defs", {}).values()):
+            for key, value in part.get("properties", {}).items():
+                assert f"| `{key}` | " in page
+                assert value["description"]
 
 
-def test_each_schema_is_one_and_is_called_as_its_file() -> None:
-    found = maker.made()
+def test_links_on_the_page_resolve() -> None:
+    page = maker.reference_page()
+    headings = re.findall(r"^##+ (.+)$", page, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+    assert len(anchors) == len(headings)
+    assert set(re.findall(r"\]\(#([^)]+)\)", page)) <= anchors
+    assert {path for path in re.findall(r"\]\(([^)#]+\.md)", page) if path[:3] != "../"} == set()
+
+
+def test_schemas_are_valid_and_named_like_their_file() -> None:
+    found = maker.all_schemas()
     assert {"peak-1.json", "report-1.json", "export-1.json"} < set(found)
     for name, schema in found.items():
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema["title"] == f"memreplay.{name.removesuffix('-1.json')}/1"
-        assert "](" not in json.dumps(schema)  # a link, which leads nowhere from there
+        assert "](" not in json.dumps(schema)  # schemas have no links to pages
 
 
 class Inner(Record, frozen=True):
-    """What is inside."""
+    """A nested record."""
 
     file: str
     untold: int
@@ -38,31 +54,22 @@ class Inner(Record, frozen=True):
 
 
 class Whole(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.whole/1"):
-    """All of it."""
+    """A document."""
 
     inner: tuple[Inner, ...] = ()
-    """What is
-    [inside](x.md)."""
+    """The
+    [nested](x.md) records."""
 
 
-def test_a_field_without_a_meaning() -> None:
-    with pytest.raises(AssertionError, match=r"Inner\.untold: nothing says what it means"):
+def test_field_without_a_description_is_an_error() -> None:
+    with pytest.raises(AssertionError, match=r"Inner\.untold has no description"):
         maker.schema_of(Whole)
 
 
-def test_a_page_without_a_place() -> None:
-    with pytest.raises(AssertionError, match=r"no place for memreplay\.new/1"):
-        maker.page("<!-- records: shared -->\n<!-- end of records -->", {"memreplay.new/1": {}})
-
-
-def test_a_report_that_another_one_holds_is_linked_to() -> None:
-    text = "## a whole: `memreplay.whole/1`\n" + "".join(
-        f"<!-- records: {name} -->\n<!-- end of records -->\n"
-        for name in ("memreplay.whole/1", "memreplay.outer/1", "shared")
-    )
+def test_nested_report_is_linked_by_its_schema() -> None:
     inner = {"type": "object", "description": "I.", "properties": {}, "required": []}
     const = {"const": "memreplay.whole/1", "description": "S."}
-    held = {"$ref": "#/$defs/Inner", "description": "H."}
+    held = {"$ref": "#/$defs/Inner", "description": "H, see [peak](peak.md#x)."}
     whole = inner | {
         "title": "memreplay.whole/1",
         "properties": {"schema": const, "inner": held},
@@ -74,13 +81,14 @@ def test_a_report_that_another_one_holds_is_linked_to() -> None:
         "$defs": {"Whole": whole, "Inner": inner},
     }
     schemas = {"memreplay.whole/1": whole | {"$defs": {"Inner": inner}}, "memreplay.outer/1": outer}
-    made = maker.page(text, schemas)
-    assert "[memreplay.whole/1](#a-whole-memreplaywhole1), or not there | D. |" in made
-    assert made.count("### Inner") == 1
-    assert "### Whole" not in made
+    page = schema_page.page(schemas, {})
+    assert "| `detail` | [memreplay.whole/1](#memreplaywhole1), optional | D. |" in page
+    assert "| `inner` | [Inner](#inner) | H, see [peak](../peak.md#x). |" in page
+    assert page.count("### Inner") == 1
+    assert "### Whole" not in page
 
 
-def test_a_record_is_told_with_the_report_whose_module_it_is_in() -> None:
+def test_record_is_described_with_its_report() -> None:
     def record(**properties: object) -> dict[str, object]:
         return {"description": "D.", "properties": properties, "required": [*properties]}
 
@@ -96,12 +104,11 @@ def test_a_record_is_told_with_the_report_whose_module_it_is_in() -> None:
         for name, one in (("memreplay.whole/1", whole), ("memreplay.outer/1", outer))
     }
     homes = {name: {"Inner": "memreplay.whole/1"} for name in schemas}
-    text = "".join(
-        f"<!-- records: {name} -->\n<!-- end of records -->\n" for name in (*schemas, "shared")
-    )
-    whole_part, outer_part, shared_part, _ = maker.page(text, schemas, homes).split("<!-- end")
+    page = schema_page.page(schemas, homes)
+    outer_part, _, rest = page.partition("## memreplay.whole/1")
+    whole_part, _, shared_part = rest.partition("## Records of several")
     assert "### Inner" in whole_part
-    assert "### Deep" in whole_part  # the other report has it through Inner alone
+    assert "### Deep" in whole_part  # the other document contains the report only through Inner
     assert "### Mine" in outer_part
     assert "[Inner](#inner)" in outer_part
     assert "### Inner" not in outer_part + shared_part

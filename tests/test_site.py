@@ -1,4 +1,4 @@
-"""Tests of the documentation as a site: what mkdocs.yml names, and ci/site_links.py."""
+"""Tests of the documentation site: the navigation in mkdocs.yml, and ci/site_links.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ import yaml
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+# These pages aren't committed, because building the site generates them.
+GENERATED = {"reference/json.md", "reference/python.md"}
+PAGES = sorted({path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - GENERATED)
+TEXTS = (*PAGES, "../README.md", "../CONTRIBUTING.md", "../examples/README.md")
 
 
 def load() -> ModuleType:
@@ -32,7 +35,7 @@ FLAGS = re.MULTILINE | re.DOTALL
 
 
 def named(nav: Any) -> Iterator[str]:
-    """The pages that a nav names."""
+    """Return the pages listed in a `nav`."""
     if isinstance(nav, str):
         yield nav
     else:
@@ -40,13 +43,13 @@ def named(nav: Any) -> Iterator[str]:
             yield from named(one)
 
 
-def test_the_navigation_has_every_page_once() -> None:
+def test_navigation_lists_every_page_once() -> None:
     told = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    assert sorted(named(told["nav"])) == PAGES
+    assert sorted(named(told["nav"])) == sorted({*PAGES, *GENERATED})
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_links_to_nothing_beside_docs(page: str) -> None:
+def test_pages_link_only_within_docs(page: str) -> None:
     path = DOCS / page
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=FLAGS)
     for target in re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", text):
@@ -54,8 +57,8 @@ def test_a_page_links_to_nothing_beside_docs(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_no_code_has_a_bar_that_is_escaped(page: str) -> None:
-    """In a table GitHub wants it so, and the site would show the backslash."""
+def test_no_code_contains_an_escaped_pipe(page: str) -> None:
+    """GitHub needs the escape inside tables, but the site would show the backslash."""
     text = re.sub(r"^```.*?^```", "", (DOCS / page).read_text(encoding="utf-8"), flags=FLAGS)
     assert re.findall(r"`[^`\n]*\\\|[^`\n]*`", text) == []
 
@@ -73,7 +76,7 @@ def flaws(site: Path, **pages: str) -> list[str]:
     return [one.partition(": ")[2] for one in found]
 
 
-def test_links_that_lead_somewhere(tmp_path: Path) -> None:
+def test_working_links_pass(tmp_path: Path) -> None:
     page = '<a href="sub/b.html#x y"></a><a href="#top"></a><a href="#here"></a><p id="here"></p>'
     page += '<img src="a.png"><link rel="icon" href="a.png"><a href="https://a.org/b#c"></a>'
     page += '<a href="/sub/"></a><a href="mailto:a@b.org"></a><img src="data:image/png;base64,">'
@@ -106,15 +109,15 @@ def test_links_that_lead_somewhere(tmp_path: Path) -> None:
         ('<p id="a"></p><p id="a"></p>', "two elements have the id 'a'"),
     ],
 )
-def test_links_that_do_not(tmp_path: Path, text: str, flaw: str) -> None:
+def test_broken_links_are_reported(tmp_path: Path, text: str, flaw: str) -> None:
     assert flaws(tmp_path / "site", a=text, b='<p id="x"></p>') == [flaw]
 
 
-def test_a_site_of_nothing(tmp_path: Path) -> None:
+def test_empty_site_is_reported(tmp_path: Path) -> None:
     assert links.flaws_of(tmp_path)[0] == [f"{tmp_path} has no pages"]
 
 
-def test_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_links_set_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.html").write_text('<a href="https://a.org/x"></a>', encoding="utf-8")
     assert links.main([str(tmp_path), "--external"]) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -124,3 +127,31 @@ def test_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     (tmp_path / "a.html").write_text('<a href="b.html"></a>', encoding="utf-8")
     assert links.main([str(tmp_path)]) == 1
     assert "a.html: 'b.html' leads nowhere" in capsys.readouterr().out
+
+
+def headings_of(text: str) -> list[str]:
+    """Return a document's headings, without the comments in its code blocks."""
+    text = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+
+
+def anchors_of(text: str) -> set[str]:
+    """Return the anchors that a site or GitHub generates for a document's headings."""
+    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings_of(text)}
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_links_lead_to_existing_files_and_headings(page: str) -> None:
+    for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", (DOCS / page).read_text(encoding="utf-8")):
+        path, _, anchor = link.partition("#")
+        target = DOCS / page if not path else (DOCS / page).parent / path
+        if path not in GENERATED:
+            assert target.exists(), link
+            assert not anchor or anchor in anchors_of(target.read_text(encoding="utf-8")), link
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_headings_are_short(page: str) -> None:
+    """A long heading means that a paragraph was joined to its heading by mistake."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert all(len(heading) <= 70 for heading in headings_of(text))

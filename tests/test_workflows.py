@@ -1,6 +1,5 @@
-"""What the workflows may do and what they name: pins, permissions, scripts, targets, wheels.
-
-ci/workflows lints them; here is what holds for this repository.
+"""Check the rules for GitHub workflows that are specific to this repository: permissions, pinned
+actions, scripts, targets, wheels. ci/workflows lints the workflows.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tests.conftest import ROOT
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 DOCUMENTS = {path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in WORKFLOWS}
 USES = re.compile(r"uses: (?P<action>[^\s@]+)@(?P<commit>\S+)(?: # (?P<version>\S+))?")
-# All that any job may do besides reading the repository.
+# Each job's permissions besides reading the repository.
 MAY = {
     ("docs.yml", "deploy"): {"pages": "write", "id-token": "write"},
     ("release.yml", "attest"): {"id-token": "write", "attestations": "write"},
@@ -30,7 +29,7 @@ MAY = {
 
 
 def script(name: str) -> ModuleType:
-    """A script of ci/, as a module."""
+    """Load a script from ci/ as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "ci" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -48,12 +47,12 @@ def steps(workflow: str) -> list[dict[str, Any]]:
     return [step for job in jobs for step in job.get("steps", [])]
 
 
-def test_there_are_all_workflows() -> None:
+def test_all_workflows_exist() -> None:
     wanted = {"ci.yml", "docs.yml", "nightly.yml", "release.yml", "wheels.yml"}
     assert DOCUMENTS.keys() == wanted
 
 
-def test_each_action_is_one_commit_everywhere() -> None:
+def test_every_action_is_pinned_to_one_commit() -> None:
     pins: dict[str, set[tuple[str, str]]] = {}
     for path in WORKFLOWS:
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -69,27 +68,27 @@ def test_each_action_is_one_commit_everywhere() -> None:
 
 
 @pytest.mark.parametrize("workflow, job", JOBS)
-def test_a_job_may_do_what_it_must(workflow: str, job: str) -> None:
+def test_jobs_have_only_the_permissions_they_need(workflow: str, job: str) -> None:
     assert DOCUMENTS[workflow]["permissions"] == {}
     body = DOCUMENTS[workflow]["jobs"][job]
     assert body["permissions"] == MAY.get((workflow, job), {"contents": "read"})
     assert "uses" in body or body["timeout-minutes"] <= 180
 
 
-def test_nothing_runs_with_the_rights_of_main_for_strangers() -> None:
+def test_pull_requests_never_run_with_mains_permissions() -> None:
     for name, document in DOCUMENTS.items():
-        asked = document[True]  # `on`, as YAML 1.1 reads it
+        asked = document[True]  # the key `on`, which YAML 1.1 reads as True
         assert not {"pull_request_target", "workflow_run", "issue_comment"} & set(asked), name
 
 
-def test_a_release_takes_nothing_from_a_cache() -> None:
+def test_releases_use_no_cache() -> None:
     for workflow in ("wheels.yml", "release.yml"):
         for step in steps(workflow):
             assert "cache" not in step.get("uses", "")
             assert not any("cache" in name for name in step.get("with", {}))
 
 
-def test_what_is_run_is_there() -> None:
+def test_scripts_of_workflows_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     named = set()
     for workflow in DOCUMENTS:
@@ -104,7 +103,7 @@ def test_what_is_run_is_there() -> None:
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
-def test_the_publisher_is_the_environment_that_pypi_trusts() -> None:
+def test_publish_job_uses_the_environment_trusted_by_pypi() -> None:
     job = DOCUMENTS["release.yml"]["jobs"]["publish"]
     assert job["environment"]["name"] == "pypi"
     assert [step["uses"].partition("@")[0] for step in job["steps"]] == [
@@ -113,7 +112,7 @@ def test_the_publisher_is_the_environment_that_pypi_trusts() -> None:
     ]
 
 
-def test_the_tools_are_one_version() -> None:
+def test_each_tool_has_the_same_version_everywhere() -> None:
     texts = [
         (ROOT / "ci" / name).read_text(encoding="utf-8")
         for name in ("wheels.in", "wheels.txt", "workflows.txt")
@@ -138,7 +137,7 @@ def whole() -> list[str]:
     ]
 
 
-def test_the_files_of_a_release() -> None:
+def test_complete_release_passes() -> None:
     files = whole()
     assert len(files) == 22
     assert release_files.wrong_files(files, "1.2.3") == []
@@ -148,7 +147,7 @@ def test_the_files_of_a_release() -> None:
 
 
 @pytest.mark.parametrize("gone", range(22))
-def test_a_file_that_is_missing(gone: int) -> None:
+def test_missing_release_file_is_reported(gone: int) -> None:
     files = whole()
     del files[gone]
     (said,) = release_files.wrong_files(files, "1.2.3")
@@ -164,11 +163,11 @@ def test_a_file_that_is_missing(gone: int) -> None:
         "memreplay-1.2.3-cp311-abi3-win_amd64.whl.part",
     ],
 )
-def test_a_file_that_is_no_part(more: str) -> None:
+def test_unexpected_release_file_is_reported(more: str) -> None:
     assert release_files.wrong_files([*whole(), more], "1.2.3") == [f"no part of a release: {more}"]
 
 
-def test_what_is_built_is_what_is_released() -> None:
+def test_release_contains_every_built_wheel() -> None:
     built = {build.partition("-")[2] for build in wheel_builds.builds()}
     wanted = {platform.replace("*", "") for platform in release_files.PLATFORMS}
     assert built == wanted
@@ -177,7 +176,7 @@ def test_what_is_built_is_what_is_released() -> None:
     assert any(fnmatch("cp311", python.partition("-")[0]) for python in release_files.PYTHONS)
 
 
-def test_the_version_of_a_release(tmp_path: Path) -> None:
+def test_release_takes_its_notes_from_the_changelog(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
     assert release_files.version(tmp_path) == "1.2.3"
     log = tmp_path / "CHANGELOG.md"
@@ -187,7 +186,7 @@ def test_the_version_of_a_release(tmp_path: Path) -> None:
     assert release_files.notes("1.2.2", tmp_path) == "- B.\n"
     for text, words in (
         (f"{begun}unreleased\n\n- A.\n", "has no date of 1.2.3"),
-        (f"{begun}2026-11-25\n\n## [1.2.2] - 2026-01-01\n\n- B.\n", "says nothing of 1.2.3"),
+        (f"{begun}2026-11-25\n\n## [1.2.2] - 2026-01-01\n\n- B.\n", "has an empty entry for 1.2.3"),
         ("# Changelog\n", "has no part of 1.2.3"),
     ):
         log.write_text(text)
@@ -195,6 +194,6 @@ def test_the_version_of_a_release(tmp_path: Path) -> None:
             release_files.notes("1.2.3", tmp_path)
 
 
-def test_a_tag_that_is_no_version() -> None:
+def test_tag_must_match_the_version() -> None:
     with pytest.raises(SystemExit, match=r"the tag is v0\.0\.0, and pyproject\.toml has version"):
         release_files.main(["--tag", "v0.0.0"])

@@ -1,4 +1,4 @@
-"""What the tests of exports for viewers share: a snapshot with everything, and slow answers."""
+"""A snapshot with everything, and slow reference results, for the tests of exports for viewers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ LONG: FrameSpec = ("f" * 5_000, "/tmp/" + "d" * 3_000 + ".py", 2**31 - 1)
 
 
 def everything(*, times: bool = True) -> dict[str, Any]:
-    """Two devices, two pools, a carried, annotations that cross, memory out, names to fear."""
+    """Build two devices, two pools, carried-over memory, overlapping annotations, an OOM, and
+    hostile names.
+    """
     made = SnapshotBuilder(devices=2, times=times)
     made.alloc(0x1000, 1000, frames=[TORCH, FORWARD, TRAIN], pool_id=(0, 0))
     made.alloc(0x2000, 3000, frames=[NASTY, TRAIN], pool_id=(0, 1))
@@ -58,8 +60,9 @@ def opened(snapshot: Any) -> mr.Snapshot:
 def live_paths(
     snapshot: Any, device: int, event: int, *, all_frames: bool
 ) -> Counter[PathOf] | None:
-    """Bytes of each path of calls, outermost first; None where a stack has no frame of the user's,
-    and the answer is not this simple."""
+    """Return bytes by call path, outermost first; None if a stack has no user frame, or if the
+    result can't be computed this simply.
+    """
     return _summed(oracle.replay(snapshot, device).live_at(event), all_frames)
 
 

@@ -1,4 +1,4 @@
-"""Write what pages of some snapshots would hold, for the tests of the script that reads them.
+"""Write the data of some snapshots' pages, for the tests of the script that reads it.
 
 python viewer/pages.py FOLDER SNAPSHOT...
 """
@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 
 import memreplay
-from memreplay.export.page.making import page_data
+from memreplay.export.page.building import page_data
 from memreplay.export.page.pages import page_of
 from memreplay.render.record_json import render_json
 
 
 def main(folder: Path, snapshots: list[Path]) -> None:
-    """A file a snapshot: its page, and the columns of that in base64."""
+    """Write one file per snapshot: its page, and the page's columns in base64."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in snapshots:
         page, columns = page_of([page_data(memreplay.open(path))])

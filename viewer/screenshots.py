@@ -1,4 +1,4 @@
-"""Draw the pictures of the page that README and docs/ show, from the examples, in Chromium.
+"""Draw the pictures in README and docs/ that show the page, from the examples, in Chromium.
 
 .venv-viewer/bin/python viewer/screenshots.py docs/images
 """
@@ -26,7 +26,7 @@ COLOURS = 112
 
 
 class Shot(NamedTuple):
-    """A picture: of which files, what of their page is shown, and how."""
+    """A picture: its files, the part of their page to show, and how."""
 
     name: str
     files: tuple[str, ...]
@@ -35,7 +35,7 @@ class Shot(NamedTuple):
     width: int = 1280
     height: int = 800
     top: str = "body"
-    """What is at the top of the picture."""
+    """The element at the top of the picture."""
 
 
 SHOTS = (
@@ -55,11 +55,11 @@ SHOTS = (
 
 
 def main(folder: Path) -> None:
-    """A PNG a shot."""
+    """Draw one PNG per shot."""
     from playwright.sync_api import sync_playwright
 
     target = folder.absolute()
-    os.chdir(ROOT)  # the page says a file's name as it was given
+    os.chdir(ROOT)  # the page shows a file's name as it was given
     path = os.environ.get("MEMREPLAY_CHROMIUM", "/usr/bin/chromium")
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
@@ -74,7 +74,7 @@ def main(folder: Path) -> None:
 
 
 def draw(browser: Any, page: Path, shot: Shot, target: Path) -> None:
-    """One of them."""
+    """Draw one picture."""
     context = browser.new_context(
         viewport={"width": shot.width, "height": shot.height}, color_scheme=shot.scheme
     )
@@ -84,7 +84,7 @@ def draw(browser: Any, page: Path, shot: Shot, target: Path) -> None:
     tab.evaluate("(top) => document.querySelector(top).scrollIntoView()", shot.top)
     tab.evaluate("() => memreplay.set({})")
     small = Image.open(io.BytesIO(tab.screenshot(scale="css"))).convert("RGB")
-    # Flat colours: a palette shows them as well, in a third of the bytes.
+    # The colours are flat, so a palette is as good, in a third of the bytes.
     small.quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
     context.close()
     print(f"{target.name}: {target.stat().st_size:,} bytes")  # noqa: T201

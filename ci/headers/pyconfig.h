@@ -1,8 +1,8 @@
-/* What CPython's headers ask of a system, for those of which no index has its own pyconfig.h: 64 bits, and a
-   compiler that tells its sizes. */
+/* The settings that CPython's headers need, for systems whose own pyconfig.h isn't in any package index. It
+   assumes 64 bits and a compiler that defines the sizes of types. */
 #define SIZEOF_SHORT __SIZEOF_SHORT__
 #define SIZEOF_INT __SIZEOF_INT__
-#ifndef __APPLE__ /* of which pymacconfig.h tells */
+#ifndef __APPLE__ /* pymacconfig.h defines these */
 #define SIZEOF_LONG __SIZEOF_LONG__
 #define SIZEOF_VOID_P __SIZEOF_POINTER__
 #define SIZEOF_SIZE_T __SIZEOF_SIZE_T__

@@ -1,4 +1,4 @@
-"""The page of all commands: each one's usage, options, examples and exit codes."""
+"""Generate the page of all commands: usage, options, examples and exit codes."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ HEAD = """\
 # Commands
 *Which commands are there, and what are their options?*
 
-Made from the commands themselves by `make reference`; `memreplay COMMAND --help` says the same in a
-terminal. The page of a command shows how to use it.
+`make reference` generates this page from the commands; `memreplay COMMAND --help` prints the same.
+Each command also has a page that shows how to use it.
 
 """
 READING = "Reading"
-# What most commands have is told once.
+# The options that most commands share are listed once.
 SHARED = "Options for reading"
 SHARED_ANCHOR = SHARED.lower().replace(" ", "-")
 READING_HEAD = f"""\
 ## {SHARED}
-Which configuration, which device and which events: what most commands have. Each command names
-those that it has.
+Most commands have these options for the configuration, the device and the events. Each command
+lists the ones it has.
 
 """
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     found = {name: _command(name) for name in COMMANDS}
     shared = _group(found["peak"], READING)
     overview = table(
@@ -57,7 +57,7 @@ def _anchor(name: str) -> str:
 
 
 def _app() -> str:
-    """What goes for the program, whichever command it runs."""
+    """Return the part about the program itself: options and exit codes of all commands."""
     help_text, *epilog = (app.help or "", app.epilog or "")
     own = [param for param in app.params if isinstance(param, click.Option)]
     return "\n".join(
@@ -72,7 +72,7 @@ def _app() -> str:
 
 
 def _told(name: str, command: click.Command, shared: list[click.Option]) -> str:
-    """A command's part of the page."""
+    """Return the part about one command."""
     parts = [f"## memreplay {name}", _usage(f"memreplay {name} {' '.join(_pieces(command))}")]
     parts += _prose(command.help or "")
     if (DOCS / f"{name}.md").exists():
@@ -94,7 +94,7 @@ def _usage(text: str) -> str:
 
 
 def _pieces(command: click.Command) -> list[str]:
-    """What follows the command's name in its usage."""
+    """Return the rest of the usage line after the command's name."""
     arguments = [param for param in command.params if isinstance(param, click.Argument)]
     return ["[OPTIONS]", *(_argument(one) for one in arguments)]
 
@@ -107,7 +107,7 @@ def _argument(one: click.Argument) -> str:
 
 
 def _group(command: click.Command, title: str) -> list[click.Option]:
-    """The options of one group of a command's help, in its order."""
+    """Return the options of one group of a command's help, in order."""
     return [
         param
         for param in command.params
@@ -123,20 +123,20 @@ def _options(options: list[click.Option]) -> str:
 
 
 def _records(options: list[click.Option]) -> list[tuple[str, str, str]]:
-    """Of each option its names with what it takes, its help, and its default."""
+    """Return a table row for each option: names and value, help, default."""
     return [(_names(one), marked(_help(one)), _default(one)) for one in options]
 
 
 def _names(one: click.Option) -> str:
     takes = _takes(one)
-    # The long name first, as it is the one to remember.
+    # The long name comes first, because it's easier to remember.
     names = sorted([*one.opts, *one.secondary_opts], key=lambda name: -len(name))
     first, *others = names
     return ", ".join([code(f"{first} {takes}".strip()), *(code(other) for other in others)])
 
 
 def _takes(one: click.Option) -> str:
-    """The word that stands behind an option, if it takes a value."""
+    """Return the placeholder after an option, if it takes a value."""
     if one.is_flag:
         return ""
     if one.metavar:
@@ -159,7 +159,7 @@ def _help(one: click.Option) -> str:
 
 
 def _bounds(kind: Any) -> list[str]:
-    """Which values there are, or from where to where a number may be."""
+    """Return the choices, or the range of a number."""
     if isinstance(kind, click.Choice):
         return [f"One of {', '.join(f'`{choice}`' for choice in kind.choices)}."]
     if not isinstance(kind, click.IntRange | click.FloatRange):
@@ -177,7 +177,7 @@ def _prose(text: str) -> list[str]:
 
 
 def _epilog(text: str) -> list[str]:
-    """Examples, and paragraphs such as the exit codes."""
+    """Return the examples, and paragraphs such as the exit codes."""
     parts = []
     for one in _PARAGRAPHS.split(text):
         lines = one.replace("\b", "").strip("\n").splitlines()

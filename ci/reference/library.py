@@ -1,4 +1,4 @@
-"""The page of the Python API: every public name, its signature and its docstring."""
+"""Generate the page of the Python API: every public name with its signature and docstring."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ HEAD = """\
 # The Python API, name by name
 *What does each name take, give and raise?*
 
-Made from the docstrings by `make reference`; `help(memreplay.peak)` prints the same. [The Python
-API](../library.md) shows with examples how the names go together. Bytes are int, times are int
-microseconds since the epoch, an event is named by its index in its device's trace, and arrays are
-read-only ones of NumPy, of shape (rows,) where nothing else is said.
+`make reference` generates this page from the docstrings; `help(memreplay.peak)` prints the same.
+[The Python API](../library.md) explains with examples how to use these names. Bytes are int, times
+are int microseconds since the epoch, an event is given by its index in its device's trace, and
+arrays are read-only NumPy arrays, of shape (rows,) unless noted.
 
-A function that asks what a command asks takes a `selection`, or fields of a
-[Selection](#selection) by their names (`**choices`): `memreplay.peak(snap, by="file", top=5)`. What
-it returns is described with [the JSON](../json.md) of the command, key by key.
+Functions that ask what a command asks take a `selection`, or fields of a [Selection](#selection) as
+keywords (`**choices`): `memreplay.peak(snap, by="file", top=5)`. The records that they return have
+the keys of [the command's JSON](json.md).
 
 """
-# Names in the order in which one needs them.
+# Names in the order in which a user needs them.
 SECTIONS = {
     "Read a snapshot": ("open", "Snapshot", "Moment", "Limits", "Frame"),
     "Tables": ("Events", "Ooms", "Stacks", "Frames", "Segments", "Blocks", "Annotations", "table"),
@@ -54,7 +54,7 @@ SECTIONS = {
         "PageView",
         "to_json",
     ),
-    "Say what is asked": ("Selection", "When", "Filters", "Rule", "Change"),
+    "Say what is asked": ("Selection", "When", "Filters", "Rule"),
     "Record, and estimate": ("record", "estimate", "estimating", "Estimate"),
     "Errors": (
         "MemreplayError",
@@ -68,8 +68,8 @@ SECTIONS = {
     ),
 }
 TABLES = SECTIONS["Tables"][:-1]
-# Of classes that other parts of the package call too, what is public: what library.md, record.md
-# and estimate.md show. Of all others it is what has no underscore.
+# The public members of classes that other parts of the package also use, as named in library.md,
+# record.md and estimate.md. For all other classes, members without an underscore are public.
 MEMBERS = {
     "Snapshot": (
         "file",
@@ -142,23 +142,23 @@ MEMBERS = {
     "record": ("path", "step", "dump"),
     "estimating": ("step", "estimate"),
 }
-# Made by other names: how they are called is nobody's business.
+# Users get these objects from functions and methods, so the constructors aren't documented.
 MADE = ("Snapshot", "Replay", "Usage", "PageView", "Estimate", *TABLES)
 NO_ARGUMENTS = (*MADE, "estimating", "LiveSet", "Lifetimes", "PeakPoint", "Frame")
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     return "\n".join([HEAD.rstrip("\n") + "\n", *_sections()])
 
 
 def found(name: str) -> Any:
-    """What a name of the page stands for."""
+    """Return the object with this name."""
     return getattr(columns if name in TABLES else memreplay, name)
 
 
 def documented() -> Iterator[tuple[str, str]]:
-    """Each name and member of the page, and its docstring."""
+    """Yield each name and member on the page with its docstring."""
     for names in SECTIONS.values():
         for name in names:
             shape = shape_of(found(name), name)
@@ -184,7 +184,7 @@ def _members(name: str, shape: Shape) -> list[Shape]:
 
 
 def _told(name: str, shape: Shape) -> Iterator[str]:
-    """A name's part of the page."""
+    """Yield the part about one name."""
     yield f"### {name}\n"
     if shape.bases:
         yield f"Is a {', '.join(f'[{base}](#{base.lower()})' for base in shape.bases)}.\n"
@@ -213,7 +213,7 @@ _HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 
 
 def prose(doc: str) -> Iterator[str]:
-    """A docstring as Markdown: its paragraphs, and what stands under its headings as lists."""
+    """Yield a docstring as Markdown: paragraphs, and sections as lists."""
     first, *sections = _HEADING.split(doc)
     for paragraph in re.split(r"\n\s*\n", first.strip()):
         if paragraph:
@@ -224,7 +224,7 @@ def prose(doc: str) -> Iterator[str]:
 
 
 def _items(body: str) -> Iterator[tuple[str, str]]:
-    """The entries of a section: a line, and what is indented below it."""
+    """Yield the entries of a section: a line and the indented lines below it."""
     for entry in re.split(r"\n(?=\S)", body.strip("\n")):
         head, _, text = entry.partition("\n")
         yield head.strip(), inspect.cleandoc(text)

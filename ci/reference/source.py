@@ -1,4 +1,4 @@
-"""A function or a class as its source spells it: signature, members, docstrings."""
+"""Read functions and classes as written in the source: signature, members, docstrings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 from memreplay.snapshot import model
 
 WIDTH = 100
-# Names of types that say nothing to a reader, and what they stand for.
+# Internal type names, and how to show them to a reader.
 ALIASES = {
     name: f"Literal{list(get_args(getattr(model, name)))}"
     for name in ("MeasureName", "MomentKind", "Edge", "AllocationsSort")
@@ -20,25 +20,25 @@ ALIASES = {
 
 
 class Shape(NamedTuple):
-    """A name, and what there is to say of it."""
+    """A name and its documentation."""
 
     name: str
     doc: str
     signature: str = ""
-    """With the name; empty for a value."""
+    """The signature, including the name; empty for a value."""
     kind: str = ""
     """The type of a value."""
     default: str = ""
-    """Of a field, as it is spelled."""
+    """A field's default, as written."""
     is_field: bool = False
-    """Whether it is data that a class is made of, and may be told in the docstring of that."""
+    """Whether it's a data field, which the class docstring may describe."""
     members: tuple[Shape, ...] = ()
     bases: tuple[str, ...] = ()
-    """The classes of memreplay's own that it is one of, by the names that are public."""
+    """Its base classes in memreplay, by public name."""
 
 
 def shape_of(value: Any, name: str) -> Shape:
-    """The shape of a public function or class, under its public name."""
+    """Return the shape of a public function or class, under its public name."""
     node = _node(value)
     doc = inspect.cleandoc(ast.get_docstring(node) or "")
     if isinstance(node, ast.FunctionDef):
@@ -64,10 +64,10 @@ def _class(value: type) -> ast.ClassDef:
 
 
 class _Bare(ast.NodeTransformer):
-    """Types without what `Annotated` says about them."""
+    """Replace `Annotated[T, …]` by T."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """Its first argument, if it's an Annotated."""
+        """Return the first argument of an Annotated."""
         if isinstance(node.value, ast.Name) and node.value.id == "Annotated":
             assert isinstance(node.slice, ast.Tuple)
             return self.visit(node.slice.elts[0])  # type: ignore[no-any-return]
@@ -75,7 +75,7 @@ class _Bare(ast.NodeTransformer):
 
 
 def _typed(node: ast.expr | None) -> str:
-    """A type as one would say it."""
+    """Return a type in readable form."""
     text = ast.unparse(_Bare().visit(node)) if node is not None else ""
     text = re.sub(r"NDArray\[np\.(\w+?)_?\]", r"array of \1", text).replace("columns.", "")
     return re.sub(r"\w+", lambda match: ALIASES.get(match[0], match[0]), text)
@@ -89,7 +89,7 @@ def _node(value: Any) -> ast.FunctionDef | ast.ClassDef:
 
 
 def _made(name: str, node: ast.ClassDef, members: dict[str, Shape]) -> str:
-    """How a class is called: by its own `__init__`, else by its fields."""
+    """Return a class's signature: that of `__init__`, or one built from the fields."""
     for one in node.body:
         if isinstance(one, ast.FunctionDef) and one.name == "__init__":
             return _spelled(name, _arguments(one, method=True), "")
@@ -127,7 +127,7 @@ def _members(node: ast.ClassDef) -> list[Shape]:
 
 
 def _plain(default: str) -> str:
-    """The default of a field that dataclasses spell: none that one could write."""
+    """Return a dataclass field's default, unless it can't be written."""
     return "" if default.startswith("field(") else default
 
 
@@ -140,7 +140,7 @@ def _method(node: ast.FunctionDef) -> Shape:
 
 
 def _assigned(node: ast.FunctionDef) -> list[Shape]:
-    """The attributes that `__init__` sets and tells of in a string below."""
+    """Return the attributes that `__init__` sets and documents in a string below."""
     kinds = {
         one.arg: _typed(one.annotation)
         for one in [*node.args.args, *node.args.kwonlyargs]
@@ -156,7 +156,7 @@ def _assigned(node: ast.FunctionDef) -> list[Shape]:
 
 
 def _target(node: ast.stmt, kinds: dict[str, str]) -> tuple[str, str]:
-    """`self.name` that is set, and its type: its annotation, or that of the argument."""
+    """Return the assigned `self.name` and its type: its annotation, or the argument's."""
     target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
     if not isinstance(target, ast.Attribute):
         return "", ""
@@ -173,7 +173,7 @@ def _string(node: ast.stmt | None) -> str:
 
 
 def _with_options(node: ast.FunctionDef, value: Any) -> ast.FunctionDef:
-    """The function with the keywords that its records declare (memreplay.declared)."""
+    """Return the function with the keywords that its records declare (memreplay.declared)."""
     signature: inspect.Signature | None = getattr(value, "__signature__", None)
     if signature is None:
         return node
@@ -212,7 +212,7 @@ def _arguments(node: ast.FunctionDef, *, method: bool) -> list[str]:
     for one, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
         found.append(_argument(one, default))
     if spec.kwarg is not None:
-        # Fields of a Selection: the page says so once.
+        # The page documents the fields of a Selection once.
         of_selection = (
             ast.unparse(spec.kwarg.annotation) == "Unpack[Choices]"
             if spec.kwarg.annotation
@@ -230,7 +230,7 @@ def _argument(one: ast.arg, default: ast.expr | None) -> str:
 
 
 def _spelled(name: str, arguments: list[str], returns: str) -> str:
-    """On one line where it fits, else a line an argument."""
+    """Format a signature on one line if it fits, otherwise with one line per argument."""
     line = f"{name}({', '.join(arguments)}){returns}"
     if len(line) <= WIDTH:
         return line

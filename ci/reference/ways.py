@@ -1,4 +1,4 @@
-"""The table of the ways to group in docs/numbers.md, made from the registry."""
+"""Generate the table of grouping keys in docs/numbers.md from the registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain text as Markdown, in which options, code and pages are marked and linked."""
+"""Convert plain text to Markdown: mark options and code, and link pages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from memreplay.texts import markdown_text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-# What of a text is no prose: code in backquotes, a link of a page of docs/, `--no-config`,
-# docs/leaks.md, memreplay help leaks.
+# Parts of a text that aren't prose: code in backquotes, a link to a page of docs/, an option
+# (`--salvage`), a path (docs/leaks.md), and `memreplay help leaks`.
 _TOKEN = re.compile(
     r"``(?P<double>[^`]+)``|`(?P<code>[^`]+)`|\[(?P<text>[^]]+)\]\((?P<link>[^)\s]+\.md[^)\s]*)\)"
     r"|(?<![\w-])(?P<option>--[a-z][a-z-]*[a-z])(?![\w-])"
@@ -19,7 +19,7 @@ _TOKEN = re.compile(
 
 
 def marked(text: str) -> str:
-    """A paragraph of a help or a docstring, on one line, as Markdown that shows it."""
+    """Return a paragraph of help or of a docstring as one line of Markdown."""
     text = " ".join(text.split())
     found = []
     at = 0
@@ -45,8 +45,8 @@ def _to(page: str, text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Code that may stand in a table. A bar would end the cell, and is escaped by each Markdown in
-    its own way: as HTML it is the same in all."""
+    """Return code for a table cell. A bar would end the cell, and Markdown dialects escape it
+    differently, so it becomes HTML."""
     text = " ".join(text.split())
     if "|" not in text:
         return f"`{text}`"
@@ -54,7 +54,7 @@ def code(text: str) -> str:
 
 
 def table(*rows: tuple[str, ...]) -> str:
-    """Rows, the first one the head."""
+    """Return a Markdown table; the first row is the header."""
     head, *others = rows
     lines = [head, tuple("---" for _ in head), *others]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)

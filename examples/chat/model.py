@@ -1,4 +1,4 @@
-"""A language model's layers, as far as serving them takes memory."""
+"""A language model's layers, reduced to what takes memory when serving."""
 
 import torch
 from kv_cache import KvCache
@@ -8,7 +8,7 @@ WIDTH = 1024
 
 
 class Layer:
-    """The weights of one: attention's, and the perceptron's two."""
+    """The weights of one layer: those of attention, and the perceptron's two."""
 
     def __init__(self) -> None:
         self.mixing = torch.randn(3 * WIDTH, WIDTH, device="cuda", dtype=torch.bfloat16)
@@ -17,13 +17,13 @@ class Layer:
 
 
 def attention(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """All scores at once, in full precision: (tokens, width) from (tokens, width) and the cache."""
+    """Compute all scores at once, in full precision; return (tokens, width), the shape of `x`."""
     scores = q.float() @ keys.float().t()
     return (scores.softmax(-1) @ values.float()).to(q.dtype)
 
 
 def forward(layers: list[Layer], cache: KvCache, x: Tensor) -> Tensor:
-    """The tokens `x` of shape (tokens, width) through all layers; the cache grows by them."""
+    """Run the tokens `x` of shape (tokens, width) through all layers, and add them to the cache."""
     for number, layer in enumerate(layers):
         q, k, v = (x @ layer.mixing.t()).chunk(3, dim=-1)
         keys, values = cache.append(number, k, v)

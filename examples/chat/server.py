@@ -1,8 +1,8 @@
-"""A text generation server on a small card: its caches scatter free memory until a request fails.
+"""A text generation server on a small GPU, whose caches scatter free memory until a request fails.
 
 A conversation's cache grows by torch.cat: longer tensors are allocated and the shorter ones freed.
-Caches of many lengths lie side by side in segments, which they keep from going back to the driver.
-In the end the scores of a long prompt do not fit, twice.
+Caches of many lengths share segments, and keep them from being returned to the driver. In the end
+the attention scores of a long prompt don't fit, twice.
 """
 
 import argparse
@@ -16,25 +16,25 @@ LAYERS = 6
 
 
 class Server:
-    """The layers, and the conversations that go on."""
+    """The layers, and the current conversations."""
 
     def __init__(self) -> None:
         self.layers = [Layer() for _ in range(LAYERS)]
         self.running: list[KvCache] = []
 
     def prefill(self, tokens: int) -> None:
-        """A new conversation, that begins with so many tokens."""
+        """Start a conversation with a prompt of this length."""
         cache = KvCache(LAYERS)
         forward(self.layers, cache, torch.zeros(tokens, WIDTH, device="cuda", dtype=torch.bfloat16))
         self.running.append(cache)
 
     def generate(self, cache: KvCache, tokens: int) -> None:
-        """Some more tokens of a conversation."""
+        """Generate a few more tokens in a conversation."""
         forward(self.layers, cache, torch.zeros(tokens, WIDTH, device="cuda", dtype=torch.bfloat16))
 
 
 def answered(server: Server, tokens: int) -> bool:
-    """False if there is no memory for the prompt."""
+    """Answer a prompt; return False if memory runs out."""
     try:
         server.prefill(tokens)
     except torch.OutOfMemoryError:
@@ -44,7 +44,7 @@ def answered(server: Server, tokens: int) -> bool:
 
 @torch.inference_mode()
 def serve(output: str, rounds: int) -> None:
-    """Conversations come, grow and go; then two long prompts come."""
+    """Start, extend and end conversations, then answer two long prompts."""
     chosen = random.Random(6)
     server = Server()
     for _ in range(rounds):
@@ -61,7 +61,7 @@ def serve(output: str, rounds: int) -> None:
 
 
 def main() -> None:
-    """Serve with the recording on; the snapshot of the last failure goes to --output."""
+    """Serve while recording; write the last failure's snapshot to --output."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=32)
     parser.add_argument("--output", required=True)

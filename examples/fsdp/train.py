@@ -1,6 +1,6 @@
-"""A transformer sharded by FSDP2 over the ranks that torchrun starts; the last rank keeps more.
+"""Train a transformer that FSDP2 shards over torchrun's ranks; the last rank keeps more memory.
 
-It evaluates, as a rank often does for all: its outputs stay until the next step.
+That rank also evaluates for all ranks, and its outputs stay until the next step.
 """
 
 import argparse
@@ -16,7 +16,7 @@ TOKENS = 32000
 
 
 class Model(nn.Module):
-    """Tokens to logits."""
+    """Maps tokens to logits."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Model(nn.Module):
         self.head = nn.Linear(WIDTH, TOKENS)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, length) to (batch, length, tokens)."""
+        """Map shape (batch, length) to (batch, length, tokens)."""
         hidden = self.tokens(x)
         for layer in self.layers:
             hidden = layer(hidden)
@@ -36,7 +36,7 @@ class Model(nn.Module):
 
 
 def sharded(layers: int) -> Model:
-    """The model, made without memory; each rank then has its share."""
+    """Build the model without memory, then shard it over the ranks."""
     with torch.device("meta"):
         model = Model(layers)
     precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -49,12 +49,12 @@ def sharded(layers: int) -> Model:
 
 @torch.no_grad()
 def evaluate(model: Model) -> Tensor:
-    """The logits of a long batch, in full precision."""
+    """Return the logits of a long batch, in full precision."""
     return model(torch.randint(TOKENS, (4, 1024), device="cuda")).float()
 
 
 def train_step(model: Model, optimizer: torch.optim.Optimizer) -> None:
-    """One step of random tokens, 2 x 512 a rank."""
+    """Run one step on random tokens, 2 x 512 per rank."""
     tokens = torch.randint(TOKENS, (2, 512), device="cuda")
     loss = functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
     loss.backward()
@@ -63,7 +63,7 @@ def train_step(model: Model, optimizer: torch.optim.Optimizer) -> None:
 
 
 def main() -> None:
-    """Two steps; each rank's snapshot goes to --output, {rank} replaced by its number."""
+    """Run two steps; write each rank's snapshot to --output, with {rank} replaced by its number."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--steps", type=int, default=2)

@@ -1,4 +1,4 @@
-"""What a rank measures beside training."""
+"""Metrics that a rank collects while training."""
 
 import torch
 from torch import Tensor, distributed
@@ -6,13 +6,13 @@ from torch.nn import functional
 
 
 def keep_history(history: list[Tensor], logits: Tensor) -> None:
-    """Keep what the model said of each fourth token, to see later where it went wrong."""
+    """Keep the model's output for every fourth token, to find out later where it went wrong."""
     history.append(logits.detach()[:, ::4].float())
 
 
 @torch.no_grad()
 def gather_losses(logits: Tensor, tokens: Tensor) -> Tensor | None:
-    """The loss of each token on all ranks, which the first rank gets; None on the others."""
+    """Return each token's loss on all ranks, on the first rank; None on the others."""
     losses = functional.cross_entropy(logits.flatten(0, 1), tokens.flatten(), reduction="none")
     gathered = None
     if distributed.get_rank() == 0:

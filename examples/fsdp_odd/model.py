@@ -9,7 +9,7 @@ TOKENS = 32000
 
 
 class Block(nn.Module):
-    """A layer: attention to what was before, and a perceptron."""
+    """A layer: causal attention and a perceptron."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Block(nn.Module):
         self.down = nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of shape (batch, length, width), as its input."""
+        """Input and output have shape (batch, length, width)."""
         batch, length, width = x.shape
         three = self.queries_keys_values(self.before_attention(x)).split(width, dim=2)
         q, k, v = (one.view(batch, length, self.heads, -1).transpose(1, 2) for one in three)
@@ -32,7 +32,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """Tokens to the logits of the next ones."""
+    """Maps tokens to the logits of the next tokens."""
 
     def __init__(self, layers: int, width: int, heads: int) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Model(nn.Module):
         self.head = nn.Linear(width, TOKENS, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, length) to (batch, length, tokens)."""
+        """Map shape (batch, length) to (batch, length, tokens)."""
         hidden = self.tokens(x)
         for layer in self.layers:
             hidden = layer(hidden)
@@ -50,7 +50,7 @@ class Model(nn.Module):
 
 
 def sharded(layers: int, width: int, heads: int) -> Model:
-    """The model, made without memory; each rank then has its share."""
+    """Build the model without memory, then shard it over the ranks."""
     with torch.device("meta"):
         model = Model(layers, width, heads)
     precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)

@@ -1,8 +1,8 @@
-"""Trains a transformer that FSDP2 shards over eight ranks; one of them keeps more than the others.
+"""Train a transformer that FSDP2 shards over eight ranks; one of them keeps more than the others.
 
-Its loss went wrong once, so it has kept a history of its logits ever since: on the GPU. All others
-differ a little, as ranks do: each has sequences of its own lengths, and the first one gathers the
-losses of the evaluation.
+Its loss went wrong once, so it has kept a history of its logits on the GPU ever since. The others
+differ a little, as usual: sequence lengths vary between ranks, and the first rank gathers the
+evaluation's losses.
 """
 
 import argparse
@@ -22,7 +22,7 @@ KINDS = ("requested", "allocated", "active", "reserved")
 
 
 def batches(rank: int) -> Iterator[Tensor]:
-    """Random tokens: four sequences each, as long as the longest of them. The first are the longest
+    """Yield batches of four random sequences as long as the longest of them. The first is longest
     of all, so that the allocator's cache is large enough from then on."""
     chosen = random.Random(rank)
     length = 512
@@ -32,7 +32,7 @@ def batches(rank: int) -> Iterator[Tensor]:
 
 
 def train_step(model: Model, optimizer: torch.optim.Optimizer, tokens: Tensor) -> Tensor:
-    """One step; the logits are those of its forward pass."""
+    """Run one step and return the logits of its forward pass."""
     logits = model(tokens[:, :-1])
     loss = functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
     loss.backward()
@@ -43,13 +43,13 @@ def train_step(model: Model, optimizer: torch.optim.Optimizer, tokens: Tensor) -
 
 @torch.no_grad()
 def evaluate(model: Model) -> Tensor | None:
-    """The losses of a batch that is as long on each rank, on the first one."""
+    """Return, on the first rank, all ranks' losses for a batch of the same length."""
     tokens = torch.randint(TOKENS, (1, 513), device="cuda")
     return gather_losses(model(tokens[:, :-1]), tokens[:, 1:])
 
 
 def write_peaks(path: str, rank: int) -> None:
-    """What PyTorch says of this rank's peaks, in bytes: a line at the end of a file."""
+    """Append PyTorch's peaks of this rank, in bytes, to a file."""
     stats = torch.cuda.memory_stats()
     peaks = {kind: stats[f"{kind}_bytes.all.peak"] for kind in KINDS}
     with open(path, "a", encoding="utf-8") as file:
@@ -57,7 +57,7 @@ def write_peaks(path: str, rank: int) -> None:
 
 
 def main() -> None:
-    """A few steps, then an evaluation."""
+    """Run a few steps, then an evaluation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=1024)

@@ -1,4 +1,6 @@
-"""A small GPT whose attention has no fused kernel: its probabilities are there to be seen."""
+"""A small GPT without a fused attention kernel, so that attention probabilities are stored in
+memory.
+"""
 
 import math
 
@@ -8,7 +10,7 @@ from torch.nn import functional
 
 
 class Attention(nn.Module):
-    """Attention to what was before."""
+    """Causal attention."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -18,7 +20,7 @@ class Attention(nn.Module):
         self.dropout = nn.Dropout(0.1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of shape (batch, length, width), as its input."""
+        """Input and output have shape (batch, length, width)."""
         batch, length, width = x.shape
         three = self.queries_keys_values(x).split(width, dim=2)
         q, k, v = (one.view(batch, length, self.heads, -1).transpose(1, 2) for one in three)
@@ -39,7 +41,7 @@ class Perceptron(nn.Module):
         self.outer = nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of shape (batch, length, width), as its input."""
+        """Input and output have shape (batch, length, width)."""
         return self.outer(functional.gelu(self.inner(x)))
 
 
@@ -54,13 +56,13 @@ class Block(nn.Module):
         self.perceptron = Perceptron(width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of shape (batch, length, width), as its input."""
+        """Input and output have shape (batch, length, width)."""
         x = x + self.attention(self.before_attention(x))
         return x + self.perceptron(self.before_perceptron(x))
 
 
 class Gpt(nn.Module):
-    """Tokens to the loss of the next ones."""
+    """Maps tokens to the loss of the next tokens."""
 
     def __init__(self, layers: int, width: int, heads: int, length: int, tokens: int) -> None:
         super().__init__()
@@ -72,7 +74,7 @@ class Gpt(nn.Module):
         self.head.weight = self.tokens.weight
 
     def forward(self, x: Tensor, following: Tensor) -> Tensor:
-        """The loss of the tokens that follow `x`, both of shape (batch, length)."""
+        """Return the loss for the tokens that follow `x`; both have shape (batch, length)."""
         hidden = self.tokens(x) + self.places.weight[: x.shape[1]]
         for layer in self.layers:
             hidden = layer(hidden)

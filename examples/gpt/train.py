@@ -1,7 +1,7 @@
-"""Trains the GPT on random tokens and records two steps, as most people do: after the first one.
+"""Train the GPT on random tokens and record two steps after the first one, as is usual.
 
-The parameters, the optimizer's states and the first gradients were there before the recording. The
-second recorded step's batch is shorter.
+The parameters, the optimizer's state and the first gradients are carried over, because they exist
+before the recording begins. The second recorded step's batch is shorter.
 """
 
 import argparse
@@ -15,13 +15,13 @@ TOKENS = 50304
 
 
 class Batches:
-    """Batches of random tokens, copied on a stream of their own."""
+    """Batches of random tokens, copied on a separate stream."""
 
     def __init__(self) -> None:
         self.copies = torch.cuda.Stream()
 
     def next(self, size: int, length: int) -> tuple[Tensor, Tensor]:
-        """Tokens and those that follow them, both of shape (size, length)."""
+        """Return tokens and the tokens that follow them, both of shape (size, length)."""
         host = torch.randint(TOKENS, (size, length + 1)).pin_memory()
         with torch.cuda.stream(self.copies):
             device = host.to("cuda", non_blocking=True)
@@ -32,7 +32,7 @@ class Batches:
 
 
 def train_step(model: Gpt, optimizer: torch.optim.Optimizer, batch: tuple[Tensor, Tensor]) -> None:
-    """One step, mixed precision; the gradients are given back before the next one."""
+    """Run one step in mixed precision; gradients are freed before the next step."""
     tokens, following = batch
     with torch.autocast("cuda", dtype=torch.bfloat16):
         loss = model(tokens, following)
@@ -43,14 +43,14 @@ def train_step(model: Gpt, optimizer: torch.optim.Optimizer, batch: tuple[Tensor
 
 
 def main() -> None:
-    """A step without, two with the recording; the snapshot goes to --output."""
+    """Run one step, record two more, and write the snapshot to --output."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--output", required=True)
     asked = parser.parse_args()
 
-    # A dry run records from the start. Here nothing shall be known of what came before, as usual.
+    # A dry run records from the start. End that, so that earlier events are unknown, as usual.
     torch.cuda.init()
     torch.cuda.memory._record_memory_history_impl(enabled=None)
     with torch.device("cuda"):

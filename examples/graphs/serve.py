@@ -1,4 +1,4 @@
-"""CUDA graphs of three batch sizes in one private pool, with eager work beside them."""
+"""Serve with CUDA graphs for three batch sizes in one private pool, along with eager work."""
 
 import argparse
 
@@ -9,7 +9,7 @@ WIDTH = 2048
 
 
 class Graphed:
-    """A model recorded once for each batch size, largest first, so that all share one pool."""
+    """A model captured once per batch size, largest first, so that all share one pool."""
 
     def __init__(self, model: nn.Module, sizes: tuple[int, ...]) -> None:
         self.inputs: dict[int, Tensor] = {}
@@ -21,7 +21,7 @@ class Graphed:
             self.capture(model, size, pool)
 
     def capture(self, model: nn.Module, size: int, pool: tuple[int, int]) -> None:
-        """Once beside the graph, to warm up; then into the graph."""
+        """Run once without a graph to warm up, then capture the graph."""
         beside = torch.cuda.Stream()
         beside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(beside):
@@ -32,7 +32,7 @@ class Graphed:
             self.outputs[size] = model(self.inputs[size])
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The output for `x`, of shape (batch, width); valid until the next call."""
+        """Return the output for `x`, of shape (batch, width); valid until the next call."""
         self.inputs[len(x)].copy_(x)
         self.graphs[len(x)].replay()
         return self.outputs[len(x)]
@@ -40,7 +40,7 @@ class Graphed:
 
 @torch.inference_mode()
 def main() -> None:
-    """Capture, then serve some batches; the snapshot goes to --output."""
+    """Capture the graphs, serve some batches, and write the snapshot to --output."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=60)
     parser.add_argument("--output", required=True)

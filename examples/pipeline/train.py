@@ -1,4 +1,4 @@
-"""A model cut over two GPUs: half of the layers on each, the loss on the second."""
+"""Train a model split over two GPUs: half of the layers on each, the loss on the second."""
 
 import argparse
 
@@ -11,7 +11,7 @@ CLASSES = 32000
 
 
 class Halves(nn.Module):
-    """Layers on two devices."""
+    """A model whose layers are on two devices."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -21,17 +21,17 @@ class Halves(nn.Module):
         self.head = nn.Linear(WIDTH, CLASSES).to("cuda:1")
 
     def layer(self) -> nn.Module:
-        """A layer of the transformer."""
+        """Return a transformer layer."""
         return nn.TransformerEncoderLayer(WIDTH, 16, 4 * WIDTH, batch_first=True, norm_first=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, length) on the first device to (batch, length, classes) on the second."""
+        """Map (batch, length) on the first device to (batch, length, classes) on the second."""
         halfway = self.first(self.tokens(x))
         return self.head(self.second(halfway.to("cuda:1")))
 
 
 def train_step(model: Halves, optimizer: torch.optim.Optimizer) -> None:
-    """One step of random tokens, 4 x 512."""
+    """Run one step on 4 x 512 random tokens."""
     tokens = torch.randint(CLASSES, (4, 512), device="cuda:0")
     logits = model(tokens)
     loss = functional.cross_entropy(logits.flatten(0, 1), tokens.to("cuda:1").flatten())
@@ -41,7 +41,7 @@ def train_step(model: Halves, optimizer: torch.optim.Optimizer) -> None:
 
 
 def main() -> None:
-    """Three steps with the recording on; the snapshot goes to --output."""
+    """Record three steps and write the snapshot to --output."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--steps", type=int, default=3)

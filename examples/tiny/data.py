@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def batches(steps: int) -> list[tuple[Tensor, Tensor]]:
-    """For each step tokens and those that follow them, of 8 x 64 to 8 x 192."""
+    """Yield, for each step, tokens and the tokens that follow them, of shape 8 x 64 to 8 x 192."""
     chosen = random.Random(1)
     found = []
     for _ in range(steps):
@@ -17,7 +17,7 @@ def batches(steps: int) -> list[tuple[Tensor, Tensor]]:
 
 
 class Buffer:
-    """Examples to see again; it doubles when it is full."""
+    """Examples to train on again; its capacity doubles when it's full."""
 
     def __init__(self) -> None:
         self.kept = torch.zeros(16, 8192, device="cuda")

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class Rotary(nn.Module):
-    """Turns queries and keys by their places; keeps the angles of each length it has seen."""
+    """Rotates queries and keys by position; caches the angles for each length."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -14,7 +14,7 @@ class Rotary(nn.Module):
         self.angles: dict[int, Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of shape (batch, heads, length, width), as its input."""
+        """Input and output have shape (batch, heads, length, width)."""
         length = x.shape[2]
         if length not in self.angles:
             places = torch.arange(length, device=x.device, dtype=torch.float32)
@@ -40,7 +40,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of shape (batch, length, width), as its input."""
+        """Input and output have shape (batch, length, width)."""
         batch, length, width = x.shape
         three = self.queries_keys_values(x).split(width, dim=2)
         q, k, v = (one.view(batch, length, self.heads, -1).transpose(1, 2) for one in three)
@@ -52,7 +52,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """Tokens to logits."""
+    """Maps tokens to logits."""
 
     def __init__(
         self, layers: int = 2, width: int = 128, heads: int = 4, tokens: int = 512
@@ -63,12 +63,12 @@ class Model(nn.Module):
         self.head = nn.Linear(width, tokens)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, length) to (batch, length, tokens)."""
+        """Map shape (batch, length) to (batch, length, tokens)."""
         return self.head(self.layers(self.tokens(x)))
 
 
 class Trace:
-    """What a hook keeps of a step: it refers to itself, so that only the collector frees it."""
+    """Data that a hook keeps. It refers to itself, so only the garbage collector frees it."""
 
     def __init__(self, value: Tensor) -> None:
         self.value = value.detach().repeat(256)

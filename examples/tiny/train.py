@@ -1,9 +1,9 @@
-"""Forty steps of a tiny model whose loop appends a tensor of 64 KiB to a list in every step.
+"""Train a tiny model for forty steps, each of which appends a tensor of 64 KiB to a list.
 
-Around the leak is what a training run does anyway: batches of varying length, the optimizer's
-state and the gradients in the first step, a cache that fills, a buffer that grows twice, reference
-cycles that are collected later, two evaluations.
-The snapshot beside this folder has the lines as they are here.
+The rest is normal for training: batches of varying length, optimizer state and gradients created
+in the first step, a cache that fills, a buffer that grows twice, reference cycles that are
+collected later, two evaluations.
+Line numbers in the snapshot next to this folder refer to this file.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile, schedule
 
 
 class Run:
-    """The model, and what the loop keeps around it."""
+    """The model, and everything else that the loop keeps."""
 
     def __init__(self) -> None:
         self.model = Model().cuda()
@@ -29,7 +29,7 @@ class Run:
         self.kept: list[Tensor] = []
 
     def train_step(self, tokens: Tensor, following: Tensor) -> None:
-        """One step, with the leak in its last line."""
+        """Run one step; its last line leaks."""
         logits = self.model(tokens.cuda())
         losses = functional.cross_entropy(
             logits.flatten(0, 1), following.cuda().flatten(), reduction="none"
@@ -45,7 +45,7 @@ class Run:
 
     @torch.no_grad()
     def evaluate(self) -> None:
-        """Two long batches, without gradients."""
+        """Evaluate two long batches, without gradients."""
         self.model.eval()
         for _ in range(2):
             tokens = torch.randint(512, (32, 192), device="cuda")
@@ -54,7 +54,7 @@ class Run:
 
 
 def main() -> None:
-    """Train with the recording on; the snapshot goes to --output."""
+    """Train while recording; write the snapshot to --output."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--output", required=True)

@@ -4,20 +4,20 @@
 
     snap = mr.open("snap.pkl")
     peak = snap.replay(device=0).peak          # bytes, event_index, time_us
-    report = mr.peak(snap, by="file", top=5)   # who held it: what `memreplay peak` shows
+    report = mr.peak(snap, by="file", top=5)   # who held it, like `memreplay peak`
 
-Names are loaded when they are first used, so that importing the package costs next to nothing.
+Names are imported lazily, so that importing the package is cheap.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing itself takes longer to load than all of this package's start
+# not imported here, because importing typing takes longer than this whole package
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.comparing.baseline import baseline_of as baseline
     from memreplay.analysis.selecting.selection import Filters, Selection
-    from memreplay.analysis.simulating.editing import Change
     from memreplay.commands.allocations.find import allocations_report as allocations
     from memreplay.commands.at.find import at_report as at
     from memreplay.commands.diff.find import diff_report as diff
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         UnsafePickleError,
         UsageError,
     )
-    from memreplay.export.tables.making import table
+    from memreplay.export.tables.building import table
     from memreplay.gating.calling import gate
     from memreplay.io.limits import Limits
     from memreplay.io.version import __version__
@@ -57,9 +57,8 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.retold import retold
 
-# Where each name is, and what it is called there if not the same.
+# Maps each public name to its module, and to its name in that module if it differs.
 _HOME = {
-    "Change": "analysis.simulating.editing",
     "Estimate": "recording.estimate",
     "Filters": "analysis.selecting.selection",
     "Frame": "snapshot.model",
@@ -105,14 +104,13 @@ _HOME = {
     "simulate": "commands.simulate.find:simulate_report",
     "steps": "commands.steps.find:steps_report",
     "summary": "commands.summary.find:summarize",
-    "table": "export.tables.making",
+    "table": "export.tables.building",
     "timeline": "commands.timeline.find:timeline_report",
     "to_json": "commands.result_json",
     "view": "commands.view.find",
 }
 
 __all__ = [
-    "Change",
     "Estimate",
     "Filters",
     "Frame",
@@ -181,14 +179,14 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: object) -> None:
-    """`%load_ext memreplay`: commands in the cells of a notebook (docs/notebooks.md)."""
+    """Handle `%load_ext memreplay`, which adds commands for notebook cells (docs/notebooks.md)."""
     from memreplay.notebook.extension import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """`%unload_ext memreplay`."""
+    """Handle `%unload_ext memreplay`."""
     from memreplay.notebook.extension import unload
 
     unload(shell)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Run the command line; ends with SystemExit."""
+    """Run the command line. Always raises SystemExit."""
     try:
         from memreplay.commands.app import app
 
-        # A name is given, so that `python -m memreplay` speaks of `memreplay` too.
+        # Set explicitly so that `python -m memreplay` also prints `memreplay`.
         app(prog_name="memreplay")
-    except KeyboardInterrupt:  # while modules are loaded: later the command line sees to it
+    except KeyboardInterrupt:  # Ctrl-C during imports; later, the command line handles it
         raise SystemExit(130) from None
 
 
 def run() -> None:
-    """`main` as a process of its own: it sets Python up for that, and ends at once."""
+    """Run `main` as a process's entry point: configure Python, and exit quickly."""
     import sys
 
     version_alone = sys.argv[1:] in (["--version"], ["-V"])
-    # Until the command line takes it, Ctrl-C ends the process as it ends any other: Python would
-    # show where it was in loading modules.
+    # Until the command line handles Ctrl-C, exit silently instead of printing a traceback of the
+    # imports.
     import _signal  # type: ignore[import-not-found]
 
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
@@ -30,7 +30,7 @@ def run() -> None:
     import gc
     import os
 
-    # Imports make many objects and no garbage.
+    # Imports create many objects but no garbage, so don't collect yet.
     gc.set_threshold(50_000)
     _replace_closed()
     try:
@@ -44,20 +44,23 @@ def run() -> None:
     except SystemExit as end:
         if not isinstance(end.code, int):
             raise
-        # Taking every module apart one by one takes a tenth of a short command's time.
+        # Skip tearing down every module, which would take a tenth of a short command's time.
         atexit._run_exitfuncs()
         try:
             sys.stderr.flush()
             sys.stdout.flush()
         except (OSError, ValueError):
-            if not end.code:  # else it was said; Python's own way out has words for it
+            # Exit codes other than 0 were already reported. Don't let Python print another message.
+            if not end.code:
                 raise end from None
         os._exit(end.code)
 
 
 def _wrote_version() -> bool:
-    """Answers `--version`, without what reads a command line; False where that has to: stdout
-    cannot be written to, and there are words for it."""
+    """Answer `--version` without the command-line parser.
+
+    Return False if stdout can't be written; the parser reports that.
+    """
     import os
 
     from memreplay.io.version import __version__
@@ -70,11 +73,13 @@ def _wrote_version() -> bool:
 
 
 def _load_msgspec() -> None:
-    """Loads msgspec without typing_extensions, half of its time: it knows typing as well."""
+    """Import msgspec without typing_extensions, which would take half of the import time. msgspec
+    only needs functions that `typing` also has.
+    """
     import sys
 
     if sys.hexversion < 0x030B0000 or "typing_extensions" in sys.modules:
-        return  # Python 3.10 has not all of it
+        return  # in Python 3.10, typing lacks some of these functions
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]
     try:
         import msgspec  # noqa: F401
@@ -83,9 +88,9 @@ def _load_msgspec() -> None:
 
 
 def _replace_closed() -> None:
-    """Opens closed standard streams (`>&-`) again, as a file would get their number.
+    """Reopen closed standard streams (`>&-`), so that other files don't get their descriptors.
 
-    Reading and writing there fail, and the command line has words for that; errors go nowhere.
+    Reading and writing then fail, which the command line reports. Error output is discarded.
     """
     import os
     import sys

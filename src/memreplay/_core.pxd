@@ -1,4 +1,4 @@
-# What the other façades need of the reader's: the tables, seeds, and errors.
+# The parts of the reader that other Python interfaces share: tables, seeds and errors.
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.read cimport sparse as _sparse
 from memreplay.engine.read cimport tables as _tables
@@ -13,10 +13,10 @@ cdef class Tables:
     cdef readonly int protocol
     cdef readonly uint64_t stream_bytes
     cdef readonly uint64_t fast_events
-    cdef readonly bint beside          # there are other pickles, or something behind them
-    cdef public object truncation      # what a salvaged input would have ended in, or None
-    cdef dict decoded    # strings by id: a file may refer to one any number of times
-    cdef dict _spelled   # columns that are kept as codes, as they are handed out
+    cdef readonly bint beside          # whether anything follows the first pickle
+    cdef public object truncation      # the error that salvage suppressed, or None
+    cdef dict decoded    # strings by id, each decoded only once
+    cdef dict _spelled   # columns stored as codes, in expanded form
 
     cdef bytes _bytes(self, Spans* spans, object i)
     cdef object _node(self, uint32_t i, int depth, list budget)

@@ -1,8 +1,9 @@
-"""The façade over the reader: `read()` runs its loop and gives `Tables`.
+"""Python interface to the reader:
 
-No algorithm is in here. Columns cross as objects with the buffer protocol: read-only,
-one-dimensional, without a copy, alive as long as anyone holds them. NumPy is not needed for any of
-it.
+`read()` runs its loop and returns `Tables`.
+
+Contains no algorithms. Columns are objects with the buffer protocol: read-only, one-dimensional,
+not copied, alive as long as they are referenced. NumPy isn't needed.
 """
 
 cimport cython
@@ -27,7 +28,9 @@ from memreplay.engine.base.status cimport (
 
 import os
 
-from memreplay.engine.base.diagnosis import cut_stream, diagnose, no_such_snapshot, several
+from memreplay.engine.base.diagnosis import (
+    cut_stream, diagnose, no_such_snapshot, several_snapshots
+)
 from memreplay.errors import LimitError
 
 ABSENT_TIME = _tables.ABSENT_TIME
@@ -54,7 +57,7 @@ cdef object error_of(const Status* status, uint64_t events=0, uint64_t segments=
 
 
 cdef bint has_history(const _tables.Tables* t) noexcept:
-    # Whether a block has a `history` (2.0-era files).
+    # Whether a block has a `history` (PyTorch 2.0 files).
     cdef size_t i
     for i in range(t.blocks.len):
         if (<const _tables.Block*> t.blocks.data)[i].flags & _tables.HAS_HISTORY:
@@ -63,8 +66,9 @@ cdef bint has_history(const _tables.Tables* t) noexcept:
 
 
 cdef uint64_t whole_segments(const _tables.Tables* t) noexcept:
-    # Those that tell something without a trace, which 2.0-era files don't have; of others the trace
-    # lies behind the cut. As tables_salvage() counts: whether the last one is whole cannot be told.
+    # Count the complete segments of a truncated PyTorch 2.0 file, which has no trace. Return 0 for
+    # other files, because their truncation cut off the trace. As in tables_salvage(), the last
+    # segment may be incomplete.
     if not t.bare_list and not has_history(t):
         return 0
     return t.segments.len - (t.segments.len > t.attached_segments)
@@ -76,14 +80,14 @@ cdef object read_error(const _tables.Tables* t):
 
 @cython.final
 cdef class Tables:
-    """All that a snapshot holds, in columns. Made by `read()`, fixed from then on."""
+    """A snapshot's content as columns, which `read()` returns. Never changes afterwards."""
 
     def __cinit__(self):
         self.decoded = {}
         self._spelled = {}
 
     def __init__(self):
-        raise TypeError("tables are made by read()")
+        raise TypeError("use read() to create Tables")
 
     def __dealloc__(self):
         _tables.tables_free(&self.t)
@@ -152,14 +156,14 @@ cdef class Tables:
 
     @property
     def range_without_times(self) -> bool:
-        """Whether a range in time was asked for, and an event without a time was met."""
+        """Whether a time range was requested and an event without a time occurred."""
         cdef _tables.Trace* traces = <_tables.Trace*> self.t.traces.data
         return any([traces[i].window != NULL and traces[i].window.timeless
                     for i in range(self.t.traces.len)])
 
     @property
     def any_history(self) -> bool:
-        """Whether a block has a `history` (2.0-era files)."""
+        """Whether a block has a `history` (PyTorch 2.0 files)."""
         return has_history(&self.t)
 
     @property
@@ -168,39 +172,42 @@ cdef class Tables:
 
     @property
     def found_snapshots(self) -> int:
-        """How many snapshots the file holds: 0 of segments alone, as a list."""
+        """Number of snapshots in the file; 0 for a bare list of segments."""
         return self.t.found
 
     @property
     def unknown_keys(self) -> bool:
-        """Whether the snapshot's dict may have items that nobody knows: they are in no table."""
+        """Whether the snapshot's dict may have unknown items, which aren't in any table."""
         return self.t.unknown_keys
 
     @property
     def has_notes(self) -> bool:
-        """Whether something stands under memreplay's own key, whatever it is."""
+        """Whether the file has memreplay's own key, with any value."""
         return self.t.own != 0
 
     @property
     def wrapped(self) -> bool:
-        """Whether the snapshot stands in another dict, a list or a tuple."""
+        """Whether the snapshot is inside another dict, a list or a tuple."""
         return self.t.unwrapped
 
     @property
     def adopted_at(self) -> int:
-        """The byte of a pickle's stream at which the snapshot's first list begins."""
+        """Offset of the snapshot's first list in the pickle stream."""
         return self.t.adopted_at
 
     def found_names(self) -> list:
-        """Under which key each of the first few snapshots stands; None of one that has none."""
+        """Return the keys under which the first few snapshots are stored; None for a snapshot
+        without a key.
+        """
         cdef const uint32_t* ids = <const uint32_t*> self.t.found_names.data
         return [None if ids[i] == NONE32 else self.string(ids[i])
                 for i in range(self.t.found_names.len)]
 
     def traces(self) -> list:
-        """(device, first row, rows, events) of each entry of device_traces, empty ones too.
+        """Return (device, first row, rows, events) for each entry of device_traces, including empty
+        ones.
 
-        Rows are fewer than events where a range was read.
+        If only a range was read, there are fewer rows than events.
         """
         cdef _tables.Trace* traces = <_tables.Trace*> self.t.traces.data
         return [
@@ -209,13 +216,16 @@ cdef class Tables:
         ]
 
     def segment_devices(self) -> list:
-        """The devices that have segments, ascending."""
+        """Return the devices that have segments, in ascending order."""
         cdef _tables.Segment* segments = <_tables.Segment*> self.t.segments.data
         return sorted({segments[i].device for i in range(self.t.segments.len)})
 
     def idle_devices(self) -> list:
-        """The devices whose events, those outside of a range too, are all `snapshot`s of 0 bytes,
-        which PyTorch writes for every device of the machine, used or not."""
+        """Return the devices whose only events are empty `snapshot` events, inside and outside the
+        range.
+
+        PyTorch writes such events for every device of the machine, used or not.
+        """
         cdef _tables.Trace* traces = <_tables.Trace*> self.t.traces.data
         cdef const uint8_t* action = <uint8_t*> self.t.action.data
         cdef const int64_t* size = <int64_t*> self.t.size.data
@@ -234,7 +244,9 @@ cdef class Tables:
         return found
 
     def blocks_without_requested_size(self, device: int) -> int:
-        """Active blocks of a device for which the file gives neither requested nor real size."""
+        """Count a device's active blocks whose requested and real sizes are both missing from the
+        file.
+        """
         cdef _tables.Segment* segments = <_tables.Segment*> self.t.segments.data
         cdef _tables.Block* b = <_tables.Block*> self.t.blocks.data
         cdef int32_t wanted = device
@@ -248,7 +260,7 @@ cdef class Tables:
         return found
 
     def action_name(self, code: int) -> str | None:
-        """The name of an action code; None for an event without action."""
+        """Return the name of an action code; None if the event has no action."""
         if not 0 <= code < 256:
             raise IndexError(code)
         if code < len(ACTIONS):
@@ -259,18 +271,19 @@ cdef class Tables:
             return "other"
         return self.string((<uint32_t*> self.t.other_actions.data)[code - _tables.A_OTHER])
 
-    # ---- interned things, by id
+    # ---- interned values, by id
 
     def string(self, i: int) -> str:
-        """String i; bytes that are not UTF-8 become U+FFFD. Raises IndexError."""
+        """Return string i; invalid UTF-8 becomes U+FFFD. Raises IndexError."""
         text = self.decoded.get(i)
         if text is None:
             raw = self._bytes(&self.t.strings, i)
             try:
-                text = raw.decode("utf-8", "surrogatepass")   # as pickle decodes it
+                text = raw.decode("utf-8", "surrogatepass")   # as in pickle
             except UnicodeDecodeError:
                 text = raw.decode("utf-8", "replace")
-            # The first of several threads keeps its own: what `get` has borrowed is never let go.
+            # If several threads decode the same string, keep the first result, because `get`
+            # returns borrowed references.
             text = self.decoded.setdefault(i, text)
         return text
 
@@ -283,22 +296,22 @@ cdef class Tables:
         return p[:n]
 
     def stack(self, i: int) -> tuple:
-        """The frame ids of stack i, innermost first."""
+        """Return the frame ids of stack i, innermost first."""
         return tuple(memoryview(self._bytes(&self.t.stacks, i)).cast("I"))
 
     def frame(self, i: int) -> tuple:
-        """(function string id, file string id, line) of frame i."""
+        """Return (function string id, file string id, line) of frame i."""
         if not 0 <= i < self.n_frames:
             raise IndexError(i)
         cdef _tables.FrameKey* f = <_tables.FrameKey*> self.t.frames.data.data + <size_t> i
         return f.name, f.file, f.line
 
     def pool(self, i: int) -> tuple:
-        """Pool id i as its two numbers."""
+        """Return pool id i as its two numbers."""
         return tuple(memoryview(self._bytes(&self.t.pairs, i)).cast("q"))
 
     def frame_strings(self) -> tuple:
-        """(file string ids, function string ids) that frames use, each once, as two sets."""
+        """Return two sets of string ids: the files and the functions that frames refer to."""
         cdef _tables.FrameKey* f = <_tables.FrameKey*> self.t.frames.data.data
         cdef size_t i
         files = set()
@@ -309,11 +322,11 @@ cdef class Tables:
         return files, functions
 
     def kept(self, name: str, max_items: int = 100_000):
-        """A kept top-level value as Python data: "settings", "overflowed", "max_entries", or
-        "memreplay", what memreplay's recorders add; else None.
+        """Return a kept top-level value as Python data, or None.
 
-        Raises LimitError when it has more than `max_items` items, shared ones counted each time, or
-        nests deeper than 32; SnapshotError when it holds what can't be kept.
+        "settings", "overflowed", "max_entries", or "memreplay" (added by memreplay's recorders).
+        Raises LimitError if the value is nested deeper than 32 or has more than `max_items` items
+        (a shared item counts each time); SnapshotError if it contains something that can't be kept.
         """
         cdef uint32_t node
         if name == "settings":
@@ -334,8 +347,8 @@ cdef class Tables:
         cdef double real
         budget[0] -= 1
         if budget[0] < 0 or depth > 32:
-            raise LimitError("the allocator settings, or what memreplay adds, hold too many items,"
-                             " or nest too deep", hint="no PyTorch writes such settings")
+            raise LimitError("the allocator settings, or memreplay's notes, have too many items,"
+                             " or are nested too deep", hint="PyTorch doesn't write such settings")
         if node.kind == _value.V_NODE_LIST or node.kind == _value.V_NODE_DICT:
             return self._node_items(node, depth, budget)
         if node.kind == _value.V_STR:
@@ -371,14 +384,14 @@ cdef class Tables:
     # ---- columns
 
     def column(self, name: str) -> Column | int:
-        """A column of events, or of the interned stacks; where all rows are one number, that
-        number.
+        """Return a column of events or interned stacks, or a plain number if the column is
+        constant.
 
         Events: action (u8), address (u64), size (i64, requested bytes), stack (u32), time (i64,
-        ABSENT_TIME where there is none), stream (u64), compile_context, user_metadata, pool (u32,
-        ABSENT_ID where there is none). Events that carry `device_free`: oom_event (u32, row),
-        oom_free (i64, bytes). Stacks: stack_offsets (u64, bytes into stack_frames), stack_frames
-        (u32 frame ids). Raises KeyError for any other name.
+        ABSENT_TIME if unknown), stream (u64), compile_context, user_metadata, pool (u32, ABSENT_ID
+        if none). Events with `device_free`: oom_event (u32, row), oom_free (i64, bytes). Stacks:
+        stack_offsets (u64, bytes into stack_frames), stack_frames (u32 frame ids). Raises KeyError
+        for other names.
         """
         cdef _tables.Tables* t = &self.t
         if name == "action":
@@ -414,7 +427,7 @@ cdef class Tables:
         cdef uint64_t i
         if s.kept == _sparse.DENSE:
             return column(self, s.b.data, s.b.len, fmt)
-        if s.kept == _sparse.ALIKE:
+        if s.kept == _sparse.CONSTANT:
             return <int64_t> s.constant if fmt == b"q" else s.constant
         if name not in self._spelled:
             out = owned(s.itemsize)
@@ -426,7 +439,10 @@ cdef class Tables:
         return self._spelled[name]
 
     def number(self, name: str, row: int) -> int:
-        """What one row of a column of events has. Raises IndexError, and KeyError for a name."""
+        """Return one row of an event column.
+
+        Raises IndexError, and KeyError for an unknown name.
+        """
         cdef _tables.Tables* t = &self.t
         if not 0 <= row < <int64_t> t.events:
             raise IndexError(row)
@@ -451,7 +467,8 @@ cdef class Tables:
         raise KeyError(name)
 
     def rows(self, table: str, field: str) -> Column:
-        """One field of the rows of "segment", "block", "annotation" or "frame" (see FIELDS)."""
+        """Return one field of the rows of "segment", "block", "annotation" or "frame" (see FIELDS).
+        """
         cdef _tables.Tables* t = &self.t
         if table == "segment":
             return field_column(self, &t.segments, t.segments.len, table, field)
@@ -469,7 +486,7 @@ cdef inline bint is_padding(uint8_t byte) noexcept:
 
 
 cdef bint is_json(const Cursor* cur) noexcept:
-    # A pickle begins with none of these bytes. White space may precede JSON.
+    # A pickle doesn't begin with any of these bytes. JSON may begin with white space.
     cdef const uint8_t* p = cur.p
     while p < cur.end and p[0] and is_padding(p[0]):
         p += 1
@@ -477,7 +494,7 @@ cdef bint is_json(const Cursor* cur) noexcept:
 
 
 cdef int read_one(Tables out, Intake intake, Cursor* at, const Limits* limit) except -1:
-    # The pickle at the cursor, which moves behind it.
+    # Read the pickle at the cursor, and move the cursor past it.
     cdef _vm.VM vm
     cdef int code = _vm.vm_init(&vm, &out.t, limit, new_seed())
     cdef uint64_t begin = cursor_offset(at)
@@ -497,9 +514,8 @@ cdef int read_one(Tables out, Intake intake, Cursor* at, const Limits* limit) ex
 
 
 cdef bint another(Tables out, Intake intake, Cursor* at) except -1:
-    # Whether another pickle may follow, after zeros or white space: PROTO, or what a dict, a list
-    # or a tuple begins with in the protocols that have no PROTO. Of anything else a file has behind
-    # its pickle nobody needs to know.
+    # Whether another pickle may follow, after zeros or white space: PROTO, or the first byte of a
+    # dict, list or tuple in protocols without PROTO. Anything else after a pickle is ignored.
     while True:
         while at.p < at.end and is_padding(at.p[0]):
             at.p += 1
@@ -513,7 +529,7 @@ cdef bint another(Tables out, Intake intake, Cursor* at) except -1:
 
 
 cdef bint is_other_data(int code, const Status* status) noexcept:
-    # A whole pickle, and no snapshot.
+    # The pickle is complete but isn't a snapshot.
     return code == ERR_SHAPE and strcmp(status.detail, b"top") == 0
 
 
@@ -526,7 +542,7 @@ cdef int read_pickle(Tables out, Intake intake, const Cursor* start, const Limit
     if code != DONE and not is_other_data(code, &status):
         return code
     if code != DONE:
-        at.p += 1    # it ends with its STOP
+        at.p += 1    # behind its STOP
     while another(out, intake, &at):
         adopted = out.t.adopted
         out.t.status.code = OK
@@ -539,7 +555,7 @@ cdef int read_pickle(Tables out, Intake intake, const Cursor* start, const Limit
         elif is_other_data(later, &out.t.status):
             at.p += 1
         elif later != DONE:
-            break    # what follows is no pickle, or no whole one: nobody needs it
+            break    # not a (complete) pickle: ignored
     out.t.status = status
     return code
 
@@ -558,7 +574,7 @@ cdef int read_json(Tables out, Intake intake, const Cursor* start, const Limits*
 
 
 cdef Limits begin_reading(_tables.Tables* t, Intake intake, limits, Cursor* start) except *:
-    # Tables to read into, within these limits (see read()), and the first window of the input.
+    # Initialize tables for reading within these limits (see read()), and read the first window.
     cdef Limits limit
     (limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes, limit.rows,
      limit.devices) = limits
@@ -573,46 +589,51 @@ cdef Limits begin_reading(_tables.Tables* t, Intake intake, limits, Cursor* star
 
 
 cdef int check_settings(Tables out) except -1:
-    # Raises SnapshotError for settings that hold what can't be kept: blocks depend on them.
+    # Raise SnapshotError if the settings can't be kept, because block sizes depend on them.
     for name in ("settings", "overflowed", "max_entries"):
         try:
             out.kept(name)
         except LimitError:
-            pass    # whoever asks for them is told
+            pass    # raised again on access
 
 
 def read(
     readinto, limits, progress=None, salvage=False, bounds=None, ahead=None, then=None, pick=0
 ) -> Tables:
-    """Reads a whole snapshot: a pickle, or JSON of the same dict, by its first byte.
+    """Read a snapshot from a pickle or JSON, recognized by the first byte.
 
-    It may stand in a dict, a list or a tuple, or in a pickle after another one.
+    The snapshot may be inside a dict, list or tuple, or in a pickle that follows another.
 
     Parameters
     ----------
     readinto : callable
-        Fills a writable buffer with bytes of the plain input and returns how many; 0 ends it.
+        Fills a writable buffer with uncompressed input and returns the number of bytes; 0 at the
+        end.
     limits : tuple of int
-        nesting depth, bytes of a string, values on the stack, memo entries, kept values, rows of a
-        kind, devices.
+        `Limits.numbers()`: nesting depth, string bytes, stack values, memo entries, kept values,
+        rows per kind, devices.
     progress : callable, optional
-        Called about once a MiB with the bytes (of the plain input) consumed so far.
+        Called about once per MiB with the number of uncompressed bytes consumed.
     salvage : bool, optional
-        Of an input that is cut off, give what is whole; `truncation` then holds the error.
+        Return the intact part of a truncated input and store the error in `truncation`.
     bounds : tuple of int, optional
-        (start kind, start, stop kind, stop, device): events to keep. Kinds: 0 no bound, 1 event
-        index, 2 microseconds after the first event, 3 microseconds since the epoch.
-        ALL_DEVICES keeps all.
+        The events to keep: (start kind, start, stop kind, stop, device). Kinds: 0 unbounded, 1
+        event index, 2 µs after the first event, 3 µs since the epoch. The device may be
+        ALL_DEVICES.
     ahead : callable, optional
-        Takes over from `readinto` after the first window, as ReadAhead.next() does.
+        Replaces `readinto` after the first window; see ReadAhead.next().
     then : callable, optional
-        Called with the tables when the input has been read, to add rows of other sources to them
-        (`_adding.Adding`) before they are closed. Returns the protocol and the bytes of the pickle
-        that those rows were of.
+        Called with the tables before they are closed, to add rows from another source
+        (`_adding.Adding`). Returns the pickle protocol and the number of bytes of that source.
     pick : int, optional
-        Which snapshot of a file that holds several, from 1; 0 for the only one.
+        Which of the file's snapshots to read, counting from 1; 0 if the file must have only one.
 
-    Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
+    Raises
+    ------
+    SnapshotError
+        Has the byte offset of the error; truncated input and limits have their own subclasses.
+    KeyboardInterrupt
+        Raised at most one window after the signal.
     """
     cdef Tables out = Tables.__new__(Tables)
     cdef Intake intake = Intake(readinto, ahead, progress)
@@ -642,7 +663,7 @@ def read(
             code = DONE
     if code == DONE:
         if out.t.found > 1 and not pick:
-            raise several(out.t.found, out.found_names())
+            raise several_snapshots(out.t.found, out.found_names())
         if pick > max(out.t.found, 1):
             raise no_such_snapshot(pick, max(out.t.found, 1))
         if then is not None:

@@ -1,4 +1,4 @@
-"""Every error that memreplay raises on purpose, each with the exit code a command ends with."""
+"""Errors that memreplay raises on purpose, each with its exit code."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from memreplay.texts import clean
 
 
 class MemreplayError(Exception):
-    """Base of all errors raised on purpose; `str()` of one is a single clear line."""
+    """Base class of all errors raised on purpose. `str()` returns a single clear line."""
 
     exit_code = 2
 
     def __str__(self) -> str:
-        """The words, in one line; names in them are somebody's, and do nothing where they stand."""
+        """Return the message on one line, with untrusted names escaped."""
         return clean(super().__str__())
 
 
 class UsageError(MemreplayError):
-    """The caller asked for something that cannot be (an unknown device, an event past the end)."""
+    """The request is invalid (e.g. an unknown device, or an event past the end)."""
 
 
 class NothingToTellError(UsageError):
-    """The input is fine, and has nothing of what the caller asked for: no steps, or too few."""
+    """The input is valid but lacks the requested data. For example, it has no steps or too few."""
 
     exit_code = 5
 
 
 class MissingExtraError(MemreplayError):
-    """An optional package is needed; the message names the extra and says how to install it.
+    """An optional package is missing. The message names the extra and says how to install it.
 
     Parameters
     ----------
     needs : str
-        What needs which package.
+        What needs the package.
     extra : str, optional
-        The extra of memreplay that has the package.
+        The extra that installs the package.
     """
 
     def __init__(self, needs: str, extra: str = "") -> None:
@@ -41,19 +41,19 @@ class MissingExtraError(MemreplayError):
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs what an extra needs, by the package's own metadata.
+    """Return the command that installs an extra's requirements, taken from the package's metadata.
 
-    It names the packages, so that it works for a checkout and a wheel as well as for a release.
+    The command lists packages, so it works for checkouts and wheels as well as releases.
     """
-    # Where memreplay runs from a folder that was never installed, nothing says what it requires.
+    # If memreplay runs from a folder and isn't installed, there's no metadata.
     needed = _requirements(extra) or [f"memreplay[{extra}]"]
     packages = " ".join(f"'{one}'" for one in needed)
     return f"pip install {packages} (the extra '{extra}')"
 
 
 def _requirements(extra: str) -> list[str]:
-    """Return what an extra requires, without what it takes from other extras by name."""
-    import re  # late, as the next one: for a mistake only
+    """Return an extra's own requirements, without those that come from other extras."""
+    import re  # this and the next import are late, because only errors need them
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
@@ -74,14 +74,14 @@ def _requirements(extra: str) -> list[str]:
 
 
 class SnapshotError(MemreplayError):
-    """The input is not a snapshot that can be read.
+    """The input isn't a readable snapshot.
 
     Parameters
     ----------
     message : str
-        What is wrong, without the place and the remedy.
+        The problem, without location and remedy.
     offset : int, optional
-        Byte in the (decompressed) stream at which it was seen.
+        Position in the (decompressed) stream, in bytes.
     opcode : str, optional
         Name of the pickle opcode there, as pickletools spells it.
     hint : str, optional
@@ -105,7 +105,7 @@ class SnapshotError(MemreplayError):
         self.hint = hint
 
     def __str__(self) -> str:
-        """`message (byte 1048573, BINUNICODE8); hint`, with the parts that are known."""
+        """Return `message (byte 1048573, BINUNICODE8); hint`, with the known parts."""
         place = []
         if self.offset is not None:
             place.append(f"byte {self.offset}")
@@ -120,14 +120,14 @@ class SnapshotError(MemreplayError):
 
 
 class TruncatedError(SnapshotError):
-    """The input ends in the middle: a dump that was cut off."""
+    """The input is truncated."""
 
     exit_code = 4
 
 
 class UnsafePickleError(SnapshotError):
-    """The pickle asks to import or to call something; nothing was executed."""
+    """The pickle tries to import or call something; nothing was executed."""
 
 
 class LimitError(SnapshotError):
-    """The input asks for more than a limit allows; the message names the limit."""
+    """The input exceeds a limit, which the message names."""

@@ -1,6 +1,7 @@
 """The pytest plugin: `@pytest.mark.memreplay` records a test's device memory and gates it.
 
-Loaded by pytest through an entry point; without a marked test it imports and does nothing.
+pytest loads this module through an entry point. Unless a test has the marker, it imports nothing
+else and does nothing.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ if TYPE_CHECKING:
 
 MARKER = "memreplay"
 WIDTH = 100
-MOST_EVENTS = 4_000_000  # some GB of host memory, where a test goes on for ever
+MOST_EVENTS = 4_000_000  # takes a few GB of host memory; enough for any test that ends
 _OWN_KEYS = ("base", "allow_untrusted")
-# What the marker says of the machine that there is not: as commands/dryrun/testing.py takes it.
+# The marker's arguments for dry runs, the same as in dryrun/testing.py.
 _DRY_KEYS = ("dryrun", "gpu", "total_memory", "gpus", "set", "timeout")
 HELP = (
-    "memreplay(max_peak=None, base=None, **limits): record what the test does to the memory of"
-    " its CUDA or XPU devices, and fail it over a limit: max_peak='2GiB', max_growth='2%' over the"
-    " base, max_growth_bytes, max_reserved, max_fragmentation, no_oom, no_leaks. Skipped where"
-    " there is no device. With dryrun=True it needs none: gpu='A100-80', total_memory='40GiB',"
-    " gpus=2, set='expandable_segments:True', timeout=300."
+    "memreplay(max_peak=None, base=None, **limits): record the test's memory on CUDA or XPU"
+    " devices, and fail the test if it exceeds a limit: max_peak='2GiB', max_growth='2%' over the"
+    " base, max_growth_bytes, max_reserved, max_fragmentation, forbid_oom, forbid_leaks. Skipped"
+    " without a device. With dryrun=True it doesn't need one: gpu='A100-80',"
+    " total_memory='40GiB', gpus=2, set='expandable_segments:True', timeout=300."
 )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of the plugin."""
+    """Add the plugin's options."""
     group = parser.getgroup("memreplay", "memory of CUDA and XPU devices")
     group.addoption(
         "--memreplay-keep",
@@ -51,13 +52,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker."""
+    """Register the marker."""
     config.addinivalue_line("markers", HELP)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Says what is wrong with a marker: on any machine, and before anything runs."""
-    if hasattr(config, "workerinput"):  # of pytest-xdist, which would say nothing of it
+    """Check the markers, on any machine and before any test runs."""
+    if hasattr(config, "workerinput"):  # pytest-xdist's workers wouldn't report the error
         return
     for item in items:
         marker = item.get_closest_marker(MARKER)
@@ -67,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Runs a test that is marked dryrun=True in a process of its own, fixtures and all."""
+    """Run a test marked dryrun=True in its own process, with its fixtures."""
     marker = item.get_closest_marker(MARKER)
     if (
         marker is None
@@ -84,7 +85,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips a marked test where nothing can be recorded, before its fixtures are made."""
+    """Skip a marked test if nothing can be recorded, before its fixtures run."""
     marker = item.get_closest_marker(MARKER)
     if marker is None:
         return
@@ -99,7 +100,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
-    """Records while a marked test runs, then holds it against its limits."""
+    """Record a marked test, then check its limits."""
     marker = item.get_closest_marker(MARKER)
     if marker is None:
         yield
@@ -108,16 +109,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     with tempfile.TemporaryDirectory(prefix="memreplay-") as folder:
         path = Path(folder) / f"{_file_name(item.nodeid)}.pickle"
         session = _begin(path)
-        path = Path(session.path)  # of each rank its own
+        path = Path(session.path)  # one folder per rank
         outcome = yield
-        # A unittest.TestCase keeps its failure to itself.
+        # unittest.TestCase doesn't propagate failures.
         failed = outcome.excinfo is not None or bool(getattr(item, "_excinfo", None))
         try:
             error = outcome.excinfo[1] if outcome.excinfo is not None else None
             _end(item, device, session, failed, error)
             kept = _keep(item, path)
         except Exception as error:
-            if failed:  # by itself: that is what to tell
+            if failed:  # the test's own failure is reported instead
                 words = f"no snapshot: {type(error).__name__}: {error}"
                 item.add_report_section("call", "memreplay", words)
             else:
@@ -134,7 +135,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 def _find_device() -> tuple[Any, str]:
-    """The module of torch whose memory can be recorded, and why there is none."""
+    """Return torch's module for a recordable device, or why there is none."""
     from memreplay.recording.torch_here import find_torch
 
     torch, why = find_torch()
@@ -146,14 +147,14 @@ def _find_device() -> tuple[Any, str]:
             continue
         if hasattr(module.memory, "_record_memory_history"):
             return module, ""
-        return None, f"memreplay: this torch cannot record the memory of {kind}"
+        return None, f"memreplay: this torch can't record {kind} memory"
     return None, "memreplay: no CUDA or XPU device"
 
 
 def _begin(path: Path) -> Session:
-    """Begins to record: Python's frames alone, as those of C++ take long to look up.
+    """Start recording with Python frames only, because C++ frames are slow to look up.
 
-    Skips the test where torch does not know how: its signature does not tell in all versions.
+    Skip the test if torch doesn't support that, which its signature doesn't always show.
     """
     from memreplay.errors import UsageError
     from memreplay.recording.logs import keep_quiet
@@ -173,8 +174,10 @@ def _end(
     failed: bool,
     error: BaseException | None,
 ) -> None:
-    """Writes what was recorded, of a test that failed where someone wants it: it may have been for
-    want of memory, and then it is what was there at that moment."""
+    """Write the recording. For a failed test, write it only on request.
+
+    If the test ran out of memory, the snapshot is from that moment.
+    """
     try:
         if not failed:
             device.synchronize()
@@ -189,7 +192,7 @@ def _file_name(nodeid: str) -> str:
 
 
 def _keep(item: pytest.Item, path: Path) -> Path | None:
-    """Where the snapshot is kept, None if it is not."""
+    """Return where to keep the snapshot; None if it isn't kept."""
     folder = item.config.getoption("--memreplay-keep")
     if not folder:
         return None
@@ -205,10 +208,10 @@ def _keep(item: pytest.Item, path: Path) -> Path | None:
 
 
 def _dry_reports(item: pytest.Item, marker: pytest.Mark) -> Generator[pytest.TestReport]:
-    """As pytest reports a test that it runs itself: set up, called, torn down."""
+    """Report setup, call and teardown, as pytest does for a test that it runs itself."""
     import time
 
-    from memreplay.commands.dryrun.testing import Tried, setup_of, tried
+    from memreplay.dryrun.testing import Tried, setup_of, tried
     from memreplay.errors import MemreplayError
 
     begun, clock = time.time(), time.perf_counter()
@@ -240,8 +243,9 @@ def _dry_reports(item: pytest.Item, marker: pytest.Mark) -> Generator[pytest.Tes
 
 
 def _passed_on(config: pytest.Config) -> list[str]:
-    """What the process of a dry run is told, too."""
-    # By the name under which it is loaded here: without it there would be no limits.
+    """Return the arguments passed on to the dry run's process."""
+    # The name under which the plugin is loaded here. Without the plugin, the dry run wouldn't check
+    # limits.
     plugin = config.pluginmanager.get_name(sys.modules[__name__])
     options = ["-p", str(plugin), f"--rootdir={config.rootpath}"]
     if config.inipath is not None:
@@ -258,9 +262,9 @@ def _passed_on(config: pytest.Config) -> list[str]:
 
 
 def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None, bool]:
-    """The budget that the marker gives, its baseline, and whether anything is trusted.
+    """Return the marker's budget, its baseline, and whether to allow untrusted numbers.
 
-    Raises pytest.UsageError for a marker that means nothing.
+    Raises pytest.UsageError for an invalid marker.
     """
     from memreplay.analysis.comparing.budgets import budget_of
     from memreplay.errors import UsageError
@@ -269,8 +273,7 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
     for node in item.listchain():
         if sum(one.name == MARKER for one in node.own_markers) > 1:
             raise pytest.UsageError(
-                f"{item.nodeid}: {where} is given twice, and only one would count; give all limits"
-                " in one"
+                f"{item.nodeid}: {where} is given twice; give all limits in one"
             )
     if marker.args:
         raise pytest.UsageError(f"{item.nodeid}: {where} takes names: max_peak='2GiB'")
@@ -288,31 +291,31 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
     unused = [key for key in _DRY_KEYS if key in marker.kwargs]
     if unused and not dry:
         raise pytest.UsageError(
-            f"{item.nodeid}: {where}: {', '.join(unused)} is of dry runs: give dryrun=True, too"
+            f"{item.nodeid}: {where}: {', '.join(unused)} only applies to dry runs; add dryrun=True"
         )
     try:
-        # Of a dry run it is much to say that it fits.
-        budget = budget_of(limits or ({"no_oom": True} if dry else {}), where)
+        # A dry run without limits is still useful, because it shows whether the program fits.
+        budget = budget_of(limits or ({"forbid_oom": True} if dry else {}), where)
     except UsageError as error:
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
     if budget.needs_base and baseline is None:
         raise pytest.UsageError(
-            f"{item.nodeid}: {where} limits growth: give the base with base='base.json'"
+            f"{item.nodeid}: {where} limits growth; give the base with base='base.json'"
         )
     return budget, None if baseline is None else item.path.parent / baseline, trusting
 
 
 def _judge(item: pytest.Item, marker: pytest.Mark, path: Path, kept: Path | None) -> str:
-    """What the test broke, in words; empty where it kept its limits."""
+    """Return the text about broken limits, or ""."""
     import memreplay
     from memreplay.errors import MemreplayError
-    from memreplay.gating.telling import gate_report
+    from memreplay.gating.reporting import gate_report
 
     budget, baseline, trusting = _wanted(item, marker)
     try:
         with memreplay.open(path) as snap:
             if not snap.devices:
-                return ""  # the test did nothing on a device, and is within any limit
+                return ""  # the test didn't use the device, so it's within any limit
             if baseline is not None and item.config.getoption("--memreplay-update"):
                 _write_baseline(snap, budget, baseline, trusting)
             report = gate_report([_gated(snap, budget, baseline, trusting)])
@@ -335,7 +338,7 @@ def _gated(snap: Any, budget: Budget, baseline: Path | None, trusting: bool) -> 
 
 
 def _read_baseline(path: Path) -> Any:
-    """The side of a comparison that a baseline is. Raises SnapshotError, OSError, UsageError."""
+    """Read a baseline for a comparison. Raises SnapshotError, OSError, UsageError."""
     from memreplay.analysis.comparing.baseline_reading import MAX_BYTES, parse_baseline
     from memreplay.analysis.comparing.sides import BaselineSide
     from memreplay.errors import UsageError
@@ -345,7 +348,7 @@ def _read_baseline(path: Path) -> Any:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(
-            f"there is no baseline {path}; pytest --memreplay-update writes it"
+            f"there is no baseline {path}; create it with pytest --memreplay-update"
         ) from None
     return BaselineSide(parse_baseline(data), str(path))
 
@@ -360,18 +363,18 @@ def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> No
     if not trusting and any(
         doubts(one.reasons[budget.measure], strict=True) for one in made.devices
     ):
-        return  # the gate says why
+        return  # the gate's report says why
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
         file.write(f"{render_baseline(made)}\n".encode())
 
 
 def _words(report: GateReport, kept: Path | None) -> str:
-    """The line that says it all, the limits, and the groups that broke them."""
+    """Return the summary line, the limits, and the groups that broke them."""
     from memreplay.gating.text import gate_document
     from memreplay.render.plain import render_plain
 
-    # The first heading is the file, which is gone by then.
+    # Skip the first heading, which names a file that will be deleted.
     text = render_plain(gate_document(report)[1:], width=WIDTH).strip("\n")
     where = (
         f"snapshot: {kept}"

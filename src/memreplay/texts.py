@@ -1,39 +1,43 @@
-r"""Text that others wrote, as each kind of output may show it: no character of it acts.
+r"""Escape untrusted text for each kind of output.
 
-Names in a snapshot, and names of files, are whatever somebody wrote there. What is shown goes
-through here, whatever shows it (docs/texts.md):
+Names in snapshots and file names are untrusted. Everything that is shown goes through this module
+(docs/texts.md):
 
-- `clean` for all of them: what a terminal obeys, what turns the direction of text and what nobody
-  sees is spelled out (`\x1b`, `\u202e`). It stands in one line, and XML 1.0 can say it.
-- `log_line` for a line of a log, which the runner of a CI job reads, too.
-- `markdown_text`, `workflow_message`, `html_text`, `sarif_text` … for what has a syntax of its own.
+- `clean` for all kinds of output: escapes characters that a terminal interprets, that change the
+  text direction, or that are invisible (e.g. `\x1b`, `\u202e`). The result is one line that XML
+  1.0 can represent.
+- `log_line` for lines in a log, which a CI runner reads, too.
+- `markdown_text`, `workflow_message`, `html_text`, `sarif_text` … for formats with a syntax.
 
-Data (JSON, CSV, Parquet) holds the exact text: there `json_inert` writes it another way, and
-changes nothing. CSV has no other way: on a terminal it goes through `clean_lines`.
+Data (JSON, CSV, Parquet) keeps the exact text. `json_inert` only spells it differently. CSV has no
+escapes, so on a terminal it's passed through `clean_lines`.
 """
 
 from __future__ import annotations
 
 import re
 
-# Marks above or below one letter: of more, which no script needs, a terminal makes a tower.
+# Maximum number of combining marks per character. No script needs more, and terminals would stack
+# them.
 MOST_MARKS = 8
-# What Python calls printable and nobody sees: fillers of Hangul, a joiner of graphemes, Khmer's
-# inherent vowels, selectors of variations, Mongolian's among them. All others that Unicode ignores
-# by default are of a kind that is not printable (Cf, Cn).
+# Invisible characters that Python considers printable: Hangul fillers, the grapheme joiner, Khmer
+# inherent vowels, and variation selectors including the Mongolian ones. Unicode's other default
+# ignorables aren't printable (Cf, Cn).
 _UNSEEN = (
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-# Runners look for these anywhere in a line: `##[group]`, `##vso[task.setvariable …]`,
+# CI runners look for these anywhere in a line: `##[group]`, `##vso[task.setvariable …]`,
 # `##teamcity[…]`.
 _BRACKETED = r"##(?=\w*\[)"
-# GitHub's runner looks for this at the begin of a line, behind spaces: `::error file=a.py::words`.
+# GitHub's runner looks for this at the start of a line, after any spaces: `::error
+# file=a.py::words`.
 _COMMAND = r"(?m)^([^\S\n]*):(?=:[^\n]*::)"
 
 
 def clean(text: str) -> str:
-    r"""Text in one line that does nothing: controls, surrogates, marks of direction and all else
-    that is not seen are written as their numbers (`\x1b`). What is clean stays as it is."""
+    r"""Return text on one line with control characters, surrogates, bidi marks and invisible
+    characters escaped (`\x1b`). Clean text is unchanged.
+    """
     if not text.isascii():
         if not text.isprintable() or re.search(_UNSEEN, text):
             text = "".join(
@@ -52,7 +56,7 @@ def _spelled(one: str) -> str:
 
 
 def _without_towers(text: str) -> str:
-    from unicodedata import category  # late: most names are ASCII
+    from unicodedata import category  # imported late, because most names are ASCII
 
     found = []
     run = 0
@@ -63,20 +67,20 @@ def _without_towers(text: str) -> str:
 
 
 def clean_short(text: str, most: int) -> str:
-    """A clean text in at most so many characters, however long it was."""
+    """Clean and shorten text to this many characters."""
     found = clean(text[: most + 1])
     return found if len(found) <= most else found[: most - 1] + "…"
 
 
 def clean_lines(text: str) -> str:
-    """Data that is seen on a terminal, which stays in its lines: each is clean."""
+    """Clean data for a terminal, line by line."""
     return "\n".join(map(clean, text.split("\n")))
 
 
 def log_line(line: str) -> str:
-    r"""Lines of a report or a log: none is a command of a CI job's runner. The colon that would
-    make it one is written as its number (`\x3a`)."""
-    # Most lines with colons are of C++: to compile the pattern for them takes longer than to look.
+    r"""Escape the colon of CI runner commands in lines of a report or log (`\x3a`)."""
+    # Most lines with colons contain C++ names, and this search is faster than compiling the
+    # pattern.
     if "::" in line and ("\n" in line or line.lstrip().startswith("::")):
         line = re.sub(_COMMAND, r"\1\\x3a", line)
     return re.sub(_BRACKETED, r"#\\x23", line) if "##" in line else line
@@ -84,8 +88,8 @@ def log_line(line: str) -> str:
 
 # ---- Markdown ------------------------------------------------------------------------------------
 
-# What GitHub and GitLab make links, people and pictures of, wherever it stands and however it is
-# escaped, as they look at the text of the page that Markdown became. They leave code alone.
+# Text that GitHub and GitLab turn into links, mentions and images even if it's escaped, because
+# they process the rendered Markdown. Both sites skip code.
 _LIVE = (
     r"(?i)@|://|www\.|mailto:|xmpp:|GH-\d|[#!%&~$^]\d|~\w|[%~]\""
     r"|:(?=[\w+-]*[a-z]|[+-]1:|100:|1234:)[\w+-]+:"
@@ -97,18 +101,22 @@ _MARKUP = str.maketrans(
 
 
 def markdown_line(text: str) -> str:
-    """As `markdown_text`, for a line of its own: it is no heading, list, rule or block of code."""
+    """Like `markdown_text`, but for a line of its own, which must not become a heading, list, rule
+    or code block.
+    """
     return re.sub(r"^([+=:-]|\d+(?=[.)]))", _first, markdown_text(clean(text).lstrip()))
 
 
 def _first(match: re.Match[str]) -> str:
-    # Of a number it is the sign behind that makes a list.
+    # A number only starts a list together with the character after it, so escape that character.
     return f"\\{match[0]}" if not match[0].isdecimal() else f"{match[0]}\\"
 
 
 def markdown_text(text: str) -> str:
-    """Text that Markdown shows as it is, in a table too: no markup, link, mention or HTML. A word
-    that a page would make a link of is shown as code."""
+    """Escape text for Markdown, including tables: no markup, links, mentions or HTML.
+
+    A word that a page would turn into a link is shown as code.
+    """
     return re.sub(r"[^\s|`<>&]+|[|`<>&]", _word, clean(text))
 
 
@@ -116,7 +124,7 @@ def _word(match: re.Match[str]) -> str:
     word = match[0]
     if not re.search(_LIVE, word):
         return word.translate(_MARKUP)
-    # Brackets around it and what ends a sentence are no part of it.
+    # Brackets around a link and punctuation after it aren't part of the link.
     begun = word.lstrip("([{'\"")
     before = word[: len(word) - len(begun)]
     code = begun.rstrip(".,;:'\"" + (")]}" if before else ""))
@@ -125,28 +133,28 @@ def _word(match: re.Match[str]) -> str:
 
 
 def markdown_fence(lines: list[str]) -> str:
-    """The lines as they are, in a fence that is longer than any run of backticks in them."""
+    """Put lines in a fence longer than any run of backticks in them."""
     text = "\n".join(log_line(clean(line)) for line in lines)
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"
 
 
-# ---- what CI jobs read ---------------------------------------------------------------------------
+# ---- output for CI jobs -----------------------------------------------------------------------
 
 
 def workflow_message(text: str) -> str:
-    """What stands behind the second `::` of a workflow command of GitHub's."""
+    """Escape the message of a GitHub workflow command, after the second `::`."""
     return clean(text).replace("%", "%25")
 
 
 def workflow_property(text: str) -> str:
-    """The value of a property of a workflow command."""
+    """Escape a property value of a GitHub workflow command."""
     return workflow_message(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def sarif_text(text: str) -> str:
-    """A message of SARIF, in which `[words](target)` is a link: a space parts the two."""
+    """Escape a SARIF message, in which `[words](target)` is a link; a space prevents that."""
     return clean(text).replace("](", "] (")
 
 
@@ -154,24 +162,23 @@ def sarif_text(text: str) -> str:
 
 
 def xml_inert(xml: str) -> str:
-    """XML that says the same, and has no command of a CI job's runner in any of its lines."""
+    """Return equivalent XML without CI runner commands in any line."""
     return re.sub(_BRACKETED, "#&#35;", re.sub(_COMMAND, r"\1&#58;", xml))
 
 
 def html_text(text: str) -> str:
-    """Text between tags of HTML, or in the quotes of an attribute."""
+    """Escape text for HTML, between tags or in a quoted attribute."""
     found = clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return found.replace('"', "&quot;").replace("'", "&#x27;")
 
 
 def json_inert(json: str) -> str:
-    r"""JSON that says the same, and has no `##[…]` of a CI job's runner; `##` stands in strings
-    alone."""
+    r"""Return equivalent JSON without `##[…]` of CI runners; `##` only occurs in strings."""
     return json.replace("##", "#\\u0023") if "##" in json else json
 
 
 def script_json(json: str) -> str:
-    """JSON in ASCII as it may stand in a script of HTML, which no text of it ends."""
+    """Return ASCII JSON that can't end the script element around it."""
     return json_inert(json).replace("<", "\\u003c")
 
 
@@ -179,5 +186,5 @@ def script_json(json: str) -> str:
 
 
 def collapsed_name(text: str) -> str:
-    """A name in a line of frames that `;` parts, which no reader has a way to escape."""
+    """Replace `;`, which separates frames in a line and can't be escaped."""
     return clean(text).replace(";", ":").strip()

@@ -1,4 +1,4 @@
-"""How wide text is laid out: as wide as the terminal, or 100 columns if there is none."""
+"""Text width: the terminal's, or 100 columns without one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ PIPE_WIDTH = 100
 
 
 def terminal_width() -> int:
-    """Return COLUMNS, or the width that stdout states (a notebook's cell), or the terminal's, or
-    PIPE_WIDTH."""
-    # As shutil.get_terminal_size, which would import bz2 and lzma for it.
+    """Return COLUMNS or else the width declared by stdout (in a notebook's cell), the terminal's
+    width, or PIPE_WIDTH.
+    """
+    # Reimplements shutil.get_terminal_size, because importing shutil also imports bz2 and lzma.
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
         return int(columns)

@@ -1,4 +1,4 @@
-"""The comparison runs every command in turns, reports each, and fails when one of them fails."""
+"""bench/compare.py runs all commands in turn, reports each, and fails if any of them fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def use(monkeypatch: pytest.MonkeyPatch, *commands: compare.Command) -> None:
     monkeypatch.setattr(compare, "commands", lambda _python: list(commands))
 
 
-def test_table_and_json(
+def test_json_is_written_next_to_the_table(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     use(monkeypatch, QUICK, HOG)
@@ -49,7 +49,7 @@ def test_table_and_json(
     assert hog["peak_rss_bytes"] > 64 << 20
 
 
-def test_json_alone(
+def test_json_to_stdout_replaces_the_table(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     use(monkeypatch, QUICK)
@@ -74,7 +74,7 @@ def test_missing_file_is_an_error(
     assert "nowhere.pkl" in capsys.readouterr().err
 
 
-def test_peer_gets_a_fresh_link_each_time(file: Path) -> None:
+def test_each_run_of_a_peer_gets_a_new_link_to_the_file(file: Path) -> None:
     script = (
         "import os, sys; p = sys.argv[1]; cache = p + '.cache';"
         "sys.exit(os.path.exists(cache) or open(cache, 'w').close())"
@@ -85,7 +85,7 @@ def test_peer_gets_a_fresh_link_each_time(file: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
-def test_the_yardsticks_are_there() -> None:
+def test_command_list_starts_with_memreplay_and_its_yardsticks() -> None:
     names = [command.name for command in compare.commands(sys.executable)]
     assert names[:5] == [
         "memreplay peak",
@@ -96,16 +96,16 @@ def test_the_yardsticks_are_there() -> None:
     ]
 
 
-def test_own_commands_are_those_that_there_are() -> None:
+def test_every_memreplay_command_is_compared_or_excluded() -> None:
     names = [command.name for command in compare.own_commands(sys.executable)]
     assert names[:2] == ["peak", "peak --measure held"]
     assert {name.split()[0] for name in names} == set(COMMANDS) - {
         "completion",
         "dryrun",
-        "explore",  # in a terminal: bench/explore.py
+        "explore",  # in a terminal: see bench/explore.py
         "help",
         "mcp",  # a server
-        "modules",  # of recorded files alone
+        "modules",  # needs a file from memreplay's recorder
         "record",
         "watch",  # waits
     }
@@ -113,7 +113,7 @@ def test_own_commands_are_those_that_there_are() -> None:
     assert at.arguments[1:] == ("-m", "memreplay", "at", "FILE", "end", "--list")
 
 
-def test_own_commands_that_have_no_answer_are_left_out(
+def test_memreplay_commands_that_fail_are_left_out(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(compare, "own_commands", lambda _python: [QUICK, WRONG])
@@ -124,7 +124,7 @@ def test_own_commands_that_have_no_answer_are_left_out(
     assert shown.err == "left out: wrong ended with 1 on snap.pkl: no such thing\n"
 
 
-def test_without_the_first_there_is_nothing_to_compare(
+def test_comparison_fails_if_its_first_tool_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(compare, "own_commands", lambda _python: [WRONG, QUICK])
@@ -132,7 +132,7 @@ def test_without_the_first_there_is_nothing_to_compare(
     assert capsys.readouterr().err.startswith("wrong ended with 1")
 
 
-def test_a_command_may_time_itself(file: Path) -> None:
+def test_command_can_report_its_own_time(file: Path) -> None:
     script = "import sys; print('words', 0.125, sep=chr(10), file=sys.stderr)"
     clock = compare.Command("clock", (sys.executable, "-S", "-c", script), times_itself=True)
     assert compare.run(clock, file)[0] == 0.125
@@ -147,7 +147,7 @@ WRITERS = {
 
 
 def snapshot() -> Any:
-    # Long texts, so that values and opcodes lie across the ends of windows.
+    # Long strings, so that values and opcodes cross window boundaries.
     builder = SnapshotBuilder()
     for i in range(900):
         builder.alloc(i * 7919, i, frames=[(f"{i}" * 999, "a.py", i)])
@@ -155,7 +155,7 @@ def snapshot() -> Any:
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_the_bare_walk_meets_every_opcode(writer: str, tmp_path: Path) -> None:
+def test_walk_in_limits_c_knows_every_opcode(writer: str, tmp_path: Path) -> None:
     program = compare.compiled(compare.HERE / "limits.c")
     if program is None:
         pytest.skip("no C compiler")
@@ -169,12 +169,12 @@ def test_the_bare_walk_meets_every_opcode(writer: str, tmp_path: Path) -> None:
     assert subprocess.run([program, "walk", path], check=False).returncode == 1
 
 
-def test_median() -> None:
+def test_median_is_right_for_odd_and_even_counts() -> None:
     assert compare.median([3.0, 1.0, 2.0]) == 2.0
     assert compare.median([4.0, 1.0, 2.0, 3.0]) == 2.5
 
 
-def test_each_way_to_hand_a_snapshot_over(tmp_path: Path) -> None:
+def test_every_way_to_pass_a_snapshot_is_measured(tmp_path: Path) -> None:
     path = tmp_path / "snap.pkl"
     path.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 64).build()))
     found = [compare.run(way, path) for way in compare.ways_in(sys.executable)]

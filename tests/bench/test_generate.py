@@ -1,4 +1,4 @@
-"""The generated snapshots are what Python would pickle, agree with themselves, and never vary."""
+"""Generated snapshots are written as Python pickles them, are consistent, and never vary."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def each_variant() -> pytest.MarkDecorator:
 
 
 @each_variant()
-def test_bytes_are_those_of_pickle_dump(options: Options) -> None:
+def test_generated_bytes_match_pickle_dump(options: Options) -> None:
     data = generate_bytes(options)
-    # Unpickling keeps which objects are shared, so pickling again must write the same opcodes.
+    # Pickling the result again must write the same opcodes, because unpickling keeps sharing.
     assert pickle.dumps(pickle.loads(data), protocol=4) == data
 
 
 @each_variant()
-def test_cpp_writer_writes_the_same_snapshot(options: Options) -> None:
+def test_cpp_writer_produces_the_same_snapshot(options: Options) -> None:
     data = generate_bytes(replace(options, writer="cpp"))
     assert pickle.loads(data) == pickle.loads(generate_bytes(options))
 
 
-def test_cpp_writer_writes_as_torchscript_does() -> None:
+def test_cpp_writer_matches_torchscript() -> None:
     data = generate_bytes(replace(VARIANTS["plain"], writer="cpp"))
     opcodes = Counter(opcode.name for opcode, _, _ in pickletools.genops(data))
     assert data[:2] == b"\x80\x02"
@@ -61,7 +61,7 @@ def test_cpp_writer_writes_as_torchscript_does() -> None:
     assert opcodes["APPENDS"] == lists
 
 
-def test_cpp_integers_are_eight_bytes() -> None:
+def test_cpp_integers_take_eight_bytes() -> None:
     data = generate_bytes(replace(VARIANTS["plain"], writer="cpp"))
     longs = [at for opcode, _, at in pickletools.genops(data) if opcode.name == "LONG1" and at]
     assert {data[at + 1] for at in longs} == {8}
@@ -115,7 +115,9 @@ def check_device(trace: list[dict[str, Any]], segments: list[dict[str, Any]]) ->
 
 
 def check_segment(segment: dict[str, Any], live: dict[int, int]) -> None:
-    """The blocks tile the segment; those in use are what the trace left live, or the baseline."""
+    """Check that blocks tile the segment, and that each block in use is still live after the trace
+    and the baseline.
+    """
     at, active, requested = segment["address"], 0, 0
     for block in segment["blocks"]:
         assert block["address"] == at
@@ -156,7 +158,7 @@ def test_baseline_is_partly_freed_in_the_trace() -> None:
     assert without_stack > 1 << 30
 
 
-def test_events_share_frames_as_in_real_files() -> None:
+def test_events_share_frames_like_real_files() -> None:
     trace = pickle.loads(generate_bytes(VARIANTS["plain"]))["device_traces"][0]
     lists = {id(event["frames"]): event["frames"] for event in trace}
     frames = {id(frame) for stack in lists.values() for frame in stack}
@@ -167,7 +169,7 @@ def test_events_share_frames_as_in_real_files() -> None:
     assert 28 < sum(map(len, lists.values())) / len(lists) < 40
 
 
-def test_same_arguments_make_the_same_file(tmp_path: Path) -> None:
+def test_same_arguments_give_the_same_file(tmp_path: Path) -> None:
     outputs = [tmp_path / name for name in ("a.pkl.gz", "b.pkl.gz", "c.pkl.gz")]
     for output, seed in zip(outputs, ("3", "3", "4"), strict=True):
         assert main(["-o", str(output), "--events", "2000", "--seed", seed]) == 0
@@ -179,13 +181,13 @@ def test_same_arguments_make_the_same_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("writer", ["python", "cpp"])
 @pytest.mark.parametrize("frame_poor", [False, True], ids=["stacks", "no stacks"])
-def test_size_is_what_was_asked_for(writer: str, frame_poor: bool) -> None:
+def test_file_size_matches_the_argument(writer: str, frame_poor: bool) -> None:
     options = sized(2.0, Options(events=0, writer=writer, frame_poor=frame_poor))
     data = generate_bytes(options)
     assert len(data) == pytest.approx(2e6, rel=0.1)
 
 
-def test_an_event_is_as_long_as_in_real_files() -> None:
+def test_events_take_as_many_bytes_as_in_real_files() -> None:
     short, long = (generate_bytes(Options(events=n, whole_steps=True)) for n in (9000, 60_000))
     fewer, more = (len(pickle.loads(data)["device_traces"][0]) for data in (short, long))
     assert 150 < (len(long) - len(short)) / (more - fewer) < 180

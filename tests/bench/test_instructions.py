@@ -1,4 +1,6 @@
-"""The instruction count is judged by what it was measured under, and missing tools are said so."""
+"""Instruction counts are compared only under the recorded conditions, and missing tools are
+reported.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,19 @@ FIGURE: dict[str, object] = {"instructions": 1000, "conditions": HERE}
 
 
 @pytest.mark.parametrize("measured, code", [(1000, 0), (1029, 0), (1031, 1), (900, 0)], ids=str)
-def test_three_percent_are_allowed_under_the_same_conditions(measured: int, code: int) -> None:
+def test_three_percent_more_instructions_pass_on_the_same_machine(measured: int, code: int) -> None:
     assert instructions.judge("plain", measured, HERE, FIGURE) == code
 
 
 @pytest.mark.parametrize("measured, code", [(1149, 0), (1151, 1)], ids=str)
-def test_fifteen_percent_are_allowed_elsewhere(
+def test_fifteen_percent_more_instructions_pass_on_another_machine(
     measured: int, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert instructions.judge("plain", measured, HERE | {"compiler": "gcc 14"}, FIGURE) == code
     assert "compiler gcc 12 -> gcc 14" in capsys.readouterr().out
 
 
-def test_no_valgrind_is_one_line(
+def test_missing_valgrind_is_a_one_line_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
@@ -35,11 +37,11 @@ def test_no_valgrind_is_one_line(
     monkeypatch.setattr(instructions, "warm_up", lambda _file: None)
     assert instructions.main(["--update"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "there is no valgrind here: instructions not counted"
+        "valgrind is not installed, so instructions were not counted"
     ]
 
 
-def test_no_figure_is_one_line(
+def test_missing_figures_file_is_a_one_line_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(instructions, "FIGURE", tmp_path / "none.json")
@@ -47,7 +49,7 @@ def test_no_figure_is_one_line(
     assert "--update" in capsys.readouterr().err
 
 
-def test_update_writes_what_is_compared(
+def test_update_writes_the_figures_that_are_compared(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     snapshot = tmp_path / "snap.pkl"
@@ -65,7 +67,7 @@ def test_update_writes_what_is_compared(
     assert "+10.00%" in capsys.readouterr().out
 
 
-def test_committed_figure_is_readable() -> None:
+def test_committed_figures_can_be_read() -> None:
     figures = json.loads(instructions.FIGURE.read_text(encoding="utf-8"))
     assert list(figures) == list(instructions.SNAPSHOTS)
     for figure in figures.values():
@@ -73,7 +75,7 @@ def test_committed_figure_is_readable() -> None:
         assert sorted(figure["conditions"]) == ["compiler", "machine", "python", "snapshot"]
 
 
-def test_a_snapshot_without_a_figure_is_one_line(
+def test_snapshot_missing_from_the_figures_is_a_one_line_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "figure.json").write_text(json.dumps({"plain": FIGURE}))

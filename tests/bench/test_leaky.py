@@ -1,4 +1,6 @@
-"""The small training run agrees with itself, never varies, and is the example."""
+"""The small simulated training run is consistent, never varies, and matches the committed
+example.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize("annotations", ["profiler", "optimizer", "none"])
-def test_it_agrees_with_itself(annotations: str) -> None:
+def test_same_options_give_the_same_consistent_snapshot(annotations: str) -> None:
     options = leaky.Options(steps=12, annotations=annotations)
     made = leaky.snapshot(options)
     want = oracle.replay(made, 0)
@@ -31,7 +33,7 @@ def test_it_agrees_with_itself(annotations: str) -> None:
     assert leaky.snapshot_bytes(options) == leaky.snapshot_bytes(options)
 
 
-def test_the_example_is_what_the_script_makes(tmp_path: Path) -> None:
+def test_committed_example_matches_the_script(tmp_path: Path) -> None:
     path = tmp_path / "made.pkl.gz"
     assert leaky.main(["-o", str(path), "--steps", "40"]) == 0
     example = ROOT / "tests/data" / "leaky_training.pkl.gz"
@@ -40,7 +42,7 @@ def test_the_example_is_what_the_script_makes(tmp_path: Path) -> None:
     assert mr.open(example).replay().events == 5_412
 
 
-def test_plain_and_without_stacks(tmp_path: Path) -> None:
+def test_leak_annotations_and_stacks_are_optional(tmp_path: Path) -> None:
     path = tmp_path / "made.pkl"
     leaky.main(["-o", str(path), "--steps", "3", "--leak-bytes", "0", "--annotations", "none"])
     assert mr.open(path).replay().events > 300

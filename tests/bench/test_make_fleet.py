@@ -1,4 +1,4 @@
-"""The files of a fleet are what its truth says, and never vary."""
+"""A generated fleet's files match the peaks it claims, and never vary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     return folder, make_fleet.make_fleet(folder, FLEET)
 
 
-def test_peaks_are_those_of_the_oracle_and_of_memreplay(made: tuple[Path, dict[str, Any]]) -> None:
+def test_peaks_match_the_oracle_and_memreplay(made: tuple[Path, dict[str, Any]]) -> None:
     folder, truth = made
     whole = [row for row in truth["ranks"] if not row["broken"]]
     assert len(whole) == 19
@@ -40,7 +40,9 @@ def test_peaks_are_those_of_the_oracle_and_of_memreplay(made: tuple[Path, dict[s
         assert len(steps.steps) == row["steps"]
 
 
-def test_stages_differ_more_than_their_ranks(made: tuple[Path, dict[str, Any]]) -> None:
+def test_peaks_differ_more_between_stages_than_within_a_stage(
+    made: tuple[Path, dict[str, Any]],
+) -> None:
     peaks: dict[int, list[int]] = {0: [], 1: [], 2: []}
     for row in made[1]["ranks"]:
         if not row["broken"] and row["rank"] != FLEET.odd_rank:
@@ -51,7 +53,9 @@ def test_stages_differ_more_than_their_ranks(made: tuple[Path, dict[str, Any]]) 
         assert 1 < max(of_stage) / min(of_stage) < 1.05
 
 
-def test_the_odd_one_differs_by_its_code(made: tuple[Path, dict[str, Any]]) -> None:
+def test_diff_of_the_odd_rank_names_the_code_that_keeps_memory(
+    made: tuple[Path, dict[str, Any]],
+) -> None:
     folder, truth = made
     odd = truth["odd"]
     rows = truth["ranks"]
@@ -66,7 +70,7 @@ def test_the_odd_one_differs_by_its_code(made: tuple[Path, dict[str, Any]]) -> N
     assert (first.function, first.file) == (odd["function"], odd["file"])
 
 
-def test_what_is_broken_cannot_be_read(made: tuple[Path, dict[str, Any]]) -> None:
+def test_broken_files_cannot_be_read(made: tuple[Path, dict[str, Any]]) -> None:
     folder, truth = made
     assert sorted(truth["broken"].values()) == sorted(make_fleet.BROKEN)
     for rank, kind in truth["broken"].items():
@@ -77,7 +81,7 @@ def test_what_is_broken_cannot_be_read(made: tuple[Path, dict[str, Any]]) -> Non
             mr.open(folder / row["file"])
 
 
-def test_the_same_arguments_make_the_same_bytes(
+def test_same_arguments_give_the_same_bytes(
     made: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     asked = ["--ranks", "24", "--kb", "60,150", "--stages", "3", "--broken", "5", "--nested"]
@@ -93,7 +97,7 @@ def test_the_same_arguments_make_the_same_bytes(
 
 
 @pytest.mark.parametrize("kb", [60, 150, 600])
-def test_files_are_as_large_as_asked(kb: int) -> None:
+def test_file_sizes_match_the_argument(kb: int) -> None:
     data = make_fleet.template(1, kb, 3).of(512 << 20)
     assert 0.8 < len(data) / (kb * 1000) < 1.25
 
@@ -107,6 +111,6 @@ def test_files_are_as_large_as_asked(kb: int) -> None:
         make_fleet.Fleet(kb=()),
     ],
 )
-def test_what_cannot_be_made(fleet: make_fleet.Fleet, tmp_path: Path) -> None:
+def test_impossible_options_are_rejected(fleet: make_fleet.Fleet, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="rank"):
         make_fleet.make_fleet(tmp_path, fleet)

@@ -1,4 +1,6 @@
-"""Files that have much of one thing can be read and trusted, and growth is told."""
+"""Files with huge numbers of one thing (events, stacks ...) can be read and trusted, and
+superlinear growth is reported.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ MINE = [kind for kind in scale.KINDS if kind not in ("events", "stacks")]
 
 
 @pytest.mark.parametrize("kind", MINE)
-def test_files_hold_what_they_are_named_for(kind: str, tmp_path: Path) -> None:
+def test_files_contain_what_their_names_say(kind: str, tmp_path: Path) -> None:
     path = scale.named(kind, 40, tmp_path)
     scale.KINDS[kind][1](40, path)
     snap = mr.open(path)
@@ -40,20 +42,20 @@ def test_stacks_and_events_are_generated(tmp_path: Path) -> None:
         assert (len(snap.stacks) > 100) == (kind == "stacks")
 
 
-def test_growth_is_above_what_nothing_takes() -> None:
+def test_growth_excludes_the_time_of_an_empty_run() -> None:
     assert scale.above(4.1, 1.1, 0.1, 0.1) == pytest.approx(4)
     assert scale.above(0.11, 0.1, 0.1, 0.1) == 0
 
 
 @pytest.mark.parametrize("most, code", [("5", 0), ("3", 1)])
-def test_what_grows_too_much_fails(
+def test_superlinear_growth_fails(
     most: str,
     code: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Four times the seconds of a quarter are linear."""
+    """Growth is linear if four times the size takes four times as long."""
 
     def run(_command: Command, file: Path) -> Run:
         count = int(file.stem.rpartition("-")[2]) if "-" in file.stem else 0
@@ -71,7 +73,7 @@ def test_what_grows_too_much_fails(
     assert ("grows by more than 3 of 4: devices, peak" in told) == bool(code)
 
 
-def test_a_refusal_is_told(
+def test_failing_command_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failing = Command("fails", (sys.executable, "-S", "-c", "raise SystemExit('too many')", "FILE"))

@@ -1,4 +1,6 @@
-"""Starting loads no more than was recorded, and counts are judged by what they were taken under."""
+"""Startup imports no more than recorded, and counts are compared only under the recorded
+conditions.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def own(names: set[str]) -> int:
 
 
 @pytest.mark.parametrize("command", startup.COUNTED)
-def test_no_more_modules_than_were_recorded(
+def test_startup_imports_no_more_modules_than_recorded(
     command: str, file: Path, recorded: dict[str, dict[str, int]]
 ) -> None:
     names = startup.modules(command, file)
@@ -46,23 +48,23 @@ def test_no_more_modules_than_were_recorded(
         assert len(names) <= recorded["modules"][command], sorted(names)
 
 
-def test_the_version_needs_no_click(file: Path) -> None:
+def test_version_does_not_import_click(file: Path) -> None:
     assert not {"click", "msgspec", "typing"} & startup.modules("--version", file)
 
 
 @pytest.mark.parametrize("options", [(), ("--format", "json")], ids=["text", "json"])
-def test_a_peak_needs_neither_numpy_nor_rich(options: tuple[str, ...], file: Path) -> None:
+def test_peak_imports_neither_numpy_nor_rich(options: tuple[str, ...], file: Path) -> None:
     heavy = {"numpy", "rich", "dataclasses", "typing_extensions", "tomllib", "pyarrow"}
     assert not heavy & startup.modules("peak", file, *options)
 
 
-def test_times_are_of_all_commands(file: Path) -> None:
+def test_every_command_is_timed(file: Path) -> None:
     found = startup.times(file, 1)
     assert list(found) == ["python", "click", "--version", "peak", "summary", "leaks"]
     assert all(len(every) == 1 and every[0] > 0 for every in found.values())
 
 
-def test_a_command_that_fails_is_not_measured(tmp_path: Path) -> None:
+def test_failing_command_is_not_measured(tmp_path: Path) -> None:
     with pytest.raises(NotMeasuredError, match="ended with 3"):
         startup.times(tmp_path / "none.pkl", 1)
 
@@ -83,30 +85,34 @@ def test_a_command_that_fails_is_not_measured(tmp_path: Path) -> None:
         ("instructions", 1151, ["compiler"], 1),
     ],
 )
-def test_judge(kind: str, number: int, differing: list[str], code: int) -> None:
+def test_changed_figures_set_the_exit_code(
+    kind: str, number: int, differing: list[str], code: int
+) -> None:
     assert startup.judge({kind: {"peak": number}}, BEFORE, differing) == code
 
 
-def test_a_damaged_figure_is_one_line() -> None:
+def test_damaged_figures_file_is_a_one_line_error() -> None:
     with pytest.raises(NotMeasuredError, match="damaged"):
         startup.judge({"modules": {"peak": 1}}, {}, [])
 
 
-def test_without_valgrind_modules_are_checked(
+def test_modules_are_checked_without_valgrind(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     assert startup.main(["--update"]) == 2
     assert startup.main(["--check"]) == 0
     said = capsys.readouterr()
-    assert said.err.splitlines() == 2 * ["there is no valgrind here: instructions not counted"]
+    assert said.err.splitlines() == 2 * [
+        "valgrind is not installed, so instructions were not counted"
+    ]
     assert "peak: " in said.out
     monkeypatch.setattr(startup, "FIGURE", tmp_path / "none.json")
     assert startup.main(["--check"]) == 2
     assert "--update" in capsys.readouterr().err
 
 
-def test_update_writes_what_is_compared(
+def test_update_writes_the_figures_that_are_compared(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(startup, "FIGURE", tmp_path / "figure.json")

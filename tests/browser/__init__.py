@@ -1,1 +1,1 @@
-"""Opens pages in real browsers; ci/browsers gets these."""
+"""Tests that open pages in real browsers, which ci/browsers installs."""

@@ -1,4 +1,6 @@
-"""Drives a Firefox as it is installed, by WebDriver BiDi: playwright needs one of its own."""
+"""Drive an installed Firefox through WebDriver BiDi, because playwright only works with its own
+build of Firefox.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE_S = 60.0
-# Keys as WebDriver has them, by what playwright calls them.
+# WebDriver key codes, by playwright's key names.
 KEYS = {
     "Enter": "\ue007",
     "Tab": "\ue004",
@@ -29,7 +31,7 @@ KEYS = {
     "Escape": "\ue00c",
 }
 EVENTS = ["log.entryAdded", "network.beforeRequestSent", "browsingContext.userPromptOpened"]
-# No updates, no pages of its own, nothing told to anyone.
+# No updates, no start pages, no telemetry.
 PREFERENCES = {
     "app.update.enabled": False,
     "browser.shell.checkDefaultBrowser": False,
@@ -57,13 +59,13 @@ class FirefoxTab:
         self._context = tree["contexts"][0]["context"]
 
     def goto(self, url: str) -> None:
-        # An address that differs in its fragment alone would be no new page.
+        # Firefox doesn't reload the page if only the URL's fragment differs.
         for one in ("about:blank", url):
             self.pages.append(one)
             self._send("browsingContext.navigate", context=self._context, url=one, wait="complete")
 
     def evaluate(self, function: str, argument: Any = None) -> Any:
-        # As JSON: BiDi has a notation of its own for objects.
+        # Results are returned as JSON, because BiDi has its own notation for objects.
         given = {"type": "string", "value": json.dumps(argument)}
         found = self._send(
             "script.callFunction",
@@ -97,7 +99,7 @@ class FirefoxTab:
         )
 
     def _send(self, method: str, **parameters: Any) -> Any:
-        """Asks, and takes what else is told until the answer comes."""
+        """Send a command, and handle events until its response arrives."""
         self._last += 1
         self._socket.send(json.dumps({"id": self._last, "method": method, "params": parameters}))
         while True:
@@ -120,7 +122,7 @@ class FirefoxTab:
 
 @contextmanager
 def firefox(path: str, profile: Path) -> Iterator[FirefoxTab]:
-    """A tab of a new Firefox without a window, and with a profile of its own."""
+    """Open a tab in a new headless Firefox with a fresh profile."""
     from websockets.sync.client import connect
 
     lines = (f"user_pref({json.dumps(k)}, {json.dumps(v)});\n" for k, v in PREFERENCES.items())
@@ -145,7 +147,7 @@ def firefox(path: str, profile: Path) -> Iterator[FirefoxTab]:
 
 
 def _address(process: subprocess.Popen[bytes]) -> str:
-    """Where it listens, which it says."""
+    """Return the address that Firefox prints."""
     assert process.stderr
     said, until = b"", time.monotonic() + PATIENCE_S
     while time.monotonic() < until and process.poll() is None:

@@ -1,4 +1,4 @@
-"""What tests in browsers share: browsers, pages of snapshots, and that a page did nothing wrong."""
+"""Fixtures for the browser tests: browsers, snapshot pages, and a check for page errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 NO_BROWSER = "no browser to drive: ci/viewer-tools gets chromium and playwright"
 EXAMPLES = sorted(ROOT.glob("examples/*.pkl.gz"))
 SIZE = {"width": 1280, "height": 800}
-# Chromium's own walls need rights that a container does not give.
+# Chromium's own sandbox needs rights that a container doesn't grant.
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--font-render-hinting=none"]
 
 PageOf = Callable[[Any], Path]
@@ -26,14 +26,14 @@ OpenPage = Callable[..., Viewed]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for `example` once for each of them."""
+    """Run a test that takes `example` once per example."""
     if "example" in metafunc.fixturenames:
         metafunc.parametrize("example", EXAMPLES, ids=[one.name[:-7] for one in EXAMPLES])
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    """Chromium, without a window; skips where it is not to be had."""
+    """Start headless Chromium; skip if it isn't available."""
     path = os.environ.get("MEMREPLAY_CHROMIUM")
     if not path:
         pytest.skip(NO_BROWSER)
@@ -46,7 +46,9 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def page_of(tmp_path_factory: pytest.TempPathFactory) -> PageOf:
-    """Makes the page of a snapshot: a file, its content, a dict, or one that is open."""
+    """Return a snapshot's page. The snapshot is a file, its contents, a dict, or an open
+    Snapshot.
+    """
     folder = tmp_path_factory.mktemp("pages")
     made: dict[Path, Path] = {}
 
@@ -67,9 +69,9 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> PageOf:
 
 @pytest.fixture
 def opened(chromium: Any, page_of: PageOf) -> Iterator[OpenPage]:
-    """Opens the page of a snapshot in Chromium; at the end of the test it did nothing wrong.
+    """Open a snapshot's page in Chromium; fail at the end if the page had errors.
 
-    Keywords are those of playwright's contexts: `color_scheme`, `viewport` …
+    Keywords are the same as for playwright's contexts: `color_scheme`, `viewport` …
     """
     tabs: list[ChromiumTab] = []
     contexts: list[Any] = []

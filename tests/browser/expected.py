@@ -1,4 +1,4 @@
-"""What the page has to say of a moment, as memreplay's Python interface says it."""
+"""Compute the values that the page should show at a moment, using memreplay's Python interface."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ WAYS: tuple[str, ...] = ("stack", "file", "category", "pool")
 
 
 def event_of(replay: mr.Replay, moment: int) -> int:
-    """The event after which a moment is; one before the first for moment 0."""
+    """Return the event before a moment; -1 for moment 0."""
     return replay.first_event + moment - 1
 
 
 def moment_of(replay: mr.Replay, event: int) -> int:
-    """The other way round."""
+    """Return the moment after an event, the inverse of `event_of`."""
     return event - replay.first_event + 1
 
 
 def bytes_at(snap: mr.Snapshot, device: int, moment: int) -> dict[str, int]:
-    """Bytes of every measure."""
+    """Return the byte count for every measure."""
     replay = snap.replay(device)
     event = event_of(replay, moment)
     found: dict[str, int] = {}
@@ -37,7 +37,7 @@ def bytes_at(snap: mr.Snapshot, device: int, moment: int) -> dict[str, int]:
 def holders(
     snap: mr.Snapshot, device: int, moment: int, measure: MeasureName, way: str
 ) -> list[tuple[int, int, str]]:
-    """Bytes, counts and names of all groups, as `memreplay at` has them."""
+    """Return the bytes, counts and names of all groups, as `memreplay at` does."""
     event = event_of(snap.replay(device), moment)
     when = mr.When("start") if moment == 0 else mr.When("event", event)
     found = mr.at(snap, when, measure=measure, by=way, device=device, top=0, fold=True)
@@ -47,20 +47,23 @@ def holders(
 
 
 class Blocking(NamedTuple):
-    """Who blocks what is free at a moment."""
+    """The groups that keep free memory from being returned at a moment."""
 
     free: int
     blocked: int
     returned: int
     private: int
     blockers: list[tuple[int, int, int, int]]
-    """Bytes, those blocked alone, blocks, segments; the most first."""
+    """One row per group, largest first: bytes, bytes blocked only by this group, blocks, segments.
+    """
     pools: list[tuple[str | None, str, bool, int, int, int, int]]
-    """Pool, stream, whether small; segments, free bytes, the largest free block, what can go."""
+    """One row per pool and stream: pool, stream, whether small; segments, free bytes, largest free
+    block, releasable bytes.
+    """
 
 
 def blocking(snap: mr.Snapshot, device: int, moment: int, way: str) -> Blocking:
-    """As `memreplay fragmentation` has it."""
+    """Return what `memreplay fragmentation` reports."""
     event = event_of(snap.replay(device), moment)
     when = mr.When("start") if moment == 0 else mr.When("event", event)
     (found,) = mr.fragmentation(snap, at=when, by=way, device=device, top=0, fold=True).devices

@@ -1,6 +1,7 @@
-"""Golden pictures of larger files, made by the slow painter: who is in each pixel, as a PNG.
+"""Golden pictures of larger files: PNGs that encode each pixel's owner, drawn by the slow reference
+painter.
 
-python -m tests.browser.golden    makes them anew, for whoever has changed what a picture shows
+`python -m tests.browser.golden` redraws them after an intended change.
 """
 
 from __future__ import annotations
@@ -27,26 +28,26 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def generate(path: Path) -> None:
-    """A file of 27,000 events, the same each time."""
+    """Return a file with 27,000 events; the result never varies."""
     command = [sys.executable, str(ROOT / "bench/generate.py"), "-o", str(path), "--mb", "4"]
     subprocess.run(command, check=True)
 
 
 def whole(snap: mr.Snapshot) -> View:
-    """All of the first device, up to its peak."""
+    """Return a view of the whole first device, up to its peak."""
     replay = snap.replay()
     high = float(max(usage(recording(snap, replay.device, "requested"))))
     return View("event", 0, replay.events + 1, 0, high, WIDTH, HEIGHT)
 
 
 def painted(snap: mr.Snapshot) -> NDArray[np.int32]:
-    """The numbers of the allocations in each pixel; -1 for nobody."""
+    """Return each pixel's allocation number; -1 if it has none."""
     rows, _ = paint(recording(snap, snap.replay().device, "requested"), whole(snap))
     return np.array(rows, dtype=np.int32)
 
 
 def write_png(path: Path, ids: NDArray[np.int32]) -> None:
-    """Each number, and one, as three bytes of colour."""
+    """Encode each number plus one as the three bytes of a colour."""
     numbers = (ids + 1).astype(">u4").view(np.uint8).reshape(*ids.shape, 4)[..., 1:]
     lines = b"".join(b"\0" + line.tobytes() for line in numbers)
     header = struct.pack(">IIBBBBB", ids.shape[1], ids.shape[0], 8, 2, 0, 0, 0)
@@ -61,7 +62,7 @@ def write_png(path: Path, ids: NDArray[np.int32]) -> None:
 
 
 def read_png(path: Path) -> NDArray[np.int32]:
-    """What `write_png` wrote."""
+    """Read what `write_png` wrote."""
     data, at, packed, shape = path.read_bytes(), len(SIGNATURE), b"", (0, 0)
     while at < len(data):
         (length,) = struct.unpack_from(">I", data, at)
@@ -77,7 +78,7 @@ def read_png(path: Path) -> NDArray[np.int32]:
 
 
 def main() -> None:
-    """Writes all of them."""
+    """Redraw all golden pictures."""
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         generated = Path(scratch, f"{GENERATED}.pkl.gz")

@@ -1,4 +1,4 @@
-"""Snapshots whose every string is an attack on the page that shows it."""
+"""Snapshots in which every string attacks the page that shows it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.build import START_US, SnapshotBuilder
 
-# What each of them would do, if it ever became more than text.
+# What each attack would do if the page ran or rendered it instead of showing it as text.
 HIT = "globalThis.hit=1"
 NAMES = {
     "image": f"<img src=x onerror={HIT}>",
@@ -28,7 +28,7 @@ LONG = f"<b onclick={HIT}>" + "x" * 100_000
 
 
 def snapshot(*names: str) -> dict[str, Any]:
-    """Each of the names in every place that has one."""
+    """Return a snapshot in which every field that can hold a name has each of these names."""
     made = SnapshotBuilder(devices=2, fx=True, start_us=START_US)
     for k, name in enumerate(names):
         frames = [(name, name, 1), ("/" + name, f"/home/{name}/{name}.py", 2), (name, "m.py", 3)]

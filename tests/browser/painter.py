@@ -1,7 +1,7 @@
-"""Paints the stacked picture slowly and obviously: what the page's picture is held against.
+"""Paint the stacked picture slowly, as a simple reference for the page's own painter.
 
-Allocations are those of memreplay's Python interface, not those of the page's columns. Plain
-Python, whole numbers and fractions; one column of pixels after the other.
+Allocations come from memreplay's Python interface, not from the page's columns. It uses plain
+Python, integers and fractions, one column of pixels at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from memreplay.snapshot.model import MeasureName
 
 NOBODY = -1
 NOTHING = -1
-"""The moment of a column in which there is none."""
+"""The moment of an empty column."""
 
 
 class Life(NamedTuple):
@@ -33,18 +33,17 @@ class Life(NamedTuple):
 
 @dataclass(frozen=True)
 class Recording:
-    """The allocations of a device by one measure, in the order in which they were made, and how
-    many events there are."""
+    """A device's allocations, in order, for one measure, and its number of events."""
 
     lives: Sequence[Life]
     events: int
     times: Sequence[int] | None
-    """Microseconds of each event since the first, never falling; None without times."""
+    """Microseconds of each event since the first, never decreasing; None without times."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What part is seen, and how large: [start, stop) along the axis, bytes [low, high)."""
+    """The visible part and its size: [start, stop) along the axis, bytes [low, high)."""
 
     axis: str
     start: float
@@ -56,7 +55,7 @@ class View:
 
 
 def recording(snap: mr.Snapshot, device: int, measure: MeasureName) -> Recording:
-    """What memreplay says of a device."""
+    """Read a device using memreplay's Python interface."""
     replay = snap.replay(device)
     numbers = _numbers(replay)
     found = replay.measure(measure).lifetimes
@@ -76,8 +75,9 @@ def recording(snap: mr.Snapshot, device: int, measure: MeasureName) -> Recording
 
 
 def _numbers(replay: mr.Replay) -> dict[tuple[int, int], list[int]]:
-    """Of allocations, by event and address, the numbers that they are called by: first what was
-    there before the first event, then in order of the events."""
+    """Return allocation numbers by event and address: carried-over allocations first, then in event
+    order.
+    """
     found = replay.lifetimes
     keys = list(zip(found.alloc_event.tolist(), found.address.tolist(), strict=True))
     carried = [key for key in keys if key[0] < replay.first_event]
@@ -94,13 +94,13 @@ def _times(replay: mr.Replay) -> list[int] | None:
         at = replay.time_us(event)
         if at is None and not found:
             return None
-        # A clock that is set back stands still.
+        # If the clock was set back, repeat the latest time so far.
         found.append(max(at or 0, *found[-1:], 0))
     return [one - found[0] for one in found]
 
 
 def usage(of: Recording) -> list[int]:
-    """Bytes at each moment."""
+    """Return the bytes in use at each moment."""
     changes = [0] * (of.events + 2)
     for one in of.lives:
         if one.begin < one.end:
@@ -114,12 +114,12 @@ def usage(of: Recording) -> list[int]:
 
 
 def columns(of: Recording, view: View) -> list[range]:
-    """The moments in each column of pixels; edges are numbers as browsers have them.
+    """Return the moments in each pixel column; edges are floats, as in browsers.
 
-    On the axis of events moment m is at m; where none begins in a column it is the one that lasts.
-    On that of time it lasts from the event that made it to the next one, the first from 0 on, the
-    last for no time: in a column are all that begin before its right edge, and do not end before
-    its left one.
+    On the event axis, moment m is at m; a column in which no moment starts shows the current one.
+    On the time axis, a moment lasts from its event to the next one; the first starts at 0, and the
+    last has no duration. A column covers all moments that start before its right edge and don't end
+    before its left edge.
     """
     step = (view.stop - view.start) / view.width
     found = []
@@ -136,7 +136,7 @@ def columns(of: Recording, view: View) -> list[range]:
 
 
 def paint(of: Recording, view: View) -> tuple[list[list[int]], list[int]]:
-    """Who is seen in each pixel, by row from the top; and the moment that each column shows."""
+    """Return each pixel's owner, by row from the top, and the moment that each column shows."""
     at = usage(of)
     least = [_least(view, row) for row in range(view.height)]
     rows = [[NOBODY] * view.width for _ in range(view.height)]
@@ -145,7 +145,8 @@ def paint(of: Recording, view: View) -> tuple[list[list[int]], list[int]]:
         if not moments:
             shown.append(NOTHING)
             continue
-        moment = max(moments, key=lambda one: (at[one], -one))  # the first of the highest
+        # The first if several are equally high.
+        moment = max(moments, key=lambda one: (at[one], -one))
         shown.append(moment)
         top = row = 0
         for one in of.lives:
@@ -159,20 +160,19 @@ def paint(of: Recording, view: View) -> tuple[list[list[int]], list[int]]:
 
 
 def _least(view: View, row: int) -> int:
-    """How many bytes have to lie upon each other, so that the one in the middle of a row (counted
-    from the bottom) is among them: whole bytes, and none is cut."""
+    """Return how many whole bytes must be stacked from the bottom to cover the middle of a row."""
     pixel = (Fraction(view.high) - Fraction(view.low)) / view.height
     return floor(Fraction(view.low) + (row + Fraction(1, 2)) * pixel) + 1
 
 
 def channels(colour: int) -> tuple[int, int, int]:
-    """Red, green and blue of 0xRRGGBB."""
+    """Split 0xRRGGBB into red, green and blue."""
     return colour >> 16, colour >> 8 & 255, colour & 255
 
 
 @dataclass(frozen=True)
 class Colouring:
-    """What colours allocations have: by their group, faded where they do not stand out."""
+    """The allocations' colours: by group, faded if not highlighted."""
 
     group: Callable[[int], int]
     stands_out: Callable[[int], bool]
@@ -181,7 +181,7 @@ class Colouring:
     background: int
 
     def of(self, owner: int) -> tuple[int, int, int]:
-        """The colour of a pixel that shows an allocation, or nobody."""
+        """Return a pixel's colour, given the allocation it shows, if any."""
         if owner == NOBODY:
             return channels(self.background)
         group = self.group(owner)
@@ -195,8 +195,9 @@ class Colouring:
 
 
 def colours(rows: Sequence[Sequence[int]], by: Colouring) -> list[list[tuple[int, int, int]]]:
-    """Of each pixel its colour. Two of one colour upon each other are told apart: the lowest pixel
-    of the upper one is darker, where that is three pixels high at least."""
+    """Return each pixel's colour. To separate adjacent allocations of the same colour, the lowest
+    pixel of the upper one is darker if it is at least three pixels high.
+    """
     found = [[by.of(owner) for owner in row] for row in rows]
     for x in range(len(rows[0])):
         run = 0
@@ -212,7 +213,7 @@ def colours(rows: Sequence[Sequence[int]], by: Colouring) -> list[list[tuple[int
 
 
 def edges(rows: Sequence[Sequence[int]], owner: int) -> list[list[bool]]:
-    """The pixels of an allocation that something else is beside, or the edge of the picture."""
+    """Mark an allocation's pixels that are on its border or at the edge of the picture."""
     height, width = len(rows), len(rows[0])
 
     def inside(x: int, y: int) -> bool:

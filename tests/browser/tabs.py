@@ -1,4 +1,4 @@
-"""A tab of a browser, and what a page did wrong in it: the same of Chromium and of Firefox."""
+"""A browser tab and its page's errors, with one interface for Chromium and Firefox."""
 
 from __future__ import annotations
 
@@ -6,41 +6,40 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-# Whatever else a page asks for comes from a network, or from another file.
+# URLs that a page may load without touching the network or another file.
 _OWN = ("blob:", "data:", "about:")
 
 
 class Tab(Protocol):
-    """One tab. `evaluate` takes a function of JavaScript, waits for what it promises, and gives
-    what JSON has of it."""
+    """One tab. `evaluate` takes a JavaScript function, awaits its promise, and returns its JSON."""
 
     problems: list[str]
     requests: list[str]
     pages: list[str]
-    """What was opened."""
+    """The loaded URL."""
 
     def goto(self, url: str) -> None:
-        """Opens an address."""
+        """Load a URL."""
 
     def evaluate(self, function: str, argument: Any = None) -> Any:
-        """Calls a function in the page."""
+        """Call a function on the page."""
 
     def press(self, key: str) -> None:
-        """A key is pressed, called as playwright calls it."""
+        """Press a key, by its playwright name."""
 
     def resize(self, width: int, height: int) -> None:
-        """The page gets another size."""
+        """Resize the page."""
 
 
 def foreign(requests: Iterable[str], pages: Iterable[str]) -> list[str]:
-    """Of some requests those that pages of one file have no need of."""
+    """Return the requests that a single-file page shouldn't make."""
     own = {page.partition("#")[0] for page in pages}
     asked = (url for url in requests if url.partition("#")[0] not in own)
     return [f"request: {url[:200]}" for url in asked if not url.startswith(_OWN)]
 
 
 class ChromiumTab:
-    """A tab of Chromium, by playwright."""
+    """A Chromium tab, driven by playwright."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
@@ -48,7 +47,7 @@ class ChromiumTab:
         self.requests: list[str] = []
         self.pages: list[str] = []
         page.on("console", self._console)
-        # Of the page and of its workers, whose errors no page hears of.
+        # Errors in workers don't reach the page, so listen on the context.
         page.context.on("weberror", lambda one: self.problems.append(f"error: {one.error}"))
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("websocket", lambda socket: self.requests.append(socket.url))
@@ -79,5 +78,5 @@ class ChromiumTab:
 
 
 def url_of(path: Path) -> str:
-    """The address of a file."""
+    """Return a file's URL."""
     return path.absolute().as_uri()

@@ -1,4 +1,6 @@
-"""Who blocks what is free, in the allocator's tab: in bytes what `memreplay fragmentation` says."""
+"""The allocator tab and `memreplay fragmentation` name exactly the same groups that keep free
+memory from being returned.
+"""
 
 from __future__ import annotations
 
@@ -39,16 +41,22 @@ TABLE = """() => {
 }"""
 
 
-def test_of_an_example(opened: OpenPage, example: Path) -> None:
+def test_blockers_match_memreplay_fragmentation_for_an_example(
+    opened: OpenPage, example: Path
+) -> None:
     check(opened(example, "tab=allocator", viewport=SMALL), mr.open(example))
 
 
-def test_of_a_real_file(opened: OpenPage, corpus_file: Path) -> None:
+def test_blockers_match_memreplay_fragmentation_for_a_real_file(
+    opened: OpenPage, corpus_file: Path
+) -> None:
     check(opened(corpus_file, "tab=allocator", viewport=SMALL), mr.open(corpus_file))
 
 
 def check(page: Viewed, snap: mr.Snapshot) -> None:
-    """What the worker answers and what the tab says, at random moments by each way in turn."""
+    """Compare the worker's result and the tab with the command at random moments, grouped by each
+    key in turn.
+    """
     rng = random.Random(snap.file)
     for place, device in enumerate(snap.devices):
         events = snap.replay(device).events
@@ -56,9 +64,9 @@ def check(page: Viewed, snap: mr.Snapshot) -> None:
         for k, moment in enumerate(moments):
             page.set(device=place, at=moment, by=WAYS[k % len(WAYS)])
             if page.count("[role=tabpanel] select") == 0:
-                assert page.text("[role=tabpanel] .hint")  # the segments do not add up
+                assert page.text("[role=tabpanel] .hint")  # the segments contradict each other
                 return
-            # A way that says nothing of a device is left out.
+            # A key is left out if the device has no data for it.
             shown = page.tab.evaluate(
                 "() => document.querySelector('[role=tabpanel] select').value"
             )
@@ -76,7 +84,7 @@ def check(page: Viewed, snap: mr.Snapshot) -> None:
 
 
 def answered(found: dict[str, Any]) -> Blocking:
-    """An answer of the worker."""
+    """Return the worker's result."""
     rows = [
         (one["bytes"], one["alone"], one["count"], one["segments"]) for one in found["blockers"]
     ]
@@ -93,8 +101,9 @@ def answered(found: dict[str, Any]) -> Blocking:
 
 
 def made() -> dict[str, Any]:
-    """A segment of 20 MiB with two blocks of two stacks; one with nothing in it; an expandable one
-    with a block in its first handle alone."""
+    """Build a 20 MiB segment with two blocks from two stacks, an empty segment, and an expandable
+    segment with a block only in its first handle.
+    """
     first, second = (("one", "/w/a.py", 1),), (("two", "/w/b.py", 2),)
     builder = SnapshotBuilder().segment_alloc(A, 20 * MIB).segment_alloc(A + 32 * MIB, 20 * MIB)
     builder.segment_map(A + 64 * MIB, 20 * MIB).segment_map(A + 84 * MIB, 20 * MIB)
@@ -103,7 +112,7 @@ def made() -> dict[str, Any]:
     return builder.build()
 
 
-def test_the_words(opened: OpenPage) -> None:
+def test_tab_shows_how_much_memory_is_blocked_and_by_which_groups(opened: OpenPage) -> None:
     page = opened(made(), "tab=allocator&by=file&at=7")
     assert (
         "28.0 MiB of the 68.0 MiB free are blocked by blocks in use next to them;"
@@ -114,7 +123,7 @@ def test_the_words(opened: OpenPage) -> None:
     assert [tuple(row) for row in page.tab.evaluate(TABLE)] == want.blockers
 
 
-def test_a_group_is_selected(opened: OpenPage) -> None:
+def test_clicked_group_is_selected(opened: OpenPage) -> None:
     page = opened(made(), "tab=allocator&by=file&at=7")
     page.tab.evaluate("() => document.querySelector('[role=tabpanel] tr[data-group]').click()")
     page.settle()
@@ -123,7 +132,7 @@ def test_a_group_is_selected(opened: OpenPage) -> None:
     assert "b.py" in page.text("[role=tabpanel] tr.chosen")
 
 
-def test_nothing_is_asked_in_other_tabs(opened: OpenPage) -> None:
+def test_blockers_are_computed_only_for_the_allocator_tab(opened: OpenPage) -> None:
     page = opened(made(), "tab=holders")
     page.tab.evaluate(LISTEN)
     page.set(at=5)

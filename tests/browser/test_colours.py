@@ -1,4 +1,6 @@
-"""The colours of the stacked picture, every pixel: groups as the legend has them, others faded."""
+"""Every pixel of the stacked picture has the right colour: that of its group in the legend, faded
+unless highlighted.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ SMALL = {"width": 620, "height": 480}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_pixel(opened: OpenPage, scheme: str) -> None:
+def test_every_pixel_has_its_groups_colour(opened: OpenPage, scheme: str) -> None:
     snapshot = everything()
     page = opened(snapshot, viewport=SMALL, color_scheme=scheme)
     for way in WAYS:
@@ -38,7 +40,7 @@ def test_every_pixel(opened: OpenPage, scheme: str) -> None:
         check(page, snapshot, way)
 
 
-def test_what_stands_out(opened: OpenPage) -> None:
+def test_only_highlighted_allocations_keep_their_full_colour(opened: OpenPage) -> None:
     snapshot = everything()
     page = opened(snapshot, "colour=file", viewport=SMALL)
     for shown in (
@@ -55,17 +57,17 @@ def test_what_stands_out(opened: OpenPage) -> None:
 
 
 def check(page: Viewed, snapshot: dict[str, Any], way: str) -> None:
-    """Of the first device, by requested bytes."""
+    """Check the first device, by requested bytes."""
     names = names_of(snapshot, way)
     groups = groups_of(page, way)
     assert len(names) == len(groups)
-    # A group is all that has its name, and the legend calls it so.
+    # A group includes everything with its name in the legend.
     called = dict(zip(groups, names, strict=True))
     assert list(map(called.__getitem__, groups)) == names
     assert len(set(called.values())) == len(called)
     legend = page.tab.evaluate(LEGEND)
     for one in legend:
-        # Of the longest a page has one end.
+        # The page truncates very long names at the front.
         assert called[one["group"]].endswith(one["name"].lstrip("…"))
     picture = page.picture(drawn=True)
     asked = picture.query["colour"]
@@ -76,13 +78,13 @@ def check(page: Viewed, snapshot: dict[str, Any], way: str) -> None:
         asked["others"],
         asked["background"],
     )
-    # What is pinned stands where the legend does.
+    # Pinned groups keep their place in the legend.
     assert not legend or {one["group"] for one in legend} >= set(by.own)
     for one in legend:
         assert one["colour"] == by.own.get(one["group"]) or one["colour"] in asked["others"]
     expected = np.array(colours(picture.ids.tolist(), by), dtype=np.uint8)
     if (pin := page.state()["pin"]) is not None:
-        # What is pinned has an outline, of one colour, which is none of the others.
+        # A pinned group has an outline in a colour that nothing else has.
         line = np.array(edges(picture.ids.tolist(), pin))
         ink = {tuple(one) for one in picture.drawn[line][:, :3].tolist()}
         assert len(ink) == 1
@@ -97,7 +99,7 @@ def check(page: Viewed, snapshot: dict[str, Any], way: str) -> None:
 
 
 def groups_of(page: Viewed, way: str) -> list[int]:
-    """Of each allocation the number of its group."""
+    """Return each allocation's group number."""
     found: list[int] = page.tab.evaluate(
         """async (way) => {
           const { place, measure } = memreplay.picture().query;
@@ -109,7 +111,7 @@ def groups_of(page: Viewed, way: str) -> list[int]:
 
 
 def names_of(snapshot: dict[str, Any], way: str) -> list[str]:
-    """Of each allocation what its group is called, as it is shown."""
+    """Return each allocation's displayed group name."""
     snap = mr.open(build.dump(snapshot))
     replay = snap.replay(0)
     named = Named(snapshot, snap, replay.measure("requested"))
@@ -123,7 +125,7 @@ def made(snapshot: dict[str, Any]) -> list[int]:
 
 
 def stands_out(page: Viewed, snapshot: dict[str, Any], asked: dict[str, Any] | None) -> Any:
-    """Whether an allocation meets what is searched for and selected: `--include`, and its group."""
+    """Return whether an allocation matches the search, `--include` and the selected group."""
     if asked is None:
         return lambda _: True
     groups = groups_of(page, asked["way"]) if "way" in asked else []
@@ -138,7 +140,7 @@ def stands_out(page: Viewed, snapshot: dict[str, Any], asked: dict[str, Any] | N
 
 
 def included(snapshot: dict[str, Any], pattern: str) -> set[int]:
-    """The allocations that `--include` lets through."""
+    """Return the allocations that pass `--include`."""
     snap = mr.open(build.dump(snapshot))
     replay = snap.replay(0)
     numbers = numbers_of(replay)

@@ -1,4 +1,4 @@
-"""The page in Firefox: it does nothing wrong, and says and paints what it does in Chromium."""
+"""The page works in Firefox without errors, with the same text and pixels as in Chromium."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OpenPage = Callable[[Any], Viewed]
 
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirefoxTab]:
-    """One for all tests: it takes seconds to begin."""
+    """Share one tab among all tests, because starting it takes seconds."""
     path = os.environ.get("MEMREPLAY_FIREFOX")
     if not path:
         pytest.skip(NO_BROWSER)
@@ -47,18 +47,18 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirefoxTab]:
 
 @pytest.fixture
 def opened(tab: FirefoxTab, page_of: PageOf) -> Iterator[OpenPage]:
-    """Opens the page of a snapshot; at the end of the test it did nothing wrong."""
+    """Open a snapshot's page; fail at the end if the page had errors."""
     for done in (tab.problems, tab.requests, tab.pages):
         done.clear()
     yield lambda snapshot: Viewed(tab).open(page_of(snapshot))
     assert [*tab.problems, *foreign(tab.requests, tab.pages)] == []
 
 
-def test_numbers_of_an_example(opened: OpenPage, example: Path) -> None:
+def test_numbers_match_the_python_interface(opened: OpenPage, example: Path) -> None:
     check(opened(example), mr.open(example), cursors=10)
 
 
-def test_every_pixel(opened: OpenPage) -> None:
+def test_every_pixel_has_the_right_owner(opened: OpenPage) -> None:
     snapshot = everything()
     of = recording(mr.open(build.dump(snapshot)), 0, "requested")
     page = opened(snapshot)
@@ -67,22 +67,22 @@ def test_every_pixel(opened: OpenPage) -> None:
     check_pixels(page, of)
 
 
-def test_everything_is_shown(opened: OpenPage) -> None:
+def test_all_tabs_work(opened: OpenPage) -> None:
     walk(opened(everything()))
 
 
-def test_nothing_was_recorded(opened: OpenPage) -> None:
+def test_page_says_if_nothing_was_recorded(opened: OpenPage) -> None:
     assert "nothing was recorded" in opened(build.SnapshotBuilder().build()).text().lower()
 
 
-def test_names_are_text(opened: OpenPage) -> None:
+def test_hostile_names_stay_text(opened: OpenPage) -> None:
     page = opened(snapshot(*NAMES.values()))
     for name in TABS:
         page.set(tab=name, at=30, other=2, pin=1)
         assert page.tab.evaluate(FOREIGN) == []
 
 
-def test_keys(opened: OpenPage) -> None:
+def test_keys_move_the_cursor_and_switch_tabs(opened: OpenPage) -> None:
     page = opened(everything())
     for key, moment in (("Home", 0), ("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1)):
         page.tab.press(key)
@@ -102,9 +102,7 @@ def test_keys(opened: OpenPage) -> None:
         (FORBIDDEN, "javascript: Content-Security-Policy"),
     ],
 )
-def test_what_a_page_does_wrong_is_noticed(
-    tab: FirefoxTab, tmp_path: Path, body: str, problem: str
-) -> None:
+def test_page_errors_are_noticed(tab: FirefoxTab, tmp_path: Path, body: str, problem: str) -> None:
     for done in (tab.problems, tab.requests, tab.pages):
         done.clear()
     path = tmp_path / "page.html"

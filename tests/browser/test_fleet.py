@@ -1,4 +1,4 @@
-"""The page of a fleet in Chromium: its numbers are the report's, and its names are text."""
+"""A fleet's page in Chromium shows the report's numbers, and names stay plain text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.fleets.rows import MIB, broken, rank, report
 pytestmark = pytest.mark.browser
 
 FOLDER = ROOT / "examples" / "fsdp_odd_ranks"
-# Of viridis, as the page has it: nine colours from the lowest number to the highest.
+# The page's viridis scale: nine colours, from lowest to highest.
 RAMP = (
     (68, 1, 84),
     (71, 44, 122),
@@ -38,7 +38,7 @@ ROWS = """() => [...document.querySelectorAll('[role=tabpanel] tr[data-rank]')].
   peak: Number(row.querySelector('[data-what=peak]')?.dataset.bytes ?? NaN),
   reserved: Number(row.querySelector('[data-what=reserved]')?.dataset.bytes ?? NaN),
 }))"""
-# The colour in the middle of each cell; the margins of the picture are those of heat.tsx.
+# Returns the colour in the middle of each cell; the margins are those in heat.tsx.
 CELLS = """([rows, columns]) => {
   const canvas = document.querySelector('[data-what=heat]');
   const ratio = canvas.width / canvas.getBoundingClientRect().width;
@@ -65,7 +65,7 @@ def shade(share: float) -> list[int]:
     return [*(round(a + (b - a) * (share * 8 - below)) for a, b in pairs), 255]
 
 
-def test_the_numbers_are_the_reports(opened: OpenPage, tmp_path: Path) -> None:
+def test_numbers_match_the_report(opened: OpenPage, tmp_path: Path) -> None:
     found = mr.fleet(str(FOLDER), workers=1)
     page = opened(saved(found, tmp_path))
     assert "21.4% over the median" in page.text("[data-what=verdict]")
@@ -75,23 +75,23 @@ def test_the_numbers_are_the_reports(opened: OpenPage, tmp_path: Path) -> None:
         (one.rank, one.devices[0].peak_bytes, one.devices[0].reserved_peak_bytes) for one in highest
     ]
     for place, one in enumerate(found.ranks):
-        for moment, n_bytes in enumerate(one.devices[0].curve):
+        for moment, n_bytes in enumerate(one.devices[0].curve_bytes):
             page.set(rank=place, moment=moment)
             assert page.bytes("moment-bytes") == n_bytes
             assert page.text("[data-what=details] h2") == f"rank {one.rank}"
     page.set(rank=5)
     details = page.text("[data-what=details]")
     assert "+176.8 MiB keep_history" in details
-    assert "like no other" in details
+    assert "unlike any other" in details
     assert "memreplay diff" in details
     page.set(tab="report")
     assert "keep_history" in page.text("[role=tabpanel]")
 
 
-def test_the_colours_are_the_numbers(opened: OpenPage, tmp_path: Path) -> None:
+def test_colours_match_the_numbers(opened: OpenPage, tmp_path: Path) -> None:
     found = mr.fleet(str(FOLDER), workers=1)
     page = opened(saved(found, tmp_path))
-    curves = [one.devices[0].curve for one in found.ranks]
+    curves = [one.devices[0].curve_bytes for one in found.ranks]
     low, high = (of(map(of, curves)) for of in (min, max))
     cells = page.tab.evaluate(CELLS, [8, 4])
     for curve, row in zip(curves, cells, strict=True):
@@ -105,7 +105,7 @@ def test_the_colours_are_the_numbers(opened: OpenPage, tmp_path: Path) -> None:
     assert page.tab.evaluate(CELLS, [8, 4])[5] != cells[5]
 
 
-def test_keys_choose(opened: OpenPage, tmp_path: Path) -> None:
+def test_keys_select_ranks(opened: OpenPage, tmp_path: Path) -> None:
     page = opened(saved(mr.fleet(str(FOLDER), workers=1), tmp_path), "order=peak")
     page.tab.evaluate("() => document.querySelector('[data-what=heat]').focus()")
     for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
@@ -118,11 +118,13 @@ def test_keys_choose(opened: OpenPage, tmp_path: Path) -> None:
     assert page.state()["rank"] is None
 
 
-def test_names_are_text(opened: OpenPage, tmp_path: Path) -> None:
+def test_hostile_names_stay_text(opened: OpenPage, tmp_path: Path) -> None:
     rows = []
     for at, name in enumerate((*NAMES.values(), LONG)):
         held = {name: 100 + at, f"{name}2": 50}
-        rows.append(replace(rank(at, held, curve=(at * MIB, MIB)), host=name, file=f"run/{name}"))
+        rows.append(
+            replace(rank(at, held, curve_bytes=(at * MIB, MIB)), host=name, file=f"run/{name}")
+        )
         rows.append(replace(broken(100 + at, name), file=name))
     page = opened(saved(report(*rows), tmp_path))
     for tab in ("ranks", "report"):
@@ -140,12 +142,14 @@ def test_names_are_text(opened: OpenPage, tmp_path: Path) -> None:
         [],
         [broken(0)],
         [rank(0, {"a": 1})],
-        [rank(0, {}, curve=(0, 0)), rank(1, {}, curve=(0,))],
+        [rank(0, {}, curve_bytes=(0, 0)), rank(1, {}, curve_bytes=(0,))],
         [rank(None, {"a": 1}), rank(None, {"b": 1})],
     ],
     ids=["none", "unread", "one", "nothing held", "no ranks"],
 )
-def test_odd_fleets(opened: OpenPage, tmp_path: Path, rows: list[Any]) -> None:
+def test_odd_fleets_show_no_invalid_values(
+    opened: OpenPage, tmp_path: Path, rows: list[Any]
+) -> None:
     page = opened(saved(report(*rows), tmp_path))
     for tab in ("ranks", "report"):
         for colour in ("bytes", "median"):
@@ -155,8 +159,10 @@ def test_odd_fleets(opened: OpenPage, tmp_path: Path, rows: list[Any]) -> None:
                 assert wrong not in text
 
 
-def test_ten_thousand_ranks(opened: OpenPage, tmp_path: Path) -> None:
-    rows = [rank(at, {"code": 100 + at % 7}, curve=(at * MIB,) * 64) for at in range(10_000)]
+def test_ten_thousand_ranks_are_shown_without_a_row_for_each(
+    opened: OpenPage, tmp_path: Path
+) -> None:
+    rows = [rank(at, {"code": 100 + at % 7}, curve_bytes=(at * MIB,) * 64) for at in range(10_000)]
     page = opened(saved(report(*rows), tmp_path))
     page.set(rank=9_999, moment=63, order="peak")
     assert page.bytes("moment-bytes") == 9_999 * MIB

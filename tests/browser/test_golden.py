@@ -1,4 +1,4 @@
-"""Golden pictures of larger files: the page paints them, and the slow painter still does."""
+"""Golden pictures of larger files: both the page and the slow reference painter match them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ASKED = """async ([view, width, height]) => {
 
 
 @pytest.mark.parametrize("path", golden.EXAMPLES, ids=lambda one: one.name[:-7])
-def test_of_the_painter(path: Path) -> None:
+def test_painter_matches_the_golden_picture(path: Path) -> None:
     expected = golden.read_png(golden.FOLDER / f"{path.name[:-7]}.png")
     assert np.array_equal(golden.painted(mr.open(path)), expected)
 
 
 @pytest.mark.browser
-def test_of_the_page(opened: OpenPage, page_of: PageOf, tmp_path: Path) -> None:
+def test_page_matches_the_golden_picture(opened: OpenPage, page_of: PageOf, tmp_path: Path) -> None:
     generated = tmp_path / f"{golden.GENERATED}.pkl.gz"
     golden.generate(generated)
     page = opened(generated)

@@ -1,4 +1,4 @@
-"""Whatever strings a snapshot has, they are text on its page: no script, and no markup."""
+"""Strings from a snapshot stay plain text on its page, never scripts or markup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.browser.viewed import Viewed
 pytestmark = pytest.mark.browser
 
 TABS = ("holders", "flame", "list", "between", "allocator", "report")
-# Whatever a page of ours does not have.
+# Elements that our pages don't have.
 FOREIGN = """() => {
   const own = 'html head meta title link style body main noscript script section header article'
     + ' aside nav footer div span p h1 h2 h3 h4 ul ol li dl dt dd table caption colgroup col thead'
@@ -43,7 +43,7 @@ FOREIGN = """() => {
 MARKS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
 
 
-def test_names_are_text_everywhere(opened: OpenPage) -> None:
+def test_hostile_names_stay_text_everywhere(opened: OpenPage) -> None:
     page = opened(snapshot(*NAMES.values()))
     for tab in TABS:
         page.set(tab=tab, at=30, other=2)
@@ -61,8 +61,8 @@ def test_names_are_text_everywhere(opened: OpenPage) -> None:
     check(page)
 
 
-def test_names_are_shown_as_they_are(opened: OpenPage) -> None:
-    """Each of them, as the text commands write it; searched for, too."""
+def test_names_are_shown_unchanged(opened: OpenPage) -> None:
+    """Each name is shown as commands print it, and can be searched for."""
     page = opened(snapshot(*NAMES.values()), "by=function")
     (seen,) = page.seen([{}], all_rows=True)
     assert {row.name for row in seen.rows} >= set(map(clean, NAMES.values()))
@@ -72,7 +72,7 @@ def test_names_are_shown_as_they_are(opened: OpenPage) -> None:
 
 
 def hover(page: Viewed) -> None:
-    """Over the picture, the lanes, and whatever else shows names when it is pointed at."""
+    """Hover over the picture, the lanes, and everything else that shows names."""
     for selector in (".picture", ".lanes", "[role=tabpanel]"):
         page.tab.evaluate(
             """(selector) => {
@@ -94,7 +94,7 @@ def check(page: Viewed) -> None:
     assert not set(MARKS) & set(page.text()), "text may turn round what is beside it"
 
 
-def test_the_longest_names(opened: OpenPage) -> None:
+def test_longest_names_do_not_widen_the_page(opened: OpenPage) -> None:
     page = opened(snapshot(LONG))
     for tab in TABS:
         page.set(tab=tab, at=7, other=2)
@@ -103,21 +103,21 @@ def test_the_longest_names(opened: OpenPage) -> None:
 
 
 @pytest.mark.parametrize("name", ["data", "bidi", "shell"])
-def test_names_of_files(opened: OpenPage, tmp_path: Path, name: str) -> None:
+def test_hostile_file_names_stay_text(opened: OpenPage, tmp_path: Path, name: str) -> None:
     text = NAMES[name].replace("/", "\u2215").encode("utf-8", "replace").decode()
     path = tmp_path / f"{text}.pkl"
     path.write_bytes(build.dump(snapshot("plain")))
     page = opened(mr.open(path))
     check(page)
     assert clean(text) in page.text(".bar")
-    # The command line that is shown is one that a shell takes apart as it was meant.
+    # A shell splits the displayed command line into the intended arguments.
     for tab in TABS:
         page.set(tab=tab)
         if said := page.text("[role=tabpanel] [data-what=command]"):
             assert clean(str(path)) in shlex.split(said), tab
 
 
-def test_pictures_that_are_saved(opened: OpenPage, tmp_path: Path) -> None:
+def test_saved_svg_contains_names_as_text(opened: OpenPage, tmp_path: Path) -> None:
     text = NAMES["data"].replace("/", "\u2215")
     path = tmp_path / f"{text}.pkl"
     path.write_bytes(build.dump(snapshot(*NAMES.values())))

@@ -1,4 +1,6 @@
-"""Everything without a mouse: keys move, zoom, select and search, and one sees where one is."""
+"""Everything works without a mouse: keys move, zoom, select and search, and the focus is
+visible.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from tests.browser.viewed import Viewed
 pytestmark = pytest.mark.browser
 
 EXAMPLE = next(one for one in EXAMPLES if one.name.startswith("transformer_step"))
-# What has the focus: its name for who hears it, whether it is in sight, and whether one sees that.
+# Returns the focused element's accessible name, whether it's in view, and whether its focus ring is
+# visible.
 FOCUS = """() => {
   const one = document.activeElement;
   if (!one || one === document.body) return null;
@@ -35,7 +38,7 @@ def press(page: Viewed, *keys: str) -> None:
         page.settle()
 
 
-def test_the_cursor(opened: OpenPage) -> None:
+def test_keys_move_the_cursor(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     replay = mr.open(EXAMPLE).replay()
     peak = moment_of(replay, replay.peak.event_index)
@@ -55,7 +58,7 @@ def test_the_cursor(opened: OpenPage) -> None:
     assert page.moment() > peak + 10
 
 
-def test_peaks_and_marks(opened: OpenPage) -> None:
+def test_keys_jump_between_peaks_and_marks(opened: OpenPage) -> None:
     page = opened(EXAMPLE, "at=0")
     seen = []
     for _ in range(4):
@@ -66,7 +69,7 @@ def test_peaks_and_marks(opened: OpenPage) -> None:
     assert page.moment() == seen[-2]
 
 
-def test_what_is_seen(opened: OpenPage) -> None:
+def test_keys_zoom_and_pan(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
 
     def span() -> tuple[float, float]:
@@ -95,7 +98,7 @@ def test_what_is_seen(opened: OpenPage) -> None:
     assert page.picture().query["axis"] == "time"
 
 
-def test_search_and_back(opened: OpenPage) -> None:
+def test_escape_leaves_the_search_field_and_then_clears_the_search(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     total = page.bytes("total")
     press(page, "/")
@@ -104,13 +107,14 @@ def test_search_and_back(opened: OpenPage) -> None:
     page.settle()
     assert page.state()["search"] == "model.py"
     assert 0 < page.bytes("total") < total
-    # Out of the field, then out of the search; keys in the field are letters, not commands.
+    # The first Escape leaves the field, the second clears the search. Letters typed in the field
+    # aren't commands.
     press(page, "Escape", "Escape")
     assert page.state()["search"] == ""
     assert page.bytes("total") == total
 
 
-def test_tabs_and_rows(opened: OpenPage) -> None:
+def test_keys_switch_tabs_and_select_rows(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     for key, tab in zip("123", ("holders", "flame", "list"), strict=True):
         press(page, key)
@@ -128,14 +132,14 @@ def test_tabs_and_rows(opened: OpenPage) -> None:
     assert chosen is not None
     at = page.moment()
     press(page, "Escape")
-    # The row's own keys stay its own; what it selected is deselected from anywhere.
+    # Keys pressed in a row act on that row; Escape clears the selection from anywhere.
     page.tab.evaluate("() => document.activeElement.blur()")
     press(page, "Escape")
     assert page.state()["group"] is None
     assert page.moment() == at
 
 
-def test_the_list_of_keys(opened: OpenPage) -> None:
+def test_question_mark_opens_the_list_of_keys(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     press(page, "?")
     assert page.count("[role=dialog], dialog[open]") == 1
@@ -147,8 +151,10 @@ def test_the_list_of_keys(opened: OpenPage) -> None:
     assert page.count("[role=dialog], dialog[open]") == 0
 
 
-def test_everything_is_reached_by_tab(opened: OpenPage) -> None:
-    """Each stop has a name, is seen and shows that it has the focus; at the end they come again."""
+def test_tab_reaches_everything(opened: OpenPage) -> None:
+    """Each tab stop has a name, is visible and shows its focus; after the last one, the focus wraps
+    around.
+    """
     page = opened(EXAMPLE)
     stops = []
     for _ in range(120):
@@ -164,7 +170,7 @@ def test_everything_is_reached_by_tab(opened: OpenPage) -> None:
     assert reached >= {"select", "input", "button", "tab", "slider"}
 
 
-def test_everything_that_is_pressed_has_a_name(opened: OpenPage) -> None:
+def test_all_controls_have_accessible_names(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     for tab in ("holders", "flame", "list", "allocator", "report"):
         page.set(tab=tab)

@@ -1,4 +1,4 @@
-"""The page at several sizes, light and dark: nothing sticks out, and text can be read."""
+"""At several sizes, light and dark, nothing overflows the page and text is legible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 EXAMPLE = next(one for one in EXAMPLES if one.name.startswith("leaky"))
 TABS = ("holders", "flame", "list", "between", "allocator", "report")
 SIZES = [(390, 844), (768, 1024), (1280, 720)]
-# Elements that reach past the edge of the page, or of a part that does not scroll.
+# Returns the elements that overflow the page or a container that doesn't scroll.
 STICKING_OUT = """() => [...document.querySelectorAll('body *')]
   .filter((one) => {
     const { right, left, width } = one.getBoundingClientRect();
@@ -26,7 +26,7 @@ STICKING_OUT = """() => [...document.querySelectorAll('body *')]
     return true;
   })
   .map((one) => `${one.localName}.${one.className}`)"""
-# The contrast of each text with what is behind it, as WCAG 2 has it.
+# Returns each piece of text's contrast with its background, as WCAG 2 defines it.
 FAINT = """() => {
   const parsed = (colour) => {
     const context = new OffscreenCanvas(1, 1).getContext('2d');
@@ -69,7 +69,7 @@ def wide(page: Viewed) -> Any:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_nothing_sticks_out(opened: OpenPage, size: tuple[int, int]) -> None:
+def test_nothing_overflows(opened: OpenPage, size: tuple[int, int]) -> None:
     page = opened(EXAMPLE, viewport={"width": size[0], "height": size[1]})
     for tab in TABS:
         page.set(tab=tab, other=100, pin=3 if tab == "list" else None)
@@ -80,7 +80,7 @@ def test_nothing_sticks_out(opened: OpenPage, size: tuple[int, int]) -> None:
     assert picture.ids.shape[0] > 100
 
 
-def test_it_follows_the_window(opened: OpenPage) -> None:
+def test_layout_follows_the_window(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     for width, height in [(320, 480), (1920, 1080)]:
         page.tab.resize(width, height)
@@ -92,7 +92,7 @@ def test_it_follows_the_window(opened: OpenPage) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_can_be_read(opened: OpenPage, scheme: str) -> None:
+def test_text_is_legible(opened: OpenPage, scheme: str) -> None:
     page = opened(EXAMPLE, color_scheme=scheme)
     assert page.tab.evaluate("() => document.documentElement.dataset.theme") == scheme
     for tab in TABS:
@@ -100,7 +100,7 @@ def test_text_can_be_read(opened: OpenPage, scheme: str) -> None:
         assert page.tab.evaluate(FAINT) == [], tab
 
 
-def test_light_and_dark_by_key(opened: OpenPage) -> None:
+def test_t_key_switches_between_light_and_dark(opened: OpenPage) -> None:
     page = opened(EXAMPLE, color_scheme="light")
     corner = page.picture(drawn=True).drawn[0, 0].tolist()
     page.tab.press("t")
@@ -110,15 +110,15 @@ def test_light_and_dark_by_key(opened: OpenPage) -> None:
     assert sum(dark[:3]) < 200 < sum(corner[:3])
 
 
-def test_text_twice_as_large(opened: OpenPage) -> None:
-    """As a browser does that is told so."""
+def test_text_zoomed_to_200_percent_does_not_overflow(opened: OpenPage) -> None:
+    """The font size is set as the browser's own setting would do it."""
     page = opened(EXAMPLE)
     page.tab.evaluate("() => { document.documentElement.style.fontSize = '200%'; }")
     page.settle()
     assert wide(page) <= 0
 
 
-def test_a_fine_screen(opened: OpenPage) -> None:
+def test_picture_uses_every_pixel_of_a_high_resolution_screen(opened: OpenPage) -> None:
     page = opened(EXAMPLE, device_scale_factor=2)
     picture = page.picture()
     css = page.tab.evaluate(

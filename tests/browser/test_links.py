@@ -1,4 +1,4 @@
-"""What is shown stands in the address: a link shows the same, and so does the page loaded anew."""
+"""The URL contains the view's state, so a link or a reload shows the same view."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.views import everything
 pytestmark = pytest.mark.browser
 
 EXAMPLE = next(one for one in EXAMPLES if one.name.startswith("transformer_step"))
-# Each field by itself, and all of them together.
+# States in the URL: each field by itself, and all fields together.
 FIELDS = {
     "measure": "active",
     "axis": "time",
@@ -34,7 +34,7 @@ FIELDS = {
 }
 
 
-def test_state_survives_loading_anew(opened: OpenPage) -> None:
+def test_state_survives_a_reload(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     start = page.state()
     half = dict(list(FIELDS.items())[::2])
@@ -47,7 +47,7 @@ def test_state_survives_loading_anew(opened: OpenPage) -> None:
         assert page.state() == before
 
 
-def test_a_link_shows_the_same_picture_and_numbers(opened: OpenPage) -> None:
+def test_link_shows_the_same_picture_and_numbers(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     page.set(measure="held", at=4321, by="file", colour="file", **{"from": 3000, "to": 5000})
     shown, numbers = page.picture(drawn=True), page.seen([{}])
@@ -70,20 +70,20 @@ def test_a_link_shows_the_same_picture_and_numbers(opened: OpenPage) -> None:
         "search=" + "(" * 5000,
     ],
 )
-def test_a_link_that_is_wrong_shows_what_it_can(opened: OpenPage, fragment: str) -> None:
+def test_broken_links_show_as_much_as_possible(opened: OpenPage, fragment: str) -> None:
     snapshot = everything()
     page = opened(snapshot, fragment)
     assert page.bytes("peak-bytes") == mr.open(build.dump(snapshot)).replay(0).peak.bytes
     assert "cannot be shown" not in page.text()
 
 
-def test_the_address_stays_short(opened: OpenPage, example: Path) -> None:
-    """Nothing of it is what is shown anyway."""
+def test_url_stays_short(opened: OpenPage, example: Path) -> None:
+    """The URL leaves out default values."""
     page = opened(example)
     assert page.tab.evaluate("() => location.hash") == ""
 
 
-def test_another_address_is_followed(opened: OpenPage) -> None:
+def test_page_follows_url_changes(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     page.tab.evaluate("() => { location.hash = '#at=99&measure=active'; }")
     page.settle()

@@ -1,4 +1,4 @@
-"""Numbers on the page are the command line's, in bytes: at peaks, and wherever the cursor is."""
+"""Numbers on the page match the command line exactly, at peaks and anywhere under the cursor."""
 
 from __future__ import annotations
 
@@ -19,31 +19,33 @@ pytestmark = pytest.mark.browser
 
 CURSORS = 50
 WHOLE_TABLES = 5
-SMALL = {
-    "width": 620,
-    "height": 9000,
-}  # narrow, as there is less to draw; high, so that all rows are
+# The page is narrow, so there's less to draw, and tall, so all rows are visible.
+SMALL = {"width": 620, "height": 9000}
 
 
 class Asked(NamedTuple):
-    """What the page is to show."""
+    """The text expected on the page."""
 
     at: int
     measure: MeasureName
     by: str
 
 
-def test_of_an_example(opened: OpenPage, example: Path) -> None:
+def test_numbers_match_the_python_interface_in_an_example(opened: OpenPage, example: Path) -> None:
     check(opened(example, viewport=SMALL), mr.open(example))
 
 
-def test_of_a_real_file(opened: OpenPage, corpus_file: Path) -> None:
+def test_numbers_match_the_python_interface_in_a_real_file(
+    opened: OpenPage, corpus_file: Path
+) -> None:
     check(opened(corpus_file, viewport=SMALL), mr.open(corpus_file))
 
 
 def check(page: Viewed, snap: mr.Snapshot, cursors: int = CURSORS) -> None:
-    """At the peaks of each device, and at random cursors by every measure and way in turn."""
-    # What is drawn is looked at elsewhere, and takes half the time.
+    """Check each device's peaks, then random cursor positions, going through all measures and
+    keys.
+    """
+    # Skip drawing, which takes half the time and is checked by other tests.
     page.tab.evaluate("() => { document.querySelector('.middle').style.display = 'none'; }")
     rng = random.Random(snap.file)
     ways = itertools.cycle(itertools.product(LIFE_MEASURES, WAYS))
@@ -63,7 +65,7 @@ def check(page: Viewed, snap: mr.Snapshot, cursors: int = CURSORS) -> None:
 
 
 def check_peaks(page: Viewed, snap: mr.Snapshot, device: int) -> None:
-    """The exact peak stands in the text, and is where the cursor starts."""
+    """Check that the page shows the exact peak, and that the cursor starts there."""
     for measure in MEASURES:
         page.set(measure=measure)
         replay = snap.replay(device)
@@ -76,12 +78,13 @@ def check_peaks(page: Viewed, snap: mr.Snapshot, device: int) -> None:
 def check_moment(
     snap: mr.Snapshot, device: int, asked: Asked, seen: Seen, *, all_rows: bool
 ) -> None:
-    """The bytes at the cursor, and who holds them."""
+    """Check the bytes at the cursor, and which groups hold them."""
     assert seen.moment == asked.at
     at = bytes_at(snap, device, asked.at)
     whole = at[asked.measure]
     assert (seen.bytes, seen.reserved) == (whole, at["reserved"]), asked
-    # A way that says nothing of a device is left out, and none has none without allocations.
+    # The page leaves out keys without data for the device, and all keys if the device has no
+    # allocations.
     assert seen.way is not None or whole == 0
     if seen.way is None:
         return

@@ -1,4 +1,4 @@
-"""Snapshots in which something is missing: each opens, and says in words what it is."""
+"""Snapshots with missing parts: the page opens, and says what is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TABS = ("holders", "flame", "list", "between", "allocator", "report")
 
 
 def walk(page: Viewed) -> None:
-    """Through all tabs: nothing fails, and nothing waits for ever."""
+    """Visit all tabs, and check that nothing fails or waits forever."""
     for tab in TABS:
         page.set(tab=tab)
         text = page.text()
@@ -29,7 +29,7 @@ def walk(page: Viewed) -> None:
             assert wrong not in text, tab
 
 
-def test_nothing_was_recorded(opened: OpenPage, page_of: PageOf) -> None:
+def test_page_says_if_nothing_was_recorded(opened: OpenPage, page_of: PageOf) -> None:
     page = opened(SnapshotBuilder(0).build())
     for devices in (0, 1, 3):
         page.open(page_of(SnapshotBuilder(devices).build()))
@@ -37,7 +37,7 @@ def test_nothing_was_recorded(opened: OpenPage, page_of: PageOf) -> None:
         walk(page)
 
 
-def test_blocks_without_any_event(opened: OpenPage) -> None:
+def test_page_without_events_shows_the_blocks(opened: OpenPage) -> None:
     made = SnapshotBuilder()
     made.segment(0x1000, 4096, blocks=[made.block(0x1000, 1024, 1000)])
     page = opened(made.build())
@@ -46,7 +46,7 @@ def test_blocks_without_any_event(opened: OpenPage) -> None:
     walk(page)
 
 
-def test_one_event(opened: OpenPage, page_of: PageOf) -> None:
+def test_page_shows_a_single_event(opened: OpenPage, page_of: PageOf) -> None:
     page = opened(everything())
     for action in ("alloc", "free_completed", "segment_alloc", "oom", "snapshot"):
         made = SnapshotBuilder().event(action, 0x1000, 512, frames=[("f", "f.py", 1)])
@@ -61,20 +61,20 @@ def test_one_event(opened: OpenPage, page_of: PageOf) -> None:
         assert page.text("[role=tabpanel]")
 
 
-def test_allocations_of_no_bytes(opened: OpenPage) -> None:
+def test_zero_byte_allocations_are_shown(opened: OpenPage) -> None:
     page = opened(SnapshotBuilder().alloc(0x1000, 0).alloc(0x2000, 0).build())
     assert page.bytes("peak-bytes") == 0
     walk(page)
 
 
-def test_without_times(opened: OpenPage) -> None:
+def test_time_axis_is_disabled_without_times(opened: OpenPage) -> None:
     page = opened(everything(times=False), "axis=time")
     assert page.count("select:disabled[title='this snapshot has no times']") == 1
     assert page.picture().query["axis"] == "event"
     walk(page)
 
 
-def test_times_that_are_all_the_same(opened: OpenPage) -> None:
+def test_events_with_identical_times_are_shown(opened: OpenPage) -> None:
     made = SnapshotBuilder()
     for k in range(1, 9):
         made.alloc(0x1000 * k, 100 * k, time_us=5)
@@ -83,7 +83,7 @@ def test_times_that_are_all_the_same(opened: OpenPage) -> None:
     walk(page)
 
 
-def test_several_devices(opened: OpenPage) -> None:
+def test_each_device_has_its_own_peak(opened: OpenPage) -> None:
     snapshot = everything()
     snap = mr.open(build.dump(snapshot))
     page = opened(snapshot)
@@ -94,13 +94,13 @@ def test_several_devices(opened: OpenPage) -> None:
         walk(page)
 
 
-def test_devices_that_are_not_there(opened: OpenPage) -> None:
-    """What a link says of another file."""
+def test_link_made_for_another_file_does_no_harm(opened: OpenPage) -> None:
+    """The link names a device, moments and groups that this file doesn't have."""
     page = opened(everything(), "device=9&snapshot=4&at=100000&from=1e9&to=2e9&pin=77&group=1234")
     walk(page)
 
 
-def test_a_file_that_is_cut_off(opened: OpenPage) -> None:
+def test_truncated_file_shows_its_readable_part(opened: OpenPage) -> None:
     data = build.dump(everything(), 2)
     cut = next(
         snap
@@ -122,7 +122,7 @@ def salvaged(data: bytes) -> Any:
         return None
 
 
-def test_a_part_of_a_file(opened: OpenPage) -> None:
+def test_range_starts_with_its_carried_over_bytes(opened: OpenPage) -> None:
     snap = mr.open(build.dump(everything()), start=2, stop=8)
     page = opened(snap)
     assert page.bytes("peak-bytes") == snap.replay(0).peak.bytes
@@ -131,7 +131,7 @@ def test_a_part_of_a_file(opened: OpenPage) -> None:
     walk(page)
 
 
-def test_sizes_up_to_what_a_browser_counts(opened: OpenPage) -> None:
+def test_bytes_are_exact_up_to_the_largest_safe_integer(opened: OpenPage) -> None:
     made = SnapshotBuilder()
     for k in range(1, 4):
         made.alloc(k << 50, (1 << 51) - k)

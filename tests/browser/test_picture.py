@@ -1,4 +1,6 @@
-"""The stacked picture: who is in each pixel, against the slow painter and against live sets."""
+"""Check each pixel's owner in the stacked picture against the slow reference painter and against
+live sets.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,11 @@ from tests.views import everything
 pytestmark = pytest.mark.browser
 
 PIXELS = 1000
-ROWS = 20  # of a column
+ROWS = 20  # rows per column
 
 
 def view_of(picture: Picture) -> View:
-    """What part a picture shows."""
+    """Return the part that a picture shows."""
     query = picture.query
     return View(
         query["axis"],
@@ -39,7 +41,7 @@ def view_of(picture: Picture) -> View:
 
 
 def check_pixels(page: Viewed, of: Recording) -> None:
-    """Every pixel of what is shown."""
+    """Check every visible pixel."""
     picture = page.picture()
     rows, moments = paint(of, view_of(picture))
     seen = np.array(moments) != NOTHING
@@ -53,14 +55,15 @@ def check_pixels(page: Viewed, of: Recording) -> None:
         )
 
 
-def test_every_pixel_of_a_small_file(opened: OpenPage) -> None:
+def test_every_pixel_is_right_in_a_small_file(opened: OpenPage) -> None:
     snapshot = everything()
     snap = mr.open(build.dump(snapshot))
     page = opened(snapshot, viewport={"width": 620, "height": 480})
     for measure in LIFE_MEASURES:
         for place, device in enumerate(snap.devices):
             of = recording(snap, device, measure)
-            # All of it, a few moments, one that is wider than all columns, parts of a moment.
+            # The whole range, a few moments, a single moment wider than the picture, and fractions
+            # of a moment.
             for start, stop in ((None, None), (1, 4), (2, 3), (0.25, 2.6)):
                 page.set(device=place, measure=measure, **{"from": start, "to": stop})
                 check_pixels(page, of)
@@ -70,7 +73,7 @@ def test_every_pixel_of_a_small_file(opened: OpenPage) -> None:
     check_pixels(page, of)
 
 
-def test_every_pixel_of_an_example(opened: OpenPage, example: Path) -> None:
+def test_every_pixel_is_right_in_an_example(opened: OpenPage, example: Path) -> None:
     snap = mr.open(example)
     page = opened(example)
     rng = random.Random(example.name)
@@ -86,15 +89,17 @@ def test_every_pixel_of_an_example(opened: OpenPage, example: Path) -> None:
                 check_pixels(page, of)
 
 
-def test_random_pixels_of_real_files(opened: OpenPage, corpus: Path) -> None:
-    """Of the largest of them."""
+def test_random_pixels_are_right_in_real_files(opened: OpenPage, corpus: Path) -> None:
+    """Only the three largest files are checked."""
     files = sorted(corpus.iterdir(), key=lambda one: one.stat().st_size)
     for path in files[-3:]:
         check_live_sets(opened(path), mr.open(path))
 
 
 def check_live_sets(page: Viewed, snap: mr.Snapshot) -> None:
-    """Under a pixel is the allocation that is there when those of `live_at` lie upon each other."""
+    """Check that each pixel shows the allocation at its height when the live set from `live_at` is
+    stacked.
+    """
     rng = random.Random(snap.file)
     place = rng.randrange(len(snap.devices))
     replay = snap.replay(snap.devices[place])
@@ -116,7 +121,7 @@ def check_live_sets(page: Viewed, snap: mr.Snapshot) -> None:
 
 
 def numbers_of(replay: mr.Replay) -> dict[tuple[int, int], int]:
-    """By event and address: those from before the first event are counted first."""
+    """Number allocations by event and address; carried-over allocations come first."""
     found = replay.lifetimes
     keys = list(zip(found.alloc_event.tolist(), found.address.tolist(), strict=True))
     carried = [key for key in keys if key[0] < replay.first_event]

@@ -1,4 +1,4 @@
-"""What a page does wrong is noticed: each kind of it, of pages that do."""
+"""Errors in a page are noticed. Each kind of error has its own page."""
 
 from __future__ import annotations
 
@@ -41,30 +41,32 @@ def in_worker(script: str) -> str:
     ],
 )
 @pytest.mark.parametrize("policy", ["", POLICY], ids=["free", "policy"])
-def test_is_noticed(tab: ChromiumTab, tmp_path: Path, body: str, problem: str, policy: str) -> None:
+def test_page_error_is_noticed(
+    tab: ChromiumTab, tmp_path: Path, body: str, problem: str, policy: str
+) -> None:
     found = problems(tab, tmp_path, f"<!doctype html>{policy}<title>x</title>{body}")
     if policy and not any(one.startswith(problem) for one in found):
-        # What it forbids is not even asked for, and said in the console or thrown.
+        # Forbidden requests are never sent; they appear in the console or as an error.
         assert any("Content Security Policy" in one or "Failed to fetch" in one for one in found)
     else:
         assert any(one.startswith(problem) for one in found), found
 
 
-def test_a_good_page_does_nothing_wrong(tab: ChromiumTab, tmp_path: Path) -> None:
+def test_correct_page_has_no_errors(tab: ChromiumTab, tmp_path: Path) -> None:
     body = f"<img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>{in_worker('1')}"
     assert problems(tab, tmp_path, f"<!doctype html>{POLICY}<title>x</title>{body}", 5) == []
 
 
 @pytest.fixture(scope="module")
 def tab(chromium: Any) -> Iterator[ChromiumTab]:
-    """One for all of them."""
+    """Share one tab among all tests."""
     context = chromium.new_context(offline=True)
     yield ChromiumTab(context.new_page())
     context.close()
 
 
 def problems(tab: ChromiumTab, folder: Path, text: str, patience: int = 100) -> list[str]:
-    """What a page does wrong until it has done something, or for so many times 50 ms."""
+    """Return the page's errors, polled every 50 ms, at most this many times."""
     path = folder / "page.html"
     path.write_text(text, encoding="utf-8")
     tab.goto("about:blank")

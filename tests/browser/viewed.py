@@ -1,4 +1,4 @@
-"""A page that is open in a tab: what its elements show, and its handle for scripts."""
+"""Read a page that is open in a tab: its elements' text, and its state through scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tests.browser.tabs import Tab, url_of
 
-# Columns of integers cross as base64: as JSON a picture takes a second.
+# Integer columns are passed as base64, because a picture takes a second as JSON.
 _PICTURE = """(whole) => {
   const spelled = (array) => {
     const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
@@ -35,8 +35,8 @@ _PICTURE = """(whole) => {
   const drawn = context.getImageData(0, 0, canvas.width, canvas.height);
   return { ...said, drawn: spelled(drawn.data) };
 }"""
-# What the page says at one state after the other. Of the table the rows that are in sight, or all:
-# it then gets as much room as it asks for.
+# Returns the page's text for each of several states: with the table's visible rows, or with all
+# rows after enlarging the table.
 _SEEN = """async ([states, all]) => {
   const frame = () => new Promise((done) => requestAnimationFrame(done));
   const bytes = (what) => {
@@ -82,7 +82,7 @@ _SEEN = """async ([states, all]) => {
 
 
 class Row(NamedTuple):
-    """A row of the table of holders."""
+    """A row in the table of holders."""
 
     group: int
     bytes: int
@@ -91,30 +91,30 @@ class Row(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the page says of a moment."""
+    """What the page says about a moment."""
 
     moment: int
     bytes: int
     reserved: int | None
-    """Where reserved bytes are not the ones that are shown."""
+    """Reserved bytes, unless that's the measure shown."""
     total: int | None
-    """Of the table."""
+    """The table's total."""
     way: str | None
-    """What its rows are grouped by."""
+    """The key by which the table's rows are grouped."""
     rows: list[Row]
 
 
 class Picture(NamedTuple):
-    """The stacked picture that is shown: ids and RGBA by row from the top, moments by column."""
+    """The stacked picture on the page: ids and RGBA by row from the top, moments by column."""
 
     ids: NDArray[np.int32]
     moments: NDArray[np.int32]
     query: dict[str, Any]
     drawn: NDArray[np.uint8]
-    """What the canvas has; nothing unless it was asked for."""
+    """The pixels of the canvas, if requested."""
 
 
-# Where the script has not run yet it is waited for; where it cannot, for a while.
+# The script may not have run yet, so wait; if it can't run, give up after a while.
 READY = """async () => {
   for (let i = 0; i < 250 && !globalThis.memreplay; i++) {
     await new Promise((done) => setTimeout(done, 20));
@@ -130,30 +130,30 @@ class Viewed:
         self.tab = tab
 
     def open(self, path: Path, fragment: str = "") -> Viewed:
-        """Opens a page, and waits until all of its first view is there."""
+        """Open a page, and wait until its first view is complete."""
         self.tab.goto(url_of(path) + (f"#{fragment}" if fragment else ""))
         self.ready()
         return self
 
     def ready(self) -> None:
-        """Waits until all of the first view is there."""
+        """Wait until the first view is complete."""
         self.tab.evaluate(READY)
 
     def set(self, **partial: Any) -> None:
-        """Shows something else, and waits until all of the page shows it."""
+        """Change the view, and wait until the whole page shows it."""
         self.tab.evaluate("(partial) => memreplay.set(partial)", partial)
 
     def settle(self) -> None:
-        """Waits until what keys or the mouse asked for is there."""
+        """Wait for the effect of keys or the mouse."""
         self.set()
 
     def state(self) -> dict[str, Any]:
-        """What is shown."""
+        """Return the page's state."""
         found: dict[str, Any] = self.tab.evaluate("() => memreplay.state()")
         return found
 
     def bytes(self, what: str) -> int:
-        """The bytes that the first such element says."""
+        """Return the byte count in the first matching element."""
         found = self.tab.evaluate(
             "(what) => document.querySelector(`[data-what=${what}]`)?.dataset.bytes ?? ''", what
         )
@@ -161,7 +161,7 @@ class Viewed:
         return int(found)
 
     def moment(self) -> int:
-        """The moment that the bytes at the cursor are of."""
+        """Return the moment whose byte count is shown at the cursor."""
         return int(
             self.tab.evaluate(
                 "() => document.querySelector('[data-what=cursor-bytes]').dataset.moment"
@@ -169,24 +169,26 @@ class Viewed:
         )
 
     def text(self, selector: str = "body") -> str:
-        """The text that is seen of an element."""
+        """Return an element's visible text."""
         found: str = self.tab.evaluate(
             "(selector) => document.querySelector(selector)?.innerText ?? ''", selector
         )
         return found
 
     def count(self, selector: str) -> int:
-        """How many elements there are."""
+        """Return the number of matching elements."""
         found: int = self.tab.evaluate("(one) => document.querySelectorAll(one).length", selector)
         return found
 
     def seen(self, states: list[dict[str, Any]], *, all_rows: bool = False) -> list[Seen]:
-        """What the page says at each of some states; of long tables the first rows, or all."""
+        """Return the page's text in each of these states, with all rows of long tables or only the
+        first rows.
+        """
         found = self.tab.evaluate(_SEEN, [states, all_rows])
         return [Seen(**{**one, "rows": [Row(**row) for row in one["rows"]]}) for one in found]
 
     def picture(self, *, drawn: bool = False) -> Picture:
-        """The stacked picture; `drawn` reads the canvas, too."""
+        """Return the stacked picture; `drawn` reads the canvas as well."""
         found = self.tab.evaluate(_PICTURE, drawn)
         assert found, "the page has no picture"
         shape = (found["height"], found["width"])
@@ -201,7 +203,7 @@ class Viewed:
         )
 
     def engine(self, method: str, *arguments: Any) -> Any:
-        """What the page's worker answers."""
+        """Return a result from the page's worker."""
         return self.tab.evaluate(
             "([method, given]) => memreplay.engine[method](...given)", [method, list(arguments)]
         )

@@ -1,1 +1,1 @@
-"""Conformance: inputs that a reader must take, and inputs that it must refuse."""
+"""Conformance: inputs that a reader must accept, and inputs that it must reject."""

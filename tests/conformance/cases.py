@@ -1,4 +1,4 @@
-"""What a conformance case is, and how its bytes are written down."""
+"""Helpers to write conformance cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ SEGMENT: dict[str, Any] = {"device": 0, "address": 4096, "total_size": 2048, "bl
 
 
 class Reject(NamedTuple):
-    """An input that must end in an error of just this class, whose line matches `message`."""
+    """An input that must be rejected with exactly this exception class and a message that
+    matches.
+    """
 
     data: bytes
     error: type[mr.SnapshotError]
@@ -27,20 +29,20 @@ class Reject(NamedTuple):
 
 
 def trace(*events: Any, **top: Any) -> dict[str, Any]:
-    """A snapshot of one device with these events, and no segments."""
+    """Return a snapshot of one device with these events, and no segments."""
     return {"segments": [], "device_traces": [list(events)], **top}
 
 
 def event(**fields: Any) -> dict[str, Any]:
-    """A snapshot of one alloc that has these fields too."""
+    """Return a snapshot of one alloc with these additional fields."""
     return trace({**EVENT, **fields})
 
 
 def segment(**fields: Any) -> dict[str, Any]:
-    """A snapshot of one segment that has these fields too."""
+    """Return a snapshot of one segment with these additional fields."""
     return {"segments": [{**SEGMENT, **fields}], "device_traces": []}
 
 
 def block(**fields: Any) -> dict[str, Any]:
-    """A snapshot of one block that has these fields too."""
+    """Return a snapshot of one block with these additional fields."""
     return segment(blocks=[{**BLOCK, **fields}])

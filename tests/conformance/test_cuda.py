@@ -1,7 +1,7 @@
-"""Recordings of a real card, and what PyTorch said of its memory meanwhile: equal to the byte.
+"""Recordings from a real GPU match PyTorch's own memory statistics exactly.
 
 bench/record_cuda.py made them on an H100 with PyTorch 2.11: a training program with checkpoints,
-two streams, a CUDA graph, a pool of its own, a request that fails, and torch.compile in one.
+two streams, a CUDA graph, a separate pool, a failed request, and torch.compile in one recording.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests import oracle
 from tests.compare import assert_like_oracle
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "cuda"
-# Those of memory_stats().
+# As in memory_stats().
 MEASURES: tuple[MeasureName, ...] = ("requested", "active", "allocated", "reserved")
 NAMES = ["compiled", "cpp", "default", "expandable", "late"]
 
@@ -40,11 +40,11 @@ def told(name: str) -> Any:
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def test_all_are_read() -> None:
+def test_every_recording_exists() -> None:
     assert sorted(one.name.partition(".")[0] for one in FOLDER.glob("*.gz")) == NAMES
 
 
-def test_every_measure_is_pytorchs_own(path: Path, told: Any) -> None:
+def test_measures_match_pytorchs_memory_stats(path: Path, told: Any) -> None:
     snap = mr.open(path)
     for measure in MEASURES:
         usage = snap.replay(0).measure(measure)
@@ -52,13 +52,13 @@ def test_every_measure_is_pytorchs_own(path: Path, told: Any) -> None:
         of = f"{measure}_bytes.all"
         end = told["end"]
         assert found == (told["before"][f"{of}.current"], end[f"{of}.peak"], end[f"{of}.current"])
-        # What was allocated before a recording is only known by what is left of it.
+        # Memory allocated before a recording is known only if it's still allocated at the end.
         exact = measure != "allocated" or not told["warm_steps"]
         assert verdict(snap, usage).exact is exact
         assert verdict(snap, usage).trusted
 
 
-def test_counts_are_pytorchs_own(path: Path, told: Any) -> None:
+def test_counts_match_pytorchs_memory_stats(path: Path, told: Any) -> None:
     snap = mr.open(path)
     actions = [snap.action_name(code) for code in snap.events.action.tolist()]
 
@@ -70,7 +70,7 @@ def test_counts_are_pytorchs_own(path: Path, told: Any) -> None:
     assert actions.count("free_requested") == counted("allocation.all.freed")
 
 
-def test_why_the_request_failed(path: Path, told: Any) -> None:
+def test_failed_request_is_explained(path: Path, told: Any) -> None:
     (one,) = mr.oom(mr.open(path)).devices[0].ooms
     assert (one.cause, one.request_bytes) == ("request_too_large", 1 << 42)
     assert f"Tried to allocate {one.request_bytes / (1 << 30):.2f} GiB" in told["oom"]
@@ -78,6 +78,6 @@ def test_why_the_request_failed(path: Path, told: Any) -> None:
     assert f"of which {one.device_free_bytes / (1 << 30):.2f} GiB is free" in told["oom"]
 
 
-def test_what_is_read_is_what_the_oracle_says(path: Path) -> None:
+def test_snapshot_matches_the_oracle(path: Path) -> None:
     data = gzip.decompress(path.read_bytes())
     assert_like_oracle(data, oracle.load(data))

@@ -1,1 +1,1 @@
-"""Commands on a system whose calls fail, one at a time: full disks, no memory, kills."""
+"""Run commands while one system call at a time fails: full disks, no memory, kills."""

@@ -1,4 +1,6 @@
-"""The long form: `python -m tests.faults`. Their calls fail in turn; 500 kills of each writer."""
+"""The full run, `python -m tests.faults`: each system call of each command fails in turn, and each
+writer is killed 500 times.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ Tally = Counter[tuple[str, str, str]]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """1 where anything was wrong."""
+    """Return 1 if anything was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--only", default="", help="scenarios whose name contains this")
-    parser.add_argument("--group", default="", help="calls of this group alone; kill: kills alone")
+    parser.add_argument("--group", default="", help="only calls of this group; kill: only kills")
     parser.add_argument("--most", type=int, default=10**9, help="calls of each kind (all)")
     parser.add_argument("--memory", type=int, default=1_000, help="the same for memory (1,000)")
     parser.add_argument("--kills", type=int, default=500, help="of each writer (500)")
@@ -52,8 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _disturb(run: Runner, scenario: Scenario, tally: Tally, options: argparse.Namespace) -> None:
-    """All faults of a scenario, then its kills."""
-    run.run(scenario)  # what is made once is made
+    """Run all of a scenario's faults, then its kills."""
+    run.run(scenario)  # so that its output already exists
     began = time.monotonic()
     base = run.run(scenario)
     took = time.monotonic() - began
@@ -67,7 +69,7 @@ def _disturb(run: Runner, scenario: Scenario, tally: Tally, options: argparse.Na
             continue
         done = run.run(scenario, fault)
         outcome = judged(scenario, old, base, fault, done)
-        if outcome == "error" and (scenario.resumes or "what was there is in /" in done.err):
+        if outcome == "error" and (scenario.resumes or "the previous files are in /" in done.err):
             again = run.run(scenario, again=True)
             if (again.exit, again.files) != (base.exit, base.files):
                 outcome = "wrong: run again, it is not the same"
@@ -98,7 +100,7 @@ def _say(scenario: Scenario, what: str, outcome: str, done: Outcome) -> None:
 
 
 def table(tally: Tally) -> str:
-    """Runs and outcomes of each scenario, then of each fault."""
+    """Print runs and outcomes by scenario, then by fault."""
     lines = []
     for head, by in (("command", 0), ("fault", 1)):
         lines.append(f"{head:32}" + "".join(f"{name:>8}" for name in ("runs", *OUTCOMES)))

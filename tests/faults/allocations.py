@@ -1,7 +1,7 @@
-"""Memory that the native modules ask for fails, request by request, in this process.
+"""Make the native modules' memory requests fail, one by one, in this process.
 
-In a build with sanitizers (`make memory`), which see what is read or written where it must not be
-after a request failed. Faults in whole programs are in `tests/faults/__main__.py`.
+This is for a build with sanitizers (`make memory`), which catch invalid reads and writes after a
+failed request. For faults in whole programs, see `tests/faults/__main__.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _native() -> ctypes.CDLL:
 
 
 def is_possible() -> bool:
-    """Whether the modules were built with memory.h."""
+    """Return whether the native modules were built with memory.h."""
     return hasattr(_native(), "memreplay_failing")
 
 
@@ -32,8 +32,9 @@ def _number(name: str) -> ctypes.c_long:
 
 @contextmanager
 def failing(at: int = -1, *, on: bool = False) -> Iterator[Callable[[], int]]:
-    """In here the request number `at` fails (from 0), `on`: and all after it. Yields what says how
-    many there were."""
+    """Make request number `at` (from 0) fail, and with `on` all later ones too. Yield an object
+    that counts the requests.
+    """
     asked = _number("asked")
     asked.value, _number("goes_on").value, _number("failing").value = 0, on, at
     try:
@@ -43,7 +44,7 @@ def failing(at: int = -1, *, on: bool = False) -> Iterator[Callable[[], int]]:
 
 
 def outcome(work: Callable[[], object]) -> object:
-    """What it says, or its error; of one of memory no words."""
+    """Run the work; return its result or error, without the text of a MemoryError."""
     try:
         return work()
     except MemoryError:
@@ -54,7 +55,7 @@ def outcome(work: Callable[[], object]) -> object:
 
 @dataclass(frozen=True)
 class Struck:
-    """One request that failed: `found` is what came of it."""
+    """One failed request and its outcome, `found`."""
 
     at: int
     on: bool
@@ -65,10 +66,11 @@ class Struck:
 
 
 def struck(prepared: Callable[[], Callable[[], object]], most: int) -> tuple[int, list[Struck]]:
-    """Each request that a work makes fails (`most` at the most), alone and with all that follow:
-    how many runs that took, and those that are wrong. What comes is to be the same result, or an
-    error of memory; done again, with memory, the same result. `prepared` makes the work, with
-    memory that does not fail."""
+    """Make up to `most` memory requests of some work fail, each by itself and with all later
+    requests. Return the number of runs, and those that went wrong. Each run must give the same
+    result or a memory error, and the same result again once there is memory. `prepared` creates the
+    work; no request fails meanwhile.
+    """
     work = prepared()
     with failing() as asked:
         base = outcome(work)

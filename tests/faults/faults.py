@@ -1,4 +1,4 @@
-"""Which calls fail, and how."""
+"""Choose which calls fail, and how."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tests.faults.shim import Fault
 
-# What each group's calls may come to; `on`: from that call on, as on a full disk that stays so.
+# How each group of calls can fail; `on`: all later calls fail too, as on a full disk.
 HOWS: dict[str, tuple[tuple[str, bool], ...]] = {
     "open": (("EACCES", False), ("EMFILE", False), ("EINTR", False)),
     "read": (("EIO", False), ("EINTR", False), ("short", False)),
@@ -30,8 +30,8 @@ HOWS: dict[str, tuple[tuple[str, bool], ...]] = {
     "seek": (("EIO", False),),
     "lock": (("ENOLCK", False), ("EINTR", False)),
     "mmap": (("ENOMEM", False), ("ENOMEM", True)),
-    "malloc": (("ENOMEM", False),),  # of memreplay's own module
-    "memory": (("ENOMEM", False),),  # of any other
+    "malloc": (("ENOMEM", False),),  # requested by memreplay's own modules
+    "memory": (("ENOMEM", False),),  # requested by any other module
     "thread": (("EAGAIN", False), ("EAGAIN", True)),
     "pipe": (("EMFILE", False),),
     "fork": (("EAGAIN", False),),
@@ -41,8 +41,9 @@ MEMORY = ("malloc", "memory")
 
 
 def faults(calls: Mapping[str, int], most: int, most_memory: int) -> Iterator[Fault]:
-    """A fault for each call and all that it may come to; of each of these `most` at the most, of
-    memory's `most_memory`, evenly spread."""
+    """Return a fault for each call and each way it can fail: at most `most` per group and way
+    (`most_memory` for memory requests), evenly spread.
+    """
     for group, hows in HOWS.items():
         count = calls.get(group, 0)
         for how, on in hows:
@@ -51,7 +52,7 @@ def faults(calls: Mapping[str, int], most: int, most_memory: int) -> Iterator[Fa
 
 
 def spread(count: int, most: int) -> list[int]:
-    """Numbers below `count`, `most` at the most, the first and the last among them."""
+    """Return at most `most` numbers below `count`, including the first and the last."""
     if count <= most:
         return list(range(count))
     if most == 1:

@@ -1,4 +1,4 @@
-"""Whether a run that a fault struck ended as it should: with the same result, or one line."""
+"""Judge whether a run with a fault ended correctly: with the same result, or one error line."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from tests.faults.running import Outcome
 from tests.faults.scenarios import OLD, Scenario
 from tests.faults.shim import Fault
 
-# Wrong usage (what cannot be written is that), not readable, cut off; whoever read stdout has gone.
+# Exit codes: usage error (including unwritable output), unreadable input, truncated input, closed
+# stdout.
 FAILED = (2, 3)
 PIPE_CLOSED = 141
 LINE = re.compile(r"memreplay: error: \S.*")
 NOTE = re.compile(r"memreplay: \S.*")
 BAD = ("Traceback", "Exception ignored", "Error:", "Errno", "<", "None")
 PART = re.compile(r"(^|/)\.memreplay-[^/]*\.part(/|$)")
-# What removes a file that is not whole failed itself.
+# The message if removing the incomplete file failed as well.
 REMOVING = ("unlink", "list", "stat", "open", "close", "seek", "lock")
 
 
 def judged(
     scenario: Scenario, old: dict[str, bytes], base: Outcome, fault: Fault, run: Outcome
 ) -> str:
-    """`same`, `error`, `missed` (the call did not come), `theirs` (another library died of it), or
-    what is wrong, after `wrong: `."""
+    """Return the verdict: `same`, `error`, `missed` (the call didn't happen), `theirs` (another
+    library crashed), or `wrong: ` and the problem.
+    """
     if fault.group == "memory" and is_theirs(run):
         return "theirs"
     found = _wrong(scenario, old, base, fault, run)
@@ -38,7 +40,7 @@ def judged(
 
 
 def is_theirs(run: Outcome) -> bool:
-    """Whether it crashed in the code of another library."""
+    """Return whether the run crashed in third-party code."""
     return run.exit in (-signal.SIGSEGV, -signal.SIGABRT) and run.counted.crash == "theirs"
 
 
@@ -63,13 +65,13 @@ def _wrong(
         base.out,
         base.files,
     ):
-        return ""  # a word less of it
+        return ""  # a shorter message
     said = (run.exit, run.out, run.err) == (base.exit, base.out, base.err)
     if said and fault.group in REMOVING and not fault.is_harmless:
-        return _files(scenario, base.files, base, fault, run)  # the next run removes what is left
+        return _files(scenario, base.files, base, fault, run)  # the next run removes leftovers
     if fault.is_harmless or not run.counted.fired:
         return f"not the same: {_difference(base, run)}"
-    told = run.err.splitlines()  # as that files were written, before stdout was
+    told = run.err.splitlines()  # such as the note that files were written, before stdout failed
     notes = all(NOTE.fullmatch(line) and not LINE.fullmatch(line) for line in told)
     if run.exit == PIPE_CLOSED and fault.how == "EPIPE" and notes:
         return _files(scenario, old, base, fault, run)
@@ -94,10 +96,10 @@ def _wrong(
 def _files(
     scenario: Scenario, old: dict[str, bytes], base: Outcome, fault: Fault, run: Outcome
 ) -> str:
-    """What is wrong with the files: all old, or all new."""
+    """Return what is wrong with the output files: they must all be old or all be new."""
     left = {name for name in run.files if PART.search(name)}
-    if left and fault.on and "what was there is in /" in run.err:
-        return ""  # nothing can be put back now; it is run again
+    if left and fault.on and "the previous files are in /" in run.err:
+        return ""  # nothing can be restored at this point; the next run repairs it
     if left and fault.group not in REMOVING:
         return f"left behind: {min(left)}"
     shown = {name: data for name, data in run.files.items() if name not in left}
@@ -108,7 +110,7 @@ def _files(
     if scenario.appends and all(data.startswith(old[name]) for name, data in shown.items()):
         return ""
     if scenario.resumes:
-        return ""  # it is run again
+        return ""  # the next run repairs it
     odd = [
         name for name, data in shown.items() if data not in (old.get(name), base.files.get(name))
     ]
@@ -121,7 +123,9 @@ def _files(
 
 
 def _is_report(file: tuple[str, bytes]) -> bool:
-    """Whether a report of several files is whole, whatever it says; or the old one."""
+    """Return whether this is the old report, or a complete report on several files, whatever its
+    contents.
+    """
     name, data = file
     if data == OLD:
         return True

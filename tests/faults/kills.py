@@ -1,4 +1,6 @@
-"""Writers that are killed: what is there is old or new, whole; the next run leaves nothing else."""
+"""Kill commands that write. Each file must be the complete old or new one, and the next run must
+remove leftovers.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from tests.faults.running import Outcome, Runner
 from tests.faults.scenarios import OLD, Scenario
 from tests.faults.shim import Fault
 
-# Before and after each of these.
+# Groups of calls before and after which a writer is killed.
 CALLS = ("open", "write", "close", "rename", "unlink", "mkdir", "fsync", "chmod", "link", "lock")
 
 
 @dataclass(frozen=True)
 class Kill:
-    """At a call, or after so many seconds."""
+    """When to kill a writer: at a call, or after this many seconds."""
 
     fault: Fault | None = None
     seconds: float | None = None
@@ -32,12 +34,12 @@ class Kill:
 
 
 def writers(scenarios: tuple[Scenario, ...]) -> list[Scenario]:
-    """Those that make files, and can be run again to the same end."""
+    """Return the scenarios that write files and can be repeated with the same result."""
     return [one for one in scenarios if "{out}" in one.args and not one.exits]
 
 
 def at_calls(calls: Mapping[str, int]) -> Iterator[Kill]:
-    """Before and after each call."""
+    """Return kills before and after each call."""
     for group in CALLS:
         for how in ("kill", "after"):
             for at in range(calls.get(group, 0)):
@@ -45,17 +47,17 @@ def at_calls(calls: Mapping[str, int]) -> Iterator[Kill]:
 
 
 def at_random(seed: int, number: int, longest_s: float) -> Iterator[Kill]:
-    """So many, at any time of a run."""
+    """Return this many kills at random times in a run."""
     of = random.Random(seed)
     for _ in range(number):
         yield Kill(seconds=of.uniform(0.0005, longest_s))
 
 
 def killed(run: Runner, scenario: Scenario, base: Outcome, kill: Kill) -> tuple[str, str]:
-    """What came of it, and what is in the folder then.
+    """Kill a run; return the outcome and the folder's contents.
 
-    `killed`, `mixed` (of several files some are old, some new, until it is run again), `ended` (it
-    came too late) or what is wrong, after `wrong: `.
+    The outcome is `killed`, `mixed` (until the next run, some files are old and some new), `ended`
+    (the kill came too late), or `wrong: ` and the problem.
     """
     done = run.run(scenario, kill.fault, kill_s=kill.seconds)
     if done.exit not in (-signal.SIGKILL, base.exit):
@@ -72,7 +74,8 @@ def killed(run: Runner, scenario: Scenario, base: Outcome, kill: Kill) -> tuple[
     if again.files != base.files:
         odd = {n for n in {*again.files, *base.files} if again.files.get(n) != base.files.get(n)}
         return f"wrong: run again, {min(odd)} is not the same", " ".join(sorted(again.files))
-    # A folder that has not even a lock stays for an hour: its writer may be about to make one.
+    # A temporary folder without a lock is kept for an hour, because its writer may be about to
+    # create the lock.
     left = [name for name in run.listed() if PART.search(name)]
     if len(left) > 1:
         return f"wrong: run again, {left} are left", ""

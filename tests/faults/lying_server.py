@@ -1,4 +1,4 @@
-"""A web server that says what a test has it say: lengths, ranges and encodings that are not so."""
+"""A web server that lies, as the test specifies, about lengths, ranges and encodings."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-# A request's number (from 0), and the range that it asks for, if it does → what is sent; a number
-# is how many seconds later.
+# (request number from 0, its range if any) -> the response; a number is a delay in seconds.
 Answer = Callable[[int, "tuple[int, int] | None"], Iterable["bytes | float"]]
 _RANGE = re.compile(rb"(?im)^range: bytes=([0-9]+)-([0-9]+)")
 
 
 @dataclass
 class Lying:
-    """`url` is where to ask; `asked` the ranges that were."""
+    """A running server: `url` is its address, `asked` the requested ranges."""
 
     url: str
     asked: list[tuple[int, int] | None] = field(default_factory=list)
 
 
 def head(status: str, **headers: str | int) -> bytes:
-    """The first lines of an answer, after which the connection is closed."""
+    """Return the response's status line and headers, with `Connection: close`."""
     lines = [f"HTTP/1.1 {status}", "Connection: close"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
 def part(data: bytes, asked: tuple[int, int], **headers: str | int) -> bytes:
-    """An honest answer to a range."""
+    """Return a correct response to a range."""
     start, stop = asked[0], min(asked[1] + 1, len(data))
     place = f"bytes {start}-{stop - 1}/{len(data)}"
     said = {"Content_Length": stop - start, "Content_Range": place, "ETag": '"1"', **headers}
@@ -42,7 +41,7 @@ def part(data: bytes, asked: tuple[int, int], **headers: str | int) -> bytes:
 
 @contextmanager
 def lying(answer: Answer) -> Iterator[Lying]:
-    """A server that answers so, each connection once."""
+    """Start a server that answers this way, one request per connection."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = Lying(f"http://127.0.0.1:{listening.getsockname()[1]}/snap.pkl")
     over = threading.Event()

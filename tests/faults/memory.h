@@ -1,10 +1,10 @@
-/* Memory that fails, in a build with sanitizers: compiled into each native module, and told what to do by
-   tests/faults/allocations.py. The library shim.c does the same to a whole program. */
+/* Make memory requests fail in a build with sanitizers. This is compiled into each native module, and controlled by
+   tests/faults/allocations.py. For a whole program, shim.c does the same. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1 /* before the first header, as Python's own has it */
+#define _GNU_SOURCE 1 /* must come before the first header, as in Python.h */
 #endif
 #include <stdlib.h>
-/* Their declarations come before the macros. */
+/* These headers declare the functions, so include them before defining the macros. */
 #if defined(__has_include)
 #if __has_include(<malloc.h>)
 #include <malloc.h>
@@ -12,9 +12,9 @@
 #endif
 
 #define SHARED __attribute__((weak, visibility("default")))
-SHARED long memreplay_asked = 0;   /* how often memory was asked for */
-SHARED long memreplay_failing = -1; /* the request that fails, from 0; -1 for none */
-SHARED long memreplay_goes_on = 0;  /* and all after it */
+SHARED long memreplay_asked = 0;   /* number of memory requests so far */
+SHARED long memreplay_failing = -1; /* the request that fails, counted from 0; -1 for none */
+SHARED long memreplay_goes_on = 0;  /* whether all later requests fail too */
 #undef SHARED
 
 static inline int memreplay_memory_fails(void) {

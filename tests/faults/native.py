@@ -1,4 +1,4 @@
-"""The long form: `make memory`. Each request for memory of the native modules fails once."""
+"""The full run, `make memory`: each of the native modules' memory requests fails once."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from tests.fuzz.programs import programs
 from tests.fuzz.seeds import SMALL, recording
 from tests.fuzz.writers import FORMS
 
-ASKED = ("question", "export")  # what there are several ways for
+ASKED = ("question", "export")  # the ways to run each work
 Prepared = Callable[[], Callable[[], object]]
 
 
 class Work(NamedTuple):
-    """What is asked of which snapshot."""
+    """Work to run on each snapshot."""
 
     name: str
     prepared: Prepared
 
 
 def readings(data: bytes) -> Iterator[Work]:
-    """The ways to read one input."""
+    """Return the ways to read an input."""
     yield Work("read", lambda: lambda: rows(mr.open(data)))
     yield Work("read, salvaged", lambda: lambda: rows(mr.open(data[:-9], salvage=True)))
     yield Work("read, a range", lambda: lambda: rows(mr.open(data, start=3, stop=40)))
 
 
 def works(data: bytes, dice: int) -> Iterator[Work]:
-    """All that is read, asked and written of one input."""
+    """Yield the work to run: reading, querying and writing everything in an input."""
     yield from readings(data)
     first = mr.open(data)
     for form in FORMS:
@@ -124,21 +124,22 @@ def _exporting(data: bytes, dice: int, at: int) -> Callable[[], object]:
 
 
 def recorded() -> object:
-    """What the recorder notes of a program. It has no error to raise, and counts what it could not
-    note."""
+    """Record a program's allocations. The recorder raises no errors, but counts the allocations
+    that it couldn't note.
+    """
     tracker.begin(keep=64)
     trace = []
     try:
         for number in range(1_000):
             address = 512 * (1 + number % 400)
             tracker.enter(number % 5 + 1)
-            tracker.taken(address)
+            tracker.track_alloc(address)
             trace.append({"action": "alloc", "addr": address})
             if number % 3 == 0:
                 tracker.mark(address, tracker.INPUT, 0)
             tracker.leave(number % 5 + 1)
             if number % 4:
-                tracker.let_go(address)
+                tracker.track_free(address)
                 trace.append({"action": "free_completed", "addr": address})
             if number % 50 == 0:
                 tracker.step()
@@ -151,7 +152,9 @@ def recorded() -> object:
 
 
 def snapshots() -> dict[str, bytes]:
-    """Small ones of what reports tell apart: allocations that end, steps, requests that failed."""
+    """Return small snapshots that cover everything reports show: freed allocations, steps, failed
+    requests.
+    """
     made = {"made up": build.dump(recording(200))}
     for number, one in enumerate(programs()):
         made[f"program {number}"] = build.dump(one)
@@ -159,7 +162,7 @@ def snapshots() -> dict[str, bytes]:
 
 
 def tried(name: str, work: Work, most: int) -> tuple[int, int]:
-    """How many runs of a work there were, and how many of them were wrong."""
+    """Run all work; return the number of runs, and how many were wrong."""
     runs, wrong = allocations.struck(work.prepared, most)
     for one in wrong[:3]:
         print(f"*** {name}, {work.name}, {one}: {str(one.found)[:300]!r}", flush=True)
@@ -167,10 +170,10 @@ def tried(name: str, work: Work, most: int) -> tuple[int, int]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """1 where anything was wrong."""
+    """Return 1 if anything was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.native", description=__doc__)
     parser.add_argument("--most", type=int, default=10**9, help="requests of each work (all)")
-    parser.add_argument("--dice", type=int, default=2, help="so many ways to ask (2)")
+    parser.add_argument("--dice", type=int, default=2, help="number of ways to ask (2)")
     parser.add_argument("--short", action="store_true", help="4 requests of each work")
     parser.add_argument("--only", default="", help="works whose name contains this")
     options = parser.parse_args(arguments)

@@ -1,4 +1,6 @@
-"""Runs commands under the library, each in folders of its own, and says what became of them."""
+"""Run commands with the fault library loaded, each in its own folders, and report their
+outcomes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: its exit code, what it printed, what lies in the folder of outputs."""
+    """How a run ended: its exit code, its output, and what is in the output folder."""
 
     exit: int
     out: bytes
@@ -32,7 +34,7 @@ class Outcome:
 
 
 class Runner:
-    """Runs scenarios, one at a time."""
+    """Run scenarios, one at a time."""
 
     def __init__(self, folder: Path, server: subprocess.Popen[str]) -> None:
         self.folder = folder
@@ -48,7 +50,7 @@ class Runner:
         kill_s: float | None = None,
         again: bool = False,
     ) -> Outcome:
-        """One run; `again`: on what the run before left."""
+        """Run a scenario once; with `again`, on top of the previous run's results."""
         made = self.under / "out"
         if not again:
             before(scenario, made)
@@ -82,14 +84,14 @@ class Runner:
         )
 
     def listed(self) -> list[str]:
-        """All names in the folder of outputs, those of folders, too."""
+        """Return all names in the output folder, including subfolders."""
         made = self.under / "out"
         return sorted(str(one.relative_to(made)) for one in made.rglob("*"))
 
 
 @contextmanager
 def runner(folder: Path, *, large: bool = False) -> Iterator[Runner]:
-    """A runner whose files are in this folder."""
+    """Return a runner that keeps its files in this folder."""
     made = compiled(folder)
     (folder / "elsewhere").mkdir()
     inputs(folder / "work/in", large=large)

@@ -1,7 +1,7 @@
-"""The commands whose runs are disturbed: each with what it reads, and what it writes.
+"""The commands to disturb, with their inputs and outputs.
 
-Not those that wait for somebody (`explore`, `mcp`), and those that run another program (`record`,
-`dryrun`).
+Interactive commands (`explore`, `mcp`) and commands that run another program (`record`, `dryrun`)
+aren't included.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ OLD = b"what was there before\n" * 400
 
 @dataclass(frozen=True)
 class Scenario:
-    """`args` with {in} and {out} for the two folders; `old` are the files that lie in {out} before,
-    `needs` packages. `many`: of several files, of which one may fail alone, and the result says so;
-    `reports`: it writes what came of a file that cannot be read, too; `appends`: to what is there;
-    `resumes`: it leaves what is done, and goes on from there; `early`: all calls count, not only
-    those after the first file was opened; `once`: run again it refuses; `large`: of that.
+    """A command to run: `args`, with {in} and {out} for the two folders. `old` lists files that
+    already exist in {out}, and `needs` the packages that it requires. `many`: it reads several
+    files, and reports one that fails; `reports`: it writes an unreadable file's outcome as well;
+    `appends`: it appends to existing output; `resumes`: it skips finished work; `early`: all calls
+    are counted, not only those after the first file was opened; `once`: a second run is an error;
+    `large`: it uses the large file.
     """
 
     name: str
@@ -59,7 +60,7 @@ RANKED = tuple(f"set/{name}/rank={n}/r{n}.parquet" for name in ("events", "frame
 
 
 def _file(name: str, args: str, out: str, needs: str = "", **more: bool | int) -> Scenario:
-    """One that replaces a file."""
+    """Return a scenario that replaces a file."""
     return Scenario(
         name,
         f"{args} -o {{out}}/{out} --force",
@@ -71,7 +72,7 @@ def _file(name: str, args: str, out: str, needs: str = "", **more: bool | int) -
 
 SCENARIOS = (
     Scenario("peak", "peak {in}/plain.pickle", quick=True),
-    # Blocks of memory that are large enough to be mapped.
+    # The large file needs memory blocks so large that malloc maps them.
     Scenario("peak of a large file", "peak {in}/large.pickle", large=True),
     Scenario(
         "slice of a large file", "export {in}/large.pickle -o {out}/a.pkl", large=True, once=True
@@ -86,7 +87,7 @@ SCENARIOS = (
     Scenario("oom", "oom {in}/oom.pkl.gz"),
     Scenario("fragmentation", "fragmentation {in}/oom.pkl.gz"),
     Scenario("fits", "fits {in}/oom.pkl.gz"),
-    Scenario("simulate, all settings", "simulate {in}/oom.pkl.gz --search"),
+    Scenario("simulate, all settings", "simulate {in}/oom.pkl.gz --search settings"),
     Scenario("leaks", "leaks {in}/leaky.pkl.gz"),
     Scenario("steps", "steps {in}/leaky.pkl.gz --json"),
     Scenario("at", "at {in}/snap.pkl.gz end --list"),
@@ -95,7 +96,7 @@ SCENARIOS = (
     Scenario("rules", "peak {in}/snap.pkl.gz --rules"),
     Scenario("modules", "modules {in}/small.pickle"),
     Scenario("segments", "segments {in}/snap.pkl.gz"),
-    Scenario("watch", "watch {in}/ranks --once", many=True),
+    Scenario("watch", "watch {in}/ranks --until now", many=True),
     Scenario("dump", "export {in}/small.pickle --format txt"),
     _file("dump into a file", "export {in}/small.pickle", "dump.txt"),
     _file("report into a file", "report {in}/snap.pkl.gz --format markdown", "report.md"),
@@ -168,7 +169,7 @@ SCENARIOS = (
     ),
     Scenario(
         "export, dataset",
-        "export {in}/ranks/r0.pkl.gz {in}/ranks/r1.pkl.gz --partition rank"
+        "export {in}/ranks/r0.pkl.gz {in}/ranks/r1.pkl.gz"
         " --tables events,frames -o {out}/set/ --force",
         RANKED[:3],
         ("pyarrow",),
@@ -177,7 +178,7 @@ SCENARIOS = (
     Scenario("fleet", "fleet {in}/ranks --workers 1", many=True),
     Scenario(
         "fleet, page",
-        "fleet {in}/ranks --workers 1 --page {out}/page.html --force",
+        "fleet {in}/ranks --workers 1 --write html={out}/page.html --force",
         ("page.html",),
         many=True,
         reports=True,
@@ -192,7 +193,7 @@ SCENARIOS = (
     ),
     Scenario(
         "sql",
-        # A word is an argument, so that of the query has no spaces.
+        # The query has no spaces, because arguments are split at spaces.
         "sql {in}/small.pickle -o {out}/rows.csv --force select\tcount(*)\tfrom\tevents",
         ("rows.csv",),
         ("duckdb", "pyarrow"),
@@ -202,7 +203,7 @@ QUICK = tuple(one for one in SCENARIOS if one.quick)
 
 
 def inputs(folder: Path, *, large: bool) -> None:
-    """The snapshots that all read; one of them is large."""
+    """Create the snapshots that the scenarios read, one of them large."""
     folder.mkdir(parents=True)
     (folder / "ranks").mkdir()
     example = DATA / "transformer_step.pkl.gz"
@@ -228,7 +229,7 @@ def _large() -> bytes:
 
 
 def before(scenario: Scenario, folder: Path) -> None:
-    """What lies in its folder of outputs, and nothing else."""
+    """Fill the output folder with the scenario's old files, and nothing else."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name in scenario.old:
@@ -238,7 +239,7 @@ def before(scenario: Scenario, folder: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files in a folder, by their names in it; of folders that are empty nothing."""
+    """Return all files in a folder by name, without empty folders."""
     found = {}
     for where, _, names in os.walk(folder):
         for name in names:

@@ -1,9 +1,9 @@
-"""A process that has memreplay loaded, and forks another for each run.
+"""A process that has loaded memreplay, and forks for each run.
 
     python -m tests.faults.server
 
-A line of JSON on stdin is a run, a line on stdout what became of it. The library that has calls
-fail is loaded from the start, and begins to count in the fork.
+Each line of JSON on stdin is a run, and each line on stdout its outcome. The fault library is
+loaded from the start, but only counts calls in the forked processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
-# What runs would load each time; where one is missing, so are the commands that need it.
+# Packages that every run imports. If one is missing, so are the commands that need it.
 LOADED = (
     "numpy",
     "pyarrow",
@@ -33,18 +33,18 @@ LOADED = (
     "fsspec",
 )
 
-# Of programs that are recorded, and of notebooks.
+# These are used only in recorded programs and in notebooks.
 ELSEWHERE = ("memreplay.programs.inside", "memreplay.notebook", "memreplay.pages")
 
 
 def main() -> None:
-    """Until stdin ends."""
+    """Serve runs until stdin is closed."""
     for name in LOADED:
         with suppress(ImportError):
             importlib.import_module(name)
     import memreplay
 
-    # All of it: else a run would see what is changed in the sources meanwhile.
+    # Import everything now; otherwise a run would see later changes to the sources.
     for one in pkgutil.walk_packages(memreplay.__path__, "memreplay."):
         if not one.name.startswith(ELSEWHERE):
             with suppress(ImportError):
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    """Its exit code (negative: a signal), and whether it took too long."""
+    """Run a command; return its exit code (negative for a signal), and whether it timed out."""
     pid = os.fork()
     if not pid:
         be(job)
@@ -78,7 +78,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def be(job: dict[str, Any]) -> NoReturn:
-    """The process of a run, as `python -m memreplay` begins."""
+    """Turn this process into the run, as if it had been started by `python -m memreplay`."""
     os.setsid()
     for number, path in enumerate((job["stdin"], job["stdout"], job["stderr"])):
         flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -99,7 +99,7 @@ def be(job: dict[str, Any]) -> NoReturn:
     sys.argv = ["memreplay", *job["args"]]
     faulthandler.enable()
     ctypes.CDLL(None).faults_begin()
-    # Of a process that this one starts the interpreter itself looks at what is inherited.
+    # Child processes inherit the fault library, but no fault is injected there.
     os.environ.update({"FAULTS_STDOUT": "0", "FAULTS_EARLY": "0", "FAULTS_CRASHES": "0"})
     code: Any = 99
     try:

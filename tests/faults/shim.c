@@ -1,18 +1,19 @@
-/* One call of the system fails, of a program that has this loaded before libc (LD_PRELOAD).
+/* Make one system call of a program fail. Load this library before libc (LD_PRELOAD).
 
-   FAULTS_UNDER   a folder: calls count that concern files below it, and, once the first of these was
-                  opened, threads, pipes, processes and memory; FAULTS_STDOUT=1 has standard output count
-   FAULTS_EARLY=1 all of that counts from the start, and standard input
-   FAULTS_SHARED  a file of the driver, in which all processes count together: struct shared
-   FAULTS_CALL    the group whose call FAULTS_AT (from 0) is struck
-   FAULTS_HOW     an errno's number; "short": half of what was asked for; "kill": SIGKILL before the
-                  call, "after": after it
-   FAULTS_ON=1    from that call on every one of the group
-   FAULTS_CRASHES=1  records whose code the process crashed in
-   FAULTS_TRACE   says on stderr where the call came from
-   FAULTS_LARGE   bytes from which memory counts that is not asked for by memreplay's own module
+   FAULTS_UNDER      a folder: counts calls on files below it and, once the first of them has been
+                     opened, threads, pipes, processes and memory requests
+   FAULTS_STDOUT=1   also counts calls on standard output
+   FAULTS_EARLY=1    counts everything from the start, including calls on standard input
+   FAULTS_SHARED     a file created by the driver, in which all processes count: struct shared
+   FAULTS_CALL       the group in which call number FAULTS_AT (from 0) is struck
+   FAULTS_HOW        an errno number; "short": request only half of the bytes; "kill": SIGKILL before
+                     the call; "after": SIGKILL after it
+   FAULTS_ON=1       also strikes all later calls in the group
+   FAULTS_CRASHES=1  records whose code crashed
+   FAULTS_TRACE      prints the struck call's stack to stderr
+   FAULTS_LARGE      counts memory requests outside memreplay's own module only from this many bytes up
 
-   With glibc alone, whose malloc has a name beside it. */
+   Works only with glibc, because it needs __libc_malloc. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -49,9 +50,9 @@ static const char *const NAMES[] = {GROUPS(AS_TEXT)};
 
 struct shared {
     _Atomic uint32_t begun;             /* a file below the folder was opened */
-    _Atomic uint32_t fired;             /* how many calls were struck */
-    _Atomic uint32_t fired_on_output;   /* one of a file that is open for writing */
-    _Atomic uint32_t crashed;           /* by SIGSEGV or SIGABRT: enum crash */
+    _Atomic uint32_t fired;             /* number of struck calls */
+    _Atomic uint32_t fired_on_output;   /* a struck call was on a file open for writing */
+    _Atomic uint32_t crashed;           /* enum crash, if SIGSEGV or SIGABRT was raised */
     _Atomic uint32_t counts[N_GROUPS];  /* in the order of GROUPS */
 };
 
@@ -68,7 +69,7 @@ static uint32_t struck_at;
 
 static void catch_crashes(void);
 
-/* Also called by a process that was forked for a run, with what is in its environment by then. */
+/* Processes forked for a run call this again, after changing their environment. */
 __attribute__((constructor)) void faults_begin(void) {
     const char *folder = getenv("FAULTS_UNDER"), *path = getenv("FAULTS_SHARED"), *text;
     int file;
@@ -124,7 +125,7 @@ static int concerns(int folder, const char *path) {
     return path != NULL && path[0] == '/' ? is_below(path) : file_kind(folder) != 0;
 }
 
-/* Whether this call is the one; it is counted either way. */
+/* Count this call, and return whether it is the one to strike. */
 static int is_struck(enum group group, int output) {
     uint32_t number = atomic_fetch_add(&shared->counts[group], 1);
     if ((int) group != struck_group || (goes_on ? number < struck_at : number != struck_at))
@@ -162,11 +163,11 @@ static size_t shortened(int struck, size_t size) {
     if (real == NULL) \
         real = (__typeof__(&name)) dlsym(RTLD_NEXT, #name)
 
-/* ---- files by name ---------------------------------------------------------------------------- */
+/* ---- calls that take a file name -------------------------------------------------------------- */
 
 static int opened(const char *path, int file, int flags) {
     if (file >= 0 && file < MOST_FILES) {
-        /* Nothing is written to a lock. */
+        /* Nothing is written to a lock file, even if it is open for writing. */
         size_t length = strlen(path);
         int is_lock = length > 5 && strcmp(path + length - 5, "/lock") == 0;
         files[file] = (flags & O_ACCMODE) == O_RDONLY || is_lock ? READING : WRITING;
@@ -250,7 +251,7 @@ BY_NAME(ssize_t, -1, STAT, readlink, (const char *path, char *to, size_t size),
 BY_NAME(DIR *, NULL, LIST, opendir, (const char *path), concerns(AT_FDCWD, path), (path))
 BY_NAME(DIR *, NULL, LIST, fdopendir, (int file), file_kind(file), (file))
 
-/* ---- files by number -------------------------------------------------------------------------- */
+/* ---- calls that take a file descriptor -------------------------------------------------------- */
 
 #define ON_FILE(type, group, name, params, args) \
     BY_NAME(type, -1, group, name, params, file_kind(file), args)
@@ -280,7 +281,7 @@ OF_OUTPUT(int, FSYNC, fdatasync, (int file), (file))
 OF_OUTPUT(int, TRUNCATE, ftruncate, (int file, off_t size), (file, size))
 OF_OUTPUT(int, TRUNCATE, ftruncate64, (int file, off64_t size), (file, size))
 
-/* Of `some` bytes: a call without any is a question. */
+/* Wrap a call that transfers `some` bytes. A call for 0 bytes transfers nothing and isn't counted. */
 #define TRANSFER(group, name, params, some, args) \
     ssize_t name params { \
         int struck = 0; \
@@ -313,7 +314,7 @@ TRANSFER(WRITE, writev, (int file, const struct iovec *from, int n), n,
 TRANSFER(WRITE, sendfile, (int file, int from, off_t *at, size_t size), size,
          (file, from, at, shortened(struck, size)))
 
-/* The file is closed all the same, as Linux does. */
+/* A struck close still closes the file, as on Linux. */
 int close(int file) {
     int struck, got, kind = file_kind(file);
     REAL(close);
@@ -334,7 +335,7 @@ int closedir(DIR *folder) {
     return real(folder);
 }
 
-/* A second number of a file is that of a lock: what is written goes by the first. */
+/* Only locks duplicate a descriptor; data is written through the original. */
 int dup(int file) {
     int got;
     REAL(dup);
@@ -363,7 +364,7 @@ int fcntl64(int file, int what, ...);
 FCNTL(fcntl)
 FCNTL(fcntl64)
 
-/* ---- what else a system may refuse ------------------------------------------------------------- */
+/* ---- other calls that can fail ---------------------------------------------------------------- */
 
 static int has_begun(void) { return shared != NULL && atomic_load(&shared->begun); }
 
@@ -392,14 +393,14 @@ ONCE_BEGUN(THREAD, struck_error, pthread_create,
            (pthread_t *to, const pthread_attr_t *how, void *(*run)(void *), void *with),
            (to, how, run, with))
 
-/* What comes back twice cannot be wrapped; a fork can do all that it does. */
+/* vfork returns twice, so it can't be wrapped; fork can replace it. */
 pid_t vfork(void) { return fork(); }
 
 static int is_large(size_t size) { return size >= large && has_begun(); }
 
 static int is_ours(const void *caller);
 
-/* Of memreplay's own module, or of another. */
+/* Return the group: MMAP for memreplay's own module, MEMORY for any other caller. */
 static enum group mapping(const void *caller) { return is_ours(caller) ? MMAP : MEMORY; }
 
 #define MAP(name, offset) \
@@ -436,8 +437,8 @@ int mprotect(void *at, size_t size, int how) {
 
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 
-/* Of memreplay's own module any size counts (malloc), of all others what is large (memory). Where that module lies is
-   looked up once; what lies near to it, again. */
+/* Return whether the caller is in memreplay's own module, where requests of any size count. The module's address is
+   looked up once; only callers near it are looked up again. */
 static int is_ours(const void *caller) {
     static _Atomic uintptr_t first;
     uintptr_t at = (uintptr_t) caller;
@@ -472,7 +473,7 @@ void *realloc(void *from, size_t size) {
     return memory_fails(size, __builtin_return_address(0)) ? NULL : __libc_realloc(from, size);
 }
 
-/* ---- whose code crashed ------------------------------------------------------------------------ */
+/* ---- whose code crashed ----------------------------------------------------------------------- */
 
 static struct sigaction before_segv, before_abrt;
 
@@ -485,8 +486,8 @@ static int is_named(const char *path, const char *const *names) {
     return 0;
 }
 
-/* Memreplay's, where its module is the innermost but for those of C, C++ and Python: what the interpreter was given
-   there, it may have been given wrongly. */
+/* The innermost module decides, skipping the C and C++ libraries and Python's own: a crash in those may be due to wrong
+   arguments from the module that called them. */
 static enum crash whose(void **frames, int n) {
     static const char *const PASSED[] = {"libc.", "libc-", "libstdc++", "libgcc_s", "libpthread", "libm.", "ld-linux",
                                          "shim.", "python", "libpython", "linux-vdso", NULL};
@@ -496,7 +497,7 @@ static enum crash whose(void **frames, int n) {
             continue;
         return strstr(found.dli_fname, "/_core.") != NULL ? OURS : THEIRS;
     }
-    /* Python alone, which was given nothing by a module; a longer stack may hide one. */
+    /* Only Python's own code is in the stack, so no module called it, unless the stack is cut. */
     return n < MOST_FRAMES ? THEIRS : NONE;
 }
 
@@ -512,7 +513,7 @@ static void crashed(int number, siginfo_t *info, void *context) {
 static void catch_crashes(void) {
     struct sigaction how;
     void *frame;
-    backtrace(&frame, 1); /* which loads what it needs */
+    backtrace(&frame, 1); /* the first call loads libgcc, which a signal handler must not do */
     memset(&how, 0, sizeof how);
     how.sa_sigaction = crashed;
     how.sa_flags = SA_SIGINFO | SA_ONSTACK;

@@ -1,4 +1,4 @@
-"""The library that has one call of the system fail: compiled when it is first asked for."""
+"""The fault library, which makes one system call fail; compiled on first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("shim.c")
-# As the library has them, which counts in this order.
+# Groups of calls, in the same order as the counts in shared memory.
 GROUPS = (
     "open",
     "read",
@@ -36,15 +36,15 @@ GROUPS = (
     "pipe",
     "fork",
 )
-HEAD = 4  # numbers before those of the groups
+HEAD = 4  # other numbers that precede the counts
 SIZE = 4 * (HEAD + len(GROUPS))
 CRASHES = ("", "ours", "theirs")
-LARGE = 64 << 10  # bytes of memory that count, whoever asks for them
+LARGE = 64 << 10  # memory requests of at least this many bytes count, whichever module makes them
 
 
 def is_possible() -> bool:
-    """Whether this system has what the library is made of: Linux with glibc, and a compiler."""
-    is_sanitized = "asan" in os.environ.get("LD_PRELOAD", "")  # whose malloc would not be found
+    """Return whether this system supports the library: Linux with glibc, and a compiler."""
+    is_sanitized = "asan" in os.environ.get("LD_PRELOAD", "")  # has its own malloc
     if sys.platform != "linux" or shutil.which("gcc") is None or is_sanitized:
         return False
     import platform
@@ -53,7 +53,7 @@ def is_possible() -> bool:
 
 
 def compiled(folder: Path) -> Path:
-    """The library, made in this folder if it is not there yet."""
+    """Return the library, building it in this folder if needed."""
     made = folder / "shim.so"
     if not made.exists():
         command = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
@@ -63,8 +63,9 @@ def compiled(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Fault:
-    """What becomes of the call number `at` of a group: an errno by its name, `short`, `kill` before
-    the call, `after` it; `on`: of each from there on."""
+    """A failure of call number `at` in a group: an errno name, `short`, `kill` (before the call) or
+    `after` (kill after it). With `on`, all later calls fail too.
+    """
 
     group: str
     how: str
@@ -77,7 +78,7 @@ class Fault:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether the run has to come to the same all the same."""
+        """Return whether the run must give the same result despite the fault."""
         return self.how in ("short", "EINTR")
 
     def __str__(self) -> str:
@@ -86,18 +87,18 @@ class Fault:
 
 @dataclass(frozen=True)
 class Counted:
-    """What the library saw in a run."""
+    """The calls that the library saw in a run."""
 
     fired: int
     on_output: bool
-    crash: str  # whose code it crashed in: ours, theirs; empty where it is not known
+    crash: str  # whose code crashed, ours or theirs; empty if unknown
     calls: dict[str, int]
 
 
 def environment(
     under: Path, shared: Path, fault: Fault | None = None, *, early: bool = False
 ) -> dict[str, str]:
-    """What has the library count, and strike."""
+    """Return the environment variables that tell the library which call to fail."""
     found = {
         "FAULTS_UNDER": f"{under}/",
         "FAULTS_SHARED": str(shared),
@@ -120,12 +121,12 @@ def environment(
 
 
 def blank(shared: Path) -> None:
-    """Nothing was counted yet."""
+    """Reset the counts."""
     shared.write_bytes(bytes(SIZE))
 
 
 def counted(shared: Path) -> Counted:
-    """What was counted."""
+    """Return the counts."""
     found = struct.unpack(f"{HEAD + len(GROUPS)}I", shared.read_bytes())
     _, fired, on_output, crash = found[:HEAD]
     calls = dict(zip(GROUPS, found[HEAD:], strict=True))

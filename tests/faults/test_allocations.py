@@ -1,4 +1,4 @@
-"""What `make memory` takes for wrong, with requests that are made up; and a few real ones."""
+"""`make memory` detects the errors it looks for. Most of these tests use fake memory requests."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.faults.allocations import Struck, struck
 
 
 class Requests:
-    """What a work asks for, without native modules: it counts, and one of them fails."""
+    """Fake memory requests that need no native modules. They're counted, and one of them fails."""
 
     def __init__(self) -> None:
         self.asked = self.at = 0
         self.on = False
 
     def get(self) -> bool:
-        """Whether there was memory."""
+        """Request memory; return whether there was any."""
         number = self.asked
         self.asked += 1
         return not (self.at >= 0 and (number >= self.at if self.on else number == self.at))
@@ -43,24 +43,24 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
     return made
 
 
-def test_what_is_right(requests: Requests) -> None:
+def test_correct_work_passes(requests: Requests) -> None:
     def work() -> str:
         for _ in range(3):
             if not requests.get():
                 raise MemoryError
-        requests.get()  # it does without
+        requests.get()  # works without it
         return "four"
 
     assert struck(lambda: work, 100) == (8, [])
     assert struck(lambda: work, 2) == (4, [])
 
 
-def test_what_is_left_behind(requests: Requests) -> None:
+def test_half_done_work_is_reported(requests: Requests) -> None:
     def prepared() -> Callable[[], object]:
         kept: list[int] = []
 
         def work() -> tuple[int, ...]:
-            if not kept:  # else it looks whole
+            if not kept:  # if not empty, it's taken to be complete
                 for number in range(3):
                     if not requests.get():
                         raise MemoryError
@@ -77,7 +77,7 @@ def test_what_is_left_behind(requests: Requests) -> None:
     ]
 
 
-def test_what_is_wrong(requests: Requests) -> None:
+def test_unexpected_errors_and_results_are_reported(requests: Requests) -> None:
     def work() -> int:
         if not requests.get():
             raise KeyError("x")
@@ -102,5 +102,5 @@ def test_what_is_wrong(requests: Requests) -> None:
 
 
 @pytest.mark.skipif(not allocations.is_possible(), reason="these modules cannot fail: make memory")
-def test_a_few_requests_of_each_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_native_modules_survive_failed_memory_requests(capsys: pytest.CaptureFixture[str]) -> None:
     assert native.main(["--short", "--most", "2"]) == 0, capsys.readouterr().out

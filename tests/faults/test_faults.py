@@ -1,4 +1,4 @@
-"""The short form of `python -m tests.faults`: some calls of some commands fail, some are killed."""
+"""A short version of `python -m tests.faults`: some calls fail and some commands are killed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
 
 
 def struck(run: Runner, one: Scenario, most: int, memory: int) -> dict[str, int]:
-    """How often each outcome came."""
+    """Return how often each outcome occurred."""
     base = run.run(one)
     assert base.exit == one.exits, base.err
     old = dict.fromkeys(one.old, OLD)
@@ -50,15 +50,15 @@ def struck(run: Runner, one: Scenario, most: int, memory: int) -> dict[str, int]
 
 @needs_shim
 @pytest.mark.parametrize("name", ["peak of stdin", "slice", "convert"])
-def test_some_calls_fail(run: Runner, name: str) -> None:
+def test_failing_calls_give_the_same_result_or_an_error(run: Runner, name: str) -> None:
     found = struck(run, scenario(name), most=2, memory=4)
     assert found["same"] > 5
     assert found["error"] > 5
 
 
 @needs_shim
-def test_memory_that_fails_for_a_moment_leaves_no_other_numbers(run: Runner) -> None:
-    """Where a name was half added, the next one had its bytes in front."""
+def test_a_single_failed_allocation_never_changes_numbers(run: Runner) -> None:
+    """A bug once left half of a name behind, which became a prefix of the next name."""
     one = scenario("dump")
     base = run.run(one)
     for at in spread(base.counted.calls["malloc"], 60):
@@ -68,7 +68,7 @@ def test_memory_that_fails_for_a_moment_leaves_no_other_numbers(run: Runner) -> 
 
 
 @needs_shim
-def test_some_kills(run: Runner) -> None:
+def test_killed_writer_leaves_old_or_complete_files(run: Runner) -> None:
     one = scenario("slice")
     run.run(one)
     base = run.run(one)
@@ -80,8 +80,8 @@ def test_some_kills(run: Runner) -> None:
 
 
 @needs_shim
-def test_a_command_as_it_is_started(tmp_path: Path) -> None:
-    """Not forked: what the library does to a process of its own it does to those."""
+def test_faults_during_startup_give_the_same_result_or_an_error(tmp_path: Path) -> None:
+    """This test runs a fresh process instead of a fork, so calls during startup can fail too."""
     shared = tmp_path / "shared"
     under = tmp_path / "work"
     under.mkdir()
@@ -104,7 +104,7 @@ def test_a_command_as_it_is_started(tmp_path: Path) -> None:
         assert (again.returncode, again.stdout, counted(shared).fired) == (0, whole.stdout, 1)
     full = ran(Fault("write", "ENOSPC", 0))
     assert (full.returncode, full.stdout) == (2, b"")
-    assert full.stderr == b"memreplay: error: cannot write the output: no space left on device\n"
+    assert full.stderr == b"memreplay: error: can't write the output: no space left on device\n"
 
 
 @needs_shim
@@ -118,7 +118,9 @@ def test_a_command_as_it_is_started(tmp_path: Path) -> None:
         ("other.so", "raise(SIGKILL)", ""),
     ],
 )
-def test_whose_code_crashes(tmp_path: Path, name: str, how: str, whose: str) -> None:
+def test_crash_is_attributed_to_the_library_that_caused_it(
+    tmp_path: Path, name: str, how: str, whose: str
+) -> None:
     made, shared = tmp_path / name, tmp_path / "shared"
     source = f"#include <signal.h>\n#include <stdlib.h>\nint crash(void) {{ {how}; return 1; }}\n"
     command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(made)]
@@ -176,7 +178,7 @@ PART = ".memreplay-01234567-0123456789ab.part"
         ("short", outcome(0, files=WHOLE, on_output=True), "same"),
     ],
 )
-def test_what_the_judge_sees(how: str, run: Outcome, verdict: str) -> None:
+def test_judge_reports_wrong_outcomes(how: str, run: Outcome, verdict: str) -> None:
     base = outcome(files=WHOLE, fired=0)
     assert verdict in judged(ONE, BEFORE, base, Fault("write", how, 0), run)
 
@@ -184,9 +186,7 @@ def test_what_the_judge_sees(how: str, run: Outcome, verdict: str) -> None:
 @pytest.mark.parametrize(
     "crash, verdict", [("theirs", "theirs"), ("ours", "wrong: signal 11"), ("", "wrong: signal 11")]
 )
-def test_a_crash_where_memory_is_out_is_excused_in_the_code_of_others_alone(
-    crash: str, verdict: str
-) -> None:
+def test_out_of_memory_crash_is_excused_only_in_third_party_code(crash: str, verdict: str) -> None:
     run = outcome(-signal.SIGSEGV, files=BEFORE, crash=crash)
     assert (
         judged(ONE, BEFORE, outcome(files=WHOLE, fired=0), Fault("memory", "ENOMEM", 0), run)
@@ -194,7 +194,7 @@ def test_a_crash_where_memory_is_out_is_excused_in_the_code_of_others_alone(
     )
 
 
-def test_faults_are_spread() -> None:
+def test_faults_are_spread_over_the_calls() -> None:
     assert spread(3, 9) == [0, 1, 2]
     assert spread(100, 3) == [0, 49, 99]
     assert spread(100, 1) == [50]

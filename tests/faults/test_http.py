@@ -1,4 +1,6 @@
-"""Servers that lie, stall and go in circles: one line, in time, and no numbers of another file."""
+"""If a server lies, stalls or redirects in circles, commands soon print one error line, and no
+numbers from another file.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,11 @@ from tests.faults.lying_server import Answer, head, lying, part
 
 KIB = 1 << 10
 FRAMES = [("f", "x.py", 1)]
-LIMIT_S = 12.0  # of a busy machine; else each takes a second or two
+LIMIT_S = 12.0  # generous, because the machine may be busy; normally each takes a second or two
 
 
 def snapshot(size: int, events: int = 12_000) -> bytes:
-    """One whose peak is `size`."""
+    """Return a snapshot whose peak is `size`."""
     made = build.SnapshotBuilder()
     for at in range(events):
         made.alloc(0x1000 + at * 512, size if at == 7 else 0, frames=FRAMES)
@@ -48,7 +50,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def probe(answer: Answer) -> Answer:
-    """The question what the file is is answered honestly; all after it as told."""
+    """Answer the first request correctly, and all later ones as specified."""
 
     def answered(number: int, asked: tuple[int, int] | None) -> Iterable[bytes | float]:
         if asked == (0, 0):
@@ -59,7 +61,7 @@ def probe(answer: Answer) -> Answer:
 
 
 def peak(answer: Answer) -> tuple[int, str, int | None]:
-    """The exit code, what was said, and the peak that was told."""
+    """Return the exit code, the messages, and the reported peak."""
     with lying(answer) as server:
         began = time.monotonic()
         done = command_runner().invoke(app, ["peak", server.url, "--json"])
@@ -71,7 +73,7 @@ def peak(answer: Answer) -> tuple[int, str, int | None]:
 
 
 def refused(answer: Answer, *words: str, code: int = 3) -> None:
-    """One line, with these words, and no numbers."""
+    """Check that the command prints a single error line with these words, and no numbers."""
     exit_code, said, told = peak(answer)
     assert (exit_code, told) == (code, None), said
     assert said.count("\n") == 1, said
@@ -82,16 +84,16 @@ def refused(answer: Answer, *words: str, code: int = 3) -> None:
     assert "None" not in said, said
 
 
-# ---- what is right ------------------------------------------------------------------------------
+# ---- correct servers ----------------------------------------------------------------------------
 
 
-def test_an_honest_server() -> None:
+def test_correct_server_works() -> None:
     assert len(DATA) > 3 * 128 * KIB
     assert peak(lambda _, asked: [part(DATA, asked or (0, len(DATA) - 1))]) == (0, "", 70_000)
 
 
-def test_a_part_at_a_time() -> None:
-    """Each range is answered with its first half: what is missing is asked for."""
+def test_missing_rest_of_a_range_is_requested_again() -> None:
+    """The server answers each long range with only its first 70 KiB."""
 
     def answer(_: int, asked: tuple[int, int] | None) -> Iterable[bytes | float]:
         assert asked is not None
@@ -103,7 +105,7 @@ def test_a_part_at_a_time() -> None:
     assert peak(probe(answer)) == (0, "", 70_000)
 
 
-def test_more_than_was_asked_for() -> None:
+def test_surplus_bytes_are_ignored() -> None:
     def answer(_: int, asked: tuple[int, int] | None) -> Iterable[bytes | float]:
         assert asked is not None
         return [part(DATA, (asked[0], asked[1] + 5000))]
@@ -114,12 +116,13 @@ def test_more_than_was_asked_for() -> None:
 # ---- lengths ------------------------------------------------------------------------------------
 
 
-def test_a_range_that_is_shorter_than_it_says() -> None:
+def test_rest_of_a_cut_off_range_is_requested_until_progress_stalls() -> None:
     def answer(_: int, asked: tuple[int, int] | None) -> Iterable[bytes | float]:
         assert asked is not None
         return [part(DATA, asked)[:-40_000]]
 
-    # What came is kept, and the rest asked for; where that is next to nothing it gives up.
+    # memreplay keeps the received bytes and requests the rest, but gives up if there's hardly any
+    # progress.
     def nothing(_: int, asked: tuple[int, int] | None) -> Iterable[bytes | float]:
         assert asked is not None
         return [part(DATA, asked)[:300]]
@@ -129,15 +132,17 @@ def test_a_range_that_is_shorter_than_it_says() -> None:
 
 
 @pytest.mark.parametrize("less", [1, 50_000])
-def test_a_whole_file_that_is_shorter_than_it_says(less: int) -> None:
+def test_file_shorter_than_its_content_length_is_an_error(less: int) -> None:
     def answer(_: int, __: tuple[int, int] | None) -> Iterable[bytes | float]:
         return [head("200 OK", Content_Length=len(DATA)), DATA[:-less]]
 
     refused(answer)
 
 
-def test_a_whole_file_that_is_longer_than_it_says() -> None:
-    """The rest is not read: what is there is cut off, and no numbers are told of it."""
+def test_file_longer_than_its_content_length_is_cut_off() -> None:
+    """Bytes beyond the content length aren't read, so the data is truncated and no numbers are
+    reported.
+    """
 
     def answer(_: int, __: tuple[int, int] | None) -> Iterable[bytes | float]:
         return [head("200 OK", Content_Length=len(DATA) - 10_000), DATA]
@@ -146,7 +151,7 @@ def test_a_whole_file_that_is_longer_than_it_says() -> None:
 
 
 @pytest.mark.parametrize("length", ["-1", "many", "99999999999999999999999", "1, 2"])
-def test_a_length_that_is_none(length: str) -> None:
+def test_invalid_content_length_is_an_error(length: str) -> None:
     def answer(_: int, __: tuple[int, int] | None) -> Iterable[bytes | float]:
         return [head("200 OK", Content_Length=length), DATA]
 
@@ -160,7 +165,7 @@ def test_a_length_that_is_none(length: str) -> None:
     "place",
     ["bytes 0-{stop}/{size}", "bytes 7-{stop}/{size}", "bytes", "", "lines {start}-{stop}/{size}"],
 )
-def test_another_range_than_was_asked_for(place: str) -> None:
+def test_response_with_the_wrong_range_is_an_error(place: str) -> None:
     def answer(_: int, asked: tuple[int, int] | None) -> Iterable[bytes | float]:
         assert asked is not None
         if asked[0] == 0:
@@ -168,17 +173,17 @@ def test_another_range_than_was_asked_for(place: str) -> None:
         said = place.format(start=asked[0], stop=asked[1], size=len(DATA))
         return [part(DATA, (0, asked[1] - asked[0]), Content_Range=said)]
 
-    refused(probe(answer), "the server ignores which part of the file it is asked for")
+    refused(probe(answer), "the server ignored the requested range")
 
 
-def test_the_whole_in_place_of_a_range() -> None:
+def test_whole_file_in_response_to_a_later_range_is_an_error() -> None:
     def answer(_: int, __: tuple[int, int] | None) -> Iterable[bytes | float]:
         return [head("200 OK", Content_Length=len(DATA)), DATA]
 
-    refused(probe(answer), "the server ignores which part of the file it is asked for")
+    refused(probe(answer), "the server ignored the requested range")
 
 
-def test_another_file_from_the_second_range_on() -> None:
+def test_file_that_changes_between_ranges_is_an_error() -> None:
     changed: tuple[dict[str, str | None], ...] = ({"ETag": '"2"'}, {"Content_Range": None})
     for other in changed:
 
@@ -189,7 +194,7 @@ def test_another_file_from_the_second_range_on() -> None:
             if asked[0] == 0:
                 return [part(DATA, asked)]
             said = dict(other)
-            if "Content_Range" in said:  # of another size
+            if "Content_Range" in said:  # has another size
                 said["Content_Range"] = f"bytes {asked[0]}-{asked[1]}/{len(DATA) + 1}"
             return [part(OTHER, asked, **said)]  # type: ignore[arg-type]
 
@@ -200,7 +205,7 @@ def test_another_file_from_the_second_range_on() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "x-nobody-knows"])
-def test_an_encoding_that_nobody_asked_for(encoding: str) -> None:
+def test_unrequested_encoding_is_an_error(encoding: str) -> None:
     def answer(_: int, asked: tuple[int, int] | None) -> Iterable[bytes | float]:
         assert asked is not None
         return [part(DATA, asked, Content_Encoding=encoding)]
@@ -208,8 +213,8 @@ def test_an_encoding_that_nobody_asked_for(encoding: str) -> None:
     refused(probe(answer), encoding)
 
 
-def test_ranges_of_a_file_that_the_server_compresses() -> None:
-    """They are of the compressed bytes: the whole is asked for in their place."""
+def test_whole_file_is_requested_if_ranges_are_compressed() -> None:
+    """Ranges would refer to the compressed bytes."""
     packed = gzip.compress(DATA)
 
     def answer(_: int, asked: tuple[int, int] | None) -> Iterable[bytes | float]:
@@ -220,14 +225,14 @@ def test_ranges_of_a_file_that_the_server_compresses() -> None:
     assert peak(answer) == (0, "", 70_000)
 
 
-def test_a_whole_file_that_is_not_what_its_encoding_says() -> None:
+def test_body_that_does_not_match_its_encoding_is_an_error() -> None:
     def answer(_: int, __: tuple[int, int] | None) -> Iterable[bytes | float]:
         return [head("200 OK", Content_Length=len(DATA), Content_Encoding="gzip"), DATA]
 
     refused(answer)
 
 
-def test_a_whole_file_that_the_server_compresses() -> None:
+def test_file_compressed_by_the_server_can_be_read() -> None:
     packed = gzip.compress(DATA)
 
     def answer(_: int, __: tuple[int, int] | None) -> Iterable[bytes | float]:
@@ -236,18 +241,18 @@ def test_a_whole_file_that_the_server_compresses() -> None:
     assert peak(answer) == (0, "", 70_000)
 
 
-# ---- without end --------------------------------------------------------------------------------
+# ---- endless responses --------------------------------------------------------------------------
 
 
 def drip(data: bytes) -> Iterable[bytes | float]:
-    """A byte now and then."""
+    """Send bytes slowly."""
     for at in range(len(data)):
         yield data[at : at + 1]
         yield 0.05
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_byte_now_and_then(whole: bool) -> None:
+def test_server_that_trickles_bytes_causes_a_timeout_error(whole: bool) -> None:
     def answer(_: int, asked: tuple[int, int] | None) -> Iterable[bytes | float]:
         if whole or asked is None:
             yield head("200 OK", Content_Length=len(DATA))
@@ -263,7 +268,7 @@ def test_a_byte_now_and_then(whole: bool) -> None:
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.05])
 @pytest.mark.parametrize("when", ["first", "range", "whole"])
-def test_headers_without_end(pause_s: float, when: str) -> None:
+def test_endless_headers_are_an_error(pause_s: float, when: str) -> None:
     def endless() -> Iterable[bytes | float]:
         yield b"HTTP/1.1 200 OK\r\n"
         for number in itertools.count():
@@ -278,7 +283,7 @@ def test_headers_without_end(pause_s: float, when: str) -> None:
     refused(probe(answer) if when == "range" else answer)
 
 
-def test_one_header_without_end() -> None:
+def test_endless_header_line_is_an_error() -> None:
     def answer(_: int, __: tuple[int, int] | None) -> Iterable[bytes | float]:
         yield b"HTTP/1.1 200 OK\r\nX: "
         for _ in itertools.count():
@@ -288,7 +293,7 @@ def test_one_header_without_end() -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_server_that_says_nothing(whole: bool) -> None:
+def test_silent_server_causes_a_timeout_error(whole: bool) -> None:
     def answer(_: int, asked: tuple[int, int] | None) -> Iterable[bytes | float]:
         if whole and asked is not None:
             return [head("200 OK", Content_Length=len(DATA)), DATA]
@@ -298,15 +303,15 @@ def test_a_server_that_says_nothing(whole: bool) -> None:
 
 
 @pytest.mark.parametrize("where", ["URL", "/snap.pkl", "//", "file:///etc/passwd", ""])
-def test_going_in_circles(where: str) -> None:
+def test_redirect_loop_is_an_error(where: str) -> None:
     def answer(_: int, __: tuple[int, int] | None) -> Iterable[bytes | float]:
         return [head("302 Found", Location=where, Content_Length=0)]
 
     refused(answer)
 
 
-def test_a_file_that_never_ends() -> None:
-    """It is no snapshot long before that."""
+def test_endless_file_is_rejected_early() -> None:
+    """The file is soon recognised as something other than a snapshot."""
 
     def answer(_: int, __: tuple[int, int] | None) -> Iterable[bytes | float]:
         yield head("200 OK")

@@ -1,1 +1,3 @@
-"""The fuzzer: `python -m tests.fuzz` makes broken inputs, and judges what becomes of each."""
+"""The fuzzer: `python -m tests.fuzz` makes broken inputs, and judges what memreplay does with
+each.
+"""

@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def again(files: list[Path]) -> int:
-    """Checks files one by one, each as an input in a process of its own."""
+    """Check files again, each in a separate process."""
     worst = 0
     for path in files:
         data = path.read_bytes()
@@ -79,7 +79,7 @@ def again(files: list[Path]) -> int:
 
 
 def keep(finding: Finding, data: bytes, folder: Path) -> None:
-    """Writes an input down, and says how to see it again."""
+    """Save an input, and print how to reproduce it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / hashlib.sha256(data).hexdigest()[:16]
     path.write_bytes(data)
@@ -91,7 +91,7 @@ def keep(finding: Finding, data: bytes, folder: Path) -> None:
 
 
 def shorten(finding: Finding, folder: Path, allowed: Allowed) -> None:
-    """Writes the input down once more, as short as it gets."""
+    """Save the input again, minimised."""
     shorter = minimised(finding, checked, allowed)
     if shorter != finding.data:
         keep(finding, shorter, folder)
@@ -103,7 +103,7 @@ def progress(tally: Tally) -> None:
 
 
 def table(tally: Tally) -> str:
-    """What became of the inputs, by kind; all errors of ours are one column."""
+    """Return a table of outcomes by kind of input; all of memreplay's own errors share a column."""
     lines = [f"{'':20}" + "".join(f"{head:>11}" for head in ("inputs", *TOLD, "refused"))]
     kinds = {kind for kind, _ in tally.counts}
     for kind in [*KINDS, *sorted(kinds - set(KINDS))]:

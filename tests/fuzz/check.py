@@ -1,4 +1,4 @@
-"""The judge of one input: reads it every way there is, and holds the answers against each other."""
+"""Judge one input: read it in every way, and compare the results."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from tests.fuzz import datasets
 from tests.fuzz.commands import ask
 from tests.fuzz.writers import written
 
-WINDOW = 1 << 20  # bytes that the reader holds at once
+WINDOW = 1 << 20  # bytes in the reader's window
 BYS: tuple[By, ...] = ("stack", "line", "file", "function")
-DEVICES = 4  # looked at of each input
-# Errors about no byte of a plain input: it is empty, or whole and something else.
+DEVICES = 4  # examined per input
+# Errors without a byte position: a plain input is empty, or in another format altogether.
 PLACELESS = (
     "the file is empty",
     "not a memory snapshot: a dict with neither",
     "not a memory snapshot, but ",
     "truncated file",
-    "the allocator settings, or what memreplay adds, hold too many",
+    "the allocator settings, or memreplay's notes, have too many",
     "the sizes of device ",
-    "there is no snapshot ",
+    "the file has no snapshot ",
 )
 SEVERAL = re.compile(r"(\d+) snapshots in one file")
 ORACLE_BYTES = 20 << 10
 
 
 class WrongError(Exception):
-    """An answer that cannot be right."""
+    """A result that can't be right."""
 
 
 def must(true: object, what: str) -> None:
@@ -52,7 +52,7 @@ def must(true: object, what: str) -> None:
 
 
 def check(data: bytes) -> str:
-    """Reads one input; returns what became of it, in a word. Raises what it should not come to."""
+    """Read one input and return its outcome as a word. Raise an exception if anything is wrong."""
     dice = zlib.crc32(data)
     if data.startswith(datasets.MAGIC):
         return check_dataset(data, dice)
@@ -81,7 +81,7 @@ def check(data: bytes) -> str:
 
 
 def check_dataset(data: bytes, dice: int) -> str:
-    """The same of an exported dataset, which is read from a folder."""
+    """Check an exported dataset, which is read from a folder."""
     with tempfile.TemporaryDirectory(prefix="memreplay-fuzz-") as folder:
         if not datasets.unpacked(data, folder):
             return "no dataset"
@@ -98,7 +98,9 @@ def check_dataset(data: bytes, dice: int) -> str:
 
 
 def attempt(data: bytes | str, **how: Any) -> mr.Snapshot | mr.SnapshotError:
-    """The snapshot, or the one kind of error that it may end in: a sound one."""
+    """Open the input; return the snapshot or its error, which must be well-formed and of an
+    accepted kind.
+    """
     try:
         return mr.open(data, **how)
     except mr.SnapshotError as error:
@@ -107,7 +109,7 @@ def attempt(data: bytes | str, **how: Any) -> mr.Snapshot | mr.SnapshotError:
 
 
 def can_be_replayed(snap: mr.Snapshot, data: bytes | str) -> bool:
-    """Whether it holds what is made only when asked for: settings, and sums of sizes."""
+    """Return whether lazily computed parts (settings, sums of sizes) can be computed."""
     try:
         _ = snap.settings, snap.kept("overflowed"), snap.kept("max_entries")
         for device in snap.devices:
@@ -124,7 +126,7 @@ def check_error(error: mr.SnapshotError, data: bytes | str) -> None:
     must(len(text) < 1_000, f"an error of {len(text)} characters")
     must(error.hint, f"an error without a remedy: {text}")
     if isinstance(data, str):
-        return  # a dataset's places are rows
+        return  # in a dataset, positions are row numbers
     if error.offset is None:
         placeless = text.startswith(PLACELESS) or SEVERAL.match(text)
         must(is_packed(data) or placeless, f"an error without a place: {text}")
@@ -137,7 +139,9 @@ def is_packed(data: bytes) -> bool:
 
 
 def check_pick(data: bytes, count: int, dice: int) -> None:
-    """One of several snapshots, if it is sound, and none behind the last."""
+    """Check that each of several snapshots in a file can be picked, and that picking a missing one
+    is an error.
+    """
     must(count > 1, f"{count} snapshots are several")
     picked = attempt(data, pick=1 + dice % count)
     if isinstance(picked, mr.Snapshot) and can_be_replayed(picked, data):
@@ -147,7 +151,7 @@ def check_pick(data: bytes, count: int, dice: int) -> None:
 
 
 def check_salvage(data: bytes, whole: mr.SnapshotError) -> mr.Snapshot | None:
-    """What is whole of an input that is cut off; of no other there is anything."""
+    """Salvage a truncated input; other errors leave nothing to salvage."""
     found = attempt(data, salvage=True)
     if isinstance(whole, mr.TruncatedError):
         if isinstance(found, mr.SnapshotError):
@@ -158,11 +162,11 @@ def check_salvage(data: bytes, whole: mr.SnapshotError) -> mr.Snapshot | None:
     return None
 
 
-# ---- what it says --------------------------------------------------------------------------------
+# ---- what is reported about an input -------------------------------------------------------------
 
 
 def analyse(snap: mr.Snapshot, dice: int) -> None:
-    """Every question that can be asked of a snapshot, and whether the answers fit together."""
+    """Query everything in a snapshot, and check that the results agree."""
     summary = summarize(snap)
     report = peak_report(snap, by=BYS[dice % 4], top=(0, 1, 3, 20)[dice // 4 % 4])
     devices = snap.devices
@@ -218,7 +222,7 @@ def analyse_replay(replay: mr.Replay) -> None:
 
 
 def analyse_measures(replay: mr.Replay) -> None:
-    """The other measures: live sets and parts add up to the series."""
+    """Check the other measures: the sums of live sets and of their parts equal the series."""
     names: tuple[MeasureName, ...] = ("held", "active", "allocated")
     for name in names:
         usage = replay.measure(name)
@@ -240,7 +244,7 @@ def analyse_measures(replay: mr.Replay) -> None:
 
 
 def look_up(snap: mr.Snapshot) -> None:
-    """Every id that a column has leads somewhere."""
+    """Check that every id in a column exists."""
     events = snap.events
     for i in range(min(len(events), 20)):
         snap.action_name(int(events.action[i]))
@@ -261,11 +265,11 @@ def look_up(snap: mr.Snapshot) -> None:
         must(snap.stacks.frames.max() < len(snap.frames), "a frame that is not there")
 
 
-# ---- a part of it --------------------------------------------------------------------------------
+# ---- ranges --------------------------------------------------------------------------------------
 
 
 def check_range(data: bytes | str, whole: mr.Snapshot, dice: int, *, salvage: bool = False) -> None:
-    """A range has the numbers of the whole."""
+    """Check that a range has the same numbers as the whole."""
     dice //= 64
     most = max((count for _, _, _, count in whole.native.traces()), default=0)
     first = dice % (most + 2)
@@ -279,7 +283,7 @@ def check_range(data: bytes | str, whole: mr.Snapshot, dice: int, *, salvage: bo
         return
     only = whole.devices[dice % len(whole.devices)] if whole.devices and dice % 4 == 1 else None
     if only is not None and only < 0:
-        return  # segments may be of device -1, and nobody can ask for it
+        return  # segments may have device -1, but that can't be selected
     part = ranged(data, whole, start=first, stop=last, device=only, salvage=salvage)
     if part is None:
         return
@@ -303,21 +307,21 @@ def ranged(data: bytes | str, whole: mr.Snapshot, **how: Any) -> mr.Snapshot | N
         must(isinstance(how["start"], Moment) or not whole.devices, "a range that may be asked for")
         return None
     if isinstance(part, mr.SnapshotError) and "in the trace twice" in str(part):
-        return None  # known: an event that was dropped cannot be copied
+        return None  # known limitation: a dropped event can't be copied
     must(not isinstance(part, mr.SnapshotError), f"a range in what can be read: {part!r}")
     assert isinstance(part, mr.Snapshot)
     return part
 
 
-# ---- the same in another place -------------------------------------------------------------------
+# ---- the same input at another position in the reader's window -----------------------------------
 
 
 def check_window_edge(data: bytes, whole: Any, dice: int) -> None:
-    """The same answer where the reader's window ends inside the input."""
+    """Check that the result is the same if the reader's window ends inside the input."""
     before = WINDOW - dice // 32 % min(max(len(data), 1), WINDOW // 2)
-    first = 2 if data[:1] == b"\x80" else 1  # bytes that stay in front
+    first = 2 if data[:1] == b"\x80" else 1  # bytes that must stay first
     if data[:1] == b"\x80" and len(data) > 2:
-        # BINBYTES, four bytes of length, the bytes, POP
+        # BINBYTES, four bytes of length, the bytes, POP.
         padding = b"B" + (before - 8).to_bytes(4, "little") + bytes(before - 8) + b"0"
         moved = attempt(data[:first] + padding + data[first:])
     elif data[:1] in (b"{", b"["):
@@ -326,7 +330,7 @@ def check_window_edge(data: bytes, whole: Any, dice: int) -> None:
     else:
         return
     if isinstance(whole, mr.LimitError) or isinstance(moved, mr.LimitError):
-        return  # limits count the bytes read
+        return  # limits apply to all bytes read, so padding counts
     if isinstance(whole, mr.SnapshotError) and isinstance(moved, mr.SnapshotError):
         place = whole.offset
         if place is not None and place >= first:
@@ -346,7 +350,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def contents(snap: mr.Snapshot) -> list[Any]:
-    """All that was read, as plain data."""
+    """Return everything that was read, as plain data."""
     tables = {
         snap.events: "action address size stream time_us stack compile_context user_metadata pool",
         snap.segments: "device address total_size",
@@ -362,11 +366,11 @@ def contents(snap: mr.Snapshot) -> list[Any]:
 
 
 def check_against_python(data: bytes, outcome: str) -> None:
-    """A few inputs that were read: what Python makes of the pickle is what the columns say."""
+    """For a few accepted inputs, compare the columns with Python's view of the pickle."""
     if outcome != "read" or len(data) > ORACLE_BYTES or is_packed(data) or data[:1] in b"{[ \n\t":
         return
     try:
-        # Without frames: Python's unpickler takes memory without end for some that are nested.
+        # Remove frames, because Python's unpickler takes unlimited memory for some nested frames.
         snapshot = oracle.load(build.unframe(data))
         devices = oracle.devices(snapshot)
         rows = [row for trace in oracle.columns(snapshot) for row in trace]
@@ -374,7 +378,7 @@ def check_against_python(data: bytes, outcome: str) -> None:
             oracle.replay(snapshot, device)
         if len(devices) > DEVICES or not is_known(snapshot, rows):
             return
-    except Exception:  # the oracle knows sound snapshots only
+    except Exception:  # the oracle only knows valid snapshots
         return
     try:
         assert_like_oracle(data, snapshot)
@@ -384,11 +388,10 @@ def check_against_python(data: bytes, outcome: str) -> None:
 
 
 def is_known(snapshot: Any, rows: list[oracle.EventRow]) -> bool:
-    """Whether the oracle and the engine mean to say the same of it.
+    """Return whether the oracle can judge this input.
 
-    Not where blocks with an address stand beside such without; where an action or a name is None,
-    which is none; where a line is of 64 bits, which are signed here; where metadata is not as JSON
-    has it.
+    It can't if blocks with and without an address are mixed, if an action or a name is None, if a
+    line number has 64 bits (signed in memreplay), or if metadata isn't valid JSON.
     """
     segments = snapshot if isinstance(snapshot, list) else snapshot.get("segments", [])
     blocks = [block for segment in segments for block in segment.get("blocks", [])]
@@ -409,7 +412,7 @@ def is_known(snapshot: Any, rows: list[oracle.EventRow]) -> bool:
 
 
 def is_canonical(value: Any) -> bool:
-    """Whether metadata comes back from JSON as it is, as it does from memreplay."""
+    """Return whether metadata survives JSON unchanged, as memreplay stores it."""
     if isinstance(value, list):
         return all(map(is_canonical, value))
     if isinstance(value, dict):

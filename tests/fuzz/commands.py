@@ -1,4 +1,4 @@
-"""Every report of one input, as the commands would make it: it answers, or says plainly why not."""
+"""Run every command's report on one input: each gives a result or a clear error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.ways import WAYS
 from memreplay.analysis.selecting.choice import BY_STACK
 from memreplay.analysis.selecting.selection import Filters
-from memreplay.analysis.simulating.editing import Change
 from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.allocations.text import allocations_document
 from memreplay.commands.at.find import AtOptions, at_report
@@ -57,8 +56,8 @@ from memreplay.export.viewers.tracks import trace_report
 from memreplay.export.viewers.weighted import stacks_report
 from memreplay.gating.base_lines import render_baseline
 from memreplay.gating.find import gate_file
+from memreplay.gating.reporting import gate_report, nowhere
 from memreplay.gating.result import GateReport
-from memreplay.gating.telling import gate_report, nowhere
 from memreplay.gating.text import gate_document
 from memreplay.render.markdown import render_markdown
 from memreplay.render.plain import render_plain
@@ -96,17 +95,16 @@ FILTERS = (
     Filters(no_carried_over=True),
 )
 
-CHANGES = (
-    Change(0.0),
-    Change(0.5, filters=Filters(min_bytes=1024)),
-    Change(2.0, filters=Filters(no_carried_over=True)),
-    Change(1.0, twice=True),
-    Change(1.5, twice=True, categories=("unknown", "other")),
+CHANGES: tuple[dict[str, Any], ...] = (
+    {"scale": 0.0, "include": ".py"},
+    {"scale": 0.5, "min_bytes": 1024},
+    {"scale": 2.0, "no_carried_over": True},
+    {"checkpoint": True, "category": ("unknown", "other")},
 )
 
 
 class Asked(NamedTuple):
-    """One command with arguments: its report, and what writes it."""
+    """A command with arguments: its report, and its writer."""
 
     report: Callable[[], Any]
     text: Callable[[Any], Any]
@@ -114,7 +112,7 @@ class Asked(NamedTuple):
 
 
 def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
-    """Each command once, with arguments by the dice."""
+    """Run each command once, with random arguments."""
     by = BY[dice // 4096 % len(BY)]
     measure: Any = MEASURES[dice // 4 % 5]
     of_blocks: Any = MEASURES[dice // 4 % 4]
@@ -126,7 +124,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
     share = (0.0, 0.01)[dice // 4 % 2]
     tree = AtOptions(
         tree=True,
-        tree_depth=dice % 4,
+        depth=dice % 4,
         tree_share=share,
         whole_stacks=dice % 3 == 0,
         inverted=dice // 8 % 2 == 0,
@@ -139,7 +137,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
                 measure=of_blocks,
                 by=by,
                 top=top,
-                listed=dice % 2 == 0,
+                list=dice % 2 == 0,
                 annotations=dice % 5 == 0,
             ),
             at_document,
@@ -172,7 +170,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
         ),
         Asked(
             lambda: timeline_report(
-                snap, measures=(measure,), points=1 + dice % 90, by=grouped, top=top
+                snap, measure=(measure,), points=1 + dice % 90, by=grouped, top=top
             ),
             lambda report: timeline_document(report, 80),
             render_json,
@@ -202,19 +200,19 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             gate_document,
             render_json,
         ),
-        Asked(lambda: oom_report(snap, number=0, by=by, top=top), oom_document, render_json),
+        Asked(lambda: oom_report(snap, oom=0, by=by, top=top), oom_document, render_json),
         Asked(
             lambda: simulate_report(
                 snap,
-                settings=SETTINGS[dice % len(SETTINGS)],
+                set=SETTINGS[dice % len(SETTINGS)],
                 program_memory=TOTALS[dice // 4 % len(TOTALS)],
-                search=dice % 16 == 0,
+                search=("settings",) if dice % 16 == 0 else (),
             ),
             simulate_document,
             render_json,
         ),
         Asked(
-            lambda: simulate_report(snap, change=CHANGES[dice // 8 % len(CHANGES)]),
+            lambda: simulate_report(snap, **CHANGES[dice // 8 % len(CHANGES)]),
             simulate_document,
             render_json,
         ),
@@ -227,7 +225,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
         ),
         Asked(
             lambda: simulate_report(
-                snap, smallest=True, program_memory=(1 << 20,) if dice % 8 == 0 else ()
+                snap, search="card", program_memory=(1 << 20,) if dice % 8 == 0 else ()
             ),
             simulate_document,
             render_json,
@@ -249,7 +247,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
 
 
 def exports(snap: mr.Snapshot, dice: int) -> list[Callable[[], Iterator[bytes]]]:
-    """Each export for viewers once, with arguments by the dice."""
+    """Run each export for viewers once, with random arguments."""
     when = MOMENTS[dice // 128 % len(MOMENTS)]
     filters = FILTERS[dice % len(FILTERS)]
     stacks = partial(
@@ -272,15 +270,15 @@ def exports(snap: mr.Snapshot, dice: int) -> list[Callable[[], Iterator[bytes]]]
     ]
 
 
-JSON = (1, 3, 5, 6)  # of these exports
+JSON = (1, 3, 5, 6)  # exports that must be valid JSON
 
 
 def gated(snap: mr.Snapshot, dice: int) -> GateReport:
-    """A gate of a snapshot against itself, as its baseline file has it."""
+    """Run `gate` on a snapshot, compared with itself and with its baseline file."""
     budgets = [
-        Budget(max_peak=dice % 4096, max_growth=0.0, max_fragmentation=0.1, no_oom=True),
+        Budget(max_peak=dice % 4096, max_growth=0.0, max_fragmentation=0.1, forbid_oom=True),
         Budget(measure=MEASURES[dice % 4], category="activations", max_peak=0),
-        Budget(no_leaks=True, max_reserved=0),
+        Budget(forbid_leaks=True, max_reserved=0),
     ]
     found = baseline_of(snap, top=(0, 1, 50)[dice % 3], budgets=budgets)
     text = render_baseline(found)
@@ -294,7 +292,7 @@ def gated(snap: mr.Snapshot, dice: int) -> GateReport:
             continue
         if one.outcome == "failed":
             raise AssertionError("a snapshot grew since itself")
-        # Only what was not recorded in part, where that is not allowed.
+        # A partly recorded device is an error unless the options allow skipping it.
         may = one.device in snap.unknown_devices or (one.reasons and dice % 2 == 1)
         if one.outcome == "not_judged" and not may:
             raise AssertionError("a growth that could be judged was not")
@@ -302,7 +300,7 @@ def gated(snap: mr.Snapshot, dice: int) -> GateReport:
 
 
 def ask(snap: mr.Snapshot, dice: int) -> None:
-    """Raises what no command may come to: anything but a report or a plain line."""
+    """Run a report; re-raise any exception that isn't a clear error."""
     for number, export in enumerate(exports(snap, dice)):
         try:
             found = b"".join(export())
@@ -329,7 +327,7 @@ def ask(snap: mr.Snapshot, dice: int) -> None:
 
 
 def moved(snap: mr.Snapshot, device: int, dice: int) -> None:
-    """What came and went between two events, as the explorer shows it; and what it adds up to."""
+    """Compute the changes between two events, as the explorer does; they must add up."""
     replay = snap.replay(device)
     usage = replay.measure(MEASURES[dice // 4 % 4])
     first, last = replay.start, replay.start + replay.events
@@ -342,7 +340,7 @@ def moved(snap: mr.Snapshot, device: int, dice: int) -> None:
 
 
 def drawn(usage: mr.Usage) -> None:
-    """The extremes between some events, as a curve is drawn, hold all extremes."""
+    """Check that the curve drawn between some events includes all extremes."""
     first = usage.replay.first_event
     end = first + usage.replay.events
     low, high, at = usage.ranges([*range(first, end, 37), end])

@@ -1,4 +1,4 @@
-"""Exported datasets as one input each, and mutators of their files, columns and what they say."""
+"""Exported datasets packed as single inputs, and mutators for their files, columns and metadata."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ Files = dict[str, bytes]
 
 
 def pack(fmt: str, files: Files) -> bytes:
-    """The files of a dataset, one behind the other."""
+    """Concatenate a dataset's files."""
     parts = [files[name] for name in TABLES]
     lengths = b"".join(len(part).to_bytes(4, "little") for part in parts)
     return MAGIC + bytes([FORMATS.index(fmt)]) + lengths + b"".join(parts)
 
 
 def unpack(data: bytes) -> tuple[str, Files] | None:
-    """The format and the files of `pack`; None where it is cut off in front of them."""
+    """Return the format and files that `pack` packed, or None if the input is cut off before
+    them.
+    """
     at = len(MAGIC) + 1 + 4 * len(TABLES)
     if len(data) < at:
         return None
@@ -54,7 +56,7 @@ def unpack(data: bytes) -> tuple[str, Files] | None:
 
 
 def unpacked(data: bytes, folder: str) -> bool:
-    """Writes the files of `pack` into a folder; whether there were any."""
+    """Write the files that `pack` packed into a folder; return whether there were any files."""
     found = unpack(data)
     if found is None:
         return False
@@ -65,7 +67,7 @@ def unpacked(data: bytes, folder: str) -> bool:
 
 
 def exported(snap: mr.Snapshot, fmt: str) -> bytes:
-    """A dataset as export writes it."""
+    """Return a dataset as export writes it."""
     files = {}
     for name in TABLES:
         out = io.BytesIO()
@@ -78,7 +80,9 @@ def exported(snap: mr.Snapshot, fmt: str) -> bytes:
 
 
 def load(fmt: str, data: bytes) -> pa.Table:
-    """Raises what pyarrow does of a file that is broken: it dies of work with what is not valid."""
+    """Load a file with pyarrow. memreplay has to handle the errors that pyarrow raises for a broken
+    file, but not its crashes on invalid data.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -91,7 +95,7 @@ def load(fmt: str, data: bytes) -> pa.Table:
 
 
 def save(fmt: str, made: pa.Table, rows: int = 1 << 16) -> bytes:
-    """A file of batches or row groups of so many rows."""
+    """Write a file in batches or row groups of this many rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -113,7 +117,7 @@ def cut(rng: random.Random, _: str, data: bytes) -> bytes:
 
 
 def changed_element(rng: random.Random, fmt: str, data: bytes) -> bytes:
-    """One number of one buffer, as it lies in an Arrow file: an offset, an index, a size, an id."""
+    """Change one number in one buffer of an Arrow file: an offset, an index, a size or an id."""
     if fmt == "parquet":
         return changed_values(rng, fmt, data)
     columns = [chunk for column in load(fmt, data).columns for chunk in column.chunks]
@@ -132,7 +136,7 @@ def changed_element(rng: random.Random, fmt: str, data: bytes) -> bytes:
 
 
 def changed_values(rng: random.Random, fmt: str, data: bytes) -> bytes:
-    """Other values in one column, nulls among them; or the column is of another type, or gone."""
+    """Replace values in one column, some by nulls; or change the column's type, or remove it."""
     import pyarrow as pa
 
     made = load(fmt, data)
@@ -152,7 +156,7 @@ def changed_values(rng: random.Random, fmt: str, data: bytes) -> bytes:
 
 
 def hostile(rng: random.Random, kind: Any, values: list[Any]) -> Any:
-    """A value that the column can hold."""
+    """Return an odd value that the column can hold."""
     import pyarrow as pa
 
     if rng.random() < 0.2:
@@ -186,7 +190,9 @@ def batches_of_one(_: random.Random, fmt: str, data: bytes) -> bytes:
 
 
 def restated(fmt: str, files: Files, change: Callable[[dict[str, Any]], object]) -> Files:
-    """All files with the same change in what they say of their snapshot, and the rows they have."""
+    """Change the number of rows, and the metadata about the snapshot, in the same way in every
+    file.
+    """
     tables = {name: load(fmt, data) for name, data in files.items()}
     said = json.loads(tables["events"].schema.metadata[SAID])
     said["rows"] = {name: made.num_rows for name, made in tables.items()}
@@ -198,7 +204,7 @@ def restated(fmt: str, files: Files, change: Callable[[dict[str, Any]], object])
 
 
 def other_rows(rng: random.Random, fmt: str, files: Files) -> Files:
-    """Rows of one table twice, in another order, or gone."""
+    """Duplicate, reorder or remove a table's rows."""
     name = rng.choice(TABLES)
     made = load(fmt, files[name])
     if made.num_rows:
@@ -208,7 +214,7 @@ def other_rows(rng: random.Random, fmt: str, files: Files) -> Files:
 
 
 def other_words(rng: random.Random, fmt: str, files: Files) -> Files:
-    """Something else said of the snapshot."""
+    """Change the metadata about the snapshot."""
 
     def change(said: dict[str, Any]) -> None:
         place = said if rng.random() < 0.5 else said["prelude"]
@@ -219,7 +225,7 @@ def other_words(rng: random.Random, fmt: str, files: Files) -> Files:
 
     try:
         return restated(fmt, files, change)
-    except (TypeError, ValueError):  # no JSON
+    except (TypeError, ValueError):  # not JSON
         return files
 
 
@@ -228,7 +234,7 @@ OF_ALL = (other_rows, other_words)
 
 
 def mutated(rng: random.Random, one: bytes, other: bytes) -> bytes:
-    """A dataset that differs from the first; `other` may lend it a file."""
+    """Return a mutated dataset; `other` may provide a file."""
     (fmt, files), (lender, lent) = unpack(one) or ("", {}), unpack(other) or ("", {})
     for _ in range(rng.choice((1, 1, 2, 3))):
         name = rng.choice(TABLES)
@@ -242,6 +248,6 @@ def mutated(rng: random.Random, one: bytes, other: bytes) -> bytes:
                 files = rng.choice(OF_ALL)(rng, fmt, files)
             else:
                 files[name] = rng.choice(OF_ONE)(rng, fmt, files[name])
-        except Exception:  # pyarrow raises whatever comes of a file that is broken already
+        except Exception:  # pyarrow may raise any exception for a broken file
             continue
     return pack(fmt, files)

@@ -1,4 +1,4 @@
-"""Input number i of a seed: which kind it is, and its bytes."""
+"""Generate input number i for a seed: its kind and its bytes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from itertools import accumulate
 from tests.fuzz import datasets, packed, pickles, plain, raw
 from tests.fuzz.seeds import Seeds
 
-MOST = 256 << 10  # bytes of an input made from small ones
+MOST = 256 << 10  # size limit for inputs made from small seeds, in bytes
 
 
 class Inputs:
-    """Makes the inputs of one seed; the same ones each time, in any order."""
+    """Generate a seed's inputs, which are the same in any order."""
 
     def __init__(self, seeds: Seeds, seed: int) -> None:
         self.seeds = seeds
@@ -27,7 +27,7 @@ class Inputs:
         return kind, data if kind == "large" else data[:MOST]
 
     def small(self, rng: random.Random, *, pickles_only: bool = False) -> bytes:
-        """A small input: mostly one that can be read, for what is broken already ends soon."""
+        """Return a small seed, usually a readable one, because reading broken seeds stops early."""
         dice = rng.random()
         if dice < 0.1:
             return rng.choice(self.seeds.broken)
@@ -85,7 +85,7 @@ class Inputs:
         return packed.of_mutated(rng, data) if rng.random() < 0.1 else data
 
 
-# Each kind's share of the inputs. A large input takes as long as thousands of small ones.
+# Each kind's share of the inputs. A large input takes as long as thousands of small inputs.
 MAKERS: dict[str, tuple[float, Callable[[Inputs, random.Random], bytes]]] = {
     "bytes changed": (18, Inputs.bytes_changed),
     "spliced": (6, Inputs.spliced),

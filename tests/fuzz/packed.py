@@ -1,4 +1,4 @@
-"""Containers: of mutated content, and mutated themselves."""
+"""Containers with mutated contents, and mutated containers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _zip(data: bytes) -> bytes:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(
             zipfile.ZipInfo("snap.pkl"), data
-        )  # ZipInfo's own date: the same each time
+        )  # ZipInfo's default date, so the bytes never vary
     return out.getvalue()
 
 
@@ -55,7 +55,9 @@ def packed(data: bytes, how: str) -> bytes:
 
 
 def of_mutated(rng: random.Random, data: bytes) -> bytes:
-    """Broken content in a sound container; seldom in two, or behind another."""
+    """Return mutated contents in a valid container; rarely in two nested containers, or after
+    another container.
+    """
     out = packed.__wrapped__(data, rng.choice(OFTEN))
     if rng.random() < 0.1:
         out = packed.__wrapped__(out, rng.choice(OFTEN))
@@ -66,13 +68,13 @@ def of_mutated(rng: random.Random, data: bytes) -> bytes:
 
 
 def mutated(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Sound content in a broken container."""
+    """Return valid contents in a broken container."""
     how = rng.choice(OFTEN)
     out = packed(data, how)
     if rng.random() < 0.1:
         return raw.splice(rng, out, packed(other, how))
     if rng.random() < 0.5:
-        # Heads and tables of contents are small, and most of what can break.
+        # Mutate mostly headers and tables of contents: they're small, but most errors are there.
         head = rng.choice((8, 32))
         front = rng.random() < 0.5
         part, rest = (out[:head], out[head:]) if front else (out[-3 * head :], out[: -3 * head])

@@ -1,4 +1,4 @@
-"""Mutators that know pickle opcodes, and opcode streams made from nothing."""
+"""Mutators that know pickle opcodes, and generators of opcode streams."""
 
 from __future__ import annotations
 
@@ -34,20 +34,21 @@ PLAIN = [
 
 @lru_cache(maxsize=4096)
 def pieces(data: bytes) -> tuple[bytes, ...]:
-    """The opcodes of a pickle, each with its argument; what is no opcode is one piece with all that
-    follows."""
+    """Return a pickle's opcodes, each with its argument; from invalid data on, the rest is one
+    piece.
+    """
     starts = []
     try:
         for _, _, at in pickletools.genops(data):
             starts.append(at or 0)
-    except Exception:  # pickletools raises whatever comes
+    except Exception:  # pickletools raises anything
         pass
     starts = sorted({0, *starts, len(data)})
     return tuple(data[a:b] for a, b in pairwise(starts))
 
 
 def opcodes_changed(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Some opcodes removed, doubled, moved, replaced, or taken from the other pickle."""
+    """Remove, duplicate, move or replace some opcodes, or take them from the other pickle."""
     ops = list(pieces(data))
     for _ in range(rng.choice((1, 1, 2, 4))):
         if not ops:
@@ -79,7 +80,7 @@ def opcodes_changed(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 def any_opcode(rng: random.Random) -> bytes:
-    """One opcode with an argument of the right form."""
+    """Return a random opcode with a well-formed argument."""
     ops = Ops()
     kind = rng.random()
     if kind < 0.35:
@@ -99,7 +100,7 @@ def any_opcode(rng: random.Random) -> bytes:
 
 
 def argument(rng: random.Random, name: str) -> bytes:
-    """An argument for this opcode: sound, or nearly so."""
+    """Return an argument for this opcode: valid, or nearly so."""
     found: Any = next(op for op in pickletools.opcodes if op.name == name).arg
     if found is None:
         return b""
@@ -126,13 +127,13 @@ def integer(rng: random.Random, ops: Ops) -> None:
 
 
 def stream(rng: random.Random) -> bytes:
-    """Opcodes in no order."""
+    """Return opcodes in random order."""
     out = [b"\x80" + bytes([rng.choice((2, 4, 5))])] if rng.random() < 0.9 else []
     out += [any_opcode(rng) for _ in range(rng.randrange(1, 120))]
     return b"".join([*out, b"."])
 
 
-# What may stand under a key: the writer below mostly keeps to it.
+# Possible values by key: the writer below mostly uses these.
 LISTS = {
     "segments": "segment",
     "device_traces": "trace",
@@ -153,7 +154,9 @@ TEXTS = ("action", "state", "name", "filename", "stage", "segment_type", "compil
 
 
 class Writer:
-    """Writes a snapshot opcode by opcode, by uncommon ways and with detours; seldom a sound one."""
+    """Write a snapshot opcode by opcode, in uncommon and roundabout ways; the result is rarely
+    valid.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -200,7 +203,7 @@ class Writer:
             self.stored += number == self.stored
 
     def holder(self, kind: str, depth: int = 0) -> None:
-        """A dict, item by item or in batches."""
+        """Write a dict, item by item or in batches."""
         rng, ops = self.rng, self.ops
         ops.empty_dict()
         self.maybe_store()
@@ -220,7 +223,7 @@ class Writer:
             ops.setitems()
 
     def items(self, kind: str, depth: int = 0) -> None:
-        """A list, item by item or in batches."""
+        """Write a list, item by item or in batches."""
         rng, ops = self.rng, self.ops
         ops.empty_list()
         self.maybe_store()
@@ -244,7 +247,7 @@ class Writer:
             self.stored += 1
 
     def detour(self) -> None:
-        """What changes nothing, or should not."""
+        """Write opcodes that have no effect, or at least shouldn't have one."""
         ops, rng = self.ops, self.rng
         what = rng.randrange(7)
         if what == 0:
@@ -265,5 +268,5 @@ class Writer:
 
 
 def written(rng: random.Random) -> bytes:
-    """A snapshot written opcode by opcode."""
+    """Return a snapshot written opcode by opcode."""
     return Writer(rng).whole()

@@ -1,4 +1,4 @@
-"""Mutators of what a snapshot holds, written again in any form; and of JSON by its tokens."""
+"""Mutators for a snapshot's data, which is then written in any form, and for JSON tokens."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ ODD_TOKENS = [
 ]
 ODD = (None, True, False, 1.5, float("nan"), float("inf"), "", "\0", "\ud800", "x" * 300, b"b", ())
 TEXTS = ("", "\0", "\ud800", "é", "x" * 300, "/a b/c.py")
-# Small and few, so that they meet again: frees of what was allocated, blocks of events' addresses.
+# There are few sizes, so that they coincide: frees hit allocated blocks, and blocks are at events'
+# addresses.
 SIZES = (0, 1, 512, 4096, 8192, 2**40, 2**40 + 4096, 2**44, 2**61)
 
 
 def odd_value(rng: random.Random) -> Any:
-    """What a writer would not have put there."""
+    """Return a value that a writer would not produce."""
     what = rng.randrange(9)
     if what < 3:
         return rng.choice(raw.EDGES)
@@ -46,7 +47,7 @@ def odd_value(rng: random.Random) -> Any:
 
 
 def like(rng: random.Random, value: Any) -> Any:
-    """Another value of the same type, where there is one to think of."""
+    """Return another value of the same type, if possible."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -72,7 +73,7 @@ Path = tuple[Any, ...]
 
 
 def with_other(value: Any, at: Path, new: Any) -> Any:
-    """The same with another value at a path of keys and indices; GONE leaves it out."""
+    """Return the data with another value at a path of keys and indices; GONE removes it."""
     if not at:
         return new
     keyed = value.items() if isinstance(value, dict) else enumerate(value)
@@ -85,7 +86,7 @@ def with_other(value: Any, at: Path, new: Any) -> Any:
 
 
 def any_path(rng: random.Random, value: Any) -> Path:
-    """Where some value is: at each level down, one of the items."""
+    """Return the path to a random value, choosing one item per level."""
     at: Path = ()
     while isinstance(value, (dict, list, tuple)) and value and (not at or rng.random() < 0.9):
         key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
@@ -95,8 +96,10 @@ def any_path(rng: random.Random, value: Any) -> Path:
 
 
 def replaced(rng: random.Random, plain: bytes) -> bytes:
-    """A snapshot with some values None, of another type, or gone: what a writer has to bear."""
-    snapshot = pickle.loads(plain)  # seeds are made by us, of plain data
+    """Return a snapshot in which some values are None, have another type, or are missing. Writers
+    must handle it.
+    """
+    snapshot = pickle.loads(plain)  # the seeds were written by this project, with plain data
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         dice = rng.random()
         new = None if dice < 0.5 else GONE if dice < 0.65 else odd_value(rng)
@@ -107,7 +110,7 @@ def replaced(rng: random.Random, plain: bytes) -> bytes:
 
 
 def containers(value: Any) -> list[Any]:
-    """Every dict and list in it, once each."""
+    """Return every dict and list in the data once."""
     found: dict[int, Any] = {}
     waiting = [value]
     while waiting:
@@ -125,8 +128,8 @@ def containers(value: Any) -> list[Any]:
 
 
 def changed(rng: random.Random, plain: bytes) -> bytes:
-    """A snapshot with some parts replaced, removed, added, moved or shared."""
-    snapshot = pickle.loads(plain)  # seeds are made by us, of plain data
+    """Replace, remove, add, move or share some parts of a snapshot."""
+    snapshot = pickle.loads(plain)  # the seeds were written by this project, with plain data
     for _ in range(rng.choice((1, 1, 2, 3, 6))):
         change(rng, containers(snapshot))
     return rewritten(rng, snapshot)
@@ -154,7 +157,7 @@ def change(rng: random.Random, found: list[Any]) -> None:
         del one[at : at + rng.choice((1, 1, 3, 100))]
     elif what == 1 and one:
         again = one[: rng.choice((1, 3, 50))] * rng.choice((1, 1, 2, 40))
-        # The same objects twice are refused; equal ones are not.
+        # Copy it, because the reader rejects the same object in two places, but not equal objects.
         one[at:at] = again if rng.random() < 0.2 else [copy.copy(item) for item in again]
     elif what == 2:
         one[at : at + 1] = [new if rng.random() < 0.5 or at == len(one) else like(rng, one[at])]
@@ -165,7 +168,7 @@ def change(rng: random.Random, found: list[Any]) -> None:
 
 
 def rewritten(rng: random.Random, snapshot: Any) -> bytes:
-    """The snapshot by one of the writers; by pickle itself where that one cannot."""
+    """Write the snapshot with one of the writers, or with pickle if that fails."""
     what = rng.random()
     try:
         if what < 0.2:
@@ -179,12 +182,12 @@ def rewritten(rng: random.Random, snapshot: Any) -> bytes:
         if what < 0.39:
             return build.dump_optimized(snapshot)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
-        pass  # a set, a cycle, half a surrogate pair, a number of more than 64 bits
+        pass  # a set, a cycle, a lone surrogate, or more than 64 bits
     return pickle.dumps(snapshot, rng.choice((0, 1, 2, 3, 4, 4, 5)))
 
 
 def tokens_changed(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """JSON with some tokens removed, doubled, moved, replaced, or taken from the other."""
+    """Remove, duplicate, move or replace some JSON tokens, or take them from the other input."""
     tokens = TOKEN.findall(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
         if not tokens:

@@ -1,4 +1,4 @@
-"""What programs leave: seeds of which the analyses have something to say, not the reader alone."""
+"""Snapshots of programs: seeds that exercise the analyses, not just the reader."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tests.build import FrameSpec, SnapshotBuilder
 
 ROOT = Path(__file__).parents[2]
 BENCH = str(ROOT / "bench")
-# Real programs, those that lie beside the code.
+# Real programs in the repository.
 EXAMPLES = sorted(ROOT.glob("examples/*.pkl.gz"))
 TORCH = "/v/lib/python3.12/site-packages/torch"
 LINEAR = ("forward", f"{TORCH}/nn/modules/linear.py", 134)
-# As PyTorch records them, innermost first: what autocast casts, and what that may be of.
+# Autocast's stacks as PyTorch records them, innermost first, and the tensors that it might be
+# casting.
 CASTING: tuple[list[FrameSpec], ...] = (
     [("at::native::empty", "??", 0), ("cuda", f"{TORCH}/nn/modules/module.py", 1050)],
     [("at::native::add", "??", 0), LINEAR, ("main", "/home/a/train.py", 9)],
@@ -36,12 +37,12 @@ EXIT: list[FrameSpec] = [("__exit__", f"{TORCH}/amp/autocast_mode.py", 371)]
 
 
 def programs() -> Iterator[Any]:
-    """Snapshots of small programs on PyTorch's allocator, or on a model of it."""
+    """Return snapshots of small programs on PyTorch's allocator, or on a model of it."""
     for number, name in enumerate(SETTINGS):
         yield record(number, settings=name, steps=45, late=20 * (number % 3)).snapshot
     for number in range(3):
         yield casts(random.Random(number))
-    if BENCH not in sys.path:  # which pytest puts there
+    if BENCH not in sys.path:  # pytest adds the repository to sys.path, other programs don't
         sys.path.append(BENCH)
     import leaky
 
@@ -51,13 +52,15 @@ def programs() -> Iterator[Any]:
 
 
 def examples() -> Iterator[bytes]:
-    """Their pickles."""
+    """Return the examples' pickles."""
     for path in EXAMPLES:
         yield gzip.decompress(path.read_bytes())
 
 
 def casts(rng: random.Random) -> Any:
-    """Weights and activations, and what autocast makes of them until its end."""
+    """Allocate weights and activations, and autocast's copies of them, which are freed when it
+    exits.
+    """
     made = SnapshotBuilder()
     live: dict[int, int] = {}
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""Mutators that know nothing of what the bytes mean."""
+"""Mutators that don't know the format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def place(rng: random.Random, data: bytes) -> int:
 
 
 def span(rng: random.Random, data: bytes, most: int = 64) -> tuple[int, int]:
-    """Where a piece of the data begins and ends; mostly a short one."""
+    """Return the bounds of a piece of the data, usually a short one."""
     start = place(rng, data)
     length = rng.randrange(1, most if rng.random() < 0.8 else len(data) + 2)
     return start, min(len(data), start + length)
@@ -44,7 +44,7 @@ def set_byte(rng: random.Random, data: bytes) -> bytes:
 
 
 def set_integer(rng: random.Random, data: bytes) -> bytes:
-    """An integer at the edge of something, in binary or instead of a run of digits."""
+    """Insert an extreme integer, in binary or in place of digits."""
     value = rng.choice(EDGES)
     if rng.random() < 0.3:
         found = list(DIGITS.finditer(data))
@@ -91,7 +91,7 @@ def move(rng: random.Random, data: bytes) -> bytes:
 
 
 def splice(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """The front of one and the back of the other, or a piece of the other put in."""
+    """Join the front of one input to the back of the other, or insert a piece of the other."""
     if rng.random() < 0.5:
         return data[: place(rng, data)] + other[place(rng, other) :]
     start, stop = span(rng, other)
@@ -100,7 +100,7 @@ def splice(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 SIMPLE = (flip_bit, set_byte, set_integer, insert, cut, cut_front, remove, duplicate, move)
-# In place: what stands behind keeps its place.
+# Overwrite in place, so the bytes that follow don't move.
 GENTLE = (flip_bit, flip_bit, set_byte, set_byte, set_integer)
 
 

@@ -1,4 +1,4 @@
-"""The inputs that mutation begins with: small ones of each kind, and a few large ones."""
+"""The inputs that mutation starts from: small ones of each kind, and a few large ones."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ STACK: list[FrameSpec] = [("empty", "??", 0), ("forward", "model.py", 7), ("main
 
 @dataclass
 class Seeds:
-    """`pickles`, `texts` (JSON) and `large` are inputs that can be read, but for those cut off;
-    `broken` are not; `plain` are pickles of what the first hold, safe to unpickle; `datasets` are
-    what export makes of some, packed."""
+    """The seeds: `pickles`, `texts` (JSON) and `large` can be read, unless cut off; `broken` can't.
+    `plain` has those from `pickles` that are safe to unpickle; `datasets` are packed exports of
+    some seeds.
+    """
 
     pickles: list[bytes] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
@@ -40,7 +41,7 @@ class Seeds:
     datasets: list[bytes] = field(default_factory=list)
 
     def add(self, data: bytes) -> None:
-        """Puts an input where it belongs."""
+        """Add an input to its list."""
         if len(data) > LARGE:
             return
         if len(data) > SMALL:
@@ -52,7 +53,7 @@ class Seeds:
 
 
 def seeds(corpus: Iterable[Path] = ()) -> Seeds:
-    """The same list each time for the same corpus."""
+    """Return the seeds; the same corpus always gives the same list."""
     made = Seeds()
     snapshots = [*generated(), *programs()]
     for data in examples():
@@ -84,7 +85,7 @@ def seeds(corpus: Iterable[Path] = ()) -> Seeds:
 
 
 def generated() -> Iterator[Any]:
-    """A small snapshot of each kind of writer."""
+    """Return one small snapshot per kind of writer."""
     yield recording(6)
     yield recording(4, devices=2, shared_lists=True, fx=True)
     yield recording(4, times=False)
@@ -104,7 +105,7 @@ def generated() -> Iterator[Any]:
 
 
 def noted(snapshot: Any) -> Any:
-    """The same with what memreplay's recorder noted of it."""
+    """Add notes from memreplay's recorder to a snapshot."""
 
     def as_text(of: Iterable[int], kind: str = "<u4") -> str:
         return column(np.array(list(of), kind))
@@ -127,7 +128,7 @@ def noted(snapshot: Any) -> Any:
 
 
 def recording(allocs: int, devices: int = 1, **kind: Any) -> Any:
-    """A snapshot with one event of each action, and some allocations and frees."""
+    """Return a snapshot with one event per action, and some allocations and frees."""
     builder = SnapshotBuilder(devices, **kind)
     for device in range(devices):
         builder.segment_alloc(2**40, 2**21, device, frames=STACK[1:])
@@ -144,7 +145,7 @@ def recording(allocs: int, devices: int = 1, **kind: Any) -> Any:
 
 
 def writings(snapshot: Any) -> Iterator[bytes]:
-    """The snapshot as each writer would write it; those that cannot are left out."""
+    """Write the snapshot with every writer that can represent it."""
     for protocol in (0, 2, 4):
         yield build.dump(snapshot, protocol)
     yield as_python_2(build.dump(snapshot, 0))
@@ -156,7 +157,7 @@ def writings(snapshot: Any) -> Iterator[bytes]:
 
 
 def as_python_2(pickled: bytes) -> bytes:
-    """A pickle of protocol 0 with its texts as Python 2 wrote its own: quoted, and with escapes."""
+    """Return a protocol 0 pickle with its strings as Python 2 wrote them: quoted and escaped."""
     escapes = rb"\n\r\t\a\b\v\f\101\x41\\\'"
 
     def quoted(found: re.Match[bytes]) -> bytes:
@@ -167,15 +168,15 @@ def as_python_2(pickled: bytes) -> bytes:
 
 
 def loaded(data: bytes) -> list[Any]:
-    """What a pickle holds, where it is plain data: one value, or none."""
+    """Return the value in a pickle of plain data, or None if it can't be loaded."""
     try:
         return [oracle.load(data)]
-    except Exception:  # pickle raises whatever comes
+    except Exception:  # pickle can raise anything
         return []
 
 
 def shortened(snapshot: Any) -> Any:
-    """The first events, segments and frames of a real snapshot, in a dict that is small."""
+    """Shorten a real snapshot to its first events, segments and frames."""
     if isinstance(snapshot, list):
         return [shortened_segment(one) for one in snapshot[:2]]
     short = {key: value for key, value in snapshot.items() if _is_short(value)}
@@ -193,7 +194,7 @@ def shortened_segment(segment: Any) -> Any:
 
 
 def shortened_holder(holder: Any) -> Any:
-    """An event or a block with two frames at the most."""
+    """Shorten an event's or a block's frames to at most two."""
     return {**holder, "frames": holder["frames"][:2]} if holder.get("frames") else holder
 
 

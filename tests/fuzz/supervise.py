@@ -1,4 +1,4 @@
-"""Runs a check over inputs in worker processes, and catches what they die or hang of."""
+"""Run a check over inputs in worker processes, and catch crashes and hangs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from typing import Any
 Make = Callable[[int], tuple[str, bytes]]
 Check = Callable[[bytes], str]
 
-FORK = multiprocessing.get_context("fork")  # a worker begins with everything loaded
-# All commands over all devices of an input, under sanitizers: of 41 devices that is some 6 s.
+FORK = multiprocessing.get_context("fork")  # imported here so that forked workers have it
+# Under sanitizers, running all commands on an input with 41 devices takes about 6 s.
 CPU_SECONDS = 10.0
 PAGE = os.sysconf("SC_PAGESIZE")
 POLL = 0.05
@@ -36,7 +36,9 @@ ADDRESS = re.compile(r"0x[0-9a-f]+|\(BuildId.*?\)|\+\)|==\d+==|\d+")
 
 @dataclass(frozen=True)
 class Allowed:
-    """What one input may take; `killed_after` is wall time, `resident` what ends a worker."""
+    """Limits for one input. `killed_after` is in wall time; a worker that exceeds `resident` is
+    killed.
+    """
 
     cpu_seconds: float = CPU_SECONDS
     growth_base: int = 100 << 20
@@ -47,7 +49,9 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Finding:
-    """An input that a check did not come through; `signature` is equal where the cause seems so."""
+    """An input that failed a check; findings with the same likely cause have the same
+    `signature`.
+    """
 
     number: int
     kind: str
@@ -58,7 +62,7 @@ class Finding:
 
 @dataclass
 class Tally:
-    """What was run: how many inputs by (kind, outcome), and what was found, one a signature."""
+    """A run's results: numbers of inputs by (kind, outcome), and findings, one per signature."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -74,7 +78,7 @@ class Tally:
 
 
 class Meter:
-    """How far one input takes the process: processor time, and resident memory at its peak."""
+    """Measure what one input costs the process: CPU time and peak resident memory."""
 
     def __init__(self) -> None:
         self._statm = os.open("/proc/self/statm", os.O_RDONLY) if sys.platform == "linux" else -1
@@ -102,7 +106,9 @@ class Meter:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
     def _lowered(self, peak: int) -> int:
-        """Begins a new peak where the system can, so that a later input is not hidden by this."""
+        """Reset the process's peak memory if the system can, so that an earlier input's peak
+        doesn't hide a later one's.
+        """
         with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
             file.write("5")
             return self._peak_now()
@@ -114,7 +120,7 @@ def resident(statm: int) -> int:
 
 
 def judged(check: Check, data: bytes, allowed: Allowed, meter: Meter) -> tuple[str, str, str]:
-    """(outcome, signature, text) of one input; the signature is empty where all is well."""
+    """Return (outcome, signature, text) for an input; the signature is empty if all is well."""
     try:
         with meter:
             outcome = check(data)
@@ -128,7 +134,9 @@ def judged(check: Check, data: bytes, allowed: Allowed, meter: Meter) -> tuple[s
 
 
 def signature_of(error: BaseException) -> str:
-    """Where an exception came from, and what kind: equal for inputs of one cause, mostly."""
+    """Return an exception's type and where it was raised. They're usually the same for the same
+    cause.
+    """
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(last.filename).name}:{last.name}"
     what = ADDRESS.sub("N", str(error))[:60]
@@ -137,9 +145,9 @@ def signature_of(error: BaseException) -> str:
 
 @dataclass
 class _Shared:
-    # Seen by both sides at once, so that nothing is lost when a worker dies.
+    # Shared with the parent, so that nothing is lost when a worker dies.
     number: Synchronized[int]
-    untold: Synchronized[int]  # inputs whose outcome the parent has not heard of
+    untold: Synchronized[int]  # inputs whose outcome the parent has not received
     began: Synchronized[float]
     stop: Synchronized[int]
 
@@ -154,7 +162,7 @@ def _work(
     errors: str,
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    faulthandler.disable()  # a sanitizer says more, and says it itself
+    faulthandler.disable()  # sanitizers print their own, more detailed report
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     parent = os.getppid()
     meter = Meter()
@@ -167,7 +175,7 @@ def _work(
         shared.number.value = number
         if now - told > 1:
             if os.getppid() != parent:
-                return  # it was killed; nobody listens
+                return  # the parent was killed
             out.send(counts)
             counts, told, shared.untold.value = Counter(), now, 0
         kind, data = make(number)
@@ -199,7 +207,7 @@ class _Worker:
         arguments = (self.shared, numbers, make, check, allowed, out, self.errors.name)
         self.process = FORK.Process(target=_work, args=arguments, daemon=True)
         with warnings.catch_warnings():
-            # NumPy's threads do nothing meanwhile, and the worker has no use for them.
+            # NumPy's threads are idle, and the worker doesn't need them, so forking is safe.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.process.start()
         out.close()
@@ -219,7 +227,7 @@ class _Worker:
         return 0
 
     def overstayed(self, allowed: Allowed) -> str:
-        """Why this worker has to be ended; empty where it has not."""
+        """Return why this worker must be killed, or an empty string."""
         seconds = time.monotonic() - self.shared.began.value
         if seconds > allowed.killed_after:
             return "hang"
@@ -248,10 +256,10 @@ def run(
     on_finding: Callable[[Finding], None] = lambda _: None,
     on_progress: Callable[[Tally], None] = lambda _: None,
 ) -> Tally:
-    """Checks inputs `first` to `first + inputs - 1`, or as many as there is time for.
+    """Check inputs `first` to `first + inputs - 1`, or as many as there is time for.
 
-    Which inputs they are does not depend on the number of workers. A worker that dies, hangs or
-    takes too much is a finding, and another goes on behind the input it was at.
+    The inputs don't depend on the number of workers. A worker that dies, hangs or uses too much
+    memory is a finding; another worker continues after its last input.
     """
     allowed = allowed or Allowed()
     stop: Any = FORK.Value("b", 0, lock=False)
@@ -308,7 +316,7 @@ def run(
                 if rest:
                     running.append(start(rest))
     except KeyboardInterrupt:
-        pass  # what was found until now is told
+        pass  # findings so far are reported
     finally:
         for worker in running:
             worker.close()
@@ -317,7 +325,9 @@ def run(
 
 
 def death(code: int | None, report: str) -> str:
-    """What a process died of: what its sanitizer says, else the signal."""
+    """Describe how a process died: with its sanitizer's report if there is one, otherwise by signal
+    or exit code.
+    """
     found = NAMED.search(report)
     if found:
         return ADDRESS.sub("N", found[0]).strip()
@@ -327,13 +337,13 @@ def death(code: int | None, report: str) -> str:
 
 
 def verdict(data: bytes, check: Check, allowed: Allowed | None = None) -> Finding | None:
-    """Checks one input in a process of its own."""
+    """Check one input in a separate process."""
     tally = run(lambda _: ("one", data), check, inputs=1, allowed=allowed)
     return next(iter(tally.findings.values()), None)
 
 
 def minimised(finding: Finding, check: Check, allowed: Allowed, seconds: float = 20.0) -> bytes:
-    """The input without the pieces that its finding does not need, as far as time allows."""
+    """Remove the parts of an input that its finding doesn't need, as far as time allows."""
     best = finding.data
     until = time.monotonic() + seconds
     size = len(best) // 2

@@ -1,4 +1,4 @@
-"""The judge of an input: silent about a sound engine, and loud about one that lies."""
+"""The judge reports nothing for a correct engine, and a finding for a faulty one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.fuzz.seeds import recording, seeds
 GOOD = build.dump(recording(6))
 
 
-def test_hundreds_of_inputs() -> None:
+def test_hundreds_of_inputs_pass_the_check() -> None:
     make = Inputs(seeds(), 3)
     outcomes = set()
     for i in range(400):
@@ -32,7 +32,7 @@ def test_hundreds_of_inputs() -> None:
     assert outcomes >= {"read", "salvaged", "SnapshotError", "UnsafePickleError"}
 
 
-def test_what_becomes_of_an_input() -> None:
+def test_check_returns_the_outcome_of_an_input() -> None:
     assert check(GOOD) == "read"
     assert check(GOOD[:-1]) == "salvaged"
     assert check(GOOD[:5]) == "TruncatedError"
@@ -62,13 +62,13 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_an_error_that_says_too_little(error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uninformative_error_is_a_finding(error: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mr, "open", raises(ERRORS[error]))
     with pytest.raises((WrongError, KeyError)):
         check(GOOD)
 
 
-def test_a_wrong_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_group_count_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = grouping.Grouper.groups
 
     def greedy(*args: Any) -> Any:
@@ -81,7 +81,9 @@ def test_a_wrong_peak(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def padded(i: int) -> bytes:
-    """A recording with its dice as a test wants them."""
+    """Return a recording with padding number `i`; the check's random choices depend on its
+    checksum.
+    """
     return GOOD + bytes([i % 256, i // 256])
 
 
@@ -89,7 +91,7 @@ def with_dice(modulus: int, remainder: int) -> bytes:
     return next(d for d in map(padded, range(9999)) if zlib.crc32(d) % modulus == remainder)
 
 
-def test_a_range_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_range_with_different_numbers_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     data = next(
         d for d in map(padded, range(9999)) if zlib.crc32(d) // 64 % 4 == 2 and zlib.crc32(d) % 8
     )
@@ -105,7 +107,7 @@ def test_a_range_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
         check(data)
 
 
-def test_a_window_s_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_result_at_the_windows_edge_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = mr.open(GOOD)
     for dice in range(0, 32 * len(GOOD), 32):
         if dice % (32 * 41) == 0:
@@ -115,14 +117,14 @@ def test_a_window_s_edge(monkeypatch: pytest.MonkeyPatch) -> None:
         check_window_edge(GOOD, whole, 0)
 
 
-def test_frames_in_frames_do_not_reach_pythons_unpickler() -> None:
+def test_nested_frames_do_not_reach_pythons_unpickler() -> None:
     ops = build.Ops().proto(4).frame(40).empty_dict().frame(6).string("segments").empty_list()
     data = bytes(ops.setitem().stop())
     assert check(data) == "read"
     check_against_python(data, "read")
 
 
-def test_not_what_python_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_differ_from_python_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     check_against_python(GOOD, "read")
     other = build.dump(recording(7))
     honest = mr.open

@@ -1,4 +1,4 @@
-"""Tests of commands.py: no command is left out by accident."""
+"""No command is left out of the fuzzer by accident."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from memreplay.commands.shared.listed import COMMANDS
 
 HERE = Path(__file__).parent
-# What is asked by another way than the command's own module, or why it is not asked.
+# Commands that aren't fuzzed directly: where they're tested instead, or why they aren't.
 OTHERWISE = {
     "completion": "reads no snapshot",
     "help": "reads no snapshot",
@@ -18,13 +18,13 @@ OTHERWISE = {
     "export": "commands.exports; writers.dataset_of, flat_table, usage_table,"
     " other_form_of, lines_of, part_of",
     "sql": "DuckDB's answers from the tables of writers.py",
-    "watch": "says of each new file what peak says; tests/faults has its folders",
-    "fleet": "a row a file, of what peak, leaks and oom say; tests/integration/test_fleet.py",
+    "watch": "reports what peak reports for each new file; tests/faults tests folders",
+    "fleet": "one row per file, from peak, leaks and oom; tests/integration/test_fleet.py",
     "mcp": "answers with these reports; tests/property/test_texts_elsewhere.py",
 }
 
 
-def test_every_command_is_asked_or_has_a_reason() -> None:
+def test_every_command_is_fuzzed_or_listed_with_a_reason() -> None:
     source = "".join(
         (HERE / name).read_text(encoding="utf-8")
         for name in ("check.py", "commands.py", "writers.py")

@@ -1,4 +1,4 @@
-"""The inputs of a seed: the same each time, of every kind, sound ones and broken ones."""
+"""A seed's inputs are repeatable, and include every kind, valid and broken."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def found() -> Seeds:
     return seeds()
 
 
-def test_a_seed_makes_the_same_inputs_in_any_order(found: Seeds) -> None:
+def test_a_seed_gives_the_same_inputs_in_any_order(found: Seeds) -> None:
     first = [Inputs(found, 7)(i) for i in range(300)]
     again = Inputs(seeds(), 7)
     assert [again(i) for i in reversed(range(300))] == first[::-1]
     assert [Inputs(found, 8)(i) for i in range(300)] != first
 
 
-def test_every_kind_is_made(found: Seeds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_input_is_generated(found: Seeds, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind, (_, make) in inputs.MAKERS.items():
         monkeypatch.setattr(inputs, "KINDS", [kind])
         monkeypatch.setattr(inputs, "SHARES", [1])
@@ -33,12 +33,12 @@ def test_every_kind_is_made(found: Seeds, monkeypatch: pytest.MonkeyPatch) -> No
         assert len({data for _, data in made}) > 20
 
 
-def test_what_is_begun_with_can_be_read(found: Seeds) -> None:
+def test_readable_seeds_can_be_read(found: Seeds) -> None:
     for data in [*found.pickles, *found.texts, *found.large]:
         assert mr.open(data).native.stream_bytes
 
 
-def test_many_inputs_are_read_and_many_are_not(found: Seeds) -> None:
+def test_many_inputs_are_accepted_and_many_rejected(found: Seeds) -> None:
     make = Inputs(found, 1)
     read = sum(isinstance(attempt(make(i)[1]), mr.Snapshot) for i in range(400))
     assert 40 < read < 300

@@ -1,4 +1,4 @@
-"""The supervisor: planted crashes, hangs, errors and memory hogs are found, and nothing is lost."""
+"""The supervisor finds planted crashes, hangs, errors and memory hogs, and loses no input."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.fuzz.supervise import Allowed, Finding, death, minimised, run, verdic
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
 
-# The slow input takes 0.3 s of processor time; on a busy machine it has many times that to do so
-# before it counts as one that hangs.
+# The slow input takes 0.3 s of CPU time. The limit on wall time is much higher, because a busy
+# machine must not count as a hang.
 STRICT = Allowed(cpu_seconds=0.2, growth_base=30 << 20, killed_after=6, resident=1 << 30)
 BAD = {50: b"raise", 90: b"abort", 91: b"hang", 130: b"slow", 170: b"memory", 199: b"exit"}
 
@@ -44,7 +44,7 @@ def target(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_what_is_planted_is_found_and_nothing_is_lost(workers: int) -> None:
+def test_planted_faults_are_found_and_saved(workers: int) -> None:
     found: list[Finding] = []
     tally = run(make, target, inputs=200, workers=workers, allowed=STRICT, on_finding=found.append)
     assert {finding.number: finding.data for finding in found} == BAD
@@ -55,7 +55,7 @@ def test_what_is_planted_is_found_and_nothing_is_lost(workers: int) -> None:
     assert tally.inputs == 200
 
 
-def test_a_finding_is_told_once() -> None:
+def test_finding_is_reported_once() -> None:
     def wrong(_: bytes) -> str:
         raise ValueError("the same at byte 12")
 
@@ -63,7 +63,7 @@ def test_a_finding_is_told_once() -> None:
     assert (len(tally.findings), tally.repeats, tally.inputs) == (1, 49, 50)
 
 
-def test_a_range_of_inputs_and_a_time() -> None:
+def test_run_stops_after_a_number_of_inputs_or_seconds() -> None:
     assert run(make, target, inputs=10, first=40).inputs == 10
     began = time.monotonic()
 
@@ -76,7 +76,7 @@ def test_a_range_of_inputs_and_a_time() -> None:
     assert 0 < tally.inputs < 1000
 
 
-def test_shortest_input() -> None:
+def test_finding_is_minimised() -> None:
     finding = verdict(b"some bytes, abort, and more", target, STRICT)
     assert finding is not None
     assert minimised(finding, target, STRICT) == b"abort"
@@ -88,7 +88,7 @@ SUMMARY: AddressSanitizer: heap-buffer-overflow memo.pxd:31 in memo_put
 """
 
 
-def test_what_a_process_died_of() -> None:
+def test_death_of_a_worker_is_described_by_its_report_or_signal() -> None:
     assert "heap-buffer-overflow memo.pxd:N in memo_put" in death(1, REPORT)
     assert death(1, REPORT) == death(1, REPORT.replace("0x60200000", "0x60200999"))
     assert "runtime error: shift" in death(1, "vm.c:9:3: runtime error: shift exponent 64 is too")
@@ -97,7 +97,7 @@ def test_what_a_process_died_of() -> None:
 
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     def judge(data: bytes) -> str:
-        if len(data) > 5 and data[5] & 0x40:  # which one in two has
+        if len(data) > 5 and data[5] & 0x40:  # true for half of the inputs
             raise KeyError("planted")
         return "read"
 
@@ -105,7 +105,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "check_against_python", lambda *_: None)
 
 
-def test_the_command(
+def test_command_reports_and_saves_findings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     planted(monkeypatch)
@@ -121,7 +121,9 @@ def test_the_command(
     assert "KeyError" in capsys.readouterr().out
 
 
-def test_the_command_finds_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_succeeds_without_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments: list[Any] = ["--inputs", 300, "--workers", 1, "--seed", 5, "--crashes", tmp_path]
     assert command.main(list(map(str, arguments))) == 0
     assert "0 findings" in capsys.readouterr().out

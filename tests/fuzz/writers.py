@@ -1,4 +1,4 @@
-"""What is written of a snapshot, held against what was read: slices, datasets, lines, forms."""
+"""Compare written output with the input: slices, datasets, lines, and other forms."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ TABLES = ("segments", "blocks", "traces", "events", "annotations")
 
 
 def written(data: bytes | None, snap: mr.Snapshot, dice: int) -> None:
-    """All writers once, with arguments by the dice; other forms of `data`, where all of it was
-    read. Raises what none may come to."""
-    # What is written is held beside what it was made of: small ones, for the limit on memory.
+    """Run all writers once, with random arguments, and convert `data` to other forms if all of it
+    was read. Re-raise unexpected errors.
+    """
+    # Output is kept in memory along with its input, so only small inputs fit the memory limit.
     if snap.native.n_events >= WRITTEN_EVENTS:
         return
     lines_of(snap)
     flat_table(snap)
     usage_table(snap)
-    if not snap.range_is_empty:  # commands refuse one without events
+    if not snap.range_is_empty:  # commands report an error for a snapshot without events
         slice_of(snap, dice)
     if dice % 2 == 0:
         page_of(snap)
@@ -52,11 +53,11 @@ def written(data: bytes | None, snap: mr.Snapshot, dice: int) -> None:
 
 
 def lines_of(snap: mr.Snapshot) -> None:
-    """A line a row, and each line whole."""
+    """Check that every row is one line."""
     native = snap.native
     rows = [json.loads(line) for line in b"".join(dump(native, True)).splitlines()]
     found = Counter(row["table"] for row in rows)
-    # A range of one device leaves out the rows of others.
+    # A range on one device leaves out other devices' rows.
     if snap.only is None:
         want = (native.n_segments, native.n_blocks, len(native.traces()), native.n_events)
         for table, count in zip(TABLES, (*want, native.n_annotations), strict=True):
@@ -68,7 +69,9 @@ def lines_of(snap: mr.Snapshot) -> None:
 
 
 def slice_of(snap: mr.Snapshot, dice: int) -> None:
-    """A slice of what was read is a snapshot with the same numbers; one cut down is a snapshot."""
+    """Check that a slice is a snapshot with the same numbers, and that a reduced slice can be
+    read.
+    """
     pickled = b"".join(cut(snap)[1])
     part = mr.open(pickled)
     for device in snap.devices:
@@ -89,7 +92,9 @@ def slice_of(snap: mr.Snapshot, dice: int) -> None:
 
 
 def page_of(snap: mr.Snapshot) -> None:
-    """A page for a browser has the same peaks, and its texts no tag; or numbers are too large."""
+    """Check that a browser page has the same peaks and that its text has no tags. Numbers too large
+    for a page must be an error.
+    """
     try:
         html = snap.view().html
     except mr.LimitError as error:
@@ -112,19 +117,21 @@ def page_of(snap: mr.Snapshot) -> None:
 
 @cache
 def tags() -> int:
-    """How many a page has, whatever it is of."""
+    """Return the number of allocations on a page, whatever their kind."""
     return mr.open(b'{"segments": [], "device_traces": []}').view().html.count(b"<")
 
 
 def dataset_of(snap: mr.Snapshot, dice: int) -> None:
-    """The tables of what was read are a dataset with the same numbers; of a range they are none."""
+    """Check that exported tables are a dataset with the same numbers, and that a range's tables
+    aren't a dataset.
+    """
     packed = datasets.exported(snap, FORMATS[dice % 2])
     with tempfile.TemporaryDirectory(prefix="memreplay-fuzz-") as folder:
         datasets.unpacked(packed, folder)
         try:
             found = mr.open(folder)
         except mr.SnapshotError as error:
-            if "holds a range" not in str(error):
+            if "has a range" not in str(error):
                 raise AssertionError(f"a dataset that cannot be read: {error}") from error
             return
         if found.devices != snap.devices:
@@ -137,7 +144,7 @@ def dataset_of(snap: mr.Snapshot, dice: int) -> None:
 
 
 def flat_table(snap: mr.Snapshot) -> None:
-    """The flat table says of each allocation what the plain one does, and is sound."""
+    """Check that the flat table agrees with the plain one, and is valid."""
     plain = mr.table(snap, "allocations").to_arrow()
     flat = mr.table(snap, "allocations", flat=True).to_arrow()
     flat.validate(full=True)
@@ -149,7 +156,7 @@ def flat_table(snap: mr.Snapshot) -> None:
 
 
 def usage_table(snap: mr.Snapshot) -> None:
-    """A row an event, and the bytes of the measures in it."""
+    """Check that there's one row per event, with the right bytes for each measure."""
     rows = mr.table(snap, "usage").to_arrow()
     rows.validate(full=True)
     for name in MEASURES:
@@ -160,7 +167,7 @@ def usage_table(snap: mr.Snapshot) -> None:
 
 
 def retold_of(snap: mr.Snapshot, settings: str) -> None:
-    """The recording that a simulation would have left is a snapshot with the simulation's peaks."""
+    """Check that the snapshot of a simulation has the simulation's peaks."""
     try:
         found = {one: snap.replay(one).simulate(settings) for one in snap.devices}
         told = mr.open(b"".join(cut(retold(snap, found))[1])) if found else snap
@@ -170,14 +177,16 @@ def retold_of(snap: mr.Snapshot, settings: str) -> None:
         return
     for device, simulated in found.items():
         if device not in told.devices and not simulated.outcome.reserved_peak_bytes:
-            continue  # nothing is left of it
+            continue  # the range has nothing to simulate
         peak = told.replay(device).measure("reserved").peak.bytes
         if simulated.stopped_event is None and peak != simulated.outcome.reserved_peak_bytes:
             raise AssertionError(f"device {device}: {peak} reserved, and {simulated.outcome}")
 
 
 def other_form_of(data: bytes, snap: mr.Snapshot, dice: int) -> None:
-    """The same answer of what it is converted to, unless the other form cannot say it."""
+    """Check that converting the input doesn't change the result, unless the other form can't
+    represent it.
+    """
     form = FORMS[dice % len(FORMS)]
     made = bytearray()
     try:
@@ -190,6 +199,6 @@ def other_form_of(data: bytes, snap: mr.Snapshot, dice: int) -> None:
 
 
 def same_rows(one: mr.Snapshot, other: mr.Snapshot, what: str) -> None:
-    """By rows: texts may be met in another order."""
+    """Compare by rows, because the order of strings may differ."""
     if b"".join(dump(one.native, True)) != b"".join(dump(other.native, True)):
         raise AssertionError(f"{what} has other rows than {one!r}")

@@ -1,1 +1,1 @@
-"""Snapshots as object graphs of any kind, written as pickles in any way, and who judges them."""
+"""Snapshots as arbitrary object graphs, pickled in any way, and a judge."""

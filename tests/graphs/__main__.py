@@ -1,6 +1,6 @@
-"""The long form: `python -m tests.graphs --seconds 600 --seed 1`.
+"""The full run: `python -m tests.graphs --seconds 600 --seed 1`.
 
-Input 4711 of that seed again: `--seed 1 --first 4711 --inputs 1`.
+To repeat that seed's input 4711: `--seed 1 --first 4711 --inputs 1`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     found: Counter[str] = Counter()
     began = told = time.monotonic()
     number = options.first
-    # An input that ends the process is the one of the number in this file.
+    # If an input crashes the process, its number is in this file.
     options.keep.mkdir(parents=True, exist_ok=True)
     noted_in = options.keep / f"graphs-{options.seed}-number"
     noted = os.open(noted_in, os.O_CREAT | os.O_WRONLY)
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         one = make(Seeded(options.seed << 40 | number))
         try:
             outcome = judge(one.data, sound=one.sound, called=one.called)
-        except Exception as error:  # whatever the reader or the judge comes to
+        except Exception as error:  # the reader and the judge can raise any exception
             outcome = "wrong"
             where = traceback.extract_tb(error.__traceback__)[-1]
             signature = f"{one.kind}: {type(error).__name__} {where.name}: {plain(error)}"
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def plain(error: Exception) -> str:
-    """What an error says, without what is of its input."""
+    """Return an error's text without the parts that depend on its input."""
     text = str(error)
     if "(byte" in text:
         return text.partition(" (byte")[0][-80:]
@@ -81,7 +81,7 @@ def plain(error: Exception) -> str:
 
 
 def table(counts: Counter[tuple[str, str]]) -> str:
-    """What became of the inputs, by kind."""
+    """Return a table of outcomes by kind of input."""
     heads = [*TOLD, *sorted({outcome for _, outcome in counts} - set(TOLD))]
     lines = [f"{'':18}" + "".join(f"{head:>21}" for head in heads)]
     for kind in KINDS:

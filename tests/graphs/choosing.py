@@ -1,4 +1,4 @@
-"""Where choices come from: a seeded generator, or hypothesis, which then shrinks them."""
+"""Sources of choices: a seeded generator, or hypothesis, which can shrink them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ T = TypeVar("T")
 
 
 class Chooser:
-    """Makes choices. The first of each is the plainest: a choice that shrinks becomes that."""
+    """Makes choices. The first option is always the simplest, so shrinking leads to it."""
 
     def __init__(self) -> None:
         self._gaps: dict[int, int] = {}
 
     def below(self, n: int) -> int:
-        """A number from 0 to below n."""
+        """Return a number from 0 to n - 1."""
         raise NotImplementedError
 
     def pick(self, several: Sequence[T]) -> T:
-        """One of several."""
+        """Return one of several values."""
         return several[self.below(len(several))]
 
     def chance(self, n: int) -> bool:
-        """Whether something happens that happens once in n times."""
+        """Return True with a chance of 1 in n."""
         return n > 0 and self.below(n) == n - 1
 
     def rarely(self, n: int) -> bool:
-        """The same with one choice for about n questions; never where n is 0."""
+        """Return True with a chance of about 1 in n, or never if n is 0."""
         if n <= 0:
             return False
         left = self._gaps.get(n)
@@ -45,7 +45,7 @@ class Chooser:
 
 
 class Seeded(Chooser):
-    """Choices of a seed: thousands of inputs a minute."""
+    """Choices from a seed: thousands of inputs a minute."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Seeded(Chooser):
 
 
 class Drawn(Chooser):
-    """Choices of hypothesis."""
+    """Choices drawn by hypothesis."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One input: a graph, sound or not, and the pickle of it."""
+"""One input: a graph, valid or not, and its pickle."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ MEMO = ("all", "all", "shared", "few")
 
 
 class Input(NamedTuple):
-    """A pickle, and what has to become of it."""
+    """A pickle, and its expected outcome."""
 
     kind: str
     data: bytes
-    sound: bool  # it must be read
-    called: bool  # it imports or calls: it must not
+    sound: bool  # a reader must accept it
+    called: bool  # it imports or calls something, so a reader must reject it
 
 
 def make(choose: Chooser, kinds: tuple[str, ...] = MIX) -> Input:
-    """One of a kind: sound graphs in plain opcodes and in others, graphs with odd values."""
+    """Return an input of this kind: a valid graph in plain or unusual opcodes, or a graph with odd
+    values.
+    """
     kind = choose.pick(kinds)
     wrong = 0 if kind in ("plain", "other opcodes", "code") else choose.pick((0, 600, 200, 60))
     if kind.startswith("odd values") and not wrong:
@@ -45,5 +47,5 @@ def make(choose: Chooser, kinds: tuple[str, ...] = MIX) -> Input:
 
 
 def has_code(root: Node) -> bool:
-    """Whether a graph has what imports or calls."""
+    """Return whether a graph contains an import or a call."""
     return any(isinstance(one, Code) for one in (root, *reaches(root)))

@@ -1,4 +1,4 @@
-"""The judge of one pickle: what memreplay says of it, against pickle.load and the slow oracles."""
+"""Judge one pickle: compare memreplay with pickle.load and the slow oracles."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.compare import assert_columns, assert_replay, stack_of
 from tests.graphs import reading
 
 ABSENT_TIME = -(2**63)
-# Errors about no byte of a whole pickle: what it is, or what its sizes add up to.
+# Errors without a byte position: those about the file's format, or the sum of its sizes.
 PLACELESS = (
     "not a memory snapshot: a dict with neither",
-    "the allocator settings, or what memreplay adds, hold too many",
+    "the allocator settings, or memreplay's notes, have too many",
     "the sizes of device ",
 )
 BYS: tuple[By, ...] = ("stack", "line", "file", "function")
 
 
 class JudgedError(AssertionError):
-    """An answer that cannot be right."""
+    """A result that can't be right."""
 
 
 def must(true: object, what: str) -> None:
@@ -34,7 +34,7 @@ def must(true: object, what: str) -> None:
 
 
 class _Data(pickle.Unpickler):
-    """Python's own reader, of data alone."""
+    """Python's own unpickler, restricted to data."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"{module}.{name}")
@@ -44,15 +44,17 @@ class _Data(pickle.Unpickler):
 
 
 def loaded(data: bytes) -> Any:
-    """What pickle.load makes of it; an exception where it does not."""
+    """Return pickle.load's result or exception."""
     try:
         return _Data(io.BytesIO(data)).load()
-    except Exception as error:  # it raises whatever comes
+    except Exception as error:  # it can raise any exception
         return error
 
 
 def judge(data: bytes, *, sound: bool = False, called: bool = False) -> str:
-    """What became of a pickle, in a word. `sound`: it must be read. `called`: it must not."""
+    """Return a pickle's outcome as a word. With `sound`, the pickle must be accepted; with
+    `called`, it must be rejected.
+    """
     found = loaded(data)
     snap, error = opened(data)
     if snap is None:
@@ -89,7 +91,7 @@ def check_error(error: mr.SnapshotError, data: bytes) -> None:
     if error.offset is None:
         must(text.startswith(PLACELESS), f"an error without a place: {text}")
     else:
-        # Of what is missing it is the end.
+        # If data is missing, the position is the end of the file.
         must(0 <= error.offset <= len(data), f"a place outside of the pickle: {text}")
 
 
@@ -97,8 +99,9 @@ def check_error(error: mr.SnapshotError, data: bytes) -> None:
 
 
 def compared(snap: mr.Snapshot, snapshot: Any) -> mr.SnapshotError | None:
-    """Holds all of it against the oracles. What is refused only when it is asked for is returned,
-    with all that can be compared before."""
+    """Compare everything with the oracles. If a lazily read part is rejected, compare everything
+    before it, and return which part.
+    """
     devices = oracle.devices(snapshot)
     must(list(snap.devices) == devices, f"devices {snap.devices}, not {devices}")
     compared_events(snap, snapshot)
@@ -125,8 +128,9 @@ def compared(snap: mr.Snapshot, snapshot: Any) -> mr.SnapshotError | None:
 
 
 def told_apart(snapshot: Any) -> bool:
-    """Whether the oracle, which does not look at them, tells frames apart without their fx keys:
-    whether frees carry the stacks of their allocs depends on it."""
+    """Return whether frames differ even without fx keys, which the oracle ignores. This decides
+    whether frees carry their allocs' stacks.
+    """
     holders = [one for trace in oracle.traces_of(snapshot) for one in trace]
     frames = [frame for one in holders for frame in one.get("frames", [])]
     plain = {(one["name"], one["filename"], one["line"]) for one in frames}
@@ -149,7 +153,7 @@ def compared_events(snap: mr.Snapshot, snapshot: Any) -> None:
 
 
 def without_metadata(snapshot: Any, snap: mr.Snapshot) -> Any:
-    """With the metadata that memreplay gave, which was compared already: NaN is not itself."""
+    """Drop memreplay's metadata, which was already compared, because NaN isn't equal to itself."""
     if isinstance(snapshot, list):
         return snapshot
     traces, at = [], 0
@@ -169,13 +173,13 @@ def without_metadata(snapshot: Any, snap: mr.Snapshot) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same, types and NaN too; 1 is not True."""
+    """Return whether two values are the same, including types and NaN; 1 isn't True."""
     if other is reading.Dropped:
         return one is None or isinstance(one, (list, dict))
     if isinstance(other, reading.Tuple):
         return one is None or (isinstance(one, list) and same(one, list(other)))
     if isinstance(other, float) and not math.isfinite(other):
-        return one is None or repr(one) == repr(other)  # metadata is JSON, which has neither
+        return one is None or repr(one) == repr(other)  # JSON has neither NaN nor infinity
     if type(one) is not type(other):
         return False
     if isinstance(one, float):
@@ -188,7 +192,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def compared_end(snap: mr.Snapshot, snapshot: Any) -> None:
-    """What the file says of the end: segments, blocks and annotations, row by row."""
+    """Compare the segments, blocks and annotations row by row."""
     segments = oracle.segments_of(snapshot)
     compared_segments(snap, segments)
     compared_blocks(snap, segments)
@@ -263,7 +267,7 @@ def compared_kept(snap: mr.Snapshot, snapshot: Any) -> None:
     ):
         got = snap.kept(name)
         if got is None and name == "settings" and isinstance(found.get(key), list):
-            continue  # a list where a dict belongs is not kept
+            continue  # a list instead of a dict isn't kept
         must(same(got, found.get(key)), f"{key}: {got!r}, not {found.get(key)!r}")
 
 
@@ -299,7 +303,7 @@ def compared_measures(replay: mr.Replay, snapshot: Any, device: int) -> None:
 
 
 def compared_groups(snap: mr.Snapshot, by: By) -> None:
-    """Who held the peak: the groups are all of it."""
+    """Check that the groups at the peak add up to it."""
     report = peak_report(snap, by=by, top=0)
     for device in report.devices:
         replay = snap.replay(device.device)

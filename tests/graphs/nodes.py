@@ -1,4 +1,6 @@
-"""The objects of a graph. What is in two places is one node; a list or a dict may be in itself."""
+"""The objects in a graph. An object that appears twice is one node; a list or dict may contain
+itself.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ class Node:
     """One object."""
 
     def parts(self) -> Iterator[Node]:
-        """What it refers to."""
+        """Return the nodes that this object refers to."""
         return iter(())
 
 
@@ -35,7 +37,7 @@ class Items(Node):
 
 
 class Pairs(Node):
-    """A dict as its keys are set: of a key that comes twice the last value counts."""
+    """A dict, with keys in the order they're set. If a key is repeated, its last value wins."""
 
     def __init__(self, items: list[tuple[Node, Node]] | None = None) -> None:
         self.items = items or []
@@ -46,18 +48,20 @@ class Pairs(Node):
 
 
 class Code(Node):
-    """What imports or calls: opcodes that leave one value, and that no reader of data may obey."""
+    """An import or a call: opcodes that push one value and that no data reader may execute."""
 
     def __init__(self, opcodes: bytes) -> None:
         self.opcodes = opcodes
 
 
 def count_references(root: Node) -> tuple[dict[int, int], set[int]]:
-    """How often each node is referred to, and which ones are in themselves, by id()."""
+    """Return how often each node is referred to, by its id(), and which nodes contain
+    themselves.
+    """
     counts = {id(root): 1}
-    order: dict[int, int] = {}  # when it was met first
-    lowest: dict[int, int] = {}  # the first one met that it leads back to
-    path: list[int] = []  # those whose circle is not known yet
+    order: dict[int, int] = {}  # when it was first visited
+    lowest: dict[int, int] = {}  # the earliest visited node that this node leads back to
+    path: list[int] = []  # nodes whose cycle isn't known yet
     on_path: set[int] = set()
     cyclic: set[int] = set()
     work: list[tuple[Node, Iterator[Node]]] = []
@@ -96,7 +100,7 @@ def count_references(root: Node) -> tuple[dict[int, int], set[int]]:
 
 
 def reaches(node: Node) -> list[Node]:
-    """All that a node leads to."""
+    """Return all nodes reachable from a node."""
     found: dict[int, Node] = {}
     waiting = list(node.parts())
     while waiting:

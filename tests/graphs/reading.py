@@ -1,7 +1,7 @@
-"""What docs/format.md says that plain data is as a snapshot: a second reader, in Python.
+"""A second reader, in Python: turn plain data into a snapshot as docs/format.md specifies.
 
-It takes what pickle.load gives, and gives the same with sound values under known keys alone, which
-the oracles know. What the page calls an error is a `WrongError`.
+It takes pickle.load's result, and keeps only valid values under known keys, for the oracles. For
+anything that the page calls an error, it raises `WrongError`.
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ from typing import Any
 
 MOST_BYTES = 2**62 - 1
 DEVICES = 1024
-DEEPEST = 31  # of metadata, what is nested deeper is left out
+DEEPEST = 31  # metadata nested deeper than this is left out
 FX = ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace")
 STATES = ("inactive", "active_allocated", "active_pending_free", "active_awaiting_free")
 
 
 class Dropped:
-    """What is nested too deep in metadata: it may be left out."""
+    """Metadata nested so deeply that it may be left out."""
 
 
 class Tuple(list[Any]):
-    """A tuple in metadata, which may be null: the page says that of some it is dropped."""
+    """A tuple in metadata. It may become null, because the page says that some tuples are
+    dropped.
+    """
 
 
 class WrongError(Exception):
-    """A value that the page says is refused where it stands."""
+    """A value that must be rejected according to the page."""
 
 
 def snapshot_of(found: Any) -> Any:
-    """The snapshot that this data is."""
+    """Return the snapshot that this data represents."""
     if type(found) is list:
         return [segment_of(one) for one in found]
     if type(found) is not dict or not ("segments" in found or "device_traces" in found):
@@ -67,7 +69,7 @@ def a_dict(value: Any) -> dict[Any, Any]:
 
 
 def whole(value: Any, low: int = -(2**63), high: int = 2**63 - 1) -> int:
-    """A bool is a number to Python, too."""
+    """Return a whole number; as in Python, a bool counts as one."""
     if not isinstance(value, int) or not low <= value <= high:
         raise WrongError("no number that fits")
     return int(value)
@@ -98,7 +100,7 @@ def time_or_none(value: Any) -> int | None:
 
 
 def text(value: Any) -> str:
-    """None is the empty text: rows have no names that are none."""
+    """Return a string; None becomes the empty string, because every row has a name."""
     if value is None:
         return ""
     if type(value) is not str:
@@ -137,7 +139,7 @@ def frames(value: Any) -> list[dict[str, Any]]:
 
 
 def kept(value: Any, depth: int = 0) -> Any:
-    """Data as JSON has it: what no JSON has is null, in a dict's keys as well."""
+    """Return data as JSON; values that JSON doesn't have become null, even in a dict's keys."""
     if depth > DEEPEST:
         return Dropped
     if value is None or isinstance(value, (str, bool, float)):
@@ -222,7 +224,7 @@ def segment_of(value: Any) -> dict[str, Any]:
     at = address(value["address"]) & (2**64 - 1)
     for one in a_list(value.get("blocks", [])):
         block = block_of(one)
-        # The end of the block before it, or the segment's address.
+        # The end of the previous block, or the segment's address.
         block.setdefault("address", at)
         at = ((block["address"] & (2**64 - 1)) + block.get("size", 0)) & (2**64 - 1)
         found["blocks"].append(block)
@@ -232,7 +234,7 @@ def segment_of(value: Any) -> dict[str, Any]:
 def block_of(value: Any) -> dict[str, Any]:
     found = row(value, BLOCK)
     if found.get("state") not in STATES:
-        found["state"] = "active_allocated"  # all that is not free, and not on its way to be
+        found["state"] = "active_allocated"  # any state that isn't free or about to be freed
     history = value.get("history")
     if history is not None:
         entries = a_list(history)

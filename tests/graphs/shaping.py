@@ -1,4 +1,6 @@
-"""Graphs in the shape of a snapshot: sound by docs/format.md, or with anything in any place."""
+"""Build graphs shaped like a snapshot: valid according to docs/format.md, or with arbitrary values
+anywhere.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 from tests.graphs.choosing import Chooser
 from tests.graphs.nodes import Atom, Code, Items, Kind, Node, Pairs, reaches
 
-# Few addresses and sizes: what is freed was allocated, what is allocated is in a segment.
+# Few addresses and sizes, so that frees match allocations, and allocations lie in segments.
 BASE = 0x7F00_0000_0000
 ADDRESSES = (
     *(BASE, BASE + 512, BASE + 0x10_0000, BASE + 0x10_0200, 0x1000, 512, 2**63 + 0x4000),
@@ -33,7 +35,7 @@ TEXTS = ("N/A", "0/1", "", "x", "\0", "\0y", "step 3", "é\U0001f600", "\ud83d\u
 UNKNOWN = ("category", "new", "Size", "size ", "\0", "categories", "forward_frames", "k" * 300)
 UNFORMED: tuple[Any, ...] = ([[1, {"a": "b"}], []], {"a": 1, "b": [None]}, b"x")
 NO_TEXTS: tuple[Any, ...] = (None, True, False, 0, 1, 2**70, 1.5, b"size", b"addr", (1, 2), ())
-# Numbers at the edges of what somebody holds them in, and what is no number at all.
+# Numbers at the limits of their types, and values that aren't numbers.
 ODD: tuple[Any, ...] = (
     *(None, None, True, False, 0, -1, 1.5, 2.0, 1e300, float("nan"), float("inf"), -0.5),
     *(2**31, 2**32, 2**62 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**200, -(2**200)),
@@ -63,13 +65,15 @@ CALLS = (
 
 
 class Shaper:
-    """Makes the graph of one snapshot. `wrong` is 0, or one value in so many is another."""
+    """Build one snapshot's graph. If `wrong` isn't 0, about one in `wrong` values is replaced by an
+    invalid one.
+    """
 
     def __init__(self, choose: Chooser, *, wrong: int, called: bool, alike: int) -> None:
         self.choose = choose
         self.wrong = wrong
-        self.called = called  # whether something in it imports or calls
-        self.alike = alike  # of so many lists and dicts one is one that is there already
+        self.called = called  # whether it contains an import or a call
+        self.alike = alike  # one in this many lists and dicts is an existing object
         self.atoms: dict[Any, Atom] = {}
         self.frames: list[Node] = []
         self.stacks: list[Node] = []
@@ -81,7 +85,9 @@ class Shaper:
     # ---- values
 
     def shared(self, value: Any) -> Node:
-        """A value that is the same object everywhere, as pickle's keys and Python's names are."""
+        """Return a node that is reused wherever the value appears, as pickles do for keys and
+        names.
+        """
         key = (type(value), value)
         return self.atoms.setdefault(key, Atom(value))
 
@@ -90,13 +96,13 @@ class Shaper:
         return Atom(value) if self.choose.rarely(8) else self.shared(value)
 
     def number(self, several: tuple[int, ...], most: int = 0) -> Node:
-        """One of several; or, where `most` is given, sometimes any up to it."""
+        """Return one of several numbers; with `most`, sometimes any number up to it."""
         if most and self.choose.rarely(6):
             return Atom(self.choose.below(most))
         return Atom(self.choose.pick(several))
 
     def plain(self, value: Any) -> Node:
-        """Python data as a graph."""
+        """Return the graph for some Python data."""
         if isinstance(value, dict):
             return Pairs([(self.plain(k), self.plain(v)) for k, v in value.items()])
         if isinstance(value, (list, tuple)):
@@ -105,7 +111,7 @@ class Shaper:
         return Atom(value)
 
     def kept(self, depth: int = 0) -> Node:
-        """Any data that JSON has too: what metadata and settings are."""
+        """Return any JSON data: for metadata and settings."""
         if depth == 0 and self.metadata and self.choose.chance(3):
             return self.choose.pick(self.metadata)
         what = self.choose.below(9 if depth < 3 else 5)
@@ -131,7 +137,7 @@ class Shaper:
         return found
 
     def odd(self) -> Node:
-        """What does not belong there."""
+        """Return a value that is invalid in its place."""
         what = self.choose.below(8)
         if what < 4:
             return Atom(self.choose.pick(ODD))
@@ -144,7 +150,7 @@ class Shaper:
         return self.plain(self.choose.pick(((), (1, 2), (1, 2, 3), (1.0, 2), (True, 0), [], {})))
 
     def circle(self) -> Node:
-        """What is in itself."""
+        """Return a container that contains itself."""
         what = self.choose.below(4)
         if what == 0:
             found: Node = Items("list", [])
@@ -159,7 +165,7 @@ class Shaper:
         return inner.items[0] if self.choose.chance(2) else inner
 
     def maybe(self, node: Node) -> Node:
-        """The value, or another."""
+        """Return the value, or sometimes a wrong one."""
         if self.called and self.choose.rarely(150):
             return Code(self.choose.pick(CALLS))
         return self.odd() if self.choose.rarely(self.wrong) else node
@@ -167,7 +173,7 @@ class Shaper:
     # ---- containers
 
     def dict(self, *fields: tuple[str, Callable[[], Node] | None]) -> Pairs:
-        """A dict of these keys; None is a key that is not there."""
+        """Return a dict with these keys; None leaves a key out."""
         found = Pairs()
         if not self.called and self.choose.rarely(self.alike) and self.made:
             again = self.choose.pick(self.made)
@@ -183,7 +189,7 @@ class Shaper:
             if name in ONCE or not self.choose.rarely(40):
                 found.items.append((key, self.maybe(make())))
             else:
-                # Of two values for a key the second counts.
+                # If a key is repeated, its last value wins.
                 found.items.append((key, self.maybe(make())))
                 found.items.append((Atom(name), self.maybe(make())))
         if self.choose.rarely(30):
@@ -200,7 +206,7 @@ class Shaper:
         return self.odd() if self.choose.chance(4) else Atom(self.choose.pick(("addr", "size")))
 
     def list(self, make: Callable[[], Node], most: int, fewest: int = 0) -> Node:
-        """A list of up to so many."""
+        """Return a list with up to this many items."""
         found = Items("list", [])
         self.made.append(found)
         for _ in range(fewest + self.choose.below(most + 1 - fewest)):
@@ -214,13 +220,13 @@ class Shaper:
         return found
 
     def unknown(self) -> Node:
-        """What stands under a key that nobody knows: data of no form."""
+        """Return the value for an unknown key: arbitrary data."""
         what = self.choose.below(6)
         if what == 0:
             return self.text(TEXTS)
         if what == 1:
             found = self.stack()
-            # Known: the hot path forgets an empty list, and refuses it as frames later.
+            # Known difference: the fast path forgets an empty list, and later rejects it as frames.
             empty = isinstance(found, Items) and not found.items
             return self.text(TEXTS) if empty and not self.wrong else found
         if what == 2:
@@ -233,7 +239,7 @@ class Shaper:
             return Items("set", [Atom(1), self.shared("x")])
         return self.kept(1)
 
-    # ---- what a snapshot has
+    # ---- the contents of a snapshot
 
     def frame(self) -> Node:
         if self.frames and not self.choose.chance(4):
@@ -303,7 +309,8 @@ class Shaper:
         )
 
     def block(self) -> Node:
-        # Blocks of 2.0 have a history instead of an address and frames. Some here have all of it.
+        # In PyTorch 2.0, blocks have a history instead of an address and frames. Some of these
+        # blocks have both.
         legacy = self.legacy != self.choose.rarely(12)
         address, frames = (lambda: self.number(ADDRESSES)), self.mostly(self.stack)
         return self.dict(
@@ -316,7 +323,8 @@ class Shaper:
         )
 
     def segment(self) -> Node:
-        # Its own blocks and numbers, not those of its events: files contradict themselves.
+        # The segment's blocks and totals are unrelated to the events, as in files that contradict
+        # themselves.
         return self.dict(
             ("device", self.mostly(lambda: Atom(self.choose.below(3)))),
             ("address", lambda: self.number(ADDRESSES)),
@@ -357,10 +365,10 @@ class Shaper:
         return found
 
     def whole(self) -> Node:
-        """The snapshot."""
+        """Return the snapshot."""
         choose = self.choose
         self.legacy = choose.chance(4)
-        self.form = 31 - choose.below(32)  # which keys the events of this file have
+        self.form = 31 - choose.below(32)  # which keys this file's events have
         if choose.chance(16):
             self.root = Items("list", [])
             self.root = self.list(self.segment, 3)
@@ -393,7 +401,7 @@ class Shaper:
         return self.maybe(self.root) if self.choose.rarely(self.wrong * 4) else self.root
 
 
-# What stands in its place once: it makes rows, and a second one would make more.
+# Use these nodes only once, because each use adds rows.
 ONCE = {"blocks", "history"}
 CONTAINERS: tuple[Callable[[Shaper], Node], ...] = (
     *(Shaper.frame, Shaper.stack, Shaper.pool, Shaper.event, Shaper.block, Shaper.segment),

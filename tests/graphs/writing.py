@@ -1,4 +1,4 @@
-"""A graph as a pickle: an own writer, which chooses among all opcodes that say the same."""
+"""Write a graph as a pickle: a separate writer that chooses among all equivalent opcodes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.graphs.choosing import Chooser
 from tests.graphs.nodes import Atom, Code, Items, Node, Pairs, count_references, reaches
 
 OP = {op.name: op.code.encode("latin-1") for op in pickletools.opcodes}
-BATCH = 1000  # items that Python's pickle appends at once
-FAR = (63, 255, 256, 300, 4000, 60_000)  # places in the memo that no writer has reached
+BATCH = 1000  # number of items that Python's pickle appends at once
+FAR = (63, 255, 256, 300, 4000, 60_000)  # memo indexes larger than any writer would use
 UNICODE_ESCAPED = {c: f"\\u{c:04x}" for c in b"\\\0\n\r\x1a"}
-# Numbers that INT may be spelled as, by C's strtol and Python's int: not those of any writer.
+# Spellings of numbers that C's strtol and Python's int accept for INT, but no writer uses.
 ODD_INTS = (b"+5", b" 7", b"0x1f", b"017", b"0017", b"1_000", b"08", b"0b11", b"5L")
 
 
@@ -22,10 +22,12 @@ class Style(NamedTuple):
     """How a pickle is written."""
 
     protocol: int
-    memo: str  # which values get an entry: "all" (as pickle does), "shared", "few"
-    odd: int  # one in so many choices is not that of Python's pickle; 0: none
-    wild: bool  # also what a reader may refuse: filled late, filled before made, left behind
-    frames: int  # 0: none, 1: one, as pickle writes it, 2: anywhere
+    memo: str  # which values get a memo entry: "all" (as in pickle), "shared", "few"
+    odd: int  # one in this many choices differs from Python's pickle; 0: no choice does
+    wild: (
+        bool  # use constructs that a reader may reject: containers filled late, values left behind
+    )
+    frames: int  # FRAMEs: 0: none, 1: one, as pickle writes it, 2: anywhere
 
 
 class Writer:
@@ -34,17 +36,17 @@ class Writer:
     def __init__(self, choose: Chooser, style: Style) -> None:
         self.choose = choose
         self.style = style
-        self.out: list[bytes] = []  # an opcode each
+        self.out: list[bytes] = []  # one opcode each
         self.memo: dict[int, Node] = {}
-        self.places: dict[int, int] = {}  # id of a node -> its entry
-        self.pinned: set[int] = set()  # entries that are still needed
+        self.places: dict[int, int] = {}  # node id -> its memo entry
+        self.pinned: set[int] = set()  # memo entries that are still needed
         self.late: list[tuple[int, Node, list[Node] | list[tuple[Node, Node]]]] = []
-        self.open: list[int] = []  # ids of the nodes that are being written
+        self.open: list[int] = []  # ids of the nodes being written
         self.counts: dict[int, int] = {}
         self.cyclic: set[int] = set()
 
     def whole(self, root: Node) -> bytes:
-        """The pickle."""
+        """Return the pickle."""
         self.counts, self.cyclic = count_references(root)
         if self.style.wild and self.odd():
             self.left_behind()
@@ -66,31 +68,33 @@ class Writer:
         return self.choose.rarely(self.style.odd)
 
     def framed(self) -> list[bytes]:
-        """The opcodes, and FRAMEs as the style has them."""
+        """Return the opcodes, with the FRAMEs that the style asks for."""
         if self.style.frames == 1:
             size = sum(map(len, self.out))
             return [OP["FRAME"] + struct.pack("<Q", size), *self.out]
         if self.style.frames == 0:
             return self.out
-        # Anywhere; each ends with an opcode, and none later than one that it lies in: Python's
-        # unpickler loses what stands between two reads of a file.
+        # Insert frames anywhere. Each frame ends at an opcode boundary and within the enclosing
+        # frame, because otherwise Python's unpickler loses data between two reads of a file.
         n = len(self.out)
         starts = sorted({self.choose.below(n) for _ in range(1 + self.choose.below(4))})
         lengths = [self.choose.pick((n, 0, self.choose.below(n - at + 1))) for at in starts]
-        if sys.version_info >= (3, 14):  # whose unpickler refuses a frame within another
+        if sys.version_info >= (3, 14):  # Python's own unpickler rejects nested frames
             ends = [*starts[1:], n]
             lengths = [min(n, end - at) for at, end, n in zip(starts, ends, lengths, strict=True)]
         return self.within(starts, lengths)
 
     def within(self, starts: list[int], lengths: list[int]) -> list[bytes]:
-        """The opcodes with a FRAME before each of these, of so many opcodes."""
+        """Return the opcodes with a FRAME before each of these positions, covering this many
+        opcodes.
+        """
         stops: list[int] = []
         for at, length in zip(starts, lengths, strict=True):
             around = [stop for start, stop in zip(starts, stops, strict=False) if start < at < stop]
             stops.append(min([at + length, len(self.out), *around]))
         found = list(self.out)
         for at, stop in sorted(zip(starts, stops, strict=True), reverse=True):
-            # The frames that lie in it have been put there already.
+            # Frames nested in this one have already been inserted.
             inside = sum(at < start < stop for start in starts)
             size = sum(map(len, found[at : stop + inside]))
             found.insert(at, OP["FRAME"] + struct.pack("<Q", size))
@@ -99,7 +103,7 @@ class Writer:
     # ---- the memo
 
     def put(self, node: Node, *, pin: bool = False) -> None:
-        """Stores the topmost value."""
+        """Store the value on top of the stack in the memo."""
         next_one = len(self.memo)
         at = next_one
         if self.odd():
@@ -129,7 +133,7 @@ class Writer:
             self.pinned.add(at)
 
     def get(self, at: int) -> None:
-        """Pushes a value of the memo."""
+        """Push a value from the memo."""
         way = self.choose.below(3) if self.odd() else 1 if self.style.protocol else 0
         if way == 0:
             self.op("GET", b"%d\n" % at)
@@ -139,7 +143,7 @@ class Writer:
             self.op("LONG_BINGET", struct.pack("<I", at))
 
     def wanted(self, node: Node) -> bool:
-        """Whether the style stores this value."""
+        """Return whether the style stores this value in the memo."""
         if id(node) in self.cyclic:
             return True
         if self.style.memo == "all":
@@ -149,7 +153,7 @@ class Writer:
     # ---- values
 
     def write(self, node: Node) -> None:
-        """Pushes a value."""
+        """Push a value."""
         if self.odd():
             self.detour()
         at = self.places.get(id(node))
@@ -263,7 +267,7 @@ class Writer:
     # ---- containers
 
     def begin(self, node: Node, empty: str, marked: str) -> bool:
-        """Makes it, empty, and stores it where it is wanted."""
+        """Create an empty container, and memoise it if needed."""
         if (self.style.protocol == 0) != self.odd():
             self.op("MARK")
             self.op(marked)
@@ -286,15 +290,17 @@ class Writer:
             self.put(node)
 
     def wanted_again(self, node: Node) -> bool:
-        """Whether an entry is (also) made when it is full."""
+        """Return whether to memoise the container (again) once it's filled."""
         return bool(self.style.odd) and self.style.memo != "few" and self.odd()
 
     def batches(self, n: int) -> list[int]:
-        """How many items are added at once: 0 has a MARK and nothing, -1 is one without a MARK."""
+        """Return how many items to add at a time; 0 is a MARK without items, -1 one item without a
+        MARK.
+        """
         wild = self.style.wild
         if self.style.protocol == 0 and not (wild and self.odd()):
             return [-1] * n
-        # No writer adds some items alone and others under a MARK, but for the last of a thousand.
+        # No writer mixes single items with items under a MARK, except for the last of a thousand.
         if (wild or n > 1) and self.odd():
             found = []
             while n or self.choose.chance(4):
@@ -306,7 +312,7 @@ class Writer:
         return [-1 if size == 1 else size for size in found]
 
     def items(self, node: Items) -> None:
-        """A list."""
+        """Write a list."""
         items = node.items
         if self.style.wild and items and id(node) not in self.cyclic and self.odd():
             self.op("MARK")
@@ -336,7 +342,7 @@ class Writer:
             at += abs(size)
 
     def sequence(self, items: list[Node]) -> None:
-        """Values one after the other; the same one again may be a DUP."""
+        """Push values one after another, sometimes repeating one with DUP."""
         for before, item in zip([None, *items], items, strict=False):
             if item is before and self.odd():
                 self.op("DUP")
@@ -344,7 +350,7 @@ class Writer:
                 self.write(item)
 
     def pairs(self, node: Pairs) -> None:
-        """A dict."""
+        """Write a dict."""
         items = node.items
         if self.style.wild and items and id(node) not in self.cyclic and self.odd():
             self.op("MARK")
@@ -375,7 +381,7 @@ class Writer:
             at += abs(size)
 
     def others(self, node: Items) -> None:
-        """A tuple or a set."""
+        """Write a tuple or a set."""
         n = len(node.items)
         if node.kind == "set":
             self.op("EMPTY_SET")
@@ -399,7 +405,8 @@ class Writer:
             self.sequence(node.items)
             at = self.places.get(id(node))
             if at is not None and id(node) in self.cyclic:
-                # What it holds has made it meanwhile, as in Python's pickle.
+                # One of the tuple's items has already created and memoised the tuple, as happens in
+                # Python's pickle.
                 if short:
                     for _ in range(n):
                         self.op("POP")
@@ -411,10 +418,10 @@ class Writer:
         if self.wanted(node):
             self.put(node)
 
-    # ---- what changes nothing
+    # ---- opcodes with no effect
 
     def detour(self) -> None:
-        """Opcodes whose effect is gone in the end."""
+        """Write opcodes whose effects cancel out."""
         what = self.choose.below(12 if self.style.wild else 6)
         if what == 0:
             self.op("NONE")
@@ -453,11 +460,11 @@ class Writer:
             self.fill_late()
 
     def fill_late(self) -> None:
-        """What was left out of a container when it was first written."""
+        """Write the items that a container initially lacks."""
         chosen = self.choose.below(len(self.late))
         at, node, items = self.late[chosen]
         if self.open and not {id(one) for one in (node, *reaches(node))}.isdisjoint(self.open):
-            return  # what is being written has no entry, perhaps
+            return  # the value being written may not have an entry
         del self.late[chosen]
         self.get(at)
         self.open.append(id(node))
@@ -470,5 +477,5 @@ class Writer:
         self.pinned.discard(at)
 
     def left_behind(self) -> None:
-        """A value below the pickle's own, which nobody takes."""
+        """Leave a value below the result on the stack."""
         self.op(self.choose.pick(("NONE", "EMPTY_TUPLE", "MARK", "EMPTY_DICT", "EMPTY_LIST")))

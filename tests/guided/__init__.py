@@ -1,1 +1,1 @@
-"""A second fuzzer: libFuzzer, which follows what leads to native code not reached before."""
+"""A coverage-guided fuzzer: libFuzzer, which pursues inputs that reach new native code."""

@@ -1,4 +1,4 @@
-"""Lets libFuzzer look for inputs: `ci/guided --seconds 600`, which builds what this needs."""
+"""Run libFuzzer: `ci/guided --seconds 600` builds what it needs first."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tests.guided.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
 CRASHES = ROOT / "tests/fuzz/crashes"
-LONGEST = 8 << 10  # bytes of an input
-MOST = 20  # findings of one target
-# ASan notes where memory was allocated, and keeps what is freed: less of both is faster.
+LONGEST = 8 << 10  # longest input, in bytes
+MOST = 20  # findings per target
+# ASan records where memory was allocated and delays reusing freed memory; reducing both is faster.
 SANITIZERS = {
     "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:malloc_context_size=5:"
     "allocator_may_return_null=1:verify_asan_link_order=0",
@@ -35,7 +35,7 @@ JUDGED = re.compile(r"judged: \{'went on': (\d+), 'refused': (\d+)\}")
 
 @dataclass
 class Tally:
-    """What came of one target."""
+    """One target's results."""
 
     target: str
     inputs: int = 0
@@ -68,13 +68,13 @@ HEAD = f"{'target':12}" + "".join(
 
 @dataclass(frozen=True)
 class Fuzzer:
-    """The sanitized build, and how a Python is started that has it."""
+    """Starts Python with the sanitized build."""
 
     build: Path
     preload: str
 
     def lines(self, target: str, *arguments: str) -> Iterator[str]:
-        """Runs libFuzzer to its end; what it says, line by line, and `exit CODE` at last."""
+        """Run libFuzzer; yield its output line by line, then `exit CODE`."""
         again = self.build / f"again-{target}"
         given = {
             "LD_PRELOAD": self.preload,
@@ -98,7 +98,7 @@ class Fuzzer:
         yield f"exit {process.returncode}"
 
     def look(self, target: str, folder: Path, seconds: float, words: Path) -> Tally:
-        """Looks for inputs for so long; goes on behind what it found."""
+        """Search for this many seconds, continuing after findings."""
         tally = Tally(target)
         end = time.monotonic() + seconds
         CRASHES.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ class Fuzzer:
         return tally
 
     def _round(self, tally: Tally, folder: Path, seconds: int, words: Path) -> None:
-        """One process, up to its end or the first finding."""
+        """Run one process until its time is up or it finds something."""
         said: list[str] = []
         judged = (0, 0)
         code = 0
@@ -147,7 +147,7 @@ class Fuzzer:
             print(f"\n*** {tally.target}\n" + "\n".join(report[-80:]), flush=True)
 
     def minimised(self, target: str, folder: Path) -> list[bytes]:
-        """The smallest inputs that reach all that the folder's do."""
+        """Return the smallest set of inputs with the same coverage as the folder's."""
         with tempfile.TemporaryDirectory(prefix="memreplay-guided-") as small:
             for line in self.lines(target, "-merge=1", f"-max_len={LONGEST}", small, str(folder)):
                 if line.startswith("exit ") and line != "exit 0":
@@ -163,7 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--build", type=Path, required=True, help="where lib/ is")
     parser.add_argument("--preload", required=True, help="the sanitizers and libFuzzer")
     parser.add_argument("--seconds", type=float, default=180, help="for each target (180)")
-    parser.add_argument("--targets", default=",".join(TARGETS), help="these alone: read,text")
+    parser.add_argument("--targets", default=",".join(TARGETS), help="only these: read,text")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at once")
     parser.add_argument("--folder", type=Path, help="where inputs are gathered; a new one")
     parser.add_argument("--keep", action="store_true", help="keep what reaches more, minimised")

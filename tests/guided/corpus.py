@@ -1,4 +1,4 @@
-"""The inputs that are kept: one archive a target, each input under its hash."""
+"""The saved inputs: one archive per target, each input under its hash."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from tests.fuzz.seeds import seeds
 
 KEPT = Path(__file__).parent / "kept"
-MADE = (2020, 1, 1, 0, 0, 0)  # archives of the same inputs are the same
+MADE = (2020, 1, 1, 0, 0, 0)  # a fixed date, so that the same inputs give the same archive
 
 
 def kept(target: str) -> list[bytes]:
-    """What is kept of a target."""
+    """Read a target's saved inputs."""
     path = KEPT / f"{target}.zip"
     if not path.exists():
         return []
@@ -23,7 +23,7 @@ def kept(target: str) -> list[bytes]:
 
 
 def keep(target: str, inputs: Iterable[bytes]) -> None:
-    """Puts these in the place of what is kept of a target."""
+    """Replace a target's saved inputs."""
     KEPT.mkdir(exist_ok=True)
     named = {hashlib.sha256(data).hexdigest()[:16]: data for data in inputs}
     with zipfile.ZipFile(KEPT / f"{target}.zip", "w") as archive:
@@ -32,15 +32,15 @@ def keep(target: str, inputs: Iterable[bytes]) -> None:
 
 
 def beginning(target: str) -> list[bytes]:
-    """What is kept, and what the other fuzzer begins with."""
+    """Return the inputs to start from: the saved ones plus the other fuzzer's seeds."""
     found = seeds()
-    if target == "text":  # which puts the bracket in front
+    if target == "text":  # the target adds the opening bracket itself
         return [*kept(target), *(text[1:] for text in found.texts if text[:1] == b"{")]
     return [*kept(target), *found.pickles, *found.texts, *found.broken]
 
 
 def spread(inputs: Iterable[bytes], folder: Path) -> None:
-    """Puts each input into a file of its own, as libFuzzer reads them."""
+    """Write each input to its own file, as libFuzzer expects."""
     folder.mkdir(parents=True, exist_ok=True)
     for data in inputs:
         (folder / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)

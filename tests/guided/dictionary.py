@@ -1,4 +1,5 @@
-"""The words that libFuzzer puts into inputs: opcodes of every protocol, and the format's names.
+"""The words that libFuzzer inserts into inputs: opcodes from all protocols, and the names in the
+format.
 
 Opcodes come from pickletools, and names from the format as PyTorch writes it
 (torch/csrc/cuda/memory_snapshot.cpp, torch/cuda/_memory_viz.py), not from memreplay's reader.
@@ -28,7 +29,7 @@ NUMBERS = (0, 1, 255, 256, 512, 2**21, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1
 
 
 def words() -> list[bytes]:
-    """All of them, each once, in an order that stays."""
+    """Return every word once, in a stable order."""
     found = [opcode.code.encode("latin-1") for opcode in pickletools.opcodes]
     for name in NAMES:
         text = name.encode()
@@ -63,6 +64,6 @@ def words() -> list[bytes]:
 
 
 def dictionary() -> str:
-    """The file that `-dict` reads: https://llvm.org/docs/LibFuzzer.html#dictionaries."""
+    """Write the file for `-dict`: https://llvm.org/docs/LibFuzzer.html#dictionaries."""
     lines = ("".join(f"\\x{byte:02x}" for byte in word) for word in words())
     return "".join(f'"{line}"\n' for line in lines)

@@ -1,7 +1,8 @@
-"""libFuzzer in this Python: `python -m tests.guided.driver TARGET` and its own arguments.
+"""Run libFuzzer in this Python: `python -m tests.guided.driver TARGET`, followed by libFuzzer's own
+arguments.
 
-The modules are compiled with clang, `-fsanitize=fuzzer-no-link`; LD_PRELOAD brings the sanitizers
-and libFuzzer without its main(), whose entry is LLVMFuzzerRunDriver
+The native modules are compiled with clang and `-fsanitize=fuzzer-no-link`. LD_PRELOAD loads the
+sanitizers and libFuzzer without its main(); its entry point is LLVMFuzzerRunDriver
 (https://llvm.org/docs/LibFuzzer.html#using-libfuzzer-as-a-library). `ci/guided` builds both.
 """
 
@@ -19,7 +20,7 @@ AGAIN = "MEMREPLAY_GUIDED_AGAIN"
 
 
 def main(target: str, arguments: list[str]) -> int:
-    os.environ.pop("LD_PRELOAD", None)  # for this process, and not for those that it starts
+    os.environ.pop("LD_PRELOAD", None)  # for this process only, not for processes that it starts
     judge = TARGETS[target]
     counts = {"went on": 0, "refused": 0}
 
@@ -27,7 +28,8 @@ def main(target: str, arguments: list[str]) -> int:
         try:
             counts["went on" if judge(ctypes.string_at(data, size)) else "refused"] += 1
         except BaseException:
-            # What goes up from here is lost; libFuzzer keeps the input of a process that aborts.
+            # libFuzzer ignores exceptions that leave this function, but saves the input if the
+            # process aborts.
             traceback.print_exc()
             sys.stderr.flush()
             os.abort()
@@ -36,7 +38,7 @@ def main(target: str, arguments: list[str]) -> int:
         return 0
 
     judged = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)(one)
-    # What libFuzzer starts itself again with, where it merges.
+    # libFuzzer restarts itself with this command when it merges corpora.
     again = os.environ.get(AGAIN, "guided")
     words = [os.fsencode(again), *map(os.fsencode, arguments)]
     argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)

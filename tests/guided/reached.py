@@ -1,4 +1,4 @@
-"""Both fuzzers' inputs in one process that ends as it should, as gcov writes its counts then."""
+"""Run both fuzzers' inputs in one process that exits normally, so that gcov writes its counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.guided.targets import TARGETS
 
 
 def asked_all(data: bytes, rounds: int, seed: int) -> None:
-    """All questions and all writers, with other arguments in each round."""
+    """Run all queries and all writers, with different arguments each round."""
     rng = random.Random(seed)
     snap = attempt(data)
     if isinstance(snap, mr.SnapshotError) or not can_be_replayed(snap, data):
@@ -45,7 +45,7 @@ def main() -> int:
     for number, data in enumerate([*known.pickles, *known.texts, *known.large, *examples()]):
         asked_all(data, 5 if len(data) <= SMALL else 3, number)
     for path in EXAMPLES:
-        attempt(str(path))  # read ahead by another thread
+        attempt(str(path))  # so that files are read ahead in another thread
     print("the inputs that both begin with, each asked everything")
     make = Inputs(known, options.seed)
     for number in range(options.inputs):

@@ -1,4 +1,4 @@
-"""What libFuzzer's inputs are given to, by target: reading, writing, or all that can be asked."""
+"""The functions that libFuzzer calls with inputs: they read, write, or run all queries."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.fuzz.check import (
 from tests.fuzz.commands import ask
 from tests.fuzz.writers import FORMS, page_of, same_rows, written
 
-Judge = Callable[[bytes], bool]  # whether there was anything to look at
+Judge = Callable[[bytes], bool]  # returns whether the input could be read
 
 
 def read(data: bytes) -> bool:
-    """The reader, and the replay: of all of it, of what is whole of it, or of a range."""
+    """Read and replay an input: the whole, a salvaged part, or a range."""
     dice = zlib.crc32(data)
     how: dict[str, Any] = {}
     if dice % 4 == 1:
@@ -35,7 +35,7 @@ def read(data: bytes) -> bool:
     try:
         snap = attempt(data, **how)
     except mr.UsageError:
-        return False  # events that it does not have
+        return False  # the input doesn't have these events
     if isinstance(snap, mr.SnapshotError) or not can_be_replayed(snap, data):
         return False
     for device in snap.devices[:2]:
@@ -47,12 +47,14 @@ def read(data: bytes) -> bool:
 
 
 def text(data: bytes) -> bool:
-    """The same of JSON: the reader takes what begins so for it."""
+    """Like `read`, for JSON; the opening bracket is added, because the reader recognizes JSON by
+    its start.
+    """
     return read(b"{" + data)
 
 
 def write(data: bytes) -> bool:
-    """Each writer: lines, slices, other forms, tables, pages; what they make is read again."""
+    """Run each writer (lines, slices, other forms, tables, pages), and read back its output."""
     snap = attempt(data)
     if isinstance(snap, mr.SnapshotError) or not can_be_replayed(snap, data):
         return False
@@ -84,7 +86,7 @@ def other_form(data: bytes, snap: mr.Snapshot, form: dict[str, Any]) -> None:
 
 
 def report(data: bytes) -> bool:
-    """Every command that reads a snapshot, each in its way by the dice."""
+    """Run every command that reads a snapshot, with random options."""
     snap = attempt(data)
     if isinstance(snap, mr.SnapshotError) or not can_be_replayed(snap, data):
         return False
@@ -97,7 +99,7 @@ def report(data: bytes) -> bool:
 
 
 def everything(data: bytes) -> bool:
-    """All that `make fuzz` looks at; and what can be read is what Python reads."""
+    """Check everything that `make fuzz` checks, and that readable inputs match Python."""
     outcome = check(data)
     check_against_python(data, outcome)
     return outcome in ("read", "salvaged")

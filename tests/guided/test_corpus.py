@@ -1,4 +1,4 @@
-"""The archives of kept inputs."""
+"""Tests of the archives of saved inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.guided import corpus
 
 
-def test_what_is_kept_is_the_same_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saved_corpus_reads_back_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "KEPT", tmp_path / "kept")
     assert corpus.kept("read") == []
     corpus.keep("read", [b"one", b"two", b"one"])
@@ -19,12 +19,12 @@ def test_what_is_kept_is_the_same_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert (tmp_path / "kept/read.zip").read_bytes() == archive
 
 
-def test_json_begins_without_its_bracket() -> None:
-    """The target puts it there."""
+def test_json_seeds_lack_their_opening_bracket() -> None:
+    """The fuzz target adds the opening bracket."""
     assert all(not data.startswith(b"{{") for data in corpus.beginning("text"))
     assert any(data.lstrip().startswith(b'"segments"') for data in corpus.beginning("text"))
 
 
-def test_inputs_are_files(tmp_path: Path) -> None:
+def test_spread_writes_each_input_once(tmp_path: Path) -> None:
     corpus.spread([b"one", b"two", b"one"], tmp_path / "read")
     assert sorted(path.read_bytes() for path in (tmp_path / "read").iterdir()) == [b"one", b"two"]

@@ -1,4 +1,4 @@
-"""The words for libFuzzer."""
+"""Tests of the dictionary for libFuzzer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.fuzz.seeds import generated
 from tests.guided.dictionary import NAMES, dictionary, words
 
 
-def test_all_opcodes_are_words() -> None:
+def test_dictionary_contains_every_opcode() -> None:
     assert {opcode.code.encode("latin-1") for opcode in pickletools.opcodes} <= set(words())
 
 
-def test_all_keys_of_a_snapshot_are_names() -> None:
+def test_dictionary_contains_every_key_of_a_snapshot() -> None:
     found: set[str] = set()
 
     def look(value: object) -> None:
@@ -30,6 +30,6 @@ def test_all_keys_of_a_snapshot_are_names() -> None:
     assert found <= {*NAMES, "step", "max_split_size", "expandable_segments"}
 
 
-def test_each_line_is_a_word_in_quotes() -> None:
+def test_every_line_of_the_dictionary_is_a_quoted_word() -> None:
     lines = dictionary().splitlines()
     assert [ast.literal_eval(f"b{line}") for line in lines] == words()

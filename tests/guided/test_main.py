@@ -1,4 +1,4 @@
-"""What libFuzzer says, as a table, and its ends: without libFuzzer, which is for `ci/guided`."""
+"""libFuzzer's output is turned into a table and an exit code. ci/guided runs libFuzzer itself."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def saying(monkeypatch: pytest.MonkeyPatch, *rounds: tuple[str, ...]) -> None:
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
 
 
-def test_counts(fuzzer: Fuzzer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_counts_are_read_from_libfuzzers_output(
+    fuzzer: Fuzzer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     saying(monkeypatch, (*SAID, "exit 0"))
     tally = fuzzer.look("read", tmp_path, 20, tmp_path / "words")
     assert (tally.inputs, tally.judged, tally.refused, tally.edges) == (110, 100, 40, 339)
@@ -44,7 +46,7 @@ def test_counts(fuzzer: Fuzzer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert tally.row().split() == ["read", "110", "10", "11", "339", "1", "0", "60%"]
 
 
-def test_goes_on_behind_a_finding(
+def test_search_continues_after_a_finding(
     fuzzer: Fuzzer,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -58,7 +60,7 @@ def test_goes_on_behind_a_finding(
     assert "heap-buffer-overflow" in capsys.readouterr().out
 
 
-def test_nothing_is_kept_where_minimising_fails(
+def test_failed_minimising_is_an_error(
     fuzzer: Fuzzer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     saying(monkeypatch, ("exit 1",))
@@ -66,5 +68,5 @@ def test_nothing_is_kept_where_minimising_fails(
         fuzzer.minimised("read", tmp_path)
 
 
-def test_row_of_nothing() -> None:
+def test_target_without_runs_has_a_row_in_the_table() -> None:
     assert Tally("read").row().split()[0] == "read"

@@ -1,4 +1,4 @@
-"""Tests of ci/native_coverage.py: which line of a source C code was made of."""
+"""Tests of ci/native_coverage.py, which maps generated C code to source lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ static int helper(void) {
 """
 
 
-def test_of_which_line_code_is() -> None:
+def test_c_code_is_mapped_to_source_lines() -> None:
     found = dict(zip(CODE.splitlines(), sources_of(CODE), strict=True))
     some, other = ("memreplay/engine/read/some.pyx", 4), ("memreplay/engine/base/other.pxd", 9)
     assert found["  r = n;"] == found["  r += 1;"] == some
@@ -48,11 +48,11 @@ def test_of_which_line_code_is() -> None:
         assert found[line] is None, line
 
 
-def test_lines_are_told_as_ranges() -> None:
+def test_lines_are_printed_as_ranges() -> None:
     assert runs([3, 4, 5, 9]) == "3-5, 9"
 
 
-def test_lines_that_run_where_memory_fails() -> None:
+def test_out_of_memory_paths_are_recognised() -> None:
     code = """\
     if push(out, 1) < 0:
         return -1

@@ -1,4 +1,4 @@
-"""The inputs that are kept are judged again, in whatever build this is."""
+"""Check the saved inputs again, with any build."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import pytest
 from tests.guided import corpus
 from tests.guided.targets import TARGETS
 
-# All of these would take a minute: every so-manieth stands for the rest.
+# Checking all saved inputs would take a minute, so check every n-th.
 STEP = {"read": 1, "text": 1, "write": 2, "report": 8, "everything": 4}
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_kept_inputs(target: str) -> None:
+def test_saved_inputs_pass_and_some_can_be_read(target: str) -> None:
     inputs = corpus.kept(target)
     assert len(inputs) > 100
     went_on = [TARGETS[target](data) for data in inputs[:: STEP[target]]]
     assert sum(went_on) >= 10, "all are refused: of what comes behind reading they say little"
 
 
-def test_each_target_refuses_what_is_nothing() -> None:
+def test_every_target_rejects_garbage() -> None:
     assert not any(judge(b"") for judge in TARGETS.values())

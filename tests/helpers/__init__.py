@@ -1,1 +1,1 @@
-"""Tests of what the tests stand on: oracles, makers of snapshots, models."""
+"""Tests of the helpers that other tests rely on: oracles, snapshot builders, models."""

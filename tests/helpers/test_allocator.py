@@ -1,4 +1,4 @@
-"""Tests the model of the allocator: each rule by hand, then what must always be so."""
+"""Tests of the allocator model: each rule with hand-made examples, then invariants."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def get(block: Block | None) -> Block:
 
 
 def events(device: Device) -> list[tuple[str, int, int]]:
-    """(action, address above the base in MiB, size) of all events."""
+    """Return (action, address above the base in MiB, size) of all events."""
     found = [one.event for one in device.history]
     return [(e["action"], (e.get("addr", 0) - device.base) // MIB, e["size"]) for e in found]
 
@@ -49,7 +49,7 @@ def actions(device: Device) -> list[str]:
 
 
 def layout(device: Device) -> list[list[tuple[int, str]]]:
-    """(size, state) of each segment's blocks."""
+    """Return (size, state) of each segment's blocks."""
     return [
         [(block["size"], block["state"]) for block in segment["blocks"]]
         for segment in device.segments()
@@ -73,16 +73,16 @@ def test_sizes_are_rounded_to_512(size: int, rounded: int) -> None:
 @pytest.mark.parametrize(
     "size, rounded",
     [
-        (1200, 1536),  # not above 512 * 4: rounded to 512
-        (2049, 2560),  # 4 steps from 2048 to 4096
+        (1200, 1536),  # not above 512 * 4, so rounded to 512
+        (2049, 2560),  # 4 steps between 2048 and 4096
         (2048, 2048),
         (MIB + 1, MIB + MIB // 4),
         (MIB + MIB // 4, MIB + MIB // 4),
         (2 * MIB - 1, 2 * MIB),
         (3 * MIB, 3 * MIB),
-        (3 * MIB + 1, 3 * MIB + 512),  # no divisions from 2 to 4 MiB
-        (5 * MIB, 6 * MIB),  # 2 steps from 4 to 8 MiB
-        (9 * MIB, 9 * MIB),  # 1 division is none
+        (3 * MIB + 1, 3 * MIB + 512),  # no divisions between 2 and 4 MiB
+        (5 * MIB, 6 * MIB),  # 2 steps between 4 and 8 MiB
+        (9 * MIB, 9 * MIB),  # 1 division has no effect
         (9 * MIB + 1, 9 * MIB + 512),
     ],
 )
@@ -91,7 +91,7 @@ def test_sizes_are_rounded_to_divisions_of_a_power_of_two(size: int, rounded: in
     assert round_size(size, settings) == rounded
 
 
-def test_the_sizes_of_segments() -> None:
+def test_segment_size_depends_on_the_request() -> None:
     sizes = (512, MIB, MIB + 512, 10 * MIB - 512, 10 * MIB, 10 * MIB + 512)
     assert [segment_size(size) // MIB for size in sizes] == [2, 2, 20, 20, 10, 12]
 
@@ -111,7 +111,7 @@ def test_small_blocks_are_always_split() -> None:
     assert layout(device) == [[(1024, LIVE), (MIB, LIVE), (MIB - 1024, FREE)]]
 
 
-def test_large_blocks_keep_a_rest_of_up_to_one_mib() -> None:
+def test_large_blocks_are_not_split_for_a_remainder_of_up_to_one_mib() -> None:
     device = device_of()
     device.malloc(19 * MIB)
     device.malloc(19 * MIB - 512)
@@ -121,7 +121,7 @@ def test_large_blocks_keep_a_rest_of_up_to_one_mib() -> None:
     ]
 
 
-def test_the_smallest_fitting_block_serves_and_of_equal_ones_the_lowest() -> None:
+def test_best_fit_prefers_the_lowest_address() -> None:
     device = device_of()
     blocks = [get(device.malloc(size * MIB)) for size in (30, 12, 40, 12)]
     for block in (blocks[0], blocks[3], blocks[1], blocks[2]):
@@ -143,7 +143,7 @@ def test_free_neighbours_are_merged() -> None:
     assert layout(device) == [[(2 * MIB, FREE)]]
 
 
-def test_streams_and_sizes_have_their_own_segments() -> None:
+def test_each_stream_and_size_class_has_its_own_segments() -> None:
     device = device_of()
     device.free(get(device.malloc(512)))
     device.malloc(512, stream=7)
@@ -152,14 +152,14 @@ def test_streams_and_sizes_have_their_own_segments() -> None:
     assert found == [(0, "small", 2), (7, "small", 2), (0, "large", 20)]
 
 
-def test_a_block_of_a_small_segment_never_serves_a_large_request() -> None:
+def test_blocks_of_small_segments_never_serve_large_requests() -> None:
     device = device_of()
     device.free(get(device.malloc(512)))
     device.malloc(MIB + 1)
     assert [s["total_size"] // MIB for s in device.segments()] == [2, 20]
 
 
-# --- giving back ---------------------------------------------------------------------------------
+# --- releasing memory ----------------------------------------------------------------------------
 
 
 def test_empty_cache_frees_unsplit_segments_large_ones_first() -> None:
@@ -178,14 +178,14 @@ def test_empty_cache_frees_unsplit_segments_large_ones_first() -> None:
     assert layout(device) == [[(3 * MIB, FREE), (3 * MIB, LIVE), (14 * MIB, FREE)]]
 
 
-def test_addresses_are_used_again() -> None:
+def test_addresses_are_reused() -> None:
     device = device_of()
     device.free(get(device.malloc(12 * MIB)))
     device.empty_cache()
     assert get(device.malloc(30 * MIB)).addr == device.base
 
 
-def test_a_recorded_stream_delays_the_completion() -> None:
+def test_free_completes_only_after_the_recorded_stream_finishes() -> None:
     device = device_of()
     block = get(device.malloc(600))
     device.record_stream(block, 7)
@@ -195,12 +195,12 @@ def test_a_recorded_stream_delays_the_completion() -> None:
     device.malloc(512)
     assert "free_completed" not in actions(device)
     device.finish_stream(7)
-    device.malloc(512)  # notices it before it allocates, and then takes the place
+    device.malloc(512)  # first completes the finished free, then reuses its block
     assert events(device)[-2:] == [("free_completed", 0, 600), ("alloc", 0, 512)]
     assert get(device.malloc(512)).addr == block.addr + 512
 
 
-def test_the_own_stream_delays_nothing_and_two_streams_both_count() -> None:
+def test_free_waits_for_both_other_streams_but_not_for_its_own() -> None:
     device = device_of()
     a, b = get(device.malloc(512)), get(device.malloc(512))
     device.record_stream(a, 0)
@@ -211,32 +211,32 @@ def test_the_own_stream_delays_nothing_and_two_streams_both_count() -> None:
     device.finish_stream(7)
     device.malloc(MIB)
     assert actions(device).count("free_completed") == 1
-    device.empty_cache()  # waits for all
+    device.empty_cache()  # waits for all streams
     assert actions(device).count("free_completed") == 2
 
 
 # --- limits --------------------------------------------------------------------------------------
 
 
-def test_oversize_blocks_are_for_oversize_requests() -> None:
+def test_oversize_blocks_serve_only_oversize_requests() -> None:
     device = device_of(max_split_size=20 * MIB)
     big = get(device.malloc(60 * MIB))
     device.free(big)
-    device.malloc(12 * MIB)  # not from the 60 MiB
-    device.malloc(40 * MIB)  # would waste 20 MiB
+    device.malloc(12 * MIB)  # not taken from the 60 MiB
+    device.malloc(40 * MIB)  # would waste 20 MiB of the block
     assert layout(device) == [[(60 * MIB, FREE)], [(12 * MIB, LIVE)], [(40 * MIB, LIVE)]]
     assert get(device.malloc(40 * MIB + 512)) is not None
-    assert layout(device)[0] == [(60 * MIB, LIVE)]  # and is not split
+    assert layout(device)[0] == [(60 * MIB, LIVE)]  # not split
 
 
-def test_a_segment_as_large_as_the_limit_is_oversize_when_it_is_free() -> None:
+def test_free_segment_as_large_as_the_limit_is_oversize() -> None:
     device = device_of(max_split_size=20 * MIB)
     device.free(get(device.malloc(5 * MIB)))
     device.malloc(5 * MIB)
     assert layout(device) == [[(20 * MIB, FREE)], [(5 * MIB, LIVE), (15 * MIB, FREE)]]
 
 
-def test_out_of_memory_frees_what_is_cached_and_tries_again() -> None:
+def test_out_of_memory_empties_the_cache_and_retries() -> None:
     device = device_of(capacity=50 * MIB)
     device.free(get(device.malloc(30 * MIB)))
     device.malloc(15 * MIB, stream=7)
@@ -249,12 +249,13 @@ def test_out_of_memory_frees_what_is_cached_and_tries_again() -> None:
     assert actions(device)[-2:] == ["segment_alloc", "alloc"]
 
 
-def test_with_a_split_limit_only_as_much_as_needed_is_freed() -> None:
+def test_split_limit_frees_only_what_is_needed() -> None:
     device = device_of(max_split_size=20 * MIB, capacity=100 * MIB)
     blocks = [get(device.malloc(size * MIB)) for size in (22, 30, 44)]
     for block in blocks:
         device.free(block)
-    device.malloc(60 * MIB)  # none suffices: the largest first, until their sum does
+    # No single block suffices, so this frees the largest first, until their sum does.
+    device.malloc(60 * MIB)
     assert events(device)[-4:] == [
         ("segment_free", 52, 44 * MIB),
         ("segment_free", 22, 30 * MIB),
@@ -269,7 +270,7 @@ def test_with_a_split_limit_only_as_much_as_needed_is_freed() -> None:
 def test_expandable_segments_grow_by_handles() -> None:
     device = Machine(EXPANDABLE).devices[0]
     device.malloc(5 * MIB)
-    device.malloc(14 * MIB + MIB // 2)  # leaves 512 KiB: split even in a large pool
+    device.malloc(14 * MIB + MIB // 2)  # leaves 512 KiB, which is split off even in a large pool
     device.malloc(10 * MIB)  # takes those 512 KiB and 9.5 MiB of a new handle
     assert events(device) == [
         ("segment_map", 0, 20 * MIB),
@@ -287,18 +288,18 @@ def test_expandable_segments_grow_by_handles() -> None:
     assert [s["is_expandable"] for s in device.segments()] == [True]
 
 
-def test_a_free_block_that_can_grow_counts_as_large_as_it_can_grow() -> None:
+def test_growable_free_block_is_chosen_by_its_full_size() -> None:
     device = Machine(EXPANDABLE).devices[0]
     blocks = [get(device.malloc(size * MIB)) for size in (10, 15, 10)]
     device.free(blocks[1])
-    device.malloc(4 * MIB)  # not from the 5 MiB at the end
+    device.malloc(4 * MIB)  # not taken from the 5 MiB at the end
     assert events(device)[-1] == ("alloc", 10, 4 * MIB)
     device.malloc(11 * MIB)
     device.malloc(4 * MIB)
     assert events(device)[-1] == ("alloc", 35, 4 * MIB)
 
 
-def test_small_requests_have_an_expandable_segment_of_their_own() -> None:
+def test_small_requests_have_their_own_expandable_segment() -> None:
     device = Machine(EXPANDABLE).devices[0]
     for size in (MIB, MIB, 512, 2 * MIB):
         device.malloc(size)
@@ -306,25 +307,26 @@ def test_small_requests_have_an_expandable_segment_of_their_own() -> None:
     assert [size for action, size in sizes if action == "segment_map"] == [2 * MIB] * 2 + [20 * MIB]
 
 
-def test_the_middle_of_an_expandable_segment_is_unmapped_and_mapped_again() -> None:
+def test_middle_of_an_expandable_segment_is_unmapped_and_mapped_again() -> None:
     device = Machine(EXPANDABLE).devices[0]
     a, b, c = [get(device.malloc(size * MIB)) for size in (30, 50, 20)]
-    device.free(b)  # from 30 to 80 MiB: the handles from 40 to 80 are whole
+    device.free(b)  # frees 30 to 80 MiB, where the handles from 40 to 80 are whole
     device.empty_cache()
     assert events(device)[-1] == ("segment_unmap", 40, 40 * MIB)
     assert layout(device) == [[(30 * MIB, LIVE), (10 * MIB, FREE)], [(20 * MIB, LIVE)]]
-    device.malloc(45 * MIB)  # the lowest place: 10 MiB that are free, 35 to be mapped
+    device.malloc(45 * MIB)  # placed at the lowest address: 10 MiB are free, 35 must be mapped
     assert events(device)[-2:] == [("segment_map", 40, 40 * MIB), ("alloc", 30, 45 * MIB)]
     assert layout(device) == [
         [(30 * MIB, LIVE), (45 * MIB, LIVE), (5 * MIB, FREE), (20 * MIB, LIVE)]
     ]
     device.free(a)
     device.free(c)
-    device.malloc(31 * MIB)  # the 30 MiB do not suffice: 25 MiB at the end, and what is behind
+    # The 30 MiB don't suffice, so this uses 25 MiB at the end, and the space after them.
+    device.malloc(31 * MIB)
     assert events(device)[-2:] == [("segment_map", 100, 20 * MIB), ("alloc", 75, 31 * MIB)]
 
 
-def test_an_expandable_segment_that_is_all_free_goes_away() -> None:
+def test_fully_free_expandable_segment_is_released() -> None:
     device = Machine(EXPANDABLE).devices[0]
     device.free(get(device.malloc(30 * MIB)))
     device.empty_cache()
@@ -332,10 +334,10 @@ def test_an_expandable_segment_that_is_all_free_goes_away() -> None:
     assert device.all_areas() == []
 
 
-def test_out_of_memory_of_an_expandable_segment() -> None:
+def test_expandable_segment_runs_out_of_memory() -> None:
     device = device_of(expandable_segments=True, capacity=50 * MIB)
     device.malloc(15 * MIB)
-    assert device.malloc(30 * MIB) is None  # 5 MiB are free, 40 to be mapped, 30 left
+    assert device.malloc(30 * MIB) is None  # 5 MiB are free, 40 must be mapped, 30 are left
     assert actions(device)[-1] == "oom"
     assert get(device.malloc(25 * MIB)).addr == device.base + 15 * MIB
 
@@ -343,7 +345,7 @@ def test_out_of_memory_of_an_expandable_segment() -> None:
 # --- private pools -------------------------------------------------------------------------------
 
 
-def test_private_pools_keep_their_memory_until_they_are_released() -> None:
+def test_private_pools_keep_memory_until_released() -> None:
     device = device_of()
     device.begin_pool((1, 0))
     block = get(device.malloc(512))
@@ -361,7 +363,7 @@ def test_private_pools_keep_their_memory_until_they_are_released() -> None:
     assert pools == [(1, 0)] * 4 + [DEFAULT_POOL] * 2 + [(1, 0)]
 
 
-def test_during_a_capture_frees_of_used_streams_wait_for_its_end() -> None:
+def test_frees_of_blocks_used_by_other_streams_wait_for_the_end_of_a_capture() -> None:
     device = device_of()
     a, b = get(device.malloc(512)), get(device.malloc(512))
     device.record_stream(a, 7)
@@ -374,12 +376,12 @@ def test_during_a_capture_frees_of_used_streams_wait_for_its_end() -> None:
     assert "free_completed" not in actions(device)
     assert layout(device)[0][:2] == [(512, PENDING), (512, PENDING)]
     device.end_pool()
-    device.malloc(512)  # what the capture used needs no event; the rest has to finish
+    device.malloc(512)  # uses within the capture need no event, but the other streams must finish
     completed = [one for one in device.history if one.event["action"] == "free_completed"]
     assert [one.event["addr"] for one in completed] == [b.addr]
 
 
-def test_a_checkpoint_allocates_whole_blocks_at_the_same_addresses() -> None:
+def test_checkpoint_restores_whole_blocks_at_the_same_addresses() -> None:
     device = device_of()
     device.begin_pool((1, 0))
     device.malloc(600)
@@ -412,7 +414,7 @@ def test_a_checkpoint_allocates_whole_blocks_at_the_same_addresses() -> None:
 # --- measures and snapshots ----------------------------------------------------------------------
 
 
-def test_the_measures_of_a_delayed_free() -> None:
+def test_requesting_a_free_reduces_held_before_requested_bytes() -> None:
     machine = Machine()
     device = machine.devices[0]
     block = get(device.malloc(600))
@@ -429,7 +431,7 @@ def test_the_measures_of_a_delayed_free() -> None:
     }
 
 
-def test_what_is_older_than_the_recording_is_the_start() -> None:
+def test_memory_older_than_the_recording_is_carried_over() -> None:
     machine = Machine()
     device = machine.devices[0]
     stack = (("f", "f.py", 1),)
@@ -451,7 +453,7 @@ def test_what_is_older_than_the_recording_is_the_start() -> None:
     assert truth.blocks == {0: (kept.addr + 1024, 1024, 700, DEFAULT_POOL, 0, False)}
 
 
-def test_a_ring_keeps_the_last_events() -> None:
+def test_ring_buffer_keeps_the_last_events() -> None:
     whole, cut = record(5), record(5, max_entries=30)
     traces = whole.snapshot["device_traces"][0], cut.snapshot["device_traces"][0]
     assert len(traces[1]) == 30
@@ -461,17 +463,17 @@ def test_a_ring_keeps_the_last_events() -> None:
         assert whole.truths[0].series(name)[-30:] == cut.truths[0].series(name)
 
 
-def test_a_snapshot_event_holds_the_active_bytes() -> None:
+def test_snapshot_event_has_the_active_bytes() -> None:
     machine = Machine()
     machine.devices[0].malloc(600)
     machine.dump()
-    snapshot, (truth,) = machine.dump()  # the event of a dump is in the next one
+    snapshot, (truth,) = machine.dump()  # a dump's own event only appears in the next dump
     last = snapshot["device_traces"][0][-1]
     assert (last["action"], last["addr"], last["size"]) == ("snapshot", 0, 1024)
     assert truth.series("active") == [0, 1024, 1024]
 
 
-def test_the_settings_as_pytorch_writes_them() -> None:
+def test_settings_are_spelled_as_in_pytorch() -> None:
     divided = Settings(roundup_power2_divisions=tuple(range(16)), max_split_size=64 * MIB)
     written = divided.to_dict()
     assert list(written["roundup_power2_divisions"].items())[:3] == [("1", 0), ("2", 1), ("4", 2)]
@@ -480,17 +482,17 @@ def test_the_settings_as_pytorch_writes_them() -> None:
     assert Settings().to_dict()["max_split_size"] == -1
 
 
-def test_the_same_seed_gives_the_same_recording() -> None:
+def test_same_seed_gives_the_same_recording() -> None:
     first, second = [record(7, settings="crowded", devices=2, late=20) for _ in range(2)]
     assert first == second
     assert first != record(8, settings="crowded", devices=2, late=20)
 
 
-# --- what must always be so ----------------------------------------------------------------------
+# --- invariants ----------------------------------------------------------------------------------
 
 
 @given(recordings())
-def test_blocks_tile_segments_and_their_sums_are_the_measures(recording: Recording) -> None:
+def test_blocks_tile_segments_and_add_up_to_the_measures(recording: Recording) -> None:
     for device, truth in enumerate(recording.truths):
         segments = [s for s in recording.snapshot["segments"] if s["device"] == device]
         end = 0
@@ -514,8 +516,10 @@ def test_blocks_tile_segments_and_their_sums_are_the_measures(recording: Recordi
 
 
 @given(recordings())
-def test_the_truth_is_in_order(recording: Recording) -> None:
-    """Measures never cross, and their parts by pool and stream sum to the whole."""
+def test_true_measures_keep_their_order_and_add_up(recording: Recording) -> None:
+    """At every event held <= requested <= active <= reserved, and the parts by pool and stream add
+    up to the total.
+    """
     for truth in recording.truths:
         series = {name: [truth.start_of(name), *truth.series(name)] for name in MEASURES}
         for requested, held, active, allocated, reserved in zip(*series.values(), strict=True):
@@ -530,7 +534,7 @@ def test_the_truth_is_in_order(recording: Recording) -> None:
 
 
 @given(recordings())
-def test_the_oracle_of_requested_finds_the_truth(recording: Recording) -> None:
+def test_oracle_for_requested_bytes_matches_the_truth(recording: Recording) -> None:
     for device, truth in enumerate(recording.truths):
         got = oracle.replay(recording.snapshot, device)
         assert got.carried_over_bytes == truth.start_of("requested")
@@ -542,7 +546,7 @@ def test_the_oracle_of_requested_finds_the_truth(recording: Recording) -> None:
 
 
 @given(recordings())
-def test_snapshot_events_agree_with_the_truth(recording: Recording) -> None:
+def test_snapshot_events_match_the_truth(recording: Recording) -> None:
     for truth in recording.truths:
         for one, active in zip(truth.recorded, truth.series("active"), strict=True):
             if one.event["action"] == "snapshot":
@@ -550,8 +554,10 @@ def test_snapshot_events_agree_with_the_truth(recording: Recording) -> None:
 
 
 @given(recordings())
-def test_block_sizes_follow_the_rules_that_a_replay_builds_on(recording: Recording) -> None:
-    """docs/allocator.md: exact where blocks are always split, else up to 1 MiB of slack."""
+def test_block_sizes_follow_the_rules_of_the_replay(recording: Recording) -> None:
+    """docs/allocator.md: sizes are exact if blocks are always split; otherwise there is up to 1 MiB
+    of slack.
+    """
     settings = recording.settings
     for truth in recording.truths:
         for index, block in truth.blocks.items():
@@ -577,7 +583,7 @@ def test_free_blocks_of_large_segments_are_larger_than_1_mib(recording: Recordin
 
 
 @pytest.mark.parametrize("settings", ["default", "crowded", "roundup by interval"])
-def test_what_a_gap_behind_a_large_block_says_of_its_size(settings: str) -> None:
+def test_gap_after_a_large_block_bounds_its_size(settings: str) -> None:
     """docs/allocator.md: a gap of up to 1 MiB is slack; the free part of a gap is one block."""
     slack = 0
     for seed in range(40):
@@ -603,8 +609,10 @@ def test_what_a_gap_behind_a_large_block_says_of_its_size(settings: str) -> None
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_the_programs_do_everything(settings: str) -> None:
-    """Over some seeds: each event, pending frees at both ends, slack, checkpoints, holes."""
+def test_programs_cover_every_operation(settings: str) -> None:
+    """The programs of several seeds together have every kind of event, pending frees at both ends,
+    slack, checkpoints and holes.
+    """
     seen: set[str] = set()
     for seed in range(60):
         recording = record(seed, settings=settings, steps=200, late=60 * (seed % 2))

@@ -1,4 +1,4 @@
-"""tests/bare.py: what is missing is skipped where it may be, and a failure elsewhere."""
+"""With --bare, tests whose packages are missing are skipped; other failures stay failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests import bare
 from tests.conftest import ROOT
 
-# A package of [dev] that there is not, and one that is none of [dev].
+# A missing package that is in [dev], and one that isn't.
 CONFTEST = "from tests import bare\nbare.PACKAGES = ('nosuch',)\n"
 FILES = {
     "test_file.py": "import nosuch.part\n\ndef test_it():\n    pass\n",
@@ -63,7 +63,7 @@ def run(folder: Path, *options: str) -> str:
     return done.stdout
 
 
-def test_with_it_what_is_missing_is_skipped(tmp_path: Path) -> None:
+def test_tests_that_need_missing_packages_are_skipped_with_bare(tmp_path: Path) -> None:
     said = run(tmp_path, "--bare")
     assert "3 failed, 1 passed, 6 skipped" in said, said
     assert "needs nosuch" in said
@@ -72,7 +72,7 @@ def test_with_it_what_is_missing_is_skipped(tmp_path: Path) -> None:
         assert f"test_parts.py::{name}" in said
 
 
-def test_without_it_nothing_is_missing(tmp_path: Path) -> None:
+def test_tests_that_need_missing_packages_fail_without_bare(tmp_path: Path) -> None:
     said = run(tmp_path)
     assert "7 failed, 1 passed, 1 skipped, 1 error" in said, said
     assert "nosuch is missing: pip install -e '.[dev]', or --bare" in said
@@ -85,16 +85,18 @@ def test_without_it_nothing_is_missing(tmp_path: Path) -> None:
         ("No module named 'nosuch.part'", "nosuch"),
         ("could not import 'nosuch.part': a reason", "nosuch"),
         ("No module named 'other'", ""),
-        ("No module named 'json'", ""),  # it is there
+        ("No module named 'json'", ""),  # it is installed
         ("nosuch", ""),
     ],
 )
-def test_missing(monkeypatch: pytest.MonkeyPatch, text: str, package: str) -> None:
+def test_missing_package_is_found_in_the_error(
+    monkeypatch: pytest.MonkeyPatch, text: str, package: str
+) -> None:
     monkeypatch.setattr(bare, "PACKAGES", ("nosuch", "json"))
     assert bare.missing(text) == package
 
 
-def test_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_found_in_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bare, "EXTRAS", {"tables": "nosuch", "there": "json"})
     assert bare.asked_for("tables need it: pip install it (the extra 'tables')") == "nosuch"
     assert bare.asked_for("it needs json: pip install it (the extra 'there')") == ""

@@ -1,4 +1,4 @@
-"""Tests the makers of snapshots and pickles: that what they make is what they say."""
+"""Tests of the snapshot and pickle builders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.build import Ops, SnapshotBuilder
 
 MODEL = ("forward", "model.py", 10)
 TRAIN = ("train", "train.py", 20)
-# In C and in Python; the latter is the stricter about frames.
+# The C and the Python unpickler; the Python one is stricter about frames.
 LOADERS = (pickle.loads, pickle._loads)  # type: ignore[attr-defined]
 
 
@@ -33,7 +33,7 @@ def names(data: bytes) -> list[str]:
     return [op.name for op, _, _ in pickletools.genops(data)]
 
 
-def test_events_as_pytorch_writes_them() -> None:
+def test_built_events_look_like_pytorchs() -> None:
     snapshot = small()
     first, second, requested, completed = snapshot["device_traces"][0]
     assert list(first) == ["action", "addr", "size", "stream", "time_us", "pool_id", "frames"]
@@ -41,7 +41,7 @@ def test_events_as_pytorch_writes_them() -> None:
         {"filename": "model.py", "line": 10, "name": "forward"},
         {"filename": "train.py", "line": 20, "name": "train"},
     ]
-    assert first["frames"][1] is second["frames"][0]  # frames are shared, lists are not
+    assert first["frames"][1] is second["frames"][0]  # frames are shared, but lists aren't
     assert [e["time_us"] for e in (first, second, requested, completed)] == [1000, 1001, 1002, 1002]
     assert snapshot["device_traces"][1] == []
     assert list(snapshot) == [
@@ -53,7 +53,7 @@ def test_events_as_pytorch_writes_them() -> None:
     assert snapshot["external_annotations"][0]["time_us"] == 1003
 
 
-def test_knobs() -> None:
+def test_options_change_events_and_frames() -> None:
     bare = SnapshotBuilder(times=False, stacks=False).alloc(1, 2, frames=[MODEL], stream=None)
     assert bare.build()["device_traces"] == [[{"action": "alloc", "addr": 1, "size": 2}]]
     rich = SnapshotBuilder(shared_lists=True, fx=True, compile_context="0/0", user_metadata="m")
@@ -67,7 +67,7 @@ def test_knobs() -> None:
     assert oom.build()["device_traces"] == [[{"action": "oom", "device_free": 4, "size": 9}]]
 
 
-def test_finish_segments() -> None:
+def test_finish_segments_appends_the_live_set() -> None:
     b = SnapshotBuilder(devices=2).alloc(1024, 10, frames=[MODEL]).alloc(4096, 513)
     b.free_requested(4096, 513).alloc(8192, 1).free(8192, 1)
     segments = b.finish_segments([(1, 2048, 512)]).build()["segments"]
@@ -85,27 +85,27 @@ def test_finish_segments() -> None:
 
 
 @pytest.mark.parametrize("protocol", range(6))
-def test_every_protocol(protocol: int) -> None:
+def test_dumps_load_in_every_protocol(protocol: int) -> None:
     assert pickle.loads(build.dump(small(), protocol)) == small()
     assert pickle.loads(build.dump_optimized(small(), protocol)) == small()
     assert pickle.loads(build.dump_unshared(small(), protocol)) == small()
 
 
-def test_dump_unshared_shares_no_frame() -> None:
+def test_dump_unshared_repeats_every_frame() -> None:
     first, second, *_ = pickle.loads(build.dump_unshared(small()))["device_traces"][0]
     assert first["frames"][1] == second["frames"][0]
     assert first["frames"][1] is not second["frames"][0]
 
 
-def test_dump_cpp_opcodes() -> None:
+def test_dump_cpp_writes_the_opcodes_of_torchscript() -> None:
     frame = {"line": 1}
     data = build.dump_cpp({"a": [], "b": [frame, frame], "addr": 2**63, "t": (1, 300), "c": -1})
     assert data == b"".join(
         [
             b"\x80\x02}(",
-            b"X\x01\x00\x00\x00aq\x00](e",  # an empty list still has its MARK and APPENDS
+            b"X\x01\x00\x00\x00aq\x00](e",  # even an empty list has a MARK and APPENDS
             b"X\x01\x00\x00\x00bq\x01](",
-            b"}(X\x04\x00\x00\x00lineq\x02K\x01uq\x03h\x03e",  # put after SETITEMS, then got
+            b"}(X\x04\x00\x00\x00lineq\x02K\x01uq\x03h\x03e",  # memo after SETITEMS, then GET
             b"X\x04\x00\x00\x00addrq\x04\x8a\x08" + struct.pack("<q", -(2**63)),
             b"X\x01\x00\x00\x00tq\x05K\x01M\x2c\x01\x86",
             b"X\x01\x00\x00\x00cq\x06J\xff\xff\xff\xff",
@@ -114,7 +114,7 @@ def test_dump_cpp_opcodes() -> None:
     )
 
 
-def test_dump_cpp_long_memo_and_round_trip() -> None:
+def test_dump_cpp_round_trips_even_with_a_long_memo() -> None:
     many = {f"key {i}": f"key {i}" for i in range(300)}
     assert {"BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET"} <= set(names(build.dump_cpp(many)))
     for data in (build.dump_cpp(small()), build.dump_cpp(small(), memoise_all=True)):
@@ -126,7 +126,7 @@ def test_dump_cpp_long_memo_and_round_trip() -> None:
 
 @pytest.mark.parametrize("every", [1, 2, 7, 100, 10**6])
 @pytest.mark.parametrize("protocol", [4, 5])
-def test_reframe(every: int, protocol: int) -> None:
+def test_reframe_changes_only_the_frames(every: int, protocol: int) -> None:
     data = build.reframe(build.dump(small(), protocol), every)
     for load in LOADERS:
         assert load(data) == small()
@@ -147,7 +147,7 @@ def test_shuffle_keys_keeps_content_and_sharing() -> None:
     assert len(orders) > 1
 
 
-def test_truncations_are_all_short() -> None:
+def test_truncated_pickles_cannot_be_loaded() -> None:
     data = build.dump(small())
     prefixes = list(build.truncations(data))
     assert [len(p) for p in prefixes] == list(range(len(data)))
@@ -159,7 +159,7 @@ def test_truncations_are_all_short() -> None:
 
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("protocol", [2, 4])
-def test_calls_function(protocol: int, inside: bool) -> None:
+def test_calls_function_is_unsafe_to_load(protocol: int, inside: bool) -> None:
     data = build.calls_function(protocol, inside)
     assert ("GLOBAL" if protocol == 2 else "STACK_GLOBAL") in names(data)
     assert names(data).count("REDUCE") == 1
@@ -167,18 +167,18 @@ def test_calls_function(protocol: int, inside: bool) -> None:
         oracle.load(data)
 
 
-def test_unsafe_pickles_hold_the_opcode_they_are_named_for() -> None:
+def test_unsafe_pickles_contain_their_opcode() -> None:
     for name, data in build.unsafe_pickles().items():
         assert name in names(data), name
 
 
-def test_not_a_snapshot() -> None:
+def test_not_a_snapshot_contains_other_formats() -> None:
     made = build.not_a_snapshot()
     assert pickle.loads(made["list of ints"]) == [1, 2, 3]
     assert made["legacy torch.save"].startswith(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.")
 
 
-def test_ops() -> None:
+def test_ops_assemble_a_pickle() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("a").memoize().integer(2**40).string("b")
     ops.empty_list().get(0).append().mark().integer(-1).strings("x", "y").appends().setitems()
     assert pickle.loads(bytes(ops.stop())) == {"a": 2**40, "b": ["a", -1, "x", "y"]}
@@ -202,7 +202,7 @@ def test_ops() -> None:
 
 
 @given(strategies.traces(), st.sampled_from(range(6)), st.integers(1, 300))
-def test_every_way_to_write_a_snapshot_reads_back(
+def test_every_writers_output_loads_unchanged(
     snapshot: build.Snapshot, protocol: int, every: int
 ) -> None:
     def same(data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""tests/example_oom.py: the example in the repository is what it makes."""
+"""tests/example_oom.py produces the example in the repository."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 EXAMPLE = ROOT / "tests/data" / "serving_oom.pkl.gz"
 
 
-def test_the_example_is_made_by_it(tmp_path: Path) -> None:
+def test_example_matches_its_script(tmp_path: Path) -> None:
     made = tmp_path / "made.pkl.gz"
     example_oom.main(["-o", str(made)])
     plain = gzip.decompress(made.read_bytes())

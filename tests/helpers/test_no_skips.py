@@ -1,4 +1,4 @@
-"""tests/no_skips.py: skips are failures where nothing is missing."""
+"""tests/no_skips.py turns skipped tests into failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(path: Path, text: str, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("text", SKIPS.values(), ids=SKIPS)
-def test_a_skip_is_a_failure(tmp_path: Path, text: str) -> None:
+def test_skipped_test_fails(tmp_path: Path, text: str) -> None:
     done = run(tmp_path / "test_skips.py", text, "-p", "tests.no_skips")
     assert done.returncode not in (0, 5)
     assert "a reason" in done.stdout

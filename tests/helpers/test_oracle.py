@@ -1,4 +1,4 @@
-"""Tests the oracle itself: every rule of it on numbers worked out by hand."""
+"""Tests of the oracle itself: each rule on numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODEL = ("forward", "model.py", 10)
 TRAIN = ("train", "train.py", 20)
 
 
-def test_peak_of_a_simple_trace() -> None:
+def test_peak_of_a_simple_trace_is_right() -> None:
     b = SnapshotBuilder().alloc(A, 100).alloc(B, 50).free(A, 100).alloc(C, 30)
     got = oracle.replay(b.finish_segments().build(), 0)
     assert got.usage == [100, 150, 150, 50, 80]  # a free is two events
@@ -29,7 +29,7 @@ def test_peak_of_a_simple_trace() -> None:
     ]
 
 
-def test_first_of_equal_peaks_and_the_start_before_all() -> None:
+def test_earliest_of_equal_peaks_is_reported_even_at_the_start() -> None:
     twice = SnapshotBuilder().alloc(A, 9).free(A, 9).alloc(A, 9)
     assert oracle.replay(twice.build(), 0).event_index == 0
     again = SnapshotBuilder().free_completed(A, 9).alloc(A, 9)
@@ -37,7 +37,7 @@ def test_first_of_equal_peaks_and_the_start_before_all() -> None:
     assert (got.peak_bytes, got.event_index) == (9, -1)
 
 
-def test_carried_freed_in_the_trace_and_carried_that_stays() -> None:
+def test_carried_over_memory_is_freed_in_the_trace_or_kept() -> None:
     b = SnapshotBuilder().alloc(A, 10).free(B, 200).alloc(B, 5)
     b.finish_segments(extra_live=[(0, C, 7)])
     got = oracle.replay(b.build(), 0)
@@ -57,18 +57,18 @@ def test_carried_freed_in_the_trace_and_carried_that_stays() -> None:
     assert [one.addr for one in got.live_at(2)] == [A, C]
 
 
-def test_double_alloc_ends_the_older_lifetime() -> None:
+def test_double_alloc_frees_the_older_allocation() -> None:
     got = oracle.replay(SnapshotBuilder().alloc(A, 10).alloc(A, 4).free(A, 4).build(), 0)
     assert got.usage == [10, 4, 4, 0]
     assert (got.double_allocs, got.unmatched_frees) == (1, 0)
     assert [(one.alloc_index, one.free_index) for one in got.lifetimes] == [(0, 1), (1, 3)]
 
 
-def test_unmatched_free_and_size_mismatch() -> None:
+def test_unmatched_frees_and_size_mismatches_are_counted() -> None:
     b = SnapshotBuilder().alloc(A, 10).free_completed(A, 12).free_completed(A, 10)
     b.free_completed(B, 3).free_completed(B, 3)
     got = oracle.replay(b.build(), 0)
-    assert got.usage == [13, 3, 3, 0, 0]  # B was carried; A is freed by its own size
+    assert got.usage == [13, 3, 3, 0, 0]  # B was carried over; A is freed with its own size
     assert (got.unmatched_frees, got.size_mismatches, got.carried_over_bytes) == (2, 1, 3)
 
 
@@ -81,7 +81,7 @@ def test_other_actions_have_no_effect() -> None:
     assert got.unknown_actions == 1
 
 
-def test_pending_blocks_are_active_and_inactive_ones_are_stale() -> None:
+def test_blocks_waiting_to_be_freed_count_but_inactive_ones_do_not() -> None:
     b = SnapshotBuilder()
     states = ("active_allocated", "active_pending_free", "active_awaiting_free", "inactive")
     b.segment(A, 2048, blocks=[b.block(A + 512 * i, 512, 10, s) for i, s in enumerate(states)])
@@ -90,17 +90,18 @@ def test_pending_blocks_are_active_and_inactive_ones_are_stale() -> None:
     assert (got.peak_bytes, got.event_index, got.usage) == (30, -1, [])
 
 
-def test_reconciliation_where_trace_and_segments_disagree() -> None:
+def test_difference_between_trace_and_segments_is_reported() -> None:
     b = SnapshotBuilder().alloc(A, 100).free(B, 1).alloc(B, 7)
-    b.segment(B, 512, blocks=[b.block(B, 512, 9)])  # B is in the trace: no carried
-    b.segment(C, 512, blocks=[b.block(C, 512, 2), b.block(C, 512, 3)])  # C twice: the first counts
+    b.segment(B, 512, blocks=[b.block(B, 512, 9)])  # B is in the trace, so it isn't carried over
+    # C appears twice; the first one is used.
+    b.segment(C, 512, blocks=[b.block(C, 512, 2), b.block(C, 512, 3)])
     got = oracle.replay(b.build(), 0)
     assert got.carried_over_bytes == 1 + 2
     assert got.end_bytes == 100 + 7 + 2
     assert got.reconciliation_bytes == 109 - (9 + 2 + 3)
 
 
-def test_blocks_of_the_2_0_era() -> None:
+def test_blocks_of_pytorch_2_0_are_read_from_their_history() -> None:
     b = SnapshotBuilder().free_completed(A + 512, 40)
     blocks = [
         b.legacy_block(512, 100, "inactive", [(A, 100, [MODEL])]),
@@ -118,7 +119,7 @@ def test_blocks_of_the_2_0_era() -> None:
     assert got.reconciliation_bytes == -40
 
 
-def test_frames_of_freed_carried_only_where_frees_carry_alloc_stacks() -> None:
+def test_frees_give_carried_over_blocks_a_stack_only_if_they_carry_alloc_stacks() -> None:
     def frames_of_c(*free_frames: build.FrameSpec) -> oracle.Stack:
         b = SnapshotBuilder().alloc(A, 1, frames=[MODEL]).alloc(B, 1, frames=[TRAIN])
         b.free(A, 1, frames=[MODEL]).free(B, 1, frames=free_frames).free(C, 1, frames=[TRAIN])
@@ -130,7 +131,7 @@ def test_frames_of_freed_carried_only_where_frees_carry_alloc_stacks() -> None:
     assert oracle.replay(unpaired.build(), 0).lifetimes[-1].frames == ()
 
 
-def test_groups_by_stack() -> None:
+def test_live_set_is_grouped_by_stack() -> None:
     b = SnapshotBuilder().alloc(A, 1, frames=[MODEL, TRAIN]).alloc(B, 2, frames=[MODEL, TRAIN])
     b.alloc(C, 4, frames=[TRAIN]).alloc(D, 8)
     got = oracle.replay(b.build(), 0)
@@ -147,7 +148,7 @@ def test_devices_are_independent() -> None:
     assert oracle.replay(snapshot["segments"], 5).peak_bytes == 3  # a bare list of segments
 
 
-def test_columns() -> None:
+def test_columns_have_every_field() -> None:
     b = SnapshotBuilder(devices=2, start_us=1000)
     b.alloc(A, 7, 1, frames=[MODEL], stream=2**63, pool_id=(3, 0), compile_context="N/A")
     b.oom(9, user_metadata="x").drop("time_us", "stream")
@@ -156,7 +157,7 @@ def test_columns() -> None:
     assert oracle.columns(b.build()) == [[oom], [alloc]]
 
 
-def test_signed_addresses_are_the_same_addresses() -> None:
+def test_signed_addresses_are_read_as_unsigned() -> None:
     high = 2**63 + A
     b = SnapshotBuilder().alloc(high, 5, stream=2**64 - 1).finish_segments()
     snapshot = oracle.load(build.dump_cpp(b.build()))
@@ -166,7 +167,7 @@ def test_signed_addresses_are_the_same_addresses() -> None:
 
 
 @given(strategies.traces())
-def test_invariants(snapshot: build.Snapshot) -> None:
+def test_live_sets_and_groups_add_up_to_usage(snapshot: build.Snapshot) -> None:
     for device in range(len(snapshot["device_traces"]) + 2):
         got = oracle.replay(snapshot, device)
         for index, usage in enumerate([got.carried_over_bytes, *got.usage], start=-1):
@@ -178,13 +179,13 @@ def test_invariants(snapshot: build.Snapshot) -> None:
 
 
 @given(strategies.traces(segments="agreeing"))
-def test_agreeing_segments_reconcile(snapshot: build.Snapshot) -> None:
+def test_consistent_segments_do_not_differ_from_the_trace(snapshot: build.Snapshot) -> None:
     for device in oracle.devices(snapshot):
         assert oracle.replay(snapshot, device).reconciliation_bytes == 0
 
 
 # --------------------------------------------------------------------------------------------------
-# Real files: the table of exact requested peaks
+# Real files: table of exact requested peaks
 # --------------------------------------------------------------------------------------------------
 
 # file name -> (peak, whether it is at the start)
@@ -207,7 +208,7 @@ def read_corpus(corpus: Path, pattern: str) -> Any:
 
 
 @pytest.mark.parametrize("pattern", TABLE)
-def test_exact_peak_of_a_real_file(corpus: Path, pattern: str) -> None:
+def test_peak_of_a_real_file_is_exact(corpus: Path, pattern: str) -> None:
     snapshot = read_corpus(corpus, pattern)
     (device,) = oracle.devices(snapshot)
     got = oracle.replay(snapshot, device)
@@ -217,7 +218,9 @@ def test_exact_peak_of_a_real_file(corpus: Path, pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["albi2_*.pickle", "Felixburton7_*.pickle"])
-def test_real_file_without_events_is_its_segments(corpus: Path, pattern: str) -> None:
+def test_peak_of_a_real_file_without_events_is_the_sum_of_its_segments(
+    corpus: Path, pattern: str
+) -> None:
     snapshot = read_corpus(corpus, pattern)
     for device in oracle.devices(snapshot):
         got = oracle.replay(snapshot, device)

@@ -1,4 +1,6 @@
-"""Tests the oracle of held and reserved: by hand, and against the model of the allocator."""
+"""Tests of the oracle for held and reserved bytes: hand-made examples, and comparison with the
+allocator model.
+"""
 
 from __future__ import annotations
 
@@ -26,42 +28,42 @@ def reserved(builder: SnapshotBuilder) -> tuple[int, list[int], int]:
 # --- held ----------------------------------------------------------------------------------------
 
 
-def test_held_ends_with_the_request() -> None:
+def test_memory_is_held_until_its_free_is_requested() -> None:
     b = SnapshotBuilder().alloc(A, 100).free_requested(A, 100).alloc(B, 7).free_completed(A, 100)
     assert held(b.finish_segments()) == (0, [100, 0, 7, 7], 0)
 
 
-def test_held_ends_with_a_completion_that_nobody_requested() -> None:
+def test_without_a_free_request_memory_is_held_until_the_free_completes() -> None:
     b = SnapshotBuilder().alloc(A, 100).free_completed(A, 100)
     assert held(b) == (0, [100, 0], 0)
 
 
-def test_held_ends_with_a_double_alloc() -> None:
+def test_second_alloc_at_an_address_ends_the_holding_of_the_first() -> None:
     b = SnapshotBuilder().alloc(A, 100).alloc(A, 7).free(A, 7)
     assert held(b) == (0, [100, 7, 0, 0], 0)
 
 
-def test_a_second_request_does_nothing() -> None:
+def test_second_free_request_has_no_effect() -> None:
     b = SnapshotBuilder().alloc(A, 9).free_requested(A, 9).free_requested(A, 9)
     assert held(b.free_completed(A, 9).free_requested(A, 9)) == (0, [9, 0, 0, 0, 0], 0)
 
 
-def test_the_carried_is_held_until_its_request() -> None:
+def test_carried_over_memory_is_held_until_its_free_is_requested() -> None:
     b = SnapshotBuilder().free_requested(A, 5).alloc(B, 1).free_completed(A, 5)
     b.finish_segments(extra_live=[(0, C, 30)])
     assert held(b) == (35, [30, 31, 31], 0)
 
 
-def test_a_free_pending_at_the_start_is_not_held() -> None:
+def test_block_with_a_pending_free_at_the_start_is_not_held() -> None:
     b = SnapshotBuilder().free_completed(A, 5).free(B, 2).finish_segments()
     assert held(b) == (2, [2, 0, 0], 0)
 
 
-def test_without_any_request_the_recorder_skipped_them() -> None:
+def test_trace_without_free_requests_is_assumed_to_have_skipped_them() -> None:
     assert held(SnapshotBuilder().free_completed(A, 5)) == (5, [0], 0)
 
 
-def test_a_block_pending_from_before_the_start_to_after_the_end_is_not_held() -> None:
+def test_block_pending_from_start_to_end_is_not_held() -> None:
     def of(state: str, builder: SnapshotBuilder) -> tuple[int, list[int], int]:
         return held(builder.segment(A, 512, blocks=[builder.block(A, 512, 10, state)]))
 
@@ -74,42 +76,42 @@ def test_a_block_pending_from_before_the_start_to_after_the_end_is_not_held() ->
 # --- reserved ------------------------------------------------------------------------------------
 
 
-def test_segments_come_and_go() -> None:
+def test_reserved_follows_the_segment_events() -> None:
     b = SnapshotBuilder().segment_alloc(A, 0x1000).segment_map(B, 0x500).segment_free(A, 0x1000)
     b.segment(B, 0x500).segment(C, 0x100)
     assert reserved(b) == (0x100, [0x1100, 0x1600, 0x600], 0)
 
 
-def test_what_is_taken_away_first_was_there() -> None:
+def test_segment_whose_first_event_frees_it_was_reserved_at_the_start() -> None:
     b = SnapshotBuilder().segment_free(A, 0x1000).segment_alloc(A, 0x800)
     b.segment(A, 0x800)
     assert reserved(b) == (0x1000, [0, 0x800], 0)
 
 
-def test_the_middle_of_a_range_is_unmapped_and_mapped_again() -> None:
+def test_middle_of_a_range_is_unmapped_and_mapped_again() -> None:
     b = SnapshotBuilder().segment_unmap(B, 0x1000).segment_map(B, 0x1000)
     b.segment(A, 0x3000)
     assert reserved(b) == (0x3000, [0x2000, 0x3000], 0)
 
 
-def test_an_event_over_what_is_partly_known() -> None:
+def test_unmap_reveals_memory_reserved_at_the_start() -> None:
     b = SnapshotBuilder().segment_map(B, 0x1000).segment_unmap(A, 0x3000)
     assert reserved(b) == (0x2000, [0x3000, 0], 0)
 
 
-def test_a_disagreement_is_told() -> None:
+def test_difference_from_the_final_segments_is_reported() -> None:
     b = SnapshotBuilder().segment_alloc(A, 0x1000)
     assert reserved(b) == (0, [0x1000], 0x1000)
 
 
-# --- against the model, and on anything ----------------------------------------------------------
+# --- against the model, and on random traces -----------------------------------------------------
 
 
 @given(recordings())
-def test_held_is_the_truth(recording: Recording) -> None:
+def test_held_matches_the_truth(recording: Recording) -> None:
     for device, truth in enumerate(recording.truths):
         trace = recording.snapshot["device_traces"][device]
-        # A trace without a request looks like one whose recorder skipped them.
+        # A trace without any free_requested looks as if its recorder had skipped them.
         known = any(event["action"] == "free_requested" for event in trace)
         if not known:
             assume(not any(block.pending for block in truth.carried.values()))
@@ -120,7 +122,7 @@ def test_held_is_the_truth(recording: Recording) -> None:
 
 
 @given(recordings())
-def test_reserved_is_the_truth(recording: Recording) -> None:
+def test_reserved_matches_the_truth(recording: Recording) -> None:
     for device, truth in enumerate(recording.truths):
         got = oracle_measures.reserved(recording.snapshot, device)
         assert got.carried_over_bytes == truth.start_of("reserved")
@@ -129,7 +131,7 @@ def test_reserved_is_the_truth(recording: Recording) -> None:
 
 
 @given(strategies.traces())
-def test_any_snapshot_has_an_answer(snapshot: Snapshot) -> None:
+def test_every_snapshot_has_a_result(snapshot: Snapshot) -> None:
     def check(got: Any, events: int) -> None:
         assert len(got.usage) == events
         assert [got.carried_over_bytes, *got.usage][-1] == got.end_bytes

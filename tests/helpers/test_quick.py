@@ -1,4 +1,4 @@
-"""tests/quick.py: what is slow is left out, unless it is asked for by name; tests/examples.py."""
+"""--quick leaves out slow tests unless they're requested by name. Also tests tests/examples.py."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def config(args: list[str], **options: Any) -> Any:
         (["tests/unit/io/test_ranges.py::test_a_range"], {}, False),
     ],
 )
-def test_what_is_named_is_whole(args: list[str], options: dict[str, Any], quick: bool) -> None:
+def test_named_tests_run_in_full(args: list[str], options: dict[str, Any], quick: bool) -> None:
     assert is_quick(config(args, **options)) is quick
 
 
@@ -56,12 +56,12 @@ SLOW = [
 QUICK = [item("unit/io/test_sources.py"), item("test_layers.py"), item("property/test_oom.py")]
 
 
-def test_slow() -> None:
+def test_slow_tests_are_recognised() -> None:
     assert all(_is_slow(one) for one in SLOW)
     assert not any(_is_slow(one) for one in QUICK)
 
 
-def test_they_are_left_out() -> None:
+def test_slow_tests_are_left_out() -> None:
     items = [*SLOW, *QUICK]
     pytest_collection_modifyitems(config(["tests"], quick=False), items)
     assert len(items) == len(SLOW) + len(QUICK)
@@ -70,7 +70,7 @@ def test_they_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("profile, count", [("quick", 30), ("ci", 300), ("thorough", 300)])
-def test_examples(profile: str, count: int) -> None:
+def test_number_of_examples_follows_the_profile(profile: str, count: int) -> None:
     try:
         settings.load_profile(profile)
         assert examples(300) == count

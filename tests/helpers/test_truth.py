@@ -1,4 +1,6 @@
-"""Figures that differ from PyTorch's are noticed: the model allocator stands for it here."""
+"""tests/truth notices differences from PyTorch. In these tests, the allocator model replaces
+PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from tests.truth.compare import _size, compare
 
 
 class Told:
-    """What the process of a program would have been told."""
+    """The statistics that a program's process would have reported."""
 
     def __init__(self) -> None:
         self.machine = Machine()
@@ -96,11 +98,11 @@ def figures(folder: Path, found: Told, change: Callable[[Any], None] = lambda _:
     return compare(Case("gpt"), path)
 
 
-def test_all_figures_are_equal(tmp_path: Path) -> None:
+def test_equal_figures_pass(tmp_path: Path) -> None:
     found = figures(tmp_path, told())
     assert found.wrong == []
     assert found.estimated == 0
-    # Five measures at eight moments, peaks of four between them, and each moment's map.
+    # Five measures at eight moments, four measures' peaks between moments, and each moment's map.
     assert found.equal > 5 * 8 + 4 * 7 + 8 * 2
 
 
@@ -112,15 +114,15 @@ def add(measure: str, of: str, n_bytes: int) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize("measure", ["requested", "active", "allocated", "reserved", "held"])
-def test_a_moment_that_differs(tmp_path: Path, measure: str) -> None:
+def test_different_value_at_a_moment_fails(tmp_path: Path, measure: str) -> None:
     (wrong,) = figures(tmp_path, told(), add(measure, "current", 1)).wrong
     assert wrong.what.startswith(f"{measure} at event ")
     assert wrong.truth == wrong.memreplay + 1
 
 
 @pytest.mark.parametrize("measure", ["requested", "active", "allocated", "reserved"])
-def test_a_peak_that_differs(tmp_path: Path, measure: str) -> None:
-    """In the midst, then that of all, which is the higher of them."""
+def test_different_peak_fails(tmp_path: Path, measure: str) -> None:
+    """First a peak in the middle differs, then the overall peak, which is higher."""
     assert len(figures(tmp_path, told(), add(measure, "peak", -1)).wrong) >= 1
     found = figures(tmp_path, told(), add(measure, "peak", 1 << 40)).wrong
     assert [one.what.split(", ")[0] for one in found] == [measure] * 2
@@ -134,12 +136,12 @@ def of_block(name: str, value: Any) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize("name, value", [("size", 513), ("state", "active_pending_free")])
-def test_a_block_that_differs(tmp_path: Path, name: str, value: Any) -> None:
+def test_different_block_fails(tmp_path: Path, name: str, value: Any) -> None:
     (wrong,) = figures(tmp_path, told(), of_block(name, value)).wrong
     assert wrong.what.startswith("blocks at ")
 
 
-def test_what_was_not_found(tmp_path: Path) -> None:
+def test_missing_records_fail(tmp_path: Path) -> None:
     def change(truth: Any) -> None:
         truth["ooms"] = [("", "capacity")]
         truth["leaks"] = []
@@ -157,11 +159,11 @@ def test_what_was_not_found(tmp_path: Path) -> None:
     "n_bytes, text",
     [(7, "7 bytes"), (1 << 30, "1024.00 MiB"), ((1 << 30) + 1, "1.00 GiB"), (1536, "1.50 KiB")],
 )
-def test_sizes_as_pytorch_writes_them(n_bytes: int, text: str) -> None:
+def test_sizes_are_formatted_as_in_pytorch(n_bytes: int, text: str) -> None:
     assert _size(n_bytes) == text
 
 
-def test_cases() -> None:
+def test_every_program_has_a_case() -> None:
     assert len({case.program for case in CASES}) >= 25
     assert len({case.name for case in CASES}) == len(CASES) >= 60
     for recorded, folder in ((False, PROGRAMS), (True, RECORDED)):
@@ -171,8 +173,10 @@ def test_cases() -> None:
     assert set(RECORDED_WITH_OLDER) <= {case.program for case in CASES if case.recorded}
 
 
-def test_what_a_real_card_can_run() -> None:
-    """All but what is made for another card, and small ones with so much left of it."""
+def test_only_suitable_cases_run_on_a_real_card() -> None:
+    """Cases for other cards don't run; cases for small cards run with only as much memory free as
+    these cards have.
+    """
     cases = [case for case in CASES if case.on_a_card]
     assert len(cases) > 100
     assert not {"two_devices", "oom_pending"} & {case.program for case in cases}
@@ -204,7 +208,7 @@ def test_peaks_of_two_runs_are_compared() -> None:
     assert not against.told({}, {})[1]
 
 
-def test_peaks_are_read_of_what_was_kept(tmp_path: Path) -> None:
+def test_peaks_of_a_saved_run_are_read(tmp_path: Path) -> None:
     snapshot, _ = told().machine.dump()
     (tmp_path / "7.pickle").write_bytes(pickle.dumps(snapshot))
     against.write_index(tmp_path, {"a": 7})

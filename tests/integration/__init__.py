@@ -1,1 +1,1 @@
-"""Tests: integration."""
+"""Integration tests."""

@@ -1,4 +1,6 @@
-"""action.yml, run as GitHub's runner runs it: its script under bash, inputs in the environment."""
+"""Run action.yml as GitHub's runner does: its script in bash, with the inputs in the
+environment.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ DEEPER = str(ROOT / "tests/data" / "transformer_deeper.pkl.gz")
 
 
 class Ran(NamedTuple):
-    """What became of the step."""
+    """The step's outcome."""
 
     code: int
     stdout: str
@@ -35,7 +37,9 @@ class Ran(NamedTuple):
 
 
 def act(folder: Path, **inputs: str) -> Ran:
-    """Run the step in `folder` with these inputs (`_` for `-`) and the others' defaults."""
+    """Run the step in `folder` with these inputs (`_` stands for `-`), and the defaults for all
+    others.
+    """
     given = {name.replace("_", "-"): value for name, value in inputs.items()}
     assert set(given) <= set(ACTION["inputs"])
     values = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | given
@@ -64,7 +68,7 @@ def act(folder: Path, **inputs: str) -> Ran:
         environment[name] = values[match[1]]
     script = folder / "script.sh"
     script.write_text(STEP["run"], encoding="utf-8")
-    # What the runner does for `shell: bash`.
+    # The command that the runner uses for `shell: bash`.
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", str(script)],
         cwd=folder,
@@ -86,12 +90,12 @@ def act(folder: Path, **inputs: str) -> Ran:
     )
 
 
-def test_its_form() -> None:
+def test_action_file_is_valid() -> None:
     assert ACTION["runs"]["using"] == "composite"
     assert all(one["description"] for one in ACTION["inputs"].values())
     for step in ACTION["runs"]["steps"]:
         assert step["shell"] == "bash"
-        # Nothing that a caller says is ever part of a script.
+        # Inputs must never be part of a script.
         assert "${{" not in step["run"]
     taken = {EXPRESSION.fullmatch(text)[1] for text in STEP["env"].values()}  # type: ignore[index]
     assert taken == set(ACTION["inputs"]) - {"install"}
@@ -99,33 +103,35 @@ def test_its_form() -> None:
         assert name == "INPUT_" + EXPRESSION.fullmatch(text)[1].upper().replace("-", "_")  # type: ignore[index]
 
 
-def test_it_runs_in_the_bash_of_macos() -> None:
+def test_script_runs_in_the_bash_of_macos() -> None:
     for step in ACTION["runs"]["steps"]:
         code = re.sub(r"(?m)^\s*#.*", "", step["run"])
         assert not re.search(r"mapfile|readarray|\$\{[^}]*(\^\^|,,|@Q)|declare -[An]", code)
-        # Under set -u an empty array is unbound there.
+        # Older versions of bash treat an empty array as unbound under set -u.
         assert not re.search(
             r'(?<!\+)"\$\{(files|matches)\[@\]\}"', code.replace('("${matches[@]}")', "")
         )
 
 
-def test_the_hook_is_a_command() -> None:
+def test_pre_commit_hook_runs_the_gate_on_snapshots() -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     assert hook["entry"] == "memreplay gate"
     assert re.search(hook["files"], "runs/rank0.pkl.gz")
     assert not re.search(hook["files"], "pickle.py")
 
 
-def test_it_passes(tmp_path: Path) -> None:
-    ran = act(tmp_path, snapshots=EXAMPLE, max_peak="38 GiB", no_oom="true")
+def test_passing_gate_sets_outputs_and_summary(tmp_path: Path) -> None:
+    ran = act(tmp_path, snapshots=EXAMPLE, max_peak="38 GiB", forbid_oom="true")
     assert (ran.code, ran.stderr) == (0, "")
     assert ran.outputs == {"passed": "true", "exit-code": "0"}
     assert ran.stdout.startswith("::notice title=memreplay gate::PASS peak held 5.1 GiB <= 38 GiB")
     assert ran.summary.startswith("### memreplay gate passed\n")
 
 
-def test_a_dry_run_that_cannot_be(tmp_path: Path) -> None:
-    """No torch with CUDA is here: its code is the action's, and nothing is held against budgets."""
+def test_failing_dry_run_skips_the_budgets(tmp_path: Path) -> None:
+    """The dry run fails, because torch with CUDA isn't installed. The action exits with the same
+    code and checks no budgets.
+    """
     ran = act(tmp_path, dryrun=f"{shlex.quote(sys.executable)} -c pass", max_peak="38 GiB")
     assert ran.code != 0
     assert ran.outputs == {"passed": "false", "exit-code": str(ran.code)}
@@ -133,7 +139,7 @@ def test_a_dry_run_that_cannot_be(tmp_path: Path) -> None:
     assert "memreplay: error: " in ran.stderr
 
 
-# What a process that is recorded does, without a device: it writes a snapshot, and says so.
+# This stands in for a recorded process and needs no GPU. It writes a snapshot and prints its name.
 RECORDED = """
 import json, os, shutil
 told = json.loads(os.environ["MEMREPLAY_RECORD"])
@@ -142,13 +148,16 @@ open(os.path.join(told["folder"], "1"), "w").close()
 """
 
 
-def test_a_program_that_is_recorded(tmp_path: Path) -> None:
-    """Its own exit code; its snapshots are held against the budgets."""
+def test_recorded_program_keeps_its_exit_code_and_is_gated(tmp_path: Path) -> None:
+    """The budgets apply to its snapshots."""
     ran = act(tmp_path, record="exit 7", max_peak="38 GiB")
     assert (ran.code, ran.outputs) == (7, {"passed": "false", "exit-code": "7"})
     assert "::error title=memreplay record::the command failed with exit code 7" in ran.stdout
     ran = act(tmp_path, record="true", max_peak="38 GiB")
-    assert (ran.code, "memreplay: error: nothing was recorded" in ran.stderr) == (5, True)
+    assert (
+        ran.code,
+        "memreplay: error: nothing was recorded" in ran.stderr,
+    ) == (5, True)
     code = RECORDED.format(str(ROOT / EXAMPLE))
     words = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
     for max_peak, found in (("38 GiB", 0), ("1 GiB", 1)):
@@ -156,19 +165,19 @@ def test_a_program_that_is_recorded(tmp_path: Path) -> None:
         assert (ran.code, "peak held 5.1 GiB" in ran.stdout) == (found, True), ran.stderr
 
 
-def test_what_a_dry_run_is_told(tmp_path: Path) -> None:
-    """The command's own words where one of them is no good."""
+def test_invalid_dry_run_argument_gives_the_commands_error(tmp_path: Path) -> None:
+    """The action passes arguments on unchanged."""
     for more, words in (
         ({"total_memory": "1 TiB", "gpus": "99"}, "99 is not between 1 and"),
         ({"timeout": "soon"}, "'soon' is not a number of seconds"),
         ({"total_memory": "little"}, "little"),
-        ({"set": "a:b", "gpu": "A9"}, "no card is known as 'A9'"),
+        ({"set": "a:b", "gpu": "A9"}, "unknown card 'A9'"),
     ):
         ran = act(tmp_path, dryrun="true", **more)
         assert (ran.code, words in ran.stderr) == (2, True), ran.stderr
 
 
-def test_it_fails(tmp_path: Path) -> None:
+def test_failing_gate_writes_annotations_and_reports(tmp_path: Path) -> None:
     (tmp_path / "gpt").mkdir()
     (tmp_path / "gpt" / "model.py").touch()
     ran = act(
@@ -188,7 +197,7 @@ def test_it_fails(tmp_path: Path) -> None:
         assert (tmp_path / name).stat().st_size
 
 
-def test_patterns_and_lines(tmp_path: Path) -> None:
+def test_snapshots_can_be_given_as_lines_and_patterns(tmp_path: Path) -> None:
     for name in ("rank0.pkl.gz", "rank1.pkl.gz", "a b [1].pkl.gz"):
         (tmp_path / name).symlink_to(EXAMPLE)
     ran = act(tmp_path, snapshots="  rank*.pkl.gz \n\na b [1].pkl.gz\n", max_peak="1GiB")
@@ -197,7 +206,7 @@ def test_patterns_and_lines(tmp_path: Path) -> None:
         assert f"::{name}: peak held 5.1 GiB > 1 GiB" in ran.stdout
     ran = act(tmp_path, snapshots="nothing*.pkl", max_peak="1GiB")
     assert (ran.code, ran.outputs["exit-code"]) == (3, "3")
-    assert "nothing*.pkl: there is no such file" in ran.stderr
+    assert "nothing*.pkl: no such file" in ran.stderr
 
 
 HOSTILE = (
@@ -225,17 +234,17 @@ def test_inputs_are_never_read_as_shell(tmp_path: Path, name: str, text: str) ->
     if name == "base":
         assert ran.code == 3
     elif name == "junit":
-        # Any text is a name, of a folder that is there.
+        # Any string could be the name of an existing folder.
         assert ran.code in (0, 2)
     elif name == "snapshots":
         assert ran.code == 3
-        assert "there is no such file" in ran.stderr
+        assert "no such file" in ran.stderr
     else:
         assert ran.code == 2
     assert "::error::pwned" not in [line.strip() for line in ran.stdout.splitlines()]
 
 
-def test_a_file_of_a_hostile_name(tmp_path: Path) -> None:
+def test_hostile_file_name_does_not_run_a_command(tmp_path: Path) -> None:
     name = "a $(touch pwned) ';\"%0A::error::x.pkl.gz"
     (tmp_path / name).symlink_to(EXAMPLE)
     ran = act(tmp_path, snapshots=name, max_peak="1GiB")
@@ -247,21 +256,21 @@ def test_a_file_of_a_hostile_name(tmp_path: Path) -> None:
     assert not (tmp_path / "pwned").exists()
 
 
-def test_flags_are_true_or_false(tmp_path: Path) -> None:
+def test_flags_other_than_true_or_false_are_rejected(tmp_path: Path) -> None:
     ran = act(tmp_path, snapshots=EXAMPLE, max_peak="1GiB", strict="yes")
     assert ran.code == 2
     assert ran.stdout == "::error title=memreplay gate::the input strict must be true or false\n"
 
 
-def test_no_snapshot_at_all(tmp_path: Path) -> None:
+def test_action_fails_without_a_snapshot(tmp_path: Path) -> None:
     ran = act(tmp_path, snapshots=" \n", max_peak="1GiB")
     assert ran.code == 2
     assert ran.outputs == {"passed": "false", "exit-code": "2"}
 
 
-def test_no_leaks_of_too_few_steps_fails(tmp_path: Path) -> None:
-    """What judged nothing has not passed."""
-    found = act(tmp_path, snapshots=EXAMPLE, no_leaks="true", strict="true")
+def test_no_leaks_input_fails_with_too_few_steps(tmp_path: Path) -> None:
+    """If the gate couldn't check anything, it must not pass."""
+    found = act(tmp_path, snapshots=EXAMPLE, forbid_leaks="true", strict="true")
     assert (found.code, found.outputs["passed"], found.outputs["exit-code"]) == (1, "false", "1")
-    assert "::error title=memreplay gate%3A no-leaks could not be judged::" in found.stdout
-    assert "could not be judged" in found.summary
+    assert "::error title=memreplay gate%3A forbid-leaks couldn't be checked::" in found.stdout
+    assert "couldn't be checked" in found.summary

@@ -1,4 +1,4 @@
-"""A card isn't the program's alone: what CUDA takes of it is subtracted, in each command alike."""
+"""CUDA itself uses part of a GPU's memory, and every command subtracts that part."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def run(*args: str) -> tuple[int, str]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """What a dry run with --total-memory 1000MiB recorded of a program that needs 568 MiB, of
-    which 580.2 MiB are left for it."""
+    """Return the snapshot of a dry run with --total-memory 1000MiB, which leaves 580.2 MiB. The
+    program needs 568 MiB.
+    """
     b = SnapshotBuilder().segment_alloc(BASE, 568 * MIB).alloc(BASE, 568 * MIB)
     made = b.free(BASE, 568 * MIB).finish_segments().build()
     noted = {"name": CARD.name, "total_bytes": 1000 * MIB}
@@ -44,12 +45,13 @@ def simulated(path: str, *more: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_simulate(path: str) -> None:
+def test_simulation_leaves_memory_for_cuda(path: str) -> None:
     found = simulated(path)
-    assert found["total_bytes"] == found["recorded_total_bytes"] == USABLE
+    assert found["program_memory_bytes"] == found["recorded_program_memory_bytes"] == USABLE
     assert found["context_bytes"] == CARD.context_bytes
     assert found["failed"] is None
-    larger = simulated(path, "--scale", "1.1")  # 624.8 MiB: less than the card, more than is left
+    # 624.8 MiB would fit the card, but not the part that CUDA leaves.
+    larger = simulated(path, "--scale", "1.1")
     assert larger["failed"]["event_index"] == 1
     assert simulated(path, "--total-memory", "900MiB")["failed"]["event_index"] == 1
     _, out = run("simulate", path)
@@ -57,7 +59,7 @@ def test_simulate(path: str) -> None:
     assert said in " ".join(out.split())
 
 
-def test_fits(path: str) -> None:
+def test_card_fits_only_if_it_leaves_memory_for_cuda(path: str) -> None:
     code, out = run("simulate", path, "--total-memory", "1000MiB,980MiB", "--format", "json")
     assert code == 1
     cards = json.loads(out)["devices"][0]["cards"]
@@ -67,7 +69,7 @@ def test_fits(path: str) -> None:
     assert "after 419.8 MiB of the card for CUDA itself" in " ".join(text.split())
 
 
-def test_fleet(path: str) -> None:
+def test_fleets_headroom_leaves_memory_for_cuda(path: str) -> None:
     _, out = run("fleet", path, "--total-memory", "1000MiB,980MiB", "--format", "json")
     (rank,) = json.loads(out)["ranks"]
     assert rank["devices"][0]["headroom_bytes"] == USABLE - 568 * MIB

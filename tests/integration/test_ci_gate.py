@@ -1,4 +1,6 @@
-"""ci/gate, the project's own use of the gate: it passes, and fails when its baseline is lowered."""
+"""ci/gate, which this project runs in CI, passes with the committed baseline and fails with a lower
+one.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,13 @@ def run(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_it_passes(tmp_path: Path) -> None:
+def test_gate_passes_with_the_committed_baseline(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("PASS peak held grew by 0 B (0.0%), within the limit of 0%")
 
 
-def test_it_fails_when_the_baseline_is_lower(tmp_path: Path) -> None:
+def test_gate_fails_with_a_lower_baseline(tmp_path: Path) -> None:
     baseline = json.loads((ROOT / "ci" / "gate-base.json").read_text(encoding="utf-8"))
     peak = next(
         one
@@ -57,8 +59,8 @@ def test_it_fails_when_the_baseline_is_lower(tmp_path: Path) -> None:
     assert "+1.0 MiB in forward model.py:" in done.stdout.splitlines()[0]
 
 
-def test_the_baseline_is_what_the_command_makes() -> None:
-    """A change of its form, or of what it holds, is a change of the committed file."""
+def test_committed_baseline_matches_the_command() -> None:
+    """If the baseline's format or contents change, the committed file must be updated."""
     made = subprocess.run(
         [
             sys.executable,

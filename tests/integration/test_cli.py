@@ -1,4 +1,4 @@
-"""The command line as a person or a script meets it: a real process, real files, exit codes."""
+"""Test the command line as users and scripts see it: real processes, real files and exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 
 import memreplay
-from ci.schemas import made
+from ci.schemas import all_schemas
 from tests import build, oracle, oracle_measures
 from tests.conftest import ROOT
 from tests.kineto import Kineto
@@ -27,7 +27,7 @@ EXAMPLE = ROOT / "tests/data" / "transformer_step.pkl.gz"
 
 
 def run(*args: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """`memreplay ARGS` in a process of its own."""
+    """Run `memreplay ARGS` in a separate process."""
     return subprocess.run(
         [sys.executable, "-m", "memreplay", *map(str, args)],
         capture_output=True,
@@ -49,35 +49,35 @@ def example() -> Any:
 
 
 def schema(name: str) -> Any:
-    return made()[f"{name}-1.json"]
+    return all_schemas()[f"{name}-1.json"]
 
 
 @pytest.mark.parametrize("by", ["stack", "line", "file", "function"])
-def test_peak_json_is_the_oracles(example: Any, by: str) -> None:
+def test_peak_json_matches_the_oracle(example: Any, by: str) -> None:
     found = load("peak", EXAMPLE, "--top", "0", "--by", by)
     jsonschema.validate(found, schema("peak"))
     want = oracle.replay(example, 0)
     assert found["schema"] == "memreplay.peak/1"
     (device,) = found["devices"]
     assert device["peak_bytes"] == want.peak_bytes
-    assert device["event_index"] == want.event_index
+    assert device["peak_event"] == want.event_index
     assert device["carried_over_bytes"] == want.carried_over_bytes
     assert device["end_bytes"] == want.end_bytes
     assert device["events"] == len(want.usage)
-    assert device["time_us"] == example["device_traces"][0][want.event_index]["time_us"]
+    assert device["peak_us"] == example["device_traces"][0][want.event_index]["time_us"]
     assert sum(g["bytes"] for g in device["groups"]) == want.peak_bytes
     assert sum(g["count"] for g in device["groups"]) == len(want.live_at(want.event_index))
 
 
 @pytest.mark.parametrize("measure", ["held", "reserved"])
-def test_other_measures_are_the_oracles(example: Any, measure: str) -> None:
+def test_other_measures_match_the_oracle(example: Any, measure: str) -> None:
     found = load("peak", EXAMPLE, "--measure", measure, "--by", "pool", "--peaks", "3")
     jsonschema.validate(found, schema("peak"))
     want = getattr(oracle_measures, measure)(example, 0)
     series = [want.carried_over_bytes, *want.usage]
     (device,) = found["devices"]
     assert (device["measure"], device["exactness"], device["reasons"]) == (measure, "exact", [])
-    assert (device["peak_bytes"], device["event_index"]) == (
+    assert (device["peak_bytes"], device["peak_event"]) == (
         max(series),
         series.index(max(series)) - 1,
     )
@@ -88,11 +88,11 @@ def test_other_measures_are_the_oracles(example: Any, measure: str) -> None:
 
 
 @pytest.mark.parametrize("measure", ["active", "allocated"])
-def test_measures_in_blocks(measure: str) -> None:
+def test_block_measures_are_estimated_and_match_summary(measure: str) -> None:
     (device,) = load("peak", EXAMPLE, "--measure", measure)["devices"]
     assert (device["exactness"], device["reasons"]) == ("estimated", ["blocks_assumed"])
     (summary,) = load("summary", EXAMPLE)["devices"]
-    # All of it is in use at the end of this file, so that both end where the segments do.
+    # Everything is in use at the end of this file, so both ends match the segments.
     assert device["end_bytes"] == summary["active_bytes"]
     (same,) = (one for one in summary["measures"] if one["measure"] == measure)
     assert (
@@ -103,12 +103,12 @@ def test_measures_in_blocks(measure: str) -> None:
 
 
 @pytest.mark.parametrize("measure", ["requested", "held", "active", "allocated", "reserved"])
-def test_a_range_has_the_measures_of_the_whole(measure: str) -> None:
+def test_measures_of_a_range_match_the_whole(measure: str) -> None:
     replay = memreplay.open(EXAMPLE).replay()
     whole = replay.measure(measure)  # type: ignore[arg-type]
     found = load("peak", EXAMPLE, "--measure", measure, "--from", "3000", "--to", "7000")
     (device,) = found["devices"]
-    # A block that the range begins with may have lost what proves its size.
+    # A range may leave out the evidence for the size of a block that is live at its start.
     most = 0 if device["exactness"] == "exact" else 20 << 20
     want = whole.series[2999], whole.series[6999], whole.series[2999:7000].max()
     assert 0 <= want[0] - device["carried_over_bytes"] <= most
@@ -123,17 +123,20 @@ def test_a_range_has_the_measures_of_the_whole(measure: str) -> None:
     "arguments, words",
     [
         (
-            ["--pool", "nonsense"],
-            "'nonsense' is not a pool: give its two numbers (0:1), or default",
+            ["--only", "pool=nonsense"],
+            "'nonsense' is not a pool; give its two numbers (0:1), or default",
         ),
-        (["--pool", "9:9"], "device 0 has no pool 9:9; its pools: 0:0"),
-        (["--stream", "5"], "device 0 has no stream 5; its streams: "),
-        (["--measure", "reserved", "--by", "size"], "grouped by pool or stream, or by who asked"),
-        (["--measure", "reserved", "--pool", "9:9"], "device 0 has no pool 9:9"),
+        (["--only", "pool=9:9"], "device 0 has no pool 9:9; its pools: 0:0"),
+        (["--only", "stream=5"], "device 0 has no stream 5; its streams: "),
+        (
+            ["--measure", "reserved", "--by", "size"],
+            "grouped by pool or stream, or by the requesting code (",
+        ),
+        (["--measure", "reserved", "--only", "pool=9:9"], "device 0 has no pool 9:9"),
         (["--measure", "free"], "'free' is not one of 'requested', 'held'"),
     ],
 )
-def test_wrong_usage_of_measures(arguments: list[str], words: str) -> None:
+def test_invalid_measure_is_a_usage_error(arguments: list[str], words: str) -> None:
     done = run("peak", EXAMPLE, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
@@ -141,7 +144,7 @@ def test_wrong_usage_of_measures(arguments: list[str], words: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["peak", "summary"])
-def test_strict(tmp_path: Path, command: str) -> None:
+def test_strict_fails_on_an_inconsistent_trace(tmp_path: Path, command: str) -> None:
     assert run(command, EXAMPLE, "--strict").returncode == 0
     path = tmp_path / "lost.pkl"
     builder = build.SnapshotBuilder().alloc(0x1000, 64).alloc(0x1000, 64)
@@ -153,7 +156,7 @@ def test_strict(tmp_path: Path, command: str) -> None:
     assert run(command, path, "--strict", "--format", "json").returncode == 1
 
 
-def test_peak_groups_by_stack_are_the_oracles(example: Any) -> None:
+def test_peak_groups_by_stack_match_the_oracle(example: Any) -> None:
     (device,) = load("peak", EXAMPLE, "--top", "0")["devices"]
     found = {
         tuple((f["function"], f["file"], f["line"]) for f in g["frames"]): (g["bytes"], g["count"])
@@ -163,14 +166,14 @@ def test_peak_groups_by_stack_are_the_oracles(example: Any) -> None:
     assert found == want.groups_by_stack(want.event_index)
 
 
-def test_peak_top_leaves_a_rest_that_adds_up() -> None:
+def test_top_groups_and_the_rest_add_up_to_the_peak() -> None:
     (device,) = load("peak", EXAMPLE, "--top", "3")["devices"]
     assert len(device["groups"]) == 3
     shown = sum(g["bytes"] for g in device["groups"])
     assert shown + device["rest_bytes"] == device["peak_bytes"]
 
 
-def test_summary_json_is_the_oracles(example: Any) -> None:
+def test_summary_json_matches_the_oracle(example: Any) -> None:
     found = load("summary", EXAMPLE)
     jsonschema.validate(found, schema("summary"))
     assert found["schema"] == "memreplay.summary/1"
@@ -198,7 +201,7 @@ def test_summary_json_is_the_oracles(example: Any) -> None:
         assert measures[name]["reconciliation_bytes"] == want.reconciliation_bytes == 0
 
 
-def test_text_stays_within_the_width() -> None:
+def test_reports_fit_the_terminal_width() -> None:
     for width in (60, 80, 160):
         for command in ("peak", "summary"):
             done = run(command, EXAMPLE, COLUMNS=str(width))
@@ -213,7 +216,7 @@ def test_all_frames_are_shown_on_request() -> None:
     )
 
 
-def test_devices_are_apart(tmp_path: Path) -> None:
+def test_device_option_selects_one_device(tmp_path: Path) -> None:
     builder = build.SnapshotBuilder(devices=3)
     builder.alloc(0x1000, 100, device=0).alloc(0x1000, 700, device=2)
     path = tmp_path / "two.pkl"
@@ -225,11 +228,11 @@ def test_devices_are_apart(tmp_path: Path) -> None:
     assert "0, 2" in done.stderr
 
 
-# ---- errors: one line, what and where and what to do, and the exit code ----------------------
+# ---- errors: one line that says what, where and what to do; the exit code ----------------
 
 
 def bad_inputs(folder: Path) -> dict[str, tuple[Path, int, str]]:
-    """name -> (path, exit code, what the line says)."""
+    """Return name -> (path, exit code, part of the line)."""
     good = build.dump(build.SnapshotBuilder().alloc(0x1000, 64).finish_segments().build())
     foreign = build.not_a_snapshot()
     cases: dict[str, tuple[bytes, int, str]] = {
@@ -261,7 +264,7 @@ def bad_inputs(folder: Path) -> dict[str, tuple[Path, int, str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["peak", "summary", "export --format txt"])
-def test_errors_are_one_clear_line(tmp_path: Path, command: str) -> None:
+def test_every_error_is_one_line(tmp_path: Path, command: str) -> None:
     for name, (path, code, words) in bad_inputs(tmp_path).items():
         done = run(*command.split(), path)
         assert done.returncode == code, (name, done)
@@ -272,7 +275,7 @@ def test_errors_are_one_clear_line(tmp_path: Path, command: str) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_a_good_file_beside_a_bad_one(tmp_path: Path) -> None:
+def test_unreadable_file_does_not_hide_readable_ones(tmp_path: Path) -> None:
     bad = tmp_path / "bad.pkl"
     bad.write_bytes(b"")
     done = run("summary", bad, EXAMPLE)
@@ -281,7 +284,7 @@ def test_a_good_file_beside_a_bad_one(tmp_path: Path) -> None:
     assert "empty" in done.stderr
 
 
-def test_a_dump_into_a_pipe_that_closes() -> None:
+def test_dump_into_a_closed_pipe_ends_quietly() -> None:
     command = (
         f"set -o pipefail; {sys.executable} -m memreplay export {EXAMPLE} --format txt | head -2"
     )
@@ -292,7 +295,7 @@ def test_a_dump_into_a_pipe_that_closes() -> None:
     assert done.stdout.startswith("snapshot file=")
 
 
-def test_a_dump_refuses_a_terminal() -> None:
+def test_dump_is_not_written_to_a_terminal() -> None:
     ours, theirs = pty.openpty()
     done = subprocess.run(
         [sys.executable, "-m", "memreplay", "export", EXAMPLE, "--format", "txt"],
@@ -304,13 +307,13 @@ def test_a_dump_refuses_a_terminal() -> None:
     os.close(theirs)
     os.close(ours)
     assert done.returncode == 2
-    assert re.fullmatch(r"memreplay: error: .* terminal: .* or give --force\n", done.stderr)
+    assert re.fullmatch(r"memreplay: error: .* terminal; .* or --force\n", done.stderr)
 
 
-def test_salvage_is_not_offered_where_nothing_is_whole(tmp_path: Path) -> None:
+def test_salvage_is_not_suggested_if_nothing_can_be_read(tmp_path: Path) -> None:
     data = gzip.decompress(EXAMPLE.read_bytes())
     path = tmp_path / "cut.pkl"
-    # 20 bytes are nothing; the first 20,000 are some segments, and the trace lies behind them.
+    # The first 20 bytes contain nothing, and the first 20,000 some segments; the trace comes later.
     for size, without, code in ((20, True, 4), (20_000, True, 5), (500_000, False, 0)):
         path.write_bytes(data[:size])
         done = run("peak", path)
@@ -320,7 +323,7 @@ def test_salvage_is_not_offered_where_nothing_is_whole(tmp_path: Path) -> None:
         assert run("peak", path, "--salvage").returncode == code
 
 
-def test_standard_input() -> None:
+def test_snapshot_is_read_from_standard_input() -> None:
     with EXAMPLE.open("rb") as file:
         done = subprocess.run(
             [sys.executable, "-m", "memreplay", "peak", "-", "--format", "json"],
@@ -332,7 +335,7 @@ def test_standard_input() -> None:
     assert json.loads(done.stdout)["devices"][0]["events"] == 10_000
 
 
-def test_version_and_help_load_nothing_heavy() -> None:
+def test_version_and_help_import_no_large_packages() -> None:
     code = (
         "import sys; from memreplay.__main__ import main\n"
         "try: main()\n"
@@ -347,7 +350,7 @@ def test_version_and_help_load_nothing_heavy() -> None:
         assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_peak_needs_no_numpy() -> None:
+def test_peak_does_not_import_numpy() -> None:
     code = "import sys; sys.modules['numpy'] = None; from memreplay.__main__ import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "peak", str(EXAMPLE)],
@@ -359,8 +362,8 @@ def test_peak_needs_no_numpy() -> None:
     assert "5.1 GiB" in done.stdout
 
 
-def test_interrupt_ends_reading_at_once(tmp_path: Path) -> None:
-    # An endless pickle: the reader is busy until the signal comes.
+def test_interrupt_stops_reading_at_once(tmp_path: Path) -> None:
+    # An endless pickle keeps the reader busy until the signal arrives.
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     child = subprocess.Popen(
@@ -372,7 +375,8 @@ def test_interrupt_ends_reading_at_once(tmp_path: Path) -> None:
     sent = 0
     with fifo.open("wb", buffering=0) as pipe:
         pipe.write(b"\x80\x04")
-        # Past the first window: it reads by then, however slowly it started.
+        # Once the first window has been consumed, reading has begun, however slowly the process
+        # started.
         while sent < 3_000_000:
             sent += pipe.write(item)
         child.send_signal(signal.SIGINT)
@@ -382,7 +386,8 @@ def test_interrupt_ends_reading_at_once(tmp_path: Path) -> None:
                 after += pipe.write(item)
     child.wait(60)
     assert child.returncode == 130
-    # Bounded by a window of 1 MiB and what the pipe holds; in bytes, as the machine may be busy.
+    # After the signal, at most a window of 1 MiB and the pipe's buffer are sent. The limit is in
+    # bytes, not seconds, because the machine may be busy.
     assert after < 3 << 20
     assert child.stderr is not None
     assert b"Traceback" not in child.stderr.read()
@@ -392,7 +397,7 @@ def test_interrupt_ends_reading_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["peak", "summary"])
-def test_salvage_reads_what_is_whole(tmp_path: Path, command: str) -> None:
+def test_salvage_reads_the_complete_part(tmp_path: Path, command: str) -> None:
     path = tmp_path / "cut.pkl"
     data = gzip.decompress(EXAMPLE.read_bytes())
     path.write_bytes(data[: len(data) // 2])
@@ -407,7 +412,7 @@ def test_salvage_reads_what_is_whole(tmp_path: Path, command: str) -> None:
     assert load(command, EXAMPLE)["truncated"] is False
 
 
-def test_fragmentation_and_oom_of_the_example() -> None:
+def test_fragmentation_and_oom_agree_on_the_example() -> None:
     file = ROOT / "tests/data" / "serving_oom.pkl.gz"
     found = load("oom", file, "--top", "0")
     jsonschema.validate(found, schema("oom"))
@@ -430,7 +435,7 @@ def test_fragmentation_and_oom_of_the_example() -> None:
     assert run("oom", EXAMPLE).returncode == 0
 
 
-def test_a_page_of_pytorchs_viewer_is_read_as_its_snapshot(tmp_path: Path) -> None:
+def test_page_of_pytorchs_viewer_gives_the_same_report_as_its_snapshot(tmp_path: Path) -> None:
     plain = gzip.decompress(EXAMPLE.read_bytes())
     page = tmp_path / "trace_plot.html"
     page.write_bytes(build.viewer_page(plain))
@@ -450,7 +455,7 @@ def test_a_page_of_pytorchs_viewer_is_read_as_its_snapshot(tmp_path: Path) -> No
     assert "an HTML page without a snapshot in it" in done.stderr
 
 
-def test_a_trace_of_torch_profiler(tmp_path: Path) -> None:
+def test_torch_profiler_traces_can_be_compared(tmp_path: Path) -> None:
     base, new = tmp_path / "base.json", tmp_path / "new.json.gz"
     for path, size in ((base, 1 << 20), (new, 3 << 20)):
         trace = Kineto()
@@ -478,11 +483,11 @@ def test_a_trace_of_torch_profiler(tmp_path: Path) -> None:
     assert failed.returncode == 1
     said = run("summary", new).stdout
     assert "recorded by  torch.profiler, with the sizes of whole blocks" in said
-    assert "says nothing of segments, streams and pools" in " ".join(said.split())
+    assert "no segments, streams or pools" in " ".join(said.split())
     assert len(load("steps", new)["devices"][0]["steps"]) == 6
 
 
-def test_one_of_several_snapshots(tmp_path: Path) -> None:
+def test_pick_chooses_one_of_several_snapshots(tmp_path: Path) -> None:
     plain = gzip.decompress(EXAMPLE.read_bytes())
     other = build.dump(build.SnapshotBuilder().alloc(4096, 5000).build())
     path = tmp_path / "two.pkl"

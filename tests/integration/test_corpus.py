@@ -1,4 +1,4 @@
-"""Real snapshots of other people: every number against the oracle and the published table."""
+"""Every number for other people's snapshots matches the oracle and the published table."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tests.unit.commands.report.test_text import COLUMNS, LINES, text
 
 pytestmark = pytest.mark.slow
 
-# The exact requested peak of each file, and the first event after which it is reached.
+# Each file's exact requested peak, and the event that first reaches it.
 PEAKS = {
     "Wedsonlin_assignment2-systems__medium_1024_training_memory_snapshot": 24_207_167_496,
     "Wedsonlin_assignment2-systems__medium_512_inference_memory_snapshot": 1_949_343_744,
@@ -63,16 +63,16 @@ PEAKS = {
 }
 
 
-def test_equals_the_oracle(corpus_file: Path) -> None:
+def test_numbers_match_the_oracle(corpus_file: Path) -> None:
     assert_like_oracle(corpus_file, oracle.load(corpus_file.read_bytes()))
 
 
-def test_a_page_of_pytorchs_viewer_is_its_snapshot(corpus_file: Path) -> None:
+def test_page_of_pytorchs_viewer_has_the_same_data_as_its_snapshot(corpus_file: Path) -> None:
     data = corpus_file.read_bytes()
     assert_like_oracle(build.viewer_page(data), oracle.load(data))
 
 
-def test_held_and_reserved_equal_the_oracle(corpus_file: Path) -> None:
+def test_held_and_reserved_match_the_oracle(corpus_file: Path) -> None:
     snapshot = oracle.load(corpus_file.read_bytes())
     snap = mr.open(corpus_file)
     for device in snap.devices:
@@ -88,7 +88,7 @@ def test_held_and_reserved_equal_the_oracle(corpus_file: Path) -> None:
             assert usage.reconciliation_bytes == want.reconciliation_bytes, measure
 
 
-def test_live_sets_equal_brute_force_at_a_thousand_events(corpus_file: Path) -> None:
+def test_live_sets_match_brute_force_at_a_thousand_events(corpus_file: Path) -> None:
     snapshot = oracle.load(corpus_file.read_bytes())
     snap = mr.open(corpus_file)
     dice = random.Random(corpus_file.name)
@@ -111,7 +111,7 @@ def test_live_sets_equal_brute_force_at_a_thousand_events(corpus_file: Path) -> 
             assert live.bytes == usage.bytes_at(event)
 
 
-def test_allocations_equal_slow_sums(corpus_file: Path) -> None:
+def test_allocations_match_slow_sums(corpus_file: Path) -> None:
     snapshot = oracle.load(corpus_file.read_bytes())
     snap = mr.open(corpus_file)
     measures: tuple[MeasureName, ...] = ("requested", "held")
@@ -132,7 +132,7 @@ def test_allocations_equal_slow_sums(corpus_file: Path) -> None:
                 assert structs.asdict(one.sums) == asdict(want)
 
 
-def test_the_report_is_what_the_commands_say_on_one_page(corpus_file: Path) -> None:
+def test_report_agrees_with_the_commands(corpus_file: Path) -> None:
     assert_equals_the_commands(corpus_file)
     check(corpus_file)
     page = overview(mr.open(corpus_file), fold=True)
@@ -141,7 +141,7 @@ def test_the_report_is_what_the_commands_say_on_one_page(corpus_file: Path) -> N
     assert max(map(len, lines)) <= COLUMNS
 
 
-def test_blocks_end_as_the_segments_say(corpus_file: Path) -> None:
+def test_final_blocks_match_the_segments(corpus_file: Path) -> None:
     snapshot = oracle.load(corpus_file.read_bytes())
     snap = mr.open(corpus_file)
     for device in snap.devices:
@@ -157,7 +157,7 @@ def test_blocks_end_as_the_segments_say(corpus_file: Path) -> None:
             assert replay.measure(measure).end_bytes == want, measure
 
 
-# Nothing is assumed of their blocks, and nothing is out of its place.
+# For these files, no block size is assumed, and no block is misplaced.
 PROVEN = (
     "Wedsonlin_assignment2-systems__medium_1024_training_memory_snapshot",
     "Wedsonlin_assignment2-systems__medium_512_inference_memory_snapshot",
@@ -168,18 +168,18 @@ PROVEN = (
 
 
 @pytest.mark.parametrize("name", PROVEN)
-def test_every_block_is_proven(corpus: Path, name: str) -> None:
+def test_every_block_size_is_proven(corpus: Path, name: str) -> None:
     blocks = mr.open(corpus / f"{name}.pickle").replay(0).blocks
     assert (blocks.assumed, blocks.misplaced, blocks.end_misfits) == (0, 0, 0)
     assert blocks.proven > 0
 
 
-def test_a_made_up_trace_is_found_out(corpus: Path) -> None:
+def test_inconsistent_trace_is_detected(corpus: Path) -> None:
     (path,) = corpus.glob("facebookresearch_mosaic__output.*")
     assert mr.open(path).replay(0).blocks.misplaced > 0
 
 
-def test_the_dump_is_what_is_in_the_file(corpus_file: Path) -> None:
+def test_dump_matches_the_file(corpus_file: Path) -> None:
     found = read_dump(render_dump(mr.open(corpus_file), "ndjson")).tables
     want = expected_tables(oracle.load(corpus_file.read_bytes()))
     for table, rows in want.items():
@@ -187,15 +187,15 @@ def test_the_dump_is_what_is_in_the_file(corpus_file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PEAKS)
-def test_published_peak(corpus: Path, name: str) -> None:
+def test_peak_matches_the_published_peak(corpus: Path, name: str) -> None:
     snap = mr.open(corpus / f"{name}.pickle")
     assert snap.replay(0).peak.bytes == PEAKS[name]
 
 
-def test_each_is_of_few_steps_or_of_none(corpus_file: Path) -> None:
-    # They are of one step, one forward pass or no events: layers are no steps, and what a forward
-    # pass saves is no leak. Those of NPUs are of three turns of a loop; the first has no beginning,
-    # since only its optimizer's step marks it.
+def test_one_step_is_too_few_for_a_leak_check(corpus_file: Path) -> None:
+    # Most files have one step, one forward pass or no events. Layers aren't steps, and a forward
+    # pass's activations aren't a leak. The files from NPUs have three iterations of a loop; the
+    # start of the first one isn't known, because steps are marked only by the optimizer.
     snap = mr.open(corpus_file)
     steps, words = 1, "1 step is too few"
     if corpus_file.name.startswith("codeasier_MemSnapDump__npu_"):
@@ -212,9 +212,9 @@ def test_each_is_of_few_steps_or_of_none(corpus_file: Path) -> None:
     assert (report.judged, report.leaking) == (False, False)
     assert len(report.devices) == len(snap.devices)
     for device in report.devices:
-        whole = device.source is not None and device.source.kind == "whole"
-        few = "no steps were found" if whole else f"{words} to tell a leak from a start-up"
-        assert (device.not_judged or "").startswith(few)
+        whole = device.step_source is not None and device.step_source.found_by == "whole"
+        few = "no steps were found" if whole else f"{words} to distinguish a leak from warm-up"
+        assert (device.not_judged_reason or "").startswith(few)
         assert sum(one.growth_bytes for one in device.once) <= device.once_bytes
 
 
@@ -226,19 +226,17 @@ def test_each_is_of_few_steps_or_of_none(corpus_file: Path) -> None:
         ("kkaitlyn111_cs336-a2-systems__memory_ctx128_fullstep", "parameters (likely)"),
     ],
 )
-def test_state_is_twice_the_parameters_in_table_and_advice(
-    corpus: Path, name: str, parameters: str
-) -> None:
-    # All train with Adam, and are at their peak in its step, beside temporaries.
+def test_optimizer_state_is_twice_the_parameters(corpus: Path, name: str, parameters: str) -> None:
+    # All of these programs train with Adam, and peak during its step, which also has temporaries.
     (device, *_) = overview(mr.open(corpus / f"{name}.pickle")).devices
-    assert device.categories is not None
-    held = {one.category: one.bytes for one in device.categories.rules}
+    assert device.caught is not None
+    held = {one.category: one.bytes for one in device.caught.rules}
     (advice,) = (one for one in device.advice if one.name == "optimizer_state")
     assert advice.bytes == held["optimizer state"] == 2 * held[parameters]
     assert held["optimizer temporaries"] > 0
 
 
-def test_block_maps_end_as_the_segments_say(corpus_file: Path) -> None:
+def test_final_block_maps_match_the_segments(corpus_file: Path) -> None:
     snapshot = oracle.load(corpus_file.read_bytes())
     snap = mr.open(corpus_file)
     for device in snap.devices:
@@ -260,7 +258,7 @@ def test_block_maps_end_as_the_segments_say(corpus_file: Path) -> None:
         assert found.blocked + found.returnable[1] + found.private_returnable[1] == sum(free)
 
 
-def test_groups_and_filters_equal_slow_sums(corpus_file: Path) -> None:
+def test_groups_and_filters_match_slow_sums(corpus_file: Path) -> None:
     snapshot = oracle.load(corpus_file.read_bytes())
     snap = mr.open(corpus_file)
     ways: tuple[tuple[str, ...], ...] = tuple((way,) for way in WAYS if way != "pool")
@@ -290,7 +288,7 @@ def test_groups_and_filters_equal_slow_sums(corpus_file: Path) -> None:
 
 
 def summed(groups: tuple[Group, ...], by: tuple[str, ...]) -> Counter[str]:
-    """Bytes by label; a stack is told by all of its frames."""
+    """Return the bytes of each label, counting all frames of a stack."""
     found = Counter[str]()
     for group in groups:
         frames = [(f.function, f.file, f.line) for f in group.frames] if by == ("stack",) else []
@@ -298,9 +296,10 @@ def summed(groups: tuple[Group, ...], by: tuple[str, ...]) -> Counter[str]:
     return found
 
 
-def test_ranks_have_the_peaks_of_their_files(corpus: Path, tmp_path: Path) -> None:
-    """The files as ranks of two runs, the second in another order; and what is shown of one rank is
-    the diff of its two files."""
+def test_each_ranks_peak_matches_its_file(corpus: Path, tmp_path: Path) -> None:
+    """The files serve as the ranks of two runs, in a different order in each. A rank's details
+    equal the diff of its two files.
+    """
     names = sorted(PEAKS)
     base, new = tmp_path / "base", tmp_path / "new"
     for folder, order in ((base, names), (new, names[1:] + names[:1])):
@@ -325,7 +324,7 @@ def test_ranks_have_the_peaks_of_their_files(corpus: Path, tmp_path: Path) -> No
     assert found["detail"] == read(*files)
 
 
-def test_what_viewers_are_given_adds_up(corpus_file: Path) -> None:
+def test_exports_for_viewers_add_up(corpus_file: Path) -> None:
     snap = mr.open(corpus_file)
     report = trace_report(snap, stacks=True)
     for device in report.devices:
@@ -352,7 +351,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("base, new", PAIRS)
-def test_a_diff_says_of_each_line_what_both_say(corpus: Path, base: str, new: str) -> None:
+def test_diff_rows_match_both_snapshots(corpus: Path, base: str, new: str) -> None:
     before, after = (mr.open(next(corpus.glob(name))) for name in (base, new))
     for when in (When("peak", 1), When("event", 300), When("event", 3000), When("end")):
         scope = Scope("requested", when)
@@ -366,7 +365,7 @@ def test_a_diff_says_of_each_line_what_both_say(corpus: Path, base: str, new: st
 
 
 @pytest.mark.parametrize("base, new", PAIRS)
-def test_a_gate_blames_the_same_whatever_the_base_is(corpus: Path, base: str, new: str) -> None:
+def test_gate_names_the_same_code_for_any_kind_of_base(corpus: Path, base: str, new: str) -> None:
     before, after = (mr.open(next(corpus.glob(name))) for name in (base, new))
     sides = SnapshotSide(before), BaselineSide(baseline_of(before), "base.json")
     found = [gate_file(after, [Budget(max_peak=0)], base=side) for side in sides]
@@ -374,7 +373,7 @@ def test_a_gate_blames_the_same_whatever_the_base_is(corpus: Path, base: str, ne
     assert found[0].findings[0].causes
 
 
-def test_no_two_rows_of_the_holders_look_alike(corpus_file: Path) -> None:
+def test_no_two_rows_of_a_report_look_the_same(corpus_file: Path) -> None:
     snap = mr.open(corpus_file)
     folded, whole = (peak_report(snap, top=0, fold=fold) for fold in (True, False))
     for device, its in zip(folded.devices, whole.devices, strict=True):
@@ -391,7 +390,7 @@ def test_no_two_rows_of_the_holders_look_alike(corpus_file: Path) -> None:
         assert mine == slow
 
 
-def test_no_two_holders_on_a_report_look_alike(corpus_file: Path) -> None:
+def test_no_two_groups_in_a_report_look_the_same(corpus_file: Path) -> None:
     snap = mr.open(corpus_file)
     report = overview(snap, fold=True)
     folded = {one.device: one for one in peak_report(snap, top=HOLDERS, fold=True).devices}
@@ -403,12 +402,12 @@ def test_no_two_holders_on_a_report_look_alike(corpus_file: Path) -> None:
 
 
 def _seen(group: Group) -> str:
-    """What people see of a stack that has code."""
+    """Return how a stack is displayed, if it has code."""
     code = sorted((*group.user, *group.libraries))
     return f"{operator_of(group.frames[: code[0]])} {[group.frames[i] for i in code]}"
 
 
-def test_installed_code_is_nobodys_where_the_user_called_it(corpus_file: Path) -> None:
+def test_memory_is_attributed_to_user_code_not_to_libraries(corpus_file: Path) -> None:
     for device in peak_report(mr.open(corpus_file), top=0, by="line").devices:
         for group in device.groups:
             assert not any("site-packages/einops" in frame.file for frame in group.frames)

@@ -1,4 +1,6 @@
-"""A file of several devices that is cut off: what lies behind the cut is unknown everywhere."""
+"""For a truncated file with several devices, every command says that everything after the cut is
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from tests import build
 from tests.allocator import GIB, MIB, Machine
 from tests.commanding import command_runner
 
-UNKNOWN = "nothing is known of devices 1, 2"
+UNKNOWN = "devices 1, 2 unknown"
 
 
 def run(*args: str) -> tuple[int, str, str]:
@@ -25,7 +27,9 @@ def run(*args: str) -> tuple[int, str, str]:
 
 @pytest.fixture(scope="module")
 def whole() -> bytes:
-    """Device 1 has by far the highest peak, and nearly nothing of it at the end."""
+    """Create a snapshot in which device 1 has by far the highest peak, and almost nothing at the
+    end.
+    """
     machine = Machine(devices=3)
     for at, device in enumerate(machine.devices):
         for _ in range(100):
@@ -45,7 +49,7 @@ def opened(data: bytes) -> mr.Snapshot:
 
 @pytest.fixture(scope="module")
 def part(whole: bytes) -> bytes:
-    """The same, cut off in the trace of device 0."""
+    """Truncate the snapshot in device 0's trace."""
     size = next(
         size
         for size in range(0, len(whole), 500)
@@ -54,8 +58,8 @@ def part(whole: bytes) -> bytes:
     return whole[:size]
 
 
-def test_what_is_known_has_been_read(whole: bytes) -> None:
-    """Wherever the cut is."""
+def test_devices_before_the_cut_are_read(whole: bytes) -> None:
+    """This holds wherever the file is cut."""
     seen = set()
     for size in range(1000, len(whole), 997):
         try:
@@ -66,7 +70,7 @@ def test_what_is_known_has_been_read(whole: bytes) -> None:
         assert all(snap.trace_events(device) for device in snap.devices)
         seen.add(snap.unknown_devices)
         for device in snap.unknown_devices:
-            with pytest.raises(mr.UsageError, match=f"nothing is known of device {device}"):
+            with pytest.raises(mr.UsageError, match=f"device {device} unknown"):
                 snap.replay(device)
     assert {(1, 2), (2,), ()} <= seen
     assert opened(whole).unknown_devices == ()
@@ -80,7 +84,7 @@ def test_what_is_known_has_been_read(whole: bytes) -> None:
         *("at", "export"),
     ],
 )
-def test_no_command_tells_of_it(tmp_path: Path, part: bytes, command: str) -> None:
+def test_every_command_mentions_the_truncation(tmp_path: Path, part: bytes, command: str) -> None:
     path = tmp_path / "cut.pickle"
     path.write_bytes(part)
     more = {"at": ["5"], "export": ["--format", "txt"]}.get(command, [])
@@ -96,25 +100,27 @@ def test_no_command_tells_of_it(tmp_path: Path, part: bytes, command: str) -> No
     assert {one["device"] for one in found["devices"]} <= {0}
 
 
-def test_a_device_that_is_asked_for(tmp_path: Path, part: bytes) -> None:
+def test_selecting_an_unknown_device_is_an_error(tmp_path: Path, part: bytes) -> None:
     path = tmp_path / "cut.pickle"
     path.write_bytes(part)
     code, _, err = run("peak", "--salvage", "--device", "1", str(path))
     assert code == 5
-    assert "nothing is known of device 1" in err
+    assert "device 1 unknown" in err
 
 
-def test_a_gate_judges_nothing_that_it_does_not_know(tmp_path: Path, part: bytes) -> None:
+def test_gate_does_not_judge_missing_data(tmp_path: Path, part: bytes) -> None:
     path = tmp_path / "cut.pickle"
     path.write_bytes(part)
     words = ["gate", "--salvage", "--allow-untrusted", "--max-peak", "1GiB", str(path)]
     code, out, _ = run(*words)
     assert code == 1
-    assert "max-peak on device 1 could not be judged: the file is cut off before its trace" in out
+    assert "max-peak on device 1 couldn't be checked: the file is cut off before its trace" in out
     assert run(*words[:-1], "--device", "0", str(path))[0] == 0
 
 
-def test_diff_and_fleet_and_page(tmp_path: Path, whole: bytes, part: bytes) -> None:
+def test_diff_fleet_and_page_list_unknown_devices(
+    tmp_path: Path, whole: bytes, part: bytes
+) -> None:
     (tmp_path / "base.pickle").write_bytes(whole)
     path = tmp_path / "cut_rank0.pickle"
     path.write_bytes(part)
@@ -135,8 +141,10 @@ def test_diff_and_fleet_and_page(tmp_path: Path, whole: bytes, part: bytes) -> N
 
 
 @pytest.mark.slow
-def test_a_real_one(tmp_path: Path, corpus: Path) -> None:
-    """78.3 GiB and a failed request on device 1, of which a file cut at 60 % has nothing."""
+def test_truncated_real_file_shows_nothing_of_the_missing_device(
+    tmp_path: Path, corpus: Path
+) -> None:
+    """Device 1, with 78.3 GiB and a failed request, is missing if the file is cut at 60%."""
     data = (corpus / "Constructor-Sun_code_location__memory_snapshot.pickle").read_bytes()
     path = tmp_path / "cut.pickle"
     path.write_bytes(data[: len(data) * 6 // 10])

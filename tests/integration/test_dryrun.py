@@ -1,4 +1,4 @@
-"""`memreplay dryrun` with a real torch, where ci/truth has got one: what the docs say is so."""
+"""`memreplay dryrun` with a real torch, which ci/truth installs, does what the docs say."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def reported(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 def shown(path: str) -> list[str]:
-    """The verdicts that a page shows for the example on an A100."""
+    """Return the verdicts that a page shows for the example on an A100."""
     text = (ROOT / path).read_text(encoding="utf-8")
     return re.findall(rf"\$ memreplay dryrun --gpu A100-80 [^\n]*{EXAMPLE}\n *(fits[^\n]*)", text)
 
 
-def test_the_example_is_what_the_docs_show(tmp_path: Path) -> None:
+def test_example_matches_the_docs(tmp_path: Path) -> None:
     done = dryrun(tmp_path, "--gpu", "A100-80", "--top", "3", "--", PYTHON, EXAMPLE)
     assert done.returncode == 0, done.stderr
     verdict = done.stdout.splitlines()[0]
     assert shown("README.md") == shown("docs/dryrun.md") == [verdict]
     page = (ROOT / "docs/dryrun.md").read_text(encoding="utf-8")
     block = page.partition("```\n$ memreplay dryrun")[2].partition("```")[0].splitlines()
-    # But for the torch's path, where it was written to, and the time.
+    # Everything matches except for torch's path, the output's location, and the time.
     there = [line.replace(str(ROOT) + "/", "") for line in done.stdout.splitlines()]
     for line in block[1:]:
         if line.startswith(("program ", "snapshot ", "dryrun.pickle", "  +")):
@@ -66,19 +66,19 @@ def test_the_example_is_what_the_docs_show(tmp_path: Path) -> None:
         assert line in there, f"docs/dryrun.md shows {line!r}, and it says now:\n{done.stdout}"
 
 
-def test_a_program_that_does_not_fit(tmp_path: Path) -> None:
+def test_program_that_does_not_fit_is_explained(tmp_path: Path) -> None:
     code, report = reported(tmp_path, "--gpu", "T4", "--", PYTHON, EXAMPLE)
     assert (code, report["verdict"], report["outcome"]) == (1, "does_not_fit", "out_of_memory")
-    (device,) = report["oom"]
-    assert device["total_bytes"] == report["card"]["total_bytes"]
-    assert device["total_known"] is True
+    (device,) = report["ooms"]
+    assert device["total_memory_bytes"] == report["card"]["total_memory_bytes"]
+    assert device["total_memory_known"] is True
     (failed,) = device["ooms"]
     words = re.search(r"Tried to allocate ([\d.]+) MiB", report["error"])
     assert words is not None
     assert float(words[1]) == failed["request_bytes"] / 2**20
 
 
-def test_what_a_run_does_not_know_is_told(tmp_path: Path) -> None:
+def test_unknown_values_are_reported(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import torch\n"
@@ -96,7 +96,7 @@ def test_what_a_run_does_not_know_is_told(tmp_path: Path) -> None:
     )
     code, report = reported(tmp_path, "--", PYTHON, str(program))
     assert (code, report["exact"]) == (0, False)
-    reads = {(one["operator"], one["line"], one["sizes"]) for one in report["reads"]}
+    reads = {(one["operator"], one["line"], one["makes_sizes"]) for one in report["reads"]}
     assert reads >= {
         ("nonzero", 3, True),
         ("nonzero", 4, True),
@@ -110,7 +110,7 @@ def test_what_a_run_does_not_know_is_told(tmp_path: Path) -> None:
     assert report["unanswered"] == []
 
 
-def test_ranks(tmp_path: Path) -> None:
+def test_each_rank_has_its_own_card_and_peak(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import os, torch\n"
@@ -129,7 +129,7 @@ def test_ranks(tmp_path: Path) -> None:
     assert [one["rank"] for one in report["processes"]] == [0, 1]
     files = [Path(one["file"]).name for one in report["processes"]]
     assert files == ["out.rank0.pickle", "out.rank1.pickle"]
-    # The second rank has twice the batch, on the second card.
+    # The second rank uses twice the batch size on the second GPU.
     (first,), (second,) = (one["devices"] for one in report["processes"])
     assert (first["device"], second["device"]) == (0, 1)
     assert second["requested_peak_bytes"] > first["requested_peak_bytes"]
@@ -139,8 +139,10 @@ def test_ranks(tmp_path: Path) -> None:
     os.environ.get("MEMREPLAY_TORCHES") == "newest",
     reason="eight processes of torch take most of a minute: ci/truth does it, .ci/run does not",
 )
-def test_the_odd_ranks_are_what_is_recorded_anew(tmp_path: Path) -> None:
-    """Of each rank the same events, and peaks that PyTorch counts itself, in that run."""
+def test_committed_fleet_matches_a_new_recording(tmp_path: Path) -> None:
+    """Each rank has the same events as in the committed files, and the peaks that PyTorch reports
+    in the new run.
+    """
     told = tmp_path / "peaks.jsonl"
     program = ("examples/fsdp_odd/train.py", "--peaks", str(told))
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "8")
@@ -165,7 +167,7 @@ def failures(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_model_with_uninitialized_parameters(tmp_path: Path) -> None:
+def test_model_with_uninitialized_parameters_is_categorized(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import torch\n"
@@ -189,21 +191,21 @@ def test_a_model_with_uninitialized_parameters(tmp_path: Path) -> None:
     groups = Grouper(snap, "category").groups(usage, usage.replay.events - 1, 0)[0]
     sums = {group.label: group.bytes for group in groups}
     parameters = 4 * (16 * 32 + 32 + 32 + 32 + 32 * 4 + 4)
-    # Adam's steps are counted on the CPU.
+    # Adam counts its steps on the CPU.
     assert sums["parameters"] == parameters
     assert sums["optimizer state"] == 2 * parameters
 
 
-def test_a_program_whose_objects_raise_whatever_is_asked_of_them(tmp_path: Path) -> None:
+def test_program_continues_if_its_objects_raise_on_every_access(tmp_path: Path) -> None:
     done = dryrun(tmp_path, "--", PYTHON, "tests/recording/odd_objects.py")
     assert done.returncode == 0, done.stderr
-    # Its own modes saw what it ran, and nothing that the recorder asked.
+    # The program's own modes saw the program's operators, but no operators from the recorder.
     first, last, verdict, *_ = done.stdout.splitlines()
     assert first == "seen: _set_grad_enabled aten.addmm.default aten.t.default linear"
     assert (last, verdict[:4]) == ("the program has ended well", "fits")
     said = [line for line in done.stderr.splitlines() if "memreplay" in line]
     assert len(said) == 1
-    assert "the program goes on" in said[0]
+    assert "); the program continues" in said[0]
     found = failures(tmp_path / "out.pickle")
     assert found
     assert all(one["count"] > 0 and ": " in one["error"] for one in found)

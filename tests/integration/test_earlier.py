@@ -1,7 +1,7 @@
-"""What earlier versions wrote is read: files that stay as they are, one folder a version.
+"""Files written by earlier versions can still be read.
 
-The snapshot that they were made of has 40 allocations of 1,000 bytes and up, in three functions, of
-which every second one is freed at the end.
+Each version has a folder that never changes. All were made from a snapshot with 40 allocations of
+at least 1,000 bytes in three functions; every second one is freed at the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PEAK = sum(range(1000, 1040))
 
 
 @pytest.mark.parametrize("folder", WRITTEN, ids=lambda path: path.name)
-def test_a_dataset(folder: Path) -> None:
+def test_dataset_of_an_earlier_version_is_read(folder: Path) -> None:
     pytest.importorskip("pyarrow")
     snap = mr.open(folder / "dataset")
     assert snap.replay().peak.bytes == PEAK
@@ -29,7 +29,7 @@ def test_a_dataset(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", WRITTEN, ids=lambda path: path.name)
-def test_a_baseline(folder: Path) -> None:
+def test_baseline_of_an_earlier_version_is_read(folder: Path) -> None:
     file = folder / "baseline.json"
     (device,) = parse_baseline(file.read_bytes()).devices
     whole = {one.measure: one.bytes for one in device.peaks if not one.category}
@@ -41,5 +41,5 @@ def test_a_baseline(folder: Path) -> None:
     assert (finding.base_bytes, finding.actual_bytes) == (PEAK, PEAK)
 
 
-def test_there_is_something_to_read() -> None:
+def test_every_version_has_a_folder() -> None:
     assert [path.name for path in WRITTEN] == ["written_by_0.2"]

@@ -1,4 +1,4 @@
-"""All modules, and commands, without what Linux alone has: see tests/elsewhere.py."""
+"""All modules and commands work without Linux features (see tests/elsewhere.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 
 
 @pytest.mark.slow
-def test_without_what_linux_alone_has(tmp_path: Path) -> None:
+def test_everything_works_without_linux_features(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.elsewhere", str(tmp_path)],
         cwd=ROOT,

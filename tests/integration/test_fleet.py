@@ -1,6 +1,7 @@
-"""A fleet of 300 files, five of them broken and one of these hostile, is the same for a loop, for
-processes and for a Dask cluster, of which a worker is killed on the way; and finds the odd rank of
-a real job."""
+"""A fleet of 300 files, five of them broken (one hostile), gives the same report whether it's read
+in one process, by several, or by a Dask cluster that loses a worker. A real job's odd rank is
+found.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.app import app
 from memreplay.commands.fleet import running
-from memreplay.commands.fleet.asked import Fleet
+from memreplay.commands.fleet.options import Fleet
 from memreplay.commands.fleet.running import run_fleet
 from memreplay.commands.shared.source import Reading
 from memreplay.fleets.result import FleetReport
@@ -35,7 +36,7 @@ from tests.conftest import ROOT
 from tests.faulty_proxy import proxy_of
 from tests.object_store import object_store
 
-# Processes of Dask end by signals, and leave it to Python to close their pipes.
+# Dask's processes are killed, so Python has to close their pipes.
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.slow,
@@ -58,7 +59,7 @@ def ran(
     monkeypatch: pytest.MonkeyPatch,
     pids: Callable[[], list[int]] | None = None,
 ) -> FleetReport:
-    """The report; when a third is done one of these processes is killed."""
+    """Return the report; kill one of these processes after a third of the files."""
     killed: list[int] = []
 
     def watching(done: Iterator[Done[Any]], files: int) -> Iterator[Done[Any]]:
@@ -81,18 +82,18 @@ def serial(made: tuple[Path, dict[str, Any]]) -> FleetReport:
 
 
 def children() -> list[int]:
-    """The processes of this one."""
+    """Return this process's child processes."""
     found: list[int] = []
     for thread in Path("/proc/self/task").iterdir():
         found += map(int, (thread / "children").read_text().split())
     return found
 
 
-def test_it_is_the_truth(made: tuple[Path, dict[str, Any]], serial: FleetReport) -> None:
+def test_report_matches_the_truth(made: tuple[Path, dict[str, Any]], serial: FleetReport) -> None:
     folder, truth = made
     told = {row["rank"]: row for row in truth["ranks"]}
     assert [one.rank for one in serial.ranks] == sorted(told)
-    assert (serial.files, serial.read) == (300, 295)
+    assert (serial.file_count, serial.read_count) == (300, 295)
     for one in serial.ranks:
         assert one.rank is not None
         row = told[one.rank]
@@ -107,16 +108,16 @@ def test_it_is_the_truth(made: tuple[Path, dict[str, Any]], serial: FleetReport)
             row["peak_bytes"],
             row["reserved_bytes"],
         )
-        assert (device.trusted, len(device.curve)) == (True, row["steps"])
+        assert (device.trusted, len(device.curve_bytes)) == (True, row["steps"])
     hostile = next(rank for rank, row in told.items() if row["broken"] == "hostile")
     assert "os.system" in next(one.error for one in serial.ranks if one.rank == hostile)
-    # The stages of the pipeline are alike, and the odd rank is named with its code.
+    # The pipeline's stages are groups, and the odd rank is shown with its code.
     stages: dict[int, set[int]] = {}
     for rank, row in told.items():
         if not row["broken"] and rank != truth["odd"]["rank"]:
             stages.setdefault(row["stage"], set()).add(rank)
     assert sorted(map(sorted, stages.values())) == sorted(
-        sorted(group.ranks) for group in serial.groups if len(group.ranks) > 1
+        sorted(group.rank_numbers) for group in serial.groups if len(group.rank_numbers) > 1
     )
     (odd,) = serial.outliers
     assert odd.rank == truth["odd"]["rank"]
@@ -124,7 +125,7 @@ def test_it_is_the_truth(made: tuple[Path, dict[str, Any]], serial: FleetReport)
     assert odd.rows[0].frames[0].function == truth["odd"]["function"]
 
 
-def test_processes_of_which_one_is_killed(
+def test_killed_process_does_not_change_the_report(
     made: tuple[Path, dict[str, Any]], serial: FleetReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = set(children())
@@ -132,7 +133,7 @@ def test_processes_of_which_one_is_killed(
     assert ran(made[0], pool, monkeypatch, lambda: sorted({*children()} - before)) == serial
 
 
-def test_a_cluster_of_which_a_worker_is_killed(
+def test_killed_cluster_worker_does_not_change_the_report(
     made: tuple[Path, dict[str, Any]], serial: FleetReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = DaskCluster.local(2)
@@ -143,26 +144,27 @@ def test_a_cluster_of_which_a_worker_is_killed(
     assert ran(made[0], cluster, monkeypatch, pids) == serial
 
 
-def test_the_odd_rank_of_a_real_job() -> None:
-    """Eight processes of FSDP2, of which rank 5 keeps a history of its logits."""
+def test_odd_rank_of_a_real_job_is_found() -> None:
+    """The job has eight FSDP2 processes; rank 5 keeps a history of its logits."""
     found = mr.fleet(str(ROOT / "examples" / "fsdp_odd_ranks"))
-    assert (found.read, found.exactness, found.trusted) == (8, "exact", True)
-    assert [one.ranks for one in found.groups] == [(0, 1, 2, 3, 4, 6, 7), (5,)]
+    assert (found.read_count, found.exactness, found.trusted) == (8, "exact", True)
+    assert [one.rank_numbers for one in found.groups] == [(0, 1, 2, 3, 4, 6, 7), (5,)]
     (odd,) = found.outliers
     assert odd.rank == 5
     assert odd.rows[0].frames[0].function == "keep_history"
     assert found.groups[1].differs[0].label.startswith("keep_history ")
 
 
-def test_an_object_store_that_fails_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same from S3, through a proxy that refuses, resets, ends early and is slow, as from the
-    folder; and nothing lands on disk."""
+def test_unreliable_object_store_gives_the_same_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy in front of S3 is slow, refuses and resets connections and truncates responses.
+    Nothing is written to disk.
+    """
     folder = ROOT / "examples" / "fsdp_odd_ranks"
     local = mr.fleet(str(folder))
     with object_store() as store, proxy_of((store.host, store.port)) as proxy:
         for file in folder.iterdir():
             store.put(f"run/{file.name}", file.read_bytes())
-        # What a worker's process reads, too.
+        # Set these in the environment, so that worker processes get them as well.
         for name, value in (
             ("AWS_ENDPOINT_URL", proxy.url),
             ("AWS_ACCESS_KEY_ID", store.key),
@@ -180,8 +182,8 @@ def test_an_object_store_that_fails_now_and_then(monkeypatch: pytest.MonkeyPatch
     assert found.groups == local.groups
 
 
-def test_of_several_dumps_the_newest_is_read(tmp_path: Path) -> None:
-    """As torchtitan writes them: rank 1 of the later one has more."""
+def test_newest_of_several_dumps_is_read(tmp_path: Path) -> None:
+    """The files are named as torchtitan names them; rank 1's later dump has more events."""
     for step, sizes in ((10, (5, 6)), (9, (8, 9))):
         folder = tmp_path / f"iteration_{step}"
         folder.mkdir()
@@ -204,7 +206,7 @@ def test_of_several_dumps_the_newest_is_read(tmp_path: Path) -> None:
     assert asked("--dump", "iteration_9") == ([8, 9], "")
 
 
-def test_of_one_file_each_device_is_a_row(tmp_path: Path) -> None:
+def test_every_device_of_a_file_is_a_row(tmp_path: Path) -> None:
     machine = Machine(devices=3)
     for at, device in enumerate(machine.devices):
         device.malloc((10 + 20 * (at == 1)) << 20, stack=(("work", "train.py", 3 + at),))
@@ -218,11 +220,11 @@ def test_of_one_file_each_device_is_a_row(tmp_path: Path) -> None:
         (1, 1),
         (2, 2),
     ]
-    assert (found["files"], found["read"], found["rank_source"]) == (1, 1, "devices")
+    assert (found["file_count"], found["read_count"], found["rank_source"]) == (1, 1, "devices")
     assert found["worst"][0] == 1
     assert found["imbalance"] > 1
     done = command_runner().invoke(app, ["fleet", str(path)])
     assert "3 devices: highest peak 30.0 MiB requested on device 1" in done.stdout
-    assert "devices    the file's devices, a row each" in done.stdout
+    assert "devices    one row per device in the file" in done.stdout
     assert "rank" not in done.stdout
     assert "more device" not in done.stdout

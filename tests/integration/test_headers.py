@@ -1,4 +1,4 @@
-"""What the card's C declares by itself, against NVIDIA's headers, where ci/truth has got them."""
+"""The C declarations of the simulated GPU match NVIDIA's headers, which ci/truth installs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 FOLDER = os.environ.get("MEMREPLAY_CUDA_HEADERS", "")
 CARD = ROOT / "src/memreplay/dryrun/gpu/card.c"
 PUT = re.compile(r"put\(to, (\d+), (\d+), (\d), .*?/\* (\w+(?:\[\d\])?)[,\w ]* \*/")
-# Numbers of cudaDeviceAttr and CUdevice_attribute, in attribute() of card.c.
+# The values of cudaDeviceAttr and CUdevice_attribute that attribute() in card.c uses.
 ATTRIBUTES = {
     1: "MaxThreadsPerBlock",
     2: "MaxBlockDimX",
@@ -63,7 +63,7 @@ pytestmark = [
 
 
 def checked(folder: Path, cuda: int, statements: list[str]) -> str:
-    """What gcc says of static assertions; nothing where all hold."""
+    """Return gcc's errors about static assertions, or an empty string if all assertions hold."""
     code = folder / "check.c"
     code.write_text(
         "#include <stddef.h>\n#include <cuda.h>\n#include <driver_types.h>\n"
@@ -79,7 +79,7 @@ def checked(folder: Path, cuda: int, statements: list[str]) -> str:
 
 
 @pytest.mark.parametrize("cuda", [11, 12, 13])
-def test_fields_of_device_properties(tmp_path: Path, cuda: int) -> None:
+def test_device_property_fields_match_the_headers(tmp_path: Path, cuda: int) -> None:
     fields = PUT.findall(CARD.read_text(encoding="utf-8"))
     assert len(fields) > 25
     statements = [
@@ -97,7 +97,7 @@ def test_fields_of_device_properties(tmp_path: Path, cuda: int) -> None:
 
 
 @pytest.mark.parametrize("cuda", [11, 12, 13])
-def test_numbers_of_attributes(tmp_path: Path, cuda: int) -> None:
+def test_attribute_numbers_match_the_headers(tmp_path: Path, cuda: int) -> None:
     text = CARD.read_text(encoding="utf-8")
     body = text[text.index("static int attribute(") :].partition("\n}\n")[0]
     said = {int(number) for number in re.findall(r"case (\d+):", body)} | {33}
@@ -108,7 +108,7 @@ def test_numbers_of_attributes(tmp_path: Path, cuda: int) -> None:
 
 
 @pytest.mark.parametrize("cuda", [11, 12, 13])
-def test_errors_and_kinds(tmp_path: Path, cuda: int) -> None:
+def test_error_codes_and_enums_match_the_headers(tmp_path: Path, cuda: int) -> None:
     statements = [
         "cudaErrorInvalidValue == 1",
         "cudaErrorMemoryAllocation == 2 && CUDA_ERROR_OUT_OF_MEMORY == 2",
@@ -126,5 +126,5 @@ def test_errors_and_kinds(tmp_path: Path, cuda: int) -> None:
     ]
     found = checked(tmp_path, cuda, statements)
     assert not found
-    # The check can fail.
+    # Make sure that a wrong value fails the check.
     assert "cudaErrorNoDevice == 99" in checked(tmp_path, cuda, ["cudaErrorNoDevice == 99"])

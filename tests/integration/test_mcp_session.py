@@ -1,12 +1,12 @@
-"""An agent's session with `memreplay mcp`: it finds the planted leak and why the server ran out.
+"""In a session with `memreplay mcp`, an agent finds the planted leak, and why the server ran out of
+memory.
 
-The agent is a script that knows a folder and nothing of what is in it: it reads the instructions
-and the list of tools, picks tools by what their descriptions say, and takes every file, line and
-number from the answers. What it may cost is counted as a model would pay for it: the instructions,
-the tools, each call's arguments and each answer.
-
-Tokens are the bytes of UTF-8 divided by 3, rounded up, of each piece. Tokenizers of today's models
-take 3.5 to 4.5 bytes of such text for a token, so this errs on the side of too many.
+The agent is a script that knows a folder, but not its contents: it reads the instructions and the
+list of tools, picks tools by their descriptions, and takes every file, line and number from the
+answers. The cost is counted as for a language model: the instructions, the tools, each call's
+arguments and each answer. The number of tokens is estimated as the number of UTF-8 bytes divided by
+3, rounded up. Current tokenizers need one token per 3.5 to 4.5 bytes of such text, so this
+overestimates.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tests.conftest import ROOT
 
 MOST_CALLS = 10
 MOST_TOKENS = 6_000
-MOST_BYTES = 8_192  # of an answer
-VAIN = re.compile("doesn't help|not enough|still fails")  # of advice
+MOST_BYTES = 8_192  # per answer
+VAIN = re.compile("doesn't help|not enough|still fails")  # advice that doesn't help
 PLACE = re.compile(r"(\S+) (\S+\.py):(\d+)")
 
 
 class Found(NamedTuple):
-    """What the agent found out."""
+    """The agent's findings."""
 
     leak_file: str
     leak: tuple[str, str, int]
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 class Agent:
-    """Asks, and counts what it costs."""
+    """An agent that calls tools and counts their cost."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -55,7 +55,7 @@ class Agent:
         self.costs: list[tuple[str, int]] = []
 
     def pay(self, what: str, text: str) -> None:
-        """Count a piece of text."""
+        """Add a text's cost."""
         self.costs.append((what, -(-len(text.encode()) // 3)))
 
     @property
@@ -63,7 +63,7 @@ class Agent:
         return sum(tokens for _, tokens in self.costs)
 
     async def begin(self) -> dict[str, str]:
-        """The tools' descriptions by name; it remembers the instructions."""
+        """Return the tools' descriptions by name, and keep the instructions."""
         self.instructions = self.client.instructions or ""
         self.pay("instructions", self.instructions)
         self.calls += 1
@@ -76,7 +76,7 @@ class Agent:
         return {tool.name: tool.description or "" for tool in listed.tools}
 
     async def call(self, tool: str, **arguments: object) -> list[str]:
-        """The lines of an answer."""
+        """Call a tool and return its answer's lines."""
         self.calls += 1
         self.pay(f"{tool}, asked", json.dumps({"name": tool, "arguments": arguments}))
         result = await self.client.call_tool(tool, arguments)
@@ -88,13 +88,13 @@ class Agent:
 
 
 def named(tools: dict[str, str], words: str) -> str:
-    """The tool whose description has these words."""
+    """Return the tool whose description contains these words."""
     (found,) = [name for name, description in tools.items() if words in description]
     return found
 
 
 def rows(lines: list[str], title: str) -> list[dict[str, str]]:
-    """The rows of the table whose first column has this title, by their columns."""
+    """Return the rows of the table whose first column has this title, keyed by column."""
     for number, line in enumerate(lines):
         titles = line.split(" | ")
         if titles[0] == title and len(titles) > 1:
@@ -109,44 +109,44 @@ def rows(lines: list[str], title: str) -> list[dict[str, str]]:
 
 
 def pairs(lines: list[str]) -> dict[str, str]:
-    """What stands as `name: value`."""
+    """Return the values in lines like `name: value`."""
     split = (line.partition(": ") for line in lines)
     return {name: value for name, colon, value in split if colon}
 
 
 def place(words: str) -> tuple[str, str, int]:
-    """Function, file and line of the first call in a chain of them."""
+    """Return the function, file and line of the first call in a chain."""
     match = PLACE.match(words.partition(" < ")[0])
     assert match, words
     return match[1], match[2], int(match[3])
 
 
 async def investigate(agent: Agent) -> Found:
-    """What a sensible agent would do, one step after the other."""
+    """Do what a sensible agent would, step by step."""
     tools = await agent.begin()
-    # "Begin with files(check=true)", say the instructions.
+    # The instructions say: "Begin with files(check=true)".
     match = re.search(r"Begin with (\w+)\((\w+)=true\)", agent.instructions)
     assert match
     found = rows(await agent.call(match[1], **{match[2]: True}), "file")
     (leaking,) = [row["file"] for row in found if re.search(r"leaks: \d", row["found"])]
     (failed,) = [row["file"] for row in found if "memory ran out" in row["found"]]
 
-    lines = await agent.call(named(tools, "holds more and more from step to step"), file=leaking)
+    lines = await agent.call(named(tools, "holds more memory after every step"), file=leaking)
     (leak,) = rows(lines, "leaks a step")
 
-    lines = await agent.call(named(tools, "Why a request failed"), file=failed)
+    lines = await agent.call(named(tools, "Why an allocation failed"), file=failed)
     first = rows(lines, "oom")[0]
     said = pairs(lines)
-    asked_by = lines[lines.index("asked by, and its callers") + 1]
+    asked_by = lines[lines.index("requested at, and its callers") + 1]
     holder = rows(lines, "bytes")[0]["allocated at, and its callers"]
     start = lines.index("what would have helped") + 1
     advice = pairs(lines[start : start + 2])
     helps = {name: not VAIN.search(words) for name, words in advice.items()}
-    missing = re.search(r"([\d.]+ \w+) missing", said["the driver"])
+    missing = re.search(r"([\d.]+ \w+) missing", said["driver"])
     assert missing
 
-    # Would it have been enough to hold less there? The run once more, with that code's tensors at
-    # a third of their size.
+    # Would smaller tensors from that code have been enough? Simulate the run with tensors of a
+    # third of their size.
     function, file, line = place(holder)
     lines = await agent.call(
         named(tools, "would it fit?"), file=failed, scale=0.3, include=f"{file}:{line}"
@@ -166,17 +166,17 @@ async def investigate(agent: Agent) -> Found:
 
 
 def source_line(path: str, line: int) -> str:
-    """A line of a program that lies beside the examples."""
+    """Return a source line from one of the example programs."""
     below = path.removeprefix("/workspace/")
     return (ROOT / "examples" / below).read_text(encoding="utf-8").splitlines()[line - 1].strip()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_an_agent_finds_the_leak_and_the_cause(
+def test_agent_finds_the_leak_and_its_cause(
     mode: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """Of both ways to begin: the handshake of older clients, and that of the newest."""
+    """The session runs with both handshakes: that of older clients and the newest."""
 
     async def session() -> tuple[Found, Agent]:
         started = StdioServerParameters(
@@ -188,7 +188,7 @@ def test_an_agent_finds_the_leak_and_the_cause(
 
     found, agent = asyncio.run(session())
 
-    # The leak: examples/tiny/train.py keeps a tensor of 64 KiB of each step in a list.
+    # The leak: examples/tiny/train.py appends a tensor of 64 KiB to a list in each step.
     assert found.leak_file == "leaky_training.pkl.gz"
     assert found.leak == ("train_step", "/workspace/tiny/train.py", 44)
     assert source_line(*found.leak[1:]).startswith("self.kept.append(")
@@ -200,7 +200,7 @@ def test_an_agent_finds_the_leak_and_the_cause(
     assert found.holder == ("append", "/workspace/chat/kv_cache.py", 18)
     assert "torch.cat" in source_line(*found.holder[1:])
     assert found.missing == "109.1 MiB"
-    assert found.helps == {"expandable_segments": False, "less_live": True}
+    assert found.helps == {"expandable_segments": False, "hold less": True}
     assert found.verified
 
     print(f"\n{agent.calls} calls, {agent.tokens:,} tokens:")

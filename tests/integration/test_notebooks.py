@@ -1,4 +1,4 @@
-"""docs/notebooks.md: its cells show what it says, and its tasks for VS Code run."""
+"""The cells in docs/notebooks.md give the output on the page, and its VS Code tasks run."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ STYLE = re.compile(r"\x1b\[[\d;]*m")
 
 
 def blocks(language: str) -> list[str]:
-    """The blocks of the page in this language."""
+    """Return the page's blocks in this language."""
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_cells_show_what_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_match_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.delenv("COLUMNS", raising=False)
     shell = Shell(notebook=True)
-    shell.ipython.run_line_magic("unload_ext", "memreplay")  # the page begins with loading it
+    # The page's first cell loads the extension.
+    shell.ipython.run_line_magic("unload_ext", "memreplay")
     cells = [cell for block in blocks("ipython") for cell in CELL.split(block)[1:]]
     assert len(cells) >= 7
     for cell in cells:
@@ -47,7 +48,7 @@ def tasks() -> dict[str, Any]:
 
 
 def run(task: dict[str, Any], file: Path) -> subprocess.CompletedProcess[str]:
-    """Runs it as VS Code does: a process, of whose words variables are replaced."""
+    """Run a task as VS Code does: as a process, with variables in its arguments replaced."""
     assert (task["type"], task["command"]) == ("process", "memreplay")
     words = [word.replace("${file}", str(file)) for word in task["args"]]
     assert not any("${" in word for word in words)
@@ -56,12 +57,12 @@ def run(task: dict[str, Any], file: Path) -> subprocess.CompletedProcess[str]:
         check=True,
         capture_output=True,
         encoding="utf-8",
-        env={"PATH": "/usr/bin:/bin"},  # and no display
+        env={"PATH": "/usr/bin:/bin"},  # no display
     )
 
 
 @pytest.mark.slow
-def test_tasks_run(tmp_path: Path) -> None:
+def test_vs_code_tasks_run(tmp_path: Path) -> None:
     file = tmp_path / "my $(snap) & 'é'.pkl.gz"
     file.write_bytes((ROOT / "examples" / "transformer_step.pkl.gz").read_bytes())
     found = tasks()

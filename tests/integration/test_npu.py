@@ -1,4 +1,4 @@
-"""Snapshots of Ascend NPUs through the command line: exact, as CUDA's are."""
+"""On the command line, results for snapshots from Ascend NPUs are exact, as for CUDA."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(*args: str) -> tuple[int, str]:
 
 
 def written(path: Path, settings: Settings, seed: int, *, frames: bool, late: int) -> None:
-    """A random program's snapshot as torch_npu 2.6 writes it: no settings, no times, no pools."""
+    """Write a random program's snapshot as torch_npu 2.6 does: without settings, times or pools."""
     machine = Machine(settings, devices=2)
     programs = [
         Program(one, random.Random(seed + at), False) for at, one in enumerate(machine.devices)
@@ -46,7 +46,9 @@ def written(path: Path, settings: Settings, seed: int, *, frames: bool, late: in
 
 
 def check(path: Path) -> list[dict[str, Any]]:
-    """Each command trusts it, and each block's size is proven. The devices of summary's JSON."""
+    """Check that each command trusts the file and that each block's size is proven; return the
+    devices from summary's JSON.
+    """
     code, out = run("summary", "--strict", "--format", "json", str(path))
     assert code == 0, out
     summary = json.loads(out)
@@ -64,16 +66,19 @@ def check(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("frames", [True, False])
 @pytest.mark.parametrize("expandable", [True, False])
 @pytest.mark.parametrize("seed", range(2))
-def test_recorded_from_the_start(tmp_path: Path, seed: int, expandable: bool, frames: bool) -> None:
+def test_recording_from_the_start_is_exact(
+    tmp_path: Path, seed: int, expandable: bool, frames: bool
+) -> None:
     path = tmp_path / "npu.pickle"
     settings = Settings(npu=True, expandable_segments=expandable, capacity=60 * GIB)
     written(path, settings, seed, frames=frames, late=0)
     assert len(check(path)) == 2
 
 
-def test_the_peak_is_what_the_allocator_had(tmp_path: Path) -> None:
-    """Three requests whose sizes CUDA would round to 512 bytes less, each; in a segment of their
-    own, to 2 MiB less."""
+def test_peak_matches_the_allocator(tmp_path: Path) -> None:
+    """Each of the three requests takes 512 bytes more than with CUDA or, in a segment of its own, 2
+    MiB more.
+    """
     machine = Machine(Settings(npu=True))
     stack = (("f", "/env/torch_npu/npu/utils.py", 3),)
     for size in (512, 4096, 12 * MIB):
@@ -84,14 +89,14 @@ def test_the_peak_is_what_the_allocator_had(tmp_path: Path) -> None:
     path.write_bytes(build.dump(snapshot))
     code, out = run("peak", "--strict", "--measure", "active", "--format", "json", str(path))
     assert code == 0
-    # 12 MiB and 32 bytes have a segment of 14 MiB, of which more than 1 MiB is split off.
+    # 12 MiB and 32 bytes get a segment of 14 MiB, of which more than 1 MiB is split off.
     assert json.loads(out)["devices"][0]["peak_bytes"] == 1024 + 4608 + 12 * MIB + 512
     code, out = run("peak", "--strict", "--measure", "reserved", "--format", "json", str(path))
     assert json.loads(out)["devices"][0]["peak_bytes"] == 2 * MIB + 14 * MIB
 
 
-def test_settings_are_named_as_torch_npu_reads_them(tmp_path: Path) -> None:
-    """A request that fails because free memory lies in pieces."""
+def test_suggested_setting_has_its_torch_npu_name(tmp_path: Path) -> None:
+    """The last request fails because free memory is fragmented, so `oom` suggests a setting."""
     machine = Machine(Settings(npu=True, capacity=100 * MIB))
     device = machine.devices[0]
     stack = (("f", "/env/torch_npu/npu/utils.py", 3),)
@@ -119,7 +124,7 @@ def test_settings_are_named_as_torch_npu_reads_them(tmp_path: Path) -> None:
         ("codeasier_MemSnapDump__npu_multi_devices", [597_800_960, 494_000_128]),
     ],
 )
-def test_real_ones(corpus: Path, name: str, active: list[int]) -> None:
+def test_real_npu_snapshots_are_exact(corpus: Path, name: str, active: list[int]) -> None:
     path = corpus / f"{name}.pickle"
     devices = check(path)
     assert [device["blocks_proven"] for device in devices] == [3219, 3216][: len(devices)]
@@ -134,8 +139,10 @@ def test_real_ones(corpus: Path, name: str, active: list[int]) -> None:
 
 
 @pytest.mark.slow
-def test_a_real_one_by_plain_arithmetic(corpus: Path) -> None:
-    """In expandable segments every block is its request and 32 bytes, rounded up to 512."""
+def test_real_npu_snapshot_matches_plain_arithmetic(corpus: Path) -> None:
+    """In expandable segments, every block's size is its request plus 32 bytes, rounded up to a
+    multiple of 512.
+    """
     path = corpus / "codeasier_MemSnapDump__npu_expandable.pickle"
     snapshot = pickle.loads(path.read_bytes())
     blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
@@ -143,7 +150,7 @@ def test_a_real_one_by_plain_arithmetic(corpus: Path) -> None:
     assert all(block["size"] == rounded(block["requested_size"]) for block in live)
     now = sum(block["size"] for block in live)
     series = []
-    for event in reversed(snapshot["device_traces"][0]):  # back from the end
+    for event in reversed(snapshot["device_traces"][0]):  # from the last event to the first
         series.append(now)
         if event["action"] == "alloc":
             now -= rounded(event["size"])

@@ -1,7 +1,7 @@
-"""Exports opened by the real viewers, where they are: speedscope, pprof, Perfetto, torch.
+"""Open exports in the real viewers, if available: speedscope, pprof, Perfetto, torch.
 
-Each is named by an environment variable or imported, and its tests are skipped without it;
-ci/viewers gets them all, and lets none be skipped.
+Each viewer is found through an environment variable or an import; without it, its tests are
+skipped. ci/viewers installs all viewers and allows no skips.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ PERFETTO = os.environ.get("MEMREPLAY_PERFETTO")
 NO_TORCH = "torch is not installed"
 
 CHINESE = "训练"
-# Annotations of `nasty`: microseconds from its first event, and how many each lasts.
+# Annotations in `nasty`: the start of each, in microseconds after the first event, and its
+# duration.
 SPANS = {"step#1": (1, 4), "inner": (2, 2), "crossing": (3, 4), "step#2": (5, 2)}
 
 pytestmark = pytest.mark.viewers
@@ -45,7 +46,7 @@ with_perfetto = pytest.mark.skipif(
 
 @pytest.fixture
 def nasty(tmp_path: Path) -> Path:
-    """Two devices, and names to fear."""
+    """Return a snapshot with two devices and hostile names."""
     made = views.everything()
     for stage, at in (("START", 1), ("END", 99)):
         time_us = build.START_US + at
@@ -89,7 +90,7 @@ def test_speedscope_reads_flame_graphs(tmp_path: Path, name: str) -> None:
 
 
 @with_speedscope
-def test_speedscope_reads_names_to_fear(tmp_path: Path, nasty: Path) -> None:
+def test_speedscope_reads_hostile_names(tmp_path: Path, nasty: Path) -> None:
     first, second = speedscope(export(nasty, tmp_path / "x.speedscope.json"))
     assert (first["total"], second["total"]) == (peak(nasty), peak(nasty, 1))
     assert views.NASTY[0] in first["frames"]
@@ -100,7 +101,7 @@ def test_speedscope_reads_names_to_fear(tmp_path: Path, nasty: Path) -> None:
 @with_speedscope
 def test_speedscope_reads_slices_of_chrome_traces(tmp_path: Path) -> None:
     found = speedscope(export(EXAMPLE, tmp_path / "x.trace.json"))
-    # It puts what is said of a slice behind its name.
+    # The viewer appends a slice's arguments to its name.
     frames = {frame.partition(" ")[0] for profile in found for frame in profile["frames"]}
     assert {"ProfilerStep#1", "ProfilerStep#2"} <= frames
 
@@ -112,7 +113,7 @@ def pprof(*args: object) -> str:
 
 
 @with_pprof
-def test_pprof_adds_up(tmp_path: Path, nasty: Path) -> None:
+def test_pprofs_sums_match_the_peak(tmp_path: Path, nasty: Path) -> None:
     for snapshot, total in ((EXAMPLE, peak(EXAMPLE)), (nasty, peak(nasty) + peak(nasty, 1))):
         out = export(snapshot, tmp_path / f"{snapshot.stem}.pb.gz")
         text = pprof("-top", "-unit=B", "-nodefraction=0", out)
@@ -122,7 +123,7 @@ def test_pprof_adds_up(tmp_path: Path, nasty: Path) -> None:
 
 
 @with_pprof
-def test_pprof_knows_functions_lines_and_devices(tmp_path: Path, nasty: Path) -> None:
+def test_pprof_shows_functions_lines_and_devices(tmp_path: Path, nasty: Path) -> None:
     out = export(EXAMPLE, tmp_path / "x.pb.gz")
     assert "<module>" in pprof("-top", "-cum", out)
     assert "forward /home/ana/gpt/model.py:72" in pprof("-top", "-lines", out)
@@ -132,7 +133,7 @@ def test_pprof_knows_functions_lines_and_devices(tmp_path: Path, nasty: Path) ->
 
 
 @with_pprof
-def test_pprof_compares_what_was_allocated(tmp_path: Path) -> None:
+def test_pprof_compares_allocations(tmp_path: Path) -> None:
     out = export(EXAMPLE, tmp_path / "x.pb", "--what", "allocated", "--all-frames")
     assert "Type: alloc_space" in pprof("-top", out)
     assert "Type: alloc_objects" in pprof("-top", "-sample_index=alloc_objects", out)
@@ -142,7 +143,9 @@ Row = dict[str, Any]
 
 
 def asked(trace: Path, *queries: str) -> list[list[Row]]:
-    """What the trace processor of Perfetto's UI answers to SQL about a trace, a list a query."""
+    """Run SQL queries in the trace processor from Perfetto's UI; return one list of rows per
+    query.
+    """
     assert PERFETTO is not None
     from perfetto.common.query_result_iterator import QueryResultIterator
     from perfetto.trace_processor.platform import PlatformDelegate
@@ -203,7 +206,7 @@ def test_perfetto_finds_the_peaks(tmp_path: Path, nasty: Path, name: str) -> Non
         ERRORS,
     )
     assert errors == []
-    # What is read of JSON is called `NAME bytes`, and has no unit.
+    # A counter read from JSON is called `NAME bytes` and has no unit.
     found = {
         (row["process"], row["pid"], re.sub(r"( \(estimated\))?( bytes)?$", "", row["name"])): row
         for row in peaks
@@ -223,20 +226,20 @@ def test_perfetto_finds_the_peaks(tmp_path: Path, nasty: Path, name: str) -> Non
 
 @with_perfetto
 @pytest.mark.parametrize("name", ["x.pftrace", "x.trace.json"])
-def test_perfetto_shows_annotations_where_they_were(tmp_path: Path, nasty: Path, name: str) -> None:
+def test_perfetto_shows_annotations_at_their_times(tmp_path: Path, nasty: Path, name: str) -> None:
     out = export(nasty, tmp_path / name)
     (rows,) = asked(out, "select name, ts, dur from slice where dur > 0 order by ts")
     spans = {row["name"]: (row["ts"], row["dur"]) for row in rows}
     assert set(spans) >= {*SPANS, CHINESE}
     (start,) = asked(out, "select start_ts as ts from trace_bounds")[0]
-    # The recording begins a microsecond before its first event.
+    # The recording starts a microsecond before its first event.
     for span, want in SPANS.items():
         ts, dur = spans[span]
         assert ((ts - start["ts"]) / 1000 - 1, dur / 1000) == want
 
 
 @with_perfetto
-def test_perfetto_has_the_live_set_by_stack(tmp_path: Path) -> None:
+def test_perfetto_shows_the_live_set_by_stack(tmp_path: Path) -> None:
     rows, sites, marks = asked(
         export(EXAMPLE, tmp_path / "x.pftrace"),
         "select ts, size, heap_name, callsite_id from heap_profile_allocation",
@@ -259,7 +262,7 @@ def test_perfetto_has_the_live_set_by_stack(tmp_path: Path) -> None:
 
 
 @with_perfetto
-def test_perfetto_has_a_live_set_a_device(tmp_path: Path, nasty: Path) -> None:
+def test_perfetto_shows_a_live_set_per_device(tmp_path: Path, nasty: Path) -> None:
     (rows,) = asked(
         export(nasty, tmp_path / "x.pftrace"),
         """select p.pid, sum(h.size) as bytes from heap_profile_allocation h
@@ -270,7 +273,7 @@ def test_perfetto_has_a_live_set_a_device(tmp_path: Path, nasty: Path) -> None:
 
 
 @with_perfetto
-def test_perfettos_rows_are_in_this_order(tmp_path: Path, nasty: Path) -> None:
+def test_perfetto_shows_rows_in_the_intended_order(tmp_path: Path, nasty: Path) -> None:
     (rows,) = asked(
         export(nasty, tmp_path / "x.pftrace"),
         """include perfetto module viz.summary.track_event;
@@ -284,18 +287,18 @@ def test_perfettos_rows_are_in_this_order(tmp_path: Path, nasty: Path) -> None:
         *("active", "active by pool", "allocated", "allocated by pool", "held", "held by pool"),
         *("requested", "requested by pool", "reserved"),
     ]
-    # The largest pool first.
+    # The largest pool comes first.
     inner = [row["name"] for row in rows if row["parent_id"] is not None]
     assert inner[:2] == ["requested, pool 0:1", "requested, pool 0:0"]
 
 
-# Events of the example, a step of it: what a slice keeps.
+# Part of the example: one step.
 PART = ("--from", "1200", "--to", "6200")
 
 
 @pytest.fixture
 def part(tmp_path: Path) -> Path:
-    """A slice of the example, as the command writes it."""
+    """Write a slice of the example, as the command does."""
     out = tmp_path / "part.pkl"
     command = [sys.executable, "-m", "memreplay", "export", str(EXAMPLE), *PART, "-o", str(out)]
     subprocess.run(command, check=True, capture_output=True)
@@ -303,7 +306,7 @@ def part(tmp_path: Path) -> Path:
 
 
 def sizes(lines: str, state: str = "") -> int:
-    """The bytes of collapsed lines, those of a block's state."""
+    """Return the byte counts in collapsed lines, by block state."""
     found = (line.rpartition(" ") for line in lines.splitlines() if f";{state}" in line)
     return sum(int(n) for _, _, n in found)
 
@@ -318,7 +321,7 @@ def test_torch_reads_a_slice(part: Path) -> None:
     def lines(text: str) -> str:
         return text
 
-    # All bytes of segments, and those of what is live, without what rounding took.
+    # Requested bytes aren't rounded, so compare the bytes of segments and of live blocks.
     assert sizes(viz.segments(data, format_flamegraph=lines)) == reserved
     text = viz.memory(data, format_flamegraph=lines)
     kept = "".join(f"{line}\n" for line in text.splitlines() if "<gaps>" not in line)
@@ -341,7 +344,7 @@ def test_torch_compares_slices(part: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("kind", ["trace_plot", "segment_plot"])
-def test_torchs_pages_hold_the_slice(part: Path, kind: str) -> None:
+def test_pages_written_by_torch_contain_the_slice(part: Path, kind: str) -> None:
     viz = pytest.importorskip("torch.cuda._memory_viz", reason=NO_TORCH)
     data = pickle.loads(part.read_bytes())
     found = re.search(r'"base64": "([^"]+)"', getattr(viz, kind)(data))

@@ -1,1 +1,3 @@
-"""Small changes of the package's Python code, to see whether a test fails of each."""
+"""Mutation testing: small changes to the package's Python code, each of which some test should
+notice.
+"""

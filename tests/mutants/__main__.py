@@ -1,4 +1,4 @@
-"""The command line, `python -m tests.mutants`: which small changes does no test notice?"""
+"""The command line, `python -m tests.mutants`: find small changes that no test notices."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from tests.mutants.mutations import Mutation, mutations
 
 SRC = ROOT / "src"
 PYTEST = ("-m", "pytest", "-x", "-q", "-n", "0", "--tb=no", "--benchmark-disable")
-LONGEST = 300  # seconds that tests of a change may take
+LONGEST = 300  # seconds that the tests may take for one change
 WORDS = ("killed", "survived", "did not end", "failed before", "left out")
 
 
 class Chosen(NamedTuple):
-    """A change of a file, and the test files that may notice it: its own, and those around it."""
+    """A change to a file, and the test files that may notice it: those of this file and of related
+    files.
+    """
 
     path: Path
     mutation: Mutation
@@ -62,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def changed(base: str) -> list[Path]:
-    """The package's modules that differ from a revision; all of them where none does."""
+    """Return the package's modules that differ from a revision, or all modules if none differs."""
     every = sorted(path for path in SRC.rglob("*.py") if path.stat().st_size)
     if not base:
         return every
@@ -73,7 +75,7 @@ def changed(base: str) -> list[Path]:
 
 
 def choose(files: Iterable[Path], most: int, seed: int) -> list[Chosen]:
-    """So many of all changes, by chance; the same ones for the same seed and files."""
+    """Choose this many random changes; the same seed and files give the same changes."""
     every = [(path, one) for path in files for one in mutations(path.read_bytes())]
     picked = random.Random(seed).sample(every, min(most, len(every)))
     tests = {path: path.read_text() for path in sorted((ROOT / "tests").rglob("test_*.py"))}
@@ -85,8 +87,9 @@ def choose(files: Iterable[Path], most: int, seed: int) -> list[Chosen]:
 def tests_of(
     path: Path, tests: dict[Path, str], code: dict[Path, str]
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """The test files of a module's name; and those that import it, or have the name of a module
-    that does. No folder is looked at."""
+    """Return the test files that are named after the module, that import it, or that are named
+    after a module that imports it. Folders are ignored.
+    """
     own = [test for test in tests if test.stem == f"test_{path.stem}"]
     parts = path.relative_to(SRC).with_suffix("").parts
     parent, name = re.escape(".".join(parts[:-1])), re.escape(parts[-1])
@@ -101,7 +104,7 @@ def tests_of(
 
 
 def run(chosen: list[Chosen], workers: int, until: float) -> list[str]:
-    """What became of each change, by itself in one of as many copies of the sources as workers."""
+    """Run the tests for each change separately, using one copy of the sources per worker."""
     times = count(1_000_000_000)
     with tempfile.TemporaryDirectory() as scratch:
         copies: SimpleQueue[Path] = SimpleQueue()
@@ -126,7 +129,7 @@ def run(chosen: list[Chosen], workers: int, until: float) -> list[str]:
 
 
 def copied(folder: Path) -> Path:
-    """The sources once more: links to all files, in folders of their own."""
+    """Copy the sources into new folders that link to all files."""
     shutil.copytree(
         SRC,
         folder,
@@ -137,7 +140,9 @@ def copied(folder: Path) -> Path:
 
 
 def outcome(one: Chosen, copy: Path, made: int) -> str:
-    """One of WORDS. `made` is the file's time: Python tells by it what it has compiled."""
+    """Run the tests for a change; return one of WORDS. `made` is the file's modification time, from
+    which Python decides whether the bytecode is up to date.
+    """
     path = copy / one.path.relative_to(SRC)
     try:
         for tests in (one.own, one.around):
@@ -148,7 +153,7 @@ def outcome(one: Chosen, copy: Path, made: int) -> str:
             path.unlink()
             path.symlink_to(one.path)
             if failed is not None:
-                # It has to pass as it is, or it would notice every change.
+                # If the unchanged code failed as well, every change would appear to be noticed.
                 return "failed before" if first_failed([failed], copy) else "killed"
     except subprocess.TimeoutExpired:
         path.unlink()
@@ -158,7 +163,7 @@ def outcome(one: Chosen, copy: Path, made: int) -> str:
 
 
 def first_failed(tests: list[str], copy: Path) -> str | None:
-    """The first test that fails, or the file that cannot be read; None where all pass."""
+    """Return the first test that fails or the file that can't be read; None if all pass."""
     env = {**os.environ, "PYTHONPATH": str(copy), "PYTHONPYCACHEPREFIX": f"{copy}-compiled"}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, *PYTEST, "-p", "no:cacheprovider", *tests]
@@ -172,7 +177,7 @@ def first_failed(tests: list[str], copy: Path) -> str | None:
 
 
 def tell(chosen: list[Chosen], words: list[str]) -> None:
-    """How many there are of each word, and all that nothing noticed."""
+    """Print how often each word occurred, and all unnoticed changes."""
     for word in WORDS[1:-1]:
         for line in sorted(str(one) for one, is_ in zip(chosen, words, strict=True) if is_ == word):
             print(f"{word}: {line}")

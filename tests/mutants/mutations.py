@@ -1,4 +1,4 @@
-"""The small changes that one can make to a file of Python: what stands where, and what instead."""
+"""The small changes that can be made to a Python file, as positions and replacements."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ COMPUTED: dict[type[ast.operator], type[ast.operator]] = {
     ast.Mod: ast.FloorDiv,
 }
 CALLED = {"max": "min", "min": "max", "any": "all", "all": "any"}
-# What fields are named by: one that ends in another of these is no mistake that anybody makes.
+# Fields that nobody would confuse, although one name ends with the other.
 SUFFIXES = ("_bytes", "_count", "_event", "_us", "_total", "count", "bytes")
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change: from byte `start` of the file to before `stop` stands `new` in place of `old`."""
+    """A change: bytes `start` to `stop` in the file change from `old` to `new`."""
 
     line: int
     start: int
@@ -47,7 +47,7 @@ class Mutation:
 
 
 def mutations(source: bytes) -> list[Mutation]:
-    """All that can be changed in a file, in its order; nothing in types, strings and decorators."""
+    """Return all possible changes to a file, in order, except in types, strings and decorators."""
     lines = [0]
     for line in source.splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
@@ -104,8 +104,9 @@ def _text(node: ast.expr) -> str:
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """What is run: without types, decorators, assertions and formatted strings, in which places are
-    not known before Python 3.12."""
+    """Return the nodes to change: no types, decorators, assertions or f-strings. Positions inside
+    f-strings are unknown before Python 3.12.
+    """
     yield node
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "type_params"):
@@ -121,7 +122,7 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _swapped_fields(function: ast.FunctionDef) -> Iterator[tuple[Node, str]]:
-    """Of one value that has several fields of a kind, each with the next one instead."""
+    """If several similar fields are read from one value, replace each with the next."""
     fields: dict[tuple[str, str], dict[str, list[ast.Attribute]]] = defaultdict(dict)
     for node in _code(function):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):

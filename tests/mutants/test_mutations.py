@@ -1,4 +1,6 @@
-"""mutations: what is changed, where, and what is left alone; and which tests are run for it."""
+"""Tests of mutation testing: which changes are made, which code is left alone, and which tests are
+run.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from tests.mutants.mutations import mutations
 
 
 def changes(text: str) -> list[str]:
-    """The whole text after each change."""
+    """Return the whole source after each change."""
     return [one.applied(text.encode()).decode() for one in mutations(text.encode())]
 
 
@@ -46,21 +48,21 @@ def changes(text: str) -> list[str]:
         ),
     ],
 )
-def test_changes(text: str, found: list[str]) -> None:
+def test_code_is_changed_as_expected(text: str, found: list[str]) -> None:
     assert sorted(changes(text)) == sorted(found)
 
 
-def test_each_change_is_code_and_another_one() -> None:
+def test_each_mutation_compiles_and_differs() -> None:
     for path in (ROOT / "tests" / "oracle.py", ROOT / "tests" / "build.py"):
         text = path.read_text()
         found = changes(text)
         assert len(found) == len(set(found)) > 20
-        for one in found[:: len(found) // 40]:  # from all over the file
+        for one in found[:: len(found) // 40]:  # a sample from the whole file
             assert one != text
             ast.parse(one)
 
 
-def test_what_is_chosen_is_the_same_for_the_same_seed() -> None:
+def test_same_seed_picks_the_same_mutations() -> None:
     files = tool.changed("")[::10]
     assert [str(one) for one in tool.choose(files, 5, 1)] == [
         str(one) for one in tool.choose(files, 5, 1)
@@ -68,7 +70,7 @@ def test_what_is_chosen_is_the_same_for_the_same_seed() -> None:
     assert len(tool.choose(files[-1:], 10**6, 1)) < 10**6
 
 
-def test_tests_of_a_module() -> None:
+def test_tests_of_a_module_are_found_by_name_and_import() -> None:
     path = tool.SRC / "pack" / "one.py"
     tests = {
         Path("x/test_one.py"): "",

@@ -1,1 +1,1 @@
-"""Tests: property."""
+"""Property tests."""

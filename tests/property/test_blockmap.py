@@ -1,4 +1,4 @@
-"""Block maps against what the model of the allocator looks like inside."""
+"""Block maps match the allocator model's internal state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ programs = st.builds(
 
 
 def found_ranges(replay: mr.Replay, found: _blockmap.BlockMap) -> list[Range]:
-    """The engine's map in the words of the pictures."""
+    """Return the engine's map in the format of `Picture`."""
     columns = [memoryview(found.tiles(name)).tolist() for name in ("address", "size", "requested")]
     states = [STATES[state] for state in memoryview(found.tiles("state"))]
     tiles = [Tile(*row) for row in zip(*columns, states, strict=True)]
@@ -49,13 +49,15 @@ def found_ranges(replay: mr.Replay, found: _blockmap.BlockMap) -> list[Range]:
 
 
 def has_requests(made: Pictures) -> bool:
-    """Without any request in the trace the recorder is taken to have skipped them."""
+    """Return whether a trace has free_requested events; if not, the recorder is assumed to have
+    skipped them.
+    """
     return any(one["action"] == "free_requested" for one in made.snapshot["device_traces"][0])
 
 
 @settings(max_examples=examples(400))
 @given(made=programs)
-def test_every_block_is_the_truth(made: Pictures) -> None:
+def test_every_block_matches_the_truth(made: Pictures) -> None:
     snap = mr.open(build.dump(made.snapshot))
     if not snap.devices or not has_requests(made):
         return
@@ -87,7 +89,7 @@ def assert_sums(found: _blockmap.BlockMap, want: Picture) -> None:
 @given(
     made=programs, kinds=st.lists(st.sampled_from([*KINDS, "size", "row"]), min_size=1, max_size=2)
 )
-def test_blockers_are_those_of_a_slow_walk(made: Pictures, kinds: list[str]) -> None:
+def test_blockers_match_a_slow_reference(made: Pictures, kinds: list[str]) -> None:
     snap = mr.open(build.dump(made.snapshot))
     for device in snap.devices:
         asked = Asked(snap, device, "active")
@@ -119,7 +121,7 @@ def keys_of(asked: Asked, kind: str) -> _groups.Keys:
 def slow_pins(
     asked: Asked, found: _blockmap.BlockMap, kinds: list[str]
 ) -> dict[object, tuple[int, int, int, int]]:
-    """Of each group (bytes, blocks, segments, bytes blocked alone)."""
+    """Return (bytes, blocks, segments, bytes that only this group blocks) for each group."""
 
     def name_of(kind: str, carried: bool, row: int, stack: int) -> object:
         if kind == "size":
@@ -156,7 +158,7 @@ def slow_pins(
 
 
 def held_units(one: Range) -> list[tuple[list[int], int]]:
-    """Of each unit with free bytes and blocks in use: these blocks, those bytes."""
+    """Return each unit's used blocks and free bytes, if it has both."""
     found = []
     for start, end in units(one):
         inside = [t for t in one.tiles if t.addr < end and t.addr + t.size > start]
@@ -175,7 +177,7 @@ def held_addresses(one: Range) -> set[int]:
 
 @settings(max_examples=examples(150))
 @given(made=programs, seed=st.integers(0, 99))
-def test_every_free_byte_is_judged_once(made: Pictures, seed: int) -> None:
+def test_every_free_byte_is_classified_once(made: Pictures, seed: int) -> None:
     rng = random.Random(seed)
     snap = mr.open(build.dump(made.snapshot))
     for device in snap.devices:
@@ -227,7 +229,7 @@ def slow_judge(
 
 @settings(max_examples=examples(100))
 @given(made=programs, cells=st.integers(1, 200))
-def test_bars_are_those_of_a_slow_walk(made: Pictures, cells: int) -> None:
+def test_segment_bars_match_a_slow_reference(made: Pictures, cells: int) -> None:
     snap = mr.open(build.dump(made.snapshot))
     for device in snap.devices:
         replay = snap.replay(device)
@@ -253,7 +255,7 @@ def slow_bar(one: Range, cells: int) -> str:
 
 @settings(max_examples=examples(100))
 @given(made=programs, seed=st.integers(0, 99))
-def test_a_range_has_the_maps_of_the_whole(made: Pictures, seed: int) -> None:
+def test_maps_of_a_range_match_the_whole_file(made: Pictures, seed: int) -> None:
     data = build.dump(made.snapshot)
     snap = mr.open(data)
     if not snap.devices or not snap.replay().events:
@@ -273,7 +275,7 @@ def test_a_range_has_the_maps_of_the_whole(made: Pictures, seed: int) -> None:
     made=programs,
     by=st.lists(st.sampled_from([*WAYS]), min_size=1, max_size=3, unique=True).map(",".join),
 )
-def test_blockers_by_any_way_or_several_add_up(made: Pictures, by: str) -> None:
+def test_blockers_add_up_for_any_keys(made: Pictures, by: str) -> None:
     snap = mr.open(build.dump(made.snapshot))
     for device in snap.devices:
         replay = snap.replay(device)

@@ -1,4 +1,4 @@
-"""Wrappers put into random stacks: a diff says of each line what both snapshots say of it."""
+"""Every row of a diff matches both snapshots, even if wrappers are inserted into random stacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.build import FrameSpec, SnapshotBuilder
 from tests.oracle_diff import Place, check_lines, lines_held
 
 SITE = "/env/lib/python3.12/site-packages/"
-# What stands between the user's functions: of PyTorch, of Python, of decorators, of C.
+# Frames that occur between the user's functions: from PyTorch, Python, decorators and C.
 WRAPPERS: tuple[FrameSpec, ...] = (
     ("decorate_autocast", SITE + "torch/amp/autocast_mode.py", 44),
     ("checkpoint", SITE + "torch/utils/checkpoint.py", 496),
@@ -30,7 +30,7 @@ WRAPPERS: tuple[FrameSpec, ...] = (
     ("__libc_start_main_impl", "/lib/x86_64-linux-gnu/libc.so.6", 171584),
     ("_start", "/usr/bin/python3.12", 4224),
 )
-OWN: FrameSpec = ("timed", "/home/a/gpt/timing.py", 9)  # a decorator of the user's
+OWN: FrameSpec = ("timed", "/home/a/gpt/timing.py", 9)  # a user-defined decorator
 UNWIND: FrameSpec = ("torch::unwind::unwind()", "??", 0)
 OPERATORS: tuple[FrameSpec, ...] = (
     ("at::_ops::linear::call(at::Tensor const&)", "??", 0),
@@ -44,7 +44,7 @@ USER: tuple[FrameSpec, ...] = tuple(
 
 
 class Held(NamedTuple):
-    """A stack, by the operator and the user's lines, and what it holds on each side."""
+    """A stack: its operator and the user's lines, and its bytes in each snapshot."""
 
     operator: int
     lines: tuple[int, ...]
@@ -67,7 +67,7 @@ def plain(one: Held) -> list[FrameSpec]:
 
 
 def wrapped(frames: list[FrameSpec], draw: st.DataObject, *, own: bool) -> list[FrameSpec]:
-    """The frames with wrappers among them; the user's own nowhere but behind the first line."""
+    """Insert wrappers between the frames; user-defined wrappers only after the first line."""
     found = frames[:2]
     for i, frame in enumerate(frames[2:]):
         found += draw.draw(st.lists(st.sampled_from(WRAPPERS), max_size=2))
@@ -102,7 +102,7 @@ def truth(program: list[Held], side: int) -> Counter[Place]:
 
 @pytest.mark.parametrize("all_frames", [False, True])
 @given(programs, st.data())
-def test_each_line_is_what_both_say(
+def test_every_row_matches_both_snapshots(
     all_frames: bool, program: list[Held], draw: st.DataObject
 ) -> None:
     base = snapshot([(wrapped(plain(one), draw, own=True), one.base) for one in program])
@@ -114,14 +114,14 @@ def test_each_line_is_what_both_say(
     assert check_lines(found.rows, ours, theirs) == []
     assert sum(row.base_bytes for row in found.rows) == ours.total()
     assert sum(row.new_bytes for row in found.rows) == theirs.total()
-    # No row is called after plumbing, and none shows a line that its stacks do not share.
+    # No row is named after plumbing or shows a line that its stacks don't have in common.
     for row in found.rows:
         assert row.frames[row.user[0]] in {mr.Frame(*frame) for frame in USER}
         assert row.label.startswith(row.frames[row.user[0]].function)
 
 
 @given(programs, st.data())
-def test_wrappers_alone_change_nothing(program: list[Held], draw: st.DataObject) -> None:
+def test_added_wrappers_do_not_change_the_diff(program: list[Held], draw: st.DataObject) -> None:
     base = snapshot([(plain(one), one.base) for one in program])
     new = snapshot([(wrapped(plain(one), draw, own=True), one.base) for one in program])
     for before, after in ((base, new), (new, base)):

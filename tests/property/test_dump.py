@@ -1,4 +1,4 @@
-"""The dump of random snapshots is what was put in, field by field."""
+"""A random snapshot's dump has everything that the snapshot has, field by field."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ WRITERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("writer", WRITERS)
 @given(snapshot=traces())
-def test_everything_that_was_put_in(writer: str, snapshot: Any) -> None:
+def test_dump_has_every_field(writer: str, snapshot: Any) -> None:
     snap = mr.open(WRITERS[writer](snapshot))
     dump = read_dump(render_dump(snap, "ndjson"))
     assert dump.tables == expected_tables(snapshot)
     settings = snapshot.get("allocator_settings")
     assert dump.header.get("allocator_settings") == settings
-    # Each stack and frame once, and none that no row names.
+    # Each stack and frame appears once, and only if a row uses it.
     assert len(dump.stacks) <= len(snap.stacks)
 
 
 @given(snapshot=traces(max_devices=3, max_events=30), data=st.data())
-def test_a_part(snapshot: Any, data: st.DataObject) -> None:
+def test_dump_of_a_range_has_only_its_events(snapshot: Any, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, 32))
     last = data.draw(st.integers(first, 34))
     part = mr.open(build.dump(snapshot), start=first, stop=last)
@@ -54,7 +54,7 @@ def test_a_part(snapshot: Any, data: st.DataObject) -> None:
 
 
 @given(snapshot=traces(max_devices=3), data=st.data())
-def test_one_device(snapshot: Any, data: st.DataObject) -> None:
+def test_dump_of_one_device_has_only_its_rows(snapshot: Any, data: st.DataObject) -> None:
     there = mr.open(build.dump(snapshot)).devices
     if not there:
         return
@@ -69,7 +69,7 @@ def test_one_device(snapshot: Any, data: st.DataObject) -> None:
 
 
 def labelled(text: bytes) -> mr.Snapshot:
-    """A snapshot whose one event has these bytes as the text of its action and its metadata."""
+    """Return a snapshot whose only event has these bytes as action and metadata."""
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     ops.string("device_traces").empty_list().empty_list().mark().empty_dict().mark()
     for key in ("action", "compile_context"):
@@ -77,7 +77,8 @@ def labelled(text: bytes) -> mr.Snapshot:
     return mr.open(bytes(ops.setitems().appends().append().setitems().stop()))
 
 
-# Surrogates, characters cut off, too long or past the last, and what JSON escapes.
+# Surrogates; encoded characters that are cut off, overlong or beyond Unicode's last; and characters
+# that JSON escapes.
 PIECES = (
     *(b"\xed\xa0\x80", b"\xe2\x82", b"\xf0\x90", b"\xf4\x90", b"\xe0\x80", b"\xc1", b"\x80"),
     *(b"\xff", b'"', b"\\", b"\x00", b"\n", b"\x7f", b"a", "é".encode(), "😀".encode()),
@@ -93,7 +94,7 @@ NASTY = st.one_of(
 
 
 @given(text=NASTY)
-def test_any_bytes_are_the_text_that_the_library_gives(text: bytes) -> None:
+def test_dump_decodes_any_bytes_as_the_library_does(text: bytes) -> None:
     snap = labelled(text)
     (event,) = read_dump(render_dump(snap, "ndjson")).tables["events"]
     assert event["action"] == snap.action_name(int(snap.events.action[0]))

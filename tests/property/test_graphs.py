@@ -1,4 +1,4 @@
-"""Graphs of any kind, written as pickles in any way: what memreplay says of them is judged."""
+"""Pickle arbitrary graphs in any way, and check memreplay's results."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.graphs.reading import WrongError, snapshot_of
 from tests.graphs.shaping import CALLS, Shaper
 from tests.graphs.writing import Style, Writer
 
-# One input is up to some thousand choices.
+# Drawing an input takes up to a few thousand choices.
 LARGE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 
 
 @st.composite
 def inputs(draw: st.DrawFn, kinds: tuple[str, ...]) -> Input:
-    """One input of these kinds."""
+    """Draw an input of one of these kinds."""
     return make(Drawn(draw), kinds)
 
 
@@ -37,23 +37,23 @@ def judged(one: Input) -> None:
 
 @settings(max_examples=examples(25), suppress_health_check=LARGE)
 @given(one=inputs(KINDS[:2]))
-def test_sound_graphs_are_read_in_any_opcodes(one: Input) -> None:
+def test_valid_graphs_give_the_same_data_with_any_opcodes(one: Input) -> None:
     judged(one)
 
 
 @settings(max_examples=examples(25), suppress_health_check=LARGE)
 @given(one=inputs(KINDS[2:5]))
-def test_any_graph_is_refused_or_has_pythons_numbers(one: Input) -> None:
+def test_any_graph_is_rejected_or_gives_the_same_numbers_as_python(one: Input) -> None:
     judged(one)
 
 
 @settings(max_examples=examples(10), suppress_health_check=LARGE)
 @given(one=inputs(KINDS[5:]))
-def test_what_calls_is_refused_wherever_it_stands(one: Input) -> None:
+def test_calls_are_rejected_anywhere(one: Input) -> None:
     judged(one)
 
 
-def test_most_inputs_get_as_far_as_a_replay() -> None:
+def test_most_inputs_reach_the_replay() -> None:
     counts: Counter[str] = Counter()
     for number in range(60):
         one = make(Seeded(number))
@@ -62,11 +62,11 @@ def test_most_inputs_get_as_far_as_a_replay() -> None:
     assert counts["refused"] >= 6, counts
 
 
-# ---- the writer, and the judge -------------------------------------------------------------------
+# ---- tests of the writer and the judge -----------------------------------------------------------
 
 
 def styles() -> st.SearchStrategy[Style]:
-    """Any style, but for what leaves something behind."""
+    """Draw any style that leaves no values on the stack."""
     return st.builds(
         Style,
         protocol=st.integers(0, 5),
@@ -79,8 +79,8 @@ def styles() -> st.SearchStrategy[Style]:
 
 @settings(max_examples=examples(30), suppress_health_check=LARGE)
 @given(data=st.data(), style=styles())
-def test_a_graph_is_the_same_data_in_any_style(data: st.DataObject, style: Style) -> None:
-    # Numbers with odd digits, which are wild, too, are other ones.
+def test_every_style_gives_the_same_data(data: st.DataObject, style: Style) -> None:
+    # With unusual digits, which are part of `wild`, numbers may be read differently.
     root = Shaper(Seeded(data.draw(st.integers(0, 10**6))), wrong=0, called=False, alike=0).whole()
     plain = Style(protocol=4, memo="all", odd=0, wild=False, frames=1)
     want = loaded(Writer(Seeded(0), plain).whole(root))
@@ -93,7 +93,7 @@ def test_a_graph_is_the_same_data_in_any_style(data: st.DataObject, style: Style
     assert type(got) is type(want)
 
 
-def test_plain_pickles_are_those_of_python() -> None:
+def test_plain_style_writes_the_same_bytes_as_pickle() -> None:
     shared = Items("list", [Atom("a"), Atom(2**70)])
     circle = Pairs([(Atom("in"), shared)])
     circle.items.append((Atom("self"), circle))
@@ -107,7 +107,7 @@ def test_plain_pickles_are_those_of_python() -> None:
         assert Writer(Seeded(0), style).whole(root) == pickle.dumps(value, protocol)
 
 
-def test_what_is_in_itself_is_found() -> None:
+def test_self_references_are_detected() -> None:
     inner = Items("list", [])
     outer = Pairs([(Atom("a"), Items("tuple", [inner])), (Atom("b"), inner)])
     counts, cyclic = count_references(outer)
@@ -119,7 +119,7 @@ def test_what_is_in_itself_is_found() -> None:
 
 
 @pytest.mark.parametrize("code", CALLS, ids=repr)
-def test_every_call_is_refused(code: bytes) -> None:
+def test_every_kind_of_call_is_rejected(code: bytes) -> None:
     for before in (b"", b"N", b"(", b"]"):
         data = bytes(Ops().proto(4).empty_dict().string("segments")) + before + code + b"s."
         with pytest.raises(mr.SnapshotError):
@@ -127,14 +127,14 @@ def test_every_call_is_refused(code: bytes) -> None:
 
 
 def sound() -> tuple[Pairs, Pairs]:
-    """A snapshot of one alloc, and that event."""
+    """Return a snapshot with one alloc, and the alloc event."""
     made = Pairs([(Atom("action"), Atom("alloc")), (Atom("addr"), Atom(512))])
     made.items.append((Atom("size"), Atom(100)))
     traces = Items("list", [Items("list", [made])])
     return Pairs([(Atom("segments"), Items("list", [])), (Atom("device_traces"), traces)]), made
 
 
-def test_the_judge_sees_a_wrong_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judge_reports_a_wrong_number(monkeypatch: pytest.MonkeyPatch) -> None:
     style = Style(protocol=4, memo="all", odd=0, wild=False, frames=0)
     root, made = sound()
     data = Writer(Seeded(0), style).whole(root)
@@ -149,7 +149,7 @@ def test_the_judge_sees_a_wrong_number(monkeypatch: pytest.MonkeyPatch) -> None:
         judge(data, called=True)
 
 
-def test_the_judge_sees_what_is_refused_and_sound() -> None:
+def test_judge_reports_a_rejected_valid_input() -> None:
     style = Style(protocol=2, memo="all", odd=0, wild=False, frames=0)
     for value, sees in ((Atom(1.0), "no number"), (Atom(-1), "no number that fits")):
         root, made = sound()

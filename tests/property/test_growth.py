@@ -1,4 +1,4 @@
-"""Steps and groups at their ends against slow Python, on any trace and any steps in it."""
+"""Sums per step, and groups at step ends, match slow Python for any trace and any steps."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from tests.strategies import traces
 
 
 class Kind(NamedTuple):
-    """A way to group: the engine's groups, what one of its names stands for, and the same of an
-    allocation of the oracle's."""
+    """A grouping key: functions that return the engine's groups, their meaning, and the oracle's
+    groups.
+    """
 
     keys: Callable[[mr.Replay], _groups.Keys]
     shown: Callable[[mr.Snapshot, int], object]
@@ -70,7 +71,7 @@ KINDS = {
 
 @settings(max_examples=examples(300))
 @given(snapshot=traces(max_devices=1, max_events=40), cuts=st.lists(st.integers(0, 40)))
-def test_sums_of_any_steps(snapshot: Snapshot, cuts: list[int]) -> None:
+def test_sums_match_the_oracle_for_any_steps(snapshot: Snapshot, cuts: list[int]) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         want = oracle.replay(snapshot, device)
@@ -92,7 +93,7 @@ def test_sums_of_any_steps(snapshot: Snapshot, cuts: list[int]) -> None:
     age=st.integers(0, 4),
     by=st.sampled_from(sorted(KINDS)),
 )
-def test_groups_at_the_ends_of_any_steps(
+def test_groups_match_the_oracle_at_the_ends_of_any_steps(
     snapshot: Snapshot, cuts: list[int], third: int, age: int, by: str
 ) -> None:
     snap = mr.open(build.dump(snapshot))
@@ -105,7 +106,7 @@ def test_groups_at_the_ends_of_any_steps(
 def check_groups(
     snapshot: Snapshot, device: int, moments: list[int], warm: int, age: int, by: str
 ) -> None:
-    """All that the engine says of groups at these moments is what the oracle says."""
+    """Check that all the engine's results for groups at these moments match the oracle."""
     kind = KINDS[by]
     snap = mr.open(build.dump(snapshot))
     want = oracle.replay(snapshot, device)
@@ -158,13 +159,14 @@ def check_groups(
 
 
 Line = tuple[str, int, int, int]
-"""What a line of a program does with its tensors, of how many bytes, and two numbers that say how
-often and how much."""
+"""The actions of a line of a program: its sizes, and two numbers for how often and how much."""
 
 
 @st.composite
 def loops(draw: st.DrawFn) -> tuple[SnapshotBuilder, list[int]]:
-    """A program whose lines keep, let go of and replace tensors, and the events that end steps."""
+    """Draw a program whose lines keep, free and replace tensors, along with the events at which its
+    steps end.
+    """
     kinds = st.sampled_from(["keep", "let go", "replace", "larger", "swap", "work"])
     lines: list[Line] = draw(
         st.lists(
@@ -204,7 +206,9 @@ def loops(draw: st.DrawFn) -> tuple[SnapshotBuilder, list[int]]:
 
 @settings(max_examples=examples(150))
 @given(loop=loops())
-def test_what_grows_and_shrinks_in_a_loop(loop: tuple[SnapshotBuilder, list[int]]) -> None:
+def test_growing_and_shrinking_loops_match_the_oracle(
+    loop: tuple[SnapshotBuilder, list[int]],
+) -> None:
     made, moments = loop
     check_groups(made.build(), 0, moments, (len(moments) - 1) // 3, 3, "stack")
 
@@ -215,7 +219,7 @@ def test_what_grows_and_shrinks_in_a_loop(loop: tuple[SnapshotBuilder, list[int]
     period=st.one_of(st.none(), st.integers(1, 40)),
     measure=st.sampled_from(MEASURES),
 )
-def test_a_report_accounts_for_every_event(
+def test_report_accounts_for_every_event(
     recording: Recording, period: int | None, measure: Any
 ) -> None:
     snap = mr.open(build.dump(recording.snapshot))
@@ -228,7 +232,7 @@ def test_a_report_accounts_for_every_event(
         return
     for found in report.devices:
         usage = snap.replay(found.device).measure(measure)
-        if found.source is None:
+        if found.step_source is None:
             continue
         assert found.before is not None
         assert found.between is not None
@@ -244,7 +248,7 @@ def test_a_report_accounts_for_every_event(
             usage.start_bytes,
             [(0, found.events)],
         )[0]
-        assert sum(part.allocations for part in parts) == whole[3]
+        assert sum(part.allocation_count for part in parts) == whole[3]
         assert sum(part.allocated_bytes for part in parts) == whole[4]
         assert max(part.peak_bytes for part in parts if part != found.between) <= whole[0]
         grown = sum(step.growth_bytes for step in found.steps)
@@ -253,14 +257,14 @@ def test_a_report_accounts_for_every_event(
 
 @settings(max_examples=examples(60))
 @given(recording=recordings(), windows=st.integers(5, 30))
-def test_leaks_and_the_rest_are_the_growth(recording: Recording, windows: int) -> None:
+def test_leaks_and_the_rest_add_up_to_the_growth(recording: Recording, windows: int) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     try:
         report = leaks_report(snap, windows=windows, top=0)
     except UsageError:
         return
     for found in report.devices:
-        if found.source is None:
+        if found.step_source is None:
             continue
         assert found.end_bytes == found.start_bytes + (
             snap.replay(found.device).measure().bytes_at(found.last_step_event)

@@ -1,4 +1,4 @@
-"""Measures against the truth that a model of the allocator knows, and against slow oracles."""
+"""Measures match the true values from the allocator model, and slow oracles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
@@ -26,14 +26,16 @@ OF_EVENTS: tuple[MeasureName, ...] = ("requested", "held", "reserved")
 
 
 def is_exact(replay: mr.Replay) -> bool:
-    """Whether the replay of blocks says that all of its sizes are right."""
+    """Return whether the replay claims that all block sizes are right."""
     blocks = replay.blocks
-    return blocks.assumed == blocks.misplaced == blocks.end_misfits == 0
+    # Blocks restored by a graph tree lack torch_npu's padding; the verdict says so.
+    may_lack_padding = replay.backend.pad_bytes and replay.origins_of_whole_blocks
+    return blocks.assumed == blocks.misplaced == blocks.end_misfits == 0 and not may_lack_padding
 
 
 def trusted(replay: mr.Replay, truth: Truth) -> tuple[MeasureName, ...]:
-    """The measures that have to be exact."""
-    # Without any request in the trace the recorder is taken to have skipped them.
+    """Return the measures that have to be exact."""
+    # If the trace has no free_requested, the recorder is assumed to have skipped them.
     requests = any(one.event["action"] == "free_requested" for one in truth.recorded)
     measures: list[MeasureName] = ["requested", "reserved"]
     measures += ["held"] if requests else []
@@ -48,7 +50,7 @@ def replays(recording: Recording, **bounds: Any) -> list[tuple[mr.Replay, Truth]
 
 
 def whole(usage: Usage) -> list[int]:
-    """The start, then each event."""
+    """Return the values at the start and after each event."""
     return [usage.start_bytes, *usage.series.tolist()]
 
 
@@ -61,7 +63,12 @@ def truth_of(truth: Truth, measure: str, **part: Any) -> list[int]:
 
 @settings(max_examples=examples(400))
 @given(recording=recordings())
-def test_every_measure_is_the_truth_at_every_event(recording: Recording) -> None:
+@example(
+    recording=allocator_strategies.record(
+        134, settings="npu", steps=123, max_entries=3, event_pools=False
+    )
+)
+def test_every_measure_matches_the_truth_at_every_event(recording: Recording) -> None:
     for replay, truth in replays(recording):
         for measure in trusted(replay, truth):
             assert whole(replay.measure(measure)) == truth_of(truth, measure), measure
@@ -72,18 +79,18 @@ def test_every_measure_is_the_truth_at_every_event(recording: Recording) -> None
 @given(
     seed=st.integers(0, 2**32 - 1), settings=st.sampled_from(list(allocator_strategies.SETTINGS))
 )
-def test_nothing_is_assumed_of_what_is_recorded_from_the_start(seed: int, settings: str) -> None:
+def test_block_measures_are_exact_if_recorded_from_the_start(seed: int, settings: str) -> None:
     recording = allocator_strategies.record(seed, settings=settings, steps=150)
     for replay, truth in replays(recording):
         assert is_exact(replay)
-        assert replay.reserved.misfits == replay.reserved.odd == 0
+        assert replay.reserved.misfits == replay.reserved.impossible_events == 0
         for measure in OF_BLOCKS:
             assert whole(replay.measure(measure)) == truth_of(truth, measure), measure
 
 
 @settings(max_examples=examples(250))
 @given(recording=recordings(settings="default"))
-def test_block_sizes_are_the_truth_where_nothing_is_assumed(recording: Recording) -> None:
+def test_block_sizes_match_the_truth_if_called_exact(recording: Recording) -> None:
     for replay, truth in replays(recording):
         if not is_exact(replay):
             continue
@@ -101,7 +108,7 @@ def test_block_sizes_are_the_truth_where_nothing_is_assumed(recording: Recording
 
 @settings(max_examples=examples(250))
 @given(recording=recordings(), seed=st.integers(0, 99))
-def test_a_pool_or_stream_alone_is_the_truth(recording: Recording, seed: int) -> None:
+def test_single_pools_and_streams_match_the_truth(recording: Recording, seed: int) -> None:
     named = all("pool_id" in one for trace in recording.snapshot["device_traces"] for one in trace)
     for replay, truth in replays(recording):
         measures = trusted(replay, truth)
@@ -126,7 +133,7 @@ def known(replay: mr.Replay, by: str) -> list[Any]:
 
 @settings(max_examples=examples(250))
 @given(recording=recordings(), seed=st.integers(0, 99))
-def test_parts_add_up_and_are_the_truth(recording: Recording, seed: int) -> None:
+def test_parts_add_up_and_match_the_truth(recording: Recording, seed: int) -> None:
     named = all("pool_id" in one for trace in recording.snapshot["device_traces"] for one in trace)
     rng = random.Random(seed)
     for replay, truth in replays(recording):
@@ -142,7 +149,7 @@ def test_parts_add_up_and_are_the_truth(recording: Recording, seed: int) -> None
                 want = truth_of(truth, "requested", **which)
                 assert (part.start_bytes, part.bytes) == (want[0], want[at[0] + 1])
                 assert (part.peak_bytes, part.end_bytes) == (max(want), want[-1])
-                assert part.event_index == want.index(max(want)) - 1
+                assert part.peak_event == want.index(max(want)) - 1
                 want = truth_of(truth, "reserved", **which)
                 assert part.reserved_bytes == want[at[0] + 1]
                 assert part.reserved_peak_bytes == max(want)
@@ -161,12 +168,12 @@ def assert_adds_up(usage: Usage, by: str, event: int) -> None:
     assert sum(part.reserved_end_bytes for part in parts) == reserved.end_bytes
 
 
-# ---- what no allocator wrote --------------------------------------------------------------------
+# ---- files that no allocator wrote ---------------------------------------------------------------
 
 
 @settings(max_examples=examples(150))
 @given(snapshot=traces(max_events=40))
-def test_held_and_reserved_equal_the_oracle_whatever_the_file_says(snapshot: Any) -> None:
+def test_held_and_reserved_match_the_oracle_for_any_file(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         replay = snap.replay(device)
@@ -183,7 +190,7 @@ def test_held_and_reserved_equal_the_oracle_whatever_the_file_says(snapshot: Any
 
 @settings(max_examples=examples(100))
 @given(snapshot=traces(max_events=40), seed=st.integers(0, 99))
-def test_live_sets_and_parts_add_up_whatever_the_file_says(snapshot: Any, seed: int) -> None:
+def test_live_sets_and_parts_add_up_for_any_file(snapshot: Any, seed: int) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         replay = snap.replay(device)
@@ -201,7 +208,9 @@ def test_live_sets_and_parts_add_up_whatever_the_file_says(snapshot: Any, seed: 
 
 @settings(max_examples=examples(100))
 @given(recording=recordings(), data=st.data())
-def test_a_range_has_the_numbers_of_the_whole(recording: Recording, data: st.DataObject) -> None:
+def test_numbers_of_a_range_match_the_whole_recording(
+    recording: Recording, data: st.DataObject
+) -> None:
     first = data.draw(st.integers(0, 200), "first")
     last = data.draw(st.integers(first, 220), "last")
     of_the_whole = {replay.device: replay for replay, _ in replays(recording)}
@@ -218,7 +227,7 @@ def test_a_range_has_the_numbers_of_the_whole(recording: Recording, data: st.Dat
 
 @settings(max_examples=examples(100))
 @given(snapshot=traces(max_events=40), data=st.data())
-def test_a_range_of_any_file_has_the_numbers_of_the_whole(
+def test_numbers_of_a_range_match_the_whole_for_any_file(
     snapshot: Any, data: st.DataObject
 ) -> None:
     first = data.draw(st.integers(0, 40), "first")
@@ -229,7 +238,8 @@ def test_a_range_of_any_file_has_the_numbers_of_the_whole(
     for device in ranged.devices:
         replay, again = ranged.replay(device), complete.replay(device)
         part = slice(first, first + replay.events + 1)
-        # What is reserved contradicts itself in such files: each range has its own first word.
+        # Reserved memory contradicts itself in these files, because each range uses its own first
+        # event.
         for measure in ("requested", "held"):
             if replay.events:
                 want = whole(again.measure(measure))[part]
@@ -246,7 +256,7 @@ def test_a_range_of_any_file_has_the_numbers_of_the_whole(
     gaps=st.lists(st.sampled_from((0, 0, 1, 1, 5, 100, -3)), min_size=80, max_size=80),
     most=st.integers(0, 6),
 )
-def test_extremes_means_and_peaks(
+def test_extremes_means_and_peaks_match_the_oracles(
     sizes: list[int], carried: int, gaps: list[int], most: int
 ) -> None:
     builder, times = build.SnapshotBuilder(), [10**9]
@@ -277,7 +287,7 @@ def test_extremes_means_and_peaks(
 
 
 def slow_mean(values: Sequence[int], times: Sequence[int]) -> int | None:
-    """Every microsecond has the value of the last event whose time has come."""
+    """Return the mean over all microseconds; each has the value of the last event up to then."""
     if not times or max(times) == times[0]:
         return None
     total, at = 0, 0
@@ -289,13 +299,14 @@ def slow_mean(values: Sequence[int], times: Sequence[int]) -> int | None:
 
 
 def slow_peaks(values: Sequence[int], drop: int) -> list[tuple[int, int]]:
-    """Maxima by prominence: to anything higher (or as high and earlier) it falls by `drop` first.
+    """Return maxima by prominence: on either side, the series must fall by `drop` before it rises
+    higher (or to an earlier equal value).
 
-    One that nothing is higher than is one in any case.
+    The global maximum always counts.
     """
     found = []
     for at, value in enumerate(values):
-        falls = []  # on the way to what is higher, on each side: how far it falls
+        falls = []  # for each side: the fall before the next higher value
         for side, ties in ((values[:at][::-1], True), (values[at + 1 :], False)):
             ahead = next(
                 (i for i, one in enumerate(side) if one > value or (ties and one == value)), None
@@ -307,7 +318,7 @@ def slow_peaks(values: Sequence[int], drop: int) -> list[tuple[int, int]]:
     return sorted(found, key=lambda one: (-one[0], one[1]))
 
 
-def test_the_oracles_of_series() -> None:
+def test_slow_mean_and_slow_peaks_are_right() -> None:
     assert slow_mean([10, 20, 40], [0, 1, 4]) == round((10 * 1 + 20 * 3) / 4)
     assert slow_mean([10, 20, 40], [0, 0, 4]) == 20
     assert slow_mean([1, 2], [5, 4]) is None
@@ -316,9 +327,9 @@ def test_the_oracles_of_series() -> None:
     assert slow_peaks([3, 3], 1) == [(3, -1)]
 
 
-def test_a_measure_that_is_not_there() -> None:
+def test_unknown_measure_is_a_usage_error() -> None:
     recording = allocator_strategies.record(1)
     ((replay, _),) = replays(recording)
-    with pytest.raises(mr.UsageError, match="no measure is called 'x'"):
+    with pytest.raises(mr.UsageError, match="unknown measure 'x'"):
         replay.measure("x")  # type: ignore[arg-type]
     assert oracle.devices(recording.snapshot) == [0]

@@ -1,4 +1,6 @@
-"""Failed requests of random programs: what the model of the allocator had, and did in a retry."""
+"""Reports on failed requests in random programs match the allocator model's state, and a retry in
+the model.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +35,18 @@ from tests.pictures import Range, picture, ranges
 
 
 class Failure(NamedTuple):
-    """A failed request, and what was there."""
+    """A failed request, and the state at that time."""
 
     size: int
     stream: int
     pool: PoolId
     ranges: list[Range]
-    returnable: int  # by empty_cache() before
-    retried: bool  # whether it succeeds after that
+    returnable: int  # bytes that empty_cache() frees before the request
+    retried: bool  # whether the request succeeds after empty_cache()
 
 
 class Watched:
-    """A random program on a crowded device, with what was there when a request failed."""
+    """A random program on a nearly full device; it captures the state whenever a request fails."""
 
     def __init__(self, seed: int, chosen: Settings, steps: int) -> None:
         machine = Machine(chosen)
@@ -76,10 +78,10 @@ class Watched:
 
 
 def retried(device: Device, size: int, stream: int) -> bool:
-    """Whether the request succeeds where empty_cache() was called before."""
+    """Return whether the request succeeds if empty_cache() is called first."""
     again = copy.copy(device)
     again.history, again.frame_dicts = [], {}
-    # As deepcopy() does it, in a tenth of the time.
+    # This does the same as deepcopy(), in a tenth of the time.
     again = pickle.loads(pickle.dumps(again, pickle.HIGHEST_PROTOCOL))
     pool = again.capturing
     again.end_pool()
@@ -98,7 +100,7 @@ def retried(device: Device, size: int, stream: int) -> bool:
     limit=st.sampled_from([None, 21, 24]),
     steps=st.integers(20, 150),
 )
-def test_failures(
+def test_failed_requests_match_the_model(
     seed: int, capacity: int, expandable: bool, limit: int | None, steps: int
 ) -> None:
     chosen = Settings(
@@ -140,7 +142,7 @@ def assert_is(oom: Oom, want: Failure, chosen: Settings) -> None:
 
 
 def needed(size: int, chosen: Settings) -> int:
-    """What the driver is asked for: docs/allocator.md."""
+    """Return the size requested from the driver, as in docs/allocator.md."""
     if not chosen.expandable_segments:
         return segment_size(size)
     handle = SMALL_SEGMENT if size <= SMALL_SIZE else LARGE_SEGMENT
@@ -152,7 +154,7 @@ def serves(one: Range, want: Failure) -> bool:
 
 
 def judge(want: Failure, chosen: Settings) -> dict[str, list[int]]:
-    """The free blocks by why they did not serve."""
+    """Return the free blocks, grouped by the reason they weren't used."""
     found: dict[str, list[int]] = {}
     for one in want.ranges:
         for tile in one.tiles:
@@ -179,7 +181,9 @@ def reason(one: Range, size: int, want: Failure, chosen: Settings) -> str:
 
 
 def splits(want: Failure, judged: dict[str, list[int]], chosen: Settings) -> int:
-    """The bytes of max_split_size: what it keeps; where there is none, what it could have kept."""
+    """Return the bytes that max_split_size_mb protects or, if it isn't set, could have
+    protected.
+    """
     if chosen.max_split_size is not None:
         return sum(judged.get("split_limit", ()))
     if chosen.expandable_segments or want.size <= MIB:
@@ -190,7 +194,7 @@ def splits(want: Failure, judged: dict[str, list[int]], chosen: Settings) -> int
 
 
 def cause(want: Failure, judged: dict[str, list[int]], free: int, chosen: Settings) -> str:
-    """The table of docs/oom.md, from top to bottom."""
+    """Determine the cause by following the table in docs/oom.md from top to bottom."""
     whole = {name: sum(sizes) for name, sizes in judged.items()}
     other_pool = judged.get("other_pool", []) + judged.get("other_kind", [])
     if free >= needed(want.size, chosen):
@@ -219,7 +223,7 @@ def cause(want: Failure, judged: dict[str, list[int]], free: int, chosen: Settin
 
 
 def longest_run(one: Range) -> int:
-    """The largest block that there would be, had all pending blocks been free; 0 without any."""
+    """Return the largest block's size if all pending blocks were free, or 0 if there are none."""
     best = run = 0
     for tile in one.tiles:
         run = 0 if tile.state == "in_use" else run + tile.size

@@ -1,4 +1,4 @@
-"""Random snapshots, written by every writer, against the oracle."""
+"""Random snapshots, written by every writer, match the oracle."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ WRITERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("writer", WRITERS)
 @given(snapshot=traces())
-def test_everything_equals_the_oracle(writer: str, snapshot: Any) -> None:
+def test_everything_matches_the_oracle(writer: str, snapshot: Any) -> None:
     assert_like_oracle(WRITERS[writer](snapshot), snapshot)
 
 
 @given(snapshot=traces(max_devices=2, max_events=120))
-def test_long_traces(snapshot: Any) -> None:
+def test_long_traces_match_the_oracle(snapshot: Any) -> None:
     assert_like_oracle(build.dump(snapshot, 4), snapshot)
 
 
 class Dribble(io.RawIOBase):
-    """A stream that gives a few bytes at a time."""
+    """A stream that returns a few bytes at a time."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         self._data = memoryview(data)
@@ -73,5 +73,5 @@ class Dribble(io.RawIOBase):
 
 
 @given(snapshot=traces(max_devices=2), sizes=st.lists(st.integers(1, 99), min_size=1, max_size=5))
-def test_streams_may_give_few_bytes(snapshot: Any, sizes: list[int]) -> None:
+def test_streams_may_return_few_bytes_at_a_time(snapshot: Any, sizes: list[int]) -> None:
     assert_columns(mr.open(cast(BinaryIO, Dribble(build.dump(snapshot, 4), sizes))), snapshot)

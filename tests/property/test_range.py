@@ -1,4 +1,6 @@
-"""A range is exact: its usage, peak and live sets are the whole's, and only its rows are kept."""
+"""A range's usage, peak and live sets match the whole file's, and the range keeps only its own
+rows.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def bytes_live(want: oracle.OracleReplay, event: int) -> int:
 
 
 def assert_part(snap: mr.Snapshot, whole: Any, device: int, first: int, last: int) -> None:
-    """`snap` holds exactly events [first, last) of the device, with the whole's numbers."""
+    """Check that `snap` has exactly the device's events [first, last), with the same numbers as in
+    the whole file.
+    """
     want = oracle.replay(whole, device)
     replay = snap.replay(device)
     assert replay.events == max(0, last - first)
@@ -54,7 +58,7 @@ def assert_part(snap: mr.Snapshot, whole: Any, device: int, first: int, last: in
 
 
 @given(snapshot=traces(max_events=30), data=st.data())
-def test_events(snapshot: Any, data: st.DataObject) -> None:
+def test_range_of_events_matches_the_whole_file(snapshot: Any, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, 32), "first")
     last = data.draw(st.integers(first, 34), "last")
     wholes = [build.dump(snapshot), build.dump_cpp(snapshot), json.dumps(snapshot).encode()]
@@ -66,7 +70,7 @@ def test_events(snapshot: Any, data: st.DataObject) -> None:
 
 
 @given(snapshot=traces(max_devices=3), data=st.data())
-def test_one_device(snapshot: Any, data: st.DataObject) -> None:
+def test_one_device_matches_the_whole_file(snapshot: Any, data: st.DataObject) -> None:
     devices = oracle.devices(snapshot)
     if not devices:
         return
@@ -97,25 +101,25 @@ def timed() -> Any:
         (Moment("elapsed", 0), 2, 0, 2),
     ],
 )
-def test_times_order_by_index(start: Any, stop: Any, first: int, last: int) -> None:
+def test_time_range_follows_event_order(start: Any, stop: Any, first: int, last: int) -> None:
     snap = mr.open(build.dump(timed()), start=start, stop=stop)
     assert_part(snap, timed(), 0, first, last)
 
 
-def test_what_lives_through_the_range_is_found_wherever_it_is_freed() -> None:
+def test_allocation_spanning_the_range_is_found_wherever_it_is_freed() -> None:
     builder = SnapshotBuilder()
-    builder.alloc(A, 1)  # before the range, freed in it
-    builder.alloc(B, 2).free(B, 2)  # gone before it
-    builder.alloc(C, 4)  # before it, never freed
+    builder.alloc(A, 1)  # allocated before the range, freed in it
+    builder.alloc(B, 2).free(B, 2)  # freed before it
+    builder.alloc(C, 4)  # allocated before it, never freed
     builder.free(A, 1).alloc(B, 8)
-    builder.free(D, 16)  # after it, allocated nobody knows when
+    builder.free(D, 16)  # freed after it, allocated at an unknown time
     whole = builder.finish_segments(extra_live=[(0, 0x9000, 32)]).build()
     snap = mr.open(build.dump(whole), start=5, stop=8)
     assert snap.replay().carried_over_bytes == 1 + 4 + 16 + 32
     assert_part(snap, whole, 0, 5, 8)
 
 
-def test_rows_outside_are_not_kept() -> None:
+def test_rows_outside_the_range_are_not_kept() -> None:
     builder = SnapshotBuilder()
     for _ in range(1000):
         builder.alloc(A, 1).free(A, 1).oom(5)
@@ -127,26 +131,26 @@ def test_rows_outside_are_not_kept() -> None:
     assert memoryview(column).tolist() == [i - 500 for i in range(500, 510) if i % 4 == 3]
 
 
-def test_a_range_in_time_needs_times() -> None:
+def test_time_range_without_times_is_an_error() -> None:
     data = build.dump(SnapshotBuilder(times=False).alloc(A, 1).build())
     with pytest.raises(mr.UsageError, match="has no times"):
         mr.open(data, start=Moment("elapsed", 5))
     assert mr.open(data, start=0).native.n_events == 1
 
 
-def test_a_device_that_is_not_there() -> None:
+def test_missing_device_is_an_error() -> None:
     data = build.dump(SnapshotBuilder(devices=2).alloc(A, 1, device=1).build())
     with pytest.raises(mr.UsageError, match="no device 0; this snapshot has: 1"):
         mr.open(data, device=0)
     with pytest.raises(mr.UsageError, match="no device -1; this snapshot has: 1"):
         mr.open(data, device=-1)
     for device in (-2, 2**31):
-        with pytest.raises(mr.UsageError, match=f"no device {device}: devices count from 0"):
+        with pytest.raises(mr.UsageError, match=f"no device {device}: device numbers start at 0"):
             mr.open(data, device=device)
 
 
 @pytest.mark.parametrize("fmt", ["pickle", "json"])
-def test_the_device_of_segments_without_one(fmt: str) -> None:
+def test_device_minus_one_selects_segments_without_a_device(fmt: str) -> None:
     made = SnapshotBuilder(devices=2).alloc(A, 1).alloc(B, 2, device=1)
     made.segment(C, 4096, device=-1, blocks=[made.block(C, 4096, 4000)])
     made.segment(D, 8192, device=1, blocks=[made.block(D, 8192, 7000)])

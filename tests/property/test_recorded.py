@@ -1,4 +1,6 @@
-"""What the recorder noted is the same of every range, slice, form and dataset of a snapshot."""
+"""The recorder's notes stay the same in every range, slice, converted file and dataset made from a
+snapshot.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from tests.allocator_strategies import recordings
 from tests.strategies import Noted, noted, traces
 
 WAYS = ("category", "phase", "module")
-# One device, or several that have no address in common, as those of a process have none.
+# One device, or several that share no address, as in one process.
 PROGRAMS = st.one_of(
     traces(max_devices=1, max_events=30), recordings(max_steps=40).map(lambda one: one.snapshot)
 )
@@ -34,7 +36,7 @@ Sums = dict[str, tuple[int, int]]
 
 
 def truth(one: Noted, replay: oracle.OracleReplay, event: int, way: str, least: int = 0) -> Sums:
-    """(bytes, count) by what each is called, of what is live after an event."""
+    """Return the (bytes, count) of each name in the live set after an event."""
     n_bytes: Counter[str] = Counter()
     count: Counter[str] = Counter()
     for live in replay.live_at(event):
@@ -56,8 +58,9 @@ def groups(snap: mr.Snapshot, device: int, event: int, way: str) -> Sums:
 def assert_noted(
     snap: mr.Snapshot, one: Noted, first: int = 0, *, moments: Sequence[int], least: int = 0
 ) -> None:
-    """Events of `snap` are those of the whole from `first` on; at all these moments, counted from
-    the first, it says the same."""
+    """Check that `snap` has all events from `first` on, and the same results at these moments,
+    counted from `first`.
+    """
     assert snap.recorded_flaw == ""
     assert snap.recorded is not None
     for device in snap.devices:
@@ -71,7 +74,7 @@ def assert_noted(
 
 
 @given(st.data())
-def test_ranges_and_slices(data: st.DataObject) -> None:
+def test_ranges_and_slices_keep_the_notes(data: st.DataObject) -> None:
     one = data.draw(noted(data.draw(PROGRAMS)))
     most = max(map(len, one.of_events), default=0)
     first = data.draw(st.integers(0, most + 1), "first")
@@ -97,7 +100,7 @@ def pickled(snap: mr.Snapshot, **options: Any) -> bytes:
 
 
 @given(st.data())
-def test_slices_of_slices(data: st.DataObject) -> None:
+def test_slices_of_slices_keep_the_notes(data: st.DataObject) -> None:
     one = data.draw(noted(data.draw(recordings(max_steps=40)).snapshot))
     cuts = sorted(data.draw(st.lists(st.integers(0, 60), min_size=4, max_size=4), "cuts"))
     outer = mr.open(pickled(mr.open(build.dump(one.snapshot), start=cuts[0], stop=cuts[3])))
@@ -110,13 +113,13 @@ def test_slices_of_slices(data: st.DataObject) -> None:
 
 
 @given(st.data(), st.sampled_from((1, 513, 4096, 1 << 20)))
-def test_slices_without_small_allocations(data: st.DataObject, least: int) -> None:
+def test_slices_without_small_allocations_keep_the_notes(data: st.DataObject, least: int) -> None:
     one = data.draw(noted(data.draw(recordings(max_steps=40)).snapshot))
     first = data.draw(st.integers(0, 40), "first")
     part = mr.open(build.dump(one.snapshot), start=first)
     sliced = mr.open(pickled(part, min_bytes=least))
     assert sliced.recorded_flaw == ""
-    # Its events are fewer: the start and the end are the same moments.
+    # The slice has fewer events, but its start and end correspond to the range's.
     for device in sliced.devices:
         want, replay = oracle.replay(one.snapshot, device), sliced.replay(device)
         ends = (min(first, len(want.usage)) - 1, -1), (len(want.usage) - 1, replay.events - 1)
@@ -127,7 +130,7 @@ def test_slices_without_small_allocations(data: st.DataObject, least: int) -> No
 
 
 @given(st.data())
-def test_forms(data: st.DataObject) -> None:
+def test_converted_files_keep_the_notes(data: st.DataObject) -> None:
     one = data.draw(noted(data.draw(PROGRAMS)))
     file = build.dump(one.snapshot, data.draw(st.sampled_from((2, 3, 4, 5))))
     source = data.draw(st.sampled_from((file, json.dumps(one.snapshot).encode())))
@@ -139,9 +142,9 @@ def test_forms(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_a_file_that_is_cut_off(data: st.DataObject) -> None:
+def test_truncated_files_keep_the_notes_that_they_contain(data: st.DataObject) -> None:
     one = data.draw(noted(data.draw(PROGRAMS)))
-    # What is noted may stand before the events.
+    # The notes may come before the events.
     order = data.draw(st.permutations(sorted(one.snapshot)))
     file = build.dump({key: one.snapshot[key] for key in order})
     assert_noted(mr.open(file), one, moments=(-1, 9))
@@ -160,7 +163,7 @@ def test_a_file_that_is_cut_off(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_tables_and_what_is_read_back(data: st.DataObject) -> None:
+def test_tables_keep_the_notes(data: st.DataObject) -> None:
     pytest.importorskip("pyarrow")
     one = data.draw(noted(data.draw(traces(max_devices=1, max_events=20))))
     snap = mr.open(build.dump(one.snapshot))

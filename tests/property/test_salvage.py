@@ -1,4 +1,6 @@
-"""Every prefix of a snapshot is refused as truncated, or salvaged: the whole's first events."""
+"""Every prefix of a snapshot is rejected as truncated. If it can be salvaged, the result has the
+file's first events.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ WRITERS: dict[str, Any] = {
 
 
 def is_prefix(snap: mr.Snapshot, whole: Any) -> None:
-    """Events of each device are the first ones of the whole; no row is made up."""
+    """Check that each device has the file's first events, and that no row is made up."""
     rows = oracle.columns(whole)
     for device, first, count, _ in snap.native.traces():
         assert count <= len(rows[device])
@@ -60,7 +62,7 @@ def is_prefix(snap: mr.Snapshot, whole: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
-def test_every_prefix(writer: str) -> None:
+def test_every_prefix_is_rejected_or_salvaged(writer: str) -> None:
     whole = small()
     data = WRITERS[writer](whole)
     most = 0
@@ -82,12 +84,12 @@ def test_every_prefix(writer: str) -> None:
             assert not device.trusted
             assert sum(g.bytes for g in device.groups) + device.rest_bytes == device.peak_bytes
         most = max(most, snap.native.n_events)
-    # Close to the end nothing but the last event is in doubt.
+    # Near the end, only the last event is uncertain.
     assert most >= sum(map(len, whole["device_traces"])) - 1
 
 
 @given(snapshot=traces())
-def test_random_cuts(snapshot: Any) -> None:
+def test_salvaged_random_snapshots_are_prefixes(snapshot: Any) -> None:
     if not isinstance(snapshot, dict):
         return
     data = build.dump(snapshot)
@@ -100,13 +102,13 @@ def test_random_cuts(snapshot: Any) -> None:
         peak_report(snap)
 
 
-def test_a_whole_file_is_not_marked() -> None:
+def test_complete_file_is_not_marked_as_truncated() -> None:
     snap = mr.open(build.dump(small()), salvage=True)
     assert snap.truncation is None
     assert not summarize(snap).truncated
 
 
-def test_the_error_says_how_far_it_got() -> None:
+def test_error_says_how_much_was_read() -> None:
     data = build.dump(small())
     with pytest.raises(
         mr.TruncatedError, match=r"read the intact part \(\d events?\) with --salvage"

@@ -1,4 +1,4 @@
-"""A slice replays to the numbers of the range that it was cut out of, whoever reads it."""
+"""A slice gives the same numbers as its range, in memreplay and in other readers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def live_set(snap: mr.Snapshot, replay: Any, event: int) -> Live:
 
 
 def assert_same(whole: mr.Snapshot, part: mr.Snapshot, *, blocks: bool) -> None:
-    """Both have the same events, and every number of them is the same; block sizes too where the
-    events are a model's."""
+    """Check that both snapshots have the same events and numbers and, with `blocks`, the same block
+    sizes.
+    """
     for device in whole.devices:
         want = whole.replay(device)
         if device not in part.devices:
@@ -44,7 +45,7 @@ def assert_same(whole: mr.Snapshot, part: mr.Snapshot, *, blocks: bool) -> None:
         first = want.native.first_row
         rows = slice(first, first + want.events)
         at = slice(found.native.first_row, found.native.first_row + found.events)
-        # Codes of unknown actions count from the first in the file.
+        # Codes of unknown actions are numbered in order of appearance in the file.
         assert [part.action_name(code) for code in part.events.action[at].tolist()] == [
             whole.action_name(code) for code in whole.events.action[rows].tolist()
         ]
@@ -69,7 +70,9 @@ def assert_same(whole: mr.Snapshot, part: mr.Snapshot, *, blocks: bool) -> None:
 def assert_for_others(
     data: bytes, whole: Any, device: int, first: int, last: int, leading: int
 ) -> None:
-    """The oracle, which knows nothing of slices, finds the same in it."""
+    """Check that the oracle, which knows nothing about slices, gets the range's numbers from the
+    slice.
+    """
     want = oracle.replay(whole, device)
     found = oracle.replay(pickle.loads(data), device)
     n = min(last, len(want.usage)) - min(first, len(want.usage))
@@ -78,12 +81,12 @@ def assert_for_others(
     before = [want.carried_over_bytes, *want.usage]
     start = min(first, len(want.usage))
     assert usage[leading:] == before[start : start + n + 1]
-    # What stands for the start does not go beyond it, so that it is no peak of its own.
+    # The leading events stay at or below the level at the start, so none of them is a peak.
     assert max(usage[: leading + 1]) <= max(usage[leading], found.carried_over_bytes)
 
 
 @pytest.mark.parametrize("completed", [False, True])
-def test_a_free_that_is_requested_before_the_range_and_in_it_again(completed: bool) -> None:
+def test_free_may_be_requested_before_the_range_and_again_inside(completed: bool) -> None:
     builder = SnapshotBuilder().alloc(0x1000, 64).free_requested(0x1000, 64)
     builder.alloc(0x2000, 8).free_requested(0x1000, 64)
     if completed:
@@ -100,7 +103,7 @@ def test_a_free_that_is_requested_before_the_range_and_in_it_again(completed: bo
         assert b.series.tolist() == a.series.tolist()
 
 
-def test_a_free_of_nothing_does_not_make_the_stacks_of_frees_trusted() -> None:
+def test_free_without_allocation_does_not_make_free_stacks_trusted() -> None:
     builder = SnapshotBuilder().alloc(0x1000, 8).alloc(0x2000, 8).free_completed(0x2000, 8)
     builder.free_completed(0x1000, 8, frames=[("forward", "/a.py", 1)])
     builder.free_completed(0x2000, 8)
@@ -110,7 +113,7 @@ def test_a_free_of_nothing_does_not_make_the_stacks_of_frees_trusted() -> None:
 
 
 @given(snapshot=traces(max_events=30), data=st.data())
-def test_any_trace(snapshot: Any, data: st.DataObject) -> None:
+def test_slice_of_any_trace_matches_its_range(snapshot: Any, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, 32), "first")
     last = data.draw(st.integers(first, 34), "last")
     whole = mr.open(build.dump(snapshot), start=first, stop=last)
@@ -120,7 +123,9 @@ def test_any_trace(snapshot: Any, data: st.DataObject) -> None:
 
 
 @given(recording=recordings(), data=st.data())
-def test_random_programs(recording: Recording, data: st.DataObject) -> None:
+def test_slice_of_a_random_program_matches_its_range(
+    recording: Recording, data: st.DataObject
+) -> None:
     events = max(map(len, recording.snapshot["device_traces"]))
     first = data.draw(st.integers(0, events), "first")
     last = data.draw(st.integers(first, events), "last")
@@ -139,7 +144,7 @@ def test_random_programs(recording: Recording, data: st.DataObject) -> None:
 
 
 @given(recording=recordings(max_devices=1), data=st.data())
-def test_a_slice_of_a_slice(recording: Recording, data: st.DataObject) -> None:
+def test_slice_of_a_slice_matches_its_range(recording: Recording, data: st.DataObject) -> None:
     events = max(map(len, recording.snapshot["device_traces"]))
     cuts = sorted(data.draw(st.lists(st.integers(0, events), min_size=4, max_size=4), "cuts"))
     file = build.dump(recording.snapshot)
@@ -151,8 +156,8 @@ def test_a_slice_of_a_slice(recording: Recording, data: st.DataObject) -> None:
         start=cuts[1] + shift,
         stop=cuts[2] + shift,
     )
-    # What pairs of allocs and frees show of stacks and requests may differ, as other events are
-    # read around the range.
+    # Evidence from pairs of an alloc and a free may differ, because other events near the range are
+    # read.
     at_once = mr.open(file, start=cuts[1], stop=cuts[2])
     if at_once.devices and inner.devices:
         want, found = at_once.replay(), inner.replay()
@@ -163,8 +168,10 @@ def test_a_slice_of_a_slice(recording: Recording, data: st.DataObject) -> None:
 
 
 @given(recording=recordings(), data=st.data())
-def test_without_small_allocations(recording: Recording, data: st.DataObject) -> None:
-    """The curve is the whole's of the allocations that are left: as --min-bytes says elsewhere."""
+def test_slice_without_small_allocations_has_the_curve_of_the_large_ones(
+    recording: Recording, data: st.DataObject
+) -> None:
+    """Other commands show this curve with --only min-bytes."""
     events = max(map(len, recording.snapshot["device_traces"]))
     first = data.draw(st.integers(0, events), "first")
     last = data.draw(st.integers(first, events), "last")
@@ -185,7 +192,7 @@ def test_without_small_allocations(recording: Recording, data: st.DataObject) ->
         np.add.at(changes, lives.free_event[ended] - want.start, -lives.size[ended])
         series = np.cumsum(changes)
         kept = series.tolist()
-        # Events that are left out change nothing of it.
+        # Events that are left out don't change the curve.
         got = [found.carried_over_bytes, *found.usage.tolist()]
         assert dedupe(got) == dedupe(kept)
         assert device.small_allocations == int((~large).sum())
@@ -198,7 +205,7 @@ def dedupe(values: list[int]) -> list[int]:
 
 
 @given(recording=recordings(max_devices=1), data=st.data())
-def test_without_stacks(recording: Recording, data: st.DataObject) -> None:
+def test_slice_without_stacks_has_the_same_curve(recording: Recording, data: st.DataObject) -> None:
     events = max(map(len, recording.snapshot["device_traces"]))
     first = data.draw(st.integers(0, events), "first")
     file = build.dump(recording.snapshot)

@@ -1,4 +1,4 @@
-"""Tables hold what the file and the oracles say, row by row, however their batches are cut."""
+"""Tables match the file and the oracles, row by row, however they're split into batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEASURES = ("requested", "held", "active", "allocated", "reserved")
 
 @contextmanager
 def batches_of(rows: int) -> Iterator[None]:
-    """As long as this, so that small files have several."""
+    """Use batches of this length, so that even small files have several."""
     whole, batching.ROWS = batching.ROWS, rows
     try:
         yield
@@ -46,7 +46,7 @@ def rows_of(snap: mr.Snapshot, name: str, *, flat: bool = False) -> Rows:
 
 
 def spelled(snap: mr.Snapshot) -> tuple[Rows, list[list[dict[str, Any]]]]:
-    """The frames, and the stacks as lists of frames."""
+    """Return the frames, and each stack as a list of frames."""
     frames = rows_of(snap, "frames")
     assert [frame["frame_id"] for frame in frames] == list(range(len(frames)))
     stacks = rows_of(snap, "stacks")
@@ -58,7 +58,7 @@ def spelled(snap: mr.Snapshot) -> tuple[Rows, list[list[dict[str, Any]]]]:
 
 
 def dumped_frame(frame: dict[str, Any]) -> dict[str, Any]:
-    """A frame as `expected_tables` has it."""
+    """Return a frame in the format of `expected_tables`."""
     fx = ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace")
     return {
         "name": frame["function"],
@@ -69,14 +69,14 @@ def dumped_frame(frame: dict[str, Any]) -> dict[str, Any]:
 
 
 def said(value: Any) -> str | None:
-    """Metadata as a text, None for what says that there is none."""
+    """Return metadata as a string, or None for an empty value."""
     if value in (None, "", "N/A"):
         return None
     return value if isinstance(value, str) else json.dumps(value)
 
 
 @given(traces(), st.integers(1, 9))
-def test_the_tables_of_the_file_hold_what_is_in_it(snapshot: Any, batch: int) -> None:
+def test_tables_match_the_file(snapshot: Any, batch: int) -> None:
     snap = mr.open(build.dump(snapshot))
     expected = expected_tables(snapshot)
     with batches_of(batch):
@@ -139,7 +139,7 @@ def test_the_tables_of_the_file_hold_what_is_in_it(snapshot: Any, batch: int) ->
 
 
 @given(traces(), st.integers(1, 9))
-def test_allocations_are_those_of_the_oracle(snapshot: Any, batch: int) -> None:
+def test_allocations_match_the_oracle(snapshot: Any, batch: int) -> None:
     snap = mr.open(build.dump(snapshot))
     with batches_of(batch):
         frames = spelled(snap)[1]
@@ -185,7 +185,7 @@ def test_allocations_are_those_of_the_oracle(snapshot: Any, batch: int) -> None:
     st.one_of(traces(), recordings(max_steps=60).map(lambda made: made.snapshot)),
     st.integers(1, 9),
 )
-def test_a_flat_table_says_who_allocated(snapshot: Any, batch: int) -> None:
+def test_flat_table_names_the_allocating_code(snapshot: Any, batch: int) -> None:
     snap = mr.open(build.dump(snapshot))
     with batches_of(batch):
         plain = rows_of(snap, "allocations")
@@ -216,7 +216,7 @@ def _lifetime(row: dict[str, Any], stacks: list[list[dict[str, Any]]]) -> tuple[
 
 
 @given(recordings(max_steps=60), st.integers(1, 40))
-def test_allocations_and_usage_are_what_the_allocator_did(made: Recording, batch: int) -> None:
+def test_allocations_and_usage_match_the_allocator(made: Recording, batch: int) -> None:
     snap = mr.open(build.dump(made.snapshot))
     with batches_of(batch):
         allocations, usage = rows_of(snap, "allocations"), rows_of(snap, "usage")
@@ -247,7 +247,7 @@ def test_allocations_and_usage_are_what_the_allocator_did(made: Recording, batch
 
 
 @given(recordings(max_steps=60), st.data())
-def test_a_range_has_the_rows_of_the_whole(made: Recording, data: st.DataObject) -> None:
+def test_rows_of_a_range_match_the_whole_file(made: Recording, data: st.DataObject) -> None:
     pickled = build.dump(made.snapshot)
     whole = mr.open(pickled)
     events = max((whole.trace_events(device) for device in whole.devices), default=0)
@@ -276,7 +276,7 @@ def test_a_range_has_the_rows_of_the_whole(made: Recording, data: st.DataObject)
 
 
 @given(st.one_of(traces(), recordings(max_steps=60).map(lambda made: made.snapshot)), st.data())
-def test_the_baseline_has_the_pools_and_streams_of_its_segments(
+def test_carried_over_rows_have_the_pools_and_streams_of_their_segments(
     snapshot: Any, data: st.DataObject
 ) -> None:
     pickled = build.dump(snapshot)

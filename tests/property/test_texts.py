@@ -1,5 +1,7 @@
-"""No text of a file acts in any output: every command in every format, with hostile texts at every
-place of a snapshot and in its name, judged by parsers that know nothing of memreplay."""
+"""No string in a file has an effect in any output. Every command runs in every format, with hostile
+strings everywhere in a snapshot and in its name. The output is judged by parsers that know nothing
+about memreplay.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,9 @@ from tests.examples import examples
 from tests.hostile import PIECES, file_name, hostile_snapshot, several_texts, texts
 from tests.judging import Judge
 
-pytestmark = pytest.mark.slow  # each command many times
+pytestmark = pytest.mark.slow  # runs each command many times
 
-# How each format is judged. One that is missing here is a failure, as it is judged by nobody.
+# Each format's judge. A format without a judge fails the test.
 FORMATS: dict[str, Judge] = {
     "text": judging.plain,
     "txt": judging.plain,
@@ -54,20 +56,20 @@ FORMATS: dict[str, Judge] = {
     "arrow": judging.arrow,
     "pickle": judging.pickled,
 }
-# Of commands without --format.
+# For commands without --format.
 PLAIN: dict[str, Judge] = {"view": judging.page}
-# What these show of a file is tested elsewhere: below, and where there is a program to run.
+# These commands show nothing from a file, or are tested below or with a real program.
 APART = {"explore", "mcp", "dryrun", "record", "help", "completion"}
 
 PICTURES = ("png", "svg")
 INTO_FILES = ("view", "export")
-# Of formats and options without which there is nothing to judge.
+# Further arguments for some formats, and for every command with one of these options.
 ALSO: dict[str, list[str]] = {
     "memory-timeline": ["--device", "0"],
-    "collapsed": ["--device", "0"],  # else each line begins with a device
+    "collapsed": ["--device", "0"],  # otherwise each line begins with a device
 }
-ALWAYS: dict[str, list[str]] = {"--no-config": [], "--workers": ["1"]}
-# Of files: they stand at the begin of lines, and in titles.
+ALWAYS: dict[str, list[str]] = {"--config none": [], "--workers": ["1"]}
+# Hostile file names, which appear at the start of lines and in titles.
 NAMES = ("::stop-commands::evil\x1b[31m", "@evil ##[group]\n::error::<b>")
 ODD = PIECES[1::2] + PIECES[::2]
 
@@ -77,7 +79,7 @@ QUERIES = (
     'select name as "::error::evil" from annotations',
     "select function, file, line from frames",
 )
-# What else is asked, so that each text is shown somewhere.
+# Further options, so that each string is shown somewhere.
 MORE: dict[str, list[list[str]]] = {
     "peak": [
         [],
@@ -94,30 +96,39 @@ MORE: dict[str, list[list[str]]] = {
     ],
     "timeline": [[], ["--by", "stack"], ["--by", "category"], ["--by", "module"]],
     "allocations": [[], ["--by", "file"], ["--by", "module", "--temporary", "3"]],
-    "diff": [[], ["--all", "--all-frames"], ["--by", "function"], ["--by", "module"]],
+    "diff": [[], ["--unchanged", "--all-frames"], ["--by", "function"], ["--by", "module"]],
     "gate": [
         ["--max-peak", "1B"],
         ["--max-growth", "1%", "--max-growth-bytes", "1B", "--base"],
-        ["--no-leaks", "--no-oom", "--max-fragmentation", "0%", "--max-reserved", "1B"],
+        [
+            "--forbid",
+            "leaks",
+            "--forbid",
+            "oom",
+            "--max-fragmentation",
+            "0%",
+            "--max-reserved",
+            "1B",
+        ],
         ["--max-peak", "1TiB", "--allow-untrusted"],
     ],
     "leaks": [[], ["--by", "function"], ["--by", "file"]],
     "fragmentation": [[], ["--map"], ["--segments"], ["--by", "file"]],
-    "oom": [[], ["--all", "--all-frames"]],
-    "simulate": [["--search"], ["--set", "expandable_segments:True"]],
-    "watch": [["--once", "--settle", "0"]],
+    "oom": [[], ["--oom", "0", "--all-frames"]],
+    "simulate": [["--search", "settings"], ["--set", "expandable_segments:True"]],
+    "watch": [["--until", "now", "--every", "0.01"]],
 }
 
 
 def commands() -> dict[str, click.Command]:
-    """All that there are."""
+    """Return all commands."""
     context = click.Context(app)
     found = {name: app.get_command(context, name) for name in app.list_commands(context)}
     return {name: one for name, one in found.items() if one is not None}
 
 
 def formats(command: click.Command) -> list[str]:
-    """What --format of a command takes."""
+    """Return the values of a command's --format."""
     for one in command.params:
         if "--format" in one.opts:
             if isinstance(one.type, Value):
@@ -132,11 +143,12 @@ def has(command: click.Command, option: str) -> bool:
 
 
 class Files:
-    """Snapshots of hostile texts in a folder: two of one program, and ranks."""
+    """A folder of snapshots full of hostile strings: two from one program, and ranks."""
 
     def __init__(self, folder: Path, words: list[str], name: str) -> None:
         self.folder, self.words = folder, words
-        # By names of their own, not by paths: those would stand before what is at a line's begin.
+        # File names are relative, because otherwise a path would precede the string at the start of
+        # a line.
         self.snap = Path(f"{file_name(name)}.pkl")
         self.other = Path(f"{file_name('o' + name)}.pkl")
         self.run = Path(file_name(f"r{name}"))
@@ -150,7 +162,7 @@ class Files:
         (self.run / f"{file_name(name)}_rank2.pkl").write_bytes(b"broken")
 
     def arguments(self, name: str, command: click.Command) -> list[list[str]]:
-        """What a command is given in place of its arguments."""
+        """Return the arguments of a command."""
         snap, other, run = map(os.fspath, (self.snap, self.other, self.run))
         given = {
             "base": [snap],
@@ -187,7 +199,7 @@ def files_of(words: list[str], name: str) -> Iterator[Files]:
 
 
 def run(arguments: list[str], **env: str | None) -> Any:
-    """A command; it ends in a way that it means to, and what it says on stderr is judged."""
+    """Run a command; check its exit code and judge its stderr."""
     result = command_runner().invoke(app, arguments, env={**ENV, **env})
     if not isinstance(result.exception, SystemExit | None):
         raise result.exception
@@ -196,10 +208,10 @@ def run(arguments: list[str], **env: str | None) -> Any:
 
 
 def calls(name: str, files: Files, *, pictures: bool = True) -> Iterator[tuple[list[str], str]]:
-    """(arguments, format) of each call of a command; a format of "" is the only one."""
+    """Yield (arguments, format) for each call. The format is "" if the command has only one."""
     command = EVERY[name]
     for kind, named in enumerate(files.arguments(name, command)):
-        # Of what takes long, processes and pictures, a few will do.
+        # A few calls are enough for slow commands, which start processes or draw pictures.
         for number, more in enumerate(MORE.get(name, [[]])[: 1 if kind else None]):
             asked = [*more, os.fspath(files.other)] if more[-1:] == ["--base"] else more
             for fmt in formats(command) or [""]:
@@ -215,9 +227,9 @@ def calls(name: str, files: Files, *, pictures: bool = True) -> Iterator[tuple[l
 
 
 def judged(said: list[str], fmt: str, files: Files) -> bool:
-    """What a call writes, judged; whether it wrote anything."""
+    """Check a call's output; return whether there was any."""
     name = said[0]
-    # What is watched comes as it comes: an object a line.
+    # The output of watch is one object per line, as it's written.
     judge = FORMATS["ndjson" if name == "watch" and fmt == "json" else fmt] if fmt else PLAIN[name]
     shutil.rmtree(files.out, ignore_errors=True)
     files.out.unlink(missing_ok=True)
@@ -239,7 +251,7 @@ def judged(said: list[str], fmt: str, files: Files) -> bool:
 EVERY = {name: command for name, command in commands().items() if name not in APART}
 
 
-def test_every_command_and_every_format_is_judged() -> None:
+def test_every_command_and_format_is_checked() -> None:
     assert set(COMMANDS) >= APART
     for name, command in EVERY.items():
         assert formats(command) or name in PLAIN, f"{name}: how is what it writes judged?"
@@ -249,16 +261,16 @@ def test_every_command_and_every_format_is_judged() -> None:
 
 @pytest.fixture
 def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are read by this process, in a tenth of the time; the words are the same."""
+    """Read files in this process, which gives the same output in a tenth of the time."""
     monkeypatch.setattr(pool, "is_possible", lambda: False)
 
 
 @pytest.mark.usefixtures("no_workers")
 @pytest.mark.parametrize("name", EVERY)
-def test_no_text_acts(name: str) -> None:
-    """With each hostile text at least once at the begin of one."""
+def test_hostile_strings_have_no_effect(name: str) -> None:
+    """Each hostile string is at the start of some field at least once."""
     wrote: dict[str, bool] = {}
-    # A snapshot has room for half of them.
+    # A snapshot has room for only half of the strings.
     for half in range(2):
         words = [f"{one} {other}" for one, other in zip(PIECES[half::2], ODD, strict=False)]
         with files_of(words, NAMES[half]) as files:
@@ -268,7 +280,7 @@ def test_no_text_acts(name: str) -> None:
 
 
 @pytest.mark.parametrize("half", range(2))
-def test_no_text_acts_in_a_base(half: int) -> None:
+def test_hostile_strings_in_a_base_have_no_effect(half: int) -> None:
     words = [f"{one} {other}" for one, other in zip(PIECES[half::2], ODD, strict=False)]
     with files_of(words, NAMES[half]) as files:
         (file,) = next(iter(files.arguments("peak", EVERY["peak"])))
@@ -285,7 +297,7 @@ def test_no_text_acts_in_a_base(half: int) -> None:
     command=st.sampled_from(sorted(EVERY)),
     data=st.data(),
 )
-def test_no_text_acts_in_any_order(
+def test_hostile_strings_in_any_order_have_no_effect(
     words: list[str], name: str, command: str, data: st.DataObject
 ) -> None:
     with files_of(words, name) as files:

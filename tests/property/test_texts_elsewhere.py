@@ -1,5 +1,6 @@
-"""No text of a file acts where no command's --format shows it: step summaries, errors, answers of
-mcp, values in a notebook, the explorer's screen."""
+"""No string in a file has an effect in other places either: step summaries, errors, MCP answers,
+notebook values, the explorer's screen.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +44,22 @@ def opened(words: Sequence[str], scale: int = 1) -> mr.Snapshot:
 @given(words=several_texts(), name=texts)
 @example(words=HALVES[0], name="@evil.pkl")
 @example(words=HALVES[1], name="# evil")
-def test_a_summary_of_a_step(words: list[str], name: str) -> None:
+def test_job_summary_shows_hostile_strings_as_text(words: list[str], name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file, summary = Path(folder, file_name(name)), Path(folder, "summary.md")
         file.write_bytes(pickle.dumps(hostile_snapshot(words)))
-        asked = ["gate", str(file), str(file), "--max-peak", "1B", "--no-oom", "--no-leaks"]
-        asked += ["--no-config", "--workers", "1"]
+        asked = [
+            "gate",
+            str(file),
+            str(file),
+            "--max-peak",
+            "1B",
+            "--forbid",
+            "oom",
+            "--forbid",
+            "leaks",
+        ]
+        asked += ["--config", "none", "--workers", "1"]
         env = {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_ACTIONS": "true", "CI": "true"}
         result = command_runner().invoke(app, asked, env=env)
         judging.plain(result.stdout_bytes)
@@ -59,7 +70,7 @@ def test_a_summary_of_a_step(words: list[str], name: str) -> None:
 
 
 def broken_files(text: str) -> Iterator[bytes]:
-    """Files that cannot be read, whose errors may quote what is in them."""
+    """Create files that can't be read and whose errors may quote their contents."""
     word = text.encode("utf-8", "surrogatepass")
     line = word.replace(b"\n", b" ")
     yield bytes(Ops().proto(2).op("GLOBAL", line + b"\n" + line + b"\n").stop())
@@ -86,14 +97,14 @@ def broken_files(text: str) -> Iterator[bytes]:
 @given(text=texts, name=texts)
 @example(text="\x1b[31m##[group]\u202eevil", name="\n::error::evil\x1b[31m")
 @example(text="os\x9b##vso[task.x]\u2028", name="::stop-commands::evil")
-def test_errors(text: str, name: str) -> None:
+def test_errors_show_hostile_strings_as_text(text: str, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, file_name(name))
         for data in broken_files(text):
             file.write_bytes(data)
             with pytest.raises(MemreplayError) as raised:
                 mr.open(data)
-            # What a program or a notebook shows of it.
+            # This is the message that a program or a notebook shows.
             judging.shown(str(raised.value).replace("\n", ""))
             for command in ("peak", "summary", "export --format txt", "gate"):
                 result = command_runner().invoke(app, [*command.split(), str(file)])
@@ -104,9 +115,9 @@ def test_errors(text: str, name: str) -> None:
 
 @settings(max_examples=examples(20))
 @given(name=texts)
-def test_what_is_not_there(name: str) -> None:
-    """Names that a command line has, of files and of what is in one."""
-    # As a command line has them: bytes that are no text, but no half of a character.
+def test_missing_names_on_the_command_line_are_shown_as_text(name: str) -> None:
+    """The arguments name files, or things in files, that don't exist."""
+    # A command line can contain undecodable bytes, but no lone surrogates.
     name = os.fsdecode(name.replace("\0", "").encode("utf-8", "replace") + b"\xff")
     with tempfile.TemporaryDirectory() as folder:
         good = Path(folder, "good.pkl")
@@ -116,19 +127,19 @@ def test_what_is_not_there(name: str) -> None:
             ["gate", f"x{name}", "--max-peak", "1B"],
             ["diff", str(good), f"x{name}"],
             ["fleet", f"x{name}"],
-            ["watch", f"x{name}", "--once"],
+            ["watch", f"x{name}", "--until", "now"],
             ["view", f"x{name}"],
             ["export", str(good), "-o", f"{folder}/x{name}/y.csv"],
             ["at", str(good), f"x{name}"],
             ["at", str(good), f"annotation:x{name}"],
             ["peak", str(good), f"--by=x{name}"],
-            ["peak", str(good), f"--pool=x{name}"],
+            ["peak", str(good), f"--only=pool=x{name}"],
             ["peak", str(good), f"--include=x{name}"],
             ["peak", str(good), f"--config=x{name}"],
             ["timeline", str(good), f"--measure=x{name}"],
             ["simulate", str(good), f"--set=x{name}:1"],
             ["sql", str(good), f"select x{name}"],
-            ["steps", str(good), f"--step-annotation=x{name}"],
+            ["steps", str(good), f"--step=annotation=x{name}"],
             ["help", f"x{name}"],
             [f"x{name}"],
         ):
@@ -142,7 +153,7 @@ def test_what_is_not_there(name: str) -> None:
 
 
 def values(snap: mr.Snapshot, other: mr.Snapshot) -> Iterator[object]:
-    """What a cell may end with."""
+    """Return values that a cell might end with."""
     yield snap
     replay = snap.replay(snap.devices[0])
     yield replay
@@ -163,19 +174,19 @@ def values(snap: mr.Snapshot, other: mr.Snapshot) -> Iterator[object]:
 
 
 @pytest.mark.parametrize("half", [0, 1])
-def test_values(half: int) -> None:
+def test_notebook_values_show_hostile_strings_as_text(half: int) -> None:
     check_values(HALVES[half])
 
 
 @settings(max_examples=examples(5))
 @given(words=several_texts())
-def test_values_of_any(words: list[str]) -> None:
+def test_notebook_values_show_any_string_as_text(words: list[str]) -> None:
     check_values(words)
 
 
 def check_values(words: list[str]) -> None:
     for value in values(opened(words), opened(words, 2)):
-        # Python's own way to write a text, which has no line of its own.
+        # Python's repr of a string is always a single line.
         for line in repr(value).split("\n"):
             judging.shown(line)
         if hasattr(value, "_repr_html_"):
@@ -189,7 +200,7 @@ def check_values(words: list[str]) -> None:
 @given(words=several_texts(), name=texts)
 @example(words=HALVES[0], name="\x1b[31m")
 @example(words=HALVES[1], name="\u202e\n")
-def test_answers_of_mcp(words: list[str], name: str) -> None:
+def test_mcp_answers_show_hostile_strings_as_text(words: list[str], name: str) -> None:
     pytest.importorskip("mcp")
     from mcp import Client
 
@@ -219,7 +230,7 @@ def test_answers_of_mcp(words: list[str], name: str) -> None:
 
 
 @pytest.mark.parametrize("half", [0, 1])
-def test_the_screen(half: int) -> None:
+def test_explorer_shows_hostile_strings_as_text(half: int) -> None:
     pytest.importorskip("textual")
     from memreplay.explore.app import Explorer
     from memreplay.explore.explored import Explored

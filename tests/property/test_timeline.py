@@ -1,4 +1,4 @@
-"""timeline: buckets and layers of any trace against plain Python; nothing is lost or made up."""
+"""For any trace, timeline's buckets and layers match plain Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memreplay.analysis.groups.ways.base import BEFORE_RECORDING, NO_EVENTS, NO_
 from memreplay.commands.timeline.find import timeline_report
 from memreplay.commands.timeline.result import Axis, Series
 from memreplay.engine.replay import _measures, _timeline
-from memreplay.errors import UsageError
+from memreplay.errors import NothingToTellError, UsageError
 from memreplay.snapshot.model import MEASURES, Buckets, By, MeasureName
 from memreplay.snapshot.replay import Usage
 from tests import build
@@ -30,7 +30,7 @@ HUGE = 2**62
 
 @dataclass
 class Bucket:
-    """One bucket as brute force finds it."""
+    """A bucket, computed by brute force."""
 
     first: int
     events: int
@@ -40,7 +40,7 @@ class Bucket:
 
 
 def by_event(start: int, values: list[int], parts: int) -> list[Bucket]:
-    """Equally many events each, the start in the first."""
+    """Return buckets with the same number of events each; the first one includes the start."""
     parts = max(min(parts, len(values)), 1)
     found = []
     for b in range(parts):
@@ -56,7 +56,7 @@ def by_event(start: int, values: list[int], parts: int) -> list[Bucket]:
 
 
 def by_time(start: int, values: list[int], times: list[int | None], parts: int) -> list[Bucket]:
-    """Equal times each, with what was there when it begins."""
+    """Return buckets of equal duration, each with the state at its start."""
     clock: list[int | None] = []
     for time in times:
         known = [t for t in (time, clock[-1] if clock else None) if t is not None]
@@ -102,7 +102,7 @@ TIMES = st.lists(
 
 
 @given(VALUES, TIMES, st.integers(-HUGE, HUGE), st.integers(1, 60))
-def test_any_series_equals_brute_force(
+def test_series_match_brute_force(
     values: list[int], times: list[int | None], start: int, parts: int
 ) -> None:
     builder = build.SnapshotBuilder()
@@ -134,8 +134,8 @@ def test_any_series_equals_brute_force(
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-20, 20)), min_size=1, max_size=12), st.booleans())
-def test_the_clock_is_the_latest_time_so_far(times: list[int | None], in_order: bool) -> None:
-    if in_order:  # as files have it: then it is the times as they are
+def test_clock_is_the_latest_time_so_far(times: list[int | None], in_order: bool) -> None:
+    if in_order:  # as in real files; their times are used unchanged
         times.sort(key=lambda time: -99 if time is None else time)
     builder = build.SnapshotBuilder()
     for i, time in enumerate(times):
@@ -144,7 +144,7 @@ def test_the_clock_is_the_latest_time_so_far(times: list[int | None], in_order: 
             builder.drop("time_us")
     made = replay(builder)
     clock = made.clock()
-    if clock is None:  # one time in all of them
+    if clock is None:  # all events have the same time
         assert len(set(times)) == 1
         return
     absent = -(2**63)
@@ -161,7 +161,12 @@ def check(
         with pytest.raises(UsageError, match="have no times"):
             timeline_report(snap, x=x)
         return
-    report = timeline_report(snap, measures=[measure], by=by, points=points, top=top, x=x)
+    shown = any(replay.shows_reserved for replay in replays)
+    if measure == "reserved" and replays and not shown:
+        with pytest.raises(NothingToTellError, match="reserved memory isn't known"):
+            timeline_report(snap, measure=[measure])
+        return
+    report = timeline_report(snap, measure=[measure], by=by, points=points, top=top, x=x)
     for one in report.devices:
         usage = snap.replay(one.device).measure(measure)
         values = memoryview(usage.column).tolist()
@@ -175,7 +180,7 @@ def check(
         assert rows(one.buckets) == want
         assert max(one.buckets.max_bytes) == one.peak_bytes == usage.peak.bytes
         assert one.peak_event in one.buckets.max_event
-        assert min(one.buckets.min_bytes) == one.minimum_bytes == usage.minimum.bytes
+        assert min(one.buckets.min_bytes) == one.lowest_bytes == usage.minimum.bytes
         stacked = totals(one)
         assert stacked == one.buckets.max_bytes
         total = one.groups_total or 0
@@ -192,7 +197,9 @@ def check(
 
 
 def check_bests(snap: mr.Snapshot, usage: Usage, by: By, one: Series) -> None:
-    """The layers are the groups that hold most, each at the first moment of its own."""
+    """Check that the layers are the groups with the most bytes, each measured at its own first
+    peak.
+    """
     events = len(memoryview(usage.column))
     samples = range(-1, events)
     if usage.measure == "reserved":
@@ -200,7 +207,7 @@ def check_bests(snap: mr.Snapshot, usage: Usage, by: By, one: Series) -> None:
         rows = usage.reserved_layers(by, usage.part_classes(by, parts), samples)
     else:
         keys = Grouper(snap, by).keys(usage)
-        keys.meet()
+        keys.find_all()
         rows = usage.layers(keys, range(len(memoryview(keys.names()))), samples)
     assert not any(rows[-1])
     found = [(max(row), row.index(max(row)) - 1) for row in rows[:-1] if max(row) > 0]
@@ -216,7 +223,9 @@ def totals(one: Series) -> list[int]:
 
 
 def held_by_stack(snap: mr.Snapshot, usage: Usage, event: int) -> Counter[object]:
-    """What the live set after an event has of each stack; without one, of each label."""
+    """Return the live bytes after an event by stack, or by label for allocations without a
+    stack.
+    """
     live = usage.live_at(event=event)
     found: Counter[object] = Counter()
     for stack, size, begin in zip(
@@ -256,7 +265,7 @@ WAYS: tuple[By, ...] = (
     st.integers(0, 4),
     st.sampled_from(["event", "time"]),
 )
-def test_layers_add_up_in_any_trace(
+def test_layers_add_up_for_any_trace(
     snapshot: build.Snapshot, measure: MeasureName, by: By, points: int, top: int, x: Axis
 ) -> None:
     if measure == "reserved":
@@ -272,7 +281,7 @@ def test_layers_add_up_in_any_trace(
     st.integers(1, 60),
     st.sampled_from(["event", "time"]),
 )
-def test_layers_add_up_in_what_an_allocator_did(
+def test_layers_add_up_for_simulated_programs(
     made: Recording, measure: MeasureName, by: By, points: int, x: Axis
 ) -> None:
     if measure == "reserved":
@@ -281,10 +290,10 @@ def test_layers_add_up_in_what_an_allocator_did(
 
 
 @pytest.mark.parametrize("by", ["pool", "stream"])
-def test_layers_of_one_pool(by: By) -> None:
+def test_layers_of_one_pool_add_up(by: By) -> None:
     made = record(3, steps=400)
     snap = mr.open(build.dump(made.snapshot))
     for measure in MEASURES:
-        (one,) = timeline_report(snap, measures=[measure], by=by, pool=(0, 0), points=50).devices
+        (one,) = timeline_report(snap, measure=[measure], by=by, pool=(0, 0), points=50).devices
         stacked = totals(one)
         assert stacked == one.buckets.max_bytes

@@ -1,4 +1,4 @@
-"""Recordings with something missing: what is called exact and trusted is right all the same."""
+"""If a recording lacks events, results that are called exact and trusted are still right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memreplay.snapshot.model import MEASURES
 from tests import build
 from tests.damage import DAMAGE, NO_DAMAGE, SEGMENTS, count, judge, main, program, simulated
 
-# A recording from the program's start hides none of these.
+# In a recording from the program's start, the loss of any of these events is noticed.
 ALWAYS_FOUND = [name for name in DAMAGE if name not in ("pause", "stopped")]
 
 
@@ -24,23 +24,23 @@ ALWAYS_FOUND = [name for name in DAMAGE if name not in ("pause", "stopped")]
     kind=st.sampled_from(ALWAYS_FOUND),
     where=st.integers(0, 2**32 - 1),
 )
-def test_what_is_missing_from_a_recording_of_all_is_noticed(
-    seed: int, kind: str, where: int
-) -> None:
+def test_missing_events_are_noticed(seed: int, kind: str, where: int) -> None:
     whole = simulated(program(seed))
     kept = DAMAGE[kind](whole.snapshot["device_traces"][0], random.Random(where))
     if kept is None:
         return
     found = judge(whole, kept)
-    # In summary and with --strict; a measure alone looks at what it needs.
+    # This is the verdict of summary and --strict; a single measure checks only the data that it
+    # needs.
     assert not found.wrong or not found.trusted, found
     if kind.startswith("segment"):
         assert not found.wrong, found
 
 
 def stacks_from_before(snapshot: Any, first: int) -> tuple[list[bool], list[bool]]:
-    """Whether each block and each segment that is there at the end, and that no event from `first`
-    on made, has a stack. Of expandable segments nobody knows what was there when."""
+    """Return whether every block and segment that exists at the end and was allocated before event
+    `first` has a stack. Expandable segments have no known history.
+    """
     made = {
         (event["action"], event["addr"])
         for event in snapshot["device_traces"][0][first:]
@@ -70,17 +70,15 @@ def most(those: list[bool]) -> bool:
     kind=st.sampled_from(list(NO_DAMAGE)),
     where=st.integers(0, 2**32 - 1),
 )
-def test_nothing_is_said_against_a_whole_recording(
-    late: bool, seed: int, kind: str, where: int
-) -> None:
+def test_complete_recording_is_trusted(late: bool, seed: int, kind: str, where: int) -> None:
     whole = simulated(program(seed, late=late))
     kept = NO_DAMAGE[kind](whole.snapshot["device_traces"][0], random.Random(where))
     if kept is None:
         return
     found = judge(whole, kept)
     assert not found.wrong, found
-    # A short trace may look as if requests had been skipped, and one that was begun anew as if the
-    # ring had been full: what the first recording saw has stacks.
+    # A short trace may look as if free requests had been skipped. A restarted one may look as if
+    # the ring buffer had been full, because memory from the first recording has stacks.
     blocks, segments = stacks_from_before(whole.snapshot, kept[0])
     if most(blocks or segments):
         assert "ring_overflow_likely" in found.reasons, found
@@ -94,7 +92,7 @@ def test_nothing_is_said_against_a_whole_recording(
 
 
 @given(seed=st.integers(0, 2**32 - 1), late=st.booleans(), data=st.data())
-def test_nothing_is_said_against_a_range(seed: int, late: bool, data: st.DataObject) -> None:
+def test_any_range_is_trusted(seed: int, late: bool, data: st.DataObject) -> None:
     whole = simulated(program(seed, late=late))
     events = len(whole.snapshot["device_traces"][0])
     start = data.draw(st.integers(0, max(0, events - 1)))
@@ -113,15 +111,17 @@ def test_nothing_is_said_against_a_range(seed: int, late: bool, data: st.DataObj
 
 
 @pytest.mark.parametrize("kind", ["pause", "stopped"])
-def test_a_gap_is_mostly_noticed(kind: str) -> None:
-    """Segments that come with all that is in them while nothing is recorded tell nothing."""
+def test_most_gaps_are_noticed(kind: str) -> None:
+    """Some gaps aren't noticed, because a segment that is allocated and freed within a gap leaves
+    no evidence.
+    """
     found = count((simulated(program(seed)) for seed in range(150)), DAMAGE[kind])
     assert found.made == 150
     assert found.wrong_trusted <= 6
     assert found.doubted >= 140
 
 
-def test_the_count_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_command_prints_a_table_of_counts(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--programs", "3", "--only", "alloc lost", "--show"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["damage", "made", "wrong,", "trusted", "wrong,", "exact", "doubted"]

@@ -1,5 +1,6 @@
-"""Each value of a snapshot in turn is None, of another type, or gone: whatever can be read of that
-can be written, in every form, and read again."""
+"""Replace each value in a snapshot in turn with None or another type, or remove it. Every snapshot
+that can still be read can be written in every form and read again.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def snapshot() -> Any:
 
 
 def paths(value: Any, at: Path = ()) -> Iterator[Path]:
-    """Where each value is, the first two items of a list standing for all."""
+    """Return the path of each value, but use only the first two items of a list."""
     if at:
         yield at
     if isinstance(value, dict):
@@ -54,7 +55,7 @@ def paths(value: Any, at: Path = ()) -> Iterator[Path]:
 
 
 def written(data: bytes, number: int) -> bool:
-    """Writes what can be read of it in every form; whether there was anything."""
+    """Write the snapshot in every form if it can be read; return whether it could."""
     try:
         snap = mr.open(data)
         _ = snap.settings
@@ -71,7 +72,7 @@ def written(data: bytes, number: int) -> bool:
 
 
 @pytest.mark.parametrize("new", OTHERS, ids=lambda value: "gone" if value is GONE else repr(value))
-def test_every_value(new: Any) -> None:
+def test_readable_snapshot_with_any_odd_or_missing_value_can_be_written(new: Any) -> None:
     whole = snapshot()
     found = [
         written(build.dump(with_other(whole, at, new)), number)
@@ -82,7 +83,7 @@ def test_every_value(new: Any) -> None:
 
 
 @pytest.mark.parametrize("new", [None, GONE, ""], ids=["None", "gone", "empty"])
-def test_tables_of_every_value(new: Any) -> None:
+def test_tables_can_be_written_if_any_text_is_odd_or_missing(new: Any) -> None:
     whole = snapshot()
     for number, at in enumerate(paths(whole)):
         if at[-1] not in ("segment_type", "name", "stage", "state", "action", "filename"):
@@ -92,7 +93,7 @@ def test_tables_of_every_value(new: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["name", "stage"])
-def test_annotations_without_a_text(key: str) -> None:
+def test_annotation_without_text_is_written_and_read_again(key: str) -> None:
     notes = [{"name": "step", "stage": "START", "device": 0, "time_us": 1} | {key: None}] * 2
     data = build.dump({"segments": [], "device_traces": [], "external_annotations": notes[:1]})
     snap = mr.open(data)
@@ -101,7 +102,7 @@ def test_annotations_without_a_text(key: str) -> None:
     assert again.text(int(getattr(again.annotations, key)[0])) == ""
 
 
-def test_a_segment_of_no_type() -> None:
+def test_segment_without_type_is_written_and_read_again() -> None:
     segment: dict[str, Any] = {"address": 4096, "total_size": 2 << 20, "segment_type": None}
     segment["blocks"] = []
     snap = mr.open(build.dump({"segments": [segment], "device_traces": []}))

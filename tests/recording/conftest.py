@@ -1,4 +1,6 @@
-"""Tests that need PyTorch, its CPU build or another; without it there are none (ci/recording)."""
+"""Skip these tests unless PyTorch is installed, in any build (ci/recording installs the CPU
+build).
+"""
 
 from __future__ import annotations
 

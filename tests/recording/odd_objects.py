@@ -1,6 +1,6 @@
-"""A program whose objects raise an error for almost anything that they are asked.
+"""A program whose objects raise an error on almost any access.
 
-It runs without a recorder, and so it must with one. tests/integration/test_dryrun.py runs it.
+It runs without a recorder, so it must also run with one. tests/integration/test_dryrun.py runs it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ready = False
 
 
 class Raising(torch.Tensor):
-    """No function of torch may be called with it."""
+    """Raises if it's passed to a torch function."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -30,7 +30,7 @@ class Raising(torch.Tensor):
 
 
 class Angry:
-    """Nothing may be asked of it."""
+    """Raises on any access."""
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(name)
@@ -56,7 +56,7 @@ class AngryDict(dict[str, Any]):
 
 
 class Wrapper(torch.Tensor):
-    """Holds another, as a DTensor does, and says nothing of it."""
+    """A wrapper, like a DTensor, that doesn't report its inner tensor."""
 
     inner: torch.Tensor
 
@@ -78,7 +78,7 @@ class Wrapper(torch.Tensor):
 
 
 class Odd(nn.Module):
-    """Overrides what a recorder might ask."""
+    """Overrides every hook and attribute that a recorder might call or read."""
 
     done = False
 
@@ -134,7 +134,7 @@ class OddOptimizer(torch.optim.SGD):
 
 
 class Broken(nn.Module):
-    """What it is made of is nothing that a module is made of."""
+    """A module whose attributes hold values that don't belong in a module."""
 
     def forward(self, x: Any) -> Any:
         return x * 2
@@ -170,7 +170,7 @@ def fail(kind: type[BaseException]) -> None:
 
 
 def passes(kind: type[BaseException], call: Any) -> None:
-    """The error of a call is the program's own, and as it was raised."""
+    """Check that a call raises the program's own error, unchanged."""
     found: BaseException | None = None
     try:
         call()
@@ -198,7 +198,7 @@ for held in ("_modules", "_buffers", "_parameters"):
 optimizer = OddOptimizer(odd.inner.parameters(), lr=0.1, momentum=0.9)
 sparse_optimizer = torch.optim.SparseAdam(embedding.parameters())
 
-warnings.simplefilter("error")  # nor may a recorder warn
+warnings.simplefilter("error")  # a recorder must not cause warnings, either
 for _ in range(4):
     x = torch.ones(8, 16, device="cuda")
     y = odd(x, Angry(), AngryDict(a=torch.ones(3, device="cuda")), raising, angry=Angry())
@@ -209,12 +209,12 @@ for _ in range(4):
     optimizer.zero_grad()
     embedding.weight.grad = None
     with contextlib.suppress(AttributeError):
-        broken(x)  # some versions of torch look at what it is made of
+        broken(x)  # some versions of torch inspect the module's contents
     with fake_mode:
         fake_module(fake)
     with Functions(), Operators(), torch.no_grad():
         odd(x)
-# A module's parameters may be no leaves.
+# A module's parameters may be non-leaves.
 values = {"weight": odd.inner.weight * 2, "bias": odd.inner.bias * 2}
 torch.func.functional_call(odd.inner, values, (x,)).sum().backward()
 

@@ -1,8 +1,9 @@
-"""Training programs for a GPU. Each makes its model and optimizer, and returns what runs a step.
+"""Training programs for a GPU. Each one creates its model and optimizer, and returns a function
+that runs a step.
 
     memreplay dryrun -- python -m tests.recording.programs gpt --checkpoint
 
-prints the peak of its second step on an A100 that is not there, as the tests have it.
+prints its second step's peak on a simulated A100, the value that the tests expect.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """A small language model; its head is its embedding."""
+    """A small language model whose head shares its embedding's weights."""
 
     def __init__(self, *, checkpointed: bool) -> None:
         super().__init__()
@@ -57,7 +58,7 @@ class Gpt(nn.Module):
 
 
 def gpt(*options: str) -> Callable[[], None]:
-    """AdamW, with clipped gradients."""
+    """Train with AdamW and clipped gradients."""
     model = Gpt(checkpointed="--checkpoint" in options).cuda()
     foreach = False if "--one-by-one" in options else None
     fused = True if "--fused" in options else None
@@ -92,7 +93,7 @@ class Conv(nn.Module):
 
 
 def images(*options: str) -> Callable[[], None]:
-    """Convolutions, dropout, and SGD with momentum."""
+    """Train convolutions with dropout, using SGD with momentum."""
     model = nn.Sequential(
         nn.Conv2d(3, 32, 7, 2, 3),
         *(Conv(32) for _ in range(3)),
@@ -115,7 +116,7 @@ def images(*options: str) -> Callable[[], None]:
 
 
 class Weighing(nn.Module):
-    """Attention that is written out, with dropout."""
+    """Explicit attention, with dropout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +131,7 @@ class Weighing(nn.Module):
 
 
 def weighing(*options: str) -> Callable[[], None]:
-    """Adam over many weights, and foreach as it is by default."""
+    """Train many weights using Adam with the default for `foreach`."""
     model = nn.Sequential(*(Weighing() for _ in range(3)), nn.Linear(WIDTH, 1)).cuda()
     optimizer = torch.optim.Adam(model.parameters())
 
@@ -145,7 +146,7 @@ def weighing(*options: str) -> Callable[[], None]:
 
 
 def casts(options: tuple[str, ...]) -> contextlib.AbstractContextManager[object]:
-    """Autocast, where it is asked for."""
+    """Return an autocast context if requested."""
     if "--amp" in options:
         found: contextlib.AbstractContextManager[object] = torch.autocast(
             "cuda", dtype=torch.bfloat16

@@ -1,4 +1,4 @@
-"""Estimates of training programs under fake tensors, held against PyTorch."""
+"""Compare estimates of training programs, which use fake tensors, with PyTorch."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from memreplay.recording import estimate_kernels
 from memreplay.recording.recorder import Recorder
 from tests.recording.programs import PROGRAMS, WIDTH, Gpt
 
-# The peak of requested bytes in the second step, as PyTorch's own allocator has it in a dry run
-# (tests/recording/programs.py says how), and by how much at most an estimate is off, in percent.
+# Peak requested bytes in the second step according to PyTorch's own allocator in a dry run (see
+# tests/recording/programs.py), and the largest allowed error of the estimate in percent.
 DRY = [
     ("gpt", 41642552, 0.1),
     ("gpt --checkpoint", 31494680, 0.1),
@@ -38,7 +38,7 @@ DRY = [
 
 
 def live_at_the_end(found: mr.Estimate) -> Counter[str]:
-    """The bytes of each category."""
+    """Return each category's bytes at the end."""
     snap = found.open()
     usage = snap.replay().measure()
     groups, *_ = Grouper(snap, "category").groups(usage, usage.replay.events - 1, 0)
@@ -46,7 +46,7 @@ def live_at_the_end(found: mr.Estimate) -> Counter[str]:
 
 
 @pytest.mark.parametrize("program, peak, percent", DRY)
-def test_the_peak_is_that_of_a_dry_run(program: str, peak: int, percent: float) -> None:
+def test_peak_matches_a_dry_run(program: str, peak: int, percent: float) -> None:
     name, *options = program.split()
     found = mr.estimate(lambda: PROGRAMS[name](*options))
     assert found.steps[1] == pytest.approx(peak, rel=percent / 100)
@@ -55,7 +55,7 @@ def test_the_peak_is_that_of_a_dry_run(program: str, peak: int, percent: float) 
     assert sum(found.phases.values()) == sum(found.modules.values()) == found.peak_bytes
 
 
-def test_categories_are_the_bytes_of_the_objects() -> None:
+def test_categories_match_the_sizes_of_the_objects() -> None:
     with mr.estimating() as run:
         model = Gpt(checkpointed=False).cuda()
         optimizer = torch.optim.AdamW(model.parameters())
@@ -66,13 +66,13 @@ def test_categories_are_the_bytes_of_the_objects() -> None:
     parameters = sum(one.nbytes for one in model.parameters())
     assert found["parameters"] == parameters == found["gradients"]
     assert found["buffers"] == model.mask.nbytes
-    # The steps are counted on the host.
+    # The optimizer's step counters are on the host.
     assert found["optimizer state"] == 2 * parameters
     assert "Gpt.blocks.1.up" in run.estimate().modules
 
 
 class Perceptrons(nn.Module):
-    """Those of MemTracker's own tests, without a device."""
+    """The perceptrons in MemTracker's own tests, without a device."""
 
     def __init__(self, *, checkpointed: bool) -> None:
         super().__init__()
@@ -88,8 +88,10 @@ class Perceptrons(nn.Module):
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
-def test_it_agrees_with_memtracker(*, checkpointed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what both count: workspaces of cuBLAS MemTracker does not know."""
+def test_estimate_agrees_with_memtracker(
+    *, checkpointed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cuBLAS workspaces are switched off, because MemTracker doesn't know about them."""
     monkeypatch.setattr(estimate_kernels, "WORKSPACES", {})
     with FakeTensorMode():
         model = Perceptrons(checkpointed=checkpointed)
@@ -129,7 +131,7 @@ def test_it_agrees_with_memtracker(*, checkpointed: bool, monkeypatch: pytest.Mo
 # --- devices --------------------------------------------------------------------------------------
 
 
-def test_tensors_are_where_the_program_puts_them() -> None:
+def test_tensors_stay_on_the_programs_device() -> None:
     with mr.estimating() as run:
         host = torch.zeros(1000)
         card = host.cuda()
@@ -155,7 +157,7 @@ def test_tensors_are_where_the_program_puts_them() -> None:
     assert found.open().replay().measure().end_bytes == kept
 
 
-def test_without_a_gpu_named_all_counts() -> None:
+def test_host_tensors_count_if_no_gpu_is_used() -> None:
     with mr.estimating() as run:
         kept = torch.zeros(1000)
         del kept
@@ -163,14 +165,14 @@ def test_without_a_gpu_named_all_counts() -> None:
     assert (run.estimate().peak_bytes, kept.shape) == (4000, (3,))
 
 
-def test_what_is_outside_is_the_hosts() -> None:
+def test_data_created_before_the_estimate_stays_on_the_host() -> None:
     data = torch.arange(1000.0)
     found = mr.estimate(lambda: lambda: data[:100].cuda().sum())
     assert found.peak_bytes == 404
     assert data.sum() == 499500
 
 
-def test_memory_that_is_given_back_and_taken_again() -> None:
+def test_freed_memory_is_reused() -> None:
     with mr.estimating() as run:
         one = torch.zeros(1000, device="cuda")
         one.untyped_storage().resize_(0)
@@ -180,15 +182,15 @@ def test_memory_that_is_given_back_and_taken_again() -> None:
     assert found.peak_bytes == found.open().replay().measure().end_bytes == 4000
 
 
-# --- as a GPU does --------------------------------------------------------------------------------
+# --- behaviour of a GPU ---------------------------------------------------------------------------
 
 
 def saved(run: Any) -> int:
-    """What the program holds now."""
+    """Return the bytes that the program holds now."""
     return int(run.estimate().open().replay().measure().end_bytes)
 
 
-def test_dropout_keeps_a_mask_of_bools() -> None:
+def test_dropout_keeps_a_boolean_mask() -> None:
     with mr.estimating() as run:
         x = torch.zeros(1000, device="cuda", requires_grad=True)
         before = saved(run)
@@ -197,7 +199,7 @@ def test_dropout_keeps_a_mask_of_bools() -> None:
         assert functional.dropout(x, 0.5, training=False).shape == found.shape
 
 
-def test_attention_with_dropout_has_no_matrix() -> None:
+def test_attention_with_dropout_stores_no_score_matrix() -> None:
     with mr.estimating() as run:
         x = torch.zeros(1, 2, 256, 32, device="cuda", requires_grad=True)
         before = saved(run)
@@ -223,34 +225,42 @@ def test_autocast_casts_as_on_a_gpu(call: Any, dtype: torch.dtype) -> None:
         assert call(torch.zeros(64, 64, device="cuda")).dtype is dtype
 
 
-# --- what cannot be done --------------------------------------------------------------------------
+# --- unsupported ----------------------------------------------------------------------------------
 
 
-def test_a_model_from_outside_is_refused() -> None:
+def test_model_created_before_the_estimate_is_a_usage_error() -> None:
     model = nn.Linear(3, 3)
-    with pytest.raises(UsageError, match="made before the estimate began"):
+    with pytest.raises(
+        UsageError,
+        match="a model was created before the estimate began",
+    ):
         mr.estimate(lambda: lambda: model(torch.zeros(3)))
 
 
-def test_values_are_not_known() -> None:
+def test_estimate_does_not_know_tensor_values() -> None:
     with mr.estimating():
         x = torch.rand(9)
         assert (x.sum().item(), (x > 2).any().item(), x.argmax().item()) == (0.0, False, 1)
         assert torch.tensor(7).item() == 7
     with pytest.raises(
-        UsageError, match=r"needs values, which fake tensors have not: aten\.nonzero"
+        UsageError,
+        match=r"the program needs tensor values, which fake tensors don't have: aten\.nonzero",
     ):
         mr.estimate(lambda: torch.rand(9).nonzero())
 
 
-def test_one_at_a_time() -> None:
-    with mr.estimating(), pytest.raises(UsageError, match="goes on already"), mr.estimating():
+def test_only_one_estimate_at_a_time() -> None:
+    with mr.estimating(), pytest.raises(UsageError, match="already recording, to"), mr.estimating():
         pass
-    with mr.estimating(), pytest.raises(UsageError, match="goes on already"), Recorder("x.pickle"):
+    with (
+        mr.estimating(),
+        pytest.raises(UsageError, match="already recording, to"),
+        Recorder("x.pickle"),
+    ):
         pass
 
 
-def test_torch_is_left_as_it_was() -> None:
+def test_torch_is_unchanged_after_an_estimate() -> None:
     def state() -> list[object]:
         kernel = torch._C._dispatch_has_kernel_for_dispatch_key
         return [
@@ -282,7 +292,7 @@ def test_torch_is_left_as_it_was() -> None:
 # --- the file -------------------------------------------------------------------------------------
 
 
-def test_the_file_reads_as_any_other(tmp_path: Path) -> None:
+def test_written_file_can_be_read_like_any_snapshot(tmp_path: Path) -> None:
     path = tmp_path / "step.pickle"
     found = mr.estimate(PROGRAMS["gpt"], steps=3, path=path)
     with pytest.raises(UsageError, match="already exists; pass overwrite=True"):
@@ -304,13 +314,13 @@ def test_the_file_reads_as_any_other(tmp_path: Path) -> None:
     assert found.steps[1] == found.steps[2] > found.steps[0]
 
 
-def test_stacks_are_those_of_the_program() -> None:
+def test_stacks_leave_out_memreplays_own_frames() -> None:
     with mr.estimating() as run:
         kept = nn.Linear(WIDTH, 7)(torch.zeros(3, WIDTH))
     events = run.estimate().snapshot["device_traces"][0]
     (made,) = [one for one in events if one["action"] == "alloc" and one["size"] == kept.nbytes]
     names = [frame["name"] for frame in made["frames"]]
     assert names[0] == "forward"
-    assert "test_stacks_are_those_of_the_program" in names
+    assert "test_stacks_leave_out_memreplays_own_frames" in names
     folder = str(Path(mr.__file__).parent)
     assert not [one for one in made["frames"] if one["filename"].startswith(folder)]

@@ -1,1 +1,1 @@
-"""The whole library from many threads and processes at once."""
+"""Use the whole library from many threads and processes at once."""

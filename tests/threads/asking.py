@@ -1,4 +1,4 @@
-"""Every question of the public API to a snapshot, with an answer that can be compared."""
+"""All queries that the public API offers on a snapshot, with comparable results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REPORTS = (
 
 
 def digest(pieces: Iterable[bytes]) -> str:
-    """What many bytes are told apart by."""
+    """Return a hash, to compare large byte strings."""
     found = hashlib.sha256()
     for piece in pieces:
         found.update(piece)
@@ -53,7 +53,7 @@ def digest(pieces: Iterable[bytes]) -> str:
 
 
 def told(ask: Callable[[], Any]) -> Any:
-    """An answer, or the one line in which there is none: it has to be the same one, too."""
+    """Return a query's result or its one-line error, which must also be the same in all threads."""
     try:
         return ask()
     except mr.MemreplayError as error:
@@ -66,7 +66,7 @@ def _column(name: str, table: str, snap: mr.Snapshot) -> str:
 
 
 def column_names(kind: type) -> list[str]:
-    """The names of a table's own columns, without what every table has."""
+    """Return the names of a table's own columns, without the columns that every table has."""
     return [name for name in dir(kind) if not name.startswith("_") and name not in dir(Arrays)]
 
 
@@ -210,7 +210,7 @@ def _arrow(name: str, snap: mr.Snapshot) -> str:
 
 
 def questions() -> dict[str, Question]:
-    """All, by a name each."""
+    """Return all queries by name."""
     found: dict[str, Question] = {
         **_columns(),
         "facts": _facts,
@@ -246,14 +246,15 @@ def questions() -> dict[str, Question]:
 
 
 def answers(snap: mr.Snapshot, names: Sequence[str] | None = None) -> dict[str, Any]:
-    """What one thread is told, in this order of the questions."""
+    """Return one thread's results, with the queries run in this order."""
     every = questions()
     return {name: told(partial(every[name], snap)) for name in names or every}
 
 
 def at_once(work: Sequence[Callable[[], T]]) -> list[T]:
-    """What comes of each, on a thread of its own; all begin at the same moment, and Python lets
-    another one on as often as it can."""
+    """Run each function in a separate thread. All start at the same moment, with the shortest
+    switch interval.
+    """
     barrier = threading.Barrier(len(work))
 
     def run(one: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""The snapshots that threads and processes are asked about, and a guard against those that hang."""
+"""The snapshots that threads and processes query, and a guard against hangs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 from tests.threads.asking import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
-# With requests that failed, steps and what memreplay noted; small enough for sanitizers.
+# These files have failed requests, steps and memreplay's notes, and are small enough for
+# sanitizers.
 FILES = {
     path.name.partition(".")[0]: path
     for path in (
@@ -25,8 +26,9 @@ FILES = {
 
 @pytest.fixture(autouse=True)
 def no_deadlock(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Print every thread's stack and end the process if the threads of a test hang."""
-    # pytest captures descriptor 2 and loses it with the process; this is a copy from before that.
+    """If a test's threads hang, print every thread's stack and exit the process."""
+    # pytest redirects file descriptor 2, and its output is lost if the process exits; pytest made
+    # this copy before that.
     stderr = pytestconfig.stash.get(fault_handler_stderr_fd_key, 2)
     faulthandler.dump_traceback_later(2 * PATIENCE_S, exit=True, file=stderr)
     yield
@@ -35,5 +37,5 @@ def no_deadlock(pytestconfig: pytest.Config) -> Iterator[None]:
 
 @pytest.fixture(params=FILES, scope="session")
 def file(request: pytest.FixtureRequest) -> Path:
-    """One of them after the other."""
+    """Run a test once with each file."""
     return FILES[request.param]

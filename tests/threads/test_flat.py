@@ -1,6 +1,7 @@
-"""Thousands of files opened in one process: memory, descriptors and threads stay what they were.
+"""Opening thousands of files in one process doesn't leak memory, descriptors or threads.
 
-MEMREPLAY_OPENS says how many of each kind: 10,000 in the long form, a few hundred in the suite.
+MEMREPLAY_OPENS sets how often each action is repeated: 10,000 times in the full run, a few hundred
+times by default.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tests.threads.asking import told
 
 EXAMPLE = Path(__file__).parents[2] / "examples/cuda_graphs.pkl.gz"
 OPENS = int(os.environ.get("MEMREPLAY_OPENS", "300"))
-# Whatever it was opened for: pages of the heap that are partly used, and no more for more opens.
+# Allowance for partly used heap pages. It depends neither on the file nor on the number of opens.
 MARGIN = 2 << 20
 
 Work = Callable[[], Any]
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def resident() -> int:
-    """Bytes of memory in use."""
+    """Return the bytes of memory in use."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -49,12 +50,12 @@ def descriptors() -> int:
 
 
 def sanitized() -> bool:
-    """Whether a sanitizer keeps what was freed, to see its use."""
+    """Return whether a sanitizer is active, which keeps freed memory to detect its use."""
     return "san.so" in os.environ.get("LD_PRELOAD", "") or "TSAN_OPTIONS" in os.environ
 
 
 def small(events: int = 400) -> dict[str, Any]:
-    """With all that a file may have, as far as it is read lazily."""
+    """Return a snapshot that contains everything that is read lazily."""
     builder = SnapshotBuilder()
     for n in range(events):
         frames = [(f"f{n % 40}", f"dir/{n % 7}.py", n % 90), ("main", "main.py", 3)]
@@ -66,7 +67,7 @@ def small(events: int = 400) -> dict[str, Any]:
 
 
 def kinds(folder: Path) -> dict[str, Work]:
-    """What is done again and again, by a name each."""
+    """Return the repeated actions, by name."""
     plain = build.dump(small())
     path, packed = folder / "a.pkl", folder / "b.pkl.gz"
     path.write_bytes(plain)
@@ -135,12 +136,13 @@ def test_memory_stays_flat(
     capsys: pytest.CaptureFixture[str],
     request: pytest.FixtureRequest,
 ) -> None:
-    # The small file is read ahead, too: a thread comes and goes each time.
+    # The small file is read ahead as well, so a thread starts and ends each time.
     monkeypatch.setattr(snapshot, "several_cpus", lambda: True)
     monkeypatch.setattr(container, "SLOW_FROM", 1)
     work = kinds(tmp_path)[name]
     seen = []
-    gc.disable()  # what is let go is free at once: no snapshot waits for a collector
+    # With the garbage collector off, objects must be freed as soon as they're released.
+    gc.disable()
     request.addfinalizer(gc.enable)
     for n in range(1, OPENS + 1):
         work()
@@ -157,12 +159,12 @@ def test_memory_stays_flat(
         assert all(rss <= first[1] + MARGIN for _, rss, _, _ in others)
 
 
-def test_the_names_are_those_that_there_are(tmp_path: Path) -> None:
+def test_every_repeated_action_is_listed(tmp_path: Path) -> None:
     assert tuple(kinds(tmp_path)) == NAMES
 
 
 @pytest.mark.parametrize("dice", [0, 4097, 12345, 77777])
-def test_no_report_waits_for_python_to_look_for_what_holds_each_other(dice: int) -> None:
+def test_reports_leave_no_reference_cycles(dice: int) -> None:
     def asked() -> None:
         snap = mr.open(gzip.decompress(EXAMPLE.read_bytes()))
         for one in questions(snap, dice):
@@ -171,7 +173,7 @@ def test_no_report_waits_for_python_to_look_for_what_holds_each_other(dice: int)
                 one.text(report)
                 one.as_json(report)
 
-    asked()  # what is made once in a process
+    asked()  # the first call creates objects that exist once per process
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)

@@ -1,4 +1,4 @@
-"""Sixteen threads open files: each its own, all the same, and bytes that change meanwhile."""
+"""Sixteen threads open separate files, the same file, and bytes that change meanwhile."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ NAMES = ("facts", "texts", "stacks", "usage requested", "usage active", "report 
 
 @pytest.fixture(scope="module")
 def plain(file: Path) -> bytes:
-    """The pickle itself."""
+    """Return the uncompressed pickle."""
     return gzip.decompress(file.read_bytes())
 
 
 def opened(source: Any) -> dict[str, Any]:
-    """What is asked of each that was opened."""
+    """Open a snapshot and run a few queries."""
     return answers(mr.open(source), NAMES[3:5])
 
 
-def test_each_its_own_file(tmp_path: Path) -> None:
-    """Of every kind at once: what is known of one is not told of another."""
+def test_each_thread_has_its_own_file(tmp_path: Path) -> None:
+    """With all queries at once, no thread gets results from another thread's file."""
     kinds = ((f"{i}.pkl", i) for i in range(THREADS))
     expected, work = [], []
     for name, i in kinds:
@@ -55,25 +55,25 @@ def test_each_its_own_file(tmp_path: Path) -> None:
     assert at_once(work) == expected
 
 
-def test_all_the_same_file(file: Path) -> None:
+def test_all_threads_read_the_same_file(file: Path) -> None:
     expected = answers(mr.open(file), NAMES)
     for found in at_once([lambda: answers(mr.open(file), NAMES)] * THREADS):
         assert found == expected
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, io.BytesIO])
-def test_all_the_same_bytes(plain: bytes, kind: Callable[[bytes], Any]) -> None:
+def test_all_threads_read_the_same_bytes(plain: bytes, kind: Callable[[bytes], Any]) -> None:
     if kind is memoryview and not getattr(sys, "_is_gil_enabled", lambda: True)():
         pytest.skip("CPython counts the views of one memoryview without a lock")
     expected = opened(plain)
     shared = kind(plain)
-    # A file is read from where it stands: each has its own.
+    # A file object is read from its current position, so each thread has its own file object.
     work = [lambda: opened(io.BytesIO(plain) if kind is io.BytesIO else shared)] * THREADS
     assert at_once(work) == [expected] * THREADS
 
 
-def test_one_file_object_for_all(plain: bytes) -> None:
-    """Nobody should; each is told something or gets one clear error, and nothing breaks."""
+def test_sharing_one_file_object_gives_a_result_or_an_error(plain: bytes) -> None:
+    """Nobody should share a file object between threads, but nothing breaks."""
     shared = io.BytesIO(plain)
 
     def ask() -> str:
@@ -85,8 +85,8 @@ def test_one_file_object_for_all(plain: bytes) -> None:
     assert all(at_once([ask] * THREADS))
 
 
-def test_bytes_that_change_while_they_are_read(plain: bytes) -> None:
-    """What is parsed is a copy of its own: an answer or a clear error, and no crash."""
+def test_bytes_that_change_during_the_read_cause_no_crash(plain: bytes) -> None:
+    """A private copy is parsed, so each read gives a result or a clear error."""
     shared = bytearray(plain)
     over = threading.Event()
 
@@ -113,8 +113,8 @@ def test_bytes_that_change_while_they_are_read(plain: bytes) -> None:
     at_once([change, all_ask])
 
 
-def test_bytes_that_would_shrink_while_they_are_read(plain: bytes) -> None:
-    """They are held while they are read: who would resize them gets Python's BufferError."""
+def test_bytes_cannot_shrink_during_the_read(plain: bytes) -> None:
+    """The bytearray is locked while it's being read, so resizing it raises BufferError."""
     shared = bytearray(plain)
     refused = []
 
@@ -126,17 +126,17 @@ def test_bytes_that_would_shrink_while_they_are_read(plain: bytes) -> None:
 
     assert mr.open(shared, progress=resize).replay().peak == mr.open(plain).replay().peak
     assert refused
-    shared.clear()  # and let go of afterwards
+    shared.clear()  # released afterwards
 
 
 class StopError(Exception):
-    """Of a caller that has had enough."""
+    """Raised by a progress callback to stop reading."""
 
 
-def test_all_are_stopped_by_their_callers(
+def test_progress_callback_can_stop_any_read(
     file: Path, plain: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the middle of reading, with the thread that reads ahead and without it."""
+    """Reads stop halfway, with and without the read-ahead thread."""
     monkeypatch.setattr(snapshot, "several_cpus", lambda: True)
 
     def stop(_done: int, _total: int | None) -> None:
@@ -152,7 +152,7 @@ def test_all_are_stopped_by_their_callers(
     assert [t.name for t in threading.enumerate() if t.name == "memreplay-readahead"] == []
 
 
-def test_one_asks_while_others_open_and_let_go(file: Path) -> None:
+def test_one_thread_queries_while_others_open_and_close(file: Path) -> None:
     """Nothing is shared between snapshots."""
     snap = mr.open(file)
     expected = answers(mr.open(file), NAMES)

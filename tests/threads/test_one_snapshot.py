@@ -1,4 +1,6 @@
-"""Sixteen threads ask one snapshot everything, from a cold start: all are told the same."""
+"""If sixteen threads run all queries on one snapshot whose caches are empty, all get the same
+results.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,14 @@ from tests.threads.asking import THREADS, answers, at_once, questions
 
 @pytest.fixture(scope="session")
 def alone(file: Path) -> dict[str, Any]:
-    """What one thread alone is told, of a snapshot of its own for each question."""
+    """Return a single thread's results, using a separate snapshot for each query."""
     every = questions()
     return {name: answers(mr.open(file), [name])[name] for name in every}
 
 
-def test_all_questions_from_all_threads(file: Path, alone: dict[str, Any]) -> None:
+def test_all_threads_get_the_same_results_in_any_order_of_queries(
+    file: Path, alone: dict[str, Any]
+) -> None:
     names = sorted(alone)
     snap = mr.open(file)
     orders = [random.Random(seed).sample(names, len(names)) for seed in range(THREADS)]
@@ -32,8 +36,8 @@ def test_all_questions_from_all_threads(file: Path, alone: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("name", sorted(questions()))
-def test_one_question_from_all_threads(name: str) -> None:
-    """All fall over the same values that nobody has asked for yet."""
+def test_all_threads_get_the_same_result_if_all_run_the_same_query_first(name: str) -> None:
+    """The snapshot's caches are empty when the threads start."""
     file = Path(__file__).resolve().parents[2] / "tests/data/recorded_gpt.pkl.gz"
     expected = answers(mr.open(file), [name])
     snap = mr.open(file)
@@ -41,8 +45,10 @@ def test_one_question_from_all_threads(name: str) -> None:
         assert found == expected
 
 
-def test_what_is_remembered_is_the_same_for_all(file: Path) -> None:
-    """One replay, one measure, one array: one for each thread would be memory for each."""
+def test_cached_values_are_shared(file: Path) -> None:
+    """All threads share one replay and one of each measure and array, because one per thread would
+    multiply memory.
+    """
     snap = mr.open(file)
 
     def asked() -> list[int]:
@@ -59,7 +65,7 @@ def test_what_is_remembered_is_the_same_for_all(file: Path) -> None:
     assert all(one == first for one in others)
 
 
-def test_measures_are_let_go_while_others_ask(file: Path, alone: dict[str, Any]) -> None:
+def test_measures_can_be_released_during_queries(file: Path, alone: dict[str, Any]) -> None:
     snap = mr.open(file)
     names = [f"usage {name}" for name in MEASURES]
 
@@ -77,8 +83,8 @@ def test_measures_are_let_go_while_others_ask(file: Path, alone: dict[str, Any])
         assert found == {name: alone[name] for name in names}
 
 
-def test_simulations_of_one_replay(file: Path) -> None:
-    """Without anything asked beforehand."""
+def test_threads_can_simulate_the_same_replay(file: Path) -> None:
+    """The simulations are the first queries on the snapshot."""
     texts = ["", "expandable_segments:True", "max_split_size_mb:64", "roundup_power2_divisions:4"]
     expected = [mr.open(file).replay().simulate(text).outcome for text in texts]
     replay = mr.open(file).replay()
@@ -86,8 +92,8 @@ def test_simulations_of_one_replay(file: Path) -> None:
     assert at_once(work) == expected * 4
 
 
-def test_the_same_texts_and_frames(file: Path) -> None:
-    """Each is decoded once: a thread that has one does not lose it to another."""
+def test_all_threads_get_the_same_strings_and_frames(file: Path) -> None:
+    """Each string and frame is decoded only once, so all threads get the same object."""
     snap = mr.open(file)
 
     def read() -> tuple[list[str | None], list[mr.Frame]]:
@@ -100,7 +106,7 @@ def test_the_same_texts_and_frames(file: Path) -> None:
         assert all(mine is theirs for mine, theirs in zip(frames, their_frames, strict=True))
 
 
-def test_columns_are_read_while_others_are_made(file: Path) -> None:
+def test_columns_can_be_read_while_others_are_created(file: Path) -> None:
     snap = mr.open(file)
     replay = snap.replay()
 

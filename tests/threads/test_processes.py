@@ -1,4 +1,4 @@
-"""Processes that come of fork, spawn and forkserver: the same answers, and none waits for ever."""
+"""Processes created by fork, spawn and forkserver get the same results and don't deadlock."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PATIENCE_S = 120.0
 NAMES = ("facts", "stacks", "usage requested", "usage active", "lives held", "report peak", "slice")
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-# Python's own word on forks beside threads, which is what is asked for here.
+# Python warns about forking with threads, which is exactly what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
 def in_a_fork(work: Callable[[], Any]) -> None:
-    """Runs it in a child, which has to end well, and in time."""
+    """Run a function in a forked child, which must exit successfully and in time."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -55,7 +55,7 @@ def equal(found: Any, expected: Any) -> None:
 
 
 @forks
-def test_a_fork_asks_what_its_parent_opened(file: Path) -> None:
+def test_forked_child_can_query_the_parents_snapshot(file: Path) -> None:
     expected = answers(mr.open(file), NAMES)
     cold, warm = mr.open(file), mr.open(file)
     answers(warm, NAMES)
@@ -65,7 +65,7 @@ def test_a_fork_asks_what_its_parent_opened(file: Path) -> None:
 
 
 @forks
-def test_a_fork_of_a_fork_opens_files_itself(file: Path) -> None:
+def test_nested_fork_can_open_files(file: Path) -> None:
     expected = answers(mr.open(file), NAMES)
 
     def ask() -> None:
@@ -80,8 +80,8 @@ def test_a_fork_of_a_fork_opens_files_itself(file: Path) -> None:
 
 
 @forks
-def test_a_fork_while_other_threads_ask(file: Path) -> None:
-    """What they are making in that moment nobody makes in the child: it makes it itself."""
+def test_child_forked_during_queries_gets_the_same_results(file: Path) -> None:
+    """The child recomputes a value that another thread was computing."""
     expected = answers(mr.open(file), NAMES)
     over = threading.Event()
     shared = [mr.open(file)]
@@ -109,7 +109,7 @@ def answers_of(expected: dict[str, Any]) -> dict[str, Any]:
 
 
 @forks
-def test_a_value_that_was_in_the_making() -> None:
+def test_child_recomputes_a_value_that_was_being_computed() -> None:
     values: Once[str, int] = Once()
     begun, let = threading.Event(), threading.Event()
 
@@ -130,8 +130,10 @@ def test_a_value_that_was_in_the_making() -> None:
 
 
 @forks
-def test_a_fork_while_a_thread_reads_ahead(file: Path, tmp_path: Path) -> None:
-    """Of a file that waits: the thread is not in the child, which opens another file."""
+def test_child_forked_during_readahead_can_open_another_file(file: Path, tmp_path: Path) -> None:
+    """The fork happens while a slow file is read ahead. The child doesn't have the read-ahead
+    thread, but can open another file.
+    """
     path = tmp_path / "pipe"
     os.mkfifo(path)
     expected = answers(mr.open(file), NAMES)
@@ -150,10 +152,12 @@ def test_a_fork_while_a_thread_reads_ahead(file: Path, tmp_path: Path) -> None:
 
 
 @forks
-def test_a_snapshot_that_is_being_read_is_not_read_on_in_a_child(
+def test_forked_child_does_not_continue_a_read(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its thread stays behind. The child is told so; the parent is not disturbed."""
+    """The read-ahead thread exists only in the parent, so the child gets an error. The parent isn't
+    affected.
+    """
     from memreplay.io import container
     from memreplay.snapshot import snapshot
 
@@ -168,7 +172,8 @@ def test_a_snapshot_that_is_being_read_is_not_read_on_in_a_child(
 
     def fork(_done: int, _total: int | None) -> None:
         calls.append(_done)
-        if len(calls) == 2 and not children:  # the first is of what is read without the thread
+        # The first call reports data that was read without the thread.
+        if len(calls) == 2 and not children:
             children.append(os.fork())
 
     try:
@@ -185,13 +190,13 @@ def test_a_snapshot_that_is_being_read_is_not_read_on_in_a_child(
     assert children
     os.waitpid(children[0], 0)
     assert said.read_text() == (
-        "the process was forked while a snapshot was read: open it again in the child"
+        "the process was forked while a snapshot was being read; open it again in the child"
     )
     assert mr.open(file).replay().peak == expected
 
 
 def large() -> bytes:
-    """A snapshot of several blocks of reading."""
+    """Return a snapshot that takes several reads."""
     from tests import build
 
     builder = build.SnapshotBuilder()
@@ -201,17 +206,17 @@ def large() -> bytes:
 
 
 @forks
-def test_a_fork_while_threads_allocate() -> None:
-    """The tracker's lock is nobody's in a child, and nobody waits for it while a fork is made."""
+def test_fork_during_allocations_does_not_block() -> None:
+    """In a child the tracker's lock is free, and nothing waits for the lock during a fork."""
     _tracker.begin(1 << 20)
     over = threading.Event()
 
     def allocate(base: int) -> None:
         while not over.is_set():
             for n in range(1, 400):
-                _tracker.taken(base + 512 * n)
+                _tracker.track_alloc(base + 512 * n)
             for n in range(1, 400):
-                _tracker.let_go(base + 512 * n)
+                _tracker.track_free(base + 512 * n)
 
     threads = [threading.Thread(target=allocate, args=(i << 32,)) for i in range(1, 5)]
     for thread in threads:
@@ -219,8 +224,8 @@ def test_a_fork_while_threads_allocate() -> None:
 
     def count() -> None:
         before = _tracker.count()
-        _tracker.taken(77 << 40)
-        # Where a thread had the lock, nothing is noted any more.
+        _tracker.track_alloc(77 << 40)
+        # If another thread held the lock at the fork, the child records nothing more.
         assert _tracker.count() in (before + 1, 0)
 
     try:
@@ -234,12 +239,12 @@ def test_a_fork_while_threads_allocate() -> None:
 
 
 def ask_of(path: str) -> dict[str, Any]:
-    """What another process is told."""
+    """Return the results of all queries (runs in another process)."""
     return answers(mr.open(path), NAMES)
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-def test_processes_of_each_kind(file: Path, method: str) -> None:
+def test_processes_get_the_same_results_with_every_start_method(file: Path, method: str) -> None:
     expected = answers(mr.open(file), NAMES)
     context = multiprocessing.get_context(method)
     with context.Pool(2) as pool:

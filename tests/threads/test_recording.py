@@ -1,4 +1,4 @@
-"""Programs of several threads under the recorder: modules are called while a recording ends."""
+"""Several threads of a recorded program call modules while a recording ends."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ ROUNDS = 40
 
 
 class Module:
-    """Stands for torch.nn.Module."""
+    """A fake torch.nn.Module."""
 
     def plainly(self, *args: Any) -> int:
-        _tracker.taken(id(args) & ~0xFF)
-        _tracker.let_go(id(args) & ~0xFF)
+        _tracker.track_alloc(id(args) & ~0xFF)
+        _tracker.track_free(id(args) & ~0xFF)
         return _tracker.depth()
 
 
-def test_modules_are_called_while_recordings_begin_and_end() -> None:
-    """What calls them is replaced under threads that call: none calls what is gone."""
+def test_modules_can_run_while_recordings_start_and_stop() -> None:
+    """Functions are replaced while other threads call them, but no replacement is called after its
+    removal.
+    """
     over = threading.Event()
     modules = [Module() for _ in range(8)]
     _calls.begin(Module.plainly, {}, lambda module, args, kwargs: 1)
@@ -38,7 +40,8 @@ def test_modules_are_called_while_recordings_begin_and_end() -> None:
         _calls.begin(Module.plainly, numbers, found)
         for at in range(20):
             numbers.pop(id(modules[at % len(modules)]), None)
-            noted = _tracker.noted()  # first: others go on between the two
+            # Read noted() first, because other threads continue between the two calls.
+            noted = _tracker.noted()
             assert _tracker.count() >= noted // 2 - round_
             _tracker.joined([], 0)
         _calls.end()
@@ -49,7 +52,7 @@ def test_modules_are_called_while_recordings_begin_and_end() -> None:
             for round_ in range(ROUNDS):
                 begin_and_end(round_)
         finally:
-            over.set()  # whatever it came to: the others wait for that
+            over.set()  # set in any case, because the other threads wait for it
         return 0
 
     def call() -> int:
@@ -68,7 +71,7 @@ def test_modules_are_called_while_recordings_begin_and_end() -> None:
         _tracker.end()
 
 
-def test_each_thread_is_in_its_own_modules() -> None:
+def test_each_thread_has_its_own_stack_of_modules() -> None:
     _tracker.begin(1 << 20)
 
     def walk(number: int) -> list[int]:
@@ -76,7 +79,7 @@ def test_each_thread_is_in_its_own_modules() -> None:
         for depth in range(1, 60):
             _tracker.enter(number)
             seen.append((_tracker.depth(), _tracker.module()) == (depth, number))
-            _tracker.taken((number << 32) + 512 * depth)
+            _tracker.track_alloc((number << 32) + 512 * depth)
         for _ in range(59):
             _tracker.leave(number)
         return [int(all(seen)), _tracker.depth()]

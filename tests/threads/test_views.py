@@ -1,4 +1,4 @@
-"""What is made of a snapshot outlives it: arrays and columns. It is not pickled itself."""
+"""Arrays and columns outlive their snapshot. Neither they nor the snapshot can be pickled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.threads.asking import TABLES, THREADS, at_once, column_names
 
 
 def arrays(snap: mr.Snapshot) -> dict[str, Any]:
-    """Every array and column that it hands out."""
+    """Return every array and column in a snapshot."""
     found: dict[str, Any] = {}
     for table in TABLES:
         rows = getattr(snap, table)
@@ -53,7 +53,7 @@ def contents(found: dict[str, Any]) -> dict[str, bytes]:
 
 
 def churn() -> None:
-    """Whatever was let go is used for something else."""
+    """Allocate memory, so that released memory would be overwritten."""
     gc.collect()
     kept = [np.full(n, 0xA5, dtype=np.uint8) for n in (64, 1 << 10, 1 << 14, 1 << 18) * 40]
     assert all(one[-1] == 0xA5 for one in kept)
@@ -73,7 +73,7 @@ def test_arrays_outlive_their_snapshot(file: Path) -> None:
 
 
 @pytest.mark.parametrize("last", range(0, 60, 7))
-def test_any_one_of_them_alone_keeps_what_it_needs(file: Path, last: int) -> None:
+def test_any_view_keeps_its_data_alive(file: Path, last: int) -> None:
     found = arrays(mr.open(file))
     name = sorted(found)[last % len(found)]
     expected = contents({name: found[name]})
@@ -83,7 +83,7 @@ def test_any_one_of_them_alone_keeps_what_it_needs(file: Path, last: int) -> Non
     assert contents(kept) == expected
 
 
-def test_they_go_with_the_last_one(file: Path) -> None:
+def test_memory_is_freed_with_the_last_view(file: Path) -> None:
     snap = mr.open(file)
     replay = snap.replay()
     usage = replay.measure("active")
@@ -97,8 +97,8 @@ def test_they_go_with_the_last_one(file: Path) -> None:
     assert series.sum() > 0
 
 
-def test_threads_let_go_of_the_same_snapshot(file: Path) -> None:
-    """Each has an array, and lets go of all else when it likes."""
+def test_threads_can_release_the_same_snapshot(file: Path) -> None:
+    """Each thread keeps an array, and releases everything else at a random time."""
     shared = [mr.open(file)]
     expected = contents(arrays(mr.open(file)))
 
@@ -116,7 +116,7 @@ def test_threads_let_go_of_the_same_snapshot(file: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["snapshot", "replay", "usage", "table"])
-def test_no_pickle_is_made_of_it(file: Path, what: str) -> None:
+def test_views_cannot_be_pickled(file: Path, what: str) -> None:
     snap = mr.open(file)
     thing: Any = {
         "snapshot": snap,
@@ -125,14 +125,14 @@ def test_no_pickle_is_made_of_it(file: Path, what: str) -> None:
         "table": snap.events,
     }[what]
     _ = snap.devices, snap.events.device, snap.replay().peak
-    with pytest.raises(TypeError, match="cannot be pickled: in another process open the file"):
+    with pytest.raises(TypeError, match="can't be pickled: in another process, open the file"):
         pickle.dumps(thing)
     assert copy.copy(thing) is thing
     assert copy.deepcopy([thing])[0] is thing
 
 
-def test_records_are_pickled(file: Path) -> None:
-    """What a snapshot is asked for is plain data, and goes to other processes."""
+def test_records_can_be_pickled(file: Path) -> None:
+    """Results are plain data that can be sent to other processes."""
     snap = mr.open(file)
     for one in (mr.peak(snap), snap.replay().peak, snap.stack(1), mr.summary(snap)):
         assert pickle.loads(pickle.dumps(one)) == one

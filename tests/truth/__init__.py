@@ -1,1 +1,3 @@
-"""memreplay held against PyTorch's own allocator: programs that run dry, and their figures."""
+"""Compare memreplay with PyTorch's own allocator: programs run dry, and all figures must be
+equal.
+"""

@@ -1,8 +1,9 @@
-"""Runs all cases with one torch and says how many figures are equal: `python -m tests.truth`.
+"""Run all cases with one version of torch, and print how many figures are equal: `python -m
+tests.truth`.
 
 python -m tests.truth --python VENV/bin/python [--only TEXT] [--keep FOLDER]
 
-With --gpu they run on a card of this machine, those of them that can.
+With --gpu, run on this machine's GPU, which leaves out some cases.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.truth.running import Server
 from tests.truth.settings import compare_settings
 
 SHOWN = 10
-SETTINGS = "settings as text"  # that name chooses them
+SETTINGS = "settings as text"  # --only with this name selects them
 
 
 def main() -> int:
@@ -38,7 +39,7 @@ def main() -> int:
         and (not asked.few or (case.program, case.settings, case.recorded) in few)
         and (not asked.gpu or case.on_a_card)
     }
-    # Which follow the newest, and are read without a card.
+    # memreplay follows the newest PyTorch's settings, and PyTorch reads settings without a GPU.
     settings = asked.only in SETTINGS and not (asked.few or asked.gpu)
     if not cases and not settings:
         print("no case has such a name")
@@ -120,7 +121,7 @@ def arguments() -> argparse.Namespace:
 
 
 def tell(name: str, wrong: list[Figure]) -> None:
-    """What differs, the first of it."""
+    """Describe the first differences."""
     print(f"{name}: {len(wrong)} figures differ")
     for one in wrong[:SHOWN]:
         print(f"  {one.what}: PyTorch {one.truth}, memreplay {one.memreplay}")

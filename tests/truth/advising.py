@@ -1,10 +1,11 @@
-"""Takes report's advice, and says whether it saves what was said: `python -m tests.truth.advising`.
+"""Follow report's advice, and check the promised savings: `python -m tests.truth.advising`.
 
 python -m tests.truth.advising --python VENV/bin/python [--only TEXT]
 
-Each program of `advised/` runs dry twice, before and after, each in a process of its own: the
-difference of `torch.cuda.max_memory_allocated()` is the truth. Another one runs out of memory in
-AdamW's first step, and then on a card that is as much larger as `oom` says, and a bit.
+Each program in `advised/` runs dry twice, before and after following the advice, in separate
+processes: the difference in `torch.cuda.max_memory_allocated()` is the truth. Another program runs
+out of memory in AdamW's first step, and then runs on a card that is slightly larger than `oom` says
+is needed.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from memreplay.commands.oom.find import oom_report
 from memreplay.commands.report.find import overview
 
 PROGRAMS = Path(__file__).parent / "advised"
-NEAR = 0.20  # of what was really saved: "about"
+NEAR = 0.20  # tolerance relative to the real savings, because the advice says "about"
 MIB = 1 << 20
 
 
 class Case(NamedTuple):
-    """A program, the advice that it must get, and the one that the result of it must not get."""
+    """A program, advice that it must get, and advice that the improved program must not get."""
 
     program: str
     advice: str
@@ -42,11 +43,14 @@ CASES = (
     Case("inference", "inference_mode"),
     Case("validation", "no_grad"),
     Case("validation_sum", "no_grad"),
+    Case("teacher", "no_grad"),
 )
+NOT_ADVISED = (Case("teacher", "no_grad", "retained"),)
+"""The advice would be wrong: the program needs what it keeps."""
 
 
 def dry(python: str, out: Path, program: Path, *options: str, argument: str) -> int:
-    """Run a program dry; return what it says was allocated at most, -1 if it failed."""
+    """Run a program dry; return the peak that it reports, or -1 if it failed."""
     command = [sys.executable, "-m", "memreplay", "dryrun", *options, "-o", str(out), "--force"]
     done = subprocess.run(
         [*command, "--", python, str(program), argument],
@@ -59,13 +63,13 @@ def dry(python: str, out: Path, program: Path, *options: str, argument: str) -> 
 
 
 def advised(snapshot: Path) -> dict[str, int]:
-    """What each piece of advice says it saves."""
+    """Return each recommendation's promised savings."""
     (device,) = overview(mr.open(snapshot)).devices
     return {one.name: one.saved_bytes for one in device.advice}
 
 
 def take(case: Case, python: str, folder: Path) -> list[str]:
-    """Run a case; return what is wrong."""
+    """Run a case and return its errors."""
     program, out = PROGRAMS / f"{case.program}.py", folder / "snapshot.pkl"
     before = dry(python, out, program, argument=case.before)
     said = advised(out).get(case.advice)
@@ -86,8 +90,19 @@ def take(case: Case, python: str, folder: Path) -> list[str]:
     return wrong
 
 
+def leave(case: Case, python: str, folder: Path) -> list[str]:
+    """Run a case that must not get the advice, and return its errors."""
+    program, out = PROGRAMS / f"{case.program}.py", folder / "snapshot.pkl"
+    dry(python, out, program, argument=case.before)
+    said = advised(out).get(case.advice)
+    print(f"{case.program} ({case.before}): {case.advice} said {said}")
+    return [f"{case.program} ({case.before}): {case.advice} is advised"] if said else []
+
+
 def first_step(python: str, folder: Path) -> list[str]:
-    """Run out of memory in AdamW's first step; then with as much more as the step needs."""
+    """Run out of memory in AdamW's first step, then run again with the additional memory that the
+    step needs.
+    """
     program, out = PROGRAMS / "foreach.py", folder / "snapshot.pkl"
     settings = ("--set", "expandable_segments:True")
     card = 1_500 * MIB
@@ -119,6 +134,9 @@ def main() -> int:
         for case in CASES:
             if asked.only in case.program:
                 wrong += take(case, asked.python, Path(temporary))
+        for case in NOT_ADVISED:
+            if asked.only in case.program:
+                wrong += leave(case, asked.python, Path(temporary))
         if asked.only in "first_step":
             wrong += first_step(asked.python, Path(temporary))
     for line in wrong:

@@ -1,4 +1,4 @@
-"""How near two runs of the same cases are, as a dry run and one on a card.
+"""Compare two runs of the same cases, such as a dry run and a run on a GPU.
 
 python -m tests.truth --python VENV/bin/python --card H100 --keep DRY
 python -m tests.truth --python VENV/bin/python --gpu --keep REAL
@@ -49,8 +49,9 @@ def peaks_of(folder: Path) -> Peaks:
 
 
 def told(first: Peaks, second: Peaks) -> tuple[list[str], bool]:
-    """A line for each peak that is not the same in both, and for each case that one of them has
-    not; then how many are. Whether all are, and there are some."""
+    """Return lines to print (each different peak, each case that only one run has, and the counts),
+    and whether all peaks are equal.
+    """
     both = [name for name in first if name in second]
     lines = [f"{name}: in one of them" for name in sorted(first.keys() ^ second.keys())]
     alike = dict.fromkeys(COMPARED, 0)

@@ -1,6 +1,6 @@
-"""Asks PyTorch of allocator settings, each a line of its input; tests/truth/settings.py says why.
+"""Query PyTorch about allocator settings, one per input line; tests/truth/settings.py says why.
 
-It runs dry, in a process that has torch and not memreplay.
+It runs dry, in a process that has torch but not memreplay.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 MIB = 1 << 20
-MOST = 1 << 34  # bytes that are really asked for
-# What a text that does not name them leaves as they were.
+MOST = 1 << 34  # sizes that are actually requested, in bytes
+# Settings that keep their value if the string doesn't mention them.
 BACK = "expandable_segments:False,large_segment_size_mb:20"
 
 
 def ask() -> None:
     lines = [json.loads(line) for line in sys.stdin]
-    # First those that need a process without CUDA.
+    # First query the settings that need a process without CUDA.
     alone = {i: in_child(one) for i, one in enumerate(lines) if one.get("alone")}
     for i, one in enumerate(lines):
         json.dump(alone.get(i) or told_now(one), sys.stdout)
@@ -30,7 +30,7 @@ def ask() -> None:
 
 
 def in_child(one: dict[str, Any]) -> dict[str, Any]:
-    """What a process says that begins with this text."""
+    """Return the output of a child process that starts with this setting."""
     read, write = os.pipe()
     pid = os.fork()
     if not pid:
@@ -56,7 +56,7 @@ def in_child(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def told_now(one: dict[str, Any]) -> dict[str, Any]:
-    """What the allocator of this process says, and does, after it was given a text."""
+    """Set this process's allocator settings; return what the allocator reports and does."""
     give(BACK)
     try:
         give(one["text"])
@@ -74,7 +74,7 @@ def told_now(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def reuses(size: int, more: int) -> bool:
-    """Whether a cached block of so many more bytes serves a request of this size."""
+    """Return whether a cached block this many bytes larger serves a request of this size."""
     torch.cuda.empty_cache()
     cached = block(size + more)
     del cached
@@ -87,7 +87,7 @@ def reuses(size: int, more: int) -> bool:
 
 
 def reserved_by(size: int) -> int:
-    """Bytes of the segment that serves a first request."""
+    """Return the bytes of the segment that serves a first request."""
     torch.cuda.empty_cache()
     made = block(size)
     reserved = torch.cuda.memory_reserved()

@@ -1,7 +1,7 @@
-"""What PyTorch's MemTracker and its profiler said of memory, beside what the recorder noted.
+"""Compare PyTorch's MemTracker and profiler with the recorder's notes.
 
-docs/categories.md says where the rules differ; the tables here are those differences, and no
-others.
+docs/categories.md says where their rules differ; the tables in this file list exactly those
+differences.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tests.truth.compare import Figure
 
-ROUNDED = 512  # what the allocator rounds a request up to, which both count
+ROUNDED = 512  # requests are rounded up to this, and both tools count rounded sizes
 
 
 class Noted(NamedTuple):
@@ -44,7 +44,7 @@ def figures(snapshot: Path, truth: dict[str, Any]) -> Iterator[Figure]:
             made.append(noted)
             after = events[i + 1]
             inside = after["action"] == "free_requested" and after["addr"] == event["addr"]
-            # MemTracker sees what operators return, and not what they take in between.
+            # MemTracker sees the results of operators, not their temporaries.
             if highest is not None and not inside:
                 highest = max(highest, sum(one.bytes for one in live.values()))
         elif event["action"] == "free_requested":
@@ -64,7 +64,7 @@ def figures(snapshot: Path, truth: dict[str, Any]) -> Iterator[Figure]:
 
 
 def noted_of(raw: Any) -> Iterator[Noted | None]:
-    """What is noted of each event of the first device."""
+    """Return the note on each event of the first device."""
     noted = raw["memreplay"]["allocations"]
     kinds = list(struct.iter_unpack("<3I", unpacked(noted["kinds"])))
     of_events = struct.iter_unpack("<I", unpacked(noted["events"][0]))
@@ -90,13 +90,13 @@ SAME = {
     "optimizer state": "Optstate",
 }
 BY_PHASE = {"optimizer": "Optstate", "backward": "Temp"}
-"""It has no temporaries but those of the backward pass."""
+"""It only has temporaries of the backward pass."""
 FORWARD = "Activation, Other"
-"""All else, and what it was told of: inputs, temporaries, what comes between."""
+"""Everything else, and values it was given: inputs, temporaries, values in between."""
 
 
 def mem_tracker(name: str, sums: dict[str, int], live: Any) -> Iterator[Figure]:
-    """Equal to the byte, by its rules, at any moment."""
+    """Check that the recorder's notes, under MemTracker's rules, are equal at every moment."""
     found: Counter[str] = Counter()
     for one in live:
         found[SAME.get(one.category) or BY_PHASE.get(one.phase, FORWARD)] += one.bytes
@@ -118,11 +118,13 @@ NAMES = {
     "AUTOGRAD_DETAIL": "autograd detail",
 }
 OTHER_RULE = {
-    # By data flow; what is gone before the backward pass was kept for nothing.
+    # The profiler categorizes memory by data flow: memory freed before the backward pass isn't an
+    # activation.
     ("ACTIVATION", "temporary", "forward"),
-    # Made before the first module ran, and given to none.
+    # These tensors were allocated before the first module ran, and no module uses them.
     ("INPUT", "other", "start"),
-    # It has no name for what kernels allocate by themselves, and for some casts going back.
+    # The profiler has no name for allocations inside kernels, and for some casts in the backward
+    # pass.
     ("None", "temporary", "forward"),
     ("None", "temporary", "backward"),
     ("None", "autograd detail", "backward"),
@@ -130,7 +132,7 @@ OTHER_RULE = {
 
 
 def profiler(timeline: Any, made: list[Noted]) -> Iterator[Figure]:
-    """Each allocation, in the order in which they were made, when it is made and when it ends."""
+    """Return each allocation in order, with the times it was allocated and freed."""
     created = [one for one in timeline if one["action"] == "CREATE"]
     yield Figure("the profiler's allocations", len(created), len(made))
     noted = {}

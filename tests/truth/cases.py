@@ -1,4 +1,4 @@
-"""Which programs run, under which allocator settings, on which cards."""
+"""Define the cases: which programs run, under which allocator settings, and on which cards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RECORDED = Path(__file__).parent / "recorded"
 """Programs that record themselves."""
 
 FREE = "MEMREPLAY_TRUTH_FREE"
-"""So many bytes of a real card are left to a case; server.py takes the rest."""
+"""This many bytes of a real card are left to a case; server.py takes the rest."""
 
 EXPANDABLE = "expandable_segments:True"
 SPLIT = "max_split_size_mb:40"
@@ -23,7 +23,7 @@ COLLECTED = "garbage_collection_threshold:0.4"
 SEGMENTS = "large_segment_size_mb:40"
 ALL = f"{POWERS},{SPLIT},{COLLECTED}"
 
-# A card of dryrun/cards.py, and what is other about it.
+# Cards from dryrun/cards.py, with changes.
 A100 = "A100-80"
 SMALL_BYTES = 3 << 30
 SMALL = f"{A100};bytes={SMALL_BYTES};context=0"
@@ -36,21 +36,21 @@ NOT_FROM_THE_START = {"late"}
 
 
 class Case(NamedTuple):
-    """A program and what it runs under."""
+    """A program and the settings it runs under."""
 
     program: str
     settings: str = ""
     card: str = ""
     entries: int = 0
-    """The recorder's ring; 0 for one without end."""
+    """The recorder's ring buffer, in events; 0 means unlimited."""
     recorded: bool = False
-    """Whether it records itself."""
+    """Whether the program uses memreplay's recorder itself."""
     arguments: str = ""
-    """What it is told, with spaces between."""
+    """The program's arguments, separated by spaces."""
     moments: bool = True
-    """Whether PyTorch's statistics are read at random moments, and not at the end alone."""
+    """Whether PyTorch's statistics are read at random moments, not only at the end."""
     may_fail: bool = False
-    """Whether it may run out of memory though it is not made to."""
+    """Whether the program may run out of memory unintentionally."""
 
     @property
     def name(self) -> str:
@@ -61,33 +61,34 @@ class Case(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether the recording is: begun with the program, nothing dropped."""
+        """Return whether the recording begins when the program starts and drops nothing."""
         return not self.entries and self.program not in NOT_FROM_THE_START
 
     @property
     def on_a_card(self) -> bool:
-        """Whether it can run on a real one, whichever that is: the memory of a small card can be
-        had there, and how long a stream takes is as it is."""
-        # oom_pending leaves too little for what a driver takes to capture a graph.
+        """Return whether this case can run on any real GPU. There, other memory fills up a GPU that
+        should be small, and the timing of streams can't be controlled.
+        """
+        # oom_pending leaves a driver too little memory to capture a graph.
         return self.card in ("", T4, SMALL, LAGGING) and self.program != "oom_pending"
 
     @property
     def free_bytes(self) -> int:
-        """What is to be free of a card that is larger than the one it is made for; 0: all."""
-        if self.program == "limited":  # to a part, whatever there is
+        """Return the memory to leave free on a GPU larger than the intended one; 0 means all."""
+        if self.program == "limited":  # the program limits itself to a fraction of the GPU's memory
             return 0
         return {T4: cards.find(T4).bytes, SMALL: SMALL_BYTES}.get(self.card, 0)
 
     def on_gpu(self) -> dict[str, object]:
-        """What the server is told of it where a real card runs it."""
+        """Return the server's options for running this case on a real GPU."""
         environment = {FREE: str(self.free_bytes)} if self.free_bytes else {}
         return self._told(environment)
 
     def told(self, cuda: int, card: str = A100) -> dict[str, object]:
-        """What the server is told of it; `card` is that of cases which are made for none."""
+        """Return the server's options for a dry run; `card` is used if the case names no card."""
         key, _, other = (self.card or card).partition(";")
         environment = cards.environment(cards.find(key), cuda=cuda)
-        if other:  # of what stands twice the first counts
+        if other:  # if a key is repeated, the first one wins
             environment["MEMREPLAY_GPU"] = f"{other};{environment['MEMREPLAY_GPU']}"
         return self._told(environment)
 
@@ -117,7 +118,7 @@ CARDS = {
     "streams": LAGGING,
     "two_devices": TWO,
 }
-"""What a program is made for, where that is not an A100."""
+"""The card a program is made for, other than an A100."""
 
 MORE: dict[str, tuple[str, ...]] = {
     "gpt": (EXPANDABLE, POWERS, SEGMENTS),
@@ -163,7 +164,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
         "fsdp --reshard --mixed",
     ),
 }
-"""What programs that record themselves are told, where that is something."""
+"""Arguments of programs that record themselves."""
 
 CASES = [
     *(
@@ -205,7 +206,7 @@ WITH_OLDER = (
     ("late", ""),
     ("two_devices", ""),
 )
-"""What an older torch runs, too."""
+"""Programs that also run on an older torch."""
 
 RECORDED_WITH_OLDER = ("gpt", "checkpoints", "closures", "tied_and_frozen", "graphs")
-"""Of those that record themselves."""
+"""Those that record themselves."""

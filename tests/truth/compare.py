@@ -1,4 +1,6 @@
-"""One program's figures: what memreplay says of its snapshot, and what PyTorch said meanwhile."""
+"""Compare one program's figures: memreplay's results for its snapshot with PyTorch's own
+statistics.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ STATES = {"in_use": "active_allocated", "pending": "active_pending_free", "free"
 
 
 class Figure(NamedTuple):
-    """A figure, and where it is one."""
+    """A figure: its name, PyTorch's value and memreplay's value."""
 
     what: str
     truth: Any
@@ -30,20 +32,20 @@ class Figure(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The figures of a case."""
+    """A case's figures."""
 
     equal: int
     wrong: list[Figure]
     estimated: int
-    """Figures that memreplay says it does not know exactly: not compared."""
+    """The number of figures that memreplay doesn't call exact; these aren't compared."""
 
 
 def compare(case: Case, snapshot: Path) -> Compared:
-    """All figures of the process that wrote this snapshot."""
+    """Compare all figures for the process that wrote this snapshot."""
     with snapshot.with_suffix(".truth").open("rb") as file:
         truth = pickle.load(file)
     snap = mr.open(os.fspath(snapshot))
-    # Guesses are held against the truth here; what the dry run noted is by noted.py.
+    # This compares guesses with the truth; noted.py compares the recorder's notes.
     noted = ("allocations", "steps")
     snap.__dict__["recorder"] = {k: v for k, v in snap.recorder.items() if k not in noted}
     equal, wrong, estimated = 0, [], 0
@@ -108,7 +110,7 @@ def _of_device(
             found = _mapped(snap, device, at)
             yield Figure(f"{name}segments at {at}", len(want), len(found))
             for mine, other in zip(want, found, strict=False):
-                if other[2] is None:  # events of an older torch do not say their pool
+                if other[2] is None:  # in older versions of torch, events don't name their pool
                     yield None
                     mine, other = (*mine[:2], *mine[3:]), (*other[:2], *other[3:])
                 yield Figure(f"{name}blocks at {at}", mine, other)
@@ -118,7 +120,7 @@ def _of_device(
 
 
 def _ring(case: Case, snap: mr.Snapshot, device: int, truth: dict[str, Any]) -> Iterator[Figure]:
-    """Whether the ring dropped events is certain by what was noted, and how many, to the event."""
+    """Check that memreplay knows whether the ring buffer dropped events, and exactly how many."""
     counted = [one["events"][device] for one in (truth["moments"][0], truth["moments"][-1])]
     made = sum(counted[1].values()) - sum(counted[0].values())
     replay = snap.replay(device)
@@ -138,7 +140,7 @@ def _over_time(
     truth: dict[str, Any],
     events: list[int | None],
 ) -> Iterator[Figure]:
-    """At each moment, its peaks between them, and of all."""
+    """Compare each moment, the peaks between moments, and the overall peak."""
     last: int | None = None
     peaks = []
     for one in truth["moments"]:
@@ -159,7 +161,7 @@ def _over_time(
 
 
 def places(snap: mr.Snapshot, device: int, taken: int) -> list[int | None]:
-    """The event of each moment; None where the recorder has dropped it."""
+    """Return each moment's event; None if the recorder has dropped it."""
     rows = snap.events.device == device
     actions = snap.events.action[rows].tolist()
     kinds = {code for code in set(actions) if snap.action_name(code) == "snapshot"}
@@ -169,7 +171,7 @@ def places(snap: mr.Snapshot, device: int, taken: int) -> list[int | None]:
 
 
 def _blocks(segments: Any, device: int) -> list[Any]:
-    """PyTorch's segments, with their blocks."""
+    """Return PyTorch's segments, with their blocks."""
     return sorted(
         (
             segment["address"],
@@ -192,7 +194,7 @@ def _blocks(segments: Any, device: int) -> list[Any]:
 
 
 def _mapped(snap: mr.Snapshot, device: int, event: int) -> list[Any]:
-    """memreplay's."""
+    """Return memreplay's segments, with their blocks."""
     report = mr.fragmentation(
         snap, at=mr.When("event", event), blocks=True, top=0, device=device
     ).devices[0]
@@ -239,7 +241,7 @@ def _ooms(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
 
 
 def _size(n_bytes: int) -> str:
-    """As PyTorch writes it."""
+    """Return a size as PyTorch writes it."""
     for name, unit in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if n_bytes > unit:
             return f"{n_bytes / unit:.2f} {name}"
@@ -258,7 +260,7 @@ def _steps(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
         yield from _each_step("steps by name", peaks, found.steps)
     if truth["stepped"]:
         found = mr.steps(snap, measure="allocated").devices[0]
-        # What comes before the first end is no step of its own: all that is set up is in it.
+        # Setup code before the first step's end is part of that step.
         peaks = [_peak(truth, *pair) for pair in pairwise(truth["stepped"])]
         yield from _each_step("steps", peaks, found.steps)
 
@@ -270,7 +272,7 @@ def _each_step(what: str, peaks: list[int], steps: Any) -> Iterator[Figure]:
 
 
 def _peak(truth: dict[str, Any], first: int, last: int) -> int:
-    """Of `torch.cuda.max_memory_allocated()` between two moments."""
+    """Return `torch.cuda.max_memory_allocated()` between two moments."""
     inside = [one for one in truth["moments"] if first < one["snapshot"] <= last]
     return max(int(one["figures"][0]["allocated"]["peak"]) for one in inside)
 
@@ -280,14 +282,14 @@ def _leaks(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
         return
     found = mr.leaks(snap).devices[0]
     yield Figure("leaks: judged", True, found.judged)
-    # The program's own code: above it stand the operators of C++.
+    # The innermost frame of the program's own code, below any C++ operators.
     codes = [(one.frames[one.user[0]] if one.user else one.frames[0], one) for one in found.leaks]
     places = {(frame.file, frame.line): one for frame, one in codes}
     yield Figure("leaks: where", {leak[:2] for leak in truth["leaks"]}, set(places))
     for file, line, rate in truth["leaks"]:
         one = places.get((file, line))
         if one is not None and abs(one.bytes_per_step - rate) > one.bytes_per_step_error:
-            # A leak in each third step has a rate that is known but for so much.
+            # If a leak grows only every third step, its rate is only approximate.
             yield Figure(f"leaks: rate of line {line}", rate, one.bytes_per_step)
         else:
             yield Figure(f"leaks: rate of line {line}", rate, rate)

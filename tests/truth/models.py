@@ -31,7 +31,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """A language model; `checkpointed` keeps the inputs of blocks alone."""
+    """A language model; `checkpointed` keeps only the inputs of blocks."""
 
     def __init__(
         self,
@@ -59,6 +59,6 @@ class Gpt(nn.Module):
 
 
 def get_batch(rows: int = 4, length: int = 256, vocabulary: int = 5000) -> tuple[Any, Any]:
-    """Tokens and what comes after each."""
+    """Return tokens, and the token that follows each."""
     both = torch.randint(vocabulary, (rows, length + 1))
     return both[:, :-1].cuda(), both[:, 1:].cuda()

@@ -1,5 +1,6 @@
-"""What memreplay says a recorded program's memory was for, beside what PyTorch and the program's
-own objects say of it."""
+"""Compare memreplay's categories for a recorded program with PyTorch and with the program's own
+objects.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.truth.compare import Compared, Figure, places
 
 
 def compare_recorded(snapshot: Path) -> Compared:
-    """All figures of the process that recorded itself to `PID.recorded.pickle`."""
+    """Compare all figures of the process that wrote its own recording to `PID.recorded.pickle`."""
     with snapshot.with_suffix(".truth").open("rb") as file:
         truth = pickle.load(file)
     snap = mr.open(str(snapshot.with_suffix(".recorded.pickle")))
@@ -32,13 +33,15 @@ def compare_recorded(snapshot: Path) -> Compared:
 def _figures(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
     yield Figure("what is wrong with what was noted", "", snap.recorded_flaw)
     events = [at for at in places(snap, 0, truth["taken"] - 1) if at is not None]
-    # The last is after the recording. After a program ran out of memory there are none.
+    # The last moment comes after the recording. After an OOM there are no more moments.
     assert len(events) == truth["taken"] - 1 or (snap.native.n_ooms and len(events) > 4)
     moments = [one for one in truth["moments"] if one["snapshot"] < len(events)]
     usage = snap.replay(0).measure("requested")
     grouper = Grouper(snap, "category")
     peaks = [one["figures"][0]["requested"].get("peak") for one in moments]
-    if None not in peaks:  # else a thread may have moved one while it was read
+    if (
+        None not in peaks
+    ):  # otherwise another thread may have changed the values while they were read
         yield Figure("requested at the peak", max(peaks), usage.peak.bytes)
     for at in (usage.peak.event_index, *(events[one["snapshot"]] for one in moments)):
         unknown = _sums(grouper, usage, at).get("unknown", 0)
@@ -59,7 +62,7 @@ def _figures(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
 
 
 def _failed(snap: mr.Snapshot) -> Iterator[Figure]:
-    """What `oom` says of requests that failed: all that was active has a category."""
+    """Check that `oom` gives all active memory a category when a request fails."""
     for device in mr.oom(snap).devices:
         for one in device.ooms:
             found = {kind.category: kind.bytes for kind in one.categories}

@@ -1,6 +1,7 @@
-"""The server that runs cases: started for one torch, given cases, asked how they ended.
+"""Start a server that runs cases with one version of torch, send it cases, and collect their
+results.
 
-It runs them dry; or, asked to, on this machine's own card.
+Cases run dry or, if requested, on this machine's GPU.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from memreplay.dryrun.runtime import lay_out
 
 HERE = Path(__file__).parent
 INSIDE = Path(memreplay.__file__).parent / "programs" / "inside"
-PACKAGE = Path(memreplay.__file__).parent.parent  # of programs that record themselves
+PACKAGE = Path(memreplay.__file__).parent.parent  # programs that record themselves need it
 
 
 class Ended(NamedTuple):
@@ -29,18 +30,18 @@ class Ended(NamedTuple):
     name: str
     pid: int
     status: int
-    """0 where it ended as it was to."""
+    """0 if the case ended as intended."""
     seconds: float
 
 
 class TorchEnvironment:
-    """What the torch of one Python is to run in: dry, or on a card of this machine."""
+    """The environment for one Python's torch: for dry runs, or for this machine's GPU."""
 
     def __init__(self, python: str, folder: Path, *, gpu: bool = False) -> None:
         self.folder = folder
         self.cuda = 0
         """The CUDA that its torch was built with; 0 where it runs on a card of this machine."""
-        # Where there is a card, memreplay and what it needs may lie anywhere.
+        # On a GPU machine, memreplay and its dependencies may be installed anywhere.
         found = [os.environ["PYTHONPATH"]] if gpu and "PYTHONPATH" in os.environ else []
         self.environment = {
             **os.environ,
@@ -55,7 +56,7 @@ class TorchEnvironment:
             self.run_dry(python)
 
     def run_dry(self, python: str) -> None:
-        """Prepare for a machine that has no card."""
+        """Prepare to run dry, without a GPU."""
         torch = torch_of(python)
         libraries = self.folder / "libraries"
         libraries.mkdir(exist_ok=True)
@@ -71,7 +72,7 @@ class TorchEnvironment:
 
 
 class Server(TorchEnvironment):
-    """Runs cases with the torch of one Python. It writes PID.pickle, PID.json and PID.truth."""
+    """Runs cases with one Python's torch. Writes PID.pickle, PID.json and PID.truth for each."""
 
     def __init__(self, python: str, folder: Path, *, gpu: bool = False) -> None:
         super().__init__(python, folder, gpu=gpu)
@@ -102,15 +103,18 @@ class Server(TorchEnvironment):
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended by an error."""
+        """Return whether the server ended with an error."""
         return bool(self.process.returncode)
 
     def run(self, cases: Iterable[dict[str, Any]]) -> Iterator[Ended]:
-        """How each ended, as they end; fewer than there are cases where the server did first."""
+        """Yield each case's outcome when the case ends. If the server exits early, outcomes are
+        missing.
+        """
         lines = [json.dumps(case) for case in cases]
         assert self.process.stdin
         assert self.process.stdout
-        # It reads the next case when a process is free, and may write of others before.
+        # The server reads the next case once a process is free, and may report finished cases
+        # before that.
         writer = threading.Thread(target=self._write, args=([*lines, ""],), daemon=True)
         writer.start()
         for _ in lines:
@@ -127,10 +131,10 @@ class Server(TorchEnvironment):
                 self.process.stdin.write(f"{line}\n")
             self.process.stdin.flush()
         except (BrokenPipeError, ValueError):
-            pass  # it has ended, which `run` notices
+            pass  # the server has exited, which `run` notices
 
     def torch(self) -> str:
-        """Its version, once something has run."""
+        """Return torch's version; known once a case has run."""
         for path in self.folder.glob("[0-9]*.json"):
             return str(json.loads(path.read_text(encoding="utf-8"))["torch"])
         return "unknown"

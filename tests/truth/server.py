@@ -1,10 +1,10 @@
-"""Runs programs dry, each in a process of its own, with one import of torch for all of them.
+"""Run programs dry, each in a separate process, importing torch only once for all of them.
 
-It is started with the libraries of a dry run preloaded, the recording of one (`sitecustomize`) on
-the path, and reads cases from its input, a line of JSON each; of each that ends it writes a line.
-After an empty line it waits for all that run; a case that leaves others no memory runs alone.
-A case's process is a fork of this one, in which CUDA was not touched yet: card and allocator
-settings are read when it is. Where nothing is preloaded, cases run on a card of this machine.
+The server starts with a dry run's libraries preloaded and its recorder (`sitecustomize`) on the
+path. It reads cases from stdin, one line of JSON each, and writes a line when a case ends. After an
+empty line it waits for all running cases, so a case that needs all memory can run by itself. Each
+case runs in a fork made before CUDA is initialized, because initializing CUDA reads the GPU's
+properties and the allocator settings. Without preloaded libraries, cases run on this machine's GPU.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ import types
 from typing import Any
 
 import torch
-import torch._dynamo  # what optimizers import, which takes as long as torch itself
+import torch._dynamo  # optimizers import it, which takes as long as importing torch
 
 from tests.truth import told
 
-FREE = "MEMREPLAY_TRUTH_FREE"  # of cases.py, which needs memreplay
+# The same value as in cases.py, which can't be imported because it needs memreplay.
+FREE = "MEMREPLAY_TRUTH_FREE"
 AT_ONCE = int(os.environ.get("MEMREPLAY_TRUTH_AT_ONCE", "2"))
 
 
 def serve() -> None:
-    """AT_ONCE at a time: two, as there are processors, unless another number is told."""
-    # When Python looks for cycles, which free memory, depends on how much there is: for each case
-    # it is as for the first.
+    """Run cases from stdin, AT_ONCE at a time."""
+    # The number of objects decides when Python collects cycles, and so frees memory. Collect before
+    # each fork, so that every case starts like the first.
     gc.collect()
     gc.freeze()
     running: dict[int, tuple[str, float]] = {}
@@ -52,7 +53,7 @@ def serve() -> None:
 
 
 def wait_until(most: int, running: dict[int, tuple[str, float]]) -> None:
-    """No more than so many run."""
+    """Wait until at most this many cases are running."""
     while len(running) > most:
         say(*os.wait(), running)
 
@@ -64,29 +65,31 @@ def say(pid: int, status: int, running: dict[int, tuple[str, float]]) -> None:
 
 
 def run(case: dict[str, Any]) -> None:
-    """A case, in its own process, which ends here."""
+    """Run a case, then exit the process."""
     status = 1
     try:
         gc.collect()
         os.environ.update(case["environment"])
-        # The recording has read its own when torch was imported.
+        # The recording copied the environment when torch was imported, so update that copy too.
         sys.modules["memreplay_recording"].TOLD.update(case["environment"])
         if FREE in os.environ:
             torch.cuda._lazy_call(lambda: take_all_but(int(os.environ[FREE])))
         torch.cuda._lazy_call(told.begin if case["moments"] else told.begin_quietly)
         program(*case["program"], may_fail=case["may_fail"])
         told.end(os.path.join(os.environ["MEMREPLAY_DRYRUN"], f"{os.getpid()}.truth"))
-        atexit._run_exitfuncs()  # which writes the snapshot
+        atexit._run_exitfuncs()  # writes the snapshot
         status = 0
     except BaseException:
         print(f"{case['name']}:", file=sys.stderr)
         traceback.print_exc()
     sys.stderr.flush()
-    os._exit(status)  # without the end of a Python that has torch, which takes a while
+    os._exit(status)  # skips Python's shutdown, which is slow with torch
 
 
 def take_all_but(n_bytes: int) -> None:
-    """Leave so much of the card, as if another program had the rest. PyTorch has no part in it."""
+    """Leave only this much GPU memory free, as if another program used the rest. PyTorch isn't
+    involved.
+    """
     free, _ = torch.cuda.mem_get_info()
     runtime = ctypes.CDLL(f"libcudart.so.{str(torch.version.cuda).partition('.')[0]}")
     taken = ctypes.c_void_p()
@@ -95,7 +98,9 @@ def take_all_but(n_bytes: int) -> None:
 
 
 def program(path: str, *arguments: str, may_fail: bool) -> None:
-    """Run a script; one that runs out of memory has said why it is to, or may fail."""
+    """Run a script. If it runs out of memory, FAILS in the script must give the reason, unless the
+    script may fail.
+    """
     with open(path, encoding="utf-8") as file:
         code = compile(file.read(), path, "exec")
     module = types.ModuleType("__main__")
@@ -109,13 +114,14 @@ def program(path: str, *arguments: str, may_fail: bool) -> None:
         if cause is None or not (may_fail or (cause is error and "FAILS" in module.__dict__)):
             raise
         why = module.__dict__.get("FAILS")
-        # Then memreplay says that other programs have too much: another cause.
+        # If other programs use memory, memreplay names them as the cause, not the card's capacity.
         told.ended_by(cause, None if why == "capacity" and FREE in os.environ else why)
 
 
 def out_of_memory(error: BaseException | None) -> BaseException | None:
-    """What has led to an error, where that is a want of memory: a capture that is broken off says
-    something else."""
+    """Return the out-of-memory error that caused this error, if any. An aborted capture raises a
+    different error.
+    """
     while error is not None and not isinstance(error, torch.OutOfMemoryError):
         error = error.__cause__ or error.__context__
     return error

@@ -1,13 +1,13 @@
-"""Texts of allocator settings: whether PyTorch takes each, and what its allocator then does.
+"""Compare allocator settings: whether PyTorch accepts each, and its effect on the allocator.
 
-One process of PyTorch's is given the texts of settings.txt, one after the other
-(asked_settings.py). What no snapshot says is measured there: how large a shared segment is, and
-which cached block still serves a request. The memory fraction is read when an allocator is made, so
-each text that has one to compare has a process of its own.
+One PyTorch process gets the strings in settings.txt, one after another (asked_settings.py). It
+measures effects that no snapshot shows: the size of a shared segment, and which cached block still
+serves a request. The memory fraction is read when an allocator is created, so each string that sets
+it runs in a separate process.
 
-Not asked: backend:cudaMallocAsync, which PyTorch takes at the start alone, and which is no backend
-that is simulated; texts with line breaks, which are white space as others are; and an older torch,
-as memreplay follows the newest.
+Not compared: backend:cudaMallocAsync (PyTorch accepts it only at the start, and it isn't
+simulated); line breaks (they're treated like other white space); and older versions of torch
+(memreplay follows the newest).
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from memreplay.snapshot.alloc_conf import (
 )
 from tests.truth.compare import Figure
 
-MOST = 1 << 34  # bytes that are really asked for
+MOST = 1 << 34  # sizes that are actually requested, in bytes
 
 
 class Texts(NamedTuple):
-    """The sections of settings.txt."""
+    """The sections in settings.txt."""
 
     both: tuple[str, ...]
-    """Both take it, or both refuse it."""
+    """PyTorch and memreplay both accept the string, or both reject it."""
     stricter: tuple[str, ...]
-    """What PyTorch takes and memreplay refuses, on purpose."""
+    """Strings that PyTorch accepts and memreplay deliberately rejects."""
     read_alike: tuple[str, ...]
-    """The same; in a file it says what it has said to PyTorch."""
+    """Strings that memreplay rejects, except in a snapshot, where it reads them as PyTorch does."""
     from_the_start: tuple[str, ...]
-    """What a process begins with."""
+    """Strings that a process starts with."""
 
 
 def texts() -> Texts:
-    """A line of the file is a text, and one that begins with ## heads a section."""
+    """Read the file: each line is a setting; lines that start with ## are section headings."""
     sections: list[list[str]] = []
     lines = (Path(__file__).parent / "settings.txt").read_text(encoding="utf-8").split("\n")[:-1]
     for line in lines:
@@ -57,7 +57,7 @@ def texts() -> Texts:
 
 
 class ComparedTexts(NamedTuple):
-    """How many figures of how many texts are equal, and what of which text is not."""
+    """The number of strings and of equal figures, and the differences."""
 
     equal: int
     texts: int
@@ -65,7 +65,7 @@ class ComparedTexts(NamedTuple):
 
 
 def compare_settings(python: str, environment: dict[str, str]) -> ComparedTexts:
-    """Ask this Python's torch, in an environment in which it runs dry."""
+    """Compare memreplay with this Python's torch, run dry."""
     all_texts = texts()
     asked: list[dict[str, Any]] = [
         *(_asked(text) for text in (*all_texts.both, *all_texts.read_alike)),
@@ -92,12 +92,12 @@ def compare_settings(python: str, environment: dict[str, str]) -> ComparedTexts:
 
 
 def _asked(text: str) -> dict[str, Any]:
-    """What PyTorch is asked: what no snapshot says of the settings is measured."""
+    """Query PyTorch about the settings."""
     claimed = _taken(text) or recorded_settings({"PYTORCH_CUDA_ALLOC_CONF": text})
     asked: dict[str, Any] = {"text": text}
     if not claimed.expandable and claimed.large_segment_bytes < MOST:
         asked["segment"] = True
-        # Sizes are those that are asked for where they are not rounded up.
+        # Sizes stay as requested unless they're rounded up.
         if "max_split_size_mb" in text and "divisions" not in text:
             asked["non_split"] = claimed.max_non_split_bytes
     return asked

@@ -1,8 +1,9 @@
-"""What memreplay simulates of a run's recording, and what PyTorch's allocator did in that run or
-another one of the same program.
+"""Compare memreplay's simulation of a recording with PyTorch's allocator, in the same run or in
+another run of the same program.
 
-What the allocator does is told by what the program asks for: a segment comes or goes for the n-th
-request, a block is that of the n-th request. Runs can be compared so, whatever addresses they had.
+The allocator's actions are identified by the program's requests: a segment is allocated or freed
+for the n-th request, and a block belongs to the n-th request. This way, runs with different
+addresses can be compared.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ Pool = tuple[int, int]
 
 
 class Call(NamedTuple):
-    """What was asked of the driver."""
+    """A driver call."""
 
     before: int
-    """How many requests of the program's came before the one that it was for."""
+    """The number of requests before the one that caused this call."""
     action: str
     bytes: int
     stream: int
@@ -44,36 +45,36 @@ class Call(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What the program asked for, or let go of."""
+    """A request or a free by the program."""
 
     kind: str
     """alloc, oom, free_requested."""
     number: int
-    """Which request it is, or was."""
+    """The request's number; for a free, the number of the request that allocated the block."""
     bytes: int
-    """Of an oom as the allocator has rounded it."""
+    """The requested size; for an oom, the size as rounded by the allocator."""
     stream: int
 
 
 class Segment(NamedTuple):
-    """One at the end, or a mapped range of an expandable one."""
+    """A final segment, or a mapped range in an expandable segment."""
 
     pool: Pool
     stream: int
     small: bool
     blocks: tuple[tuple[int, int, int, int], ...]
-    """By address: bytes, state, requested bytes, whose request's it is (-1: nobody's)."""
+    """In address order: size, state, requested bytes, and the number of its request (-1: none)."""
 
 
 class Ran:
-    """One device in a run of a program: its trace and what PyTorch said in the end."""
+    """A device in a program's run: its trace, and PyTorch's statistics at the end."""
 
     def __init__(self, snapshot: Path, device: int = 0) -> None:
         self.path = snapshot
         self.device = device
 
     def forget(self) -> None:
-        """Let go of all that was read."""
+        """Release all data that was read."""
         for name in [name for name in vars(self) if name not in ("path", "device")]:
             delattr(self, name)
 
@@ -100,13 +101,13 @@ class Ran:
 
     @cached_property
     def numbers(self) -> list[int]:
-        """How many requests came before each event, and in the end."""
+        """Return the number of requests before each event, and in total."""
         asked = (one["action"] in ("alloc", "oom") for one in self.trace)
         return list(accumulate(asked, initial=0))
 
     @cached_property
     def requests(self) -> list[Request]:
-        """What the program did."""
+        """Return the program's actions."""
         owners: dict[int, int] = {}
         found = []
         for number, one in zip(self.numbers, self.trace, strict=False):
@@ -120,7 +121,7 @@ class Ran:
         return found
 
     def up_to(self, until: int | None) -> list[Request]:
-        """Those before a request."""
+        """Return the program's actions before a request."""
         stop = (
             i
             for i, one in enumerate(self.requests)
@@ -130,8 +131,9 @@ class Ran:
 
     @cached_property
     def completed(self) -> list[tuple[int, int]]:
-        """Frees that streams were waited for: before which request each was completed, and whose
-        block it was."""
+        """Return a pair for each free that waited for a stream: the number of the first request
+        after the free completed, and the number of the request that allocated the block.
+        """
         owners: dict[int, int] = {}
         found = []
         last: tuple[str, int | None] = "", None
@@ -173,12 +175,12 @@ class Ran:
 
     @cached_property
     def failed(self) -> list[int]:
-        """The requests that failed."""
+        """Return the numbers of the failed requests."""
         return [one.number for one in self.requests if one.kind == "oom"]
 
     @cached_property
     def statistics(self) -> dict[str, int]:
-        """torch.cuda.memory_stats() in the end, of all that ran."""
+        """Return torch.cuda.memory_stats() at the end, for everything that ran."""
         import json
 
         said = json.loads(self.path.with_suffix(".json").read_text(encoding="utf-8"))
@@ -194,7 +196,7 @@ class Ran:
 
 
 class Made:
-    """What a simulation made of a run's recording."""
+    """The results of simulating a run's recording."""
 
     def __init__(self, of: Ran, settings: AllocatorSettings, total: int | None) -> None:
         self.of = of
@@ -238,16 +240,16 @@ class Made:
             "retries": outcome.alloc_retries,
             "driver allocs": outcome.driver_allocs,
             "driver frees": outcome.driver_frees,
-            "ooms": outcome.ooms,
+            "ooms": outcome.oom_count,
         }
 
 
 class Compared(NamedTuple):
-    """A simulation, held against a run."""
+    """A simulation compared with a run."""
 
     figures: list[Figure]
     until: str
-    """Why not to the end; empty where it was."""
+    """Why the comparison stops before the end; empty if it doesn't."""
 
 
 FAILED = "up to a request that failed in one of the two"
@@ -256,8 +258,9 @@ WAITED = "up to where streams ended at another time, as they do when a request w
 
 
 def compare(of: Ran, settings: AllocatorSettings, total: int | None, real: Ran) -> Compared | None:
-    """A recording simulated with these settings on a card of so many bytes, and a run with them.
-    None where the program asked for other things before anything failed."""
+    """Simulate a recording with these settings on a card of this size, and compare a run with them.
+    Return None if the program made different requests before anything failed.
+    """
     made = Made(of, settings, total)
     if of is real:
         return Compared(_whole(made, real), "")
@@ -276,7 +279,7 @@ def compare(of: Ran, settings: AllocatorSettings, total: int | None, real: Ran) 
 
 
 def _other_wait(one: Ran, other: Ran, until: int | None) -> int | None:
-    """Before which request a free was first completed that waited longer in the other run."""
+    """Return the first request before which the two runs differ in completed frees."""
     mine, others = (
         {pair for pair in ran.completed if until is None or pair[0] < until} for ran in (one, other)
     )
@@ -294,7 +297,7 @@ def _whole(made: Made, real: Ran) -> list[Figure]:
 
 
 def _up_to(made: Made, real: Ran, stop: int) -> list[Figure]:
-    """What was for the requests before this one."""
+    """Return the driver calls for requests before this one."""
     want = [call for call in real.calls if call.before < stop]
     got = [call for call in made.calls if call.before < stop]
     failed = [[at for at in one if at < stop] for one in (real.failed, made.failed)]
@@ -306,7 +309,7 @@ def _up_to(made: Made, real: Ran, stop: int) -> list[Figure]:
 
 
 def _of_failure(made: Made, real: Ran, failed: int) -> list[Figure]:
-    """Where both end with the same request: how often each has asked again."""
+    """If both runs end with the same request, compare how often each run retried."""
     if not (real.truth["ended_by_oom"] and real.failed == [failed] == made.failed):
         return []
     return [Figure("retries", real.statistics["retries"], made.statistics["retries"])]
@@ -318,7 +321,7 @@ def _peak(calls: list[Call]) -> int:
 
 
 def _of_calls(want: list[Call], got: list[Call]) -> list[Figure]:
-    """All of them; else the first that differs."""
+    """Compare all driver calls, up to the first that differs."""
     if want == got:
         return [Figure("calls of the driver", len(want), len(got))]
     at = next(

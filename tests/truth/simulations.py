@@ -1,12 +1,13 @@
-"""Holds simulations against PyTorch's allocator, which runs each program under many settings and on
-cards of several sizes: `python -m tests.truth.simulations`.
+"""Compare simulations with PyTorch's allocator, which runs each program under many settings and
+on cards of several sizes: `python -m tests.truth.simulations`.
 
 python -m tests.truth.simulations --python VENV/bin/python [--all] [--only TEXT] [--keep FOLDER]
 
-own             a recording simulated as it was made: the same again, to the last block
-other settings  the recording with one setting, and what the allocator does with the other
-smaller card    the recording on a roomy card, and what the allocator does on one that is too small
-smallest card   the one on which the simulation just fits, and the one of 2 MiB less
+own             simulate each recording as it was made: every block must be the same
+other settings  simulate a recording with other settings, and run PyTorch with them for comparison
+smaller card    simulate a recording on a card that is too small, and run PyTorch on it, too
+smallest card   find the smallest card on which the simulation fits; PyTorch must also fit on it,
+                but not on one with 2 MiB less
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ LIMITED = "garbage_collection_threshold:0.6,per_process_memory_fraction:0.9"
 SETTINGS = ("", EXPANDABLE, SPLIT, ROUNDED, POWERS, INTERVALS, SEGMENTS, LIMITED)
 SHOWN = 6
 PAGE = 2 << 20
-MORE = 1.04  # of what is active at most: so little that the allocator is in want of memory
+MORE = 1.04  # relative to the active peak: little enough that memory runs short
 
 SIMULATED = [
     path.stem for path in sorted(PROGRAMS.glob("*.py")) if path.stem not in NOT_FROM_THE_START
@@ -50,7 +51,7 @@ SIMULATED = [
 DEVICES = {"two_devices": 2}
 
 SAID = {"limited": "per_process_memory_fraction:0.25"}
-"""What a program sets that no file has."""
+"""Settings of a program that no file contains."""
 
 SMALLEST = ("gpt", "emptied", "serving", "cache_by_cat", "gpt_autocast", "lengths")
 """Programs of which the smallest card is looked for."""
@@ -68,8 +69,9 @@ ASKS_OTHERWISE = {
     ("oom_pending", "smaller card"): FREE,
     ("two_devices", "smaller card"): OTHER,
 }
-"""Programs that ask for other things, or let go of them, in one run than in another, and why. They
-are compared where they do not."""
+"""Programs that make different requests or frees from run to run, and why. They are compared
+where they don't.
+"""
 
 DIFFERENT = {
     ("limited", "other settings", LIMITED): "it sets a limit that is not the one in the file,"
@@ -79,12 +81,12 @@ DIFFERENT = {
 
 
 class Run(NamedTuple):
-    """A program under settings, on a card."""
+    """A run of a program with some settings on a card."""
 
     program: str
     settings: str
     total: int = 0
-    """The card's memory; 0 for more than is needed."""
+    """The card's memory; 0 means more than enough."""
 
     @property
     def case(self) -> Case:
@@ -106,7 +108,7 @@ class Run(NamedTuple):
 
 
 class Tally:
-    """What was compared."""
+    """The comparisons made."""
 
     def __init__(self, *, verbose: bool) -> None:
         self.verbose = verbose
@@ -132,7 +134,7 @@ class Tally:
 
 
 class Session:
-    """The runs of a server, each made once."""
+    """Runs programs on a server, each run only once."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -154,7 +156,7 @@ class Session:
         self.broken += [run.name for run in asked.values()]
 
     def of(self, run: Run) -> list[Ran]:
-        """A run's devices; none where it has failed."""
+        """Return a run's devices; none if it failed."""
         return self.ran.get(run, [])
 
     def forget(self, program: str) -> None:
@@ -207,8 +209,9 @@ def arguments() -> argparse.Namespace:
 
 
 def few(place: int) -> tuple[str, ...]:
-    """Three settings of a program's, by its place: together with others' all settings, and most
-    pairs of them."""
+    """Return three settings for the program at this position. All programs together cover all
+    settings and most pairs.
+    """
     n = len(SETTINGS)
     return tuple(SETTINGS[(place + more) % n] for more in (0, 1 + place // n, n - 1))
 
@@ -216,7 +219,7 @@ def few(place: int) -> tuple[str, ...]:
 def hold(
     session: Session, plan: dict[str, tuple[str, ...]], tally: Tally, *, everything: bool
 ) -> None:
-    """Runs all, then compares."""
+    """Run all programs, then compare."""
     roomy = {program: [Run(program, one) for one in plan[program]] for program in plan}
     session.make(run for runs in roomy.values() for run in runs)
     small = {
@@ -252,7 +255,7 @@ def hold(
 
 
 def crowded(devices: list[Ran]) -> int:
-    """A card on which a program is in want of memory; 0 where nobody knows."""
+    """Return the memory of a card on which memory runs short; 0 if unknown."""
     if not devices:
         return 0
     active = max(one.statistics["active peak"] for one in devices)
@@ -261,19 +264,21 @@ def crowded(devices: list[Ran]) -> int:
 
 
 def probes(one: Ran) -> dict[int, bool]:
-    """The cards that a search for the smallest one asks about, and whether the simulation fits."""
+    """Search for the smallest card on which the simulation fits; return each size tried, and
+    whether it fits.
+    """
     low = one.statistics["active peak"] // 2 // PAGE
     high = -(-one.statistics["reserved peak"] * 2 // PAGE)
     found = {}
     while low + 1 < high:
         middle = (low + high) // 2
-        found[middle * PAGE] = one.replay.simulate(total_bytes=middle * PAGE).fits
+        found[middle * PAGE] = one.replay.simulate(program_memory=middle * PAGE).fits
         low, high = (low, middle) if found[middle * PAGE] else (middle, high)
     return found
 
 
 def limits(cards: dict[int, bool]) -> list[int]:
-    """The largest card that is too small, and the smallest that is not."""
+    """Return the largest card that is too small, and the smallest that isn't."""
     fits = min(total for total, fit in cards.items() if fit)
     return [max(total for total, fit in cards.items() if not fit), fits]
 
@@ -307,7 +312,9 @@ def across(session: Session, run: Run, other: Run, kind: str, tally: Tally) -> N
 
 
 def smallest(session: Session, run: Run, cards: dict[int, bool], tally: Tally) -> None:
-    """Whether the allocator fits on the same cards, down to the smallest."""
+    """Check that PyTorch's allocator fits on the same cards as the simulation, down to the
+    smallest.
+    """
     figures = []
     for total, fits in sorted(cards.items()):
         runs = session.of(Run(run.program, run.settings, total))

@@ -1,6 +1,6 @@
-"""What a program's own objects hold, for the recorder's categories to be held against.
+"""Compare the memory of a program's own objects with the recorder's categories.
 
-It runs in the process of a program of `tests/truth/recorded`, beside `told`.
+This runs in the process of a program in `tests/truth/recorded`, along with `told`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tests.truth import told
 
 @contextlib.contextmanager
 def recorded(**options: Any) -> Iterator[Recorder]:
-    """The recorder runs; it writes PID.recorded.pickle."""
+    """Run the recorder, which writes PID.recorded.pickle."""
     folder = os.environ["MEMREPLAY_DRYRUN"]
     torch.cuda.init()
-    sys.setprofile(None)  # no moments are taken while it begins
+    sys.setprofile(None)  # take no moments while the recorder starts
     with Recorder(f"{folder}/{os.getpid()}.recorded.pickle", quiet=True, **options) as recorder:
         told.begin()
         try:
@@ -33,8 +33,9 @@ def recorded(**options: Any) -> Iterator[Recorder]:
 
 
 def take(*models: Any, optimizers: Any = (), **more: int) -> None:
-    """The bytes of all that these models and optimizers hold on the card, now: what the recorder
-    calls the same is that much, to the byte. `more`: other categories, or these by other means."""
+    """Compare the exact bytes that these models and optimizers hold on the GPU with the recorder's
+    notes. `more` adds or replaces categories.
+    """
     if not isinstance(optimizers, Iterable):
         optimizers = (optimizers,)
     parameters = {id(p): p for model in models for p in model.parameters()}
@@ -50,12 +51,12 @@ def take(*models: Any, optimizers: Any = (), **more: int) -> None:
 
 
 def take_states(optimizers: Any) -> None:
-    """Of the state alone."""
+    """Compare only the optimizer state."""
     told.categories(optimizer_state=held(tensors_in([one.state for one in optimizers])))
 
 
 def held(tensors: Any) -> int:
-    """Bytes of the storages of these tensors on the card, each once."""
+    """Return the bytes in these tensors' storages on the GPU, counting each storage once."""
     return told.nbytes(plain for one in tensors for plain in plain_tensors(one) if plain.is_cuda)
 
 

@@ -1,12 +1,11 @@
-"""What a program is told by PyTorch's allocator while it runs: the truth to hold figures against.
+"""Read PyTorch's own statistics while a program runs, as the truth for its figures.
 
-At random moments between two calls of Python's, and where the program asks for it, this reads
-`memory_stats()` and `memory_snapshot()`. The latter leaves a `snapshot` event in the trace, of each
-device, so the moment's place among the events is known whatever thread made them: the events of
-this kind are counted. Peaks are read and reset at each moment, so each one has those since the one
-before it.
+At random moments between two Python calls, and when the program asks for it, this reads
+`memory_stats()` and `memory_snapshot()`. `memory_snapshot()` leaves a `snapshot` event in each
+device's trace, so counting these events locates the moment in the trace, whichever thread it comes
+from. Peaks are read and reset at each moment, so each moment has the peaks since the previous one.
 
-It runs beside the program, in a process that has torch and not memreplay.
+This runs in the program's process, which has torch but not memreplay.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from typing import Any
 import torch
 
 MEASURES = ("requested", "active", "allocated", "reserved")
-AT_RANDOM = 50  # moments, at least, of a program that is long enough
-MAPS = 6  # moments that keep their whole map
+AT_RANDOM = 50  # minimum number of moments, if the program is long enough
+MAPS = 6  # number of moments that keep their whole map
 
 
 def _reset(counted: dict[str, dict[str, int]], resets: bool) -> dict[str, dict[str, int]]:
-    """How often it was allocated and freed, with peaks as they are after a reset."""
+    """Return the counts of allocations and frees, with peaks as they are after a reset."""
     if not resets:
         return {}
     return {kind: {**one, "peak": one["current"]} for kind, one in counted.items()}
 
 
 class Truth:
-    """All that one process was told, in the order of its moments."""
+    """All statistics for one process, in the order of the moments."""
 
     def __init__(self) -> None:
         self.random = random.Random(0)
@@ -45,8 +44,9 @@ class Truth:
         self.lock = threading.RLock()
         self.busy = False
         self.next = 0
-        self.resets = True  # peaks are this one's to read, and not the program's
-        self.raced = False  # another thread came while the last one was reset: it may be lost
+        self.resets = True  # peaks are read here, not by the program
+        # Whether another thread interfered while a peak was reset, so that the peak may be lost.
+        self.raced = False
         self.found: dict[str, Any] = {
             "steps": [],
             "peaks": [],
@@ -60,34 +60,34 @@ class Truth:
         }
 
     def begin(self) -> None:
-        """From here on moments are taken: the recording has begun."""
+        """Start taking moments, because the recording has begun."""
         self.moments.clear()
         self.taken = 0
         self.moment(kept=True)
         sys.setprofile(self.called)
 
     def begin_quietly(self) -> None:
-        """From here on moments are those that the program asks for, and no peak is reset."""
+        """Take only the moments that the program asks for, and reset no peaks."""
         self.resets = False
         self.moment(kept=True)
 
     def quiet(self) -> None:
-        """No more moments but the last: the program resets peaks by itself."""
+        """Take no more moments except the last, because the program resets peaks itself."""
         torch.cuda.init()
         sys.setprofile(None)
         self.resets = False
 
     def called(self, *_: object) -> None:
-        """Between any two calls: now and then this is a moment."""
+        """Run between any two calls; sometimes take a moment."""
         self.next -= 1
         if self.next < 0 and not self.busy:
             self.next = self.random.randint(0, 2 * self.gap)
             self.moment()
 
     def moment(self, *, kept: bool = False) -> int:
-        """What the allocator counts now, of each device; how many moments were before it."""
+        """Read each device's current statistics; return the number of moments before this one."""
         with self.lock:
-            self.busy = True  # what is called here is between no two calls of the program's
+            self.busy = True  # calls made here must not trigger another moment
             try:
                 return self.read(kept=kept)
             finally:
@@ -100,7 +100,7 @@ class Truth:
             segments = memory_snapshot()
             self.taken += 1
             stats = [torch._C._cuda_memoryStats(i) for i in devices]
-            if stats == before:  # else another thread came between
+            if stats == before:  # otherwise another thread interfered
                 break
         kinds = ("current", "peak") if self.resets and not self.raced else ("current",)
         figures = [
@@ -112,7 +112,7 @@ class Truth:
         ]
         for i in devices:
             if self.resets:
-                # As it was before the recording took it, so that few threads come in between.
+                # Call the original function directly, so that threads rarely interfere.
                 reset = torch._C._cuda_resetPeakMemoryStats
                 getattr(reset, "__wrapped__", reset)(i)
             figures[i]["held"] = {"current": held(segments, i)}
@@ -143,7 +143,7 @@ class Truth:
         return self.taken - 1
 
     def thin(self) -> None:
-        """Half of the random moments are enough; what they had as peak counts to the next one."""
+        """Drop half of the random moments; the moment after each takes over its peaks."""
         self.gap *= 2
         left: list[dict[str, Any]] = []
         dropped: dict[str, Any] | None = None
@@ -158,15 +158,15 @@ class Truth:
             dropped = one if drop else None
             if not drop:
                 left.append(one)
-        if dropped is not None:  # the last one stays: nothing after it has its peak
+        if dropped is not None:  # keep the last moment: no later one could take over its peak
             left.append(dropped)
         self.moments[:] = left
 
     def end(self, path: str) -> None:
-        """The last moment; then all is written, with the maps of some."""
+        """Take the last moment; then write everything, including the maps of some moments."""
         sys.setprofile(None)
         gc.collect()
-        gc.disable()  # what it freed would be freed after the last moment
+        gc.disable()  # a later collection would free blocks after the last moment
         self.moment(kept=True)
         chosen = self.random.sample(range(len(self.moments)), min(MAPS, len(self.moments)))
         for i, one in enumerate(self.moments):
@@ -185,15 +185,17 @@ class Truth:
 
 
 def memory_snapshot() -> Any:
-    """The segments with their blocks, as PyTorch lists them; without the trace where it can."""
+    """Return the segments with their blocks, as PyTorch lists them; without the trace, if this
+    PyTorch can leave it out.
+    """
     try:
         return torch.cuda.memory_snapshot(include_traces=False)
-    except TypeError:  # before 2.10 or so
+    except TypeError:  # before about 2.10
         return torch.cuda.memory_snapshot()
 
 
 def held(segments: Any, device: int) -> int:
-    """Requested bytes of what no one has let go of. No statistic says it."""
+    """Return the requested bytes of everything still referenced, which no statistic shows."""
     return sum(
         block["requested_size"]
         for segment in segments
@@ -210,7 +212,7 @@ begin_quietly = _truth.begin_quietly
 
 @contextlib.contextmanager
 def step() -> Iterator[None]:
-    """A training step, under a name that `memreplay steps` can be asked for."""
+    """Run a training step under a name that can be given to `memreplay steps`."""
     first = moment(kept=True)
     with torch.profiler.record_function("truth_step"):
         yield
@@ -219,19 +221,19 @@ def step() -> Iterator[None]:
 
 
 def stepped() -> None:
-    """An optimizer has done its step: one of training ends here."""
+    """Note that an optimizer has stepped, which ends a training step."""
     _truth.found["stepped"].append(moment(kept=True))
 
 
 def peak(n_bytes: int) -> None:
-    """What torch says of a step that is called as those of `step` are."""
+    """Return torch's peak for a step, by the names from `step`."""
     _truth.found["peaks"].append(n_bytes)
 
 
 def begin_again() -> None:
-    """The recording begins here, and knows nothing of what was before."""
-    sys.setprofile(None)  # a moment between the two would be in the trace, and not counted
-    torch.cuda.memory._record_memory_history(None)  # an older torch clears the trace with that
+    """Begin the recording here, so that it doesn't include anything from before."""
+    sys.setprofile(None)  # a moment between the two would be in the trace but not counted
+    torch.cuda.memory._record_memory_history(None)  # an older torch uses this to clear the trace
     try:
         torch.cuda.memory._record_memory_history(stacks="python", clear_history=True)
     except TypeError:
@@ -240,44 +242,44 @@ def begin_again() -> None:
 
 
 def oom(error: BaseException, cause: str | None) -> None:
-    """A request that failed: what PyTorch says of it, and why it failed, where that is known."""
+    """Record a failed request: PyTorch's message, and the reason, if known."""
     _truth.found["ooms"].append((str(error), cause))
 
 
 def ended_by(error: BaseException, cause: str | None) -> None:
-    """The same, and the program has ended by it."""
+    """Record a failed request that ended the program."""
     oom(error, cause)
     _truth.found["ended_by_oom"] = True
 
 
 def leak(path: str, mark: str, bytes_per_step: int) -> None:
-    """A leak that the program has, in its line with this comment."""
+    """Declare that the program leaks on its line with this comment."""
     with open(path, encoding="utf-8") as file:
         (line,) = (i for i, one in enumerate(file, 1) if one.endswith(f"# {mark}\n"))
     _truth.found["leaks"] = [*(_truth.found["leaks"] or []), (path, line, bytes_per_step)]
 
 
 def no_leak() -> None:
-    """Nothing leaks, whatever grows."""
+    """Declare that nothing leaks, even if memory grows."""
     _truth.found["leaks"] = []
 
 
 def categories(**sums: int) -> None:
-    """Bytes of these categories, as the program's own tensors have them, now."""
+    """Record the current bytes in these categories, from the program's own tensors."""
     _truth.found["categories"].append((moment(kept=True), sums))
 
 
 def beside(name: str, sums: dict[str, int] | None = None) -> None:
-    """What PyTorch's MemTracker says of memory, now; or that it begins."""
+    """Record the sums that PyTorch's MemTracker reports now; None marks its start."""
     _truth.found["beside"].append((moment(kept=True), name, sums))
 
 
 def timeline(events: list[dict[str, Any]]) -> None:
-    """What PyTorch's profiler says of all that was allocated."""
+    """Record PyTorch's profiler's values for all allocations."""
     _truth.found["timeline"] += events
 
 
 def nbytes(tensors: Any) -> int:
-    """Bytes of the storages of these tensors, each once."""
+    """Return the bytes in these tensors' storages, each counted once."""
     storages = {one.untyped_storage().data_ptr(): one for one in tensors if one is not None}
     return sum(one.untyped_storage().nbytes() for one in storages.values())

@@ -1,1 +1,1 @@
-"""Unit tests: one module of the source each."""
+"""Unit tests: one module per source module."""

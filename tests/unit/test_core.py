@@ -1,4 +1,6 @@
-"""_core: columns behind the buffer protocol, ids out of range, and what can't be made by hand."""
+"""_core: columns with the buffer protocol, ids out of range, and classes that can't be
+instantiated.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +58,10 @@ def as_column(value: Column | int) -> Column:
 
 
 @pytest.mark.parametrize("name", EVENT_COLUMNS)
-def test_event_columns(name: str) -> None:
+def test_event_columns_are_read_only_buffers(name: str) -> None:
     t = tables()
     value = t.column(name)
-    if name == "compile_context":  # the same in every event
+    if name == "compile_context":  # this field is the same in every event
         assert isinstance(value, int)
         assert t.string(value) == "N/A"
         return
@@ -70,7 +72,7 @@ def test_event_columns(name: str) -> None:
     assert view.nbytes == 10 * struct.calcsize(EVENT_COLUMNS[name])
 
 
-def test_other_columns() -> None:
+def test_columns_of_ooms_and_stacks_have_the_files_values() -> None:
     t = tables()
     assert memoryview(as_column(t.column("oom_event"))).tolist() == [1, 3, 5, 7, 9]
     assert memoryview(as_column(t.column("oom_free"))).tolist() == [0, 1, 2, 3, 4]
@@ -81,7 +83,7 @@ def test_other_columns() -> None:
         assert t.stack(i) == tuple(frames[offsets[i] // 4 : offsets[i + 1] // 4])
 
 
-def test_a_column_of_one_number_is_that_number() -> None:
+def test_constant_column_is_one_number() -> None:
     t = mr.open(build.dump(SnapshotBuilder(times=False).alloc(1, 2).alloc(3, 4).build())).native
     assert t.column("time") == _core.ABSENT_TIME == -(2**63)
     assert t.column("stream") == 0
@@ -89,7 +91,7 @@ def test_a_column_of_one_number_is_that_number() -> None:
 
 
 @pytest.mark.parametrize("table, count", [("segment", 2), ("block", 3), ("annotation", 2)])
-def test_rows_lie_between_others(table: str, count: int) -> None:
+def test_fields_of_rows_are_strided_buffers(table: str, count: int) -> None:
     t = tables()
     for field, (offset, fmt) in FIELDS[table].items():
         column = t.rows(table, field)
@@ -98,11 +100,11 @@ def test_rows_lie_between_others(table: str, count: int) -> None:
         assert view.strides is not None
         assert view.strides[0] >= offset + struct.calcsize(fmt.decode())
         assert np.asarray(column).tolist() == view.tolist()
-        with pytest.raises(BufferError, match="ask for strides"):
+        with pytest.raises(BufferError, match="request strides"):
             zlib.crc32(column)
 
 
-def test_frame_rows() -> None:
+def test_frame_lines_match_the_frames() -> None:
     t = tables()
     lines = memoryview(t.rows("frame", "line")).tolist()
     assert len(lines) == t.n_frames == 7
@@ -123,7 +125,7 @@ def test_columns_are_read_only() -> None:
 
 
 @pytest.mark.slow
-def test_columns_live_as_long_as_anyone_holds_them() -> None:
+def test_columns_outlive_their_owner() -> None:
     t = tables()
     replay = _timeline.Replay(t, 0)
     kept = {
@@ -137,14 +139,14 @@ def test_columns_live_as_long_as_anyone_holds_them() -> None:
     views = {name: (memoryview(as_column(c)), want) for name, (c, want) in kept.items()}
     del t, replay, kept
     gc.collect()
-    for _ in range(20):  # something else may take the memory that was given back
+    for _ in range(20):  # freed memory may be reused
         mr.open(build.dump(snapshot())).replay().usage.sum()
     for view, want in views.values():
         assert want is None or view.tolist() == want
     assert views["usage"][0][-1] == 521 + 10
 
 
-def test_columns_without_rows() -> None:
+def test_columns_without_rows_are_empty() -> None:
     t = mr.open(build.dump({"segments": [], "device_traces": [[]]})).native
     for name in ("action", "address", "size", "stack", "oom_event", "oom_free"):
         assert memoryview(as_column(t.column(name))).tolist() == []
@@ -154,7 +156,7 @@ def test_columns_without_rows() -> None:
     assert memoryview(_timeline.requested_measure(_timeline.Replay(t, 0)).usage()).tolist() == []
 
 
-def test_names_that_are_not_there() -> None:
+def test_unknown_names_are_key_errors() -> None:
     t = tables()
     with pytest.raises(KeyError):
         t.column("colour")
@@ -172,7 +174,7 @@ def test_names_that_are_not_there() -> None:
 
 
 @pytest.mark.parametrize("past", [0, 1, 1_000_000])
-def test_ids_out_of_range(past: int) -> None:
+def test_ids_out_of_range_are_index_errors(past: int) -> None:
     t = tables()
     for read, count in (
         (t.string, t.n_strings),
@@ -185,7 +187,7 @@ def test_ids_out_of_range(past: int) -> None:
             read(count + past)
 
 
-def test_action_names() -> None:
+def test_actions_beyond_the_codes_are_named_other() -> None:
     t = tables()
     assert [t.action_name(i) for i in range(13)] == list(_core.ACTIONS)
     assert t.action_name(31) is None
@@ -200,7 +202,7 @@ def test_action_names() -> None:
     )
 
 
-def test_facts() -> None:
+def test_counts_and_flags_match_the_file() -> None:
     t = tables()
     assert (t.n_events, t.n_segments, t.n_blocks, t.n_annotations) == (10, 2, 3, 2)
     assert (t.has_segments, t.has_traces, t.has_annotations, t.bare_list) == (
@@ -219,10 +221,10 @@ def test_facts() -> None:
     assert {t.string(i) for i in functions} == {"", "f", "g"}
 
 
-# ---- what can't be made by hand ------------------------------------------------------------------
+# ---- classes that can't be created by hand -------------------------------------------------------
 
 
-def test_natives_are_made_by_the_reader_only() -> None:
+def test_natives_cannot_be_instantiated() -> None:
     for cls in (_core.Tables, Column):
         with pytest.raises(TypeError):
             cls()  # type: ignore[call-arg, unused-ignore]
@@ -232,7 +234,7 @@ def test_natives_are_made_by_the_reader_only() -> None:
             one.anything = 1  # type: ignore[union-attr]
 
 
-def test_empty_natives_do_no_harm() -> None:
+def test_empty_natives_are_harmless() -> None:
     empty = _core.Tables.__new__(_core.Tables)
     assert (empty.n_events, empty.n_strings, empty.n_stacks, empty.n_frames) == (0, 0, 0, 0)
     assert empty.traces() == []
@@ -260,7 +262,7 @@ def reader(data: bytes, step: int) -> Any:
 
 
 @pytest.mark.parametrize("step", [1, 7, 1 << 20])
-def test_sources_may_give_any_number_of_bytes(step: int) -> None:
+def test_sources_may_return_any_number_of_bytes(step: int) -> None:
     data = build.dump(snapshot())
     told: list[int] = []
     t = _core.read(reader(data, step), LIMITS, told.append)
@@ -269,12 +271,12 @@ def test_sources_may_give_any_number_of_bytes(step: int) -> None:
 
 
 @pytest.mark.parametrize("given", [-1, 1 << 40])
-def test_a_source_that_lies_is_refused(given: int) -> None:
+def test_source_with_wrong_lengths_is_refused(given: int) -> None:
     with pytest.raises(ValueError, match="impossible length"):
         _core.read(lambda view: given, LIMITS)
 
 
-def test_an_error_of_the_source_comes_through() -> None:
+def test_source_error_is_raised() -> None:
     def fail(view: memoryview) -> int:
         raise OSError("the disk is gone")
 
@@ -282,6 +284,6 @@ def test_an_error_of_the_source_comes_through() -> None:
         _core.read(fail, LIMITS)
 
 
-def test_none_from_a_source_ends_the_input() -> None:
+def test_none_ends_the_input() -> None:
     with pytest.raises(mr.TruncatedError):
         _core.read(lambda view: None, LIMITS)

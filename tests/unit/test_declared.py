@@ -1,4 +1,4 @@
-"""Tests of declared.py: options out of a record's fields, and a record out of values."""
+"""Tests of declared.py: a record's fields become options, and values become a record."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 class Inner(Options, frozen=True):
-    """Within another record."""
+    """A nested record."""
 
     deep: Annotated[int, Opt("How deep.", least=0)] = 1
 
 
 class Base(Options, frozen=True):
-    """The base of another record."""
+    """A base class of another record."""
 
     first: Annotated[str | None, Opt("The first.", flag="--one")] = None
 
 
 class Beside(Options, frozen=True):
-    """Has a field of the name of another record's option."""
+    """A field with the name of another record's option."""
 
     asked: bool = False
     own: Annotated[int, Opt("Its own.")] = 0
 
 
 class Some(Base, frozen=True):
-    """Options, and fields that are none."""
+    """Options, and fields that aren't options."""
 
     many_of: Annotated[tuple[str, ...], Opt("Several.")] = ()
     pair: Annotated[tuple[int, int] | None, Opt("A pair.")] = None
@@ -43,7 +43,7 @@ class Some(Base, frozen=True):
     asked: Annotated[bool, Opt("Whether.")] = False
 
 
-def test_the_options_of_a_record() -> None:
+def test_fields_of_a_record_become_options() -> None:
     found = {one.name: one for one in declared(Some)}
     assert [*found] == ["first", "many_of", "pair", "deep", "kind", "asked"]
     assert [one.flag for one in found.values()] == [
@@ -58,13 +58,13 @@ def test_the_options_of_a_record() -> None:
 @pytest.mark.parametrize(
     "given, inner", [({"deep": 1}, None), ({"deep": 2}, Inner(deep=2)), ({}, None)]
 )
-def test_a_record_of_values(given: dict[str, int], inner: Inner | None) -> None:
+def test_values_become_a_record(given: dict[str, int], inner: Inner | None) -> None:
     values = {"first": "x", "asked": True, "other": 5, **given}
     assert built(Some, values) == Some(first="x", inner=inner, asked=True)
-    assert values == {"other": 5}  # what belongs to other records is left
+    assert values == {"other": 5}  # options of other records remain
 
 
-def test_a_field_that_is_no_option_takes_no_option_of_another_record() -> None:
+def test_undeclared_field_takes_no_option_from_another_record() -> None:
     values = {"asked": True, "own": 3}
     assert built(Beside, values) == Beside(own=3)
     assert built(Some, values) == Some(asked=True)

@@ -1,4 +1,4 @@
-"""errors: one clear line each, with the place and the remedy; an exit code a kind."""
+"""errors: each is one clear line with position and remedy, and each kind has its exit code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOURCES = Path(mr.__file__).parent
         ),
     ],
 )
-def test_the_line(error: mr.SnapshotError, line: str) -> None:
+def test_error_is_one_line_with_its_position_and_hint(error: mr.SnapshotError, line: str) -> None:
     assert str(error) == line
     assert error.args == (error.message,)
 
@@ -45,7 +45,7 @@ def test_the_line(error: mr.SnapshotError, line: str) -> None:
         (mr.TruncatedError, mr.SnapshotError, 4),
     ],
 )
-def test_kinds_and_exit_codes(
+def test_each_kind_of_error_has_its_exit_code(
     kind: type[mr.MemreplayError], parent: type[Exception], code: int
 ) -> None:
     assert issubclass(kind, parent)
@@ -69,7 +69,7 @@ REQUIRES = [
         ("s3", "pip install 'fsspec[http]>=2024.2' 's3fs>=2024.2' (the extra 's3')"),
     ],
 )
-def test_the_command_names_the_packages(
+def test_install_command_names_the_packages(
     extra: str, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata, "requires", lambda _name: REQUIRES)
@@ -77,7 +77,14 @@ def test_the_command_names_the_packages(
     assert str(mr.MissingExtraError("it needs more", extra)) == f"it needs more: {command}"
 
 
-def test_a_package_that_was_never_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_install_command_names_an_extra_as_on_an_index() -> None:
+    """Before the package is on an index, `pip install 'memreplay[sql]'` doesn't work."""
+    sources = SOURCES.rglob("*.py")
+    named = [one.name for one in sources if "memreplay[" in one.read_text(encoding="utf-8")]
+    assert named == ["errors.py"]
+
+
+def test_uninstalled_package_has_an_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     def requires(_name: str) -> list[str]:
         raise metadata.PackageNotFoundError
 
@@ -85,7 +92,7 @@ def test_a_package_that_was_never_installed(monkeypatch: pytest.MonkeyPatch) -> 
     assert install_command("sql") == "pip install 'memreplay[sql]' (the extra 'sql')"
 
 
-def test_each_error_names_an_extra_that_exists() -> None:
+def test_extras_in_errors_exist() -> None:
     named = {
         extra
         for path in SOURCES.rglob("*.py")

@@ -1,4 +1,4 @@
-"""Tests of the public names: those of __init__.py, each command's question as a call among them."""
+"""Tests of the public names in __init__.py, including a function per command."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ OOM = str(ROOT / "tests/data" / "serving_oom.pkl.gz")
 
 RECORDED = str(ROOT / "tests/data" / "recorded_gpt.pkl.gz")
 
-# Calls whose command has another name.
+# Functions whose command has another name.
 COMMANDS = {"segments": "fragmentation"}
-# A call, the file that it is of, and the command that asks the same.
+# A function call, its file, and the equivalent command.
 ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
     "allocations": (
         lambda snap: mr.allocations(snap, sort="count", by="file", top=3),
@@ -38,7 +38,7 @@ ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
         "--sort count --by file --top 3",
     ),
     "at": (
-        lambda snap: mr.at(snap, [mr.When("event", 500), mr.When("end")], top=2, listed=True),
+        lambda snap: mr.at(snap, [mr.When("event", 500), mr.When("end")], top=2, list=True),
         STEP,
         "500 end --top 2 --list",
     ),
@@ -74,14 +74,14 @@ ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
         "--segments --top 3 --device 0",
     ),
     "simulate": (
-        lambda snap: mr.simulate(snap, settings="max_split_size_mb:64", total_memory=2**30),
+        lambda snap: mr.simulate(snap, set="max_split_size_mb:64", total_memory=2**30),
         OOM,
         "--set max_split_size_mb:64 --total-memory 1GiB",
     ),
     "steps": (
         lambda snap: mr.steps(snap, measure="active", stream=0),
         STEP,
-        "--measure active --stream 0",
+        "--measure active --only stream=0",
     ),
     "summary": (mr.summary, STEP, ""),
     "timeline": (
@@ -90,7 +90,7 @@ ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
         "--measure held --by category --top 3 --points 50",
     ),
 }
-# What has no selection: a summary is of everything, a gate is asked by its limits.
+# Functions without a selection: a summary covers everything, a gate has its limits.
 WITHOUT = ("summary", "gate")
 
 
@@ -105,7 +105,7 @@ def snap() -> mr.Snapshot:
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_a_call_gives_what_the_command_writes(name: str) -> None:
+def test_call_gives_what_the_command_writes(name: str) -> None:
     ask, file, options = ASKED[name]
     record = ask(mr.open(file))
     files = [STEP, file] if name == "diff" else [file]
@@ -116,14 +116,12 @@ def test_a_call_gives_what_the_command_writes(name: str) -> None:
     assert "\n" not in mr.to_json(record, indent=None)
 
 
-# The command shows more groups than it asks for, or a line above them.
+# The command shows more groups than this, or a line above them.
 SHOWN_OTHERWISE = ("gate", "segments")
 
 
 @pytest.mark.parametrize("name", [name for name in ASKED if name not in SHOWN_OTHERWISE])
-def test_a_result_is_printed_as_the_command_shows_it(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_printed_result_matches_the_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     ask, file, options = ASKED[name]
     print(ask(mr.open(file)))
     files = [STEP, file] if name == "diff" else [file]
@@ -132,7 +130,7 @@ def test_a_result_is_printed_as_the_command_shows_it(
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_a_result_is_a_line_at_a_prompt_and_html_in_a_notebook(name: str) -> None:
+def test_result_is_one_line_at_a_prompt_and_a_table_in_a_notebook(name: str) -> None:
     ask, file, _ = ASKED[name]
     record = ask(mr.open(file))
     assert "\n" not in repr(record)
@@ -140,14 +138,14 @@ def test_a_result_is_a_line_at_a_prompt_and_html_in_a_notebook(name: str) -> Non
     assert record._repr_html_().startswith("<div>\n<p><strong>")
 
 
-def test_a_baseline_is_the_file_that_the_command_writes(snap: mr.Snapshot, tmp_path: Path) -> None:
+def test_baseline_equals_the_file_of_the_command(snap: mr.Snapshot, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     command_runner().invoke(app, ["gate", STEP, "--save-base", str(path)])
     made = mr.baseline(snap)
     assert mr.to_json(made) + "\n" == path.read_text(encoding="utf-8")
     deeper = mr.open(DEEPER)
     one, two, three = (
-        # What they say names the base: a file, or what it was made of.
+        # Messages name the base, which is given as a baseline, a path and a string.
         [
             replace(found, message="")
             for found in mr.gate(deeper, base=base, max_growth="2%").files[0].findings
@@ -157,9 +155,9 @@ def test_a_baseline_is_the_file_that_the_command_writes(snap: mr.Snapshot, tmp_p
     assert one == two == three
 
 
-def test_a_gate_says_yes_or_no(snap: mr.Snapshot) -> None:
+def test_gate_passes_at_the_limit_and_fails_above(snap: mr.Snapshot) -> None:
     peak = snap.replay().measure("held").peak.bytes
-    assert mr.gate(snap, max_peak=peak, no_oom=True, device=None).passed
+    assert mr.gate(snap, max_peak=peak, forbid_oom=True, device=None).passed
     found = mr.gate(snap, max_peak=peak - 1, name="small")
     assert not found.passed
     (finding,) = found.findings
@@ -169,20 +167,22 @@ def test_a_gate_says_yes_or_no(snap: mr.Snapshot) -> None:
 @pytest.mark.parametrize(
     "limits, words",
     [
-        ({}, "the gate limits nothing"),
-        ({"max_peak": "38"}, "has no unit: give 38GiB"),
-        ({"max_peak": True}, "is not a size"),
-        ({"max_growth": "2%"}, "the gate limits growth: give the base with base="),
+        ({}, "the gate sets no limit; give one of "),
+        ({"max_peak": "38"}, "has no unit; give 38GiB"),
+        ({"max_peak": True}, r"max_peak must be a whole number or text \(SIZE\), not True"),
+        ({"max_growth": "2%"}, "the gate limits growth; give the base with base="),
         ({"max_growth": 0.02, "base": "x.json"}, "is not a percentage"),
-        ({"no_oom": "yes"}, "no_oom must be true or false"),
+        ({"forbid_oom": "yes"}, "forbid_oom must be True or False"),
     ],
 )
-def test_a_budget_that_means_nothing(limits: dict[str, Any], words: str, snap: mr.Snapshot) -> None:
+def test_meaningless_budget_is_a_usage_error(
+    limits: dict[str, Any], words: str, snap: mr.Snapshot
+) -> None:
     with pytest.raises(mr.UsageError, match=words):
         mr.gate(snap, **limits)
 
 
-def test_a_base_that_is_no_baseline(snap: mr.Snapshot, tmp_path: Path) -> None:
+def test_base_that_is_not_a_baseline_is_an_error(snap: mr.Snapshot, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     with pytest.raises(FileNotFoundError):
         mr.gate(snap, base=path, max_growth="2%")
@@ -192,29 +192,31 @@ def test_a_base_that_is_no_baseline(snap: mr.Snapshot, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*ASKED, "baseline"])
-def test_an_unknown_keyword_is_named(name: str, snap: mr.Snapshot) -> None:
+def test_unknown_keyword_is_named(name: str, snap: mr.Snapshot) -> None:
     with pytest.raises(TypeError, match="colour"):
         call(name, snap, colour="red")
 
 
 @pytest.mark.parametrize("name", ["baseline", *(n for n in ASKED if n not in WITHOUT)])
-def test_a_device_that_is_not_there(name: str, snap: mr.Snapshot) -> None:
+def test_missing_device_is_a_usage_error(name: str, snap: mr.Snapshot) -> None:
     with pytest.raises(mr.UsageError, match="no device 7; this snapshot has: 0"):
         call(name, snap, device=7)
 
 
-def test_a_gate_of_a_device_that_is_not_there(snap: mr.Snapshot) -> None:
-    with pytest.raises(mr.UsageError, match="of device 7, which is not there; there are: 0"):
-        mr.gate(snap, device=7, no_oom=True)
+def test_gate_on_a_missing_device_is_a_usage_error(snap: mr.Snapshot) -> None:
+    with pytest.raises(mr.UsageError, match="for device 7, which the file doesn't have; it has 0"):
+        mr.gate(snap, device=7, forbid_oom=True)
 
 
-@pytest.mark.parametrize("name", [name for name in ASKED if name not in WITHOUT])
-def test_less_than_no_groups(name: str, snap: mr.Snapshot) -> None:
-    with pytest.raises(mr.UsageError, match="top counts from 0"):
+@pytest.mark.parametrize(
+    "name", [name for name in ASKED if name not in (*WITHOUT, "report", "simulate", "steps")]
+)
+def test_negative_number_of_groups_is_a_usage_error(name: str, snap: mr.Snapshot) -> None:
+    with pytest.raises(mr.UsageError, match="top must be a whole number of at least 0, not -1"):
         call(name, snap, top=-1)
 
 
-def test_one_device_alone_is_compared_and_kept() -> None:
+def test_single_device_is_compared_and_saved() -> None:
     builder = SnapshotBuilder(devices=2).alloc(0x1000, 64).alloc(0x2000, 32, device=1)
     snap = mr.open(build.dump(builder.build()))
     assert [one.device for one in mr.diff(snap, snap).devices] == [0, 1]
@@ -224,18 +226,18 @@ def test_one_device_alone_is_compared_and_kept() -> None:
     assert [one.device for one in mr.baseline(snap, device=1).devices] == [1]
 
 
-def test_one_moment_needs_no_list(snap: mr.Snapshot) -> None:
+def test_single_moment_needs_no_list(snap: mr.Snapshot) -> None:
     assert mr.at(snap, mr.When("end")) == mr.at(snap, [mr.When("end")])
 
 
-def test_a_timeline_is_of_the_selections_measure_or_of_several(snap: mr.Snapshot) -> None:
+def test_timeline_accepts_one_measure_or_several(snap: mr.Snapshot) -> None:
     alone = mr.timeline(snap, measure="held", points=2).devices
     assert [one.measure for one in alone] == ["held"]
-    several = mr.timeline(snap, measure="held", measures=("active", "held"), points=2).devices
+    several = mr.timeline(snap, measure=("active", "held"), points=2).devices
     assert [one.measure for one in several] == ["active", "held"]
 
 
-def test_a_selection_is_passed_whole_and_changed(snap: mr.Snapshot) -> None:
+def test_selection_is_passed_and_keywords_override_it(snap: mr.Snapshot) -> None:
     asked = mr.Selection(measure="held", by="file", top=2)
     assert mr.peak(snap, asked) == mr.peak(snap, measure="held", by="file", top=2)
     assert mr.peak(snap, asked, top=1) == mr.peak(snap, measure="held", by="file", top=1)
@@ -247,7 +249,7 @@ def test_a_selection_is_passed_whole_and_changed(snap: mr.Snapshot) -> None:
 # ---- the names
 
 
-def test_every_name_is_there_and_listed() -> None:
+def test_every_name_exists_and_is_listed() -> None:
     assert sorted(mr.__all__) == dir(mr) == sorted(mr._HOME)
     for name in mr.__all__:
         assert getattr(mr, name) is not None
@@ -255,11 +257,11 @@ def test_every_name_is_there_and_listed() -> None:
         _ = mr.peaks
 
 
-def test_no_module_takes_a_public_name() -> None:
-    """A module that is imported becomes a name of its package: `memreplay.peak` would be one."""
+def test_no_module_hides_a_public_name() -> None:
+    """An imported module becomes a name of its package: `memreplay.peak` would be one."""
     modules = {one.name for one in pkgutil.iter_modules(mr.__path__)}
     assert not modules & set(mr.__all__)
-    for name in ("commands.peak.find", "io.sources", "snapshot.snapshot", "export.tables.making"):
+    for name in ("commands.peak.find", "io.sources", "snapshot.snapshot", "export.tables.building"):
         importlib.import_module(f"memreplay.{name}")
     from memreplay import open as opened
     from memreplay import peak, table
@@ -267,7 +269,7 @@ def test_no_module_takes_a_public_name() -> None:
     assert all(map(callable, (opened, peak, table)))
 
 
-def test_the_package_loads_nothing() -> None:
+def test_importing_the_package_loads_no_module() -> None:
     code = (
         "import sys; before = set(sys.modules); import memreplay\n"
         "print(*sorted(set(sys.modules) - before))\n"
@@ -279,10 +281,10 @@ def test_the_package_loads_nothing() -> None:
     assert heavy == ""
 
 
-def test_tables_are_asked_of_the_package(snap: mr.Snapshot) -> None:
+def test_tables_are_methods_of_the_package(snap: mr.Snapshot) -> None:
     pytest.importorskip("pyarrow")
     assert len(mr.table(snap, "events")) == 10_000
     assert "function" in mr.table(snap, "allocations", flat=True).schema.names
-    with pytest.raises(mr.UsageError, match="no table is called 'event'"):
+    with pytest.raises(mr.UsageError, match="unknown table 'event'"):
         mr.table(snap, "event")
     assert not hasattr(snap, "table")

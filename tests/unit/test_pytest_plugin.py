@@ -1,7 +1,7 @@
-"""Tests of pytest_plugin.py, in a pytest of their own, over a stand-in for torch that records.
+"""Tests of pytest_plugin.py, in nested pytest runs, with a stand-in for torch.
 
-The stand-in has torch's names and dumps a snapshot that the test describes: what is tested is the
-plugin, and not a GPU.
+The stand-in has torch's names and dumps a snapshot that the test describes: the plugin is
+tested, not a GPU.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tests.conftest import ROOT
 
 pytest_plugins = ["pytester"]
 
-# What it dumps: an alloc for each size in HELD, kept until FREE is called. A log of the calls lies
-# in torch.log.
+# The dumped snapshot has one alloc for each size in HELD, kept until FREE is called. torch.log
+# lists the calls.
 FAKE_TORCH = """
 import json, sys
 from types import SimpleNamespace
@@ -87,8 +87,8 @@ def with_torch(
     (home / "torch.py").write_text(text)
     source = str(Path(memreplay.__file__).parent.parent)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(home), source]))
-    # Tests that follow each other within a second have files of one name, size and time: bytecode
-    # of the first would do for all.
+    # Tests within the same second would create files with the same name, size and time, so Python
+    # would use the first one's bytecode for all.
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     for name in ("COLUMNS", "FORCE_COLOR", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         monkeypatch.delenv(name, raising=False)
@@ -100,17 +100,17 @@ def run(pytester: pytest.Pytester, test: str, *args: str) -> pytest.RunResult:
     # A development checkout may have been installed before the plugin was declared.
     declared = any(one.value == "memreplay.pytest_plugin" for one in entry_points(group="pytest11"))
     early = () if declared else ("-p", "memreplay.pytest_plugin")
-    # To load hypothesis takes three times as long as all else that such a run does.
+    # Importing hypothesis takes three times as long as the rest of this run.
     without = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
     return pytester.runpytest_subprocess(*early, *without, *args)
 
 
-def test_the_entry_point_is_declared() -> None:
+def test_entry_point_is_declared() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert '[project.entry-points.pytest11]\nmemreplay = "memreplay.pytest_plugin"\n' in text
 
 
-def test_within_the_limit(gpu: pytest.Pytester) -> None:
+def test_peak_within_the_limit_passes(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
         """
@@ -132,23 +132,23 @@ def test_log():
 
 
 @pytest.mark.slow
-def test_no_leaks_of_too_few_steps_fails(gpu: pytest.Pytester) -> None:
-    """What judged nothing has not passed."""
+def test_no_leaks_fails_with_too_few_steps(gpu: pytest.Pytester) -> None:
+    """A test that couldn't check anything hasn't passed."""
     result = run(
         gpu,
         """
-@pytest.mark.memreplay(no_leaks=True)
+@pytest.mark.memreplay(forbid_leaks=True)
 def test_step():
     torch.alloc(1024)
 """,
     )
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["FAIL no-leaks could not be judged: no steps were found*"])
+    result.stdout.fnmatch_lines(["FAIL forbid-leaks couldn't be checked: no steps were found*"])
 
 
 @pytest.mark.slow
-def test_a_torch_that_takes_other_arguments(gpu: pytest.Pytester) -> None:
-    """As that of 2.0."""
+def test_unsupported_torch_skips_the_test(gpu: pytest.Pytester) -> None:
+    """PyTorch 2.0 is such a version."""
     torch = gpu.path / "fake" / "torch.py"
     text = torch.read_text()
     old = "def record(enabled=True, record_context=True, trace_alloc_max_entries=1):"
@@ -167,11 +167,13 @@ def test_after():
         "-rs",
     )
     result.assert_outcomes(skipped=1, passed=1)
-    result.stdout.fnmatch_lines(["*memreplay: this torch cannot record as needed; 2.1 and later*"])
+    result.stdout.fnmatch_lines(
+        ["*memreplay: this torch is too old to record; upgrade to 2.1 or later*"]
+    )
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_over_the_limit(gpu: pytest.Pytester) -> None:
+def test_peak_over_the_limit_fails(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
         """
@@ -185,18 +187,18 @@ def test_step():
     result.stdout.fnmatch_lines(
         [
             "FAIL peak held 2.0 KiB > 1 KiB (most of it: 2.0 KiB in forward model.py:212)",
-            "*what holds most*",
+            "*largest holders*",
             "*forward  /src/model.py:212*",
             "--memreplay-keep=DIR keeps the snapshot, *",
         ]
     )
-    # Nothing of the plugin's own code, and no file that is gone.
+    # Neither the plugin's own code nor a deleted file is shown.
     result.stdout.no_fnmatch_line("*pytest_plugin.py*")
     result.stdout.no_fnmatch_line("*.pickle*")
 
 
 @pytest.mark.slow
-def test_growth_over_a_baseline(gpu: pytest.Pytester) -> None:
+def test_growth_over_a_baseline_fails(gpu: pytest.Pytester) -> None:
     test = """
 @pytest.mark.memreplay(max_growth="10%", base="bases/step.json")
 def test_step():
@@ -206,7 +208,9 @@ def test_step():
     (gpu.path / "bases").mkdir()
     result = run(gpu, test.replace("SIZE", "10"))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["memreplay: there is no baseline *; pytest --memreplay-update *"])
+    result.stdout.fnmatch_lines(
+        ["memreplay: there is no baseline *; create it with pytest --memreplay-update*"]
+    )
     run(gpu, test.replace("SIZE", "10"), "--memreplay-update").assert_outcomes(passed=1)
     made = json.loads((gpu.path / "bases" / "step.json").read_text())
     assert made["schema"] == "memreplay.baseline/1"
@@ -214,11 +218,11 @@ def test_step():
     run(gpu, test.replace("SIZE", "11")).assert_outcomes(passed=1)
     result = run(gpu, test.replace("SIZE", "12"))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["FAIL *2.0 MiB in forward model.py:212)", "*what grew most*"])
+    result.stdout.fnmatch_lines(["FAIL *2.0 MiB in forward model.py:212)", "*largest growth*"])
 
 
 @pytest.mark.slow
-def test_a_broken_baseline_is_one_line(gpu: pytest.Pytester) -> None:
+def test_broken_baseline_takes_one_line(gpu: pytest.Pytester) -> None:
     (gpu.path / "base.json").write_text('{"schema": "memreplay.baseline/1", "devices": 7}')
     result = run(
         gpu,
@@ -233,7 +237,7 @@ def test_step():
 
 
 @pytest.mark.slow
-def test_the_snapshot_is_kept(gpu: pytest.Pytester) -> None:
+def test_snapshot_is_kept(gpu: pytest.Pytester) -> None:
     test = """
 @pytest.mark.memreplay(max_peak="1 KiB")
 @pytest.mark.parametrize("n", [1, 2])
@@ -259,7 +263,7 @@ def test_that_fails():
 
 
 @pytest.mark.slow
-def test_a_test_that_fails_is_not_judged(gpu: pytest.Pytester) -> None:
+def test_failing_test_is_not_judged(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
         """
@@ -278,14 +282,14 @@ def test_log():
 
 
 @pytest.mark.slow
-def test_nothing_allocated_is_within_any_limit(gpu: pytest.Pytester) -> None:
+def test_no_allocation_passes_any_limit(gpu: pytest.Pytester) -> None:
     test = "@pytest.mark.memreplay(max_peak=0)\ndef test_step():\n    pass\n"
     run(gpu, test).assert_outcomes(passed=1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cuda, xpu, reason", [(False, True, ""), (False, False, "no CUDA or XPU")])
-def test_devices(
+def test_xpu_is_used_and_a_missing_device_skips_the_test(
     cuda: bool,
     xpu: bool,
     reason: str,
@@ -311,7 +315,9 @@ def test_step(costly):
 
 
 @pytest.mark.slow
-def test_without_torch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_torch_skips_the_test(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with_torch(pytester, monkeypatch)
     (pytester.path / "fake" / "torch.py").write_text("raise ImportError('no torch')")
     pytester.makepyfile(
@@ -329,16 +335,16 @@ def test_without_torch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ("", "limits nothing: give one of max_peak, "),
+        ("", "sets no limit; give one of max_peak, "),
         ("'2GiB'", "takes names: max_peak='2GiB'"),
         ("max_peak='lots'", "max_peak: 'lots' is not a size"),
-        ("max_peek='2GiB'", "unknown key 'max_peek'; there are: "),
-        ("max_growth='2%'", "limits growth: give the base with base='base.json'"),
+        ("max_peek='2GiB'", "unknown key 'max_peek'; known keys: "),
+        ("max_growth='2%'", "limits growth; give the base with base='base.json'"),
         ("max_peak='1B', base=3", "base must be a path"),
         ("max_peak='1B', allow_untrusted='no'", "allow_untrusted must be true or false"),
     ],
 )
-def test_a_wrong_marker_is_told_on_any_machine(
+def test_wrong_marker_is_reported_on_any_machine(
     arguments: str, words: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_torch(pytester, monkeypatch)
@@ -352,7 +358,7 @@ def test_a_wrong_marker_is_told_on_any_machine(
 
 
 @pytest.mark.slow
-def test_nothing_is_imported_where_nothing_is_marked(
+def test_nothing_is_imported_without_markers(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_torch(pytester, monkeypatch, cuda=True)
@@ -373,8 +379,10 @@ def test_modules():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("call", ["cuda.synchronize", "cuda.memory._snapshot"])
-def test_a_device_that_breaks_fails_the_test(gpu: pytest.Pytester, call: str) -> None:
-    """As after an assertion on the device, which shows when it is waited for."""
+def test_failing_device_fails_the_test(gpu: pytest.Pytester, call: str) -> None:
+    """The device fails as after a device-side assertion, which appears at the next
+    synchronization.
+    """
     result = run(
         gpu,
         f"""
@@ -398,7 +406,7 @@ def test_log():
 
 
 @pytest.mark.slow
-def test_its_own_failure_is_told_though_no_snapshot_can_be_kept(gpu: pytest.Pytester) -> None:
+def test_own_failure_is_reported_even_if_no_snapshot_can_be_kept(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
         """
@@ -417,7 +425,7 @@ def test_step():
 
 
 @pytest.mark.slow
-def test_a_unittest_that_fails_is_not_judged(gpu: pytest.Pytester) -> None:
+def test_failing_unittest_is_not_judged(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
         """
@@ -441,7 +449,7 @@ class TestStep(unittest.TestCase):
 
 
 @pytest.mark.slow
-def test_of_a_class_and_a_test_the_closest_counts(gpu: pytest.Pytester) -> None:
+def test_closest_marker_wins(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
         """
@@ -471,16 +479,16 @@ class TestStep:
 @pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.memreplay(max_peak='2B'))])""",
     ],
 )
-def test_two_marks_are_one_too_many(gpu: pytest.Pytester, decorators: str) -> None:
+def test_two_markers_are_refused(gpu: pytest.Pytester, decorators: str) -> None:
     argument = "n" if "parametrize" in decorators else ""
     result = run(gpu, f"{decorators}\ndef test_step({argument}):\n    pass\n")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *@pytest.mark.memreplay is given twice, *"])
+    result.stderr.fnmatch_lines(["ERROR: *@pytest.mark.memreplay is given twice; *"])
 
 
 @pytest.mark.slow
-def test_no_baseline_of_what_cannot_be_trusted(gpu: pytest.Pytester) -> None:
-    """Frees of blocks that were never there: an update would write numbers that mean nothing."""
+def test_untrustworthy_baseline_is_not_written(gpu: pytest.Pytester) -> None:
+    """The trace frees blocks that never existed, so an update would write meaningless numbers."""
     test = """
 @pytest.mark.memreplay(max_growth="1%", base="new/base.json"OPTIONS)
 def test_step():
@@ -499,8 +507,8 @@ def test_step():
 
 
 @pytest.mark.slow
-def test_a_wrong_marker_in_a_worker_fails_its_test(gpu: pytest.Pytester) -> None:
-    """A worker of pytest-xdist that ends its session takes the whole run down, without a word."""
+def test_wrong_marker_in_a_worker_fails_its_test(gpu: pytest.Pytester) -> None:
+    """If a pytest-xdist worker ends its session, the whole run ends silently."""
     gpu.makeconftest("def pytest_configure(config):\n    config.workerinput = {}\n")
     result = run(
         gpu,
@@ -514,5 +522,5 @@ def test_other():
 """,
     )
     result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines(["*@pytest.mark.memreplay: unknown key 'max_peek'; there are: *"])
+    result.stdout.fnmatch_lines(["*@pytest.mark.memreplay: unknown key 'max_peek'; known keys: *"])
     result.stdout.no_fnmatch_line("*Traceback*")

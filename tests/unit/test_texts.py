@@ -1,4 +1,4 @@
-"""Tests of texts.py; tests/property/test_texts.py holds that every output goes through it."""
+"""Tests of texts.py; tests/property/test_texts.py checks that every output uses it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests import hostile, judging
 ANY = st.one_of(st.text(), hostile.texts)
 
 
-def test_what_acts_is_spelled_out() -> None:
+def test_active_characters_are_escaped() -> None:
     assert texts.clean("a\x1b[31mb\nc\udc80\u202e\x9b") == r"a\x1b[31mb\nc\udc80\u202e\x9b"
     assert texts.clean("naïve 名前 עברית 😀") == "naïve 名前 עברית 😀"
     assert texts.clean("\ufe0f\u3164\U000e0041\ufeff") == r"\ufe0f\u3164\U000e0041\ufeff"
     assert texts.clean("##[group] ##vso[x] a##b") == r"#\x23[group] #\x23vso[x] a##b"
 
 
-def test_towers_of_marks_are_cut() -> None:
+def test_stacked_combining_marks_are_cut() -> None:
     tower = "e" + "\u0301" * texts.MOST_MARKS
     assert texts.clean(tower) == tower
     assert texts.clean(tower + "\u0301\u0301o") == tower + r"\u0301\u0301o"
@@ -32,11 +32,11 @@ def test_towers_of_marks_are_cut() -> None:
 
 
 @pytest.mark.slow
-def test_no_character_is_forgotten() -> None:
+def test_every_character_is_classified() -> None:
     for code in [*range(0x20000), *range(0xE0000, 0xE0200), 0xF0000, 0x10FFFF]:
         one = chr(code)
         if code % 16 and category(one) in ("Lo", "Cn", "Co", "Cs") and code not in judging.IGNORED:
-            continue  # one is like the other
+            continue  # characters of these categories are alike
         seen = texts.clean(one)
         judging.shown(seen)
         if category(one)[0] in "LNPS" and ord(one) not in judging.IGNORED:
@@ -44,7 +44,7 @@ def test_no_character_is_forgotten() -> None:
 
 
 @given(ANY)
-def test_what_is_clean_stays_so(text: str) -> None:
+def test_clean_text_is_unchanged(text: str) -> None:
     once = texts.clean(text)
     judging.shown(once)
     assert texts.clean(once) == once
@@ -52,7 +52,7 @@ def test_what_is_clean_stays_so(text: str) -> None:
 
 
 @given(st.lists(ANY))
-def test_a_line_is_no_command(words: list[str]) -> None:
+def test_no_line_is_a_runner_command(words: list[str]) -> None:
     judging.logged(texts.log_line("\n".join(map(texts.clean, words))))
 
 
@@ -67,7 +67,7 @@ def test_a_line_is_no_command(words: list[str]) -> None:
         ("at::native::mm", "at::native::mm"),
     ],
 )
-def test_commands_of_a_runner(line: str, logged: str) -> None:
+def test_commands_of_ci_runners_are_escaped(line: str, logged: str) -> None:
     assert texts.log_line(line) == logged
 
 
@@ -88,7 +88,7 @@ def test_commands_of_a_runner(line: str, logged: str) -> None:
         ("<b>@c&d", "&lt;b&gt;`@c`&amp;d"),
     ],
 )
-def test_markdown(text: str, shown: str) -> None:
+def test_markdown_is_escaped(text: str, shown: str) -> None:
     assert texts.markdown_text(text) == shown
 
 
@@ -105,7 +105,7 @@ def test_markdown(text: str, shown: str) -> None:
         ("::error x::", r"\::error x::"),
     ],
 )
-def test_a_line_of_markdown(text: str, shown: str) -> None:
+def test_line_of_markdown_starts_no_block(text: str, shown: str) -> None:
     assert texts.markdown_line(text) == shown
 
 
@@ -122,12 +122,12 @@ def test_markdown_shows_the_text(one: str, other: str, third: str) -> None:
     inline = [token.children or [] for token in tokens if token.type == "inline"]
     found = [" ".join("".join(one.content for one in some).split()) for some in inline]
     first, second, last = (" ".join(texts.clean(text).split()) for text in (one, other, third))
-    # An empty line is no paragraph.
+    # An empty line doesn't end the paragraph.
     assert found == [first, *([second] if second else []), "a", "b", "x", last]
 
 
 @given(ANY)
-def test_workflow_commands(text: str) -> None:
+def test_workflow_commands_keep_their_text(text: str) -> None:
     line = f"::error title={texts.workflow_property(text)}::{texts.workflow_message(text)}\n"
     judging.github(line.encode())
     head, _, words = line[2:].partition("::")
@@ -141,14 +141,14 @@ def test_sarif_has_no_links() -> None:
 
 
 @given(ANY)
-def test_html(text: str) -> None:
+def test_html_has_no_markup(text: str) -> None:
     found = texts.html_text(text)
     assert not set(found) & set("<>\"'")
     assert unescape(found) == texts.clean(text)
 
 
 @given(st.lists(ANY))
-def test_xml(words: list[str]) -> None:
+def test_xml_reads_back_and_is_inert(words: list[str]) -> None:
     root = ElementTree.Element("a", b=" ".join(map(texts.clean, words)))
     root.text = "\n".join(map(texts.clean, words))
     made = texts.xml_inert(ElementTree.tostring(root, encoding="unicode"))
@@ -159,7 +159,7 @@ def test_xml(words: list[str]) -> None:
 
 
 @given(st.recursive(ANY, lambda one: st.lists(one) | st.dictionaries(ANY, one), max_leaves=5))
-def test_json(value: object) -> None:
+def test_json_reads_back_and_is_inert(value: object) -> None:
     written = json.dumps(value)
     inert = texts.json_inert(written)
     judging.logged(inert)
@@ -169,5 +169,5 @@ def test_json(value: object) -> None:
     assert json.loads(inside) == value
 
 
-def test_names_of_collapsed_stacks() -> None:
+def test_names_in_collapsed_stacks_have_no_separators() -> None:
     assert texts.collapsed_name(" a;b\nc ") == r"a:b\nc"

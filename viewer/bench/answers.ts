@@ -1,4 +1,4 @@
-// How long a page takes to be opened, what it holds then, and how long each answer takes.
+// Measures how long a page takes to open, how much memory it then holds, and how long each answer takes.
 //
 //     npm run bench && node --expose-gc build/bench/answers.mjs PAGE
 //
@@ -22,7 +22,7 @@ function said(what: string, milliseconds: number): void {
   console.log(`${what.padEnd(44)}${milliseconds.toFixed(1).padStart(9)} ms`);
 }
 
-/** The first time, and the least of some more. */
+/** The first time, and the lowest of a few more. */
 function timed(what: string, ask: (round: number) => unknown): void {
   const times: number[] = [];
   for (let round = 0; round <= ROUNDS; round++) {

@@ -1,5 +1,5 @@
-// How long it takes to paint a million allocations, all of them and parts, and to say who holds what,
-// with so many live at once: milliseconds of CPU, the least of some rounds.
+// Measures how long it takes to paint a million allocations, all of them and parts, and to list the holders,
+// with this many live at once: milliseconds of CPU time, the minimum of a few rounds.
 //
 //     npm run bench
 
@@ -21,8 +21,8 @@ function next(below: number): number {
   return Math.floor((((t ^ (t >>> 14)) >>> 0) / 2 ** 32) * below);
 }
 
-/** So many allocations; once so many are live each one ends another, any of them or (`recent`) mostly
- * one of the last. */
+/** Makes this many allocations. Once `live` of them exist, each new one ends another: a random one
+ * or, if `recent`, mostly one of the latest. */
 function program(live: number, recent: boolean): Timeline {
   const begin = new Int32Array(ALLOCATIONS);
   const end = new Int32Array(ALLOCATIONS);

@@ -26,7 +26,7 @@ async function show(root: HTMLElement): Promise<void> {
     try {
       history.replaceState(null, '', `#${fragment}`);
     } catch {
-      // In a frame of a notebook there is no address to change.
+      // Inside a notebook's frame, the URL can't be changed.
     }
   });
   globalThis.addEventListener('hashchange', () => {
@@ -40,7 +40,7 @@ async function show(root: HTMLElement): Promise<void> {
 const root = document.getElementById('memreplay-root')!;
 const ready = show(root)
   .catch((error: unknown) => {
-    root.textContent = `The page cannot be shown: ${error instanceof Error ? error.message : error}`;
+    root.textContent = `Can't show the page: ${error instanceof Error ? error.message : error}`;
   })
   .then(frames);
 

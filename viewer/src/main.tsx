@@ -1,4 +1,4 @@
-// The page's script, and the worker's: the same text runs in both.
+// The script of the page and of its worker; both run the same bundle.
 
 import { effect } from '@preact/signals';
 import { render } from 'preact';
@@ -13,7 +13,7 @@ import './ui/style.css';
 
 const SCRIPT = 'memreplay-script';
 
-/** A worker that runs this very script, given what it is to answer of. */
+/** Starts a worker that runs this same script, and sends it its data. */
 function worker(hello: Hello): Remote {
   const text = document.getElementById(SCRIPT)?.textContent ?? '';
   const script = new Blob([text], { type: 'text/javascript' });
@@ -29,7 +29,7 @@ function worker(hello: Hello): Remote {
 function show(root: HTMLElement): void {
   const page = pageOf(document);
   const engine = worker({ page, columns: columnsOf(document) });
-  // They are the worker's now, and as large as all else.
+  // Drop the columns here, because the worker has them now and they take half of the memory.
   for (const one of [...document.getElementsByClassName('memreplay-columns')]) one.remove();
   const start = startOf(page);
   state.value = fromFragment(location.hash, start);
@@ -41,13 +41,13 @@ function show(root: HTMLElement): void {
     try {
       history.replaceState(null, '', `#${fragment}`);
     } catch {
-      // In a frame of a notebook there is no address to change.
+      // Inside a notebook's frame, the URL can't be changed.
     }
   });
   globalThis.addEventListener('hashchange', () => {
     if (location.hash.slice(1) !== said) state.value = fromFragment(location.hash, start);
   });
-  // Before anything is drawn: pictures read their colours from the style.
+  // Set the style before anything is drawn, because pictures read their colours from it.
   effect(applyTheme);
   root.textContent = '';
   render(<App page={page} engine={engine} />, root);
@@ -61,6 +61,6 @@ if (typeof document === 'undefined') {
   try {
     show(root);
   } catch (error) {
-    root.textContent = `The page cannot be shown: ${error instanceof Error ? error.message : error}`;
+    root.textContent = `Can't show the page: ${error instanceof Error ? error.message : error}`;
   }
 }

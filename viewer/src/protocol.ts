@@ -1,41 +1,41 @@
-// What the page asks of its worker, and what it is told: plain values and typed arrays only, as they
-// cross from one thread to the other. Bytes are exact everywhere; nothing here is text for people.
+// The page's requests to its worker, and the answers: only plain values and typed arrays, because they're sent from one thread to the other. All byte counts are exact; nothing here is text to display.
 
 import type { Measure, Way } from './core/page.js';
 
-/** A device of a snapshot: both are places in the lists of the page. */
+/** A device in a snapshot: both are indices into the page's lists. */
 export interface Place {
   readonly snapshot: number;
   readonly device: number;
 }
 
-/** `event`: x is a moment. Moment m is after m events of the device (0: before the first one).
+/** `event`: x is a moment; moment m is after m events of the device (0: before the first one).
  * `time`: x is microseconds since the device's first event. */
 export type Axis = 'event' | 'time';
 
-/** [from, to) along the axis; real numbers, from < to. Columns of pixels share it evenly.
+/** A part [from, to) of the axis; real numbers, from < to. Columns of pixels divide it evenly.
  *
- * On the axis of events the column [x, y) shows the moments from floor(x) up to floor(y), one at least.
- * On that of time a moment lasts from the event that made it to the next one (the first from 0 on, the
- * last one up to the last event): a column shows those that begin before y and do not end before x. */
+ * On the event axis, the column [x, y) shows the moments from floor(x) up to floor(y), but at
+ * least one. On the time axis, a moment lasts from its event to the next one; the first moment
+ * begins at 0, and the last one ends at the last event. A column shows the moments that begin
+ * before y and don't end before x. */
 export interface Span {
   readonly from: number;
   readonly to: number;
 }
 
-/** Allocations to count: all that are met by everything given. */
+/** Allocations to count: those that match all given conditions. */
 export interface Filter {
-  /** A regular expression, met by an allocation with a frame whose function, `file:line` or
-   * `file:function` matches it, as `--include` of the command line. */
+  /** A regular expression. An allocation matches if the function, `file:line` or `file:function` of
+   * one of its frames does, as with the command line's `--include`. */
   readonly include?: string;
-  /** Only those of this group, by a way. */
+  /** Only allocations in this group, by this key. */
   readonly way?: Way;
   readonly group?: number;
 }
 
-/** Of each column of pixels the least and the most bytes of all moments in it. Where a column has no
- * event they are those of the moment that lasts. NaN where nothing is (before the start, behind the
- * end). */
+/** The minimum and maximum bytes of all moments in each pixel column. A column without an event
+ * has the bytes of the moment that lasts there. Both are NaN before the start and after the
+ * end. */
 export interface Curve {
   readonly low: Float64Array;
   readonly high: Float64Array;
@@ -65,15 +65,15 @@ export interface PictureQuery {
   readonly width: number;
   readonly height: number;
   readonly colour: Colouring;
-  /** Drawn as they are; all others are faded. */
+  /** The allocations that are drawn normally. All others are faded. */
   readonly highlight: Filter | null;
 }
 
 export interface Colouring {
   readonly way: Way;
-  /** The groups that have a colour of their own: [group, colour as 0xRRGGBB]. */
+  /** The groups with their own colour: [group, colour as 0xRRGGBB]. */
   readonly colours: readonly (readonly [number, number])[];
-  /** What the others are coloured in turn with, by the number of their group. */
+  /** Colours for all other groups, chosen by group number. */
   readonly others: readonly number[];
   readonly background: number;
 }
@@ -81,7 +81,7 @@ export interface Colouring {
 export interface Picture {
   /** RGBA, row by row from the top. */
   readonly pixels: Uint8ClampedArray;
-  /** Who is seen in each pixel, row by row from the top: the number of an allocation; -1: nobody. */
+  /** The allocation number in each pixel, row by row from the top; -1: none. */
   readonly ids: Int32Array;
   /** The moment that each column shows; -1: none. */
   readonly moments: Int32Array;
@@ -89,23 +89,23 @@ export interface Picture {
 
 export interface Allocation {
   readonly id: number;
-  /** The event that made it (numbers of the device's trace, as the command line has them); null for
-   * what was there before. */
+  /** The event that allocated it, numbered as in the device's trace and on the command line; null
+   * if carried over. */
   readonly made: number | null;
   readonly freed: number | null;
-  /** The event that asked for the free; null where none did before it was done. */
+  /** The event that requested the free; null if none did before it completed. */
   readonly asked: number | null;
   readonly madeUs: number | null;
   readonly freedUs: number | null;
   readonly requested: number;
   readonly block: number;
-  /** `0x7f…`; empty where nobody knows. */
+  /** The address, e.g. `0x7f…`; empty if unknown. */
   readonly address: string;
   readonly stack: number;
-  /** Its group by each way. */
+  /** The allocation's group by each key. */
   readonly groups: Readonly<Partial<Record<Way, number>>>;
   readonly stream: string | null;
-  /** `0:1`, the default one `0:0`. */
+  /** The pool, e.g. `0:1`. The default pool is `0:0`. */
   readonly pool: string | null;
 }
 
@@ -116,17 +116,17 @@ export interface Holder {
 }
 
 export interface Holders {
-  /** All that the filter lets through, and all there is. Those of the groups add up to `bytes`. */
+  /** The total of allocations that pass the filter, and of all. The groups add up to `bytes`. */
   readonly bytes: number;
   readonly count: number;
   readonly allBytes: number;
   readonly allCount: number;
-  /** The largest first; of equal ones the lower number. */
+  /** Groups, largest first; equally large groups by number. */
   readonly groups: readonly Holder[];
 }
 
-/** What changed from one moment to a later one, by group: net is came less went. Allocations that
- * both came and went in between are not in it. */
+/** What changed from one moment to a later one, by group: the net change is `came` - `went`.
+ * Allocations that were both made and freed in between aren't included. */
 export interface Changed extends Holder {
   readonly came: number;
   readonly cameCount: number;
@@ -142,17 +142,16 @@ export interface HoldersQuery {
   readonly filter: Filter | null;
 }
 
-/** A tree of calls, in the order of its lines: a node, then all that is below it. */
+/** A tree of calls, in the order of its lines: each node is followed by all nodes below it. */
 export interface Tree {
-  /** Of each node its parent, -1 for the root, which is node 0. */
+  /** Each node's parent; -1 for the root, which is node 0. */
   readonly parent: Int32Array;
   readonly depth: Int32Array;
-  /** What it is called: a frame of the snapshot; -1 the root, -2 what has no stack, -3 what was there
-   * before the recording and has none; from -16 on down: -16 - g for group g by `line`, for a stack
-   * in which nothing is code. */
+  /** What each node stands for: a frame of the snapshot; -1: the root; -2: no stack; -3: carried
+   * over without a stack; -16 - g: group g by `line`, for a stack without code. */
   readonly frame: Int32Array;
   readonly bytes: Float64Array;
-  /** Bytes of its own, not of a child. */
+  /** The node's own bytes, without its children's. */
   readonly own: Float64Array;
   readonly count: Int32Array;
 }
@@ -161,17 +160,17 @@ export interface TreeQuery {
   readonly place: Place;
   readonly measure: Exclude<Measure, 'reserved'>;
   readonly moment: number;
-  /** The outermost call first, or the one that allocated. */
+  /** Whether the root is the outermost call, or the one that allocated. */
   readonly root: 'outermost' | 'innermost';
-  /** All frames, or those of the user's code and libraries (see `stack_code`). */
+  /** All frames, or only those of the user's code and libraries (see `stack_code`). */
   readonly frames: 'all' | 'code';
   readonly filter: Filter | null;
   /** Nodes with fewer bytes are left out; their bytes stay in their parents. */
   readonly least: number;
 }
 
-/** `life`: from the event that made it to the one that freed it. What was there before was made before
- * all others, what was not freed comes behind the last event. */
+/** `life`: the number of events from the allocation to its free. Carried-over allocations count as
+ * made before all others, and allocations that weren't freed as freed after the last event. */
 export type SortKey = 'bytes' | 'made' | 'life' | 'address';
 
 export interface LiveQuery {
@@ -192,12 +191,12 @@ export interface LiveRows {
 }
 
 export interface MapBlock {
-  /** The number of an allocation; -1: nobody knows. */
+  /** The number of an allocation; -1: unknown. */
   readonly id: number;
   readonly offset: number;
   readonly size: number;
   readonly requested: number;
-  /** Its free was asked for and is not done yet. */
+  /** Whether the block's free was requested but hasn't completed yet. */
   readonly awaiting: boolean;
 }
 
@@ -212,59 +211,60 @@ export interface MapSegment {
 }
 
 export interface SegmentMap {
-  /** Bytes of the segments, and those of the blocks in them. */
+  /** Bytes of the segments, and of the blocks in them. */
   readonly reserved: number;
   readonly active: number;
-  /** Bytes of active blocks that lie in no segment, or where another one is: events were lost. */
+  /** Bytes of active blocks outside all segments or on top of another block, because events were lost. */
   readonly outside: number;
   readonly segments: readonly MapSegment[];
 }
 
-/** A group of blocks in use, and the free bytes that they keep from being given back: an equal part of
- * what is free in each unit (a segment, or a handle of an expandable one) with each of its blocks. */
+/** A group's blocks in use, and the free bytes that they keep from being returned: in each unit (a
+ * segment, or a handle of an expandable one), each block in use blocks an equal part of the free
+ * bytes. */
 export interface Blocker extends Holder {
-  /** The part of the bytes that no other group blocks. */
+  /** The part of `bytes` that no other group blocks. */
   readonly alone: number;
   readonly segments: number;
 }
 
-/** All segments of one pool, stream and kind: these serve the same requests. */
+/** All segments of one pool, stream and kind, which serve the same requests. */
 export interface PoolShare {
   readonly pool: string | null;
   readonly stream: string | null;
-  /** Whether they are for requests of up to 1 MiB. */
+  /** Whether the segments serve requests of up to 1 MiB. */
   readonly small: boolean;
   readonly segments: number;
   readonly reserved: number;
   readonly inUse: number;
-  /** Of blocks whose free was asked for and is not done yet. */
+  /** Bytes of blocks whose free was requested but hasn't completed yet. */
   readonly pending: number;
   readonly free: number;
   /** The largest free block. */
   readonly largest: number;
-  /** What empty_cache() gives back of it; of a private pool only once that was released. */
+  /** The bytes that empty_cache() returns to the driver. A private pool must be released first. */
   readonly returnable: number;
 }
 
-/** What is free at a moment, and who keeps it from being given back. */
+/** The free memory at a moment, and the groups that keep it from being returned to the driver. */
 export interface Blocking {
   readonly free: number;
-  /** The part of `free` that is not given back: those of the groups add up to it. */
+  /** The part of `free` that isn't returned. The parts of all groups add up to `blocked`. */
   readonly blocked: number;
-  /** What empty_cache() gives back, and the part of it that is pending now. */
+  /** The bytes that empty_cache() returns, and the part of them that is still pending. */
   readonly returned: number;
   readonly returnedPending: number;
-  /** The same of private pools, which have to be released first. */
+  /** The same for private pools, which must be released first. */
   readonly privateReturned: number;
   readonly privatePending: number;
-  /** The most bytes first; of equal ones the most blocks, then the lower number. */
+  /** Sorted by bytes, then by number of blocks (both descending), then by group number. */
   readonly blockers: readonly Blocker[];
-  /** The most free bytes first. */
+  /** Sorted by free bytes, descending. */
   readonly pools: readonly PoolShare[];
 }
 
-/** The frames of a snapshot: places in its `texts`, and lines; what these say stands one place before
- * `sources`, 0 for what isn't known. */
+/** A snapshot's frames: functions and files as indices into its `texts`, and lines. `sources`: 1
+ * plus the index of the line's source text, or 0 if unknown. */
 export interface Frames {
   readonly functions: Int32Array;
   readonly files: Int32Array;
@@ -275,25 +275,25 @@ export interface Frames {
 /** The frames of one stack, innermost first. */
 export interface Stack {
   readonly frames: Int32Array;
-  /** 1 for code of the user's or of a library, 0 for plumbing. */
+  /** 1 for user or library code, 0 for plumbing. */
   readonly code: Uint8Array;
 }
 
-/** All that the worker answers of snapshots that it has opened. Each throws an Error whose message is
- * for people. Arrays in answers are new ones: they leave the worker. */
+/** The worker's answers about the snapshots that it has opened. Each method throws an Error whose
+ * message is for people. Arrays in answers are new, because they're transferred to the page. */
 export interface Engine {
   frames(snapshot: number): Frames;
   stack(snapshot: number, stack: number): Stack;
   curve(query: CurveQuery): Curve;
   /** The highest separate peaks within moments [from, to), the highest first. */
   peaks(place: Place, measure: Measure, from: number, to: number, most: number): readonly Peak[];
-  /** The moment at a place on the axis, and the other way round. */
+  /** The moment at a position on the axis, and vice versa. */
   momentAt(place: Place, axis: Axis, x: number): number;
   xOf(place: Place, axis: Axis, moment: number): number;
   xsOf(place: Place, axis: Axis, moments: Float64Array): Float64Array;
-  /** Of each allocation its group. */
+  /** Each allocation's group. */
   groups(place: Place, measure: Exclude<Measure, 'reserved'>, way: Way): Int32Array;
-  /** Of each group bytes times the moments at which they are live: how much of the picture it is. */
+  /** For each group, bytes times the moments at which they're live: how much of the picture it fills. */
   prominence(place: Place, way: Way): Float64Array;
   /** Bytes at a moment. */
   bytesAt(place: Place, measure: Measure, moment: number): number;
@@ -302,9 +302,9 @@ export interface Engine {
   holders(query: HoldersQuery): Holders;
   between(query: HoldersQuery, later: number): readonly Changed[];
   tree(query: TreeQuery): Tree;
-  /** The trees of two snapshots as one: `before` has the bytes of the first, `bytes` and `own` those of
-   * the second. Nodes are matched by what their frames are called (function and file, not the line);
-   * frames are of the snapshot that `frameOf` says: 0 of the first, 1 of the second. */
+  /** The trees of two snapshots, merged: `before` has the first one's bytes, `bytes` and `own` the
+   * second one's. Nodes match if their frames have the same function and file, whatever the line.
+   * `frameOf` says which snapshot a frame is from: 0 for the first, 1 for the second. */
   treeOfDifferences(
     before: TreeQuery,
     after: TreeQuery,
@@ -312,6 +312,6 @@ export interface Engine {
   live(query: LiveQuery): LiveRows;
   /** Segments and blocks at a moment. */
   map(place: Place, moment: number): SegmentMap;
-  /** Who blocks what is free at a moment, by a way; sizes are those of blocks. */
+  /** The groups that block free memory at a moment, by a key; sizes are block sizes. */
   blockers(place: Place, moment: number, way: Way): Blocking;
 }

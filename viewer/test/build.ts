@@ -1,4 +1,4 @@
-// Pages from plain rows, with their columns: so tests need nothing that was written elsewhere.
+// Builds pages and their columns from plain rows, so that tests need no pages written by Python.
 
 import type { Coded } from '../src/core/columns.js';
 import { PageEngine } from '../src/core/engine.js';
@@ -12,7 +12,7 @@ import {
 import * as slow from './slow.js';
 import type { World } from './world.js';
 
-/** Columns, one behind the other, as export/page/coding.py writes them. */
+/** Columns, one after the other, as export/page/coding.py writes them. */
 export class Columns {
   private readonly bytes: number[] = [3, 1, 4]; // no column begins at 0
 
@@ -29,7 +29,7 @@ export class Columns {
     return { rows: numbers.length, width, differences, at };
   }
 
-  /** Numbers that come again: how far back the same one stood. */
+  /** Adds recurring numbers, each as the distance to the previous equal number. */
   recurring(numbers: readonly number[]): Coded {
     const back = numbers.map((one, i) => {
       const before = numbers.lastIndexOf(one, i - 1);
@@ -152,7 +152,7 @@ function snapshot(of: World, columns: Columns): PageData {
   };
 }
 
-/** A page of some snapshots of one device each, and the columns of each. */
+/** A page with one snapshot per world, each with one device, and the snapshots' columns. */
 export function built(...worlds: readonly World[]): { page: Page; data: Uint8Array[] } {
   const columns = worlds.map(() => new Columns());
   const snapshots = worlds.map((one, i) => snapshot(one, columns[i]!));
@@ -169,7 +169,7 @@ export function built(...worlds: readonly World[]): { page: Page; data: Uint8Arr
   };
 }
 
-/** The engine with some snapshots open. */
+/** An engine with these snapshots open. */
 export function opened(...worlds: readonly World[]): PageEngine {
   const { page, data } = built(...worlds);
   const engine = new PageEngine(page);

@@ -1,4 +1,4 @@
-// Ranks of a fleet's page.
+// A rank of a fleet's page, for tests.
 
 import type { PageRank } from '../src/core/fleet.js';
 

@@ -1,10 +1,10 @@
-// The same as src/core, slowly and obviously, over plain rows: what tests hold it against.
+// A slow but obvious implementation of src/core on plain rows, with which tests compare it.
 
 import type { LifeMeasure, Measure } from '../src/core/page.js';
 import type { Axis, Colouring, Span } from '../src/protocol.js';
 import { bytesOf, endOf, type World } from './world.js';
 
-/** Who is live after so many events. */
+/** The allocations that are live at a moment. */
 export function live(world: World, measure: LifeMeasure, moment: number): number[] {
   const found: number[] = [];
   world.lives.forEach((one, i) => {
@@ -54,7 +54,7 @@ export function covered(
   return all.filter((m) => m >= first && m < stop);
 }
 
-/** The moment of the highest use, the first of equal ones; -1 of none. */
+/** The first moment with the highest usage; -1 if there are no moments. */
 export function highest(world: World, measure: Measure, moments: readonly number[]): number {
   let best = -1;
   for (const m of moments) {
@@ -69,7 +69,7 @@ export interface Heights {
   readonly height: number;
 }
 
-/** Who holds the byte in the middle of a pixel, whose row counts from the bottom. */
+/** The allocation that holds the byte in the middle of a pixel. `row` counts from the bottom. */
 export function pixel(
   world: World,
   measure: LifeMeasure,
@@ -88,7 +88,7 @@ export function pixel(
   return -1;
 }
 
-/** The colours of a picture by the rule in src/core/colour.ts, as [red, green, blue]. */
+/** The colours of a picture as [red, green, blue], by the rules in src/core/colour.ts. */
 export function colours(
   ids: readonly number[],
   width: number,
@@ -118,7 +118,7 @@ export function colours(
   });
 }
 
-/** The group of an allocation by one way of the world. */
+/** An allocation's group by one key. */
 export function group(world: World, way: string, measure: LifeMeasure, id: number): number {
   const one = world.lives[id]!;
   const said = world.groups.find((rows) => rows.way === way)!;
@@ -128,7 +128,7 @@ export function group(world: World, way: string, measure: LifeMeasure, id: numbe
   return bytes ? bytes.toString(2).length : 0;
 }
 
-/** The ways in which a frame is written, of which a pattern may be found in one. */
+/** A frame's spellings. A pattern matches the frame if it matches one of them. */
 export function written(world: World, frame: number): string[] {
   const [name, file, line] = world.frames[frame]!;
   const [function_, path] = [world.texts[name]!, world.texts[file]!];
@@ -138,7 +138,7 @@ export function written(world: World, frame: number): string[] {
   return found;
 }
 
-/** Whether an allocation's stack has a frame in which a pattern is found. */
+/** Whether a pattern matches a frame of an allocation's stack. */
 export function met(world: World, pattern: RegExp, id: number): boolean {
   const stack = world.stacks[world.lives[id]!.stack];
   return !!stack?.frames.some((frame) => written(world, frame).some((text) => pattern.test(text)));

@@ -1,4 +1,4 @@
-// What a page is made of in tests: plain rows, and programs at random.
+// A page's data in tests, as plain rows, and random programs that produce such data.
 
 import type { LifeMeasure, Way } from '../src/core/page.js';
 import { type Next, random } from './random.js';
@@ -6,14 +6,14 @@ import { type Next, random } from './random.js';
 export interface LifeRow {
   readonly begin: number;
   readonly end: number;
-  /** The event that asked for its free. */
+  /** The event that requested its free. */
   readonly asked: number;
   readonly requested: number;
   readonly block: number;
   readonly stack: number;
   readonly pool: number;
   readonly stream: number;
-  /** Bytes behind the base; null where nobody knows. */
+  /** Bytes from the base on; null if unknown. */
   readonly address: number | null;
 }
 
@@ -38,7 +38,7 @@ export interface GroupRows {
   readonly way: Way;
   readonly ofStacks?: readonly number[];
   readonly ofLives?: readonly number[];
-  /** The names of the groups, as places in the texts. */
+  /** The groups' names, as indices into `texts`. */
   readonly lines?: readonly number[];
 }
 
@@ -46,12 +46,12 @@ export interface World {
   readonly events: number;
   readonly firstEvent: number;
   readonly lives: readonly LifeRow[];
-  /** Of each event its microseconds since the first one; null without times. */
+  /** Each event's microseconds since the first event; null without times. */
   readonly times: readonly number[] | null;
   readonly reservedStart: number;
   readonly reserved: readonly (readonly [number, number])[];
   readonly texts: readonly string[];
-  /** Function, file, line; source, 1 more than its place in texts. */
+  /** Function and file as indices into `texts`, line, and 1 plus the source line's index. */
   readonly frames: readonly (readonly [number, number, number, number?])[];
   readonly stacks: readonly StackRow[];
   readonly groups: readonly GroupRows[];
@@ -78,7 +78,7 @@ export const NOTHING: World = {
   pieces: null,
 };
 
-/** Until when an allocation counts, and with how many bytes. */
+/** The event until which an allocation counts. */
 export function endOf(one: LifeRow, measure: LifeMeasure): number {
   return measure === 'held' || measure === 'allocated' ? one.asked : one.end;
 }
@@ -89,7 +89,7 @@ export function bytesOf(one: LifeRow, measure: LifeMeasure): number {
 
 const UNIT = 512;
 
-/** A program of so many events at most: allocations in segments, some of them lost on the way. */
+/** A random program of this many events, with allocations in segments. Some frees are lost. */
 export function world(seed: number, events: number): World {
   const next = random(seed);
   const texts = [
@@ -135,7 +135,7 @@ export function world(seed: number, events: number): World {
   };
 }
 
-/** Stacks by what they are put down to; groups of their own for none. */
+/** Groups stacks by line at random. Allocations without a stack get separate groups. */
 function byFrame(next: Next, stacks: number, texts: number): GroupRows {
   const groups = 1 + next(4);
   return {
@@ -165,7 +165,7 @@ function made_(next: Next, events: number, stacks: number, pools: number): Made 
   let high = 0;
   const reserve = (event: number): void => {
     const size = UNIT * (1 + next(20));
-    // Some touch the one before, and may be one segment with it.
+    // Some pieces touch the previous one, and may belong to the same segment.
     const touches = next(2) === 1 && pieces.length > 0;
     const before = pieces[pieces.length - 1];
     const joins = touches && next(3) > 0;
@@ -188,7 +188,7 @@ function made_(next: Next, events: number, stacks: number, pools: number): Made 
     const size = Math.ceil(requested / UNIT) * UNIT;
     const live = pieces.filter((one) => one.end === events);
     const within = live[next(Math.max(live.length, 1))];
-    // Anywhere in a segment: blocks may overlap or reach out of it, as where events were lost.
+    // Blocks may overlap or extend beyond their segment, as they do when events were lost.
     const address = within
       ? within.address + UNIT * next(Math.max(1, (within.size - (next(9) ? size : 0)) / UNIT))
       : null;
@@ -205,7 +205,7 @@ function made_(next: Next, events: number, stacks: number, pools: number): Made 
     };
     if (one.stack === stacks && begin < 0) one.stack = stacks + 1;
     lives.push(one);
-    if (begin < 0 && !next(4)) one.asked = -1; // it was asked for before
+    if (begin < 0 && !next(4)) one.asked = -1; // requested before the trace
     open.push(one);
   };
   for (let i = next(3); i > 0; i--) reserve(-1);
@@ -216,7 +216,7 @@ function made_(next: Next, events: number, stacks: number, pools: number): Made 
     const kind = next(12);
     const one = open[next(Math.max(open.length, 1))];
     if (kind < 5) {
-      // The free of another was lost, which lay there.
+      // End another allocation, as if its free had been lost.
       if (one && !next(10)) {
         one.end = e;
         one.asked = Math.min(one.asked, e);

@@ -1,1 +1,1 @@
-"""What the numbers mean: pure functions over a snapshot, which several commands share."""
+"""Interpret a snapshot's numbers, with pure functions that several commands share."""

@@ -1,1 +1,1 @@
-"""The command line: a folder a command."""
+"""The command line. Each command has its own folder."""

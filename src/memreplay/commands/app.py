@@ -1,4 +1,4 @@
-"""The group of subcommands, which imports one only when it is invoked."""
+"""The group of subcommands. A subcommand is only imported when it's invoked."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from memreplay.commands.shared.listed import COMMANDS, SECTIONS
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# What a file without a command is read for.
+# The command to run if only a file is given.
 FIRST = "report"
 
 
 class App(click.Group):
-    """A click group over `COMMANDS`, with the one place where errors become exit codes."""
+    """A click group of the `COMMANDS`. This is the only place where errors become exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The names in the order of the table: the order in which one needs them."""
+        """Return the commands' names in the order of `COMMANDS`."""
         return list(COMMANDS)
 
     def get_command(
@@ -30,7 +30,7 @@ class App(click.Group):
         ctx: click.Context,  # noqa: ARG002
         cmd_name: str,
     ) -> click.Command | None:
-        """The command, imported now; None where there is none of that name."""
+        """Import a command and return it; None if it doesn't exist."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"memreplay.commands.{cmd_name}.command").command
@@ -39,13 +39,15 @@ class App(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does; a snapshot in the place of a command is reported on. Of what is neither
-        it says what may have been meant."""
+        """Like click's method, but if a snapshot is given instead of a command, run a report on it.
+
+        For any other unknown name, suggest a similar command.
+        """
         name = args[0] if args else ""
         if name not in COMMANDS and _is_snapshot(name):
             return super().resolve_command(ctx, [FIRST, *args])
         wrong = name and name not in COMMANDS and not name.startswith("-")
-        if wrong and not ctx.resilient_parsing:  # completion says nothing of it
+        if wrong and not ctx.resilient_parsing:  # but don't report it during shell completion
             ctx.fail(f"No such command {name!r}; {_meant(name)}")
         return super().resolve_command(ctx, args)
 
@@ -54,26 +56,27 @@ class App(click.Group):
         ctx: click.Context,  # noqa: ARG002
         formatter: click.HelpFormatter,
     ) -> None:
-        """Write the commands below their headings, without importing any of them."""
+        """Write the commands below their headings without importing them."""
         width = max(map(len, COMMANDS))
         for title, names in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:{width}}", words) for name, words in names.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands that go on so; where none does, files."""
+        """Complete commands, or files if no command matches."""
         found = super().shell_complete(ctx, incomplete)
         if found or incomplete.startswith("-"):
             return found
-        from click.shell_completion import CompletionItem  # late: for a shell alone
+        # Imported late: only for shell completion.
+        from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type="file")]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; --help and --version write in here.
+        """Like click's method, but handle --help and --version.
 
-        Without arguments it shows the help and ends as wrong usage does. Versions of click differ
-        in how they do that: some write it to stdout with exit code 0.
+        Without arguments, print the help and exit with 2. click's versions differ here: some use
+        stdout and exit code 0.
         """
         with catching(ctx):
             if not args and not ctx.resilient_parsing:
@@ -82,7 +85,7 @@ class App(click.Group):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand; whatever it raises on purpose becomes an exit code."""
+        """Run the subcommand, and turn its expected errors into exit codes."""
         with catching(ctx):
             return super().invoke(ctx)
 
@@ -91,7 +94,7 @@ _SNAPSHOT_ENDINGS = (".pickle", ".pkl", ".json", ".gz", ".zst", ".xz", ".bz2", "
 
 
 def _is_snapshot(name: str) -> bool:
-    """Whether what stands in the place of a command is meant as a snapshot."""
+    """Return whether the argument given instead of a command is a snapshot."""
     import os
 
     named = name == "-" or "/" in name or name.lower().endswith(_SNAPSHOT_ENDINGS)
@@ -99,8 +102,8 @@ def _is_snapshot(name: str) -> bool:
 
 
 def _meant(name: str) -> str:
-    """Another command that may have been meant."""
-    from difflib import get_close_matches  # late: for a mistake alone
+    """Suggest a similar command."""
+    from difflib import get_close_matches  # imported late: only for errors
 
     near = get_close_matches(name, COMMANDS, 1, 0.65)
     return f"did you mean {near[0]}?" if near else "memreplay --help lists them"
@@ -137,9 +140,9 @@ Examples:
     help="Show the version and exit.",
 )
 def app() -> None:
-    """Replay PyTorch memory snapshots: exact peaks, and who held them.
+    """Replay PyTorch memory snapshots: exact peaks, and what held the memory.
 
-    `memreplay FILE` reports on a snapshot: what torch.cuda.memory._dump_snapshot() writes,
-    compressed or not, a page of PyTorch's viewer, or a torch.profiler trace of memory. No torch and
-    no GPU are needed, and nothing in the file is run.
+    `memreplay FILE` reports on a snapshot: a file from torch.cuda.memory._dump_snapshot(),
+    compressed or not, a page saved from PyTorch's viewer, or a torch.profiler memory trace. You
+    need neither torch nor a GPU, and no code in the file is run.
     """

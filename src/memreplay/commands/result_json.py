@@ -1,4 +1,4 @@
-"""Any result as the JSON that its command writes, for callers in Python."""
+"""Serialize results as their commands do, for Python callers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ if TYPE_CHECKING:
 
 
 def to_json(record: Record, *, indent: int | None = 2) -> str:
-    """`record`, a result or a part of one, as JSON; with `indent=None` on a single line.
+    """Return a result, or a part of one, as JSON. With `indent=None`, it's on one line.
 
-    Of a whole result it is what the command writes for --format json (docs/json.md). A baseline is
-    the file that `memreplay gate --save-base` writes, which has lines of its own whatever `indent`
-    is.
+    For a whole result, it's the command's output with --format json (docs/json.md). A baseline is
+    written as by `memreplay gate --save-base`, with a line layout that ignores `indent`.
     """
     from memreplay.analysis.comparing.baseline_record import Baseline
 

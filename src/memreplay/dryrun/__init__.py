@@ -1,1 +1,1 @@
-"""Dry runs: what stands for a card that is not there, and how a program is run on it."""
+"""Dry runs: the fake GPU, and running programs on it."""

@@ -1,4 +1,4 @@
-"""The card that a dry run stands for, as its fake driver reads it."""
+"""Describe the fake GPU to its driver."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def environment(
     bytes: int | None = None,  # noqa: A002 - what it is called in gpu/card.c
     lag: int = 0,
 ) -> dict[str, str]:
-    """The variables that gpu/card.c reads.
+    """Return the environment variables that gpu/card.c reads.
 
-    `cuda` is the CUDA that torch was built with, `count` how many such cards there are, `bytes` the
-    memory of each where it is not the card's own, `lag` after how many questions an event is ready.
+    `cuda`: torch's CUDA version. `count`: number of cards. `bytes`: each card's memory, if it isn't
+    the default. `lag`: number of queries until an event is ready.
     """
     limits = card.limits
     said: dict[str, Any] = {

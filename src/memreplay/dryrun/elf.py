@@ -1,6 +1,6 @@
-"""Shared libraries of Linux: what they need, and a library with names that it did not have.
+"""Read the dependencies of ELF libraries, and rename a library's symbols.
 
-The layout is that of the System V ABI's object files (ELF, 64 bits, little-endian): elf(5).
+Format: System V ABI object files (ELF, 64-bit, little-endian), see elf(5).
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import NamedTuple
 
 from memreplay.errors import MemreplayError
 
-_DYNAMIC, _DYNSYM = 6, 11  # types of sections
+_DYNAMIC, _DYNSYM = 6, 11  # section types
 _NEEDED, _HASH, _STRTAB, _SYMTAB, _SONAME = 1, 4, 5, 6, 14  # tags of the dynamic section
-_LOAD = 1  # a type of segments
+_LOAD = 1  # a segment type
 _SYMBOL = struct.Struct("<IBBHQQ")
 
 
 class ElfError(MemreplayError):
-    """A file that is no shared library of 64-bit Linux, or a damaged one."""
+    """The file isn't a 64-bit Linux shared library, or it's damaged."""
 
 
 class Needs(NamedTuple):
-    """What a library asks of others."""
+    """A library's imports and exports."""
 
     libraries: tuple[str, ...]
-    """The libraries' file names."""
+    """File names of required libraries."""
     undefined: frozenset[str]
-    """The functions and variables that it does not have itself."""
+    """Undefined symbols."""
     defined: frozenset[str]
-    """Those that it has for others."""
+    """Exported symbols."""
 
 
 class _Section(NamedTuple):
@@ -42,7 +42,7 @@ class _Section(NamedTuple):
 
 def _sections(data: bytes | mmap.mmap, path: Path) -> list[_Section]:
     if data[:6] != b"\x7fELF\x02\x01":
-        raise ElfError(f"{path} is no 64-bit shared library of Linux")
+        raise ElfError(f"{path} isn't a 64-bit Linux shared library")
     (start,) = struct.unpack_from("<Q", data, 0x28)
     size, count = struct.unpack_from("<HH", data, 0x3A)
     found = []
@@ -57,15 +57,15 @@ def _text(data: bytes | mmap.mmap, at: int) -> str:
 
 
 def needs(path: Path) -> Needs:
-    """What a library asks of others.
+    """Read a library's imports and exports.
 
-    Raises ElfError for another kind of file, OSError for what cannot be read.
+    Raises ElfError for other files, OSError for unreadable ones.
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             return _needs(data, path)
         except (struct.error, IndexError):
-            raise ElfError(f"{path} is damaged: its tables lie outside of it") from None
+            raise ElfError(f"{path} is damaged: its tables are outside the file") from None
 
 
 def _needs(data: mmap.mmap, path: Path) -> Needs:
@@ -101,10 +101,10 @@ def _sysv_hash(name: bytes) -> int:
 
 
 def renamed(library: bytes, names: dict[str, str]) -> bytes:
-    """A library with other names for some of its symbols, or for itself (its SONAME).
+    """Rename some of a library's symbols, or the library itself (its SONAME).
 
-    The names must not be longer than those in their place. Symbols are found by DT_HASH, as the
-    linker's `--hash-style=sysv` makes it: that table is made anew.
+    New names must not be longer than the old ones. The library must use DT_HASH (the linker's
+    `--hash-style=sysv`), which is rebuilt.
     """
     data = bytearray(library)
     sections = _sections(library, Path("library"))
@@ -124,14 +124,14 @@ def renamed(library: bytes, names: dict[str, str]) -> bytes:
     for old, new in names.items():
         text = new.encode("ascii")
         if len(text) > len(old):
-            raise ElfError(f"{new} is too long a name: {len(old)} characters are the most")
+            raise ElfError(f"the name {new} is too long: at most {len(old)} characters fit")
         data[places[old] : places[old] + len(old) + 1] = text.ljust(len(old) + 1, b"\0")
     _hash_again(data, _offset(library, tags[_HASH]), at)
     return bytes(data)
 
 
 def _offset(library: bytes, address: int) -> int:
-    """Where in the file something lies that is loaded at an address."""
+    """Return the file offset of a virtual address."""
     (start,) = struct.unpack_from("<Q", library, 0x20)
     size, count = struct.unpack_from("<HH", library, 0x36)
     for i in range(count):
@@ -144,12 +144,12 @@ def _offset(library: bytes, address: int) -> int:
 
 
 def _hash_again(data: bytearray, table: int, names: list[int]) -> None:
-    """Make DT_HASH for symbols whose names lie there: buckets, and chains of symbols."""
+    """Rebuild DT_HASH (its buckets and chains) for symbols with these names."""
     buckets, chains = struct.unpack_from("<II", data, table)
     first = [0] * buckets
     following = [0] * chains
     for i, at in enumerate(names):
-        if i:  # the first symbol is none
+        if i:  # the first symbol is always a placeholder
             bucket = _sysv_hash(bytes(data[at : data.index(0, at)])) % buckets
             following[i], first[bucket] = first[bucket], i
     struct.pack_into(f"<{buckets + chains}I", data, table + 8, *first, *following)

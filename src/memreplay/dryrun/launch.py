@@ -1,4 +1,4 @@
-"""Runs a command with a card that is not there, and collects what its processes recorded."""
+"""Run a command on the fake GPU, and collect its processes' recordings."""
 
 from __future__ import annotations
 
@@ -22,89 +22,90 @@ from memreplay.dryrun.runtime import NoCudaError, Runtime, built, lay_out
 from memreplay.errors import UsageError
 from memreplay.programs.starting import INSIDE, handled
 
-# What a process gets to write its snapshot, after it was told to end.
+# Seconds that a process gets to write its snapshot after being told to exit.
 _LAST_SECONDS = 30.0
-_TIME_TO_BEGIN, _TIME_FOR_TORCH = 3.0, 15.0  # what a process takes to load PyTorch, and to use it
-_PAUSE = 0.2  # between two looks at what still runs, in seconds
-# Of gpu/calls.c: the last call's name, how many there were, how many asked for memory, for how many
-# cards, and how many asked for memory before the process became another program.
+# Seconds that a process may take to load PyTorch, and then to start using the card.
+_TIME_TO_BEGIN, _TIME_FOR_TORCH = 3.0, 15.0
+_PAUSE = 0.2  # seconds between polls
+# Must match gpu/calls.c: last call's name, number of calls, number of allocations, number of cards,
+# and number of allocations before an exec.
 _CALLS = struct.Struct("=64sQQQQ")
-# The least compute capability for which a CUDA compiles (its release notes).
+# The lowest compute capability that each CUDA version supports, according to the release notes.
 _FIRST_CAPABILITY = {13: (7, 5), 12: (5, 0), 11: (3, 5)}
-# What would reach into the run from outside: other cards than those asked for.
+# Variables that would change the run, because they select cards other than the requested ones.
 _NOT_PASSED = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 class Setup(NamedTuple):
-    """The machine to pretend, and how to record on it."""
+    """The machine to simulate, and how to record."""
 
     card: Card
     total_bytes: int
     cards: int = 1
     settings: str | None = None
-    """As PYTORCH_ALLOC_CONF; None for what the environment says."""
+    """Settings as in PYTORCH_ALLOC_CONF; None uses the environment's."""
     stacks: str = "auto"
     max_entries: int | None = None
     source: bool = False
-    """Whether the snapshots get lines of the program's source code."""
+    """Whether snapshots include source lines."""
     timeout: float | None = None
     stdout: int | None = None
-    """The file descriptor that is the command's stdout; None for ours."""
+    """File descriptor for the command's stdout; None inherits ours."""
     stderr: int | None = None
-    """The same of its stderr."""
+    """File descriptor for the command's stderr; None inherits ours."""
 
 
 class Process(NamedTuple):
-    """What one process left."""
+    """One process's results."""
 
     pid: int
     pickle: Path | None
-    """Its snapshot; None where it ended without: it crashed, or was killed."""
+    """The process's snapshot; None if the process crashed or was killed."""
     facts: Mapping[str, Any]
-    """As inside/memreplay_recording.py writes them; empty without a snapshot."""
+    """Facts that inside/memreplay_recording.py wrote; empty without a snapshot."""
     last_call: str
-    """The last function of the CUDA runtime that it called."""
+    """The last CUDA runtime function that the process called."""
     replaced: bool = False
-    """Whether it had used the card before it became another program (exec), of which nobody knows
-    what it took."""
+    """Whether the process had used the card before an exec, so that its allocations are unknown."""
     writing: bool = False
-    """Whether the program had ended in it, and it was ended while it wrote the snapshot."""
+    """Whether the process was killed while writing its snapshot."""
 
 
 class Ended(NamedTuple):
     """How a command ended."""
 
     status: int
-    """Its exit status; the negative number of the signal that ended it."""
+    """Exit status, or the negative signal number."""
     timed_out: bool
     interrupted: bool
     seconds: float
     torch: Torch
     cuda: int
-    """The CUDA that its torch was built with: 11, 12 or 13."""
+    """Its torch's CUDA version: 11, 12 or 13."""
     unanswered: tuple[str, ...]
-    """The functions that do nothing, by the numbers that `facts["unanswered"]` has."""
+    """Stub functions, indexed by the numbers in `facts["unanswered"]`."""
     processes: tuple[Process, ...]
-    """Those that used the card, by their ranks."""
+    """Processes that used the card, by rank."""
     cards: int = 0
-    """How many cards it would take to have those that were asked for by number."""
+    """Number of cards needed for all device numbers used."""
     stopped_by: int = 0
-    """The signal that we were sent, and passed on; 0 for none. See `end_by_signal`."""
+    """The signal we received and forwarded; 0 for none. See `end_by_signal`."""
 
 
 def end_by_signal(number: int) -> None:
-    """End this process by the signal that it was sent while the command ran, if there was one."""
+    """End this process by the signal it received while the command ran, if any."""
     if number:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
 
 def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
-    """Run a command to its end; snapshots are written to `folder`, which is there and empty.
+    """Run a command until it ends.
 
-    Raises UsageError for what cannot be run, NoCudaError for a torch that cannot run dry.
+    Snapshots go to `folder`, which must be empty. Raises UsageError if the command can't be run,
+    NoCudaError if torch doesn't support dry runs.
     """
-    built("_gpu")  # before anything that Linux alone has
+    built("_gpu")  # check this before using Linux-only features
     torch = torch_of(interpreter(command))
     with tempfile.TemporaryDirectory(prefix="memreplay-", dir=_parent()) as libraries:
         runtime = lay_out(torch.package, Path(libraries))
@@ -117,7 +118,7 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
                 command, env=variables, stdout=setup.stdout, stderr=setup.stderr
             )
         except OSError as error:
-            raise UsageError(f"{command[0]} does not run: {error.strerror or error}") from None
+            raise UsageError(f"{command[0]} doesn't run: {error.strerror or error}") from None
         waited = _wait(child, setup.timeout, folder)
         seconds = time.monotonic() - began
     processes = sorted(_processes(folder), key=_rank)
@@ -126,7 +127,7 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
         waited.status,
         waited.timed_out,
         waited.interrupted,
-        # To write what was recorded takes a while longer.
+        # Allow some extra time for writing the recordings.
         min(seconds, setup.timeout) if waited.timed_out and setup.timeout else seconds,
         torch,
         runtime.cuda,
@@ -138,8 +139,10 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
 
 
 def _parent() -> str | None:
-    """Where temporary files go: LD_PRELOAD has no way to name a path with a space or a colon, the
-    loader reads `$` as a name of its own, and takes no library from where nothing may run."""
+    """Return the folder for temporary files.
+
+    LD_PRELOAD can't contain spaces or colons, expands `$`, and needs a file system without noexec.
+    """
     for folder in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):
         try:
             allowed = not os.statvfs(folder).f_flag & os.ST_NOEXEC
@@ -151,18 +154,18 @@ def _parent() -> str | None:
 
 
 def _check_card(card: Card, cuda: int) -> None:
-    """Raises NoCudaError for a card that this CUDA has no kernels for."""
+    """Raise NoCudaError if CUDA has no kernels for the card."""
     capability = f"{card.major}.{card.minor}"
     least = _FIRST_CAPABILITY.get(cuda, (0, 0))
     if (card.major, card.minor) < least:
         raise NoCudaError(
-            f"{card.key} has compute capability {capability}, and this torch is for CUDA {cuda},"
-            f" which begins at {least[0]}.{least[1]}: take a torch for CUDA 12"
+            f"{card.key} has compute capability {capability}, but this torch is for CUDA {cuda},"
+            f" which needs at least {least[0]}.{least[1]}; use a torch for CUDA 12"
         )
     if cuda < 12 and card.major > 9:
         raise NoCudaError(
-            f"{card.key} has compute capability {capability}, and this torch is for CUDA {cuda},"
-            " which ends at 9.0: take a later torch"
+            f"{card.key} has compute capability {capability}, but this torch is for CUDA {cuda},"
+            " which supports up to 9.0; use a newer torch"
         )
 
 
@@ -183,7 +186,7 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
         "MEMREPLAY_DRYRUN_MORE": str(runtime.more),
         "MEMREPLAY_DRYRUN_STACKS": setup.stacks,
         "MEMREPLAY_GPU_CALLS": str(folder),
-        # Triton does not look among what is preloaded for the driver that it links to.
+        # Without this, Triton doesn't find a preloaded driver.
         "TRITON_LIBCUDA_PATH": str(runtime.more.parent),
         **_caches(),
     }
@@ -194,14 +197,17 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
     if torch.cudnn is not None:
         found["MEMREPLAY_CUDNN"] = str(torch.cudnn)
     if setup.settings is not None:
-        # It had another name before PyTorch 2.9; where both are known, the later one counts.
+        # PyTorch 2.9 renamed the variable. Versions that know both use the new one.
         found["PYTORCH_ALLOC_CONF"] = found["PYTORCH_CUDA_ALLOC_CONF"] = setup.settings
     return found
 
 
 def _caches() -> dict[str, str]:
-    """Where compilers keep what they made: apart from what runs on real cards read, since a dry run
-    measures no times to choose by, and NVRTC makes nothing."""
+    """Return variables that keep dry runs out of real runs' compiler caches.
+
+    A dry run can't measure times, and its NVRTC compiles nothing, so its cached results must not be
+    mixed with those of real runs.
+    """
     inductor = f"memreplay_torchinductor_{os.getuid()}"
     return {
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(tempfile.gettempdir(), inductor),
@@ -214,20 +220,23 @@ class _Waited(NamedTuple):
     timed_out: bool
     interrupted: bool
     stopped_by: int
-    """The signal that is to end us, too; 0 for none."""
+    """The signal that will also end this process; 0 for none."""
 
 
 def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -> _Waited:
-    """For its end. Ctrl-C it gets as well, and ends by itself; a signal to us ends it first, within
-    `_LAST_SECONDS`, and a second one at once."""
+    """Wait for the command.
+
+    The command also receives Ctrl-C, and ends by itself. If we get a signal, it has to end within
+    `_LAST_SECONDS`; a second signal ends it immediately.
+    """
     pressed = stopped_by = 0
-    last = math.inf  # when it has had its time to write what it has
+    last = math.inf  # deadline for writing the results
     until = None if timeout is None else time.monotonic() + timeout
 
     def press(*_: object) -> None:
         nonlocal pressed
         pressed += 1
-        if pressed > 2:  # it does not end, and somebody has no more patience
+        if pressed > 2:  # the command doesn't respond, and the user has lost patience
             _tell(folder, child.pid, signal.SIGKILL)
 
     def stop(number: int, _: object) -> None:
@@ -267,8 +276,10 @@ def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -
 
 
 def _wait_for_users(folder: Path, until: float | None, stopped: Callable[[], bool]) -> bool:
-    """For the processes that use a card and outlive the command that started them; whether they
-    have ended by themselves."""
+    """Wait for processes that use a card and outlive the command.
+
+    Return whether they ended by themselves.
+    """
     told, began = False, time.monotonic()
     while True:
         waited = time.monotonic() - began
@@ -280,14 +291,15 @@ def _wait_for_users(folder: Path, until: float | None, stopped: Callable[[], boo
             return False
         if users and not told:
             words = ", ".join(map(str, users))
-            sys.stderr.write(f"memreplay: waiting for what still uses the GPU: process {words}\n")
+            sys.stderr.write(f"memreplay: waiting for processes that still use the GPU: {words}\n")
             told = True
         time.sleep(_PAUSE)
 
 
 def _may_use(pid: int, waited: float) -> bool:
-    """Whether a process may come to use a card: a Python that has just begun, or has PyTorch. One
-    that does not for long will not."""
+    """Return whether a process may still use a card, that is, whether it's a Python that has just
+    started or has loaded PyTorch.
+    """
     if waited > _TIME_FOR_TORCH:
         return False
     with suppress(OSError):
@@ -299,8 +311,7 @@ def _may_use(pid: int, waited: float) -> bool:
 
 
 def _wait_for_others(folder: Path) -> None:
-    """For the processes that a command had started and that got the same signal: to write what they
-    have takes a while."""
+    """Wait for other processes that received the same signal to write their results."""
     until = time.monotonic() + _LAST_SECONDS
     while _tell(folder, 0, 0):
         if time.monotonic() > until:
@@ -310,23 +321,24 @@ def _wait_for_others(folder: Path) -> None:
 
 
 def _tell(folder: Path, leader: int, number: int) -> bool:
-    """A signal to the command and to all processes that it started, in whatever group these are;
-    whether there are any."""
+    """Send a signal to the command and its descendants in any process group. Return whether there
+    were any.
+    """
     there = False
     for pid in {leader, *_marked(folder)} - {0}:
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the process has already ended
             os.kill(pid, number)
             there = True
     return there
 
 
 def _marked(folder: Path) -> Iterator[int]:
-    """The processes that the command started, by their environment."""
+    """Yield the command's processes, found by their environment."""
     mark = f"MEMREPLAY_DRYRUN={folder}".encode()
     for entry in os.scandir("/proc"):
         if not entry.name.isdecimal():
             continue
-        with suppress(OSError):  # it has ended, or is somebody else's
+        with suppress(OSError):  # the process has already ended, or belongs to another user
             if mark in Path("/proc", entry.name, "environ").read_bytes().split(b"\0"):
                 yield int(entry.name)
 
@@ -340,7 +352,7 @@ def _processes(folder: Path) -> Iterator[Process]:
         if beside.exists():
             facts = json.loads(beside.read_text(encoding="utf-8"))
         calls = _calls(base.with_suffix(".calls"))
-        # A process that only asked how many cards there are used none.
+        # A process that only counted the cards didn't use one.
         if facts or calls.asked:
             pickle = base.with_suffix(".pickle")
             whole = bool(facts) and not facts.get("not_written")

@@ -1,4 +1,4 @@
-"""Which Python a command runs, and the torch that it has."""
+"""Find the Python that a command runs, and its torch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from memreplay.dryrun.runtime import NoCudaError
 from memreplay.errors import UsageError
 
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*t?$")
-# How many bytes a kernel looks at for `#!`, and more for what pip writes where that is too short.
+# The kernel reads fewer bytes of a `#!` line, but pip's workaround for long paths needs more.
 _FIRST_BYTES = 4096
 
-# Found and not imported: that would take seconds, and could do anything.
+# Find torch without importing it, because importing takes seconds and may have side effects.
 _ASK = """
 import importlib.util
 spec = importlib.util.find_spec("torch")
@@ -36,26 +36,28 @@ if spec:
 
 
 class Torch(NamedTuple):
-    """The torch of a Python."""
+    """A Python's torch."""
 
     python: str
     """The interpreter."""
     package: Path
-    """Its folder."""
+    """Torch's folder."""
     version: str
     cudnn: int | None
-    """The version of cuDNN that it was built for, as cudnnGetVersion says it; None if it is not
-    said."""
+    """The cuDNN version that it was built for, in cudnnGetVersion's format; None if unknown."""
 
 
 def interpreter(command: Sequence[str]) -> str:
-    """The Python that a command runs: itself, that of a script's first line, else the one that
-    `python3` is. Raises UsageError for a command that cannot be found."""
+    """Return the Python that a command runs.
+
+    That's the command itself, the interpreter of a script, or otherwise `python3`. Raises
+    UsageError if the command isn't found.
+    """
     found = shutil.which(command[0])
     if found is None:
         there = os.path.exists(command[0])
         hint = f"; to run a script: python {command[0]}" if there else ""
-        raise UsageError(f"{command[0]}: there is no such command{hint}")
+        raise UsageError(f"{command[0]}: command not found{hint}")
     if _PYTHON.match(os.path.basename(found)):
         return found
     words = list(command) if os.path.basename(found) == "env" else _first_line(found)
@@ -69,8 +71,10 @@ def interpreter(command: Sequence[str]) -> str:
 
 
 def _first_line(path: str) -> list[str]:
-    """What the first line of a script runs; of pip's scripts with a long path, which are one of sh
-    that runs Python, the second."""
+    """Return the command in a script's first line.
+
+    If the path is long, pip's scripts are run by sh, and name Python in their second line.
+    """
     with open(path, "rb") as file:
         start = file.read(_FIRST_BYTES)
     if not start.startswith(b"#!"):
@@ -85,30 +89,32 @@ def _first_line(path: str) -> list[str]:
 
 
 def torch_of(python: str) -> Torch:
-    """The torch of a Python. Raises NoCudaError where it has none."""
+    """Return a Python's torch. Raises NoCudaError if there is none."""
     try:
         asked = subprocess.run(
             [python, "-c", _ASK], capture_output=True, text=True, check=False, timeout=60
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{python} does not run: {error}") from None
-    # What a sitecustomize prints comes first.
+        raise UsageError(f"{python} doesn't run: {error}") from None
+    # A sitecustomize may have printed something before this.
     lines = asked.stdout.partition("memreplay asks:\n")[2].splitlines()
     if asked.returncode or not lines:
         last = asked.stderr.strip().splitlines()[-1:] or [f"exit code {asked.returncode}"]
-        raise UsageError(f"{python} does not run: {last[0]}")
+        raise UsageError(f"{python} doesn't run: {last[0]}")
     if not lines[0]:
         raise NoCudaError(
-            f"{python} has no torch; `{python} -m pip install --no-deps torch` is enough for a dry"
-            " run, without NVIDIA's libraries (torch needs filelock, typing-extensions, sympy,"
-            " networkx, jinja2 and fsspec, too)"
+            f"{python} has no torch; install it: `{python} -m pip install --no-deps torch`"
+            " is enough for a dry run, without NVIDIA's libraries (torch needs filelock,"
+            " typing-extensions, sympy, networkx, jinja2 and fsspec, too)"
         )
     version = lines[1] if len(lines) > 1 else ""
     return Torch(python, Path(lines[0]), version, _cudnn(lines[2:]))
 
 
 def _cudnn(requirements: list[str]) -> int | None:
-    """The version in `nvidia-cudnn-cu13==9.26.0.51`; until cuDNN 8 its number had a digit less."""
+    """Parse the version in `nvidia-cudnn-cu13==9.26.0.51`. Before cuDNN 9, the number had one digit
+    fewer.
+    """
     for one in requirements:
         found = re.match(r"nvidia-cudnn-cu\d+==(\d+)\.(\d+)\.(\d+)", one)
         if found:

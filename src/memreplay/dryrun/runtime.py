@@ -1,10 +1,10 @@
-"""The libraries that stand for NVIDIA's, laid out for one torch.
+"""Lay out replacements for the NVIDIA libraries that one torch uses.
 
-PyTorch's CUDA build links to a dozen of NVIDIA's libraries. `_gpu` (gpu/*.c) answers what decides
-about memory. All other functions that this torch asks for get an empty one each, in `_unanswered`,
-whose symbols are renamed to theirs; and a library that has nothing in it stands for each of
-NVIDIA's by its name, so that the loader looks for no other. They are preloaded: where the real ones
-are installed, too, these come first.
+PyTorch's CUDA build links to about a dozen of NVIDIA's libraries. `_gpu` (gpu/*.c) implements
+everything that affects memory. All other functions get an empty stub in `_unanswered`, whose
+symbols are renamed to match. For each NVIDIA library, an empty library with the same name stops the
+loader from looking for the real one. All of these are preloaded, so they take precedence over the
+real ones.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from memreplay.errors import MemreplayError
 
 HERE = Path(__file__).parent
 
-# As setup.py and gpu/unanswered.c make them.
+# setup.py and gpu/unanswered.c use the same name.
 _LIBRARY = "memreplay_name_" + 50 * "_"
 _FUNCTION = "memreplay_nothing_{}" + 106 * "_"
 FUNCTIONS = 4096
 
-# NVIDIA's libraries, by the names that torch's ask for.
+# NVIDIA's libraries, under the names that torch's libraries use.
 _NVIDIA = re.compile(r"lib(?:cu|nv|nccl)[\w-]*\.so(?:\.|$)")
-# What torch opens by itself, when it needs it.
+# Libraries that torch opens on demand.
 _OPENED = ("libcuda.so.1", "libnvidia-ml.so.1")
-# Functions of theirs. C++ names begin with _Z, and are torch's own.
+# NVIDIA's functions. C++ names (_Z…) belong to torch.
 _THEIRS = re.compile(
     r"(?:cu[A-Z]|cuda|__cuda|cublas|cudnn|cufft|cupti|curand|cusolver|cusparse|nccl|nvJitLink|"
     r"nvml|nvrtc|nvshmem|nvtx)"
@@ -36,37 +36,40 @@ _THEIRS = re.compile(
 
 
 class NoCudaError(MemreplayError):
-    """A torch that cannot run dry: it was built without CUDA, or for another kind of card."""
+    """This torch doesn't support dry runs, because it was built without CUDA or for another kind of
+    GPU.
+    """
 
 
 class Runtime(NamedTuple):
-    """What a program is started with."""
+    """The libraries for a program."""
 
     preload: tuple[Path, ...]
-    """The libraries for LD_PRELOAD, in their order."""
+    """The libraries for LD_PRELOAD, in order."""
     more: Path
-    """The one of them whose functions do nothing."""
+    """The library with the stubs."""
     unanswered: tuple[str, ...]
-    """The functions that do nothing: function i has `memreplay_counts[i]`, its calls."""
+    """Stub functions: function i counts its calls in `memreplay_counts[i]`."""
     cuda: int
-    """The CUDA that torch was built with: 11, 12 or 13."""
+    """Torch's CUDA version: 11, 12 or 13."""
 
 
 def built(name: str) -> Path:
-    """A library of this package's. Raises NoCudaError where it was not built."""
+    """Return the path of a built library. Raises NoCudaError if it wasn't built."""
     for suffix in EXTENSION_SUFFIXES:
         path = HERE / f"{name}{suffix}"
         if path.exists():
             return path
     raise NoCudaError(
-        "dry runs need Linux with glibc, on x86-64 or ARM: elsewhere PyTorch has no CUDA build"
+        "dry runs need Linux with glibc on x86-64 or ARM, because PyTorch has no CUDA"
+        " build elsewhere"
     )
 
 
 def lay_out(torch: Path, folder: Path) -> Runtime:
-    """Write the libraries for the torch that is installed in a folder (its package).
+    """Write the libraries for the torch in this folder (its package).
 
-    Raises NoCudaError for a torch without CUDA, ElfError for libraries that cannot be read.
+    Raises NoCudaError for a torch without CUDA, ElfError for unreadable libraries.
     """
     all_needs = [needs(path) for path in sorted((torch / "lib").glob("*.so"))]
     libraries = {name for one in all_needs for name in one.libraries if _NVIDIA.match(name)}
@@ -75,8 +78,8 @@ def lay_out(torch: Path, folder: Path) -> Runtime:
     missing = _missing(all_needs, needs(gpu))
     if len(missing) > FUNCTIONS:
         raise NoCudaError(
-            f"this torch asks for {len(missing):,} functions of NVIDIA's libraries; memreplay has"
-            f" room for {FUNCTIONS:,}: install a newer memreplay"
+            f"this torch needs {len(missing):,} functions of NVIDIA's libraries, more than"
+            f" the {FUNCTIONS:,} that memreplay supports; install a newer memreplay"
         )
     names = {_FUNCTION.format(i): name for i, name in enumerate(missing)}
     more = folder / "libmemreplay_more.so"
@@ -84,7 +87,7 @@ def lay_out(torch: Path, folder: Path) -> Runtime:
         renamed(built("_unanswered").read_bytes(), names | {_LIBRARY: "libmemreplay_more.so"})
     )
     thin = built("_thin").read_bytes()
-    # LD_PRELOAD has no way to name a path with a space.
+    # LD_PRELOAD can't contain a path with spaces.
     card = folder / "libmemreplay_gpu.so"
     card.symlink_to(gpu)
     preload = [card, more]
@@ -100,15 +103,15 @@ def _version(libraries: set[str], torch: Path) -> int:
         if found:
             return int(found[1])
     if (torch / "lib" / "libtorch_hip.so").exists():
-        raise NoCudaError("this torch was built for AMD's cards: a dry run needs its CUDA build")
+        raise NoCudaError("this torch was built for AMD; a dry run needs a CUDA build")
     raise NoCudaError(
-        "this torch was built without CUDA: `pip install --no-deps torch` on Linux gets the build"
-        " that a dry run needs, without NVIDIA's libraries"
+        "this torch was built without CUDA; `pip install --no-deps torch` on Linux"
+        " installs a CUDA build without NVIDIA's libraries"
     )
 
 
 def _missing(all_needs: list[Needs], gpu: Needs) -> tuple[str, ...]:
-    """The functions that nobody has, in order."""
+    """Return the functions that no library defines, in order."""
     undefined = {name for one in all_needs for name in one.undefined if _THEIRS.match(name)}
     defined = {name for one in all_needs for name in one.defined}
     return tuple(sorted(undefined - defined - gpu.defined))

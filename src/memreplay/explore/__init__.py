@@ -1,1 +1,1 @@
-"""A snapshot in the terminal; `memreplay explore` starts it."""
+"""The terminal explorer, started by `memreplay explore`."""

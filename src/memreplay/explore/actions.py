@@ -1,4 +1,4 @@
-"""What the keys of the explorer do."""
+"""The explorer's actions, bound to keys."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from memreplay.errors import MemreplayError
-from memreplay.explore import asking
 from memreplay.explore import look as looks
+from memreplay.explore import typed
 from memreplay.explore.commands_for import (
     command_line,
     difference_line,
-    filter_words,
+    filter_options,
     filtered,
 )
 from memreplay.explore.differences import DifferenceTree
@@ -24,12 +24,12 @@ from memreplay.explore.rows.segments import SegmentRows
 from memreplay.explore.searching import find, pattern_of
 from memreplay.explore.showing import Showing
 
-SEVERAL = 4  # times as many rows where somebody wants more
-LEAST_SHARE = 1e-6  # of calls that are shown
+SEVERAL = 4  # factor by which "more" increases the number of rows
+LEAST_SHARE = 1e-6  # calls with a smaller share aren't shown
 
 
 class Actions(Showing):
-    """The explorer with all that a key may do; which key does what is said in `keys`."""
+    """The explorer with its actions; `keys` binds keys to them."""
 
     # ---- keys: time
 
@@ -47,7 +47,8 @@ class Actions(Showing):
             elif curve.bounds[at + 1] - curve.bounds[at] <= 1:
                 event = look.event + by
             else:
-                # By time columns may have no event of their own: on to the next one that has.
+                # With a time axis, a column may have no events, so go on to the next column that
+                # has one.
                 event = curve.bounds[at + 1] if by > 0 else curve.bounds[at] - 1
         elif look.event not in (look.first, look.last):
             event = look.last if by > 0 else look.first
@@ -86,7 +87,7 @@ class Actions(Showing):
 
     def action_axis(self) -> None:
         if self.explored.replay(self.looked).clock is None:
-            self.say("the events have no times that differ")
+            self.say("the events have no times")
             return
         self.show(replace(self.looked, axis="event" if self.looked.axis == "time" else "time"))
 
@@ -94,7 +95,7 @@ class Actions(Showing):
         look = replace(self.looked, **{end: self.looked.event})
         if look.span is None:
             self.show(look)
-            self.say("now the other end of the range: [ begins it, ] ends it")
+            self.say("now set the other end of the range: [ starts it, ] ends it")
             return
         self.show(replace(look, view="change"))
 
@@ -102,8 +103,8 @@ class Actions(Showing):
         self.ask("go to", self.go)
 
     def go(self, text: str) -> None:
-        """To a moment, as options name it."""
-        event = asking.moment_of(self.explored, self.looked, text)
+        """Go to a moment, spelled as in the options."""
+        event = typed.moment_of(self.explored, self.looked, text)
         self.show(looks.moved(self.looked, event, *self.bounds))
 
     # ---- keys: what
@@ -116,7 +117,7 @@ class Actions(Showing):
     def action_device(self, by: int) -> None:
         devices = self.explored.snap.devices
         if len(devices) < 2:
-            self.say("there is one device")
+            self.say("there is only one device")
             return
         device = devices[(devices.index(self.looked.device) + by) % len(devices)]
         first = self.explored.first_look(device, self.looked.measure)
@@ -132,10 +133,10 @@ class Actions(Showing):
 
     def action_views(self, view: View) -> None:
         if view == "change" and self.looked.span is None:
-            self.say("first a range: [ begins it, ] ends it")
+            self.say("set a range first: [ starts it, ] ends it")
             return
         if self.looked.measure == "reserved" and view not in ("groups", "segments"):
-            self.say("reserved memory consists of segments: it has pools and streams alone")
+            self.say("reserved memory can only be grouped by pool and stream")
             return
         self.show(replace(self.looked, view=view))
 
@@ -159,15 +160,15 @@ class Actions(Showing):
         share = min(max(self.explored.share * by, LEAST_SHARE), 0.1)
         self.explored.share = share
         self.show(self.looked)
-        self.say(f"calls of at least {share:.4%} are shown")
+        self.say(f"showing calls of at least {share:.4%}")
 
     def action_filter(self) -> None:
         import shlex
 
-        self.ask("filter", self.filter, shlex.join(filter_words(self.looked)))
+        self.ask("filter", self.filter, shlex.join(filter_options(self.looked)))
 
     def filter(self, text: str) -> None:
-        """Allocations, by options as they are typed."""
+        """Filter allocations by options that the user typed."""
         self.explored.root = None
         self.show(filtered(self.looked, text))
 
@@ -175,7 +176,7 @@ class Actions(Showing):
 
     def action_other(self) -> None:
         if self.differences is None:
-            self.say("there is one snapshot; memreplay explore BEFORE AFTER compares two")
+            self.say("only one snapshot is open; memreplay explore BEFORE AFTER compares two")
             return
         asked = self._alike(*(pane.looked for pane in self.panes))
         self.at = 1 - self.at
@@ -184,7 +185,7 @@ class Actions(Showing):
 
     def action_sync(self) -> None:
         if self.differences is None:
-            self.say("there is one snapshot; memreplay explore BEFORE AFTER compares two")
+            self.say("only one snapshot is open; memreplay explore BEFORE AFTER compares two")
             return
         there = self.syncs()
         self.sync = there[(there.index(self.sync) + 1) % len(there)]
@@ -193,7 +194,7 @@ class Actions(Showing):
     # ---- keys: rows
 
     def choose(self, row: int) -> None:
-        """Another row."""
+        """Select a row."""
         self.said = ""
         self.rows.row = max(min(row, len(self.shown_rows) - 1), 0)
         self.draw()
@@ -251,14 +252,14 @@ class Actions(Showing):
     def action_focus_call(self) -> None:
         rows = self.shown_rows
         if not isinstance(rows, TreeRows):
-            self.say("only a call in the tree of one snapshot is shown alone")
+            self.say("only a call in the tree of one snapshot can be isolated")
             return
         row = self.rows.row
         if row < len(rows.visible) and rows.visible[row] >= 0:
             self.explored.root = rows.key(row)
             self.rows.row = 0
             self.draw()
-            self.say("this call alone: esc shows all")
+            self.say("showing only this call: esc shows all")
 
     def action_undo_last(self) -> None:
         if self.answer is not None:
@@ -277,7 +278,7 @@ class Actions(Showing):
         self.ask("search", self.search)
 
     def search(self, text: str) -> None:
-        """The next row with it."""
+        """Go to the next row that matches."""
         self.pattern = pattern_of(text) if text else None
         self.action_again(1)
 
@@ -289,8 +290,8 @@ class Actions(Showing):
         if row is None:
             self.draw()
             hidden = self.looked.view == "tree" and not self.looked.whole
-            more = "i shows frames that are not yours" if hidden else "f filters all by it"
-            self.say(f"{self.pattern.pattern} is in no row here; {more}")
+            more = "i shows library frames" if hidden else "f filters by it"
+            self.say(f"{self.pattern.pattern} isn't in any row; {more}")
             return
         self.choose(row)
 
@@ -301,7 +302,7 @@ class Actions(Showing):
     # ---- keys: out
 
     def command(self) -> str:
-        """The command line that says what is shown."""
+        """Return the command line for the current view."""
         if self.differences is not None and self.looked.view in ("tree", "groups"):
             return difference_line(self.panes[0], self.panes[1], self.looked)
         return command_line(self.pane.file, self.looked, self.pane.read, self.explored.share)
@@ -315,7 +316,7 @@ class Actions(Showing):
         try:
             self.copy_to_clipboard(command)
         except UnicodeEncodeError:
-            self.say(f"not copied, as the file's name is no text: {command}")
+            self.say(f"not copied, because the file name isn't valid text: {command}")
             return
         self.say(f"copied: {command}")
 
@@ -323,29 +324,29 @@ class Actions(Showing):
         self.ask("write to (.json, .txt, .md)", self.export)
 
     def export(self, name: str) -> None:
-        """What is shown, into a file."""
+        """Export the current view to a file."""
         if not name.strip():
             return
         path = os.path.expanduser(name.strip())
         if self.differences is not None and self.looked.view in ("tree", "groups"):
-            said = asking.exported_difference(self.panes[0], self.panes[1], self.looked, path)
+            said = typed.exported_difference(self.panes[0], self.panes[1], self.looked, path)
         else:
-            said = asking.exported(self.explored, self.looked, path)
+            said = typed.exported(self.explored, self.looked, path)
         self.say(said)
 
     def action_page_of_view(self) -> None:
-        self.say("making the page …")
+        self.say("writing the page …")
         self.run_worker(self._page, thread=True, exclusive=True, exit_on_error=False)
 
     def _page(self) -> None:
         try:
-            said = asking.page_written(self.explored, self.pane.file)
+            said = typed.page_written(self.explored, self.pane.file)
         except (MemreplayError, OSError) as error:
             said = str(error)
         self.call_from_thread(self.say, said)
 
     def action_leave(self) -> None:
-        """As ctrl+c, but on another screen: there q goes back."""
+        """Quit, as ctrl+c does. On another screen, q goes back instead."""
         self.exit()
 
     def action_keys(self) -> None:

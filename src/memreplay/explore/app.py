@@ -1,6 +1,6 @@
-"""The explorer in the terminal: keys change what is looked at, and the engine says what is there.
+"""The terminal explorer: keys change the view, and the engine computes it.
 
-Needs Textual; what it imports of memreplay works without.
+Needs Textual, unlike the memreplay modules that it imports.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Explorer(Actions):
-    """One snapshot, explored, or two side by side."""
+    """Explore one snapshot, or two side by side."""
 
-    # With priority each is done before the next key is looked at: after / that one is a letter,
-    # however fast both come.
+    # The keys have priority, so that each key is handled before the next one is read. A key typed
+    # right after / therefore becomes part of the text.
     BINDINGS: ClassVar[list[Any]] = [
         Binding(one, "leave" if one == "q" else key.action, key.words, show=False, priority=True)
         for key in KEYS

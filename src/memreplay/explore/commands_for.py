@@ -1,4 +1,4 @@
-"""The command line that says what the explorer shows, and options as people type them."""
+"""Build the command line for a view, and parse typed options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.selecting.choice import device_pairs
 from memreplay.analysis.selecting.selection import Filters, Selection
-from memreplay.commands.shared.declaring import option
+from memreplay.commands.shared.declaring import options_of, spread
 from memreplay.declared import built, declared
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memreplay.explore.look import Look
 
     class Compared(Protocol):
-        """One of two snapshots."""
+        """One of two snapshots that are compared."""
 
         explored: Explored
         looked: Look
@@ -30,18 +30,22 @@ if TYPE_CHECKING:
         read: tuple[str, ...]
 
 
-# What may be typed as a filter, besides the filters themselves.
+# Options that can be typed as filters, in addition to the filters themselves.
 TYPED = ("measure", "by", "pool", "stream")
 
 
 def command_line(file: str, look: Look, read: tuple[str, ...], share: float) -> str:
-    """It, for a shell. `read` are the options that say what was read of the file."""
+    """Return the shell command for a view. `read`: the options that select the part of the file to
+    read.
+    """
     return shlex.join(["memreplay", *words_of(file, look, read, share)])
 
 
 def difference_line(base: Compared, new: Compared, look: Look) -> str:
-    """That of two snapshots that are compared: at one event of both, or at their peaks. Raises
-    UsageError for moments that no one command names."""
+    """Return the shell command for a comparison at one event or at both peaks.
+
+    Raises UsageError if no command can express the two moments.
+    """
     words = ["diff", _named(base.file), _named(new.file)]
     when = moment_of_both(base, new)
     if when.kind != "peak":
@@ -50,7 +54,7 @@ def difference_line(base: Compared, new: Compared, look: Look) -> str:
         words += ["--measure", look.measure]
     words += ["--by", look.by] if look.view == "groups" else []
     words += ["--all-frames"] * look.whole
-    words += [*filter_words(look), "--device", str(new.looked.device), "--top", "0"]
+    words += [*filter_options(look), "--device", str(new.looked.device), "--top", "0"]
     words += _without_device(new.read)
     if "--salvage" in base.read and "--salvage" not in words:
         words.append("--salvage")
@@ -58,13 +62,15 @@ def difference_line(base: Compared, new: Compared, look: Look) -> str:
 
 
 def moment_of_both(base: Compared, new: Compared) -> When:
-    """What both cursors are at, in one word. Raises UsageError where there is none, and for devices
-    that `memreplay diff` does not compare."""
+    """Return the moment that both cursors show.
+
+    Raises UsageError if there is none, or if `memreplay diff` doesn't compare these devices.
+    """
     devices = base.looked.device, new.looked.device
     if devices not in device_pairs(base.explored.snap.devices, new.explored.snap.devices):
         raise UsageError(
-            f"no one command says that: device {devices[0]} is compared with device {devices[1]}"
-            " (d goes on to the next)"
+            f"no single command shows this: device {devices[0]} is compared with device"
+            f" {devices[1]} (d selects the next)"
         )
     events = base.looked.event, new.looked.event
     both = base, new
@@ -74,11 +80,11 @@ def moment_of_both(base: Compared, new: Compared) -> When:
         return When("start")
     if events[0] == events[1]:
         return When("event", events[0])
-    raise UsageError("no one command says that: the two are at different events (u syncs them)")
+    raise UsageError("no single command shows this: the two are at different events (u syncs them)")
 
 
 def words_of(file: str, look: Look, read: tuple[str, ...], share: float) -> list[str]:
-    """Its words."""
+    """Return the command as a list of arguments."""
     if look.view == "segments":
         words = ["fragmentation", _named(file), "--at", _moment(look.event), "--map", "--top", "0"]
         return [*words, "--device", str(look.device), *_without_device(read)]
@@ -98,11 +104,11 @@ def words_of(file: str, look: Look, read: tuple[str, ...], share: float) -> list
     words += ["--top", "0"]
     if look.measure != "requested":
         words += ["--measure", look.measure]
-    return [*words, *filter_words(look), "--device", str(look.device), *_without_device(read)]
+    return [*words, *filter_options(look), "--device", str(look.device), *_without_device(read)]
 
 
 def _named(file: str) -> str:
-    """The file, so that its name is not taken for an option."""
+    """Return the file's name, written so that it can't be taken for an option."""
     return f"./{file}" if file.startswith("-") else file
 
 
@@ -118,13 +124,13 @@ def _without_device(read: tuple[str, ...]) -> list[str]:
     return found
 
 
-def filter_words(look: Look) -> list[str]:
-    """Which allocations alone count, as options."""
+def filter_options(look: Look) -> list[str]:
+    """Return the filters as options."""
     words: list[str] = []
     if look.pool is not None:
-        words += ["--pool", f"{look.pool[0]}:{look.pool[1]}"]
+        words += ["--only", f"pool={look.pool[0]}:{look.pool[1]}"]
     if look.stream is not None:
-        words += ["--stream", str(look.stream)]
+        words += ["--only", f"stream={look.stream}"]
     return words + _of_filters(look.filters)
 
 
@@ -134,15 +140,14 @@ def _of_filters(filters: Filters | None) -> list[str]:
     words = [word for one in filters.include for word in ("--include", one)]
     words += [word for one in filters.exclude for word in ("--exclude", one)]
     if filters.min_bytes:
-        words += ["--min-bytes", _size_word(filters.min_bytes)]
-    words += ["--only-live-at-end"] * filters.only_live_at_end
-    words += ["--only-carried-over"] * filters.only_carried_over
-    words += ["--no-carried-over"] * filters.no_carried_over
+        words += ["--only", f"min-bytes={_size_word(filters.min_bytes)}"]
+    given = [field for field in declared(Filters) if field.kind is bool]
+    words += [word for one in given if getattr(filters, one.name) for word in ("--only", one.key)]
     return words
 
 
 def _size_word(n_bytes: int) -> str:
-    """A size as options take it, and exact: `1MiB`. Large ones have to have a unit."""
+    """Format a size exactly, in a form that options accept: `1MiB`. Large sizes need a unit."""
     for unit, of in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if n_bytes % of == 0:
             return f"{n_bytes // of}{unit}"
@@ -150,8 +155,11 @@ def _size_word(n_bytes: int) -> str:
 
 
 def filtered(look: Look, text: str) -> Look:
-    """What is looked at, with filters as they are typed for `memreplay peak`; a word that is no
-    option is a pattern to include. None of them: all filters are gone. Raises UsageError."""
+    """Return the view with these filters, written as options of `memreplay peak`.
+
+    Text that isn't an option is an include pattern. An empty text removes all filters. Raises
+    UsageError.
+    """
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -161,17 +169,19 @@ def filtered(look: Look, text: str) -> Look:
     filtering = declared(Filters)
     names = (*TYPED, *(field.name for field in filtering))
     parameters: list[click.Parameter] = [
-        option(field) for field in declared(Selection) if field.name in names
+        *options_of([(field, "") for field in declared(Selection) if field.name in names])
     ]
     parser = click.Command("filter", params=parameters, add_help_option=False)
     try:
         found = parser.make_context("filter", list(words)).params
     except click.ClickException as error:
         raise UsageError(error.format_message()) from None
-    filters = built(Filters, {field.name: found[field.name] for field in filtering})
+    spread(found)
+    given = {field.name: found[field.name] for field in filtering if field.name in found}
+    filters = built(Filters, given)
     changes: dict[str, Any] = {
-        "pool": found["pool"],
-        "stream": found["stream"],
+        "pool": found.get("pool"),
+        "stream": found.get("stream"),
         "filters": filters or None,
     }
     if "--measure" in {word.partition("=")[0] for word in words}:

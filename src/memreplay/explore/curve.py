@@ -1,4 +1,4 @@
-"""The picture of a curve in characters: a filled area, its lowest and its highest a column."""
+"""Draw a curve with text characters, as a filled area with a minimum and maximum per column."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 Chars = Literal["braille", "blocks", "ascii"]
-# Columns of the picture in a cell.
+# Number of columns per cell.
 FINE: dict[Chars, int] = {"braille": 2, "blocks": 1, "ascii": 1}
 _LEVELS: dict[Chars, int] = {"braille": 4, "blocks": 8, "ascii": 2}
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -16,8 +16,11 @@ _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 
 
 class Cells(NamedTuple):
-    """A line of the picture, and of each of its cells whether memory was that high all the time:
-    else it was for a part of it."""
+    """A line of the plot.
+
+    A flag is true if the cell is filled all the time, and false if it's filled only part of the
+    time.
+    """
 
     text: str
     always: tuple[bool, ...]
@@ -26,8 +29,10 @@ class Cells(NamedTuple):
 def picture(
     lows: Sequence[int], highs: Sequence[int], top: int, height: int, chars: Chars
 ) -> list[Cells]:
-    """So many lines, the highest first; `top` is what the highest one's upper edge means. There are
-    `FINE` lows and highs for each cell of a line."""
+    """Draw the lines, topmost first.
+
+    `top` is the value at the upper edge. `lows` and `highs` have `FINE` values per cell.
+    """
     fine, levels = FINE[chars], _LEVELS[chars]
     steps = height * levels
     tall = [_step(high, top, steps) for high in highs]
@@ -45,7 +50,7 @@ def picture(
 
 
 def _step(n_bytes: int, top: int, steps: int) -> int:
-    """How many steps of the picture are filled; one at least of anything."""
+    """Return the number of filled steps: at least one unless the value is 0."""
     if n_bytes <= 0 or top <= 0:
         return 0
     return max(min(-(-n_bytes * steps // top), steps), 1)

@@ -1,4 +1,4 @@
-"""What two snapshots hold at two moments, and what differs: groups, and a tree of calls."""
+"""Compare two snapshots at two moments: groups, and a call tree."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from memreplay.explore.look import Look
     from memreplay.snapshot.model import By, Frame
 
-OPEN_SHARE = 0.05  # of the largest change: calls with more are open from the start
+OPEN_SHARE = 0.05  # calls with more than this share of the largest change start expanded
 
-PARTLY = "partly guessed"  # as `diff` says it
+PARTLY = "partly guessed"  # as in `diff`
 
 
 class DifferenceRows:
-    """The groups of both, those that are the same code in one row, the largest change first."""
+    """Both snapshots' groups, matched by call site, largest change first."""
 
     titles: tuple[str, ...] = ("change", "before", "after")
 
@@ -70,7 +70,7 @@ class DifferenceRows:
 
 @dataclass(slots=True)
 class Call:
-    """A function of one file, in both snapshots, with what it calls."""
+    """A function in one file with its callees, in both snapshots."""
 
     name: str
     key: Hashable
@@ -78,7 +78,7 @@ class Call:
     frame: Frame | None = None
     before: int = 0
     after: int = 0
-    differs: bool = False  # it, or anything that it calls
+    differs: bool = False  # whether this call or any call below it differs
     calls: dict[tuple[str, str], Call] = field(default_factory=dict)
 
     @property
@@ -86,15 +86,16 @@ class Call:
         return self.after - self.before
 
     def count(self, row: DiffRow) -> None:
-        """What goes through it."""
+        """Add a row's bytes."""
         self.before += row.base_bytes
         self.after += row.new_bytes
         self.differs |= bool(row.change_bytes)
 
 
 class DifferenceTree:
-    """The same by calls, the outermost first: those of one function in one file are one, whatever
-    their lines."""
+    """The comparison as a call tree, outermost first. Calls with the same function and file are
+    merged, whatever their lines.
+    """
 
     titles: tuple[str, ...] = ("change", "before", "after")
 
@@ -131,7 +132,7 @@ class DifferenceTree:
             call.calls[place].count(row)
 
     def unfold(self) -> None:
-        """Which calls are seen."""
+        """Compute the visible calls."""
         found: list[Call] = []
         waiting = self._below(self.root)
         while waiting:
@@ -142,23 +143,23 @@ class DifferenceTree:
         self.visible = found
 
     def _below(self, call: Call) -> list[Call]:
-        """The last first."""
+        """Return the visible callees in reverse order."""
         some = [one for one in call.calls.values() if one.differs]
         return sorted(some, key=lambda one: (abs(one.change), one.after, one.name))
 
     def opened(self, call: Call) -> bool:
-        """Whether what it calls is seen."""
+        """Return whether a call is expanded."""
         if not self.can_open(call):
             return False
         asked = self.is_open(call.key)
         return abs(call.change) >= OPEN_SHARE * self.most if asked is None else asked
 
     def can_open(self, call: Call) -> bool:
-        """Whether anything below it differs."""
+        """Return whether anything below the call differs."""
         return any(one.differs for one in call.calls.values())
 
     def all_keys(self) -> list[Hashable]:
-        """Of all calls, seen or not."""
+        """Return the keys of all calls, visible or not."""
         found: list[Hashable] = []
         waiting = list(self.root.calls.values())
         while waiting:
@@ -196,7 +197,7 @@ class DifferenceTree:
 
 
 class Differences:
-    """Two snapshots that are compared."""
+    """Two snapshots being compared."""
 
     def __init__(self, base: Explored, new: Explored) -> None:
         self.both = base, new
@@ -205,8 +206,9 @@ class Differences:
         self._found: tuple[object, list[DiffRow]] | None = None
 
     def rows(self, base: Look, new: Look) -> DifferenceRows | DifferenceTree:
-        """What differs, as the new one is looked at. Raises UsageError."""
-        from memreplay.analysis.comparing.rows import folded  # late: of one snapshot nobody asks
+        """Return the differences, as seen in the new snapshot's view. Raises UsageError."""
+        # Imported late, because it's only needed to compare two snapshots
+        from memreplay.analysis.comparing.rows import folded
 
         by = "stack" if new.view == "tree" or new.measure == "reserved" else new.by
         if new.measure == "reserved":
@@ -252,7 +254,7 @@ class Differences:
             SnapshotSide(one.snap, Selection(by=by, filters=look.filters, rules=one.rules))
             for one in self.both
         )
-        # What one of the two alone noted is compared with nothing: both are guessed then.
+        # If only one snapshot has recorded categories, guess them for both.
         recorded = any(WAYS[way].recorded for way in ways_of(by))
         if recorded and None in (first.snap.recorded, second.snap.recorded):
             first.guess = second.guess = True

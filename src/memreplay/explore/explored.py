@@ -1,4 +1,4 @@
-"""One snapshot, and what is asked of it while it is explored."""
+"""One snapshot and the results cached while exploring it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memreplay.analysis.steps.records import Found
 from memreplay.analysis.trust.trust import verdict
 from memreplay.explore.look import VIEWS, Look
 from memreplay.explore.rows.allocations import Allocations
-from memreplay.explore.rows.calls import TreeRows
+from memreplay.explore.rows.calls import TreeRows, TreeShape
 from memreplay.explore.rows.changes import ChangeRows
 from memreplay.explore.rows.groups import GroupRows
 from memreplay.explore.rows.listed import ListRows
@@ -34,13 +34,12 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 MOST_PEAKS = 50
-KEPT = ("stack", "category")  # ways of trees and lists, and of colours
-TREE_SHARE = 0.001  # calls that hold less are left out until somebody asks for them
+KEPT = ("stack", "category")  # keys used for trees, lists and colours
+TREE_SHARE = 0.001  # smaller calls are hidden until their caller is expanded
 
 
 class Curve(NamedTuple):
-    """A measure over a window, a value a column: of so many columns the lowest, the highest, and
-    the first event after which it is that high."""
+    """A measure over a window: each column's minimum, maximum and first event at the maximum."""
 
     bounds: list[int]
     lows: list[int]
@@ -49,7 +48,7 @@ class Curve(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """The moments of a device that mean something, each in order."""
+    """A device's notable moments, each kind in order."""
 
     peaks: list[int]
     steps: list[int]
@@ -58,20 +57,19 @@ class Marks(NamedTuple):
 
 
 def _counted(look: Look) -> tuple[object, ...]:
-    """What of a look says which allocations count, and with what."""
+    """Return the parts of a view that determine which allocations count, and how they count."""
     return look.device, look.measure, look.pool, look.stream, look.filters
 
 
 class Explored:
-    """A snapshot with all that was asked of it before.
+    """A snapshot with cached results.
 
-    Raises UsageError for what the snapshot has not: a device, a pool, a pattern that no frame
-    meets.
+    Raises UsageError for an unknown device, or if a pattern matches no frame.
     """
 
     def __init__(self, snap: Snapshot, rules: tuple[Rule, ...] | None = None) -> None:
         self.snap, self.rules = snap, rules
-        # Groupers by their ways: those that are often asked for, and the last of the others.
+        # groupers by key: the common ones, and the last other one that was used
         self._kept: dict[str, Grouper] = {}
         self._last: dict[str, Grouper] = {}
         self._usages: dict[tuple[object, ...], Usage] = {}
@@ -82,54 +80,54 @@ class Explored:
         self._marks: dict[tuple[object, ...], Marks] = {}
         self._steps: dict[int, Found] = {}
         self._spans: dict[int, tuple[Span, ...]] = {}
-        # By what is looked at: which calls were opened and closed, which segments are open, how
-        # small calls are shown, how far down somebody went.
+        # for each view: which calls are expanded or collapsed, the size below which calls are
+        # hidden, and the number of rows
         self.open: dict[Hashable, bool] = {}
-        self.opened: set[int] = set()  # the addresses of segments
+        self.opened: set[int] = set()  # addresses of expanded segments
         self.share = TREE_SHARE
         self.most = FIRST_ROWS
         self.root: Hashable | None = None
 
-    # ---- what there is
+    # ---- available data
 
     def replay(self, look: Look) -> Replay:
         return self.snap.replay(look.device)
 
     def bounds(self, device: int) -> tuple[int, int]:
-        """The first and the last event that a cursor may be at."""
+        """Return the first and the last event at which a cursor may be."""
         replay = self.snap.replay(device)
         return replay.start, replay.start + replay.events
 
     def first_look(self, device: int, measure: MeasureName = "requested") -> Look:
-        """All of a device, the cursor at its peak."""
+        """Return the view of a whole device with the cursor at its peak."""
         low, high = self.bounds(device)
         look = Look(device=device, event=low, first=low, last=high, measure=measure)
         return replace(look, event=self.peak(look).event_index)
 
     def usage(self, look: Look) -> Usage:
-        """The measure, of what passes the filters. Raises UsageError."""
+        """Return the filtered measure. Raises UsageError."""
         key = _counted(look)
         if key not in self._usages:
             replay = self.snap.replay(look.device)
             if any(other[:2] != key[:2] for other in self._usages):
                 self._let_go()
             usage = replay.measure(look.measure, pool=look.pool, stream=look.stream)
-            _ = usage.start_bytes  # looked up only now
+            _ = usage.start_bytes  # accessed so that an invalid filter raises an error here
             filtering = filtering_of(self.snap, look.filters)
             found = usage if filtering is None else filtering.filtered(usage)
             self._usages[key] = found
         return self._usages[key]
 
     def peak(self, look: Look) -> PeakPoint:
-        """The highest point of the measure. Raises UsageError."""
+        """Return the measure's peak. Raises UsageError."""
         key = _counted(look)
         if key not in self._peaks:
             self._peaks[key] = self.usage(look).peak
         return self._peaks[key]
 
     def _let_go(self) -> None:
-        """Of what was made for another measure: it is made anew in less time than a key takes."""
-        self._rows = self._curve = None  # rows hold on to what they are made of
+        """Drop other measures' results. They can be recomputed quickly enough for a key press."""
+        self._rows = self._curve = None  # rows would keep their source data alive
         for usage in self._usages.values():
             usage.release()
         for device in self.snap.devices:
@@ -138,7 +136,9 @@ class Explored:
         self._usages.clear()
 
     def chores(self, look: Look) -> list[Callable[[], object]]:
-        """What takes a while and is likely asked for: done before somebody does."""
+        """Return slow computations to run in the background, because their results are likely to be
+        needed.
+        """
         replay = self.replay(look)
 
         def judged(measure: MeasureName) -> Callable[[], object]:
@@ -148,18 +148,18 @@ class Explored:
             for usage in self._usages.values():
                 usage.release()
             _ = replay.blocks
-            _ = self.usage(look).column  # the next key asks for it
+            _ = self.usage(look).column  # computed now, because the next key needs it
 
         return [
             lambda: self.grouper("category", fold=False).groups(self.usage(look), look.event, 1),
             lambda: replay.holding,
             blocks,
             *map(judged, MEASURES),
-            replay.forget_holding,  # no verdict needs it any more
+            replay.forget_holding,  # the verdicts no longer need these results
         ]
 
     def verdict(self, look: Look) -> Verdict:
-        """How far its numbers can be trusted."""
+        """Return how far the view's numbers can be trusted."""
         key = (look.device, look.measure)
         if key not in self._verdicts:
             replay = self.replay(look)
@@ -168,14 +168,14 @@ class Explored:
         return self._verdicts[key]
 
     def grouper(self, by: By, *, fold: bool) -> Grouper:
-        """As reports have it: stacks that differ in plumbing alone are one row."""
+        """Return the grouper that reports use: stacks that differ only in plumbing are merged."""
         key = f"{by}, folded" if fold and by == "stack" else by
         found = self._kept.get(key) or self._last.get(key)
         if found is None:
             found = Grouper(self.snap, by, self.rules, fold=fold and by == "stack")
             if key in KEPT:
                 self._kept[key] = found
-            else:  # each has 10 to 40 bytes an allocation
+            else:  # each measure takes 10 to 40 bytes per allocation
                 self._last = {key: found}
         if not is_of_parts(by):
             for device in self.snap.devices:
@@ -183,13 +183,13 @@ class Explored:
         return found
 
     def measures(self, look: Look) -> tuple[MeasureName, ...]:
-        """Those that this device can show."""
+        """Return the measures available for this device."""
         if look.filters:
             return tuple(name for name in MEASURES if name != "reserved")
         return MEASURES
 
     def ways(self, look: Look) -> tuple[By, ...]:
-        """The ways to group."""
+        """Return the available keys to group by."""
         if look.measure == "reserved":
             return tuple(way for way in WAYS if is_of_parts(way))
         if look.view == "change":
@@ -197,8 +197,7 @@ class Explored:
         return tuple(WAYS)
 
     def fitting(self, look: Look) -> Look:
-        """The same look, where what is looked at can be shown so: reserved memory has no calls and
-        no single allocations."""
+        """Adjust a view to what can be shown. Reserved memory has no calls or allocations."""
         if look.measure == "reserved":
             by = look.by if is_of_parts(look.by) else "pool"
             view = look.view if look.view == "segments" else "groups"
@@ -206,14 +205,14 @@ class Explored:
         if look.view == "change" and look.span is None:
             return replace(look, view=VIEWS[0])
         if look.view == "change" and is_of_parts(look.by):
-            return replace(look, by="stack")  # of a range there are allocations alone
+            return replace(look, by="stack")  # a range can only be grouped by allocation
         fitting_by(look.measure, look.by)
         return look
 
     # ---- over time
 
     def curve(self, look: Look, columns: int) -> Curve:
-        """The measure in the window, in so many columns."""
+        """Return the measure in the window, reduced to columns."""
         key = (*_counted(look), look.first, look.last, look.axis, columns)
         if self._curve is None or self._curve[0] != key:
             usage = self.usage(look)
@@ -222,8 +221,10 @@ class Explored:
         return self._curve[1]
 
     def cuts(self, look: Look, columns: int) -> list[int]:
-        """The first event of each column, and the one after the last column's; with the start in
-        the window its column has one event less."""
+        """Return each column's first event, and one past the last event.
+
+        If the window includes the start, the start's column has one event fewer.
+        """
         replay = self.replay(look)
         base = replay.first_event
         first, stop = max(look.first, base), look.last + 1
@@ -241,14 +242,14 @@ class Explored:
         return [first, *found[1:], stop]
 
     def column(self, look: Look, columns: int, event: int) -> int:
-        """The column that an event is in; -1 where it is in none."""
+        """Return an event's column, or -1 outside the window."""
         if not look.first <= event <= look.last:
             return -1
         cuts = self.curve(look, columns).bounds
         return max(min(bisect_right(cuts, event) - 1, columns - 1), 0)
 
     def event_of(self, look: Look, columns: int, column: int) -> int:
-        """The event that a column means: where it is highest."""
+        """Return the event that a column selects: the one at its maximum."""
         curve = self.curve(look, columns)
         low, high = self.bounds(look.device)
         column = min(max(column, 0), columns - 1)
@@ -256,7 +257,7 @@ class Explored:
         return min(max(event, look.first, low), look.last, high)
 
     def marks(self, look: Look) -> Marks:
-        """Peaks of the measure, ends of steps, failed requests, beginnings of annotations."""
+        """Return the peaks, step ends, failed requests and annotation starts."""
         key = _counted(look)
         if key not in self._marks:
             replay = self.replay(look)
@@ -287,8 +288,8 @@ class Explored:
         return self._spans[look.device]
 
     def where(self, look: Look) -> str:
-        """In which step and annotations the cursor is."""
-        from memreplay.render.where import where_words
+        """Describe the step and annotations at the cursor."""
+        from memreplay.render.where import where_text
 
         replay = self.replay(look)
         if not replay.events:
@@ -299,17 +300,17 @@ class Explored:
             if span.start_event < look.event
             and (span.end_event is None or look.event <= span.end_event)
         ]
-        return where_words(step_at(self.steps(look), replay, look.event), names[-3:])
+        return where_text(step_at(self.steps(look), replay, look.event), names)
 
-    # ---- who holds it
+    # ---- what holds the memory
 
     def allocations(self, usage: Usage, event: int) -> Allocations:
-        """What is known of single ones."""
+        """Return details of single allocations."""
         grouper = self.grouper("stack", fold=False)
         return Allocations(grouper, lambda: self.grouper("category", fold=False), usage, event)
 
     def rows(self, look: Look) -> Rows:
-        """What the list shows. Raises UsageError."""
+        """Return the rows of the list. Raises UsageError."""
         key = (look, self.share, self.most, self.root)
         if self._rows is None or self._rows[0] != key:
             self._rows = key, self._made(look)
@@ -334,9 +335,6 @@ class Explored:
             self.grouper("stack", fold=False),
             usage,
             look.event,
-            whole=look.whole,
-            inverted=look.inverted,
-            share=self.share,
-            is_open=self.open.get,
-            root=self.root,
+            TreeShape(look.whole, look.inverted, self.share, self.root),
+            self.open.get,
         )

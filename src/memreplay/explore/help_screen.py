@@ -1,4 +1,4 @@
-"""All keys of the explorer, in a screen of their own."""
+"""The screen that lists all keys."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from memreplay.explore.keys import KEYS, spelled
 
 
 class KeysScreen(ModalScreen[None]):
-    """Goes away with the next key that does not scroll."""
+    """A screen that any key closes unless it scrolls."""
 
     CSS = """
     KeysScreen { align: center middle; }
     #keys { width: 84; max-width: 100%; height: 90%; padding: 0 1; background: $surface; }
     """
-    # With priority each is done before the next key is looked at: without it a key that comes fast
-    # behind it would wait in the queue of this screen, and go away with that.
+    # The keys have priority, so that each key is handled before the next one is read. Otherwise,
+    # the next key would wait in this screen's queue and be lost when the screen closes.
     BINDINGS: ClassVar[list[Any]] = [
         Binding("escape,q,question_mark,enter,f1", "dismiss", "close", priority=True)
     ]

@@ -1,4 +1,4 @@
-"""What of a snapshot is looked at: a record, and how it changes."""
+"""The current view of a snapshot, an immutable record."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from memreplay.snapshot.model import By, MeasureName
 View = Literal["tree", "groups", "list", "segments", "change"]
 VIEWS: tuple[View, ...] = ("tree", "groups", "list", "segments", "change")
 Axis = Literal["event", "time"]
-CLOSEST = 16  # events that a window has at least, if there are as many
+CLOSEST = 16  # minimum number of events in a window
 
 
 class Look(Struct, frozen=True):
-    """What is looked at. Events are those of the whole trace."""
+    """The current view. Event numbers count from the start of the trace."""
 
     device: int
     event: int
-    """Where the cursor is: what is shown is so after this event."""
+    """The cursor: the view shows the state after this event."""
     first: int
-    """The first event of the window that the curve shows …"""
+    """First event of the curve's window."""
     last: int
-    """… and the last."""
+    """Last event of the curve's window."""
     measure: MeasureName = "requested"
     view: View = "tree"
     by: By = "stack"
     axis: Axis = "event"
     inverted: bool = False
-    """Whether trees begin with what allocates."""
+    """Whether trees start at the innermost frame."""
     whole: bool = False
-    """Whether frames that are not the user's are shown."""
+    """Whether frames outside the user's code are shown."""
     begin: int | None = None
-    """Where a range begins, and ends."""
+    """Ends of the range, if set."""
     end: int | None = None
     pool: tuple[int, int] | None = None
     stream: int | None = None
@@ -43,15 +43,14 @@ class Look(Struct, frozen=True):
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The range, in order; None where an end of it is not given."""
+        """The range in order; None if an end isn't set."""
         if self.begin is None or self.end is None or self.begin == self.end:
             return None
         return min(self.begin, self.end), max(self.begin, self.end)
 
 
 def moved(look: Look, event: int, low: int, high: int) -> Look:
-    """With the cursor at an event, or at the nearest of those from `low` to `high`; the window
-    follows it."""
+    """Move the cursor to an event, clamped to `low` and `high`; the window follows."""
     event = min(max(event, low), high)
     wide = look.last - look.first
     first = look.first
@@ -63,7 +62,7 @@ def moved(look: Look, event: int, low: int, high: int) -> Look:
 
 
 def zoomed(look: Look, by: float, low: int, high: int) -> Look:
-    """With `by` times the events in the window, about the cursor, which stays where it is."""
+    """Scale the window by `by`. The cursor keeps its position in the window."""
     wide = look.last - look.first
     wanted = min(max(round(wide * by), min(CLOSEST, high - low)), high - low)
     part = (look.event - look.first) / wide if wide else 0.5
@@ -71,7 +70,7 @@ def zoomed(look: Look, by: float, low: int, high: int) -> Look:
 
 
 def panned(look: Look, by: float, low: int, high: int) -> Look:
-    """With the window moved by a part of it; the cursor goes with it."""
+    """Move the window by a share of its width; the cursor moves along."""
     wide = look.last - look.first
     step = round(wide * by) or (1 if by > 0 else -1)
     found = shown(look, look.first + step, wide, low, high)
@@ -79,6 +78,6 @@ def panned(look: Look, by: float, low: int, high: int) -> Look:
 
 
 def shown(look: Look, first: int, wide: int, low: int, high: int) -> Look:
-    """With the window of `wide` events from `first` on, as far as there are any."""
+    """Show a window of `wide` events that starts at `first`, clamped to the trace."""
     first = max(min(first, high - wide), low)
     return replace(look, first=first, last=min(first + wide, high))

@@ -1,4 +1,4 @@
-"""The colours of the explorer, on dark and on light."""
+"""The explorer's colours, on dark and light backgrounds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from rich.style import Style
 
-# Shares from which on a row is warmer.
+# Rows with at least these shares get warmer colours.
 WARM, HOT, HOTTEST = 0.02, 0.10, 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """A style for each kind of thing."""
+    """A style for each element."""
 
     plain: Style
     dim: Style
@@ -30,7 +30,7 @@ class Palette:
     signs: dict[str, str]
 
     def heat(self, share: float) -> Style:
-        """Of a row that holds so much."""
+        """Return the style for a row with this share."""
         cold, warm, hot, hottest = self.warm
         if share >= HOTTEST:
             return hottest
@@ -40,7 +40,7 @@ class Palette:
 
 
 def palette_of(*, dark: bool, plain: bool) -> Palette:
-    """The one for a background; `plain`: of ASCII alone."""
+    """Return the palette for a background; `plain`: for ASCII terminals."""
     cold = Style(color="grey62" if dark else "grey42")
     colours = ("#e6c35c", "#f0883e", "#ff6b5e") if dark else ("#8a6d00", "#b04a00", "#b81d13")
     warm, hot, hottest = (Style(color=one) for one in colours)

@@ -1,4 +1,4 @@
-"""A snapshot's part of the screen: its name, its curve, and where the cursor is."""
+"""A snapshot's part of the screen: its name, curve and cursor line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.strip import Strip
 
-from memreplay.explore.telling import Teller
-from memreplay.explore.widgets import CurveView, Text
+from memreplay.explore.describing import Describer
+from memreplay.explore.widgets import CurveView, Plot, Text
 
 if TYPE_CHECKING:
     from memreplay.explore.curve import Chars
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Pane(Vertical):
-    """One snapshot, and what of it is looked at."""
+    """One snapshot and its view."""
 
     DEFAULT_CSS = """
     Pane { height: 1fr; }
@@ -40,7 +40,7 @@ class Pane(Vertical):
         super().__init__(**kwargs)
         plain = chars == "ascii"
         self.explored, self.looked, self.file, self.read = explored, looked, file, read
-        self.teller = Teller(explored, plain=plain)
+        self.describer = Describer(explored, plain=plain)
         self.head, self.cursor_line = Text(plain, classes="line"), Text(plain, classes="line")
         self.curve = CurveView(chars)
 
@@ -51,27 +51,28 @@ class Pane(Vertical):
 
     @property
     def peak(self) -> int:
-        """The highest that its measure goes."""
+        """The measure's peak in bytes."""
         return self.explored.peak(self.looked).bytes
 
     def draw(self, palette: Palette, top: int, *, active: bool) -> None:
-        """`top` is what the upper edge of the curve means; `active`: keys are for it."""
+        """Draw the pane. `top`: the value at the curve's upper edge. `active`: whether the pane has
+        the focus.
+        """
         look, explored, width = self.looked, self.explored, self.size.width
         style = palette.title if active else palette.dim
-        self.head.show([Strip([Segment(self.teller.head(look, self.file, width), style)])])
+        self.head.show([Strip([Segment(self.describer.head(look, self.file, width), style)])])
         columns = self.curve.columns
         bounds = [one for one in (look.begin, look.end) if one is not None]
         cells = [
             explored.column(look, columns, min(max(one, look.first), look.last)) for one in bounds
         ]
-        self.curve.draw(
+        plot = Plot(
             explored.curve(look, columns),
             max(top, 1),
             explored.marks(look),
             explored.column(look, columns, look.event),
             (min(cells), max(cells)) if cells else None,
-            self.teller.ends(look),
-            palette,
         )
-        words = self.teller.cursor(look, width)
+        self.curve.draw(plot, self.describer.ends(look), palette)
+        words = self.describer.cursor(look, width)
         self.cursor_line.show([Strip([Segment(words, palette.own if active else palette.dim)])])

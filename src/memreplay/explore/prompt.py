@@ -1,4 +1,4 @@
-"""The line that is typed into, where a key asks for words."""
+"""The input line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 
 class Prompt(Input):
-    """A line to type; Enter hands it over at once, so that keys after it are no part of it."""
+    """An input line that passes on its text on Enter, before later keys are read."""
 
     def __init__(self, done: Callable[[str], None], **kwargs: Any) -> None:
         super().__init__(**kwargs)

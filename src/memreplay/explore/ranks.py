@@ -1,4 +1,4 @@
-"""The ranks of a run: of each its peak and its curve, read one after the other."""
+"""A run's ranks with their peaks and curves, read one by one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from memreplay.commands.shared.progress import Showing
     from memreplay.snapshot.model import MeasureName
 
-CELLS = 40  # of a curve
+CELLS = 40  # width of a curve, in cells
 COLUMNS = 2 * CELLS
 
 
 class Rank(NamedTuple):
-    """What the list says of a rank: of the device that had most."""
+    """A rank's row, which shows its device with the highest peak."""
 
     rank: int
     file: str
@@ -38,7 +38,7 @@ class Rank(NamedTuple):
 
 
 class RankRows:
-    """The ranks, those with the highest peak first, or by their numbers."""
+    """The ranks' rows, by peak or by number."""
 
     titles: tuple[str, ...] = ("rank", "peak", "reserved")
     note = "no rank could be read"
@@ -59,7 +59,8 @@ class RankRows:
         (drawn,) = picture(lows, highs, max(self.top, 1), 1, self.chars)
         share = one.peak / self.top if self.top else 0.0
         cells = count(one.rank), size(one.peak), size(one.reserved)
-        # Of ranks that are alike none is hot: from half of the highest on they are told apart.
+        # Scaled so that similar ranks all get a cool colour. Only values above half of the maximum
+        # get distinct colours.
         return Line(cells, f"{drawn.text}  {clean(os.path.basename(one.file))}", share / 4)
 
     def key(self, at: int) -> Hashable:
@@ -78,7 +79,7 @@ class RankRows:
 
 
 def ranks_of_folder(folder: str, reading: Reading, measure: MeasureName) -> tuple[list[Rank], int]:
-    """Those that can be read, and the highest exit code of all files."""
+    """Return the readable ranks, and the highest exit code for any file."""
     listed, worst = attempt(folder, partial(_files, folder))
     if listed is None:
         return [], worst
@@ -93,10 +94,10 @@ def ranks_of_folder(folder: str, reading: Reading, measure: MeasureName) -> tupl
 
 
 def _files(folder: str) -> dict[int, str]:
-    """The path of each rank's file."""
+    """Return the file of each rank."""
     found, alone = rank_files(folder)
     for file in alone:
-        say(f"{file} is left out: it has no rank in its name, and others have")
+        say(f"{file} is left out because its name has no rank")
     return found
 
 

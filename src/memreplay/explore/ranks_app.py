@@ -1,4 +1,4 @@
-"""The list of ranks in the terminal: one is chosen, and explored."""
+"""The list of ranks, from which one is selected to explore."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memreplay.texts import clean
 
 
 class Ranks(App[Rank]):
-    """The ranks of a run; what it returns is the one that was chosen, None for none."""
+    """Shows a run's ranks. Returns the selected rank, or None."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -70,7 +70,7 @@ class Ranks(App[Rank]):
         self.draw()
 
     def draw(self) -> None:
-        """All of it."""
+        """Redraw everything."""
         if not self.is_running or not self.rows.size.width:
             return
         palette = palette_of(dark=self.current_theme.dark, plain=self.chars == "ascii")
@@ -79,7 +79,7 @@ class Ranks(App[Rank]):
         if peaks:
             words += f", peaks {size(min(peaks))} to {size(max(peaks))}"
         self.head.show([Strip([Segment(words, palette.title)])])
-        self.rows.draw(self.found, "over time, all to one scale", palette, lambda _: None)
+        self.rows.draw(self.found, "over time, same scale", palette, lambda _: None)
         keys = ("enter explore", "s sort by peak or rank", "q quit")
         self.foot.show([Strip([Segment(" " + "   ".join(keys), palette.dim)])])
 

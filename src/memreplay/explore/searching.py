@@ -1,4 +1,4 @@
-"""Finds the next row that a regular expression is in, seen or not."""
+"""Find the next row that matches a regular expression, visible or not."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from memreplay.explore.rows.row import Rows
 
 
 def pattern_of(text: str) -> re.Pattern[str]:
-    """What to search for; small letters stand for large ones, too. Raises UsageError."""
+    """Compile a search pattern. A pattern in lower case matches both cases. Raises UsageError."""
     try:
         return re.compile(text, 0 if text != text.lower() else re.IGNORECASE)
     except re.error as error:
-        raise UsageError(f"{text!r} is no regular expression: {error}") from None
+        raise UsageError(f"{text!r} isn't a regular expression: {error}") from None
 
 
 def find(
@@ -26,8 +26,10 @@ def find(
     *,
     forward: bool = True,
 ) -> int | None:
-    """The next row after this one, or the one before, going around; None where there is none. Calls
-    that hide it are noted as opened."""
+    """Return the next or previous matching row, wrapping around; None if there is none.
+
+    Calls that hide the row are marked as expanded.
+    """
     if not isinstance(rows, TreeRows):
         return _around(len(rows), row, rows.texts, pattern, forward=forward)
     at = rows.visible[row] if 0 <= row < len(rows.visible) else len(rows.rows) - 1

@@ -1,4 +1,4 @@
-"""One snapshot on the screen, or two side by side: what is looked at, drawn; and a line to type."""
+"""Draw the view of one snapshot, or of two side by side, and the input line."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from textual.widgets import Label
 
 from memreplay.errors import MemreplayError
 from memreplay.explore.curve import Chars
+from memreplay.explore.describing import Describer
 from memreplay.explore.differences import Differences
 from memreplay.explore.explored import Explored
 from memreplay.explore.keys import KEYS, first_key
@@ -25,8 +26,7 @@ from memreplay.explore.palette import Palette, palette_of
 from memreplay.explore.panes import Pane
 from memreplay.explore.prompt import Prompt
 from memreplay.explore.rows.row import Rows
-from memreplay.explore.syncing import Sync, same_moment, syncs
-from memreplay.explore.telling import Teller
+from memreplay.explore.syncing import Side, Sync, same_moment, syncs
 from memreplay.explore.terminal import terminal_is_gone
 from memreplay.explore.widgets import CurveView, RowsView, Text
 from memreplay.texts import clean
@@ -34,11 +34,11 @@ from memreplay.texts import clean
 if TYPE_CHECKING:
     import re
 
-NARROW = 96  # cells below which there is no room for details beside the list
+NARROW = 96  # terminals narrower than this show no details next to the list
 
 
 class Showing(App[None]):
-    """One snapshot, explored, or two side by side."""
+    """One snapshot, or two side by side."""
 
     TITLE = "memreplay"
     ENABLE_COMMAND_PALETTE = True
@@ -73,7 +73,7 @@ class Showing(App[None]):
         self.foot = Text(plain, id="foot")
         self.words, self.prompt = Label(id="words", markup=False), Prompt(self.typed, id="prompt")
         self.prompt.can_focus = False
-        self.lock = threading.RLock()  # of who asks for anything beside the keys
+        self.lock = threading.RLock()  # held while code outside the key handlers runs
         self._rows: tuple[object, Rows] | None = None
         self.differences: Differences | None = None
         self.sync: Sync = "event"
@@ -82,7 +82,7 @@ class Showing(App[None]):
             self.differences = Differences(first.explored, second.explored)
             self.sync = self.syncs()[0]
 
-    # ---- the snapshot that keys are for
+    # ---- the snapshot that keys apply to
 
     @property
     def pane(self) -> Pane:
@@ -93,8 +93,8 @@ class Showing(App[None]):
         return self.pane.explored
 
     @property
-    def teller(self) -> Teller:
-        return self.pane.teller
+    def describer(self) -> Describer:
+        return self.pane.describer
 
     @property
     def curve(self) -> CurveView:
@@ -106,7 +106,7 @@ class Showing(App[None]):
 
     @property
     def shown_rows(self) -> Rows:
-        """What the list shows: of two snapshots what differs, where that can be said."""
+        """The list's rows. For two snapshots, these are the differences if they can be compared."""
         if self.differences is not None and self.looked.view in ("tree", "groups"):
             with self.lock:
                 found = self.panes[0].looked, self.panes[1].looked
@@ -116,19 +116,19 @@ class Showing(App[None]):
         return self.explored.rows(self.looked)
 
     def _alike(self, base: Look, new: Look) -> tuple[Look, Look]:
-        """Both looks, with what is asked of the one that keys are for."""
+        """Return both views, with the settings of the one that has the focus."""
         asked = ("view", "by", "measure", "inverted", "whole", "pool", "stream", "filters")
         changes = {name: getattr(self.looked, name) for name in asked}
         return replace(base, **changes), replace(new, **changes)
 
     def syncs(self) -> tuple[Sync, ...]:
-        """What the two have in common."""
+        """The ways in which the two snapshots can be synchronized."""
         first, second = self.panes
         return syncs(first.explored, first.looked, second.explored, second.looked)
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Of the events."""
+        """The first and last event."""
         return self.explored.bounds(self.looked.device)
 
     # ---- the screen
@@ -153,13 +153,14 @@ class Showing(App[None]):
         self.call_after_refresh(self.begin_chores)
 
     def end_with_the_terminal(self) -> None:
-        """A terminal that was closed without a word (a session of its own gets no SIGHUP) would be
-        asked for keys for ever."""
+        """Exit when the terminal is closed without a SIGHUP, as in a separate session, because
+        reading keys would then loop forever.
+        """
         if terminal_is_gone():
             self.exit(return_code=1)
 
     def begin_chores(self) -> None:
-        """What is likely asked for is made beside the keys."""
+        """Compute likely results in the background."""
         self.run_worker(self._chores, thread=True, exit_on_error=False)
 
     def _chores(self) -> None:
@@ -169,7 +170,7 @@ class Showing(App[None]):
                     return
                 with self.lock, contextlib.suppress(MemreplayError):
                     chore()
-                time.sleep(0.02)  # a key that waits for the lock comes first
+                time.sleep(0.02)  # so that a waiting key gets the lock first
 
     def on_resize(self) -> None:
         self.query_one("#body").set_class(self.size.width < NARROW, "narrow")
@@ -180,11 +181,11 @@ class Showing(App[None]):
 
     @property
     def palette(self) -> Palette:
-        """That of the theme."""
+        """The theme's palette."""
         return palette_of(dark=self.current_theme.dark, plain=self.chars == "ascii")
 
     def draw(self) -> None:
-        """All that is shown; what is as before costs nothing on the line."""
+        """Draw everything. Unchanged lines aren't sent to the terminal."""
         if not self.is_running or not self.curve.size.width:
             return
         with self.lock:
@@ -199,18 +200,18 @@ class Showing(App[None]):
                 palette,
                 (lambda _: None) if pattern is None else pattern.search,
             )
-            self.draw_told()
+            self.draw_details()
             self.draw_foot()
 
     def title_of_rows(self) -> str:
-        """What the rows are."""
-        words = self.teller.title(self.looked)
+        """Return the list's title."""
+        words = self.describer.title(self.looked)
         if self.differences is not None and self.looked.view in ("tree", "groups"):
             return f"in sync by {self.sync}: {words}"
         return words
 
-    def draw_told(self) -> None:
-        """What is told of the row."""
+    def draw_details(self) -> None:
+        """Draw the selected row's details."""
         width, height = self.told.size.width, self.told.size.height
         if width <= 0 or not height:
             return
@@ -222,18 +223,18 @@ class Showing(App[None]):
         self.told.show(
             [
                 Strip([Segment(text, styles[style])])
-                for text, style in self.teller.told(rows, self.rows.row, width, height)
+                for text, style in self.describer.details(rows, self.rows.row, width, height)
             ]
         )
 
     def draw_foot(self) -> None:
-        """The keys that matter, or what there is to say."""
+        """Draw the most important keys, or a message."""
         palette = self.palette
         if self.said:
             self.foot.show([self.line(f" {self.said}", palette.own)])
             return
         named = [(first_key(key.keys), key.footer) for key in KEYS if key.footer]
-        last, room = named[-2:], self.size.width  # help, and the way out, are always there
+        last, room = named[-2:], self.size.width  # always show help and quit
         room -= sum(len(name) + len(word) + 3 for name, word in last)
         shown = []
         for name, word in named[:-2]:
@@ -251,10 +252,10 @@ class Showing(App[None]):
     def line(self, text: str, style: Any) -> Strip:
         return Strip([Segment(text, style)])
 
-    # ---- what is looked at
+    # ---- the view
 
     def show(self, look: Look) -> None:
-        """Looks at something else; what cannot be shown is said, and nothing changes."""
+        """Change the view. If the new one can't be shown, say why and keep the old one."""
         before = [pane.looked for pane in self.panes]
         kept = self.key_of_row()
         try:
@@ -278,16 +279,17 @@ class Showing(App[None]):
         self.draw()
 
     def follow(self) -> None:
-        """The other snapshot's cursor and window go where this one's are."""
+        """Move the other snapshot's cursor and window to match this one's."""
         if self.differences is None:
             return
         other, look = self.panes[1 - self.at], self.looked
         there = self.syncs()
-        if self.sync not in there:  # another device has no steps, or no times
+        if self.sync not in there:  # another device may have no steps or no times
             self.sync = there[0]
 
         def moment(event: int) -> int:
-            return same_moment(self.explored, look, event, other.explored, other.looked, self.sync)
+            theirs = Side(other.explored, other.looked)
+            return same_moment(Side(self.explored, look), event, theirs, self.sync)
 
         event, first, last = moment(look.event), moment(look.first), moment(look.last)
         if look.event == self.explored.peak(look).event_index:
@@ -298,7 +300,7 @@ class Showing(App[None]):
                 stream=look.stream,
                 filters=look.filters,
             )
-            event = other.explored.peak(theirs).event_index  # peaks are compared
+            event = other.explored.peak(theirs).event_index  # compare peaks
         low, high = other.explored.bounds(other.looked.device)
         first, last = min(first, event), max(last, event, first)
         if (look.first, look.last) == self.bounds:
@@ -322,28 +324,29 @@ class Showing(App[None]):
         return rows.key(self.rows.row) if 0 <= self.rows.row < len(rows) else None
 
     def keep_row(self, key: Any) -> None:
-        """The same row as before, wherever it is now."""
+        """Keep the same row selected at its new position."""
         rows = self.shown_rows
         self.rows.row = next((at for at in range(len(rows)) if rows.key(at) == key), 0)
 
     def say(self, words: str) -> None:
-        """A word in the last line, until the next key."""
+        """Show a message in the last line until the next key."""
         self.said = clean(words)
         self.draw_foot()
 
     # ---- questions
 
     def ask(self, words: str, answer: Callable[[str], None], value: str = "") -> None:
-        """A line to type, in place of the last one."""
+        """Show an input line in place of the last line."""
         self.answer = answer
         self.words.update(words)
         self.prompt.value = value
         self.prompt.can_focus = True
         self.screen.add_class("asked")
-        self.set_focus(self.prompt)  # at once: keys that wait already are letters of the line
+        # do this at once, because keys that are already waiting are part of the text
+        self.set_focus(self.prompt)
 
     def typed(self, text: str) -> None:
-        """The line is as it should be."""
+        """Accept the typed text."""
         answer = self.answer
         self.asked()
         if answer is not None:
@@ -353,14 +356,14 @@ class Showing(App[None]):
                 self.say(str(error))
 
     def asked(self) -> None:
-        """The line goes away."""
+        """Close the input line."""
         self.answer = None
         self.screen.remove_class("asked")
         self.prompt.can_focus = False
         self.set_focus(None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """While a line is typed, keys are letters; on another screen they are that one's."""
+        """Disable actions while typing or on another screen."""
         if action == "quit":
             return True
         if len(self.screen_stack) > 1:

@@ -1,20 +1,20 @@
-"""Lines of source code around a frame, where its file is at hand."""
+"""Read the source lines around a frame, if its file exists here."""
 
 from __future__ import annotations
 
 import os
 import stat
 
-LARGEST = 4 << 20  # bytes of a file that is read
+LARGEST = 4 << 20  # bytes; larger files aren't read
 _kept: dict[str, list[str]] = {}
 MOST_KEPT = 64
 
 
 def lines_around(file: str, line: int, most: int) -> list[tuple[int, str]]:
-    """At most so many lines of a file, with their numbers, this one in the middle. None where the
-    file is not there, is no text, or is shorter.
+    """Return up to `most` numbered lines with `line` in the middle.
 
-    A snapshot may name any file: only what is a regular file of a modest size is looked at.
+    The result is empty if the file is missing, isn't text or is too short. A snapshot may name any
+    path, so only regular files of moderate size are opened.
     """
     if line < 1 or most < 1 or not os.path.isabs(file):
         return []
@@ -31,7 +31,7 @@ def lines_around(file: str, line: int, most: int) -> list[tuple[int, str]]:
 
 def _read(file: str) -> list[str]:
     try:
-        # Not one that waits for a writer, as a pipe does; nor, on Windows, as text.
+        # Don't block on a pipe that has no writer. On Windows, open the file in binary mode.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         handle = os.open(file, flags)
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""The same moment in another snapshot: by step, by time, or by event."""
+"""Find the same moment in another snapshot: by step, time or event."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from memreplay.explore.explored import Explored
@@ -13,7 +13,7 @@ SYNCS: tuple[Sync, ...] = ("step", "time", "event")
 
 
 def syncs(first: Explored, one: Look, second: Explored, other: Look) -> tuple[Sync, ...]:
-    """What both have: steps, times, and events in any case."""
+    """Return the ways that both snapshots support: steps, times, and (always) events."""
     found: list[Sync] = []
     if first.steps(one).pieces and second.steps(other).pieces:
         found.append("step")
@@ -25,28 +25,37 @@ def syncs(first: Explored, one: Look, second: Explored, other: Look) -> tuple[Sy
     return (*found, "event")
 
 
-def same_moment(
-    first: Explored, one: Look, event: int, second: Explored, other: Look, sync: Sync
-) -> int:
-    """The event of the other that stands for an event of the one."""
+class Side(NamedTuple):
+    """A snapshot and its current view."""
+
+    explored: Explored
+    look: Look
+
+
+def same_moment(mine: Side, event: int, theirs: Side, sync: Sync) -> int:
+    """Return the event in `theirs` that corresponds to `event` in `mine`."""
+    (first, one), (second, other) = mine, theirs
     low, high = second.bounds(other.device)
     found = event
     if sync == "step":
         found = _by_step(first, one, event, second, other)
     elif sync == "time":
-        mine, theirs = first.replay(one), second.replay(other)
-        now, begun = mine.clock_us(event), mine.time_range
-        there = theirs.time_range
+        ours, others = first.replay(one), second.replay(other)
+        now, begun = ours.clock_us(event), ours.time_range
+        there = others.time_range
         assert begun is not None
         assert there is not None
         found = low
-        if event >= mine.first_event and now is not None:
-            found = theirs.event_at(there[0] + now - begun[0])
+        if event >= ours.first_event and now is not None:
+            found = others.event_at(there[0] + now - begun[0])
     return min(max(found, low), high)
 
 
 def _by_step(first: Explored, one: Look, event: int, second: Explored, other: Look) -> int:
-    """As far into the same step; before the first and after the last as many events away."""
+    """Find the same relative position in the same step.
+
+    Before the first step and after the last one, keep the distance in events.
+    """
     mine, theirs = first.steps(one).pieces, second.steps(other).pieces
     base, there = first.replay(one).first_event, second.replay(other).first_event
     row = event - base

@@ -1,4 +1,4 @@
-"""What is asked of the terminal itself."""
+"""Query the terminal."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import sys
 
 
 def terminal_is_gone() -> bool:
-    """Whether the one that keys come from was closed."""
+    """Return whether the terminal that keys come from was closed."""
     try:
         import termios
-    except ImportError:  # Windows ends a program with its console
+    except ImportError:  # on Windows, programs end when their console does
         return False
     assert sys.__stdin__ is not None
     try:

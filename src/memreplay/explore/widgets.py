@@ -1,9 +1,9 @@
-"""What the screen is made of: a curve, a list, and lines of text, each drawn a line at a time."""
+"""The screen's widgets, drawn line by line: curve, list and text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from memreplay.explore.explored import Curve, Marks
 
-SCALE = 10  # cells of the numbers beside a curve
-LEAST_PATH = 10  # cells of a path of which the beginning is cut
-LEAST_PLACE = 8  # cells of a place behind another one
-WHOLE_PLACE = 40  # with its function
+SCALE = 10  # width of the scale next to a curve
+LEAST_PATH = 10  # minimum width of a path that is cut at the front
+LEAST_PLACE = 8  # minimum width of each further location
+WHOLE_PLACE = 40  # width of a location that includes its function
 
 
 def in_ascii(strip: Strip) -> Strip:
-    """The same where a terminal has nothing else: other letters are question marks."""
+    """Replace non-ASCII characters with question marks on ASCII terminals."""
     return Strip(
         [
             one
@@ -43,10 +43,10 @@ def in_ascii(strip: Strip) -> Strip:
 
 
 class Text(Widget):
-    """Lines of text that are given; `plain`: in ASCII alone."""
+    """Lines of text. `plain`: for ASCII terminals."""
 
     class Resized(Message):
-        """It has another size, and what is drawn is of the one before."""
+        """The widget was resized and has to be redrawn."""
 
     def __init__(self, plain: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -57,7 +57,7 @@ class Text(Widget):
         self.post_message(self.Resized())
 
     def show(self, lines: Sequence[Strip]) -> None:
-        """Draws those that are others than before."""
+        """Draw the lines that changed."""
         before, self.lines = self.lines, [in_ascii(one) if self.plain else one for one in lines]
         width = self.size.width
         for y in range(max(len(before), len(self.lines))):
@@ -74,7 +74,7 @@ class Text(Widget):
 
 
 def fitted(text: str, width: int) -> str:
-    """A row's text in so many cells: of a function and its file the file's beginning goes first."""
+    """Fit a row's text to a width. The start of the file name is cut first."""
     over = cell_width(text) - width
     if over <= 0:
         return text
@@ -85,8 +85,10 @@ def fitted(text: str, width: int) -> str:
 
 
 def fitted_places(places: Sequence[Place], width: int) -> str:
-    """The first place in so many cells, and behind it what there is room for of the others: where
-    there is little, the end of the file's name and the line."""
+    """Fit the first location to a width, and as many others as there is room for.
+
+    If there's little room, the others are cut down to the end of the file name and the line number.
+    """
     text = fit_place(places[0], width)
     for place in places[1:]:
         room = width - cell_width(text) - 2
@@ -97,8 +99,20 @@ def fitted_places(places: Sequence[Place], width: int) -> str:
     return text
 
 
+class Plot(NamedTuple):
+    """A curve whose upper edge is at `top` bytes. `cursor` and `span` are columns, or -1 if they
+    aren't in the window.
+    """
+
+    curve: Curve
+    top: int
+    marks: Marks
+    cursor: int
+    span: tuple[int, int] | None
+
+
 class CurveView(Text):
-    """A measure over the window, its marks, the cursor and the range."""
+    """A measure over the window with marks, cursor and range."""
 
     class Chosen(Message):
         """A column was clicked."""
@@ -108,7 +122,7 @@ class CurveView(Text):
             self.view, self.column = view, column
 
     class Wheeled(Message):
-        """The wheel was turned over it."""
+        """The mouse wheel was turned."""
 
         def __init__(self, view: CurveView, by: int) -> None:
             super().__init__()
@@ -120,25 +134,17 @@ class CurveView(Text):
 
     @property
     def cells(self) -> int:
-        """Cells of the picture."""
+        """Width of the plot in cells."""
         return max(self.size.width - SCALE - 1, 1)
 
     @property
     def columns(self) -> int:
-        """Columns of the picture."""
+        """Width of the plot in columns."""
         return self.cells * FINE[self.chars]
 
-    def draw(
-        self,
-        curve: Curve,
-        top: int,
-        marks: Marks,
-        cursor: int,
-        span: tuple[int, int] | None,
-        ends: tuple[str, str],
-        palette: Palette,
-    ) -> None:
-        """`cursor` and `span` are columns, -1 for what is not in the window."""
+    def draw(self, plot: Plot, ends: tuple[str, str], palette: Palette) -> None:
+        """Draw the curve. `ends` are the labels below its left and right ends."""
+        curve, top, marks, cursor, span = plot
         height = max(self.size.height - 2, 1)
         fine = FINE[self.chars]
         lines = []
@@ -173,7 +179,7 @@ class CurveView(Text):
         span: tuple[int, int] | None,
         palette: Palette,
     ) -> list[Segment]:
-        """Cells of one style together."""
+        """Merge neighbouring cells with the same style."""
         fine = FINE[self.chars]
         low, high = (-1, -1) if span is None else (span[0] // fine, span[1] // fine)
         found: list[Segment] = []
@@ -193,7 +199,7 @@ class CurveView(Text):
         return found
 
     def _marked(self, curve: Curve, marks: Marks, cursor: int, palette: Palette) -> Strip:
-        """The line below the picture: what is where."""
+        """Return the line of marks below the plot."""
         from bisect import bisect_right
 
         fine, cells = FINE[self.chars], [" "] * self.cells
@@ -234,7 +240,7 @@ class CurveView(Text):
 
 
 class RowsView(Text):
-    """Rows, of which one is chosen."""
+    """Rows with a selection."""
 
     class Chosen(Message):
         """A row was clicked."""
@@ -251,11 +257,11 @@ class RowsView(Text):
 
     @property
     def page(self) -> int:
-        """Rows that fit, below the titles."""
+        """Number of rows that fit below the title."""
         return max(self.size.height - 1, 1)
 
     def draw(self, rows: Rows, title: str, palette: Palette, found: Callable[[str], Any]) -> None:
-        """`found` says whether a row's text is one that was searched for."""
+        """Draw the rows. `found` returns whether a row's text matches the search."""
         self.count = len(rows)
         self.row = max(min(self.row, self.count - 1), 0)
         self.top = max(min(self.top, self.row, self.count - self.page), 0)

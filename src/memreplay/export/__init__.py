@@ -1,1 +1,1 @@
-"""Tables and files for other programs."""
+"""Export snapshots as tables and files for other programs."""

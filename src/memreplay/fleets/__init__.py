@@ -1,1 +1,1 @@
-"""Adds up what the ranks of a run did, and compares them."""
+"""Combine and compare a run's ranks."""

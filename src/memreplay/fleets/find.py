@@ -1,4 +1,4 @@
-"""What all ranks of a fleet are together: spread, groups, outliers, the same over time."""
+"""Compute a fleet's report: the spread, groups, outliers and curves."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from memreplay.analysis.comparing.alike import Likeness, far_off, of_some_size
 from memreplay.analysis.comparing.rank_names import missing_ranks
-from memreplay.commands.diff.find import diff_report
+from memreplay.analysis.comparing.similarity import Likeness, outlying, significant_groups
+from memreplay.analysis.trust.trust import least_exact
+from memreplay.commands.diff.find import DiffOptions, diff_report
 from memreplay.commands.diff.ranks_find import spread_of
 from memreplay.errors import UsageError
 from memreplay.fleets.result import (
@@ -26,8 +27,8 @@ from memreplay.fleets.result import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from memreplay.analysis.comparing.alike import Alike
     from memreplay.analysis.comparing.records import DiffRow
+    from memreplay.analysis.comparing.similarity import SimilarRanks
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.diff.ranks_result import Spread
     from memreplay.fleets.result import (
@@ -39,12 +40,12 @@ if TYPE_CHECKING:
     )
     from memreplay.snapshot.snapshot import Snapshot
 
-CHANGES = 5  # pieces of code that a group or an outlier is told by
-EXPLAINED = 8  # outliers whose files are read once more
+CHANGES = 5  # maximum number of call sites to show for a group or outlier
+EXPLAINED = 8  # maximum number of outliers to explain, which reads their files again
 
 
 class Pair(NamedTuple):
-    """Two files to compare, and a device of each."""
+    """Two files to compare, and a device in each."""
 
     base: str
     base_device: int
@@ -53,15 +54,14 @@ class Pair(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """The code that makes the difference between two files, or why that cannot be told."""
+    """The call sites that explain the difference between two files, or why these are unknown."""
 
     rows: tuple[DiffRow, ...] = ()
     error: str = ""
 
 
-class Asked(NamedTuple):
-    """What was asked of a fleet; `without` are ranks that have files, but none of the dump that is
-    wanted."""
+class FleetQuery(NamedTuple):
+    """What the user asked for. `without`: ranks that have files but lack the wanted dump."""
 
     source: str
     selection: Selection
@@ -70,20 +70,23 @@ class Asked(NamedTuple):
 
 
 def difference(base: Snapshot, new: Snapshot, selection: Selection) -> tuple[DiffRow, ...]:
-    """The code that makes the difference between the peaks of two ranks. Each snapshot was opened
-    for one device."""
-    found = diff_report(base, new, selection, by=None, filters=None, device=None, top=CHANGES)
+    """Return the call sites that explain the difference between two ranks' peaks.
+
+    Each snapshot was opened for one device.
+    """
+    of = replace(selection, by=None, filters=None, device=None, top=CHANGES)
+    found = diff_report(base, new, of, DiffOptions())
     if not found.devices:
-        raise UsageError("one of the two has nothing to compare")
+        raise UsageError("one of the two has no memory to compare")
     return found.devices[0].rows
 
 
 def fleet_report(
     ranks: Sequence[FleetRank],
-    asked: Asked,
+    asked: FleetQuery,
     explain: Callable[[Sequence[Pair]], Sequence[Explained]],
 ) -> FleetReport:
-    """All of it, of the rows of all files. `explain` compares pairs of files: some few."""
+    """Build the report from all files' rows. `explain` is called to compare pairs of files."""
     rows = sorted(ranks, key=lambda one: (one.rank is None, one.rank or 0, one.file))
     told = [one for one in rows if one.status == "ok" and one.rank is not None]
     numbers = [one.rank for one in told if one.rank is not None]
@@ -95,18 +98,18 @@ def fleet_report(
     top = asked.selection.top
     highest = sorted(zip(peaks, numbers, strict=True), key=lambda one: (-one[0], one[1]))
     return FleetReport(
-        source=asked.source,
+        input=asked.source,
         measure=asked.selection.measure,
         rank_source=asked.rank_source,
-        files=len({one.file for one in rows}),
-        read=len({one.file for one in rows if one.status == "ok"}),
+        file_count=len({one.file for one in rows}),
+        read_count=len({one.file for one in rows if one.status == "ok"}),
         missing_ranks=()
         if asked.rank_source == "devices"
         else missing_ranks({one.rank for one in rows if one.rank is not None}, asked.without),
         ranks=tuple(rows),
         peak=_spread(numbers, peaks),
-        reserved=_spread(numbers, [one.reserved_peak_bytes for one in own]),
-        headroom=_headroom(numbers, own),
+        reserved=_known(numbers, [one.reserved_peak_bytes for one in own]),
+        headroom=_known(numbers, [one.headroom_bytes for one in own]),
         worst=tuple(rank for _, rank in (highest[:top] if top else highest)),
         out_of_memory=_out_of_memory(numbers, own),
         groups=tuple(_group(one, groups[0], numbers, own) for one in groups),
@@ -115,7 +118,7 @@ def fleet_report(
         curve=curve,
         imbalance=_imbalance(curve),
         cards=_cards(numbers, own),
-        exactness="exact" if all(one.exactness == "exact" for one in own) else "estimated",
+        exactness=least_exact(own),
         trusted=all(one.trusted for one in own)
         and all(one.status in ("ok", "empty") for one in rows),
     )
@@ -127,7 +130,7 @@ def fleet_change(
     source: str,
     explain: Callable[[Sequence[Pair]], Sequence[Explained]],
 ) -> FleetChange:
-    """What became of each rank. `explain` is asked for one pair."""
+    """Return each rank's change. `explain` is called with one pair."""
     before, after = _by_rank(base), _by_rank(new)
     both = [
         RankChange(rank, old, now, now - old)
@@ -145,7 +148,7 @@ def fleet_change(
         (why,) = explain([_pair(before[told.rank], after[told.rank])])
     old = [one.devices[0].peak_bytes for one in before.values()]
     return FleetChange(
-        source=source,
+        input=source,
         peak=_spread(list(before), old),
         change=_spread([one.rank for one in both], [one.change_bytes for one in both]),
         ranks=tuple(both),
@@ -166,26 +169,23 @@ def _spread(numbers: Sequence[int], n_bytes: Sequence[int]) -> Spread | None:
     return spread_of(numbers, n_bytes) if numbers else None
 
 
-def _headroom(numbers: Sequence[int], own: Sequence[FleetDevice]) -> Spread | None:
-    known = [
-        (rank, one.headroom_bytes)
-        for rank, one in zip(numbers, own, strict=True)
-        if one.headroom_bytes is not None
-    ]
+def _known(numbers: Sequence[int], n_bytes: Sequence[int | None]) -> Spread | None:
+    """Return the spread of the known values."""
+    known = [(rank, n) for rank, n in zip(numbers, n_bytes, strict=True) if n is not None]
     return _spread([rank for rank, _ in known], [n_bytes for _, n_bytes in known])
 
 
 def _out_of_memory(numbers: Sequence[int], own: Sequence[FleetDevice]) -> tuple[int, ...]:
-    failed = [(rank, one) for rank, one in zip(numbers, own, strict=True) if one.ooms]
+    failed = [(rank, one) for rank, one in zip(numbers, own, strict=True) if one.oom_count]
     return tuple(rank for rank, _ in failed)
 
 
 def _group(
-    group: Alike, largest: Alike, numbers: Sequence[int], own: Sequence[FleetDevice]
+    group: SimilarRanks, largest: SimilarRanks, numbers: Sequence[int], own: Sequence[FleetDevice]
 ) -> RankGroup:
     peaks = [own[at].peak_bytes for at in group.members]
     return RankGroup(
-        ranks=tuple(numbers[at] for at in group.members),
+        rank_numbers=tuple(numbers[at] for at in group.members),
         typical_rank=numbers[group.typical],
         min_bytes=min(peaks),
         max_bytes=max(peaks),
@@ -194,7 +194,7 @@ def _group(
 
 
 def _differs(base: FleetDevice, new: FleetDevice) -> tuple[HolderChange, ...]:
-    """By the code that holds most in each."""
+    """Compare both sides' largest call sites."""
     before = {one.label: one.bytes for one in base.holders}
     after = {one.label: one.bytes for one in new.holders}
     changes = [
@@ -208,14 +208,16 @@ def _differs(base: FleetDevice, new: FleetDevice) -> tuple[HolderChange, ...]:
 
 def _outliers(
     likeness: Likeness,
-    groups: Sequence[Alike],
+    groups: Sequence[SimilarRanks],
     told: Sequence[FleetRank],
     explain: Callable[[Sequence[Pair]], Sequence[Explained]],
 ) -> tuple[Outlier, ...]:
-    """Ranks in no group of some size, each beside the one that it ought to be like."""
+    """Return the ranks that aren't in a large enough group, each with a rank that it should
+    resemble.
+    """
     if not told:
         return ()
-    usual = of_some_size(groups, len(told))
+    usual = significant_groups(groups, len(told))
     peaks = [one.devices[0].peak_bytes for one in told]
     if usual:
         inside = {at for group in usual for at in group.members}
@@ -223,7 +225,7 @@ def _outliers(
         typical = {at: likeness.nearest(at, usual).typical for at in odd}
     else:
         middle = sorted(range(len(told)), key=lambda at: peaks[at])[(len(told) - 1) // 2]
-        odd = far_off(peaks)
+        odd = outlying(peaks)
         typical = dict.fromkeys(odd, middle)
     odd.sort(key=lambda at: (-abs(peaks[at] - peaks[typical[at]]), told[at].rank or 0))
     pairs = [_pair(told[typical[at]], told[at]) for at in odd[:EXPLAINED]]
@@ -249,12 +251,17 @@ def _pair(base: FleetRank, new: FleetRank) -> Pair:
 def _over_time(
     numbers: Sequence[int], own: Sequence[FleetDevice]
 ) -> tuple[CurveKind | None, tuple[Moment, ...]]:
-    """The ranks side by side: by steps where most have these, up to the last that all of them have;
-    else by parts of their events."""
+    """Align the ranks by steps, up to the last common one, if most ranks have steps. Otherwise
+    align equal parts of their events.
+    """
     if not own:
         return None, ()
     by: CurveKind = "steps" if 2 * sum(o.curve_by == "steps" for o in own) > len(own) else "events"
-    some = [(rank, one.curve) for rank, one in zip(numbers, own, strict=True) if one.curve_by == by]
+    some = [
+        (rank, one.curve_bytes)
+        for rank, one in zip(numbers, own, strict=True)
+        if one.curve_by == by
+    ]
     found = []
     for number, values in enumerate(zip(*(curve for _, curve in some), strict=False), 1):
         most = max(values)
@@ -276,27 +283,27 @@ def _imbalance(curve: Sequence[Moment]) -> float | None:
 
 
 def _cards(numbers: Sequence[int], own: Sequence[FleetDevice]) -> tuple[FleetCard, ...]:
-    """Each card, as all ranks have it."""
+    """Return the result over all ranks for each card."""
     found = []
     for some in zip(*(one.cards for one in own), strict=True):
         failing = [rank for rank, one in zip(numbers, some, strict=True) if not one.fits]
         found.append(
             FleetCard(
-                total_bytes=some[0].total_bytes,
+                total_memory_bytes=some[0].total_memory_bytes,
                 fitting=len(some) - len(failing),
                 not_fitting=tuple(failing),
-                exactness="exact" if all(one.exactness == "exact" for one in some) else "estimated",
+                exactness=least_exact(some),
             )
         )
     return tuple(found)
 
 
 def numbered(rows: Sequence[FleetRank], ranks: Sequence[int | None]) -> list[FleetRank]:
-    """The rows with their ranks."""
+    """Return the rows with these rank numbers."""
     return [replace(row, rank=rank) for row, rank in zip(rows, ranks, strict=True)]
 
 
 def by_device(row: FleetRank) -> list[FleetRank]:
-    """The row of a file with several devices as one for each, as if they were ranks."""
+    """Split the row of a file with several devices, as if each device were a rank."""
     devices = sorted(row.devices, key=lambda one: one.device)
     return [replace(row, rank=one.device, devices=(one,)) for one in devices]

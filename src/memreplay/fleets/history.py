@@ -1,4 +1,4 @@
-"""How each rank grew from dump to dump: what `fleet --dump each` adds."""
+"""Compute each rank's growth from dump to dump, for `fleet --dump each`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ def all_histories(
     newest: Iterable[FleetRank],
     source: RankSource,
 ) -> tuple[RankHistory, ...]:
-    """The history of each rank with several dumps, by their numbers. `rows` are those of all files,
-    by their paths; `newest` are those of the newest dumps with the numbers of the ranks, which come
-    from `source`."""
+    """Return the history of each rank that has several dumps, by rank.
+
+    `rows`: all files' rows by path. `newest`: the rows of the newest dumps, with rank numbers that
+    come from `source`.
+    """
     numbers = {row.file: row.rank for row in newest} if source != "devices" else {}
     found = [one for history in histories for one in _histories_of(history, rows, numbers)]
     found.sort(key=lambda one: (one.rank is None, one.rank or 0, one.device))
@@ -31,14 +33,16 @@ def all_histories(
 def _histories_of(
     history: Sequence[Dump], rows: Mapping[str, FleetRank], numbers: Mapping[str, int | None]
 ) -> Iterator[RankHistory]:
-    """The history of each device of a process, if it has several dumps. One that has no number is
-    its device."""
+    """Yield the history of each device in a process with several dumps. Without a rank number, the
+    device number is used.
+    """
     if len(history) < 2:
         return
     read = [rows[dump.file.path] for dump in history]
     devices = sorted({device.device for row in read for device in row.devices}) or [0]
     if all(len(row.devices) < 2 for row in read):
-        # One device a dump is the rank's own, though after a restart it may be another card.
+        # If each dump has one device, it belongs to the rank, even if it's a different GPU after a
+        # restart.
         devices = [next((row.devices[0].device for row in reversed(read) if row.devices), 0)]
     for device in devices:
         dumps = tuple(
@@ -66,7 +70,7 @@ def _dump(dump: Dump, row: FleetRank, own: FleetDevice | None) -> RankDump:
         peak_bytes=None if own is None else own.peak_bytes,
         reserved_peak_bytes=None if own is None else own.reserved_peak_bytes,
         end_bytes=None if own is None else own.end_bytes,
-        ooms=None if own is None else own.ooms,
+        oom_count=None if own is None else own.oom_count,
         exactness=None if own is None else own.exactness,
         reasons=() if own is None else own.reasons,
     )

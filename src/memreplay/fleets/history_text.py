@@ -1,4 +1,4 @@
-"""Writes how each rank grew from dump to dump, for people."""
+"""Format each rank's growth from dump to dump as text."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 
     from memreplay.fleets.result import RankDump, RankHistory
 
-UNREAD = 10  # older dumps that are named
+UNREAD = 10  # maximum number of unreadable older dumps to list
 _RIGHT: Align = "right"
 _ALIGNS: tuple[Align, ...] = (_RIGHT, "left", *(_RIGHT,) * 6, "left")
 
 
 def history_blocks(history: Sequence[RankHistory], top: int, noun: str) -> list[Block]:
-    """A table of the ranks that grew most, a row a dump. `noun` is what a rank is called."""
+    """Return a table of the ranks that grew most, with a row per dump. `noun`: what a rank is
+    called.
+    """
     if not history:
-        return [Note(f"no {noun} has several dumps, so nothing grows from one to the next")]
+        return [Note(f"no {noun} has several dumps to compare")]
     names = _names(history)
     grown = sorted(zip(history, names, strict=True), key=lambda one: _grown(one[0]), reverse=True)
     shown = grown[:top] if top else grown
@@ -30,13 +32,16 @@ def history_blocks(history: Sequence[RankHistory], top: int, noun: str) -> list[
         words = f"{counted(left, f'more {noun}')} (--top 0 shows all)"
         rows.append(Row((*[""] * 8, words), style="dim"))
     titles = (noun, "dump", "peak", "change", "reserved", "change", "at the end", "change", "")
-    headline = Heading(("dumps, the oldest first", _most(*grown[0], noun)))
+    headline = Heading(("dumps, oldest first", _most(*grown[0], noun)))
     table = Table(titles, _ALIGNS, tuple(rows), spare=(5, 4, 3), least=8)
     return [headline, table, *_unread(history)]
 
 
 def _unread(history: Sequence[RankHistory]) -> list[Note]:
-    """Why older dumps were not read; of the newest the report says it anyway."""
+    """Return why some older dumps weren't read.
+
+    The rest of the report only covers the newest dumps.
+    """
     told = dict.fromkeys(
         f"not read: {dump.file}: {dump.error}"
         for one in history
@@ -50,7 +55,7 @@ def _unread(history: Sequence[RankHistory]) -> list[Note]:
 
 
 def _names(history: Sequence[RankHistory]) -> list[str]:
-    """What each is called: with its device, if that rank has several."""
+    """Return the ranks' names, including the device for ranks that have several."""
     ranks = [one.rank for one in history]
     return [
         ("-" if one.rank is None else str(one.rank))
@@ -60,7 +65,9 @@ def _names(history: Sequence[RankHistory]) -> list[str]:
 
 
 def _most(one: RankHistory, name: str, noun: str) -> str:
-    """`rank 2 holds 120.0 MiB more at the end of iteration_30 than of iteration_10`."""
+    """Return text such as `rank 2 holds 120.0 MiB more at the end of iteration_30 than of
+    iteration_10`.
+    """
     read = [dump for dump in one.dumps if dump.end_bytes is not None]
     if one.end_change_bytes:
         held, change = "at the end", one.end_change_bytes
@@ -73,12 +80,12 @@ def _most(one: RankHistory, name: str, noun: str) -> str:
 
 
 def _grown(one: RankHistory) -> tuple[int, int, int]:
-    """What grew most is first; where two grew alike, the lower rank."""
+    """Sort by growth, then rank."""
     return (one.end_change_bytes or 0, one.peak_change_bytes or 0, -(one.rank or 0))
 
 
 def _rows(one: RankHistory, name: str) -> list[Row]:
-    """A row a dump, each with its change since the one before that was read."""
+    """Return a row per dump with the change since the previous readable one."""
     rows = []
     before: RankDump | None = None
     for dump in one.dumps:
@@ -90,10 +97,10 @@ def _rows(one: RankHistory, name: str) -> list[Row]:
         was = (None, None, None) if before is None else _numbers(before)
         pairs = zip(_numbers(dump), was, strict=True)
         cells = [cell for now, then in pairs for cell in _sized(now, then)]
-        failed = f"{counted(dump.ooms, 'request')} failed" if dump.ooms else ""
+        failed = f"{counted(dump.oom_count, 'request')} failed" if dump.oom_count else ""
         label = label_of(dump.exactness or "exact", dump.reasons)
         words = ", ".join(filter(None, (failed, "" if label == "exact" else label)))
-        rows.append(Row((*head, *cells, words), style="strong" if dump.ooms else "plain"))
+        rows.append(Row((*head, *cells, words), style="strong" if dump.oom_count else "plain"))
         before = dump
     return rows
 
@@ -103,7 +110,7 @@ def _numbers(dump: RankDump) -> tuple[int | None, int | None, int | None]:
 
 
 def _sized(now: int | None, before: int | None) -> tuple[str, str]:
-    """A number and its change."""
+    """Format a number and its change."""
     if now is None:
         return "", ""
     if before is None:

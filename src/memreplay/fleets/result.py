@@ -1,4 +1,4 @@
-"""The results of `memreplay fleet`."""
+"""The result of `memreplay fleet`."""
 
 from __future__ import annotations
 
@@ -20,313 +20,321 @@ CurveKind = Literal["steps", "events"]
 
 
 class Holder(Record, frozen=True):
-    """Code that held memory at a peak."""
+    """A call site that held memory at a peak."""
 
     label: str
-    """The frame that it is put down to, as `function file:line`."""
+    """The frame that the memory is attributed to, as `function file:line`."""
     bytes: int
-    """What it held."""
+    """Bytes that the call site held."""
     count: int
-    """In how many allocations."""
+    """Number of allocations."""
 
 
 class CardFit(Record, frozen=True):
-    """Whether a rank fits on another card, with the settings of its recording."""
+    """Whether a rank fits on another card, with the same settings as in its recording."""
 
-    total_bytes: int
-    """What the driver has for the program there."""
+    total_memory_bytes: int
+    """The card's memory."""
     fits: bool
-    """Whether no request fails."""
+    """Whether all of the rank's requests succeed."""
     exactness: Exactness
-    """Whether that is exact, as [a simulation](simulate.md#what-is-exact) can be."""
+    """Whether the answer is exact, as [a simulation](simulate.md#what-is-exact) can be."""
 
 
 class FleetDevice(OfBackend, frozen=True, kw_only=True):
-    """One device of one rank."""
+    """One of a rank's devices."""
 
     device: int
     exactness: Exactness
     peak_bytes: int
-    """The peak of the measure."""
-    event_index: int
-    """The first event after which it is reached; -1 is the start."""
-    time_us: int | None
-    """That event's time."""
+    """Peak of the measure."""
+    peak_event: int
+    """The first event after which usage is at its peak; -1 is the start."""
+    peak_us: int | None
+    """Time of that event."""
     start_us: int | None
-    """The time of the first event."""
+    """Time of the first event."""
     step: StepAt | None
-    """The step that the peak is in, where the recorder noted steps or annotations mark them."""
-    reserved_peak_bytes: int
-    """Most that the allocator had reserved."""
-    unused_bytes: int
-    """That less the peak of active bytes: what was reserved and never needed."""
-    total_bytes: int | None
-    """The card's memory; null where the file does not tell it."""
+    """The step with the peak, if steps were recorded or annotated."""
+    reserved_peak_bytes: int | None
+    """Peak of reserved memory; null if the file doesn't say."""
+    unused_bytes: int | None
+    """`reserved_peak_bytes` minus the peak of active bytes. The two peaks may be at different
+    events. Null if the file doesn't say.
+    """
+    total_memory_bytes: int | None
+    """The card's memory; null if the file doesn't show it."""
     headroom_bytes: int | None
-    """`total_bytes` - `reserved_peak_bytes`."""
+    """`total_memory_bytes` - `reserved_peak_bytes`."""
     end_bytes: int
-    """What was held at the end of the recording, by the measure."""
-    ooms: int
-    """How many requests failed."""
+    """Live bytes at the end of the recording, by the measure."""
+    oom_count: int
+    """Number of failed requests."""
     leak_bytes_per_step: int | None
-    """What code that leaks adds with each step; null where no steps are marked, or too few."""
+    """How much leaking call sites grow per step; null if too few steps are marked."""
     categories_source: CategoriesSource
-    """Whether memreplay's recorder noted categories, or they are guessed."""
+    """Whether categories were recorded or guessed."""
     categories: tuple[CategoryBytes, ...]
-    """What was held at the peak, by category, the largest first."""
+    """Bytes at the peak by category, largest first."""
     holders: tuple[Holder, ...]
-    """The code that held most at the peak, the largest first."""
+    """Largest call sites at the peak."""
     curve_by: CurveKind
-    """Whether the curve has a number a step, or one for each of equal parts of the events."""
-    curve: tuple[int, ...]
-    """The highest bytes in each of them."""
+    """What each number of the curve covers: a step, or one of several equal parts of the events."""
+    curve_bytes: tuple[int, ...]
+    """Maximum bytes in each step or part."""
     cards: tuple[CardFit, ...]
-    """One for each `--total-memory`."""
+    """One result per `--total-memory`."""
     trusted: bool
     reasons: tuple[str, ...]
 
 
 class FleetRank(Record, frozen=True, kw_only=True):
-    """One rank: one file."""
+    """One rank, that is, one file."""
 
     text_only = ("noted_rank",)
 
     rank: int | None
-    """Its number; null for a file that tells none where others do."""
+    """Rank number; null if this file has none but others do."""
     file: str
-    """As it was found."""
+    """The file's name, as found."""
     status: RankStatus
-    """`ok`; `empty`: it has neither events nor segments. `unreadable`: the error says why.
-    `memory`: it took more than a worker may have. `died`: reading it ended two workers."""
+    """`ok`; `empty`: no events or segments; `unreadable`: see `error`; `memory`: it exceeded a
+    worker's memory limit; `died`: reading it crashed two workers.
+    """
     error: str
-    """What is wrong with it, on one line; empty if it is read."""
+    """The error in one line; "" if the file was read."""
     truncated: bool
-    """Whether it is cut off, and this is of its whole part (`--salvage`)."""
+    """Whether the file is truncated and only its intact part was read (`--salvage`)."""
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     host: str | None
-    """The machine, where memreplay's recorder noted it."""
+    """Host name, if the recorder noted one."""
     devices: tuple[FleetDevice, ...]
-    """The device with the highest peak first: that is the rank's own."""
+    """The rank's devices. The one with the highest peak comes first and represents the rank."""
     noted_rank: int | None = None
 
 
 class RankDump(Record, frozen=True, kw_only=True):
-    """One of the dumps of a rank; the numbers are null where it could not be read."""
+    """One of a rank's dumps. Numbers are null if it couldn't be read."""
 
     name: str
-    """What it is called: `iteration_10`."""
+    """Name: `iteration_10`."""
     file: str
-    """Its file, as it was found."""
+    """The file's name, as found."""
     status: RankStatus
-    """Whether it was read, as of a rank."""
+    """The same values as a rank's status."""
     error: str
-    """What is wrong with it, on one line; empty if it is read."""
+    """The error in one line; "" if the dump was read."""
     peak_bytes: int | None
-    """The peak of the measure, in what this dump recorded."""
+    """Peak of the measure within this dump's recording."""
     reserved_peak_bytes: int | None
-    """Most that the allocator had reserved."""
+    """Peak of reserved memory."""
     end_bytes: int | None
-    """What was held when the dump was made, by the measure."""
-    ooms: int | None
-    """How many requests failed."""
+    """Live bytes when the dump was written, by the measure."""
+    oom_count: int | None
+    """Number of failed requests."""
     exactness: Exactness | None
     reasons: tuple[str, ...]
 
 
 class RankHistory(Record, frozen=True, kw_only=True):
-    """The dumps of one rank, the oldest first: how it grew."""
+    """One rank's dumps, oldest first."""
 
     rank: int | None
-    """Its number."""
+    """Rank number."""
     device: int
-    """Which of its devices this is of, as the last dump that was read numbers it."""
+    """The device's number in the last readable dump."""
     peak_change_bytes: int | None
-    """From the first dump that was read to the last; null if fewer than two were."""
+    """Change of the peak from the first to the last readable dump; null if fewer than two are
+    readable.
+    """
     reserved_change_bytes: int | None
-    """The same of most reserved bytes."""
+    """Change of the reserved peak."""
     end_change_bytes: int | None
-    """The same of what was held when the dump was made."""
+    """Change of the bytes live when the dump was written."""
     dumps: tuple[RankDump, ...]
-    """All of them."""
+    """All dumps."""
 
 
 class HolderChange(Record, frozen=True):
-    """Code that holds more or less than it does elsewhere."""
+    """A call site that holds more or less memory than in the other file."""
 
     label: str
-    """The frame that it is put down to."""
+    """The frame that the memory is attributed to."""
     base_bytes: int
-    """What it holds there."""
+    """Bytes on the other side."""
     new_bytes: int
-    """What it holds here."""
+    """Bytes on this side."""
 
 
 class RankGroup(Record, frozen=True, kw_only=True):
-    """Ranks that hold the same at their peaks, but for a few per cent."""
+    """Ranks whose memory at the peak agrees within a few percent."""
 
-    ranks: tuple[int, ...]
-    """In their order."""
+    rank_numbers: tuple[int, ...]
+    """In order."""
     typical_rank: int
-    """The one with the median peak."""
+    """The rank with the median peak."""
     min_bytes: int
-    """The lowest peak of them."""
+    """Lowest peak."""
     max_bytes: int
-    """The highest."""
+    """Highest peak."""
     differs: tuple[HolderChange, ...]
-    """What sets its typical rank apart from that of the largest group, the largest change first;
-    empty for that group itself."""
+    """Differences between the group's typical rank and the largest group's, largest change first;
+    empty for the largest group.
+    """
 
 
 class Outlier(Record, frozen=True, kw_only=True):
-    """A rank that is not like the others."""
+    """A rank unlike the others."""
 
     rank: int
-    """Its number."""
+    """Rank number."""
     typical_rank: int
-    """The typical rank of the group that comes nearest, which it is compared with."""
+    """The typical rank of the most similar group. The outlier is compared with this rank."""
     peak_bytes: int
-    """Its peak."""
+    """The outlier's peak."""
     typical_bytes: int
-    """The other one's."""
+    """The typical rank's peak."""
     change_bytes: int
     """`peak_bytes` - `typical_bytes`."""
     rows: tuple[DiffRow, ...]
-    """The code that makes the difference, as `memreplay diff` of the two files has it, the largest
-    change first."""
+    """The call sites that cause the difference, as `memreplay diff` of the two files shows them,
+    largest change first.
+    """
     error: str
-    """Why that could not be told; empty if it could."""
+    """Why the call sites are unknown, or ""."""
 
 
 class Moment(Record, frozen=True, kw_only=True):
-    """All ranks in the same step, or in the same part of their events."""
+    """All ranks in the same step, or the same part of their events."""
 
     number: int
-    """Which one, from 1."""
+    """The step's or part's number, from 1."""
     min_bytes: int
-    """The lowest peak in it."""
+    """Lowest peak."""
     median_bytes: int
-    """The median."""
+    """Median peak."""
     max_bytes: int
-    """The highest."""
+    """Highest peak."""
     max_rank: int
-    """The first rank that has it."""
+    """The first rank with the highest peak."""
 
 
 class FleetCard(Record, frozen=True, kw_only=True):
-    """All ranks on another card."""
+    """The result for all ranks on another card."""
 
-    total_bytes: int
-    """What the driver has for the program there."""
+    total_memory_bytes: int
+    """The card's memory."""
     fitting: int
-    """How many ranks fit."""
+    """Number of ranks that fit."""
     not_fitting: tuple[int, ...]
-    """Those that do not."""
+    """Ranks that don't fit."""
     exactness: Exactness
-    """`exact` if that is so for each."""
+    """`exact` if each rank's result is exact."""
 
 
 class RankChange(Record, frozen=True):
-    """One rank in two fleets, by the device with the highest peak of each."""
+    """One rank in two fleets, represented in each by its device with the highest peak."""
 
     rank: int
-    """Its number."""
+    """Rank number."""
     base_bytes: int
-    """Its peak in the base."""
+    """Peak in the base."""
     new_bytes: int
-    """Its peak in the new fleet."""
+    """Peak in the new fleet."""
     change_bytes: int
     """`new_bytes` - `base_bytes`."""
 
 
 class FleetChange(Record, frozen=True, kw_only=True):
-    """What changed since another fleet."""
+    """Changes since another fleet."""
 
-    source: str
-    """The base, as it was asked for."""
+    input: str
+    """The base fleet, as given."""
     peak: Spread | None
-    """How its peaks lie; null if nothing of it was read."""
+    """Spread of the base's peaks; null if none of its files could be read."""
     change: Spread | None
-    """How the changes lie; null if the two have no rank in common."""
+    """Spread of the changes; null if there are no common ranks."""
     ranks: tuple[RankChange, ...]
-    """One for each rank that was read in both, the largest change first."""
+    """Ranks that were read in both fleets, largest change first."""
     only_base: tuple[int, ...]
-    """Ranks of the base alone, or that were not read in the new fleet."""
+    """Ranks that were read only in the base."""
     only_new: tuple[int, ...]
-    """Ranks of the new fleet alone, or that were not read in the base."""
+    """Ranks that were read only in the new fleet."""
     told_rank: int | None
-    """The rank that grew most, or if none did shrank most; null if none changed."""
+    """The rank that grew most, or else shrank most; null if none changed."""
     rows: tuple[DiffRow, ...]
-    """The code that changed in it, as `memreplay diff` of its two files has it, the largest change
-    first."""
+    """That rank's changed call sites, as in `memreplay diff` of the two files, largest change
+    first.
+    """
     error: str
-    """Why that could not be told; empty if it could."""
+    """Why the call sites are unknown, or ""."""
 
 
 class UnlistedFolder(Record, frozen=True, kw_only=True):
-    """A folder that could not be listed."""
+    """A folder that couldn't be listed."""
 
     folder: str
-    """Its path."""
+    """Path."""
     reason: str
-    """Why, on one line."""
+    """The reason in one line."""
 
 
 class FleetReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.fleet/1"):
-    """What `memreplay fleet` found: a rank each for all files, and what they are together."""
+    """The result of `memreplay fleet`: one entry per file, and summaries."""
 
-    source: str
-    """What was asked for: folders, patterns and files."""
+    input: str
+    """Folders, patterns and files, as given."""
     measure: MeasureName
     rank_source: RankSource
-    """Where the numbers of the ranks come from: `--rank-pattern`, the files' names, what
-    memreplay's recorder noted, or the order of the names."""
-    files: int
-    """How many files there are."""
-    read: int
-    """How many of them were read, and are not empty."""
+    """Source of the rank numbers: `--rank-pattern`, file names, the recorder, or file order."""
+    file_count: int
+    """Number of files."""
+    read_count: int
+    """Number of files that were read and aren't empty."""
     missing_ranks: tuple[int, ...]
-    """Numbers between 0 and the last rank that no file has."""
+    """Ranks without a file, below the highest rank that has one."""
     ranks: tuple[FleetRank, ...]
-    """One for each file, by its rank, then those without one."""
+    """One entry per file, by rank; files without a rank come last."""
     peak: Spread | None
-    """How the peaks lie; null if nothing was read."""
+    """Spread of the peaks; null if no file was read."""
     reserved: Spread | None
-    """How the peaks of reserved memory lie."""
+    """Spread of the reserved peaks."""
     headroom: Spread | None
-    """How what was left of the cards lies; null if no file tells a card's size."""
+    """Spread of the headroom; null if no card's size is known."""
     worst: tuple[int, ...]
-    """Ranks by their peak, the highest first, as many as `--top` says."""
+    """The `--top` ranks with the highest peaks."""
     out_of_memory: tuple[int, ...]
-    """Ranks with a request that failed, in the order in which it did."""
+    """Ranks with failed requests, in order."""
     groups: tuple[RankGroup, ...]
-    """Ranks that are alike, the largest group first."""
+    """Groups of similar ranks, largest group first."""
     outliers: tuple[Outlier, ...]
-    """Ranks that are like no group of some size, the largest difference first."""
+    """Ranks that aren't in a large enough group, largest difference first."""
     curve_by: CurveKind | None
-    """What the curve below has a number for; null if nothing was read."""
+    """What each number of the curve covers; null if no file was read."""
     curve: tuple[Moment, ...]
-    """The ranks over time, up to the last step that all of them have."""
+    """The ranks over time, up to the last common step."""
     imbalance: float | None
-    """The highest rank by the median one, on average over the curve: what would be saved if all
-    were like the median. Null where the median is 0."""
+    """The highest rank's bytes divided by the median rank's, averaged over the curve. It shows what
+    could be gained if all ranks were like the median. Null if the median is 0.
+    """
     cards: tuple[FleetCard, ...]
-    """One for each `--total-memory`."""
+    """One result per `--total-memory`."""
     against: FleetChange | None = None
-    """What changed since the fleet of `--base`."""
+    """Changes since the `--base` fleet."""
     history: tuple[RankHistory, ...] | UnsetType = UNSET
-    """With `--dump each`: of each rank with several dumps how it grew from one to the next. All
-    else is of its newest dump."""
+    """With `--dump each`: the growth of each rank with several dumps. Everything else describes the
+    newest.
+    """
     dumps_choice: str = ""
-    """Which of several dumps of each rank were read, in words; empty if there was no choice."""
+    """Which dumps of each rank were read; "" if each rank has only one."""
     different_steps: str = ""
-    """Which rank's dump is of which step, in words, if the dumps that were read are of different
-    steps; else empty."""
+    """The steps that the dumps are from, if they differ; otherwise ""."""
     unlisted_folders: tuple[UnlistedFolder, ...] = ()
-    """Folders that could not be listed: what is in them is left out."""
+    """Folders that couldn't be listed. The report lacks their files."""
     exactness: Exactness
-    """Whether all that was read is exact."""
+    """Whether all numbers are exact."""
     trusted: bool
-    """Whether all of it can be trusted, and all was read and listed."""
+    """Whether all numbers are trustworthy, and all files were listed and read."""
 
     def document(self) -> Document:
         from memreplay.fleets.text import fleet_document

@@ -1,4 +1,4 @@
-"""What is told of one rank's snapshot: the one function that every kind of worker runs."""
+"""Summarize one rank's snapshot. All kinds of workers run this."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-HOLDERS = 32  # what ranks are told apart by
-PARTS = 64  # of a curve without steps
-MOST_STEPS = 512  # of one with steps
+HOLDERS = 32  # maximum number of call sites to keep for comparing ranks
+PARTS = 64  # number of points in a curve if there are no steps
+MOST_STEPS = 512  # maximum number of points in a curve if there are steps
 
 
 def rank_row(snap: Snapshot, selection: Selection, totals: tuple[int, ...] = ()) -> FleetRank:
-    """One rank, whose number nobody knows yet; whether it fits on cards with so many bytes."""
+    """Summarize a rank whose number isn't known yet. `totals`: card sizes to check, in bytes."""
     grouper = Grouper(snap, "line", selection.rules)
     noted = recorded_run(snap)
     devices = [
@@ -58,7 +58,7 @@ def _device(
     snap: Snapshot, usage: Usage, grouper: Grouper, totals: tuple[int, ...], *, strict: bool
 ) -> FleetDevice:
     replay, point = usage.replay, usage.peak
-    reserved = replay.measure("reserved")
+    reserved = replay.measure("reserved").peak.bytes if replay.shows_reserved else None
     steps = known_steps(snap, replay)
     trust = verdict(snap, usage, strict=strict)
     groups, *_ = grouper.holders(usage, point.event_index, HOLDERS)
@@ -67,15 +67,17 @@ def _device(
     return FleetDevice(
         **inlined(FleetDevice, device_facts(snap, replay, trust)),
         peak_bytes=point.bytes,
-        event_index=point.event_index,
-        time_us=point.time_us,
+        peak_event=point.event_index,
+        peak_us=point.time_us,
         step=step_at(steps, replay, point.event_index),
-        reserved_peak_bytes=reserved.peak.bytes,
-        unused_bytes=unused_bytes(replay),
-        total_bytes=total,
-        headroom_bytes=None if total is None else replay.usable_bytes(total) - reserved.peak.bytes,
+        reserved_peak_bytes=reserved,
+        unused_bytes=None if reserved is None else unused_bytes(replay),
+        total_memory_bytes=total,
+        headroom_bytes=None
+        if total is None or reserved is None
+        else replay.usable_bytes(total) - reserved,
         end_bytes=usage.end_bytes,
-        ooms=len(replay.events_of("oom")),
+        oom_count=len(replay.events_of("oom")),
         leak_bytes_per_step=_leaking(snap, usage, steps),
         categories_source=categories_source(snap),
         categories=()
@@ -83,19 +85,19 @@ def _device(
         else categories_at(grouper, usage, point.event_index),
         holders=tuple(Holder(_place(one), one.bytes, one.count) for one in groups),
         curve_by=by,
-        curve=curve,
+        curve_bytes=curve,
         cards=tuple(_on_card(snap, replay, total, strict=strict) for total in totals),
     )
 
 
 def _on_card(snap: Snapshot, replay: Replay, total: int, *, strict: bool) -> CardFit:
-    found = replay.simulate(total_bytes=max(replay.usable_bytes(total), 1))
+    found = replay.simulate(program_memory=max(replay.usable_bytes(total), 1))
     trust = simulation_verdict(snap, replay, found, strict=strict)
     return CardFit(total, found.fits, trust.exactness)
 
 
 def _curve(usage: Usage, steps: Found) -> tuple[CurveKind, tuple[int, ...]]:
-    """The highest bytes of each step, or of equal parts of the events."""
+    """Return the maximum bytes in each step, or in equal parts of the events."""
     replay = usage.replay
     if len(steps.pieces) > 1:
         found = sum_steps(usage, at_most(steps, MOST_STEPS).pieces)
@@ -106,15 +108,18 @@ def _curve(usage: Usage, steps: Found) -> tuple[CurveKind, tuple[int, ...]]:
 
 
 def _leaking(snap: Snapshot, usage: Usage, steps: Found) -> int | None:
-    """What leaks a step, where steps are marked: to guess them takes longer than all else."""
+    """Return the leaked bytes per step, if steps are marked. Guessing steps would take too long."""
     if steps.source is None or usage.measure == "reserved":
         return None
     found = device_leaks(snap, usage, Selection(top=1))
-    return (found.leak_bytes_per_step or found.whole_bytes_per_step) if found.judged else None
+    if not found.judged or found.unless is not None:
+        return None
+    rate = found.leak_bytes_per_step or found.whole_bytes_per_step
+    return None if found.by_windows and not rate else rate
 
 
 def _place(group: Group) -> str:
-    """`forward model.py:28`; what has no frames has its label."""
+    """Return text such as `forward model.py:28`, or the label of a group without frames."""
     if not group.frames:
         return group.label
     frame = group.frames[0]

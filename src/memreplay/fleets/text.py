@@ -1,15 +1,20 @@
-"""Writes what all ranks of a fleet are together, for people."""
+"""Format a fleet's report as text."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
-from memreplay.commands.diff.text import change_words
+from memreplay.analysis.code.naming import short_function
+from memreplay.commands.diff.text import change_text
 from memreplay.fleets.history_text import history_blocks
 from memreplay.io.walking import Unlisted
 from memreplay.render.document import (
+    Align,
+    Below,
     Block,
     Document,
     Heading,
@@ -21,11 +26,12 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.holders import coded_row
-from memreplay.render.ranks import ranks_words
+from memreplay.render.kinds import category_words
+from memreplay.render.ranks import rank_list_text
 from memreplay.render.reasons import notes_of
 from memreplay.render.simulations import NOT_EXACT
 from memreplay.render.trust import trust_label
-from memreplay.render.units import count, counted, percent, signed_size, size, sizes
+from memreplay.render.units import count, counted, known_size, percent, signed_size, size, sizes
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.records import DiffRow
@@ -41,22 +47,23 @@ if TYPE_CHECKING:
         RankGroup,
     )
 
-TOP = 20  # ranks
-GROUPS = 8  # that a table has
-UNREAD = 10  # files that are named
+_CODE = re.compile(r"(?P<function>\S+) (?P<file>.*[/\\].*):(?P<line>[0-9]{1,9})")
+TOP = 20  # maximum number of ranks shown
+GROUPS = 8  # maximum number of groups in the table
+UNREAD = 10  # maximum number of unreadable files to list
 _NUMBERED = {
-    "pattern": "by --rank-pattern",
-    "names": "by the files' names",
-    "recorder": "as the recorder noted them",
-    "order": "in the order of the names, which tell none",
-    "devices": "the file's devices, a row each",
+    "pattern": "from --rank-pattern",
+    "names": "from the file names",
+    "recorder": "as noted by the recorder",
+    "order": "in file-name order: the names contain no rank",
+    "devices": "one row per device in the file",
 }
 
 
 def fleet_document(report: FleetReport, top: int = TOP) -> Document:
-    """How the ranks lie, the highest of them, which are alike, and what sets an odd one apart."""
+    """Build the report: spread, highest ranks, groups and outliers."""
     blocks: list[Block] = [
-        Heading((Place(file=report.source),)),
+        Heading((_sources(report.input),)),
         Heading(headline(report)),
         Pairs(_pairs(report)),
     ]
@@ -74,26 +81,50 @@ def fleet_document(report: FleetReport, top: int = TOP) -> Document:
     return (*blocks, *_unread(unread), *_notes(report))
 
 
+def _sources(listed: str, note: str = "") -> Place:
+    """Return the first source and the number of others, because a heading is a single line."""
+    first, *others = listed.split(", ")
+    more = f"and {len(others)} more" if others else ""
+    return Place(file=first, note=f"{more} {note}".strip())
+
+
 def noun_of(report: FleetReport) -> Literal["rank", "device"]:
-    """What a row is."""
+    """Return what a row stands for, such as `rank`."""
     return "device" if report.rank_source == "devices" else "rank"
 
 
 def headline(report: FleetReport) -> tuple[str, ...]:
-    """How high they go, what failed, and whether that is exact: a phrase each."""
+    """Return phrases for the peak, failures and exactness."""
     noun = noun_of(report)
     ranks = counted(len(report.ranks), noun)
     if report.peak is None:
-        return (f"{ranks}: nothing was read",)
+        return (f"{ranks}: no file was read",)
     peak = report.peak
     where = f"{report.measure} on {noun} {peak.max_rank}"
     phrases = [f"{ranks}: highest peak {size(peak.max_bytes)} {where}"]
     if peak.median_bytes:
         over = peak.max_bytes / peak.median_bytes - 1
-        phrases.append(f"{percent(over)} over the median" if over else "as all of them")
+        phrases.append(f"{percent(over)} over the median" if over else "the same on all")
     if report.out_of_memory:
-        phrases.append(f"out of memory on {ranks_words(report.out_of_memory, noun)}")
-    return (*phrases, report.exactness)
+        phrases.append(f"out of memory on {rank_list_text(report.out_of_memory, noun)}")
+    return (*phrases, _exactness(report))
+
+
+def _exactness(report: FleetReport) -> str:
+    """Return `exact`, `exact for the final state` or `exact except on rank 3`."""
+    noun = noun_of(report)
+    labels = {
+        one.rank: trust_label(one.devices[0])
+        for one in report.ranks
+        if one.devices and one.rank is not None
+    }
+    found = set(labels.values())
+    if len(found) == 1:
+        return found.pop()
+    others = tuple(rank for rank, label in labels.items() if label != "exact")
+    if "exact" in found:
+        return f"exact except on {rank_list_text(others, noun)}"
+    return report.exactness
 
 
 def _pairs(report: FleetReport) -> tuple[tuple[str, str], ...]:
@@ -105,17 +136,17 @@ def _pairs(report: FleetReport) -> tuple[tuple[str, str], ...]:
         pairs.append(("reserved", _spread(report.reserved, noun)))
     if report.headroom is not None:
         least = report.headroom
-        pairs.append(("headroom", f"{size(least.min_bytes)} on {noun} {least.min_rank} at least"))
+        pairs.append(("headroom", f"at least {size(least.min_bytes)}, on {noun} {least.min_rank}"))
     if report.imbalance is not None:
-        over = "over the steps" if report.curve_by == "steps" else "over time"
-        words = f"{report.imbalance:.2f}, the highest {noun} by the median one, on average {over}"
+        over = "steps" if report.curve_by == "steps" else "time"
+        words = f"{report.imbalance:.2f}: highest {noun} over the median, averaged over {over}"
         pairs.append(("imbalance", words))
-    totals = sizes(*(card.total_bytes for card in report.cards))
+    totals = sizes(*(card.total_memory_bytes for card in report.cards))
     for card, total in zip(report.cards, totals, strict=True):
         pairs.append((f"on {total}", _on_card(card, noun)))
     if report.outliers:
         odd = [one.rank for one in report.outliers]
-        pairs.append(("odd", f"{ranks_words(odd, noun)}, see below"))
+        pairs.append(("outliers", f"{rank_list_text(odd, noun)} (see below)"))
     return tuple(pairs)
 
 
@@ -145,25 +176,31 @@ def _worst(report: FleetReport) -> Table:
     if left := told - len(shown):
         words = f"{counted(left, f'more {noun_of(report)}')} (--top 0 shows all)"
         rows.append(Row(("", "", "", "", "", "", words), style="dim"))
-    titles = (noun_of(report), "peak", "step", "reserved", "unused", "headroom", "most of it")
-    return Table(titles, (*("right",) * 6, "left"), tuple(rows), spare=(4, 2, 5))
+    titles = (noun_of(report), "peak", "step", "reserved", "unused", "headroom", "largest category")
+    kept = [at for at in range(len(titles)) if any(row.cells[at] for row in rows)]
+    rows = [replace(row, cells=tuple(row.cells[at] for at in kept)) for row in rows]
+    aligned: list[Align] = ["right"] * (len(kept) - 1)
+    spare = tuple(kept.index(at) for at in (4, 2, 5) if at in kept)
+    return Table(tuple(titles[at] for at in kept), (*aligned, "left"), tuple(rows), spare=spare)
 
 
 def _worst_row(one: FleetRank) -> Row:
     own = one.devices[0]
     step = "" if own.step is None else f"{own.step.number} of {own.step.of}"
     headroom = "" if own.headroom_bytes is None else size(own.headroom_bytes)
-    words = [_unknown(one), _largest(own), _others(one), *_remarks(one, own)]
+    words = [word for word in (_unknown(one), _largest(own), *_remarks(one, own)) if word]
+    others = _others(one)
     cells = (
         str(one.rank),
         size(own.peak_bytes),
         step,
-        size(own.reserved_peak_bytes),
-        size(own.unused_bytes),
+        known_size(own.reserved_peak_bytes),
+        known_size(own.unused_bytes),
         headroom,
-        ", ".join(word for word in words if word),
+        ", ".join(words),
     )
-    return Row(cells, style="strong" if own.ooms else "plain")
+    below: Below = ((Place(others), "plain"),) if others else ()
+    return Row(cells, below, "strong" if own.oom_count else "plain")
 
 
 def _unknown(one: FleetRank) -> str:
@@ -172,7 +209,7 @@ def _unknown(one: FleetRank) -> str:
 
 
 def _others(one: FleetRank) -> str:
-    """`also 2.0 GiB on device 1`: that a rank's row is of one of its devices only."""
+    """Return text on a rank's other devices, such as `also 2.0 GiB on device 1`."""
     others = sorted(
         (other for other in one.devices[1:] if other.peak_bytes), key=lambda other: other.device
     )
@@ -186,13 +223,13 @@ def _largest(own: FleetDevice) -> str:
     if not own.categories or not own.peak_bytes:
         return ""
     first = own.categories[0]
-    return f"{first.category} {percent(first.bytes / own.peak_bytes)}"
+    return f"{category_words(first.category)} {percent(first.bytes / own.peak_bytes)}"
 
 
 def _remarks(one: FleetRank, own: FleetDevice) -> list[str]:
     found = []
-    if own.ooms:
-        found.append(f"{counted(own.ooms, 'request')} failed")
+    if own.oom_count:
+        found.append(f"{counted(own.oom_count, 'request')} failed")
     if own.leak_bytes_per_step:
         found.append(f"leaks {size(own.leak_bytes_per_step)} a step")
     label = trust_label(own)
@@ -207,7 +244,7 @@ def _groups(report: FleetReport) -> Table:
     rows = [_group_row(one, noun_of(report)) for one in report.groups[:GROUPS]]
     if left := len(report.groups) - len(rows):
         rows.append(Row(("", "", f"{counted(left, 'more group')}"), style="dim"))
-    titles = ("alike", "peak", "what sets them apart from the first")
+    titles = ("similar", "peak", "difference from the first row")
     return Table(titles, ("left", "right", "left"), tuple(rows))
 
 
@@ -216,32 +253,45 @@ def _group_row(one: RankGroup, noun: str) -> Row:
     if one.min_bytes != one.max_bytes and size(one.min_bytes) != peak:
         peak = f"{size(one.min_bytes)} to {peak}"
     said = [
-        f"{signed_size(change.new_bytes - change.base_bytes)} {change.label}"
+        (signed_size(change.new_bytes - change.base_bytes), _code(change.label))
         for change in one.differs[:3]
     ]
     return Row(
-        (_few_ranks(one.ranks, noun), peak, Place(said[0]) if said else ""),
-        tuple((Place(words), "plain") for words in said[1:]),
+        (_few_ranks(one.rank_numbers, noun), peak, _changed_code(*said[0]) if said else ""),
+        tuple((_changed_code(*words), "plain") for words in said[1:]),
     )
 
 
+def _code(label: str) -> Place:
+    """Return the location that labels a holder. The renderer can shorten it from the left."""
+    if short := short_function(label):
+        return Place(short)
+    if found := _CODE.fullmatch(label):
+        return Place(found["function"], found["file"], int(found["line"]))
+    return Place(label)
+
+
+def _changed_code(change: str, code: Place) -> Place:
+    return replace(code, function=f"{change} {code.function}")
+
+
 def _few_ranks(ranks: tuple[int, ...], noun: str) -> str:
-    words = ranks_words(ranks, noun)
+    words = rank_list_text(ranks, noun)
     return words if len(words) <= 32 else f"{count(len(ranks))} {noun}s from {ranks[0]} on"
 
 
 def _outlier(one: Outlier, noun: str) -> list[Block]:
-    change = f"{signed_size(one.change_bytes)} beside {noun} {one.typical_rank}"
+    change = f"{signed_size(one.change_bytes)} compared with {noun} {one.typical_rank}"
     head = Heading((f"{noun} {one.rank}: {size(one.peak_bytes)}", change))
     if one.error:
-        return [head, Note(f"what makes the difference could not be told: {one.error}")]
+        return [head, Note(f"can't compare them: {one.error}")]
     if not one.rows:
         return [head]
     return [head, _changes(one.rows, f"{noun} {one.typical_rank}", f"{noun} {one.rank}")]
 
 
 def _changes(rows: tuple[DiffRow, ...], base: str, new: str) -> Table:
-    titles = ("change", base, new, "asked by")
+    titles = ("change", base, new, "allocated at, and its callers")
     return Table(titles, (*("right",) * 3, "left"), tuple(_change(row) for row in rows))
 
 
@@ -255,13 +305,16 @@ def _change(row: DiffRow) -> Row:
 
 
 def _against(report: FleetReport, found: FleetChange, top: int) -> list[Block]:
-    blocks: list[Block] = [Heading((Place(file=found.source, note="(base)"),))]
+    blocks: list[Block] = [Heading((_sources(found.input, "(base)"),))]
     if found.peak is None or report.peak is None or found.change is None:
-        return [*blocks, Note("no rank was read in both, so nothing is compared", "warning")]
+        return [
+            *blocks,
+            Note("no rank was read in both runs, so there is nothing to compare", "warning"),
+        ]
     base, new = found.peak.max_bytes, report.peak.max_bytes
     sizes = f"{size(base)} -> {size(new)} {report.measure}"
     ranks = counted(len(found.ranks), "rank")
-    blocks.append(Heading((f"{ranks}: highest peak {sizes}", change_words(base, new))))
+    blocks.append(Heading((f"{ranks}: highest peak {sizes}", change_text(base, new))))
     shown = found.ranks[:top] if top else found.ranks
     rows = [_rank_change(one) for one in shown]
     if left := len(found.ranks) - len(shown):
@@ -272,23 +325,23 @@ def _against(report: FleetReport, found: FleetChange, top: int) -> list[Block]:
     if found.told_rank is not None:
         blocks.append(Heading((f"rank {found.told_rank}: what changed",)))
         if found.error:
-            blocks.append(Note(f"that could not be told: {found.error}"))
+            blocks.append(Note(f"can't compare them: {found.error}"))
         if found.rows:
             blocks.append(_changes(found.rows, "base", "new"))
-    for alone, where in ((found.only_base, found.source), (found.only_new, report.source)):
+    for alone, where in ((found.only_base, found.input), (found.only_new, report.input)):
         if alone:
             verb = "is" if len(alone) == 1 else "are"
-            blocks.append(Note(f"{ranks_words(alone)} {verb} only in {where}, and not compared"))
+            blocks.append(Note(f"{rank_list_text(alone)} {verb} only in {where}, so not compared"))
     return blocks
 
 
 def _rank_change(one: RankChange) -> Row:
-    change = change_words(one.base_bytes, one.new_bytes)
+    change = change_text(one.base_bytes, one.new_bytes)
     return Row((str(one.rank), size(one.base_bytes), size(one.new_bytes), change))
 
 
 def _unread(unread: list[FleetRank]) -> list[Block]:
-    """A line or two each: what is wrong is said whole."""
+    """Return one or two lines per file with the full error."""
     blocks: list[Block] = [
         Note(
             f"{'not read' if one.rank is None else f'rank {one.rank} not read'}: {one.file}:"
@@ -308,23 +361,23 @@ def _notes(report: FleetReport) -> list[Note]:
         for one in report.unlisted_folders[:UNREAD]
     ]
     if left := len(report.unlisted_folders) - len(notes):
-        notes.append(Note(f"{counted(left, 'more folder')} cannot be listed", "warning"))
+        notes.append(Note(f"{counted(left, 'more folder')} can't be listed", "warning"))
     if report.different_steps:
-        words = f"the {noun_of(report)}s' dumps are of different steps: {report.different_steps}"
+        words = f"the {noun_of(report)}s were dumped at different steps: {report.different_steps}"
         notes.append(Note(words, "warning"))
     if report.missing_ranks:
-        notes.append(Note(f"no file of {ranks_words(report.missing_ranks)}", "warning"))
+        notes.append(Note(f"no file for {rank_list_text(report.missing_ranks)}", "warning"))
     empty = [one.rank for one in report.ranks if one.status == "empty" and one.rank is not None]
     if empty:
-        notes.append(Note(f"neither events nor segments in the file of {ranks_words(empty)}"))
+        notes.append(Note(f"neither events nor segments in the file of {rank_list_text(empty)}"))
     unranked = sum(one.rank is None for one in report.ranks)
     if unranked:
-        notes.append(Note(f"{counted(unranked, 'file')} without a rank left out"))
+        notes.append(Note(f"{counted(unranked, 'file')} without a rank in the name left out"))
     return notes + _reasons(report)
 
 
 def _reasons(report: FleetReport) -> list[Note]:
-    """What speaks against the numbers, once for all ranks that it is of."""
+    """Return why numbers may be wrong, listing each reason once for all ranks that it affects."""
     found: dict[tuple[str, Level], list[int]] = {}
     told = [one for one in report.ranks if one.devices and one.rank is not None]
     for one in told:
@@ -334,7 +387,7 @@ def _reasons(report: FleetReport) -> list[Note]:
     noun = noun_of(report)
     return [
         Note(
-            f"{f'all {noun}s' if len(ranks) == len(told) > 1 else ranks_words(ranks, noun)}:"
+            f"{f'all {noun}s' if len(ranks) == len(told) > 1 else rank_list_text(ranks, noun)}:"
             f" {text}",
             level,
         )

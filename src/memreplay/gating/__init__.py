@@ -1,1 +1,1 @@
-"""Holds snapshots against budgets, and says what broke them."""
+"""Check snapshots against budgets, and find the code that broke them."""

@@ -1,4 +1,4 @@
-"""Writes a baseline as JSON, fit to be committed: a line a frame and a line a group."""
+"""Write a baseline as JSON for version control: one line per frame and per group."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def render_baseline(baseline: Baseline) -> str:
-    """One object, so laid out that a change of a frame or a group is a change of a line.
+    """Return one JSON object, in which a changed frame or group changes only one line.
 
-    The same baseline gives the same bytes.
+    The output is deterministic.
     """
     found: dict[str, Any] = plain(baseline)  # type: ignore[assignment]
     frames, devices = found.pop("frames"), found.pop("devices")
@@ -24,7 +24,7 @@ def render_baseline(baseline: Baseline) -> str:
 
 
 def _nested(devices: list[dict[str, Any]], depth: int) -> str:
-    """Devices and peaks, a group a line."""
+    """Format devices and peaks, one group per line."""
     pad = " " * depth
     parts = []
     for device in devices:

@@ -1,4 +1,4 @@
-"""The gate as a call of Python's: a budget in words, held against one snapshot."""
+"""The gate as a Python call: check one snapshot against a budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memreplay.analysis.comparing.sides import BaselineSide, SnapshotSide
 from memreplay.analysis.selecting.answering import takes
 from memreplay.errors import UsageError
 from memreplay.gating.find import Terms, gate_file
-from memreplay.gating.telling import gate_report
+from memreplay.gating.reporting import gate_report
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.sides import ComparedSide
@@ -32,23 +32,22 @@ def gate(
     budget: BudgetOptions,
     terms: Terms,
 ) -> GateReport:
-    """Whether a snapshot is within one budget: `gate(snap, max_peak="38GiB", no_oom=True)`.
+    """Check a snapshot against a budget: `gate(snap, max_peak="38GiB", forbid_oom=True)`.
 
-    `budget` has limits, by the names of a [[gate]] table (docs/gate.md), `rules` are the rules of
-    categories. A size is a text with a unit, or a number of bytes; a share is a text ("2%"). `base`
-    is what growth is measured against: a snapshot, what `memreplay.baseline` made of one, or the
-    path of a baseline file. `terms` say how strictly: `allow_untrusted` judges a snapshot even if
-    it contradicts itself, `strict` fails too if the recorder's buffer overflowed. The report's
-    `passed` is the answer.
-    Raises TypeError for a limit that there is not; UsageError for a budget that means nothing, or
-    speaks of what the snapshot does not have (a device, a category, an annotation); OSError and
-    SnapshotError for a base that cannot be read.
+    `budget` holds limits with the same names as in a [[gate]] table (docs/gate.md); `rules` are
+    category rules. Sizes are strings with a unit, or numbers of bytes; shares are strings such as
+    "2%". `base` is the reference for growth: a snapshot, a result of `memreplay.baseline`, or the
+    path of a baseline file. `terms`: with `allow_untrusted`, a snapshot is judged even if it
+    contradicts itself; with `strict`, it also fails if the recorder's buffer overflowed. The
+    report's `passed` is the answer. Raises TypeError for an unknown limit; UsageError for a
+    meaningless budget, or one that names something the snapshot lacks (a device, a category, an
+    annotation); OSError and SnapshotError for an unreadable base.
     """
     found = Budget(where=WHERE, **asdict(budget))
     if budget.max_spread is not None:
-        raise UsageError("max_spread compares several files: use memreplay gate FILE...")
+        raise UsageError("max_spread compares several files; use memreplay gate FILE...")
     if found.needs_base and base is None:
-        raise UsageError(f"{WHERE} limits growth: give the base with base=")
+        raise UsageError(f"{WHERE} limits growth; give the base with base=")
     side = None if base is None else _side(base, terms)
     return gate_report((gate_file(snap, (found,), side, terms),))
 

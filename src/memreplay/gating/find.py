@@ -1,4 +1,4 @@
-"""Holds a snapshot against budgets: which limits it keeps, and which code broke the others."""
+"""Check a snapshot against budgets: find broken limits, and the code that broke them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memreplay.analysis.comparing.sides import (
     Scope,
     SnapshotSide,
     keep_common_frames,
-    missing_words,
+    missing_text,
     other_ranges,
     placed,
 )
@@ -26,11 +26,12 @@ from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import device_pairs
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.selecting.sizes import share_of
-from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS, UNSEEN, WITHOUT_RESERVED
+from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS, UNSEEN
 from memreplay.declared import Opt
 from memreplay.errors import UsageError
+from memreplay.gating.messages import NOTHING_RESERVED
 from memreplay.gating.result import Cause, Finding, GatedFile, Outcome, PhasePeak
-from memreplay.render.trust import PEAK_MAY_BE_MISSING, seen_words
+from memreplay.render.trust import PEAK_MAY_BE_MISSING, seen_text
 from memreplay.render.units import size
 from memreplay.snapshot.model import Coded, Group
 from memreplay.snapshot.record import Record
@@ -45,27 +46,28 @@ if TYPE_CHECKING:
 
 CAUSES = 3
 _OF_PEAKS = ("max_peak", "max_growth", "max_growth_bytes", "max_reserved")
-# Limits on the highest of something: one that is broken in a part of a run is broken.
-_AT_MOST = (*_OF_PEAKS, "no_oom")
+# Limits on a maximum. If part of a run exceeds one of these, so does the whole run.
+_AT_MOST = (*_OF_PEAKS, "forbid_oom")
 
 
 def doubts(reasons: Iterable[str], *, strict: bool = False) -> tuple[str, ...]:
-    """Those of the reasons for which a gate cannot say that a limit was kept, or broken.
+    """Return the reasons that make limits undecidable.
 
-    Remarks are none. Neither, unless `strict`, is that a part of the run was not recorded: numbers
-    are exact for the rest, and each limit says whether that is enough for it.
+    Informational reasons are left out. Unless `strict`, so are the reasons for an incomplete
+    recording, because numbers are exact for the recorded part, and each limit decides whether
+    that's enough.
     """
     fine = REMARKS if strict else REMARKS | UNSEEN
     return tuple(reason for reason in reasons if reason not in fine)
 
 
 class Terms(Record, frozen=True):
-    """How files are judged, whatever the budgets."""
+    """How files are judged, independently of budgets."""
 
     rules: tuple[Rule, ...] | None = None
-    """The rules of categories; None for the default ones."""
+    """Category rules; None means the default rules."""
     allow_untrusted: Annotated[
-        bool, Opt("Judge snapshots even if they contradict themselves.", rare=True)
+        bool, Opt("Check snapshots even if they contradict themselves.", rare=True)
     ] = False
     """Whether to judge a snapshot that contradicts itself."""
     strict: Annotated[
@@ -73,14 +75,14 @@ class Terms(Record, frozen=True):
         Opt(
             "Check the numbers against everything in the file, and fail if the recorder's buffer"
             " overflowed.",
-            brief="Fail if the numbers can't be trusted.",
+            brief="Fail if the numbers aren't trustworthy.",
         ),
     ] = False
-    """Whether a snapshot fails, too, whose recorder's buffer overflowed."""
+    """Whether to fail if the recorder's buffer overflowed."""
 
     @property
     def selection(self) -> Selection:
-        """What is asked of each snapshot."""
+        """The selection for each snapshot."""
         return Selection(rules=self.rules, strict=self.strict)
 
 
@@ -94,17 +96,21 @@ def gate_file(
     base: ComparedSide | None = None,
     terms: Terms = DEFAULT_TERMS,
 ) -> GatedFile:
-    """Every limit of every budget held against each device that it is of.
+    """Check every limit in every budget, on each of the budget's devices.
 
-    Raises UsageError where a budget speaks of what the snapshot does not have (a device, a
-    category, an annotation), or asks for growth without a base.
+    Raises UsageError if a budget names something the snapshot lacks (a device, a category, an
+    annotation), or limits growth without a base.
     """
     return _Gate(snap, base, terms).result(budgets)
 
 
-def told_apart(base: Snapshot, new: Snapshot, finding: Finding, terms: Terms) -> tuple[Cause, ...]:
-    """The code by which `new` is above `base`, by what the finding is of; each was opened for one
-    device."""
+def explain_excess(
+    base: Snapshot, new: Snapshot, finding: Finding, terms: Terms
+) -> tuple[Cause, ...]:
+    """Return the call sites through which `new` exceeds `base` within a finding's scope.
+
+    Each snapshot was opened for one device.
+    """
     side = SnapshotSide(base, terms.selection)
     scope = scope_of(finding)
     (device,) = base.devices
@@ -114,7 +120,7 @@ def told_apart(base: Snapshot, new: Snapshot, finding: Finding, terms: Terms) ->
 
 
 def scope_of(finding: Finding) -> Scope:
-    """What of a device's memory a finding is of."""
+    """Return the part of a device's memory that a finding covers."""
     return Scope(
         finding.measure,
         category=finding.category,
@@ -145,9 +151,9 @@ class _Gate:
             for phase in self.phases(budget, device)
         ]
         if findings and all(one.outcome == "skipped" for one in findings):
-            # What judged nothing has not passed.
+            # Only limits that were judged can pass.
             findings = [replace(one, outcome="not_judged") for one in findings]
-        # What a limit could not be judged for needs no second line.
+        # Don't repeat the reason why a limit couldn't be judged.
         told = frozenset(reason for one in findings for reason in one.reasons)
         trust = [self.trust(*one, told) for one in self.used]
         overflowed = [
@@ -160,7 +166,7 @@ class _Gate:
             file=self.snap.file,
             base_file=None if self.base is None else self.base.file,
             passed=not any(one.failed for one in (*findings, *trust)),
-            overflowed=tuple(dict.fromkeys(overflowed)),
+            overflowed_devices=tuple(dict.fromkeys(overflowed)),
             phases=tuple(self.phase_peaks(findings)),
             findings=(*findings, *trust),
             rules_changed=self.rules_changed(budgets),
@@ -170,8 +176,10 @@ class _Gate:
         )
 
     def phase_peaks(self, findings: Sequence[Finding]) -> Iterator[PhasePeak]:
-        """The peaks within each phase, of what is limited as a whole: a peak that didn't grow may
-        hide that an earlier phase did."""
+        """Yield the peak in each phase, for limits on the whole run.
+
+        Even if the whole run didn't grow, an earlier phase may have.
+        """
         whole = dict.fromkeys(
             (one.device, one.measure)
             for one in findings
@@ -200,7 +208,7 @@ class _Gate:
                 )
 
     def rules_changed(self, budgets: Sequence[Budget]) -> bool:
-        """Whether a budget of a category is held against a base that had other rules."""
+        """Return whether a category's budget uses a base with other category rules."""
         if not isinstance(self.base, BaselineSide):
             return False
         if all(budget.category is None for budget in budgets):
@@ -210,29 +218,31 @@ class _Gate:
         return self.base.baseline.rules != fingerprint(self.side.rules)
 
     def devices(self, budget: Budget) -> tuple[int, ...]:
-        """Those that a budget is of."""
+        """Return a budget's devices."""
         there = (*self.side.devices, *self.snap.unknown_devices)
         if not there:
-            raise UsageError("it has neither events nor segments: nothing was recorded")
+            raise UsageError("the file has neither events nor segments: nothing was recorded")
         if budget.device is None:
             return there
         if budget.device not in there:
             listed = ", ".join(map(str, there))
             raise UsageError(
-                f"{budget.where} is of device {budget.device}, which is not there; there are:"
-                f" {listed}"
+                f"{budget.where} is for device {budget.device}, which the file doesn't have;"
+                f" it has {listed}"
             )
         return (budget.device,)
 
     def partner(self, device: int) -> int | None:
-        """The base's device that one is held against, as for a diff; None where there is none."""
+        """Return the base's device with which to compare, as for a diff; None if there is none."""
         if self.base is None:
             return None
         pairs = device_pairs(self.base.devices, self.side.devices)
         return next((base for base, new in pairs if new == device), None)
 
     def phases(self, budget: Budget, device: int) -> tuple[Phase | None, ...]:
-        """Those that a budget is of. Of "each" those that the device has, and the whole."""
+        """Return a budget's phases. "each" means None (the whole run) and every phase found on the
+        device.
+        """
         if budget.phase != "each":
             return budget.phases
         scope = Scope(budget.measure, category=budget.category)
@@ -243,7 +253,7 @@ class _Gate:
         ]
         if not there and self.snap.replay(device).events:
             raise UsageError(
-                f"{budget.where} is of each phase, but the stacks of device {device} show no"
+                f"{budget.where} is for each phase, but the stacks of device {device} show no"
                 " forward pass, backward pass or optimizer step"
             )
         return (None, *there)
@@ -251,35 +261,41 @@ class _Gate:
     def judged(
         self, budget: Budget, kind: LimitKind, device: int, phase: Phase | None = None
     ) -> Finding:
-        """One limit on one device, if enough was recorded to say whether it is kept."""
+        """Check one limit on one device if enough was recorded."""
         found = self.held_against(budget, kind, device, phase)
-        if found.measure == "reserved" and found.outcome in ("passed", "failed"):
+        if (
+            found.measure == "reserved"
+            and found.outcome in ("passed", "failed")
+            and not self.snap.replay(device).shows_reserved
+        ):
             reasons = self.side.verdict(device, "reserved").reasons
-            if WITHOUT_RESERVED in reasons:
-                detail = "the trace doesn't say what was reserved"
-                return replace(
-                    found, outcome="not_judged", actual_bytes=None, reasons=reasons, detail=detail
-                )
+            return replace(
+                found,
+                outcome="not_judged",
+                actual_bytes=None,
+                reasons=reasons,
+                detail=NOTHING_RESERVED,
+            )
         if self.allow_untrusted or found.outcome == "skipped":
             return found
-        if kind == "no_leaks":
-            return found  # growth from step to step shows in a part of the steps, too
+        if kind == "forbid_leaks":
+            return found  # growth per step is visible even if only some of the steps were recorded
         partner = self.partner(device) if found.kind in ("max_growth", "max_growth_bytes") else None
         if self.base is not None and partner is not None:
             reasons = unseen(self.base.verdict(partner, found.measure).reasons)
             if reasons:
-                detail = unseen_words("the base", reasons, kind)
+                detail = unseen_text("the base", reasons, kind)
                 return replace(found, outcome="not_judged", reasons=reasons, detail=detail)
         reasons = unseen(self.side.verdict(device, found.measure).reasons)
         if not reasons or (found.outcome == "failed" and kind in _AT_MOST):
             return found
-        detail = unseen_words("the snapshot", reasons, kind, self.snap.trace_events(device))
+        detail = unseen_text("the snapshot", reasons, kind, self.snap.trace_events(device))
         return replace(found, outcome="not_judged", reasons=reasons, detail=detail)
 
     def held_against(
         self, budget: Budget, kind: LimitKind, device: int, phase: Phase | None = None
     ) -> Finding:
-        """One limit on one device."""
+        """Check one limit on one device."""
         start = Finding(
             rule=budget.name or kind.replace("_", "-"),
             kind=kind,
@@ -295,16 +311,16 @@ class _Gate:
             return replace(start, outcome="not_judged", detail=detail)
         if kind == "max_fragmentation":
             return self.fragmentation(start, budget)
-        if kind == "no_leaks":
+        if kind == "forbid_leaks":
             return self.leaks(start)
-        if kind == "no_oom":
+        if kind == "forbid_oom":
             return self.ooms(start)
-        if kind == "max_spread":  # `spread.py` goes on with it
+        if kind == "max_spread":  # spread.py judges it
             return replace(
                 self.level(start, budget),
                 outcome="not_judged",
                 limit_share=budget.max_spread,
-                detail="it takes several files",
+                detail="it needs several files",
             )
         if kind == "max_reserved":
             start = replace(start, measure="reserved")
@@ -323,14 +339,14 @@ class _Gate:
         found = replace(found, base_bytes=base)
         if kind in ("max_growth", "max_growth_bytes"):
             if self.base is None:
-                raise UsageError(f"{budget.where} limits growth: give the base with --base")
+                raise UsageError(f"{budget.where} limits growth; give the base with --base")
             if not device_pairs(self.base.devices, self.side.devices):
                 raise UsageError(
-                    f"{budget.where} limits growth, but {self.base.file} has none of its devices"
+                    f"{budget.where} limits growth, but {self.base.file} has no device in common"
                 )
             if base is None:
-                lacks = "device" if partner is None else missing_words(scope)
-                detail = f"the base has no such {lacks}; write it again if that is new"
+                lacks = "device" if partner is None else missing_text(scope)
+                detail = f"the base has no such {lacks}; if it's new, save the base again"
                 named = budget.phase != "each" and found.actual_bytes
                 outcome: Outcome = "not_judged" if named else "skipped"
                 return replace(found, outcome=outcome, detail=detail)
@@ -354,13 +370,13 @@ class _Gate:
         return self.with_category(replace(found, outcome="failed", causes=causes), scope, partner)
 
     def with_category(self, found: Finding, scope: Scope, partner: int | None) -> Finding:
-        """A peak that failed with the category that grew most since the base, if one did."""
+        """Add to a failed peak the category that grew most since the base."""
         if self.base is None or partner is None or found.base_bytes is None:
             return found
         base = self.base.categories(partner, scope)
         new = self.side.categories(found.device, scope)
         if base is None or new is None or base.get(NOT_TOLD_APART) != new.get(NOT_TOLD_APART):
-            return found  # one of the two tells apart what was there before, the other doesn't
+            return found  # only one side classifies carried-over blocks
         name = max(new, key=lambda one: new[one] - base.get(one, 0), default="")
         grown = new.get(name, 0) - base.get(name, 0)
         if grown <= 0:
@@ -376,13 +392,13 @@ class _Gate:
         )
 
     def level(self, start: Finding, budget: Budget) -> Finding:
-        """The peak that a limit is of. Raises UsageError for an annotation that is not there."""
+        """Measure the peak that a limit is about. Raises UsageError for an unknown annotation."""
         level = self.side.level(start.device, scope_of(start))
         if level is None:
-            part = missing_words(scope_of(start))
+            part = missing_text(scope_of(start))
             raise UsageError(
-                f"{budget.where} is of {'the ' if start.phase else ''}{part}, which device"
-                f" {start.device} does not have"
+                f"{budget.where} is for {'the ' if start.phase else ''}{part}, which device"
+                f" {start.device} doesn't have"
             )
         self.used[False, start.device, start.measure] = None
         guessed = self.side.guessed(start.device, scope_of(start), level.event_index)
@@ -394,9 +410,9 @@ class _Gate:
         )
 
     def causes(self, device: int, scope: Scope, base_bytes: int | None) -> tuple[Cause, ...]:
-        """The lines that grew most since the base; without one, those that hold most.
+        """Return the lines that grew most since the base or, without a base, the largest lines.
 
-        Of a base that is a snapshot no more counts than what a baseline made of it has.
+        If the base is a snapshot, only count its groups that a baseline would also have.
         """
         if scope.measure == "reserved":
             return ()
@@ -406,9 +422,9 @@ class _Gate:
             try:
                 before = self.base.at(partner, scope)
             except UsageError:
-                before = None  # a baseline that has the peak of this, and no groups
+                before = None  # the baseline has this peak, but no groups for it
             if before is not None and new.side.bytes > before.side.bytes:
-                # Late: what passes needs no rows.
+                # Imported late, because limits that pass need no rows.
                 from memreplay.analysis.comparing.baseline import as_kept
                 from memreplay.analysis.comparing.rows import by_line, compared
 
@@ -423,7 +439,7 @@ class _Gate:
     # ---- the others
 
     def fragmentation(self, start: Finding, budget: Budget) -> Finding:
-        """What was reserved at its peak and never needed."""
+        """Measure how far peak reserved is above peak active."""
         assert budget.max_fragmentation is not None
         reserved = self.side.usage(start.device, Scope("reserved")).peak
         measures: tuple[MeasureName, ...] = ("reserved", "active")
@@ -442,27 +458,27 @@ class _Gate:
         )
 
     def leaks(self, start: Finding) -> Finding:
-        """Whether anything grows from step to step; without steps nobody can tell."""
+        """Measure growth from step to step. Can't be decided without steps."""
         from memreplay.analysis.selecting.selection import Selection
         from memreplay.commands.leaks.find import device_leaks
+        from memreplay.commands.leaks.result import DOUBTS
 
         if not self.snap.replay(start.device).events and any(
             self.snap.replay(device).events for device in self.side.devices
         ):
-            # It was recorded, as others were, and nothing happened on it.
-            return replace(start, outcome="skipped", detail="nothing happened on it")
+            # The device was recorded but never used.
+            return replace(start, outcome="skipped", detail="the device has no events")
         usage = self.side.usage(start.device, Scope(start.measure))
         found = device_leaks(self.snap, usage, Selection(top=CAUSES))
-        if not found.judged or found.source is None or found.source.kind == "windows":
-            why = found.not_judged or "no steps were found"
+        if not found.judged or found.by_windows:
+            why = found.not_judged_reason or "no steps were found"
             why = f"{why.partition(';')[0]} (memreplay leaks says more)"
             return replace(start, outcome="not_judged", detail=why)
         rate = found.leak_bytes_per_step or found.whole_bytes_per_step
-        if found.guessed and rate:
-            why = (
-                f"memory grows by {size(rate)} each time that the same code repeats, which is a"
-                " leak unless this is a single pass: mark the steps (memreplay leaks says more)"
-            )
+        if found.unless is not None:
+            doubt = DOUBTS[found.unless]
+            why = f"memory grows by {size(rate)} a step: {doubt.words}; {doubt.remedy}"
+            why += " (memreplay leaks says more)"
             return replace(start, outcome="not_judged", detail=why)
         self.used[False, start.device, start.measure] = None
         return replace(
@@ -470,15 +486,15 @@ class _Gate:
             outcome="failed" if found.leaks_total or found.whole_bytes_per_step else "passed",
             limit_bytes=0,
             actual_bytes=rate,
-            count=found.steps,
+            count=found.step_count,
             causes=tuple(_cause(one, one.bytes_per_step) for one in found.leaks),
         )
 
     def ooms(self, start: Finding) -> Finding:
-        """Whether a request failed; the first is told."""
+        """Count failed requests; report the first."""
         replay = self.snap.replay(start.device)
         events = replay.events_of("oom")
-        # What is cut off may have had one.
+        # The missing part may contain a failed request.
         if "truncated" in self.side.verdict(start.device, "requested").reasons:
             self.used[False, start.device, "requested"] = None
         if not events:
@@ -500,7 +516,7 @@ class _Gate:
     def trust(
         self, of_base: bool, device: int, measure: MeasureName, told: frozenset[str]
     ) -> Finding:
-        """Whether the numbers that were used can be trusted."""
+        """Return whether the numbers are trustworthy."""
         side = self.base if of_base else self.side
         assert side is not None
         strict = self.strict or self.allow_untrusted
@@ -519,19 +535,19 @@ class _Gate:
 
 
 def unseen(reasons: Iterable[str]) -> tuple[str, ...]:
-    """Those of the reasons that say that a part of the run was not recorded."""
+    """Return the reasons that say that part of the run wasn't recorded."""
     return tuple(reason for reason in reasons if reason in UNSEEN)
 
 
-def unseen_words(whose: str, reasons: Iterable[str], kind: LimitKind, events: int = 0) -> str:
-    """Why a limit can't be judged if a part of the run was not recorded."""
-    seen, why = seen_words(reasons, events)
-    missing = "an earlier failure may be missing" if kind == "no_oom" else PEAK_MAY_BE_MISSING
+def unseen_text(whose: str, reasons: Iterable[str], kind: LimitKind, events: int = 0) -> str:
+    """Explain why a limit can't be judged on an incomplete recording."""
+    seen, why = seen_text(reasons, events)
+    missing = "an earlier failure may be missing" if kind == "forbid_oom" else PEAK_MAY_BE_MISSING
     return f"{whose} shows {seen} only: {why}, so {missing}"
 
 
 def _first(causes: list[Cause]) -> tuple[Cause, ...]:
-    """The largest, and if none of these has a place the largest that has."""
+    """Return the largest cause and, if it has no location, also the largest cause that has one."""
     kept = causes[:CAUSES]
     if not any(cause.file for cause in kept):
         kept += [cause for cause in causes[CAUSES:] if cause.file][:1]
@@ -539,7 +555,7 @@ def _first(causes: list[Cause]) -> tuple[Cause, ...]:
 
 
 def _by_line(causes: list[Cause]) -> list[Cause]:
-    """The causes with those of one line in one, the largest first."""
+    """Merge the causes on the same line, largest first."""
     found: dict[tuple[str, ...], Cause] = {}
     for one in causes:
         key = (one.function, one.file, str(one.line)) if one.file else (one.label,)
@@ -549,7 +565,7 @@ def _by_line(causes: list[Cause]) -> list[Cause]:
 
 
 def _cause_of_line(group: Group) -> Cause:
-    """The line of a group by category and line."""
+    """Return the line that a group (by category and line) belongs to."""
     line = group.of[1]
     return _cause(Coded(label=line.text, frames=line.frames, user=line.user), group.bytes)
 
@@ -558,7 +574,7 @@ def _cause(one: Coded, n_bytes: int) -> Cause:
     if (frame := placed(one)) is None:
         return Cause(one.label, n_bytes)
     name = name_of_stack(one.frames, one.user)
-    # The file as it was recorded, unless the name says that there is none that a person could open.
+    # Use the recorded file name, unless the frame makes clear that the file can't be opened.
     file = frame.file if name.file else ""
     return Cause(one.label, n_bytes, None, name.function, file, name.line)
 

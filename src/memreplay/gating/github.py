@@ -1,21 +1,21 @@
-"""Writes what a gate found as GitHub's workflow commands: annotations on files and lines."""
+"""Write a gate's result as GitHub workflow commands, which annotate files and lines."""
 
 from __future__ import annotations
 
+from memreplay.gating.messages import rule_text, short_name
 from memreplay.gating.result import GateReport
-from memreplay.gating.shown import rest_words, shown_files
-from memreplay.gating.words import rule_words, short_name
+from memreplay.gating.worst import rest_text, worst_files
 from memreplay.texts import workflow_message, workflow_property
 
 
 def render_gate_github(report: GateReport, most: int = 0) -> str:
-    """A command a line: an error for each that failed, and notices; for the `most` worst files.
+    """Return one command per line for the `most` worst files: errors for failures, and notices.
 
-    A place outside of the repository is in the message alone.
+    A location outside the repository only appears in the message.
     """
     several = len(report.files) > 1
     lines = []
-    for file in shown_files(report, most):
+    for file in worst_files(report, most):
         prefix = f"{short_name(file)}: " if several or file.dump else ""
         if file.error:
             lines.append(_command("error", f"{file.file}: {file.error}", "memreplay gate"))
@@ -23,8 +23,8 @@ def render_gate_github(report: GateReport, most: int = 0) -> str:
             if finding.failed:
                 path = finding.repository_file
                 line = finding.line or 0
-                state = " could not be judged" if finding.outcome == "not_judged" else ""
-                title = f"memreplay gate: {rule_words(finding)}{state}"
+                state = " couldn't be checked" if finding.outcome == "not_judged" else ""
+                title = f"memreplay gate: {rule_text(finding)}{state}"
                 text = prefix + finding.message
                 lines.append(_command("error", text, title, path, line))
         untold = {one.message for one in file.findings if one.failed}
@@ -33,7 +33,7 @@ def render_gate_github(report: GateReport, most: int = 0) -> str:
             for note in file.notes
             if note not in untold
         ]
-    lines += [_command("notice", words, "memreplay gate") for words in rest_words(report, most)]
+    lines += [_command("notice", words, "memreplay gate") for words in rest_text(report, most)]
     if report.passed:
         lines.append(_command("notice", report.headline, "memreplay gate"))
     return "\n".join(lines)

@@ -1,24 +1,26 @@
-"""Writes what a gate found as JUnit XML, which Jenkins and GitLab show as tests."""
+"""Write a gate's result as JUnit XML, which Jenkins and GitLab show as tests."""
 
 from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from memreplay.gating.messages import cause_name, rule_text, scope_text
 from memreplay.gating.result import Finding, GatedFile, GateReport
-from memreplay.gating.words import cause_name, rule_words, scope_words
 from memreplay.texts import clean, xml_inert
 
 
 def render_gate_junit(report: GateReport) -> str:
-    """A suite a file, a case a limit; one that could not be judged is an error, as is a file that
-    cannot be read."""
+    """Return a suite per file and a case per limit.
+
+    Limits that couldn't be judged and unreadable files are errors.
+    """
     root = ElementTree.Element("testsuites", name="memreplay gate")
     for file in report.files:
         root.append(_suite(file))
     for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     ElementTree.indent(root)
-    # `clean` left nothing that XML cannot say.
+    # `clean` has removed all characters that XML can't represent.
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{xml_inert(text)}'
 
@@ -45,7 +47,7 @@ def _suite(file: GatedFile) -> ElementTree.Element:
 
 def _case(file: GatedFile, finding: Finding) -> ElementTree.Element:
     base = "base " if finding.of_base else ""
-    name = clean(f"{rule_words(finding)} ({base}{scope_words(finding)})")
+    name = clean(f"{rule_text(finding)} ({base}{scope_text(finding)})")
     case = ElementTree.Element("testcase", name=name, classname=clean(file.file))
     words = finding.message
     if finding.outcome == "not_judged":

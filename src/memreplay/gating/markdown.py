@@ -1,32 +1,32 @@
-"""Writes what a gate found as Markdown, for the summary of a pull request."""
+"""Write a gate's result as Markdown, for a pull request's summary."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from memreplay.gating.result import Finding, GatedFile, GateReport
-from memreplay.gating.shown import rest_words, rows_of, shown_files
-from memreplay.gating.text import WORDS
-from memreplay.gating.words import (
-    actual_words,
-    cause_words,
-    causes_words,
-    limit_words,
-    of_words,
+from memreplay.gating.messages import (
+    actual_text,
+    cause_text,
+    causes_text,
+    limit_text,
     phase_rows,
-    rule_words,
+    rule_text,
+    subject_text,
 )
+from memreplay.gating.result import Finding, GatedFile, GateReport
+from memreplay.gating.text import WORDS
+from memreplay.gating.worst import rest_text, rows_of, worst_files
 from memreplay.render.units import signed_size, size
 from memreplay.texts import markdown_line, markdown_text
 
 
 def render_gate_markdown(report: GateReport, most: int = 0) -> str:
-    """A heading, the line that says it all, and the tables of the `most` worst files (0: all)."""
+    """Return a heading, the summary line, and tables for the `most` worst files (0: all)."""
     state = "passed" if report.passed else "failed"
     parts = [f"### memreplay gate {state}", f"**{markdown_text(report.headline)}**"]
-    for file in shown_files(report, most):
+    for file in worst_files(report, most):
         parts += _section(file, several=len(report.files) > 1)
-    parts += [markdown_line(words) for words in rest_words(report, most)]
+    parts += [markdown_line(words) for words in rest_text(report, most)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -52,11 +52,11 @@ def _section(file: GatedFile, *, several: bool) -> list[str]:
         if finding.failed and finding.causes and finding.causes not in told:
             told.add(finding.causes)
             grown = finding.causes[0].change_bytes is not None
-            title = markdown_text(f"{rule_words(finding)}: {causes_words(finding)}")
+            title = markdown_text(f"{rule_text(finding)}: {causes_text(finding)}")
             rows = [
                 (
                     size(one.bytes) if one.change_bytes is None else signed_size(one.change_bytes),
-                    cause_words(one),
+                    cause_text(one),
                 )
                 for one in finding.causes
             ]
@@ -69,10 +69,10 @@ def _limit_row(finding: Finding, among: Sequence[Finding]) -> tuple[str, ...]:
     trust = finding.kind == "trust"
     return (
         WORDS[finding.outcome],
-        rule_words(finding),
-        of_words(finding, among),
-        "not judged" if finding.outcome == "not_judged" else "" if trust else actual_words(finding),
-        "" if trust or finding.limit_bytes is None else limit_words(finding),
+        rule_text(finding),
+        subject_text(finding, among),
+        "not judged" if finding.outcome == "not_judged" else "" if trust else actual_text(finding),
+        "" if trust or finding.limit_bytes is None else limit_text(finding),
         "" if finding.change_bytes is None else signed_size(finding.change_bytes),
     )
 

@@ -1,4 +1,4 @@
-"""What a gate says besides its findings: doubts that do not fail it."""
+"""A gate's notes: doubts that don't make it fail."""
 
 from __future__ import annotations
 
@@ -7,40 +7,44 @@ from collections.abc import Sequence
 from memreplay.analysis.comparing.sides import PHASE_WORDS
 from memreplay.analysis.selecting.sizes import share_of
 from memreplay.gating.result import Finding, GatedFile
-from memreplay.render.frames import fewer_words
-from memreplay.render.ranges import ranges_words
+from memreplay.render.frames import fewer_text
+from memreplay.render.ranges import ranges_text
 from memreplay.render.units import percent, size
 
 
 def gate_notes(file: GatedFile, findings: Sequence[Finding]) -> tuple[str, ...]:
-    """A line each: a ring buffer that overflowed, rules or events that are others, what of the
-    findings could not be judged; these have their messages."""
+    """Return one note per line: about an overflowed buffer, about different rules or ranges, or
+    about undecided limits.
+    """
     notes = []
     findings = tuple(findings)
-    # A limit that could not be judged for that says it by itself.
-    if file.overflowed and not any(one.reasons for one in findings if one.kind != "trust"):
-        devices = ", ".join(map(str, file.overflowed))
+    # Limits that couldn't be checked because of the overflow already have a message.
+    if file.overflowed_devices and not any(one.reasons for one in findings if one.kind != "trust"):
+        devices = ", ".join(map(str, file.overflowed_devices))
         notes.append(
             f"device {devices}: the recorder's ring buffer was full, or probably full: the"
-            " snapshot shows the last events only, and an earlier, higher peak may be missing"
+            " snapshot shows only the last events, and an earlier, higher peak may be"
+            " missing"
         )
     notes += _hidden_growth(file, findings)
     if file.rules_changed:
         notes.append(
-            "the category rules differ from the baseline's, so categories may have changed"
-            " although the program did not; write the baseline again"
+            "the category rules differ from the baseline's, so categories may have"
+            " changed even if the program didn't; save the baseline again"
         )
     if file.ranges is not None:
-        notes.append(f"{ranges_words(*file.ranges)}; give both the same range")
+        notes.append(f"{ranges_text(*file.ranges)}; use the same range for both")
     if file.fewer and any(map(_compares_code, findings)):
-        notes.append(fewer_words(file.fewer, file.frames))
+        notes.append(fewer_text(file.fewer, file.frames))
     skipped = [one for one in findings if one.outcome in ("skipped", "not_judged")]
     return (*notes, *(one.message for one in skipped))
 
 
 def _hidden_growth(file: GatedFile, findings: Sequence[Finding]) -> list[str]:
-    """A line for each phase that grew by more than the whole may: a higher peak elsewhere hides
-    it, until a card is too small."""
+    """Return a note for each phase that grew more than the whole run is allowed to.
+
+    A higher peak elsewhere hides such growth until the card is too small.
+    """
     limits = [
         one
         for one in findings
@@ -65,13 +69,13 @@ def _hidden_growth(file: GatedFile, findings: Sequence[Finding]) -> list[str]:
                 share = percent(grown / one.base_bytes)
                 notes.append(
                     f"the peak within the {PHASE_WORDS[one.phase]} grew by {size(grown)} ({share}),"
-                    " more than the limit on the whole allows; --phase each limits every phase"
+                    " more than the limit on the whole allows; --phase each checks every phase"
                 )
     return list(dict.fromkeys(notes))
 
 
 def _compares_code(finding: Finding) -> bool:
-    """Whether a finding depends on what stacks say of both."""
+    """Return whether a finding depends on both snapshots' stacks."""
     return finding.category is not None or any(
         one.change_bytes is not None for one in finding.causes
     )

@@ -1,4 +1,4 @@
-"""The results of `memreplay gate`."""
+"""The result of `memreplay gate`."""
 
 from __future__ import annotations
 
@@ -11,111 +11,116 @@ from memreplay.snapshot.model import EventRange, MeasureName
 from memreplay.snapshot.record import Record
 
 Kind = LimitKind | Literal["trust"]
-# "not_judged" is a limit that nothing could be held against: it fails, where "skipped" does not.
+# "not_judged" means that the limit couldn't be checked, which counts as a failure, unlike
+# "skipped".
 Outcome = Literal["passed", "failed", "not_judged", "skipped"]
 
 
 class Cause(Record, frozen=True):
-    """A group that a finding is put down to."""
+    """A group of allocations that explains a finding."""
 
     label: str
-    """What it is called."""
+    """The group's name."""
     bytes: int
-    """What it holds; of a leak, what it grows by a step."""
+    """Bytes that the group holds; for a leak, the group's growth per step."""
     change_bytes: int | None = None
-    """What it grew by since the base, or, of `max_spread`, what it has more than the median file;
-    null without one."""
+    """Growth since the base or, for `max_spread`, the excess over the median file; otherwise null.
+    """
     function: str = ""
-    """The function that it is put down to; empty if it has no stack."""
+    """The function that the group is attributed to; "" without a stack."""
     file: str = ""
-    """Its file, as it was recorded; empty if it has no stack."""
+    """File, as recorded; "" without a stack."""
     line: int = 0
-    """The line; 0 if it is not known."""
+    """Line; 0 if unknown."""
 
 
 class Finding(Record, frozen=True, kw_only=True):
-    """One limit held against one device."""
+    """One limit checked on one device."""
 
-    # telling.py fills `message`, `snapshot`, `change_bytes`, and the place in code.
+    # reporting.py fills `message`, `snapshot`, `change_bytes` and the location.
     text_only = ("detail", "budget", "of_devices")
 
     rule: str
-    """The budget's name, else the limit's: `max-peak`."""
+    """The budget's name, otherwise the limit's: `max-peak`."""
     kind: Kind
-    """The limit; `trust`: whether the numbers can be trusted."""
+    """The limit, or `trust`: whether the numbers are trustworthy."""
     outcome: Outcome
-    """What became of it. With `not_judged` it fails, with `skipped` not."""
+    """The outcome. `not_judged` counts as a failure, `skipped` doesn't."""
     message: str = ""
-    """All of it in a line."""
+    """The finding in one line."""
     snapshot: str = ""
-    """The file that it is of."""
+    """The file."""
     device: int
     measure: MeasureName
     category: str | None = None
-    """The category that alone counts."""
+    """If given, only this category counts."""
     guessed: bool = False
-    """Whether part of the category is only likely to be in it: it was there before the recording
-    began."""
+    """Whether part of the category is a guess, because it was allocated before the recording."""
     annotation: str | None = None
-    """The annotation that it is within."""
+    """If given, only memory during this annotation counts."""
     phase: Phase | None = None
-    """The phase of the steps that it is within."""
+    """If given, only memory in this phase of the steps counts."""
     limit_bytes: int | None = None
-    """The most that it may be."""
+    """The limit in bytes."""
     limit_share: float | None = None
-    """What that was given as: a share of the base's peak, of reserved memory, or of the median."""
+    """The limit as a share (of the base's peak, of reserved memory or of the median), if given as a
+    share.
+    """
     actual_bytes: int | None = None
-    """The peak; of `max_fragmentation` what of reserved memory was never in use; of `no_leaks` the
-    growth a step; of `no_oom` the first request that failed."""
+    """The peak; for `max_fragmentation`, peak reserved minus peak active bytes; for `forbid_leaks`,
+    the growth per step; for `forbid_oom`, the size of the first failed request.
+    """
     base_bytes: int | None = None
-    """The base's peak of the same."""
+    """The base's value."""
     median_bytes: int | None = None
-    """Of `max_spread`: the median of the peaks of all files, or of one file's devices."""
+    """For `max_spread`: the median peak of all files, or of a single file's devices."""
     change_bytes: int | None = None
-    """The change since the base."""
+    """Change since the base."""
     reserved_bytes: int | None = None
-    """Of `max_fragmentation`: the peak of reserved memory."""
+    """For `max_fragmentation`: peak of reserved memory."""
     event_index: int | None = None
-    """Of the peak, or of the request that failed."""
+    """Event of the peak or failed request."""
     count: int | None = None
-    """Of `no_leaks` the steps, of `no_oom` the requests that failed, of `max_spread` the files, or
-    of one file its devices."""
+    """The number of steps for `forbid_leaks`, of failed requests for `forbid_oom`, and of files (or
+    a single file's devices) for `max_spread`.
+    """
     reasons: tuple[str, ...] = ()
-    """Of `trust`: why not; of a limit that could not be judged, what is missing. See
-    [reasons](#reasons)."""
+    """For `trust`, why the numbers aren't trustworthy; for a limit that couldn't be judged, what is
+    missing. See [reasons](numbers.md#whether-to-trust-them-the-reasons).
+    """
     of_base: bool = False
-    """Of `trust`: whether it is of the base."""
+    """For `trust`: whether this is about the base."""
     function: str | None = None
-    """The function of the first cause that has a place."""
+    """The function of the first cause that has a location."""
     file: str | None = None
-    """Its file, as it was recorded."""
+    """File, as recorded."""
     line: int | None = None
-    """Its line; 0 if it is not known."""
+    """Line; 0 if unknown."""
     repository_file: str | None = None
-    """That file below the repository; null if it is not there."""
+    """Path in the repository; null if the file is outside the repository."""
     grown_category: str | None = None
-    """Of a peak that failed: the category that grew most since the base, at the two peaks."""
+    """For a failed peak: the category that grew most from the base's peak to this one."""
     grown_category_bytes: int | None = None
-    """What it grew by."""
+    """That category's growth."""
     grown_category_cause: Cause | None = None
-    """The line that holds most of it now."""
+    """The line that holds most of that category in the snapshot."""
     causes: tuple[Cause, ...] = ()
-    """The groups that it is put down to, the largest first; none of what passed."""
+    """The groups that explain a failure, largest first."""
     detail: str = ""
-    """Why it was skipped or not judged, in words."""
+    """Why the limit was skipped or not judged."""
     budget: int = 0
-    """The number of its budget."""
+    """The budget's index."""
     of_devices: bool = False
-    """Of `max_spread`: whether it compares the devices of one file, and not files."""
+    """For `max_spread`: whether this compares the devices of one file rather than several files."""
 
     @property
     def failed(self) -> bool:
-        """Whether the limit is broken, or nobody can say that it is kept."""
+        """Whether the limit is broken or couldn't be judged."""
         return self.outcome in ("failed", "not_judged")
 
     @property
     def growth_bytes(self) -> int | None:
-        """Since the base."""
+        """Growth since the base."""
         if self.base_bytes is None or self.actual_bytes is None:
             return None
         return self.actual_bytes - self.base_bytes
@@ -132,74 +137,74 @@ class PhasePeak(Record, frozen=True, kw_only=True):
     device: int
     """The device."""
     measure: MeasureName
-    """Which bytes these are."""
+    """The measure."""
     phase: Phase
     """The phase."""
     bytes: int
-    """The peak within it."""
+    """Peak within the phase."""
     event_index: int
-    """The first event after which usage is that high."""
+    """First event after which usage is at its peak."""
     base_bytes: int | None
-    """The base's peak within the same phase; null without one."""
+    """The base's peak in the same phase; null if there is none."""
     change_bytes: int | None
-    """The change since the base."""
+    """Change since the base."""
 
 
 class GatedFile(Record, frozen=True, kw_only=True):
-    """What became of one snapshot."""
+    """The result for one snapshot."""
 
     text_only = ("findings", "rules_changed", "ranges", "frames", "fewer")
 
     file: str
     rank: int | None = None
-    """The rank that its name says; null if it says none."""
+    """The rank, from the file name; null without one."""
     dump: str | None = None
-    """What its dump is called (`iteration_10`), if its rank has several; else null."""
+    """Name of the dump (e.g. `iteration_10`) if its rank has several; otherwise null."""
     base_file: str | None = None
-    """The base, as it was named; null without one."""
+    """The base, as given; null without one."""
     passed: bool = False
-    """Whether it is within its budgets."""
+    """Whether the snapshot is within its budgets."""
     error: str | None = None
-    """Why it could not be judged, in a line; null if it was."""
+    """Why the snapshot couldn't be judged, in one line; null if it was judged."""
     exit_code: int = 0
-    """The exit code of that error."""
-    overflowed: tuple[int, ...] = ()
-    """Devices whose ring buffer was full: an earlier peak would not show."""
+    """That error's exit code."""
+    overflowed_devices: tuple[int, ...] = ()
+    """Devices whose ring buffer overflowed, which may hide an earlier peak."""
     notes: tuple[str, ...] = ()
-    """What else to know, a line each."""
+    """Other notes, a line each."""
     phases: tuple[PhasePeak, ...] = ()
-    """The peaks within each phase of the steps, if a limit is on the peak of a device."""
+    """The peak within each phase of the steps, if there is a limit on a device's peak."""
     findings: tuple[Finding, ...] = ()
-    """All that was found, in order."""
+    """All findings, in order."""
     rules_changed: bool = False
-    """Whether the base's categories, which a budget is of, are by other rules."""
+    """Whether a budget uses categories for which the base had other rules."""
     frames: FramesKept = "all"
-    """Which frames of the stacks count: those that the base has, too."""
+    """The frames that are compared: only those that the base has, too."""
     fewer: str = ""
-    """The file that has fewer frames than the other."""
+    """The file with fewer frames than the other."""
     ranges: tuple[EventRange, EventRange] | None = None
-    """Which events the base and this are of, where these are others."""
+    """Event ranges of base and snapshot, if they differ."""
 
 
 class GateReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.gate/1"):
-    """What `memreplay gate` found."""
+    """The result of `memreplay gate`."""
 
     passed: bool
     """Whether every file is within its budgets."""
     headline: str
-    """The first line of the text."""
+    """First line of the text."""
     files: tuple[GatedFile, ...]
-    """One for each input."""
+    """One result per input."""
     findings: tuple[Finding, ...]
-    """What failed."""
+    """Number of findings that failed."""
     kept: tuple[Finding, ...]
-    """What was within its limit."""
+    """Number of findings within their limits."""
     not_judged: tuple[Finding, ...]
-    """What was not judged; its `outcome` says whether that fails."""
+    """Number of findings that weren't judged. Their `outcome` says whether they fail."""
     missing_ranks: tuple[int, ...] = ()
-    """Numbers between 0 and the last rank that no file has, where the files' names tell ranks."""
+    """Ranks without a file, below the highest rank that has one; empty if names have no ranks."""
     dumps_choice: str = ""
-    """Which of several dumps of each rank were judged, in words; empty if there was no choice."""
+    """The dumps of each rank that were judged; "" if each rank has one."""
 
     def document(self) -> Document:
         from memreplay.gating.text import gate_document

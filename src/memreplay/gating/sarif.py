@@ -1,4 +1,4 @@
-"""Writes what a gate found as SARIF 2.1.0, which code scanning reads."""
+"""Write a gate's result as SARIF 2.1.0, for code scanning."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ RULES: dict[Kind, str] = {
     "max_growth": "The peak of memory grew by more than its limit since the base.",
     "max_growth_bytes": "The peak of memory grew by more than its limit since the base.",
     "max_reserved": "The peak of reserved memory is above its limit.",
-    "max_fragmentation": "The share of reserved memory that was never in use is above its limit.",
+    "max_fragmentation": "Peak reserved is above peak active memory by more than its limit.",
     "max_spread": "The peak of memory is above the median of all snapshots by more than its limit.",
-    "no_leaks": "Memory grows from step to step.",
-    "no_oom": "A request for memory failed.",
-    "trust": "The snapshot contradicts itself or lacks something, so its numbers may be wrong.",
+    "forbid_leaks": "Memory grows from step to step.",
+    "forbid_oom": "An allocation failed.",
+    "trust": "The snapshot contradicts itself or is incomplete, so its numbers may be wrong.",
 }
 _UNREADABLE = "unreadable"
-# SARIF's own `kind` for this ("open") comes without a level, and code scanning would not show it.
+# SARIF's own `kind` for undecided results ("open") has no level, so code scanning wouldn't show
+# them.
 _NOT_JUDGED = "not_judged"
 
 
 def render_gate_sarif(report: GateReport) -> str:
-    """One run: an error for each that failed or could not be judged, a note for each that was left
-    out.
+    """Return one run: errors for failed and undecided limits, notes for skipped ones.
 
-    What has no place in code is of the snapshot file, as code scanning wants a place of everything.
+    Findings without a location refer to the snapshot file, because code scanning requires a
+    location.
     """
     rules: list[str] = [*RULES, _UNREADABLE, _NOT_JUDGED]
     texts: dict[str, str] = {
         _UNREADABLE: "The snapshot cannot be read.",
-        _NOT_JUDGED: "The snapshot does not tell whether a limit is kept.",
+        _NOT_JUDGED: "The snapshot isn't enough to check a limit.",
     } | RULES
     results = [
         result
@@ -125,12 +126,12 @@ def _location(uri: str, line: int) -> dict[str, object]:
 
 
 def _uri(path: str) -> str:
-    """A path as a reference; a name that cannot be spelled is escaped."""
+    """Return a path as a URI reference, escaping invalid names."""
     quoted = _quoted(path.replace("\\", "/"))
     return f"file://{quoted}" if quoted.startswith("/") else quoted
 
 
 def _quoted(text: str) -> str:
-    """Percent-encoded, but for slashes and what RFC 3986 reserves for nothing."""
+    """Percent-encode everything except slashes and RFC 3986's unreserved characters."""
     data = text.encode("utf-8", "backslashreplace")
     return "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in data)

@@ -1,4 +1,4 @@
-"""Whether one of several snapshots is far above the others: `max_spread`, of all files together."""
+"""Find a snapshot that is far above the others (`max_spread` over all files)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Peak(NamedTuple):
-    """The highest peak of a file: of the device that stands for it."""
+    """A file's highest peak over its devices."""
 
     bytes: int
-    file: int  # its place among the files
+    file: int  # index of the file
     finding: Finding
 
 
@@ -28,13 +28,14 @@ def with_spread(
     *,
     apart: bool = False,
 ) -> list[GatedFile]:
-    """The files with one finding for each budget of `max_spread`, of the highest of them; each file
-    had its own peak as a finding until now. One file alone is held against itself: its devices
-    against each other. Where a limit is broken, `explain` says which code makes the second of two
-    peaks higher than the first. `apart`: each dump is held against itself.
+    """Replace each file's `max_spread` findings with one finding for the file with the highest
+    peak.
 
-    The median is that of the files' peaks, of an even number the mean of the two in the middle,
-    rounded down; the file that the highest is compared with has the lower of these two.
+    For a single file, its devices are compared. If a limit is broken, `explain` returns the code
+    through which the second peak exceeds the first. `apart`: treat each dump separately.
+
+    The median is taken over the files' peaks. For an even number of files, it's the rounded-down
+    mean of the two in the middle, and the highest file is compared with the lower of these two.
     """
     peaks: dict[tuple[int, str | None], list[Peak]] = {}
     alone = len(files) == 1
@@ -51,12 +52,12 @@ def with_spread(
         highest = max(some, key=lambda peak: peak.bytes)
         unsure = next((peak for peak in some if peak.finding.reasons), None)
         if unsure is None and apart and not alone and len(some) < 2:
-            finding = replace(highest.finding, detail="it takes several files of one dump")
+            finding = replace(highest.finding, detail="it needs several files of one dump")
             made[key] = highest, finding
         elif unsure is None:
             judged = _judged(highest, some, explain)
             made[key] = highest, replace(judged, of_devices=alone and len(some) > 1)
-        else:  # it may be higher than all others
+        else:  # the unknown peak may be the highest of all
             detail = f"{files[unsure.file].file}: {unsure.finding.detail}"
             made[key] = (
                 highest,
@@ -96,7 +97,7 @@ def _judged(
 
 
 def _with(file: GatedFile, at: int, made: dict[int, tuple[Peak, Finding]]) -> GatedFile:
-    """The file with what was found of all where it is the highest, and without where it is not."""
+    """Return the file, with the overall finding if it has the highest peak."""
     findings: list[Finding] = []
     for one in file.findings:
         if one.kind != "max_spread":

@@ -1,32 +1,33 @@
-"""Writes what a gate found as a document for people; its first line is apart, and says it all."""
+"""Format a gate's result for people; the first line is a separate summary."""
 
 from __future__ import annotations
 
-from memreplay.gating.result import Cause, Finding, GatedFile, GateReport
-from memreplay.gating.shown import rest_words, rows_of, shown_files
-from memreplay.gating.words import (
-    actual_words,
+from memreplay.gating.messages import (
+    actual_text,
     cause_name,
-    causes_words,
-    limit_words,
-    of_words,
+    causes_text,
+    limit_text,
     phase_rows,
-    rule_words,
+    rule_text,
+    subject_text,
 )
+from memreplay.gating.result import Cause, Finding, GatedFile, GateReport
+from memreplay.gating.worst import rest_text, rows_of, worst_files
 from memreplay.render.document import Block, Document, Heading, Note, Place, Row, Table
 from memreplay.render.fit import cut_right
 from memreplay.render.units import signed_size, size
 from memreplay.texts import clean
 
-MOST_CELLS = 40  # of a budget's name
+MOST_CELLS = 40  # maximum width of a budget's name, in cells
 WORDS = {"passed": "ok", "failed": "FAIL", "not_judged": "FAIL", "skipped": "-"}
 
 
 def gate_document(report: GateReport, most: int = 0) -> Document:
-    """A section for each of the `most` worst files (0: all): its limits, what grew, and notes; and
-    what of the others is not shown."""
-    shown = tuple(block for file in shown_files(report, most) for block in _section(file))
-    rest = "; ".join(rest_words(report, most))
+    """Build a section with limits, growth and notes for each of the `most` worst files (0: all),
+    then a summary of the others.
+    """
+    shown = tuple(block for file in worst_files(report, most) for block in _section(file))
+    rest = "; ".join(rest_text(report, most))
     return (*shown, Note(rest)) if rest else shown
 
 
@@ -40,14 +41,14 @@ def _section(file: GatedFile) -> list[Block]:
     blocks.append(_limits(rows_of(file)))
     phases = phase_rows(file)
     if phases:
-        titles = ("peak", "since base" if file.base_file is not None else "", "within")
+        titles = ("bytes", "since base" if file.base_file is not None else "", "peak within")
         blocks.append(Table(titles, ("right", "right", "left"), tuple(map(Row, phases))))
     told: set[tuple[object, ...]] = set()
     for finding in file.findings:
         if finding.failed and finding.causes and finding.causes not in told:
             told.add(finding.causes)
             blocks += _causes(finding)
-    blocks += [Note(text, "warning" if file.overflowed else "note") for text in file.notes]
+    blocks += [Note(text, "warning" if file.overflowed_devices else "note") for text in file.notes]
     return blocks
 
 
@@ -56,24 +57,25 @@ def _limits(findings: list[Finding]) -> Table:
         Row(
             (
                 WORDS[one.outcome],
-                cut_right(clean(rule_words(one)), MOST_CELLS),
+                cut_right(clean(rule_text(one)), MOST_CELLS),
                 _actual(one),
-                limit_words(one) if one.kind != "trust" and one.limit_bytes is not None else "",
+                limit_text(one) if one.kind != "trust" and one.limit_bytes is not None else "",
                 "" if one.change_bytes is None else signed_size(one.change_bytes),
-                of_words(one, findings),
+                subject_text(one, findings),
             ),
             style="warning" if one.failed else "plain",
         )
         for one in findings
     )
-    titles = ("", "rule", "actual", "limit", "since base", "of")
+    since = "since base" if any(one.change_bytes is not None for one in findings) else ""
+    titles = ("", "rule", "actual", "limit", since, "measured")
     return Table(titles, ("left", "left", "right", "right", "right", "left"), rows)
 
 
 def _actual(finding: Finding) -> str:
     if finding.outcome == "not_judged":
         return "not judged"
-    return actual_words(finding) if finding.kind != "trust" else "no"
+    return actual_text(finding) if finding.kind != "trust" else "no"
 
 
 def _place(cause: Cause) -> Place | str:
@@ -95,6 +97,6 @@ def _causes(finding: Finding) -> list[Block]:
     titles = (
         "change" if grown else "bytes",
         "now" if grown else "",
-        f"{cut_right(clean(rule_words(finding)), MOST_CELLS)}: {causes_words(finding)}",
+        f"{cut_right(clean(rule_text(finding)), MOST_CELLS)}: {causes_text(finding)}",
     )
     return [Table(titles, ("right", "right", "left"), rows)]

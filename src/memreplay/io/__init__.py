@@ -1,1 +1,1 @@
-"""Where bytes come from and go to."""
+"""Open inputs and write outputs."""

@@ -1,4 +1,4 @@
-"""Tells which files of a folder of this machine are snapshots: by their names, pages by content."""
+"""Find the snapshots in a folder: by file name or, for HTML pages, by content."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from memreplay.io.names import page_names, snapshot_names
 from memreplay.io.viewer_page import holds_snapshot, is_own
 
 NO_SNAPSHOT = "no snapshot in this folder: no name ends in .pkl, .pickle or .json"
-_HEAD = 64 << 10  # bytes of a page: PyTorch's begin with their snapshot
+_HEAD = 64 << 10  # number of bytes of a page to read; PyTorch's pages start with the snapshot
 
 
-def no_snapshot_words(folder: str) -> str:
-    """Why a folder of this machine has no snapshot."""
+def no_snapshot_text(folder: str) -> str:
+    """Return the error message for a folder without snapshots."""
     try:
         shown = sorted(name for name in os.listdir(folder) if not name.startswith("."))
         names = snapshot_names(shown)
@@ -23,31 +23,32 @@ def no_snapshot_words(folder: str) -> str:
     odd = [name for name in names if not os.path.isdir(os.path.join(folder, name))]
     if odd:
         return (
-            f"no snapshot in this folder: {odd[0]} is no regular file, but a pipe, a device or a"
-            " link that leads nowhere"
+            f"no snapshot in this folder: {odd[0]} is a pipe, a device or a broken link, not a"
+            " regular file"
         )
     return NO_SNAPSHOT
 
 
 def snapshots_among(names: Iterable[str], folder: str) -> list[str]:
-    """Those of the files that are snapshots: pickles; where there is none, JSON files; where there
-    is neither, HTML pages with a snapshot in them, which memreplay's own are not.
+    """Return the files that are snapshots: pickles, else JSON files, else HTML pages with a
+    snapshot.
 
-    Tools write a page beside the pickle that it is of, so pages count only by themselves; and of
-    the two pages of one snapshot the one with the trace.
+    Pages only count if there are no other files, because tools write a page next to the pickle that
+    the page shows. PyTorch can make two pages from one snapshot. In that case, the page with the
+    trace is returned. memreplay's own pages are left out.
     """
     names = list(names)
     found = snapshot_names(names)
     if found:
         return found
     pages = page_names(names)
-    return one_of_two(
-        [name for name in pages if _head_says(os.path.join(folder, name), holds_snapshot)]
+    return prefer_trace_plots(
+        [name for name in pages if _head_matches(os.path.join(folder, name), holds_snapshot)]
     )
 
 
-def one_of_two(pages: Iterable[str]) -> list[str]:
-    """Of the two pages that PyTorch makes of one snapshot the one with the trace."""
+def prefer_trace_plots(pages: Iterable[str]) -> list[str]:
+    """Drop a segment plot if `pages` also has the same snapshot's trace plot."""
     pages = list(pages)
     there = set(pages)
     return [
@@ -58,20 +59,20 @@ def one_of_two(pages: Iterable[str]) -> list[str]:
 
 
 def begins_with_snapshot(page: BinaryIO) -> bool:
-    """Whether an HTML page that was opened holds a snapshot."""
+    """Return whether an open HTML page contains a snapshot."""
     return holds_snapshot(page.read(_HEAD))
 
 
 def is_own_page(path: str) -> bool:
-    """Whether it is a page that memreplay wrote, which holds no snapshot."""
-    return bool(page_names([path])) and _head_says(path, is_own)
+    """Return whether memreplay wrote this page. memreplay's pages don't contain a snapshot."""
+    return bool(page_names([path])) and _head_matches(path, is_own)
 
 
-def _head_says(path: str, asked: Callable[[bytes], bool]) -> bool:
-    if not os.path.isfile(path):  # a pipe would be waited for
+def _head_matches(path: str, check: Callable[[bytes], bool]) -> bool:
+    if not os.path.isfile(path):  # opening a pipe would block
         return False
     try:
         with open(path, "rb") as file:
-            return asked(file.read(_HEAD))
+            return check(file.read(_HEAD))
     except OSError:
         return False

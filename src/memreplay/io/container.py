@@ -1,4 +1,6 @@
-"""Unwraps what a snapshot is packed in, told by content and not by name, into plain bytes."""
+"""Unwrap compressed files, zip archives and HTML pages. They are recognized by content, not by
+name.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
 
     class _Decompressor(Protocol):
-        # What the decompressors of bz2, lzma and compression.zstd have in common.
-
         @property
         def eof(self) -> bool: ...
         @property
@@ -40,7 +40,7 @@ UNPACK = "unpack it first"
 AGAIN = "the file was cut off; copy or write it again"
 TORCH_SAVE = "not a memory snapshot, but a zip archive, as torch.save writes"
 
-# The first bytes of what people hand in by mistake, and what to say of it.
+# Magic numbers of file types that users pass by mistake, each with a message and a hint.
 FOREIGN = (
     (b"\x89PNG\r\n\x1a\n", "not a memory snapshot, but a PNG picture", RECORD),
     (b"\xff\xd8\xff", "not a memory snapshot, but a JPEG picture", RECORD),
@@ -52,7 +52,7 @@ FOREIGN = (
     (b"7z\xbc\xaf\x27\x1c", "7z archives are not supported", UNPACK),
 )
 
-# The first bytes of what is unwrapped. A zstd file may begin with a frame to skip (pzstd's do).
+# Magic numbers of the wrappers. A zstd file may start with a skippable frame, as pzstd writes it.
 MAGIC = (
     (b"\x1f\x8b", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
@@ -65,26 +65,41 @@ MAGIC = (
 _BOM = b"\xef\xbb\xbf"
 _HTML = rb"(?is)(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b"
 
-DEPTH = 2  # layers that are unwrapped: a .pkl.gz in a .zip
-HEAD = 512  # bytes looked at: a tar's mark is at 257
-PIECE = 32 << 10  # compressed bytes at once; what they give should stay in the cache
-SLOW_FROM = 8 << 20  # bytes of a plain file from which another thread pays
-BOMB_FROM = 64 << 20  # plain bytes before the ratio counts; small ones may be all repetition
+DEPTH = 2  # maximum nesting of wrappers, such as a .pkl.gz in a .zip
+HEAD = 512  # number of bytes to inspect; tar's magic number is at 257
+PIECE = 32 << 10  # compressed bytes per read; small enough for the output to stay in the CPU cache
+SLOW_FROM = 8 << 20  # bytes; a read-ahead thread pays off for larger uncompressed files
+# output bytes below which the ratio isn't checked, because small files can be very repetitive
+BOMB_FROM = 64 << 20
 XZ_MEMORY = 512 << 20  # `xz -9` needs 65 MiB
-ZSTD_SLICE = 1 << 10  # its decoder cannot stop: this gives 32 MiB at the very most
-SHOWN = 5  # names of a zip's files in an error
-LONGEST = 160  # characters of a file's own words in an error
+# compressed bytes per call; a call can't be interrupted and can return 32 MiB
+ZSTD_SLICE = 1 << 10
+SHOWN = 5  # maximum number of a zip's file names in an error
+LONGEST = 160  # maximum length of text from the file in an error, in characters
 
 
 class Stream(Struct, eq=False):
-    """The plain bytes of a snapshot as a stream, and where they came from.
+    """A stream of a snapshot's plain bytes.
 
-    `kind` is how they were wrapped: "pickle" for not at all, "gzip", "zip", "gzip in zip" ….
-    `readinto` fills a writable buffer and returns how many bytes it gave, 0 at the end. `position`
-    says how many bytes of the input are consumed, `total` how many there are (None where nobody
-    knows): both count the file as it lies there, compressed or not. `slow`: the bytes take
-    time, but are sure to come, so that another thread may see to it. `head` are the first of the
-    plain bytes.
+    Attributes
+    ----------
+    name : str
+        What to call the source in messages.
+    kind : str
+        "pickle" for an unwrapped file, otherwise the wrappers: "gzip", "zip", "gzip in zip" ….
+    total : int or None
+        Size of the source in bytes, as stored (compressed); None if unknown.
+    slow : bool
+        Whether reading takes time but never blocks for long, in which case a read-ahead thread pays
+        off.
+    readinto : callable
+        Fills a writable buffer and returns the number of bytes; 0 at the end.
+    position : callable
+        Returns the number of bytes read from the source, as stored.
+    close : callable
+        Closes the source.
+    head : bytes
+        First plain bytes.
     """
 
     name: str
@@ -97,26 +112,30 @@ class Stream(Struct, eq=False):
     head: bytes = b""
 
     def check_end(self, read_on: Callable[[], object]) -> None:
-        """Looks at the end of a compressed stream of which all was read: its checksum stands there.
+        """Read to the end of a compressed stream, so that its checksum is verified.
 
-        `read_on` reads a bit more, or meets the end. Raises TruncatedError or SnapshotError. What
-        follows the snapshot inside is not read.
+        `read_on` reads the next plain bytes and discards them. Data after the snapshot isn't read.
+        Raises TruncatedError or SnapshotError.
         """
         if self.kind != "pickle":
             read_on()
 
 
 def open_stream(source: Source, ratio: int = Limits().decompression_ratio) -> Stream:
-    """Opens `source`; the caller calls `close()`. `ratio` is `Limits.decompression_ratio`.
+    """Open `source`.
+
+    The caller must call `close()`.
+
+    `ratio` is `Limits.decompression_ratio`.
 
     Raises
     ------
     OSError
-        The path or the URL can't be opened (a directory too).
+        The path or URL can't be opened, or is a directory.
     SnapshotError
-        The content is plainly something else, or wrapped in a way that is not read.
+        The content has another known type, or is wrapped in an unsupported way.
     MissingExtraError
-        It is a URL or compressed with zstandard, and the package for it is not installed.
+        The package for the URL or for zstandard is not installed.
     """
     raw = open_source(source)
     try:
@@ -156,7 +175,7 @@ def _unwrap(raw: Raw, ratio: int) -> Stream:
             member = _open_zip(raw, head)
             fill, position = _Metered("zip", _zip_fill(raw, member), raw, ratio), raw.tell
         elif kind == "html":
-            from memreplay.io.viewer_page import PageSnapshots  # late: few files are pages
+            from memreplay.io.viewer_page import PageSnapshots  # imported late: few files are pages
 
             fill = PageSnapshots(_after(head, fill)).fill
         else:
@@ -178,25 +197,25 @@ def _head_of(fill: Fill) -> bytes:
 
 
 def _kind_of(head: bytes) -> str | None:
-    """What `head` begins; None for what is not wrapped."""
+    """Return the kind of wrapper that starts with `head`; None if it isn't a wrapper."""
     for magic, what, hint in FOREIGN:
         if head.startswith(magic):
             raise SnapshotError(what, offset=0, hint=hint)
     if head[257:262] == b"ustar":
-        raise SnapshotError("tar archives are not read", offset=0, hint=UNPACK)
+        raise SnapshotError("tar archives are not supported", offset=0, hint=UNPACK)
     for magic, kind in MAGIC:
         if head.startswith(magic):
             return kind
         if 0 < len(head) < len(magic) and magic.startswith(head):
             raise TruncatedError(
-                f"truncated file: need {len(magic)} bytes, {len(head)} there", hint=AGAIN
+                f"truncated file: need {len(magic)} bytes, got {len(head)}", hint=AGAIN
             )
     text = head.removeprefix(_BOM).lstrip()
     return "html" if text.startswith(b"<") and re.match(_HTML, text) else None
 
 
 def _after(head: bytes, fill: Fill) -> Fill:
-    """`fill` with what was already taken from it in front."""
+    """Return a reader for `head` followed by the bytes from `fill`."""
     rest = memoryview(head)
 
     def both(view: memoryview) -> int:
@@ -212,7 +231,7 @@ def _after(head: bytes, fill: Fill) -> Fill:
 
 
 class _Metered:
-    # A layer's output, held against what was read of the file.
+    # A wrapper's output. Checks how much larger the output is than the bytes read from the file.
 
     def __init__(self, kind: str, fill: Fill, raw: Raw, ratio: int) -> None:
         self._kind, self._fill, self._raw, self._ratio = kind, fill, raw, ratio
@@ -224,8 +243,8 @@ class _Metered:
         taken = self._raw.taken
         if self._given > BOMB_FROM and self._given > self._ratio * taken:
             raise LimitError(
-                f"decompression_ratio is over the limit of {self._ratio}: {self._kind} gave "
-                f"{self._given} bytes out of {taken}",
+                f"decompression_ratio is over the limit of {self._ratio}: {self._kind} "
+                f"decompressed {taken} bytes to {self._given}",
                 hint="raise it with --limit decompression_ratio=N if the file is known to be good",
             )
         return n
@@ -235,8 +254,8 @@ class _Metered:
 
 
 class _Members:
-    # Streams of one kind one after another: gzip members, zstd frames, xz and bzip2 streams. There
-    # may be zeros between and behind them, as tapes and xz leave them.
+    # Concatenated streams of one kind: gzip members, zstd frames, xz or bzip2 streams. Zeros
+    # between and after the streams are skipped, because tapes and xz use zeros as padding.
 
     def __init__(self, kind: str, source: Fill, raw: Raw) -> None:
         self._kind = kind
@@ -245,7 +264,7 @@ class _Members:
         self._make, self._errors = _MAKERS[kind]()
         self._one = self._make()
         self._piece = memoryview(bytearray(PIECE))
-        self._rest = b""  # read, and not yet given to a decompressor
+        self._rest = b""  # bytes read but not yet passed to a decompressor
 
     def fill(self, view: memoryview) -> int:
         most = len(view)
@@ -270,7 +289,7 @@ class _Members:
         return data or bytes(self._piece[: self._source(self._piece)])
 
     def _next(self) -> bool:
-        """Begins the next stream; False where there is none."""
+        """Start the next stream. Returns False if there is none."""
         self._rest = self._one.unused_data.lstrip(b"\0")
         while not self._rest:
             data = self._read()
@@ -282,7 +301,7 @@ class _Members:
 
 
 class _Gzip:
-    # zlib's decompressor in the form of the others.
+    # Gives zlib's decompressor the same interface as the others.
 
     def __init__(self) -> None:
         import zlib
@@ -306,8 +325,8 @@ class _Gzip:
 
 
 class _Zstandard:
-    # The zstandard package's decompressor in the form of the others. It gives all that its input
-    # holds, so that it gets the input in slices.
+    # Gives the zstandard package's decompressor the same interface as the others. That decompressor
+    # returns all output for its input at once, so the input is passed in slices.
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -397,7 +416,7 @@ def _zip_as_a_stream(head: bytes, where: str) -> SnapshotError:
 
 
 def _first_name(head: bytes) -> str:
-    """The name in the local header that a zip begins with.
+    """Return the name in the local header at the start of a zip.
 
     signature 4 | version 2, flags 2, method 2, time 4 | CRC 4, sizes 8 | name length 2, extra 2 |
     name …
@@ -410,40 +429,41 @@ def _open_zip(raw: Raw, head: bytes) -> tuple[ZipFile, ZipInfo]:
     import zipfile
 
     if not zipfile.is_zipfile(raw):
-        # A header that names no file is no zip's that was cut off.
+        # a truncated zip's first header still has a file name
         nameless = len(head) >= 30 and head[26:28] == b"\0\0"
         if nameless or _first_name(head).endswith("/data.pkl"):
             raise SnapshotError(TORCH_SAVE, offset=0, hint=RECORD)
         raise TruncatedError(
-            "truncated zip: its table of contents, which stands at the end, is missing",
+            "truncated zip: its central directory, at the end of the file, is missing",
             hint=AGAIN,
         )
     try:
         archive = zipfile.ZipFile(raw)
     except OSError as error:
         raise _zip_error(raw, error) from None
-    except Exception as error:  # of a damaged table zipfile raises whatever comes
+    # zipfile raises many different exceptions if the central directory is damaged
+    except Exception as error:
         raise _damaged("zip", raw.taken, error) from None
     return archive, _only_file(archive)
 
 
 def _only_file(archive: ZipFile) -> ZipInfo:
-    # macOS adds a file of its own to each that it packs.
+    # macOS adds a metadata file for each file in an archive
     files = [
         info
         for info in archive.infolist()
         if not info.filename.endswith("/") and not info.filename.startswith("__MACOSX/")
     ]
     if not files:
-        raise SnapshotError("an empty zip archive: there is no file in it", hint=RECORD)
+        raise SnapshotError("the zip archive is empty", hint=RECORD)
     if len(files) > 1:
         names = [info.filename for info in files]
         if any(name.endswith(("/data.pkl", "/version")) for name in names):
             raise SnapshotError(TORCH_SAVE, offset=0, hint=RECORD)
         shown = ", ".join(map(printable, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
         raise SnapshotError(
-            f"a zip archive of {len(names)} files, but it must hold just one: {shown}",
-            hint="unpack it, and name the snapshot",
+            f"the zip archive has {len(names)} files instead of one: {shown}",
+            hint="unpack it and pass the snapshot",
         )
     (info,) = files
     name = printable(info.filename)
@@ -451,7 +471,7 @@ def _only_file(archive: ZipFile) -> ZipInfo:
         raise SnapshotError(f"{name} in the zip archive is encrypted", hint=UNPACK)
     if info.compress_type not in (0, 8):
         raise SnapshotError(
-            f"{name} is compressed with method {info.compress_type} of zip; only deflate is read",
+            f"{name} uses zip compression method {info.compress_type}; only deflate is supported",
             hint=UNPACK,
         )
     return info
@@ -478,7 +498,7 @@ def _zip_fill(raw: Raw, found: tuple[ZipFile, ZipInfo]) -> Fill:
 
 
 def _zip_error(raw: Raw, error: OSError) -> Exception:
-    """The source's own error as it is; that of a seek to where no table should point, as damage."""
+    """Return the source's own error unchanged, but report an impossible seek as damage."""
     return _damaged("zip", raw.taken, error) if error.errno == errno.EINVAL else error
 
 
@@ -486,7 +506,7 @@ def _zip_error(raw: Raw, error: OSError) -> Exception:
 
 
 def printable(text: str) -> str:
-    """What a file says, as a part of an error: short and plain, whatever it holds."""
+    """Shorten text from a file and remove control characters."""
     return clean_short(text, LONGEST)
 
 
@@ -499,8 +519,8 @@ def _cut(kind: str, taken: int) -> TruncatedError:
 
 def _damaged(kind: str, taken: int, error: Exception) -> SnapshotError:
     words = printable(str(error)) or type(error).__name__
-    if "memory" in words.lower():  # packed with a window beyond all measure (zstd --long=31)
-        return SnapshotError(f"this {kind} stream takes too much memory: {words}", hint=UNPACK)
+    if "memory" in words.lower():  # it was compressed with a huge window (zstd --long=31)
+        return SnapshotError(f"this {kind} stream needs too much memory: {words}", hint=UNPACK)
     return SnapshotError(
         f"damaged {kind} stream after {taken} compressed bytes: {words}",
         hint="copy the file again",

@@ -1,4 +1,4 @@
-"""Reads what `memreplay export` wrote: the files of a dataset, back into a snapshot's tables."""
+"""Read tables that `memreplay export` wrote, and turn them back into a snapshot."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from memreplay.engine.read._adding import Adding
     from memreplay.io.limits import Limits
 
-VERSION = b"1"  # of docs/schema.md
+VERSION = b"1"  # schema version (docs/schema.md)
 BATCH = 1 << 16
-# Bytes of memory a row, of any table, and what any dataset may take.
+# Limits on memory: bytes per table row, and bytes that are always allowed.
 ROW_BYTES, FREE_BYTES = 64, 64 << 20
-MOST_WORDS = 1_000  # characters of an error that a dataset's snapshot was read with
-# What pyarrow raises besides its own for a file that is damaged.
+MOST_WORDS = 1_000  # maximum length of a stored error message, in characters
+# exceptions that pyarrow raises for damaged files, in addition to its own
 _DAMAGE = (ValueError, LookupError, TypeError)
 RESTORE = "export the snapshot again"
 
@@ -33,13 +33,13 @@ RESTORE = "export the snapshot again"
 def read_dataset(
     found: Dataset, limits: Limits, bounds: tuple[int, int, int, int, int] | None
 ) -> tuple[_core.Tables, int, frozenset[str]]:
-    """The tables of a dataset, its bytes, and the traits of its snapshot.
+    """Read a dataset's tables.
 
-    Raises SnapshotError where it is no whole dataset of one snapshot, LimitError, OSError and
-    MissingExtraError.
+    Returns the tables, the files' size in bytes and the snapshot's traits. Raises SnapshotError if
+    the files aren't a complete dataset of one snapshot, LimitError, OSError or MissingExtraError.
     """
     files = {name: _opened(found.paths[name], found.fmt) for name in TABLES}
-    said = _said(files)
+    said = _read_metadata(files)
     if found.twin is not None:
         _check_twin(found.twin, said)
     total = sum(file.size for file in files.values())
@@ -69,7 +69,7 @@ def read_dataset(
 
 
 class _File:
-    """One table's file: its schema, its length, and its batches."""
+    """One table's file: its schema, number of rows and batches."""
 
     def __init__(self, path: str, size: int, reader: Any, schema: pa.Schema, rows: int) -> None:
         self.name = os.path.basename(path)
@@ -79,8 +79,7 @@ class _File:
         self.rows = rows
 
     def batches(self, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-        """Batches with the columns that are asked for, each of the type that docs/schema.md says.
-        What is in them is not to be trusted."""
+        """Yield batches with these columns. Their types are checked; their values aren't."""
         for name, kind in columns.items():
             at = self.schema.get_field_index(name)
             if at < 0 or str(self.schema.field(at).type) != kind:
@@ -96,7 +95,7 @@ class _File:
 
 
 def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches: the next one is decoded, on a thread, while one is used."""
+    """Yield the same batches, but decode the next batch on a thread in the meantime."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
@@ -124,7 +123,7 @@ def _opened(path: str, fmt: str) -> _File:
         return _File(path, os.path.getsize(path), reader, schema, rows)
     except FileNotFoundError:
         raise SnapshotError(
-            f"there is no {os.path.basename(path)} in the folder",
+            f"{os.path.basename(path)} is missing from the folder",
             hint=WHOLE,
         ) from None
     except (pa.ArrowException, OSError, *_DAMAGE) as error:
@@ -135,14 +134,14 @@ def _opened(path: str, fmt: str) -> _File:
 
 
 def _words(error: Exception) -> str:
-    """The first line of what pyarrow says. What the system says goes on as it is."""
+    """Return the first line of pyarrow's message. Reraises errors from the operating system."""
     if isinstance(error, OSError) and error.errno is not None:
         raise error
     return printable((str(error).splitlines() or [type(error).__name__])[0])
 
 
-def _said(files: Mapping[str, _File]) -> dict[str, Any]:
-    """What the tables say of their snapshot, all the same."""
+def _read_metadata(files: Mapping[str, _File]) -> dict[str, Any]:
+    """Return the metadata about the snapshot, which must be the same in all tables."""
     found: dict[str, Any] | None = None
     for name, file in files.items():
         metadata = file.schema.metadata or {}
@@ -155,35 +154,36 @@ def _said(files: Mapping[str, _File]) -> dict[str, Any]:
         said = _parsed(metadata.get(b"memreplay.snapshot", b""), file.name)
         if found is not None and said != found:
             raise SnapshotError(
-                f"{file.name}: from another snapshot than the other tables", hint=RESTORE
+                f"{file.name}: not from the same snapshot as the other tables", hint=RESTORE
             )
         if said["rows"].get(name) != file.rows:
             raise SnapshotError(
-                f"{file.name}: {file.rows} rows where there were {said['rows'].get(name)}",
+                f"{file.name}: {file.rows} rows instead of {said['rows'].get(name)}",
                 hint=RESTORE,
             )
         found = said
     assert found is not None
     if found["range"]:
         raise SnapshotError(
-            "the dataset holds a range of a snapshot's events, and not what was live before it",
-            hint="export the whole snapshot, and read a range of that",
+            "the dataset has a range of a snapshot's events without the blocks live before it",
+            hint="export the whole snapshot and read a range of it",
         )
     return found
 
 
 def _check_twin(path: str, said: dict[str, Any]) -> None:
-    """Raises SnapshotError where a table beside those that are read is of another snapshot: which
-    of them was meant, nobody knows."""
+    """Raise SnapshotError if the same table exists in the other format but belongs to another
+    snapshot. Choosing one of them would be a guess.
+    """
     try:
         other = _opened(path, os.path.splitext(path)[1][1:])
         of = _parsed((other.schema.metadata or {}).get(b"memreplay.snapshot", b""), other.name)
     except SnapshotError:
-        return  # it is none that could be read instead
+        return  # the other table can't be read, so there's no choice
     if of != said:
         raise SnapshotError(
             "the folder holds tables of two snapshots, as arrow and as parquet",
-            hint=f"name a file of one, as {path}",
+            hint=f"pass a file of one, such as {path}",
         )
 
 
@@ -198,7 +198,7 @@ def _parsed(text: bytes, path: str) -> dict[str, Any]:
             and all(type(said[key]) is int for key in ("traces", "protocol", "stream_bytes"))
             and -1 <= said["protocol"] <= 5
             and 0 <= said["stream_bytes"] < 2**62
-            # Not in what earlier versions wrote.
+            # Files from earlier versions don't have this key.
             and isinstance(said.get("traits", []), list)
             and all(isinstance(key, str) for key in said.get("traits", []))
             and isinstance(said["truncated"], (str, type(None)))
@@ -214,7 +214,7 @@ def _parsed(text: bytes, path: str) -> dict[str, Any]:
 
 
 def _check_size(files: Mapping[str, _File], total: int, limits: Limits) -> None:
-    """A small file may say that it has very many rows."""
+    """Raise LimitError for too many rows, because even a small file can claim to have them."""
     rows = sum(file.rows for file in files.values())
     for name, file in files.items():
         if file.rows > limits.rows:
@@ -227,7 +227,10 @@ def _check_size(files: Mapping[str, _File], total: int, limits: Limits) -> None:
 
 
 def _add(adding: Adding, name: str, file: _File, said: dict[str, Any]) -> None:
-    """The rows of one table. Raises SnapshotError where they are not those of a snapshot."""
+    """Add one table's rows.
+
+    Raises SnapshotError for rows that aren't possible in a snapshot.
+    """
     import pyarrow as pa
 
     from memreplay.engine.read._adding import WrongRowError

@@ -1,4 +1,4 @@
-"""Finds the files of a dataset: of each table the one that a path means."""
+"""Find a dataset's files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from memreplay.errors import SnapshotError
 
-FORMATS = ("arrow", "parquet")  # the first that is there is read: it needs no decoding
+FORMATS = ("arrow", "parquet")  # in order of preference; arrow needs no decoding
 TABLES = ("frames", "stacks", "segments", "blocks", "annotations", "events")
 _EXPORTED = (*TABLES, "allocations", "usage")
 _LINES = ("csv", "ndjson", "json")
@@ -19,8 +19,18 @@ WHOLE = f"a dataset has {', '.join(TABLES)}; export the snapshot again"
 
 
 class Dataset(Struct, frozen=True):
-    """The file of each table that is read. `twin` is a table in the other format beside them, None
-    where there is none or where one of the files itself was named."""
+    """A dataset's files.
+
+    Attributes
+    ----------
+    fmt : str
+        "arrow" or "parquet".
+    paths : mapping
+        The file of each table.
+    twin : str or None
+        The same table in the other format, in the same folder. None if there is none, or if `path`
+        is a file.
+    """
 
     fmt: str
     paths: Mapping[str, str]
@@ -28,11 +38,11 @@ class Dataset(Struct, frozen=True):
 
 
 def find_dataset(path: object) -> Dataset | None:
-    """The dataset that `path` means; None where it is none.
+    """Return the dataset at `path`; None if there is none.
 
-    It is the folder of the tables of one snapshot, or one of these tables; in a dataset of several
-    ranks `TABLE/rank=N`, or a file there. Raises SnapshotError where it is a folder of tables that
-    are not those of one snapshot, or not to be read.
+    `path` is the folder with one snapshot's tables, or one of the tables. For a dataset with
+    several ranks, it's `TABLE/rank=N` or a file in that folder. Raises SnapshotError if a folder's
+    tables can't be read or belong to several snapshots.
     """
     if not isinstance(path, (str, os.PathLike)):
         return None
@@ -48,7 +58,7 @@ def find_dataset(path: object) -> Dataset | None:
 
 
 def rank_folder(path: str, names: Iterable[str] = TABLES) -> str | None:
-    """The first folder of a rank (`events/rank=0`) in the folder of a dataset; None without one."""
+    """Return a dataset's first rank folder (`events/rank=0`); None if it has none."""
     for name in names:
         inner = os.path.join(path, name)
         found = [one for one in os.listdir(inner) if one[:5] == "rank="] if _holds(inner) else []
@@ -79,7 +89,7 @@ def _named(folder: str, fmt: str) -> dict[str, str]:
 
 
 def _rank_of(folder: str) -> str | None:
-    """`rank=N` of a folder `TABLE/rank=N`; None of any other."""
+    """Return `rank=N` for a folder `TABLE/rank=N`; None for other folders."""
     table, rank = os.path.abspath(folder).split(os.sep)[-2:]
     return rank if table in _EXPORTED and re.fullmatch(_RANK, rank) else None
 
@@ -92,7 +102,7 @@ def _of_one_rank(folder: str) -> Dataset | None:
         if len(found) > 1:
             raise SnapshotError(
                 f"the folder holds tables of several snapshots: {found[0]}, {found[1]}",
-                hint="name a file of one",
+                hint="pass a file of one of them",
             )
         if found:
             return _of_file(os.path.join(folder, found[0]))
@@ -106,7 +116,7 @@ def _of_folder(folder: str) -> Dataset | None:
         if ranks is not None:
             raise SnapshotError(
                 f"the folder holds tables of one snapshot and, in {ranks}, of several ranks",
-                hint="give each a folder of its own",
+                hint="move each to its own folder",
             )
         twin = os.path.join(folder, f"events.{there[1]}") if len(there) > 1 else None
         return Dataset(there[0], _named(folder, there[0]), twin)
@@ -115,18 +125,18 @@ def _of_folder(folder: str) -> Dataset | None:
             one for one in _EXPORTED if os.path.isfile(os.path.join(folder, f"{one}.{ending}"))
         ]
         if found and ending in FORMATS:
-            raise SnapshotError(f"there is no events.{ending} in the folder", hint=WHOLE)
+            raise SnapshotError(f"events.{ending} is missing from the folder", hint=WHOLE)
         if "events" in found and len(found) > 1:
             raise SnapshotError(
-                f"the tables in the folder are {ending}, and only parquet and arrow can be read"
+                f"the tables in the folder are {ending}, but only parquet and arrow can be read"
                 " back",
-                hint="export the snapshot as one of these",
+                hint="export the snapshot as parquet or arrow",
             )
     return None
 
 
 def _check_ranks(folder: str) -> None:
-    """Raises SnapshotError where it is a dataset of several ranks, or a table of one."""
+    """Raise SnapshotError for a dataset with several ranks, or for a table of such a dataset."""
     rank = rank_folder(folder, ("events", *TABLES))
     home, table = os.path.split(os.path.abspath(folder))
     if rank is None and table in _EXPORTED:
@@ -135,5 +145,5 @@ def _check_ranks(folder: str) -> None:
     if rank is not None:
         raise SnapshotError(
             "the folder holds tables of several ranks",
-            hint=f"name that of one: {os.path.join(folder, rank)}",
+            hint=f"pass the folder of one rank: {os.path.join(folder, rank)}",
         )

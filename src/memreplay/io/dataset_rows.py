@@ -1,4 +1,4 @@
-"""The rows of a dataset's tables: their columns as numbers, checked, and added to a snapshot's."""
+"""Check the rows of a dataset's tables and add them to a snapshot."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     from memreplay.engine.read._adding import Adding
 
-# Batches with the columns of these names, each of the type that it is given.
+# A function that takes a mapping from column names to types, and yields batches with these columns.
 Batches: TypeAlias = "Callable[[Mapping[str, str]], Iterator[pa.RecordBatch]]"
 
 _TEXT = "dictionary<values=string, indices=int32, ordered=0>"
-_NO_ACTION = 31  # the code of an event that has no action
+_NO_ACTION = 31  # stands for a null action
 _POOL = re.compile(r"(-?[0-9]{1,19}):(-?[0-9]{1,19})")
 _IDS = "list<element: uint32 not null>"
 
 
 def _plain(column: pa.Array, missing: int = 0) -> NDArray[Any]:
-    """A column of numbers, `missing` for null."""
+    """Return a column as numbers, with `missing` in place of null."""
     import numpy as np
 
     kind = str(column.type)
@@ -47,7 +47,7 @@ def _plain(column: pa.Array, missing: int = 0) -> NDArray[Any]:
 
 
 def _valid(column: pa.Array) -> NDArray[np.bool_]:
-    """Whether each row has a value."""
+    """Return for each row whether it has a value (bool array)."""
     import numpy as np
 
     bitmap = column.buffers()[0]
@@ -58,16 +58,19 @@ def _valid(column: pa.Array) -> NDArray[np.bool_]:
     return found
 
 
-def _sound(batch: pa.RecordBatch, name: str, *, full: bool = False) -> pa.Array:
-    """A column whose buffers are as long as they have to be; `full`: whose offsets lie in them."""
+def _checked_column(batch: pa.RecordBatch, name: str, *, full: bool = False) -> pa.Array:
+    """Return a column after checking its buffers' lengths and, if `full`, its offsets."""
     column = batch.column(name)
     column.validate(full=full)
     return column
 
 
 class _Words:
-    """The columns of text of one table, as codes. A dictionary that stays the same from batch to
-    batch is looked at once: it may have far more words than a batch has rows."""
+    """Converts a table's text columns to codes.
+
+    A dictionary that several batches share is converted only once, because it may have far more
+    words than a batch has rows.
+    """
 
     def __init__(self, adding: Adding) -> None:
         self.adding = adding
@@ -80,12 +83,12 @@ class _Words:
         code: Callable[[list[str]], list[int]],
         missing: int,
     ) -> NDArray[np.uint32]:
-        """What `code` makes of the words, a row each; `missing` for null."""
+        """Return the code for each row's word, as returned by `code`; `missing` for null."""
         import numpy as np
 
         from memreplay.engine.read._adding import decoded
 
-        column = _sound(batch, name)
+        column = _checked_column(batch, name)
         words = column.dictionary
         if name not in self._known or not _same(self._known[name][0], words):
             words.validate(full=True)
@@ -102,7 +105,7 @@ class _Words:
     def strings(
         self, batch: pa.RecordBatch, name: str, missing: int, as_data: bool = False
     ) -> NDArray[np.uint32]:
-        """Ids of the texts."""
+        """Return a text column's string ids."""
 
         def code(words: list[str]) -> list[int]:
             import numpy as np
@@ -116,10 +119,10 @@ class _Words:
         return self.codes(batch, name, code, missing)
 
     def pools(self, batch: pa.RecordBatch, name: str) -> NDArray[np.uint32]:
-        """Ids of the pools."""
+        """Return a column's pool ids."""
 
         def code(words: list[str]) -> list[int]:
-            # An empty dictionary has one empty word.
+            # Even an empty dictionary contains one empty word.
             return [_core.ABSENT_ID if not word else self._pool(word) for word in words]
 
         return self.codes(batch, name, code, _core.ABSENT_ID)
@@ -133,7 +136,9 @@ class _Words:
 
 
 def _same(one: pa.Array, other: pa.Array) -> bool:
-    """Whether two columns are in the same place, and so are the same: `one` is still there."""
+    """Return whether two columns share their memory and therefore are equal. `one` must still be
+    alive.
+    """
 
     def places(column: pa.Array) -> list[tuple[int, int] | None]:
         return [buffer and (buffer.address, buffer.size) for buffer in column.buffers()]
@@ -142,7 +147,10 @@ def _same(one: pa.Array, other: pa.Array) -> bool:
 
 
 def _metadata(word: str) -> bytes:
-    """Metadata as the engine keeps it: behind a NUL data as JSON, and texts that begin with one."""
+    """Encode metadata the way the engine stores it:
+
+    NUL and JSON for structured data and for strings that start with NUL; other strings as they are.
+    """
     raw = word.encode("utf-8")
     if raw[:1] == b"\0":
         return b"\0" + json.dumps(word).encode()
@@ -165,14 +173,14 @@ def _add_frames(adding: Adding, batches: Batches, _: int) -> None:
     for batch in batches({"line": "int64", **dict.fromkeys(texts, _TEXT)}):
         ids = {name: words.strings(batch, name, 0) for name in texts}
         function, path, *others = ids.values()
-        adding.frames(function, path, _plain(_sound(batch, "line")), *others)
+        adding.frames(function, path, _plain(_checked_column(batch, "line")), *others)
 
 
 def _add_stacks(adding: Adding, batches: Batches, _: int) -> None:
     import numpy as np
 
     for batch in batches({"frame_ids": _IDS}):
-        lists = _sound(batch, "frame_ids", full=True)
+        lists = _checked_column(batch, "frame_ids", full=True)
         if lists.null_count:
             raise ValueError("a stack that is null")
         offsets = np.frombuffer(lists.buffers()[1] or b"", dtype=np.int32)
@@ -187,18 +195,18 @@ def _add_segments(adding: Adding, batches: Batches, _: int) -> None:
     words = _Words(adding)
     for batch in batches({**columns, "type": _TEXT, "pool": _TEXT}):
         adding.segments(
-            _plain(_sound(batch, "device")),
-            _plain(_sound(batch, "address")),
-            _plain(_sound(batch, "bytes")),
-            _plain(_sound(batch, "allocated_bytes")),
-            _plain(_sound(batch, "active_bytes")),
-            _plain(_sound(batch, "requested_bytes")),
+            _plain(_checked_column(batch, "device")),
+            _plain(_checked_column(batch, "address")),
+            _plain(_checked_column(batch, "bytes")),
+            _plain(_checked_column(batch, "allocated_bytes")),
+            _plain(_checked_column(batch, "active_bytes")),
+            _plain(_checked_column(batch, "requested_bytes")),
             _valid(batch.column("requested_bytes")).view("u1"),
-            _plain(_sound(batch, "stream")),
+            _plain(_checked_column(batch, "stream")),
             words.strings(batch, "type", 0),
             words.pools(batch, "pool"),
-            _plain(_sound(batch, "stack_id")),
-            _plain(_sound(batch, "is_expandable")),
+            _plain(_checked_column(batch, "stack_id")),
+            _plain(_checked_column(batch, "is_expandable")),
         )
 
 
@@ -217,15 +225,15 @@ def _add_blocks(adding: Adding, batches: Batches, _: int) -> None:
 
     words = _Words(adding)
     for batch in batches(columns):
-        asked = _sound(batch, "requested_bytes")
+        asked = _checked_column(batch, "requested_bytes")
         adding.blocks(
-            _plain(_sound(batch, "segment_id")),
-            _plain(_sound(batch, "address")),
-            _plain(_sound(batch, "bytes")),
+            _plain(_checked_column(batch, "segment_id")),
+            _plain(_checked_column(batch, "address")),
+            _plain(_checked_column(batch, "bytes")),
             _plain(asked),
             _valid(asked).view("u1"),
             words.codes(batch, "state", code, 0).astype("u1"),
-            _plain(_sound(batch, "stack_id")),
+            _plain(_checked_column(batch, "stack_id")),
         )
 
 
@@ -234,8 +242,8 @@ def _add_annotations(adding: Adding, batches: Batches, _: int) -> None:
     words = _Words(adding)
     for batch in batches(columns):
         adding.annotations(
-            _plain(_sound(batch, "device")),
-            _plain(_sound(batch, "time_us"), _core.ABSENT_TIME),
+            _plain(_checked_column(batch, "device")),
+            _plain(_checked_column(batch, "time_us"), _core.ABSENT_TIME),
             words.strings(batch, "stage", 0),
             words.strings(batch, "name", 0),
         )
@@ -263,22 +271,22 @@ def _add_events(adding: Adding, batches: Batches, traces: int) -> None:
     opened = False
     words = _Words(adding)
     for batch in batches(columns):
-        devices = _plain(_sound(batch, "device"))
-        free = _sound(batch, "device_free_bytes")
+        devices = _plain(_checked_column(batch, "device"))
+        free = _checked_column(batch, "device_free_bytes")
         made = (
             words.codes(batch, "action", code, _NO_ACTION).astype("u1"),
-            _plain(_sound(batch, "address")),
-            _plain(_sound(batch, "bytes")),
-            _plain(_sound(batch, "time_us"), _core.ABSENT_TIME),
-            _plain(_sound(batch, "stream")),
-            _plain(_sound(batch, "stack_id")),
+            _plain(_checked_column(batch, "address")),
+            _plain(_checked_column(batch, "bytes")),
+            _plain(_checked_column(batch, "time_us"), _core.ABSENT_TIME),
+            _plain(_checked_column(batch, "stream")),
+            _plain(_checked_column(batch, "stack_id")),
             words.pools(batch, "pool"),
             words.strings(batch, "compile_context", _core.ABSENT_ID, as_data=True),
             words.strings(batch, "user_metadata", _core.ABSENT_ID, as_data=True),
             _plain(free),
             _valid(free).view("u1"),
         )
-        places = _plain(_sound(batch, "event_index"))
+        places = _plain(_checked_column(batch, "event_index"))
         bounds = [0, *(np.flatnonzero(devices[1:] != devices[:-1]) + 1).tolist(), len(devices)]
         for first, last in pairwise(bounds):
             if first == last:

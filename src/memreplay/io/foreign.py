@@ -1,4 +1,4 @@
-"""Tells by its first bytes what a file is that is no snapshot: what people hand in by mistake."""
+"""Recognize other types of files, which users pass by mistake, by their first bytes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 from typing import NamedTuple
 
 RECORD = "record one with torch.cuda.memory._dump_snapshot(path)"
-SHOWN = 40  # characters of a text's first line
+SHOWN = 40  # maximum number of characters to show from the first line
 
 
 class Foreign(NamedTuple):
-    """What a file is, and what to do instead."""
+    """A file's type, and a hint."""
 
     what: str
     hint: str
 
 
-_DUMP = "name the file that the program dumped, not the program"
-# What is no text. Pictures, PDFs, archives and the like are refused when the file is opened.
+_DUMP = "pass the file that the program dumped, not the program"
+# Binary formats. Images, PDFs, archives and so on were already ruled out when the file was opened.
 _MAGIC = (
     (re.compile(rb"\x89HDF\r\n"), "an HDF5 file"),
     (re.compile(rb"GGUF"), "a model in GGUF"),
@@ -25,8 +25,8 @@ _MAGIC = (
     (re.compile(rb"SQLite format 3\0"), "an SQLite database"),
     (re.compile(rb"\xff\xfe|\xfe\xff"), "text in UTF-16"),
 )
-# Pickles of protocol 0 are text, too. What begins like one stays one, above all where it asks to
-# call something: a name has no spaces.
+# Pickles of protocol 0 are text, too. A file that starts like such a pickle is read as a pickle,
+# especially if it imports a name (names have no spaces).
 _PICKLE = re.compile(
     r"\([dlt](?:(?:p\d*)?(?:\s|\Z)|[(VSIFLcgNs.a\])])"
     r"|\(*(?:[ci][\w.]+\n[\w.]+\n|[IL]-?\d+L?\n|F[-\d.e]+\n|[SV][^\n]*\n[p.]|P\S*\n[.p]|[\])}])"
@@ -55,21 +55,21 @@ _CHROME = re.compile(
 _JSON = (
     (
         re.compile(r"\"schema\"\s*:\s*\"memreplay\.\w+/"),
-        "what memreplay wrote as JSON",
-        "name the snapshot that it was made of",
+        "JSON output of memreplay",
+        "pass the snapshot it was made from",
     ),
     (re.compile(r"\"nbformat\"|^\{\s*\"cells\"\s*:\s*\["), "a Jupyter notebook", _DUMP),
 )
 
 
 def is_profile(head: bytes) -> bool:
-    """Whether the file with this beginning is a trace of torch.profiler, in Chrome's format."""
+    """Return whether a file that starts with `head` is a torch.profiler trace (Chrome's format)."""
     text = _text(head) or ""
     return text.lstrip()[:1] in ("{", "[") and _CHROME.search(text) is not None
 
 
-def told(head: bytes) -> Foreign | None:
-    """What the file with this beginning is, where that is plain; None of what may be a snapshot."""
+def other_file_type(head: bytes) -> Foreign | None:
+    """Return the type of a file that starts with `head`; None if it may be a snapshot."""
     for magic, what in _MAGIC:
         if magic.match(head):
             return Foreign(what, RECORD)
@@ -92,8 +92,8 @@ def told(head: bytes) -> Foreign | None:
 
 
 def _text(head: bytes) -> str | None:
-    """The beginning as text; None where it is none, or too short to tell."""
-    for cut in range(4):  # a character may be cut off at the end
+    """Decode `head`. None if it isn't text or is too short."""
+    for cut in range(4):  # the last character may be incomplete
         try:
             text = head[: len(head) - cut].decode("utf-8-sig")
         except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What a file may ask for."""
+"""Limits on the resources that reading a file may use."""
 
 from __future__ import annotations
 
@@ -6,29 +6,33 @@ from msgspec import Struct
 
 
 class Limits(Struct, frozen=True):
-    """What a file may ask for before reading it ends in LimitError, whatever its size."""
+    """Limits on a file. Exceeding one raises LimitError."""
 
     nesting_depth: int = 1_000
-    """Containers open at once."""
+    """Maximum depth of nested containers."""
     string_bytes: int = 64 << 20
-    """Bytes of one string or bytes object, and of the window that holds it."""
+    """Maximum size of a string or bytes object, and thus of the read window."""
     stack_values: int = 1 << 23
-    """Values that wait for their container's end."""
+    """Maximum number of values on the unpickler's stack."""
     memo_entries: int = 1 << 30
-    """Entries of the pickle memo."""
+    """Maximum number of entries in the pickle memo."""
     kept_values: int = 1 << 22
-    """Items of the settings and of metadata that is no text."""
+    """Maximum number of items in the settings and in metadata that isn't text."""
     rows: int = 1 << 27
-    """Rows of one kind (events, segments, blocks, annotations, frame dicts and frames lists); never
-    more than the default."""
+    """Maximum number of rows of each kind (events, segments, blocks, annotations, frame dicts and
+    frames lists).
+
+    Values above the default have no effect.
+    """
     devices: int = 1_024
-    """Traces; the devices of segments count from 0 to below it."""
+    """Maximum number of traces. The device numbers of segments must be below this number, too."""
     decompression_ratio: int = 250
-    """Plain bytes out of one compressed byte, where more than 64 MiB came out (real snapshots: 16
-    to 17)."""
+    """Maximum number of output bytes per compressed byte, checked once output exceeds 64 MiB. Real
+    snapshots have ratios of 16 to 17.
+    """
 
     def numbers(self) -> tuple[int, int, int, int, int, int, int]:
-        """Those that the native reader checks, in the order in which it takes them."""
+        """Return the limits that the native reader checks, in the order it expects."""
         return (
             self.nesting_depth,
             self.string_bytes,

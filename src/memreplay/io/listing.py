@@ -1,4 +1,4 @@
-"""Lists the files that paths, folders, patterns and URLs of object stores stand for."""
+"""List the files that paths, folders, patterns and object-store URLs refer to."""
 
 from __future__ import annotations
 
@@ -7,21 +7,30 @@ import os
 import re
 import stat
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from memreplay.errors import SnapshotError, UsageError
-from memreplay.io.choosing import NO_SNAPSHOT, no_snapshot_words, snapshots_among
+from memreplay.io.choosing import NO_SNAPSHOT, no_snapshot_text, snapshots_among
 from memreplay.io.names import natural, snapshot_names
 from memreplay.io.urls import as_os_errors, is_url, system_of, without_secrets
-from memreplay.io.walking import DENIED, Skipped, Unlisted, files_below, reason_of, shut_folders
+from memreplay.io.walking import (
+    DENIED,
+    Skipped,
+    Unlisted,
+    files_below,
+    reason_of,
+    unlistable_folders,
+)
 
 _MAGIC = re.compile(r"[*?\[]")
-# Files named one by one from which on their folder is listed instead of asking for each.
+# If at least this number of URLs are in the same folder, list the folder instead of looking up each
+# file.
 MANY = 3
-LONGEST_S = 600.0  # of one listing, which may be many requests
-AT_ONCE = 16  # requests, where each file has to be asked for
+LONGEST_S = 600.0  # timeout for a listing, which can take many requests
+AT_ONCE = 16  # maximum number of concurrent requests for single files
 
 T = TypeVar("T")
 
@@ -29,19 +38,18 @@ T = TypeVar("T")
 class Listed(Struct, frozen=True):
     """A file that was found.
 
-    Parameters
+    Attributes
     ----------
     name : str
-        What to call it: its path from the folder on that all of a list have in common, with `/`; of
-        one file alone its own name. Two of a list have different ones.
+        Unique name for messages and tables: the path (with `/`) below the folder that contains all
+        files in the list, or just the file name if there's only one.
     path : str
-        What to open: a path, or a URL, which may have secrets in it.
+        Path or URL to open. A URL may contain secrets.
     size : int
-        Bytes; -1 where the store does not say.
+        Bytes; -1 if unknown.
     changed : str
-        What is another one once the file is: its ETag where the store has one, else when it was
-        changed (of a file of this machine also when it was put there); empty where the store says
-        neither.
+        Version of the content: the store's ETag or modification time; for local files, the times of
+        the last modification and status change. Empty if unknown.
     """
 
     name: str
@@ -51,26 +59,27 @@ class Listed(Struct, frozen=True):
 
 
 def listed(patterns: Sequence[str], skipped: Skipped | None = None) -> list[Listed]:
-    """The files of all patterns, in natural order of their names, each there once.
+    """Return the files that match any of the patterns, without duplicates, in natural order of
+    their names.
 
-    A pattern is a file; a folder, of which the snapshots are taken (by their names, in its
-    subfolders too, hidden ones left out; where there is nothing else, pages of this machine with a
-    snapshot in them); or has `*`, `?`, `[…]`, or `**` for any folders. Of what it matches the
-    snapshots are taken, or all where no name is a snapshot's; where it matches nothing but folders,
-    their snapshots. Each is local, or a URL of fsspec. Of an object store a thousand files are a
-    request or two, not a thousand.
+    A pattern is a file, a folder or a glob pattern with `*`, `?`, `[…]` or `**`, either local or a
+    URL for fsspec. For a folder, the snapshots in it and its subfolders are returned, recognized by
+    name and without hidden files; if there are none, local HTML pages that contain a snapshot. If a
+    glob matches files named like snapshots, these are returned. Otherwise, all matching files are
+    returned. If only folders match, the snapshots in these folders are returned. Object stores are
+    listed with one request per thousand files.
 
-    `skipped` is told of the folders of this machine, below those that are named, which cannot be
-    listed; without it one is an error, and so it is if nothing else is found.
+    `skipped` is called for each local subfolder that can't be listed. Without `skipped`, or if
+    nothing else is found, such a folder is an error.
 
     Raises
     ------
     UsageError
-        Nothing matches, or there is no such file, folder or bucket; it says which.
+        Nothing matches, or the file, folder or bucket doesn't exist.
     SnapshotError
-        A folder or a store cannot be listed.
+        A folder or a store can't be listed.
     MissingExtraError
-        It is a URL, and fsspec or what fsspec needs for it is not installed.
+        fsspec, or the package it needs for this kind of URL, is not installed.
     """
     single = _files_named_in_bulk(patterns)
     found: dict[str, Listed] = {}
@@ -90,7 +99,7 @@ def _identity(path: str) -> str:
 
 def _named(entries: list[Listed]) -> list[Listed]:
     shown = [without_secrets(entry.path) for entry in entries]
-    if len(set(shown)) < len(shown):  # told apart by what is not shown
+    if len(set(shown)) < len(shown):  # these URLs differ only in their secrets
         shown = [f"{name}#{number}" for number, name in enumerate(shown)]
     parts = [_parts(name) for name in shown]
     common = 0
@@ -105,9 +114,11 @@ def _named(entries: list[Listed]) -> list[Listed]:
     return sorted(named, key=lambda entry: natural(entry.name))
 
 
-def called(paths: Sequence[str]) -> list[Listed]:
-    """Files by their paths, in that order, each with the name that it has among the others; nothing
-    is asked of where they lie."""
+def with_unique_names(paths: Sequence[str]) -> list[Listed]:
+    """Return an entry with a unique name for each path, in order.
+
+    Files aren't accessed.
+    """
     entries = _named([Listed("", path, -1, "") for path in dict.fromkeys(paths)])
     of = {entry.path: entry for entry in entries}
     return [of[path] for path in paths]
@@ -119,7 +130,7 @@ def _parts(name: str) -> list[str]:
     return os.path.abspath(name).split(os.sep)
 
 
-# ---- this machine --------------------------------------------------------------------------------
+# ---- local files ---------------------------------------------------------------------------------
 
 
 def _local(pattern: str, skipped: Skipped | None) -> list[Listed]:
@@ -128,8 +139,10 @@ def _local(pattern: str, skipped: Skipped | None) -> list[Listed]:
         found = _found_here(pattern, unlisted.append)
     except FileNotFoundError as error:
         if error.filename == pattern:
-            raise UsageError(f"{pattern}: there is no such file or folder") from None
-        raise SnapshotError(f"{pattern}: {error.filename} went while it was listed") from None
+            raise UsageError(f"{pattern}: no such file or folder") from None
+        raise SnapshotError(
+            f"{pattern}: {error.filename} was deleted while it was being listed"
+        ) from None
     except OSError as error:
         where = "" if error.filename == pattern else f" ({error.filename})"
         raise SnapshotError(f"{pattern}: {reason_of(error)}{where}") from error
@@ -141,9 +154,9 @@ def _local(pattern: str, skipped: Skipped | None) -> list[Listed]:
             skipped(one)
     if not found:
         raise UsageError(
-            f"{pattern}: {no_snapshot_words(pattern)}"
+            f"{pattern}: {no_snapshot_text(pattern)}"
             if os.path.isdir(pattern)
-            else f"{pattern}: nothing matches"
+            else f"{pattern}: no files match"
         )
     return found
 
@@ -156,7 +169,7 @@ def _found_here(pattern: str, skipped: Skipped) -> list[Listed]:
     matched = glob.glob(pattern, recursive=True)
     files = [path for path in matched if os.path.isfile(path)]
     folders = [] if files and "**" not in pattern else list(filter(os.path.isdir, matched))
-    shut = shut_folders(pattern, folders)
+    shut = unlistable_folders(pattern, folders)
     for folder in shut:
         skipped(Unlisted(folder, DENIED))
     if files:
@@ -176,7 +189,7 @@ def _no_snapshot(folder: str) -> str:
 def _local_file(path: str) -> Listed:
     status = os.stat(path)
     size = status.st_size if stat.S_ISREG(status.st_mode) else -1
-    # The second is another one too where a file was replaced by one that keeps its time.
+    # The change time also differs if a file was replaced by one with the same modification time.
     return Listed("", path, size, f"{status.st_mtime_ns}/{status.st_ctime_ns}")
 
 
@@ -187,15 +200,15 @@ def _remote(pattern: str) -> list[Listed]:
     def found() -> list[Listed]:
         system, path = system_of(pattern)
         shown = without_secrets(pattern)
-        # In a web address a `?` begins a query, and no server lists its files.
+        # In a web address, `?` starts a query, and web servers don't list files.
         is_web = _is_web(system)
         if not is_web and _MAGIC.search(path):
             infos = _matching(system, path)
             if not infos:
-                raise UsageError(f"{shown}: nothing matches")
+                raise UsageError(f"{shown}: no files match")
             return _of(system, pattern, infos)
         if is_web and "*" in path:
-            raise UsageError(f"{shown}: a web server does not list its files; name them")
+            raise UsageError(f"{shown}: web servers don't list their files; pass each URL")
         info = _info_of(system, path)
         if info.get("type") != "directory":
             return [_entry(pattern, info)]
@@ -204,18 +217,18 @@ def _remote(pattern: str) -> list[Listed]:
             raise UsageError(_no_snapshot(shown))
         return _of(system, pattern, infos)
 
-    return _asked(pattern, found)
+    return _with_store_errors(pattern, found)
 
 
-def _asked(pattern: str, ask: Callable[[], T]) -> T:
-    """What a store answers; its errors, with the pattern as it may be shown."""
+def _with_store_errors(pattern: str, ask: Callable[[], T]) -> T:
+    """Call `ask`, and convert a store's errors to errors that name the pattern without secrets."""
     shown = without_secrets(pattern)
     try:
         with as_os_errors():
             return ask()
     except FileNotFoundError as error:
         what = "bucket" if "bucket" in str(error).lower() else "file or folder"
-        raise UsageError(f"{shown}: there is no such {what}") from None
+        raise UsageError(f"{shown}: no such {what}") from None
     except IsADirectoryError:
         raise UsageError(_no_snapshot(shown)) from None
     except OSError as error:
@@ -227,22 +240,22 @@ def _is_web(system: Any) -> bool:
 
 
 def _info_of(system: Any, path: str) -> dict[str, Any]:
-    """What a store says of one path; it is asked again where it may say it later."""
+    """Return the store's entry for a path, bypassing caches."""
     system.invalidate_cache(path)
-    info: dict[str, Any] = _persisted(system, "info", path)
+    info: dict[str, Any] = _call_with_retries(system, "info", path)
     return info
 
 
-def _persisted(system: Any, method: str, *args: Any, **options: Any) -> Any:
-    """The result of a method of a file system, tried again where its store is busy."""
+def _call_with_retries(system: Any, method: str, *args: Any, **options: Any) -> Any:
+    """Call a file system's method, and retry if its store is busy."""
     from fsspec.asyn import AsyncFileSystem
 
     if not issubclass(type(system), AsyncFileSystem):
         return getattr(system, method)(*args, **options)
-    from memreplay.io.ranges import persisted
+    from memreplay.io.ranges import with_retries
 
     return _run(
-        system, persisted(lambda: getattr(system, f"_{method}")(*args, **options), LONGEST_S)
+        system, with_retries(lambda: getattr(system, f"_{method}")(*args, **options), LONGEST_S)
     )
 
 
@@ -253,21 +266,22 @@ def _run(system: Any, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _matching(system: Any, pattern: str) -> list[dict[str, Any]]:
-    """The files that a pattern matches, by as few listings as the store needs."""
+    """Return the files that match a pattern, using as few requests as possible."""
     from fsspec.utils import glob_translate
 
     before = pattern[: _MAGIC.search(pattern).start()]  # type: ignore[union-attr]
     root, _, prefix = before.rpartition("/")
     deep = "/" in pattern[len(root) + 1 :] or "**" in pattern
     infos = _below(system, root, prefix, deep=deep)
-    if "/." not in pattern[len(root) :]:  # as here: only a dot matches one in front
+    # as in a shell, hidden files match only if the pattern has a dot there
+    if "/." not in pattern[len(root) :]:
         infos = _not_hidden(infos, root)
     matches = re.compile(glob_translate(pattern)).match
     found = [info for info in infos if matches(info["name"])]
     if found:
         names = set(snapshot_names(info["name"] for info in found))
         return [info for info in found if info["name"] in names] if names else found
-    # Nothing but folders: a pattern for each folder above a file.
+    # The pattern may also match folders, so compare the pattern with each folder above a file.
     if not deep:
         infos = _below(system, root, prefix)
     inside = [info for info in infos if any(map(matches, _folders_of(info["name"])))]
@@ -280,22 +294,24 @@ def _folders_of(name: str) -> list[str]:
 
 
 def _below(system: Any, root: str, prefix: str = "", *, deep: bool = True) -> list[dict[str, Any]]:
-    """All files below a folder (in it, if not `deep`) whose paths in it begin with `prefix`."""
+    """Return the files in a folder (and below it, if `deep`) whose path inside it starts with
+    `prefix`.
+    """
     import inspect
 
     system.invalidate_cache(root)
     if not deep:
-        infos = _persisted(system, "ls", root, detail=True)
+        infos = _call_with_retries(system, "ls", root, detail=True)
     else:
         method = getattr(type(system), "_find", type(system).find)
         can = prefix and "prefix" in inspect.signature(method).parameters
         options = {"prefix": prefix} if can else {}
-        infos = _persisted(system, "find", root, detail=True, **options).values()
+        infos = _call_with_retries(system, "find", root, detail=True, **options).values()
     return [info for info in infos if info["type"] == "file" and not info["name"].endswith("/")]
 
 
 def _chosen(infos: list[dict[str, Any]], root: str) -> list[dict[str, Any]]:
-    """Of what is below a folder what is a snapshot, hidden ones left out."""
+    """Return the files below a folder that are snapshots, without hidden ones."""
     shown = _not_hidden(infos, root)
     names = set(snapshot_names(info["name"] for info in shown))
     return [info for info in shown if info["name"] in names]
@@ -307,16 +323,12 @@ def _not_hidden(infos: list[dict[str, Any]], root: str) -> list[dict[str, Any]]:
 
 
 def _of(system: Any, pattern: str, infos: list[dict[str, Any]]) -> list[Listed]:
-    return [_entry(_url_like(pattern, system, info["name"]), info) for info in infos]
-
-
-def _url_like(pattern: str, system: Any, name: str) -> str:
-    """The URL of a file, with the scheme, the host and the chain that the pattern has."""
-    path = str(system._strip_protocol(pattern)).rstrip("/")
-    whole = pattern.rstrip("/")
+    # Keep the pattern's scheme, host and chain of file systems in the URLs.
+    path, whole = system_of(pattern)[1].rstrip("/"), pattern.rstrip("/")
     if path and whole.endswith(path):
-        return whole[: -len(path)] + name
-    return str(system.unstrip_protocol(name))
+        front = whole[: -len(path)]
+        return [_entry(front + info["name"], info) for info in infos]
+    return [_entry(str(system.unstrip_protocol(info["name"])), info) for info in infos]
 
 
 def _entry(path: str, info: dict[str, Any]) -> Listed:
@@ -327,7 +339,7 @@ def _entry(path: str, info: dict[str, Any]) -> Listed:
 
 
 def _files_named_in_bulk(patterns: Sequence[str]) -> dict[str, Listed]:
-    """Those of many URLs of single files that the listing of their folder has."""
+    """If many of the files are in the same folder, look them up in a listing of that folder."""
     folders: dict[str, list[str]] = {}
     for pattern in patterns:
         if is_url(pattern) and not _MAGIC.search(pattern) and "::" not in pattern:
@@ -335,7 +347,7 @@ def _files_named_in_bulk(patterns: Sequence[str]) -> dict[str, Listed]:
     found: dict[str, Listed] = {}
     for folder, urls in folders.items():
         if len(urls) >= MANY:
-            found |= _asked(folder, lambda folder=folder, urls=urls: _in_bulk(folder, urls))  # type: ignore[misc]
+            found |= _with_store_errors(folder, partial(_in_bulk, folder, urls))
     return found
 
 
@@ -343,10 +355,10 @@ def _in_bulk(folder: str, urls: list[str]) -> dict[str, Listed]:
     system, root = system_of(folder + "/")
     if _is_web(system):
         return _of_web(system, urls)
-    paths = {system._strip_protocol(url): url for url in urls}
+    paths = {system_of(url)[1]: url for url in urls}
     try:
         infos = _below(system, root.rstrip("/"), deep=False)
-    except OSError:  # who may read a file may not be one who may list the others
+    except OSError:  # reading a file may be permitted even if listing isn't
         return {}
     return {
         paths[info["name"]]: _entry(paths[info["name"]], info)
@@ -356,17 +368,17 @@ def _in_bulk(folder: str, urls: list[str]) -> dict[str, Listed]:
 
 
 def _of_web(system: Any, urls: list[str]) -> dict[str, Listed]:
-    """What a web server says of each file, several asked for at once."""
+    """Look up files on a web server, several at once."""
     import asyncio
 
-    from memreplay.io.ranges import persisted
+    from memreplay.io.ranges import with_retries
 
     async def ask() -> list[dict[str, Any]]:
         room = asyncio.Semaphore(AT_ONCE)
 
         async def one(url: str) -> dict[str, Any]:
             async with room:
-                info: dict[str, Any] = await persisted(lambda: system._info(url))
+                info: dict[str, Any] = await with_retries(lambda: system._info(url))
                 return info
 
         return await asyncio.gather(*map(one, urls))

@@ -1,4 +1,4 @@
-"""Writes a snapshot as the ending of its name says: JSON or pickle, and how it is compressed."""
+"""Write a snapshot in the format and with the compression that its file name implies."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ PACKINGS: dict[str, Packing] = {
 
 
 def by_name(name: str) -> tuple[Format | None, Packing | None]:
-    """What the ending of a name says: (format, packing), None for what it does not say.
+    """Return (format, compression) for a file name, each None if the extension doesn't imply one.
 
-    Raises UsageError for `.zip`, which is read and not written.
+    Raises UsageError for `.zip`, which can be read but not written.
     """
     lower = name.lower()
     if lower.endswith(".zip"):
-        raise UsageError("zip archives are not written; name it .gz, .zst, .xz or .bz2")
+        raise UsageError("zip archives can't be written; use .gz, .zst, .xz or .bz2")
     packing = next((kind for end, kind in PACKINGS.items() if lower.endswith(end)), None)
     if packing is not None:
         lower = lower.rpartition(".")[0]
@@ -47,15 +47,17 @@ def by_name(name: str) -> tuple[Format | None, Packing | None]:
 
 
 def as_text(data: bytes) -> str:
-    """Bytes as text that JSON can hold: base64 of zlib's form (docs/format.md)."""
+    """Encode bytes as text for JSON, using zlib and then base64 (docs/format.md)."""
     return base64.b64encode(zlib.compress(data, 6)).decode()
 
 
 @contextmanager
 def packed(out: IO[bytes], packing: Packing | None) -> Iterator[IO[bytes]]:
-    """Where to write plain bytes, which go to `out` compressed; of the same bytes the same.
+    """Yield a file that compresses everything written to it and passes the result on to `out`.
 
-    Raises MissingExtraError where zstandard is not installed.
+    The same input always produces the same output.
+
+    Raises MissingExtraError if zstandard is not installed.
     """
     if packing is None:
         yield out
@@ -68,7 +70,7 @@ def packed(out: IO[bytes], packing: Packing | None) -> Iterator[IO[bytes]]:
 
 
 class _Packed:
-    """A file of which only `write` is there."""
+    """A write-only file."""
 
     def __init__(self, out: IO[bytes], compressor: _Compressor) -> None:
         self._out = out
@@ -83,8 +85,9 @@ class _Packed:
 
 @contextmanager
 def _memory_by_its_name() -> Iterator[None]:
-    """A want of memory is a MemoryError, whatever a library calls it: zstandard has an error of its
-    own for all that fails ("Allocation error : not enough memory")."""
+    """Convert libraries' allocation failures to MemoryError. zstandard raises its general error in
+    this case ("Allocation error : not enough memory").
+    """
     try:
         yield
     except (MemoryError, OSError):
@@ -96,9 +99,9 @@ def _memory_by_its_name() -> Iterator[None]:
 
 
 def _compressor(packing: Packing) -> _Compressor:
-    # Each is loaded when it is asked for: most commands compress nothing.
+    # Imported on demand, because most commands don't compress anything.
     if packing == "gzip":
-        # A gzip header with neither a time nor a name.
+        # the value 31 selects a gzip header, without time and name
         return zlib.compressobj(6, zlib.DEFLATED, 31)
     if packing == "xz":
         import lzma

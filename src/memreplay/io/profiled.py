@@ -1,9 +1,9 @@
-"""Reads the memory events of a torch.profiler trace (Kineto's JSON) as the events of a snapshot.
+"""Read the memory events of a torch.profiler trace (Kineto's JSON) as a snapshot.
 
-The trace says which bytes the allocator handed out and took back, when, on which device, and what
-was allocated in all afterwards. It doesn't say which blocks and segments these bytes were in, nor
-what was requested: the sizes are those of whole blocks. The native reader picks the events out of
-the JSON; here they are sorted and checked as columns.
+For each allocation and free, the trace has the address, size, time and device, and the allocated
+and reserved totals afterwards. The trace doesn't have blocks, segments or requested sizes; its
+sizes are rounded. The native reader extracts the events from the JSON; this module sorts and checks
+them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     Fill = Callable[[memoryview], int]
     Ahead = Callable[[], tuple[bytearray, int, int, BaseException | None]]
 
-RECORDER = "torch.profiler"  # in what the snapshot notes of its recorder
+RECORDER = "torch.profiler"  # the name used in the snapshot's notes
 DUMP = "or dump a snapshot with torch.cuda.memory._dump_snapshot(path)"
 CPU = 0  # c10::DeviceType
 ABSENT = _core.ABSENT_ID
 _ALLOC, _FREE, _OOM, _MAP, _UNMAP = map(
     _core.ACTIONS.index, ("alloc", "free_completed", "oom", "segment_map", "segment_unmap")
 )
-# The rows of engine/read/profile.pxd.
+# These types must match the row structs in engine/read/profile.pxd.
 MEMORY = np.dtype(
     [
         *(("time", "f8"), ("pid", "u8"), ("tid", "u8"), ("address", "u8"), ("size", "i8")),
@@ -50,18 +50,19 @@ SPAN = np.dtype(
         *(("name", "u4"), ("kind", "u4")),
     ]
 )
-# How the profiler names a Python call; it also has built-in functions and modules.
+# How the profiler names a Python call. Names of built-in functions and modules look different.
 _CALL = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
 _ROUND = 1 << 21
 
 
 class _Trace(NamedTuple):
-    """The memory events of one device in their order, and what was there before the first."""
+    """One device's memory events in order, and the memory allocated before the first one."""
 
     rows: NDArray[np.void]
-    at: NDArray[np.int64]  # their places among all memory events
-    before_bytes: int  # allocated before, and never freed
-    disagreeing: int  # events after which the trace's own total is another one
+    at: NDArray[np.int64]  # positions in the list of all memory events
+    before_bytes: int  # bytes allocated before the first event and never freed
+    # Number of events after which the trace's own total differs from the sum of its allocations.
+    disagreeing: int
     has_totals: bool
 
 
@@ -72,12 +73,12 @@ def read_profile(
     bounds: tuple[int, int, int, int, int] | None,
     ahead: Ahead | None,
 ) -> _core.Tables:
-    """The memory events of a trace, as tables.
+    """Read a trace's memory events into tables.
 
     Raises
     ------
     SnapshotError
-        It is damaged, or has no memory events of a device other than the CPU.
+        The trace is damaged, or only has memory events for the CPU.
     """
     numbers = limits.numbers()
     profile = _profile.read(readinto, numbers, progress, ahead)
@@ -101,30 +102,32 @@ def read_profile(
 
 
 def _traces(memory: NDArray[np.void], limits: Limits) -> dict[int, _Trace]:
-    """The events of each device. Raises SnapshotError where there are none, or damaged ones."""
+    """Split the events by device. Raises SnapshotError if there are no events or some are
+    damaged.
+    """
     if not len(memory):
         raise SnapshotError(
-            "not a memory snapshot, but a trace of torch.profiler without memory events",
+            "not a memory snapshot, but a torch.profiler trace without memory events",
             hint=f"profile with profile_memory=True, {DUMP}",
         )
     broken = int(np.count_nonzero(memory["flags"] & _profile.BROKEN))
     if broken:
         raise SnapshotError(
-            f"{broken:,} of the trace's {len(memory):,} memory events have no address, size or"
-            " time, or one that is impossible",
+            f"{broken:,} of the trace's {len(memory):,} memory events have a missing or impossible"
+            " address, size or time",
             hint=f"profile again, {DUMP}",
         )
     at = np.flatnonzero(memory["device_type"] != CPU)
     if not len(at):
         raise SnapshotError(
-            "a trace of torch.profiler whose memory events are all of the CPU",
+            "all memory events in this torch.profiler trace are from the CPU",
             hint=f"profile a program that uses a GPU, {DUMP}",
         )
     kinds = np.unique(memory["device_type"][at])
     if len(kinds) > 1:
         raise SnapshotError(
-            f"a trace of torch.profiler with memory of {len(kinds)} kinds of devices (Device Type"
-            f" {', '.join(map(str, kinds.tolist()))}): which one is meant isn't known",
+            f"this torch.profiler trace has memory events of {len(kinds)} kinds of device"
+            f" (Device Type {', '.join(map(str, kinds.tolist()))}): only one kind is supported",
             hint=f"profile one kind, {DUMP}",
         )
     devices = np.unique(memory["device"][at]).tolist()
@@ -138,7 +141,7 @@ def _traces(memory: NDArray[np.void], limits: Limits) -> dict[int, _Trace]:
 
 
 def _trace(memory: NDArray[np.void], at: NDArray[np.int64]) -> _Trace:
-    # Traces of several threads lie one after the other in the file.
+    # The file lists the events thread by thread.
     at = at[np.argsort(memory["time"][at], kind="stable")]
     rows = memory[at]
     change = np.where(rows["flags"] & _profile.OOM, 0, rows["size"])
@@ -153,8 +156,9 @@ def _trace(memory: NDArray[np.void], at: NDArray[np.int64]) -> _Trace:
 
 
 def _freed_of_before(address: NDArray[np.uint64], change: NDArray[np.int64]) -> int:
-    """The bytes of what was there before the first event and is freed: the first that the trace
-    says of an address is its free."""
+    """Return the number of bytes that were allocated before the first event and freed later. These
+    are at addresses whose first event is a free.
+    """
     there = np.flatnonzero(change)
     _, first = np.unique(address[there], return_index=True)
     sizes = change[there[first]]
@@ -162,7 +166,7 @@ def _freed_of_before(address: NDArray[np.uint64], change: NDArray[np.int64]) -> 
 
 
 def _notes(memory: NDArray[np.void], traces: dict[int, _Trace]) -> dict[str, object]:
-    """What the snapshot says of the trace beside its events."""
+    """Return the information about the trace that goes into the snapshot's notes."""
     found: dict[str, object] = {
         "cpu_events": int(np.count_nonzero(memory["device_type"] == CPU)),
         "disagreeing": {str(d): one.disagreeing for d, one in traces.items() if one.disagreeing},
@@ -174,7 +178,7 @@ def _notes(memory: NDArray[np.void], traces: dict[int, _Trace]) -> dict[str, obj
 
 
 class _Filling:
-    """Fills the tables of a snapshot with the events, their stacks, and the annotations."""
+    """Fills the tables with the events, their stacks and the annotations."""
 
     def __init__(
         self,
@@ -189,7 +193,7 @@ class _Filling:
         self.spans = spans
 
     def fill(self, traces: dict[int, _Trace]) -> None:
-        """All of it, in the order in which tables are filled."""
+        """Fill all tables in the order that `Adding` requires."""
         stack_of = self._stacks(np.concatenate([one.at for one in traces.values()]))
         self._annotations(list(traces))
         for device in range(1 + max(traces)):
@@ -198,7 +202,7 @@ class _Filling:
                 self._events(traces[device], stack_of)
 
     def _times(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Microseconds since the epoch, rounded down."""
+        """Convert to microseconds since the epoch, rounded down."""
         whole, rest = divmod(self.profile.base_ns, 1000)
         found: NDArray[np.int64] = np.floor(times + rest / 1000).astype(np.int64) + whole
         return found
@@ -206,7 +210,7 @@ class _Filling:
     def _events(self, trace: _Trace, stack_of: NDArray[np.uint32]) -> None:
         rows = trace.rows
         times = self._times(rows["time"])
-        # Behind all blocks: where what follows lay isn't known.
+        # First free address after all blocks, used for memory without known addresses.
         end = int(rows["address"].max()) + int(np.abs(rows["size"]).max())
         free = (end // _ROUND + 1) * _ROUND if end < 2**62 else _ROUND
         if trace.before_bytes:
@@ -215,8 +219,8 @@ class _Filling:
         failed = (rows["flags"] & _profile.OOM) != 0
         action = np.where(failed, _OOM, np.where(rows["size"] < 0, _FREE, _ALLOC)).astype("u1")
         address = np.where(failed, np.uint64(0), rows["address"])
-        # What was reserved in all changed before these events: said as memory that is mapped behind
-        # all blocks, so that the sum is the trace's. Where it lies isn't known.
+        # The trace only has the total of reserved memory. Each change of the total becomes a
+        # mapping at an address after all blocks. The sum is right, but the addresses are made up.
         reserved = rows["reserved"]
         at = np.flatnonzero(np.diff(reserved, prepend=0))
         before = np.concatenate([[0], reserved])[at]
@@ -244,7 +248,9 @@ class _Filling:
     # ---- stacks
 
     def _stacks(self, at: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """The stack of each memory event: the operators and Python calls around it."""
+        """Return each memory event's stack id. The stack consists of the operators and Python calls
+        around the event.
+        """
         calls = np.flatnonzero(self.spans["kind"] != _profile.ANNOTATION)
         entries = np.concatenate([calls, at + len(self.spans)])
         span, event = self.spans[calls], self.memory[at]
@@ -263,7 +269,7 @@ class _Filling:
         frames, numbers, kept = self._frames(codes)
         self.adding.frames(*frames)
         before = np.concatenate([[0], np.cumsum(kept)])
-        # Offsets are bytes into the codes, and a stack begins where the one before it ends.
+        # Offsets are in bytes of `codes`. Each stack starts where the previous one ends.
         offsets = before[(ends // 4).astype(np.int64)]
         self.adding.stacks(offsets.astype("i4"), numbers)
         return np.asarray(stack_of)
@@ -271,14 +277,17 @@ class _Filling:
     def _frames(
         self, codes: NDArray[np.uint32]
     ) -> tuple[list[NDArray[np.generic]], NDArray[np.uint32], NDArray[np.bool_]]:
-        """Frames, the number of each that is kept, and which are: Python's own functions and the
-        names of modules are no frames."""
+        """Return the frames, each code's frame number, and whether each code is a frame.
+
+        Python's built-in functions and module names aren't frames.
+        """
         words, place = np.unique(codes, return_inverse=True)
         said: list[tuple[bytes, bytes, int]] = []
         number = np.full(len(words), ABSENT, "u4")
         for i, code in enumerate(words.tolist()):
             name = self.profile.text(code & ~_profile.PYTHON_FRAME)
-            frame: tuple[bytes, bytes, int] | None = (name, b"??", 0)  # as PyTorch has it of C++
+            # the form in which PyTorch writes C++ frames
+            frame: tuple[bytes, bytes, int] | None = (name, b"??", 0)
             if code & _profile.PYTHON_FRAME:
                 frame = _call(name)
             if frame is not None:
@@ -307,7 +316,7 @@ class _Filling:
         n = len(spans)
         if not n:
             return
-        # Where one ends and the next one begins at the same moment the end comes first.
+        # At equal times, ends sort before starts.
         ends = spans["begin"] + spans["duration"]
         rank = np.concatenate([np.ones(n, "u1"), np.where(spans["duration"] > 0, 0, 2)])
         order = np.lexsort((rank, np.concatenate([spans["begin"], ends])))
@@ -324,7 +333,7 @@ class _Filling:
 
 
 def _call(name: bytes) -> tuple[bytes, bytes, int] | None:
-    """Function, file and line of a Python call; None of what is no frame."""
+    """Return a Python call's function, file and line; None for other names."""
     found = _CALL.fullmatch(name.decode("utf-8", "surrogateescape"))
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Reads a remote file forward, by several requests at once that are made again where they fail."""
+"""Read a remote file sequentially, using concurrent range requests with retries."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memreplay.io.stores import RemoteFile, ReplacedError
-from memreplay.io.urls import StoreError, may_pass, never_reached, status_of, words_of
+from memreplay.io.urls import StoreError, error_line, is_unreachable, may_pass, status_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-RANGE = 8 << 20  # bytes of a request
-PARALLEL = 4  # requests at once; with the range that is being read, 40 MiB at the most
-STALL_S = 30.0  # without a byte: the request is given up, and made again
-LEAST = 1 << 10  # bytes in that time; a server that sends fewer stalls, too
-TRIES = 6  # in a row that bring (next to) nothing
-ENOUGH = 64 << 10  # bytes that a try must bring to count as one that did
-FIRST_WAIT_S = 0.5  # before the second try; twice as long before each other one
+RANGE = 8 << 20  # bytes per request
+# Number of concurrent requests; with the range that is being read, they take at most 40 MiB.
+PARALLEL = 4
+STALL_S = 30.0  # a request that returns fewer than LEAST bytes in this time is repeated
+LEAST = 1 << 10  # if fewer bytes arrive within STALL_S, the server has stalled
+TRIES = 6  # maximum number of failed tries in a row
+ENOUGH = 64 << 10  # a try that returns fewer bytes counts as failed
+FIRST_WAIT_S = 0.5  # wait before the second try; doubles with each further try
 LONGEST_WAIT_S = 10.0
-LONGEST_ASKED_S = 30.0  # that a server may have us wait (Retry-After)
+LONGEST_ASKED_S = 30.0  # maximum wait, even if the server's Retry-After is longer
 AGAIN = "run it again later, or copy the file to this machine first"
 
 T = TypeVar("T")
 
 
 class RangeReader:
-    """The bytes of a remote file, as a file object for one thread.
+    """A remote file as a file object, for use by one thread.
 
-    The requests run on `loop`, fsspec's thread. At most `PARALLEL` ranges of `RANGE` bytes are
-    asked for at once, and one more is held, that which is being read. Reading raises StoreError
-    where the store gives up or the file was replaced, and then every time.
+    Requests run on `loop`, fsspec's thread: at most `PARALLEL` at once, for `RANGE` bytes each. The
+    range that is being read is also held in memory. If the store fails or the file was replaced,
+    reading raises StoreError, as does every later call.
     """
 
     def __init__(self, file: RemoteFile, loop: asyncio.AbstractEventLoop) -> None:
@@ -43,9 +44,9 @@ class RangeReader:
         self._file = file
         self._loop = loop
         self._at = 0
-        self._block = memoryview(b"")  # from _at on
+        self._block = memoryview(b"")  # the data that starts at _at
         self._ahead: deque[Future[bytearray | Exception]] = deque()
-        self._asked = 0  # where the next request begins
+        self._requested = 0  # where the next request starts
 
     def readable(self) -> bool:
         return True
@@ -63,7 +64,7 @@ class RangeReader:
             self._block = self._block[at - self._at :]
         elif at != self._at:
             self._forget()
-            self._asked = at
+            self._requested = at
         self._at = at
         return at
 
@@ -80,18 +81,20 @@ class RangeReader:
         self._forget()
 
     def _next(self) -> bool:
-        """Takes the next range, and asks for those after it; False at the end."""
-        self._block = memoryview(b"")  # let go before the next is there
-        while len(self._ahead) < PARALLEL and self._asked < self.size:
-            stop = min(self._asked + RANGE, self.size)
-            got = asyncio.run_coroutine_threadsafe(self._ended(self._asked, stop), self._loop)
+        """Take the next range, and request further ones. Returns False at the end."""
+        self._block = memoryview(b"")  # release this block before the next block arrives
+        while len(self._ahead) < PARALLEL and self._requested < self.size:
+            stop = min(self._requested + RANGE, self.size)
+            got = asyncio.run_coroutine_threadsafe(
+                self._range_or_error(self._requested, stop), self._loop
+            )
             self._ahead.append(got)
-            self._asked = stop
+            self._requested = stop
         if not self._ahead:
             return False
         found = self._ahead[0].result()
         if isinstance(found, Exception):
-            raise found  # it stays the first, so that it is raised every time
+            raise found  # the error stays first in the queue, so that every further call raises it
         self._block = memoryview(found)
         self._ahead.popleft()
         return True
@@ -102,9 +105,10 @@ class RangeReader:
         self._ahead.clear()
         self._block = memoryview(b"")
 
-    async def _ended(self, start: int, stop: int) -> bytearray | Exception:
-        """As `_range`, whose error is no exception of the task: of one that nobody asks for any
-        more asyncio would show where it was raised."""
+    async def _range_or_error(self, start: int, stop: int) -> bytearray | Exception:
+        """Call `_range`, but return exceptions. If a task raised one and its result were never
+        fetched, asyncio would log it.
+        """
         try:
             return await self._range(start, stop)
         except Exception as error:
@@ -141,18 +145,18 @@ class RangeReader:
 
 
 class TooSlowError(TimeoutError):
-    """A server that sends next to nothing."""
+    """The server sends almost no data."""
 
 
 class Pace:
-    """How fast bytes come, over STALL_S of waiting for them."""
+    """Measures the download speed over STALL_S seconds of waiting."""
 
     def __init__(self) -> None:
         self._bytes = 0
         self._waited_s = 0.0
 
     def took(self, n: int, seconds: float) -> None:
-        """So many came after so long. Raises TooSlowError where they are too few."""
+        """Add `n` bytes received in `seconds`. Raises TooSlowError if they are too few."""
         self._bytes += n
         self._waited_s += seconds
         if self._waited_s >= STALL_S:
@@ -162,44 +166,44 @@ class Pace:
 
 
 class Tries:
-    """How often a request was made in vain, and how long to wait before it is made again."""
+    """Counts failed tries, and computes the delay before the next one."""
 
     def __init__(self) -> None:
         self._failed = 0
 
     async def wait(self, error: Exception, where: str, brought: int = 0) -> None:
-        """Waits until it is time to try again; raises StoreError if it is not worth it."""
+        """Sleep until the next try. Raises StoreError if there shouldn't be another try."""
         place = f" {where}" if where else ""
         if where and (what := _changed(error)):
             raise StoreError(
                 f"the file was {what} while it was read,{place}; run it again"
             ) from error
         if not may_pass(error):
-            raise StoreError(f"{words_of(error)},{place}") from error
+            raise StoreError(f"{error_line(error)},{place}") from error
         if brought >= ENOUGH:
             self._failed = 0
         self._failed += 1
         if self._failed >= TRIES:
             raise StoreError(
-                f"gave up{place} after {TRIES} tries: {why(error)}; {AGAIN}"
+                f"gave up{place} after {TRIES} tries: {failure_reason(error)}; {AGAIN}"
             ) from error
         backoff = min(FIRST_WAIT_S * 2 ** (self._failed - 1), LONGEST_WAIT_S)
-        # Not all of a fleet at the same moment.
-        await asyncio.sleep(max(backoff * random.uniform(0.5, 1.0), _asked_wait(error)))
+        # jitter, because otherwise all processes of a fleet would retry at the same time
+        await asyncio.sleep(max(backoff * random.uniform(0.5, 1.0), _retry_after(error)))
 
 
-async def persisted(action: Callable[[], Awaitable[T]], limit_s: float | None = None) -> T:
-    """What `action` gives, which is tried again as a range is; `limit_s` (STALL_S) of one try.
+async def with_retries(action: Callable[[], Awaitable[T]], limit_s: float | None = None) -> T:
+    """Await `action()`, and repeat it after temporary errors.
 
-    Errors that will not pass are raised as they are, and so is that of a host that was not reached:
-    more likely its name is wrong.
+    Each try may take `limit_s` seconds (default: STALL_S). Permanent errors are raised unchanged,
+    as are errors about a host that can't be reached, because the host's name is probably wrong.
     """
     tries = Tries()
     while True:
         try:
             return await asyncio.wait_for(action(), limit_s or STALL_S)
         except Exception as error:  # noqa: PERF203 - it is what the loop is for
-            if not may_pass(error) or never_reached(error):
+            if not may_pass(error) or is_unreachable(error):
                 raise
             await tries.wait(error, "")
 
@@ -207,29 +211,29 @@ async def persisted(action: Callable[[], Awaitable[T]], limit_s: float | None = 
 async def _closed(pieces: Any) -> None:
     try:
         await pieces.aclose()
-    except Exception:  # of a connection that is given up
+    except Exception:  # errors from an abandoned connection
         return
 
 
 def _changed(error: Exception) -> str:
-    """What was done to a file that could be read before; empty where nothing was."""
+    """Return what happened to a file that could be read before; "" if nothing happened."""
     if isinstance(error, FileNotFoundError):
         return "deleted"
-    is_short = status_of(error) == 416  # it ends before what is asked for
+    is_short = status_of(error) == 416  # the file ends before the requested range begins
     return "replaced" if is_short or isinstance(error, ReplacedError) else ""
 
 
-def why(error: Exception) -> str:
-    """What a request ended in."""
+def failure_reason(error: Exception) -> str:
+    """Return why a request failed."""
     if isinstance(error, TooSlowError):
         return f"fewer than {LEAST:,} bytes in {STALL_S:.0f} s"
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
         return f"no data for {STALL_S:.0f} s"
-    return words_of(error)
+    return error_line(error)
 
 
-def _asked_wait(error: Exception) -> float:
-    """The seconds that a server says to wait; 0 where it does not."""
+def _retry_after(error: Exception) -> float:
+    """Return the seconds from the server's Retry-After header; 0 without one."""
     headers = getattr(error, "headers", None) or {}
     said = str(headers.get("Retry-After", ""))
     return min(float(said), LONGEST_ASKED_S) if said.isdigit() else 0.0

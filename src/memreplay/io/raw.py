@@ -1,4 +1,4 @@
-"""The bytes of any binary source as they lie there: what all readers of a source build on."""
+"""The base class of all inputs: a source's bytes as stored."""
 
 from __future__ import annotations
 
@@ -9,16 +9,25 @@ from collections.abc import Callable
 from typing import Any
 
 Fill = Callable[[memoryview], int]
-"""As readinto: fills a part and returns its length, 0 at the end."""
+"""Like readinto: fills the start of a buffer and returns the number of bytes, 0 at the end."""
 
 
 class Raw(io.RawIOBase):
-    """The bytes of any binary source as they lie there.
+    """The bytes of a binary source, as stored.
 
-    `name` is what to call it, `total` its size where known, `taken` how many bytes were handed out.
-    `waits`: a read may take for ever, as of a pipe or a terminal. `read` gives all that was asked
-    for unless the source ends, whatever the source does. Closing it closes the source only if
-    `owned`.
+    Attributes
+    ----------
+    name : str
+        What to call the source in messages.
+    total : int or None
+        Size in bytes, if known.
+    taken : int
+        Bytes read so far.
+    waits : bool
+        Whether a read may block forever, as on a pipe or a terminal.
+
+    `read` returns as many bytes as requested unless the source ends, even if the source returns
+    fewer at a time. `close` closes the source only if `owned`.
     """
 
     def __init__(
@@ -48,7 +57,7 @@ class Raw(io.RawIOBase):
             if data:
                 view[:n] = data
         if n is None:
-            raise BlockingIOError("the source has no data yet and does not wait; let it block")
+            raise BlockingIOError("the source is non-blocking and has no data; pass a blocking one")
         self.taken += n
         return int(n)
 
@@ -80,8 +89,8 @@ class Raw(io.RawIOBase):
 
 
 def _may_wait(source: Any) -> bool:
-    """Whether behind a file object there is a pipe, a terminal or a socket."""
+    """Return whether a file object reads from a pipe, a terminal or a socket."""
     try:
         return not stat.S_ISREG(os.fstat(source.fileno()).st_mode)
     except (AttributeError, OSError, TypeError, ValueError):
-        return False  # a file of Python's own: it has no number
+        return False  # a Python file object without a descriptor

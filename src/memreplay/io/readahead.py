@@ -1,4 +1,4 @@
-"""Reads on, on a thread of its own, while what was read is parsed."""
+"""Read ahead on a thread while earlier blocks are parsed."""
 
 from __future__ import annotations
 
@@ -11,34 +11,38 @@ if TYPE_CHECKING:
     from queue import SimpleQueue
     from threading import Thread
 
-Fill = Callable[[memoryview], int]  # as readinto: fills a part, says how much, 0 at the end
-# A block, where the bytes in it begin and end, and what reading ended in after them.
+# like readinto: fills the start of a buffer and returns the number of bytes; 0 at the end
+Fill = Callable[[memoryview], int]
+# A buffer, the start and end of the data in the buffer, and the error that ended reading after that
+# data.
 Block = tuple[bytearray, int, int, "BaseException | None"]
 
-SIZE = 512 << 10  # bytes of input in a block
-ROOM = 64 << 10  # free in front of them, for what the parser has left over of the block before
-BLOCKS = 4  # the parser's, the one before (of which it still copies), and two to fill
-GRACE_S = 0.04  # how long an interrupted command waits for a read that does not end
+SIZE = 512 << 10  # bytes of input per block
+# free bytes before the data, for the part of the previous block that the parser hasn't consumed
+ROOM = 64 << 10
+# the current block, the previous one (data may still be copied from it), and two to fill
+BLOCKS = 4
+GRACE_S = 0.04  # how many seconds close() waits for a blocked read
 
 
 def several_cpus() -> bool:
-    """Whether two threads of this process can run at once."""
+    """Return whether two threads of this process can run at once."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0)) > 1
     return (os.cpu_count() or 1) > 1
 
 
 def is_last(block: Block) -> bool:
-    """Whether nothing follows: it is not full, or ends in an error."""
+    """Return whether this is the last block: it isn't full, or it ends with an error."""
     data, _, stop, error = block
     return error is not None or stop < len(data)
 
 
 class ReadAhead:
-    """Blocks of input, read by `fill` on a thread; `close()` ends it.
+    """Reads blocks on a thread, using `fill`, until `close()`.
 
-    The thread begins with the first block asked for, so that a small file needs none. `fill` is
-    called by one thread at a time. `ended` is called once, when nothing is read any more.
+    The thread is started when the first block is requested, so small files don't need one. Only one
+    thread at a time calls `fill`; `ended` is called once, after the last read.
     """
 
     def __init__(self, fill: Fill, ended: Callable[[], None]) -> None:
@@ -46,23 +50,26 @@ class ReadAhead:
         self._ended = ended
         self._thread: Thread | None = None
         self._begun = False
-        self._kept: list[bytearray] = []  # the last two that were handed out
-        self._over = False  # the last block was handed out
+        self._kept: list[bytearray] = []  # the last two blocks that were returned
+        self._over = False  # whether the last block has been returned
         self._stopped = False
-        self._through = False  # the thread is done
-        self._left = False  # it is to call `ended`
-        self._process = 0  # where it runs
+        self._through = False  # whether the thread has finished
+        self._left = False  # whether the thread has to call `ended`
+        self._process = 0  # process id, to detect forks
 
     def next(self) -> Block:
-        """The next block, until is_last() of one. It stays as it is until the call after next.
+        """Return the next block.
 
-        Raises RuntimeError in a child that was forked meanwhile: the thread is not in it.
+        Must not be called after a block for which is_last() is true.
+
+        A block stays valid until the call after the next one. Raises RuntimeError in a forked
+        child, which has no copy of the thread.
         """
         if not self._begun:
             self._begin()
         elif self._process != os.getpid():
             raise RuntimeError(
-                "the process was forked while a snapshot was read: open it again in the child"
+                "the process was forked while a snapshot was being read; open it again in the child"
             )
         if len(self._kept) == 2:
             self._free.put(self._kept.pop(0))
@@ -72,16 +79,18 @@ class ReadAhead:
         return block
 
     def read_on(self) -> None:
-        """Reads past what was handed out, or meets the end; raises what that ends in."""
+        """Read from the last returned block to the end. Raises the error that ended reading, if
+        any.
+        """
         if self._thread is None:
             self._fill(memoryview(bytearray(1)))
         elif not self._over and (error := self.next()[3]) is not None:
             raise error
 
     def close(self) -> None:
-        """Ends the thread, then calls `ended`.
+        """Stop the thread, then call `ended`.
 
-        A read that goes on waiting is not waited for: `ended` is called when it comes back.
+        If the thread is blocked in a read, the thread itself calls `ended` later.
         """
         if self._thread is not None:
             self._stopped = True
@@ -94,7 +103,7 @@ class ReadAhead:
         self._ended()
 
     def _begin(self) -> None:
-        # Imported here: a small file needs neither.
+        # Imported here, because small files don't need these modules.
         from queue import SimpleQueue
         from threading import Lock, Thread
 
@@ -105,9 +114,9 @@ class ReadAhead:
             self._free.put(bytearray(ROOM + SIZE))
         self._begun = True
         self._process = os.getpid()
-        # A daemon, as a read that hangs must not hold up the exit.
+        # A daemon thread, so that a blocked read doesn't delay the exit.
         thread = Thread(target=self._run, name="memreplay-readahead", daemon=True)
-        # Where there may be no more threads, each block is read when it is asked for.
+        # If a thread can't be started, blocks are read on demand.
         with suppress(RuntimeError):
             thread.start()
             self._thread = thread
@@ -128,7 +137,7 @@ class ReadAhead:
         stop = ROOM
         try:
             while stop < len(block) and not self._stopped:
-                # Released afterwards: nobody may write there later.
+                # Release the views, so that nothing can write to the block later.
                 with memoryview(block) as whole, whole[stop:] as part:
                     n = self._fill(part)
                     if not 0 <= n <= len(part):

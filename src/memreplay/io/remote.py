@@ -1,4 +1,4 @@
-"""Opens a URL as one forward stream of bytes, in the best way that its store has."""
+"""Open a URL as a sequential stream of bytes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from memreplay.io.raw import Raw
 from memreplay.io.urls import as_os_errors, system_of, without_secrets
 
-# What is asked of a remote file system at once: large enough for its latency, small in memory.
+# Bytes per request: enough to hide latency without taking too much memory.
 BLOCK = 8 << 20
 
 
 class Remote(Raw):
-    # A file of fsspec, whose errors are those of a hundred libraries.
+    # An fsspec file whose exceptions, which come from many libraries, are converted to OSError.
 
     def readinto(self, buffer: Any) -> int:
         with as_os_errors():
@@ -25,10 +25,12 @@ class Remote(Raw):
 
 
 def open_url(url: str) -> Raw:
-    """Opens a URL for reading; the caller closes it.
+    """Open a URL for reading.
 
-    Raises OSError, with one line and no secrets, where it cannot be opened, and MissingExtraError
-    where a package is missing.
+    The caller must close it.
+
+    Raises OSError with a message of one line that contains no secrets, or MissingExtraError if a
+    package is missing.
     """
     with as_os_errors():
         system, path = system_of(url)
@@ -38,27 +40,29 @@ def open_url(url: str) -> Raw:
 
 
 def _by_ranges(system: Any, path: str) -> Any:
-    """The file, read by several requests at once; None where the store gives no ranges."""
+    """Return a reader that uses concurrent range requests; None if the store doesn't support
+    ranges.
+    """
     from fsspec.asyn import AsyncFileSystem
 
-    # The type's, since one that caches pretends to be what it caches.
+    # Check the type, because caching file systems imitate the instance that they wrap.
     if not issubclass(type(system), AsyncFileSystem):
         return None
     import asyncio
 
-    from memreplay.io.ranges import RangeReader, persisted
+    from memreplay.io.ranges import RangeReader, with_retries
     from memreplay.io.stores import remote_file
 
-    asked = persisted(lambda: remote_file(system, path))
+    asked = with_retries(lambda: remote_file(system, path))
     file = asyncio.run_coroutine_threadsafe(asked, system.loop).result()
     return None if file is None else RangeReader(file, system.loop)
 
 
 def _forward(system: Any, path: str) -> Any:
-    """The file, read by one request after the other, or by one alone: nothing is asked again."""
+    """Return a reader that makes sequential requests (or a single one) without retries."""
     if any(base.__name__ == "HTTPFileSystem" for base in type(system).__mro__):
         from memreplay.io.web_stream import WebStream
 
         return WebStream(system, path)
-    # No more than a block is held, and the next one replaces it.
+    # Holds only one block at a time.
     return system.open(path, "rb", block_size=BLOCK, cache_type="readahead")

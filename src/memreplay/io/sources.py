@@ -1,4 +1,4 @@
-"""Opens what a caller names (a path, bytes, a file, a URL) as one forward stream of bytes."""
+"""Open a path, bytes, a file or a URL as a sequential stream of bytes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 
 
 class _Memory:
-    # Bytes that the caller has, as a file: a piece is copied when it is asked for, never the whole.
-    # It is copied, since what is not `bytes` may change while it is parsed.
+    # Bytes in memory, as a file. Copies the bytes that are read, because buffers other than `bytes`
+    # may change during parsing.
 
     def __init__(self, view: memoryview, at: int = 0) -> None:
         self._view = view
@@ -41,18 +41,20 @@ class _Memory:
 
 
 def open_source(source: Source) -> Raw:
-    """Opens `source` for reading; the caller closes it.
+    """Open `source` for reading.
+
+    The caller must close it.
 
     Raises
     ------
     OSError
-        The path or the URL can't be opened (a directory too).
+        The path or URL can't be opened, or is a directory.
     MissingExtraError
-        It is a URL, and fsspec or what fsspec needs for it is not installed.
+        fsspec, or the package it needs for this kind of URL, is not installed.
     TypeError
-        It is none of these.
+        `source` has an unsupported type.
     """
-    # What it takes to read URLs is not loaded for a path.
+    # Only load the modules for URLs if the source isn't a path.
     if isinstance(source, str) and ":" in source:
         from memreplay.io.urls import is_url
 
@@ -70,15 +72,13 @@ def open_source(source: Source) -> Raw:
         view = memoryview(source)
     except TypeError:
         kind = type(source).__name__
-        raise TypeError(
-            f"a snapshot is read from a path, a URL, bytes or a binary file, not from {kind}"
-        ) from None
-    # Bytes in several dimensions, or every second one, are copied: nobody has a snapshot so.
+        raise TypeError(f"expected a path, a URL, bytes or a binary file, got {kind}") from None
+    # This only copies buffers that are non-contiguous or multidimensional.
     flat = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
     return Raw(_Memory(flat), "<bytes>", flat.nbytes)
 
 
 def _size_of(file: io.FileIO) -> int | None:
-    """The size of a regular file; None for pipes and devices."""
+    """Return a regular file's size; None for pipes and devices."""
     status = os.fstat(file.fileno())
     return status.st_size if stat.S_ISREG(status.st_mode) else None

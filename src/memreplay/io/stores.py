@@ -1,4 +1,4 @@
-"""Asks a remote file for a range of its bytes, and checks that it is still the same file."""
+"""Request byte ranges of remote files, and detect whether a file was replaced in the meantime."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Any, Protocol
 
 from memreplay.io.urls import StoreError
 
-# Of a store that gives a whole range at once: what a failure loses at most.
+# Part size for stores that only return whole ranges. A failure loses at most this much data.
 PART = 4 << 20
 _PIECE = 1 << 18
 
 
 class ReplacedError(StoreError):
-    """The file is not the one that was opened."""
+    """The file was replaced after it was opened."""
 
 
 class RemoteFile(Protocol):
-    """A remote file of which any range can be asked for."""
+    """A remote file that supports range requests."""
 
     size: int
 
     def pieces(self, start: int, stop: int) -> AsyncIterator[bytes]:
-        """The bytes from `start` to `stop` in order, as they come, by one request.
+        """Yield the bytes from `start` to `stop` in order, using one request.
 
-        May end early. Raises ReplacedError, and what the store's library raises.
+        May end early. Raises ReplacedError and the store library's exceptions.
         """
         ...
 
 
 async def remote_file(system: Any, path: str) -> RemoteFile | None:
-    """The file of an asynchronous file system of fsspec; None where it gives no ranges."""
+    """Return a file on an asynchronous fsspec file system; None if it doesn't support ranges."""
     kinds = {base.__module__.partition(".")[0] for base in type(system).__mro__}
     if "s3fs" in kinds:
         return await S3File.opened(system, path)
@@ -41,7 +41,7 @@ async def remote_file(system: Any, path: str) -> RemoteFile | None:
 
 
 def tag_of(info: dict[str, Any]) -> str:
-    """What tells a version of a file from another one: its ETag, or when it was changed."""
+    """Return a file's version: its ETag, or else its modification time."""
     for name in ("ETag", "etag", "generation", "md5Hash", "content_md5", "checksum"):
         if info.get(name):
             return str(info[name]).strip('"')
@@ -54,26 +54,36 @@ def tag_of(info: dict[str, Any]) -> str:
 
 
 class S3File:
-    """An object of S3, by s3fs's client."""
+    """An object in S3, read through s3fs's client, which can stream part of an object."""
 
     def __init__(self, system: Any, path: str, size: int, tag: str) -> None:
         self.size = size
         self._system = system
         self._tag = tag
         bucket, key, version = system.split_path(path)
-        self._what = {"Bucket": bucket, "Key": key, **system.req_kw}
+        extra = system.s3_additional_kwargs
+        # The customer's own encryption key, which the store needs to decrypt the object.
+        own_key = {name: extra[name] for name in extra if name.startswith("SSECustomer")}
+        self._object = {"Bucket": bucket, "Key": key, **system.req_kw, **own_key}
         if version:
-            self._what["VersionId"] = version
+            self._object["VersionId"] = version
 
     @classmethod
     async def opened(cls, system: Any, path: str) -> S3File:
-        info = await system._info(path, refresh=True)  # not as some listing had it
+        info = await system._info(path, refresh=True)  # refresh, because listings may be outdated
         _check_is_file(info)
         return cls(system, path, info["size"], tag_of(info))
 
     async def pieces(self, start: int, stop: int) -> AsyncIterator[bytes]:
-        asked = {**self._what, "Range": f"bytes={start}-{stop - 1}"}
-        answer = await self._system._call_s3("get_object", **asked)
+        from botocore.exceptions import ClientError
+        from s3fs.errors import translate_boto_error
+
+        await self._system.set_session()
+        client = await self._system.get_s3(self._object["Bucket"])
+        try:
+            answer = await client.get_object(**self._object, Range=f"bytes={start}-{stop - 1}")
+        except ClientError as error:
+            raise translate_boto_error(error) from error
         body = answer["Body"]
         try:
             _check_answer(
@@ -86,7 +96,7 @@ class S3File:
 
 
 class HttpFile:
-    """A file of a web server that gives ranges, by fsspec's session."""
+    """A file on a web server with range support, read through fsspec's session."""
 
     def __init__(self, system: Any, url: str, size: int, tag: str) -> None:
         self.size = size
@@ -96,38 +106,39 @@ class HttpFile:
 
     @classmethod
     async def opened(cls, system: Any, url: str) -> HttpFile | None:
-        async with await cls._asked(system, url, 0, 1) as answer:
+        async with await cls._request(system, url, 0, 1) as answer:
             if answer.status in (404, 410):
                 raise FileNotFoundError(url)
-            if answer.status == 416:  # there is not one byte
+            if answer.status == 416:  # the file is empty
                 return None
             answer.raise_for_status()
             whole = re.fullmatch(r"bytes 0-0/([0-9]+)", answer.headers.get("Content-Range", ""))
-            # Ranges of what is compressed on its way are of no use; the whole is unpacked.
+            # Ranges of a compressed transfer can't be used, so such a file is read as one stream.
             if answer.status != 206 or whole is None or _encoding_of(answer):
                 return None
             return cls(system, url, int(whole[1]), _tag_of_answer(answer))
 
     @staticmethod
-    async def _asked(system: Any, url: str, start: int, stop: int) -> Any:
+    async def _request(system: Any, url: str, start: int, stop: int) -> Any:
         session = await system.set_session()
         options = dict(system.kwargs)
         options["headers"] = {
             **options.get("headers", {}),
             "Range": f"bytes={start}-{stop - 1}",
-            "Accept-Encoding": "identity",  # else the bytes are those of something else
+            # Ranges of a compressed transfer would count compressed bytes.
+            "Accept-Encoding": "identity",
         }
         return session.get(system.encode_url(url), **options)
 
     async def pieces(self, start: int, stop: int) -> AsyncIterator[bytes]:
-        async with await self._asked(self._system, self._url, start, stop) as answer:
+        async with await self._request(self._system, self._url, start, stop) as answer:
             if answer.status == 416:
                 raise ReplacedError
             answer.raise_for_status()
             if encoding := _encoding_of(answer):
                 raise StoreError(
-                    f"the server compresses a part of the file ({encoding}), though it was asked"
-                    " not to"
+                    f"the server compresses a range of the file ({encoding}), although the request"
+                    " forbids it"
                 )
             place = answer.headers.get("Content-Range")
             _check_answer(self._tag, self.size, start, _tag_of_answer(answer), place)
@@ -136,9 +147,9 @@ class HttpFile:
 
 
 class AnyFile:
-    """A file of any other asynchronous store of fsspec (gs://, abfs://).
+    """A file in another asynchronous store that fsspec supports (gs://, abfs://).
 
-    It is asked in parts, each whole, and what it is now after them.
+    The file is read in parts, each returned as a whole. The version is checked after each request.
     """
 
     def __init__(self, system: Any, path: str, size: int, tag: str) -> None:
@@ -173,12 +184,12 @@ class AnyFile:
 
 
 def _tag_of_answer(answer: Any) -> str:
-    # By `get`, for which a header's name may be in small letters, too.
+    # `get` ignores case in header names.
     return tag_of({name: answer.headers.get(name) for name in ("ETag", "Last-Modified")})
 
 
 def _encoding_of(answer: Any) -> str:
-    """How an answer is encoded on its way; empty where it is not."""
+    """Return a response's transfer compression; empty if there is none."""
     said = str(answer.headers.get("Content-Encoding", "")).strip()
     return "" if said.lower() == "identity" else said
 
@@ -189,9 +200,9 @@ def _check_is_file(info: dict[str, Any]) -> None:
 
 
 def _check_answer(was: str, size: int, start: int, tag: str | None, place: str | None) -> None:
-    """Raises ReplacedError if an answer is not of the file that was opened."""
+    """Raise ReplacedError if a response isn't from the file that was opened."""
     found = re.fullmatch(r"bytes ([0-9]+)-[0-9]+/([0-9]+|\*)", place or "")
     if found is None or int(found[1]) != start:
-        raise StoreError("the server ignores which part of the file it is asked for")
+        raise StoreError("the server ignored the requested range")
     if found[2] not in ("*", str(size)) or (was and tag and tag.strip('"') != was):
         raise ReplacedError

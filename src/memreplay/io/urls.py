@@ -1,4 +1,4 @@
-"""Tells URLs from paths, opens the file systems they name, and says what failed there."""
+"""Recognize URLs, open their file systems, and convert stores' errors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 
 from memreplay.errors import MemreplayError, MissingExtraError
 
-# Two letters at least: `C://snap.pkl` is a drive. `::` chains, as in simplecache::s3://bucket/key.
+# A scheme has at least two letters, because the C in `C://snap.pkl` is a drive. `::` chains file
+# systems, as in simplecache::s3://bucket/key.
 _URL = r"([A-Za-z][A-Za-z0-9+.-]+)(::|://)"
-# Where what stands before an `@` may be a password, and what follows a `?` a signature. Of other
-# kinds of URLs what has a `:` before an `@` is taken for one, too (s3://key:secret@bucket), but for
-# those of git (github://organisation:repository@branch).
+# URLs that can contain a password before the `@` or a signature after the `?`. In other URLs, `:`
+# before `@` also means a password (s3://key:secret@bucket), except in git URLs
+# (github://organization:repository@branch).
 _SECRETIVE = (
     r"(?<![A-Za-z0-9+.-])(?:(https?|s?ftp|ssh|smb)://(?:[^/]*@)?([^?#]*)(?:[?#].*)?"
     r"|(?!git)([A-Za-z][A-Za-z0-9+.-]+)://[^/@:]*:[^/]*@)"
@@ -23,19 +24,21 @@ _SECRETIVE_IN_TEXT = (
     r"(?<![A-Za-z0-9+.-])(?:(https?|s?ftp|ssh|smb)://(?:[^/\s]*@)?([^?#\s]*)(?:[?#][^\s'\")>]*)?"
     r"|(?!git)([A-Za-z][A-Za-z0-9+.-]+)://[^/@:\s]*:[^/\s]*@)"
 )
-# Packages that fsspec asks for, and our extra that has them.
+# the memreplay extra that installs the package fsspec needs
 _EXTRAS = {"s3": "s3", "s3a": "s3"}
-# What a store answers that may be otherwise in a moment.
+# HTTP status codes of temporary errors
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
 def is_url(name: str) -> bool:
-    """Whether `name` is a URL, and not a local file that exists or a path on a drive."""
+    """Return whether `name` is a URL, rather than an existing local file or a path with a drive
+    letter.
+    """
     return ":" in name and re.match(_URL, name) is not None and not os.path.lexists(name)
 
 
 def without_secrets(url: str) -> str:
-    """`url` as a report may show it: no user, password or signature."""
+    """Return `url` without user, password and signature."""
     return re.sub(_SECRETIVE, _public, url)
 
 
@@ -45,9 +48,10 @@ def _public(found: re.Match[str]) -> str:
 
 
 def system_of(url: str) -> tuple[Any, str]:
-    """fsspec's file system for a URL, and the path in it.
+    """Return a URL's fsspec file system, and the path in it.
 
-    Raises MissingExtraError where fsspec, or what it needs for this kind of URL, is not installed.
+    Raises MissingExtraError if fsspec, or the package it needs for this kind of URL, is not
+    installed.
     """
     try:
         from fsspec.core import url_to_fs
@@ -55,57 +59,59 @@ def system_of(url: str) -> tuple[Any, str]:
         raise MissingExtraError("reading a URL needs fsspec", "remote") from None
     try:
         system, path = url_to_fs(url)
-    except ImportError as error:  # s3fs, gcsfs, …: one package for each kind of store
+    except ImportError as error:  # s3fs, gcsfs and so on: each kind of store has its own package
         scheme = url.partition(":")[0]
-        needs = f"reading {scheme}:// needs a package of its own ({error})"
+        needs = f"reading {scheme}:// needs another package ({error})"
         raise MissingExtraError(needs, _EXTRAS.get(scheme, "")) from None
     return system, path
 
 
 @contextmanager
 def as_os_errors() -> Iterator[None]:
-    """What a hundred libraries raise, as OSError with one line and no secrets."""
+    """Convert exceptions from store libraries to OSError with a one-line message without
+    secrets.
+    """
     try:
         yield
     except FileNotFoundError as error:
-        # fsspec says so of a server that refuses, or that is not there, too.
-        words = _words_of_server(error.__cause__)
+        # fsspec also raises this for servers that refuse the request or can't be reached.
+        words = _server_message(error.__cause__)
         if not words:
             raise
         raise OSError(words) from error
     except PermissionError as error:
-        # As a store says it. Of a file of this machine (file://) the system has said it, by number.
+        # An error with an errno is about a local file (file://), and its message is good enough.
         if error.errno is not None:
             raise
-        raise OSError(words_of(error)) from error
+        raise OSError(error_line(error)) from error
     except (StoreError, IsADirectoryError, MemreplayError, MemoryError):
         raise
     except Exception as error:
-        raise OSError(words_of(error)) from error
+        raise OSError(error_line(error)) from error
 
 
 class StoreError(OSError):
-    """A store that gave up, or a file that is no longer what it was; `str()` is one clear line."""
+    """The store failed, or the file was replaced. `str()` gives a complete one-line message."""
 
 
-def words_of(error: BaseException) -> str:
-    """What an error of any library says, in one line without secrets."""
-    words = _words_of_server(error)
+def error_line(error: BaseException) -> str:
+    """Return any exception's message in one line, without secrets."""
+    words = _server_message(error)
     if not words:
         words = _first_line(error)
     return re.sub(_SECRETIVE_IN_TEXT, _public, words)
 
 
 def status_of(error: BaseException | None) -> int | None:
-    """What the server answered, by the error that a library made of it; None where it did not."""
-    for _ in range(4):  # an error, and what it was made of
+    """Return the HTTP status code behind an exception; None if there is none."""
+    for _ in range(4):  # follow the chain of causes
         if error is None:
             return None
-        answer = getattr(error, "response", None)  # botocore's
+        answer = getattr(error, "response", None)  # botocore
         if isinstance(answer, dict):
             status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        else:  # aiohttp's, azure's, gcsfs's
-            # `code` of aiohttp's is its own opinion of an answer that was cut.
+        else:  # aiohttp, azure and gcsfs
+            # aiohttp sets `code` itself if a response is incomplete
             is_cut = type(error).__module__.startswith("aiohttp")
             names = ("status", "status_code") if is_cut else ("status", "status_code", "code")
             named = (getattr(error, name, None) for name in names)
@@ -117,7 +123,7 @@ def status_of(error: BaseException | None) -> int | None:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same request may succeed in a moment."""
+    """Return whether the same request may succeed later."""
     if _is_timeout(error):
         return True
     status = status_of(error)
@@ -131,8 +137,10 @@ def may_pass(error: BaseException) -> bool:
     return not isinstance(error, lasting) and not is_refused
 
 
-def never_reached(error: BaseException | None) -> bool:
-    """Whether there was no connection at all: another host, or none of that name."""
+def is_unreachable(error: BaseException | None) -> bool:
+    """Return whether the connection itself failed, because the host name is wrong or nothing is
+    listening.
+    """
     while error is not None:
         name = type(error).__name__
         if isinstance(error, ConnectionRefusedError) or name in (
@@ -147,17 +155,19 @@ def never_reached(error: BaseException | None) -> bool:
 
 
 def _is_timeout(error: BaseException) -> bool:
-    from asyncio import TimeoutError as TimeoutOfLoop  # not TimeoutError's class in Python 3.10
+    from asyncio import TimeoutError as TimeoutOfLoop  # a separate class in Python 3.10
 
     return isinstance(error, (TimeoutError, TimeoutOfLoop))
 
 
 def _lacks_credentials(error: BaseException) -> bool:
-    return "Credentials" in type(error).__name__  # botocore's, google.auth's
+    return "Credentials" in type(error).__name__  # botocore and google.auth
 
 
-def _words_of_server(error: BaseException | None) -> str:
-    """Why a file could not be had, where it is not that there is none; else empty."""
+def _server_message(error: BaseException | None) -> str:
+    """Return the reason that the server gave; empty if the reason is only that the file doesn't
+    exist.
+    """
     if error is None:
         return ""
     if _lacks_credentials(error) and not isinstance(error, FileNotFoundError):

@@ -1,3 +1,3 @@
-"""The version, as commands and files that are written say it."""
+"""memreplay's version number."""
 
 __version__ = "0.2.0"

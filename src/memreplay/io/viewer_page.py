@@ -1,8 +1,8 @@
-"""Reads the snapshots that an HTML page of PyTorch's viewer holds in base64, as a stream.
+"""Extract the base64-encoded snapshots from an HTML page written by PyTorch's viewer, as a stream.
 
-`torch.cuda._memory_viz trace_plot` and `segment_plot` write a page that gives its files to
-MemoryViz.js as `[{"name": "snapshot.pickle", "base64": "gASV…"}]`. The viewer of a running page
-takes several files. They come one after the other, as several pickles in one file do.
+`torch.cuda._memory_viz trace_plot` and `segment_plot` write a page that passes its files to
+MemoryViz.js as `[{"name": "snapshot.pickle", "base64": "gASV…"}]`. Several snapshots are
+concatenated, like several pickles in one file.
 """
 
 from __future__ import annotations
@@ -16,52 +16,51 @@ from memreplay.errors import SnapshotError, TruncatedError
 if TYPE_CHECKING:
     from memreplay.io.raw import Fill
 
-PIECE = 48 << 10  # bytes of the page at once; four of its characters are three bytes
-# It begins with letters, which are found fast; `mybase64` is refused by what lies before.
+PIECE = 48 << 10  # bytes of the page to read at once; base64 encodes three bytes in four characters
+# Starts with literal letters so that the search is fast. The lookbehind rejects `mybase64`.
 MARK = re.compile(rb"base64(?<![\w]base64)[\"']?[ \t\r\n]{0,64}:[ \t\r\n]{0,64}([\"'])")
-LONGEST_MARK = 160  # bytes that the mark may take: so much of a piece is looked at again
+# longest match of MARK, in bytes; this much of each piece's end is searched again
+LONGEST_MARK = 160
 ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _WRONG = re.compile(rb"[^A-Za-z0-9+/= \t\r\n\\]")
-# White space and the backslash that some writers of JSON put before a slash.
+# Whitespace, and the backslash that some JSON writers put before a slash.
 IGNORED = b" \t\r\n\\"
-# What memreplay's own pages say of themselves, near their beginning.
+# Identifies memreplay's own pages, which have this near their start.
 OWN = b'<meta name="generator" content="memreplay '
 
 
 def holds_snapshot(head: bytes) -> bool:
-    """Whether the beginning of a page shows that there is a snapshot in it; not in those that
-    memreplay wrote."""
+    """Return whether the start of a page contains a snapshot and memreplay didn't write the
+    page.
+    """
     return not is_own(head) and MARK.search(head) is not None
 
 
 def is_own(head: bytes) -> bool:
-    """Whether the beginning of a page shows that memreplay wrote it."""
+    """Return whether memreplay wrote the page, judging by its start."""
     return OWN in head
 
 
 class PageSnapshots:
-    """The plain bytes of the snapshots in a page, one after the other.
-
-    Holds a piece of the page at a time, however long the page or what is in it.
-    """
+    """A page's snapshots, decoded and concatenated. Holds one piece of the page at a time."""
 
     def __init__(self, source: Fill) -> None:
         self._source = source
         self._piece = memoryview(bytearray(PIECE))
-        self._text = b""  # read, and not looked at yet
-        self._at = 0  # bytes of the page before `_text`
-        self._quote = b""  # what ends the base64 that is being read; empty outside of it
-        self._letters = b""  # fewer than four characters of it that wait for the others
-        self._ended = False  # padding was met, which only the quote may follow
-        self._given = False  # a byte of a snapshot at least
+        self._text = b""  # bytes read but not yet scanned
+        self._at = 0  # number of bytes before `_text` in the page
+        self._quote = b""  # quote that ends the current base64 string; empty outside strings
+        self._letters = b""  # up to three characters left over from the previous piece
+        self._ended = False  # whether padding has been read, so that only the quote may follow
+        self._given = False  # whether at least one byte of a snapshot was returned
         self._own = False
         self._out = memoryview(b"")
 
     def fill(self, view: memoryview) -> int:
-        """Give the next bytes, as `readinto` does; 0 at the end.
+        """Fill `view` with the next bytes, like `readinto`, and return their number.
 
         Raises SnapshotError if the page has no snapshot or its base64 is damaged, TruncatedError if
-        the page ends inside one.
+        the page ends inside a snapshot.
         """
         while not self._out:
             if not (self._decode() if self._quote else self._find()):
@@ -73,7 +72,7 @@ class PageSnapshots:
         return n
 
     def _find(self) -> bool:
-        """Go to where the next base64 begins; False if there is none."""
+        """Skip to the next base64 string. Returns False if there is none."""
         while True:
             mark = MARK.search(self._text)
             if mark is not None:
@@ -89,15 +88,15 @@ class PageSnapshots:
 
     def _no_snapshot(self) -> SnapshotError:
         if self._own:
-            what = "a page that memreplay wrote"
-            hint = "name the snapshot that it was made from"
+            what = "a page written by memreplay"
+            hint = "pass the snapshot it was made from"
         else:
             what = "an HTML page without a snapshot in it"
             hint = "download the file itself, not the page that shows it"
         return SnapshotError(f"not a memory snapshot, but {what}", hint=hint)
 
     def _decode(self) -> bool:
-        """Decode what is there of the base64; True."""
+        """Decode the base64 read so far. Always returns True."""
         if not self._text and not self._read():
             raise TruncatedError(
                 "the page ends inside its snapshot",
@@ -133,7 +132,7 @@ class PageSnapshots:
         return True
 
     def _read(self) -> bool:
-        """Read another piece; False at the end of the page."""
+        """Read another piece. Returns False at the end of the page."""
         n = self._source(self._piece)
         self._text += self._piece[:n]
         return n > 0

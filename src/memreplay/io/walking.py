@@ -1,4 +1,4 @@
-"""Walks the folders of this machine: one that cannot be listed is told, and the others go on."""
+"""Walk local folders. Folders that can't be listed are reported and skipped."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ DENIED = "permission denied"
 
 
 class Unlisted(NamedTuple):
-    """A folder that could not be listed, and why."""
+    """A folder that can't be listed, and why."""
 
     folder: str
     reason: str
 
     @property
     def words(self) -> str:
-        """Why what is in the folder is not among the rest."""
-        return f"the folder cannot be listed: {self.reason}; what is in it is left out"
+        """Return a message that says that the folder was skipped."""
+        return f"the folder cannot be listed: {self.reason}; skipped"
 
 
-# What becomes of a folder that cannot be listed.
+# Called for each folder that can't be listed.
 Skipped = Callable[[Unlisted], object]
 
 
 def files_below(folder: str, skipped: Skipped) -> list[str]:
-    """The regular files in a folder and below it, as paths from it on; links are followed, once.
+    """Return the regular files in a folder and its subfolders, as relative paths.
 
-    Hidden ones are left out, and what is no regular file: a pipe would be waited for. `skipped` is
-    told of folders below that cannot be listed. Raises OSError if `folder` itself cannot be.
+    Each folder is visited once, even if links lead to it. Hidden files are skipped, and so are
+    pipes and devices, because opening them could block. `skipped` is called for subfolders that
+    can't be listed. Raises OSError if `folder` itself can't be listed.
     """
     found: list[str] = []
     seen: set[tuple[int, int]] = set()
@@ -41,14 +42,15 @@ def files_below(folder: str, skipped: Skipped) -> list[str]:
         at = os.path.join(folder, below) if below else folder
         try:
             status = os.stat(at)
-            if (status.st_dev, status.st_ino) in seen:  # a link to a folder above
+            if (status.st_dev, status.st_ino) in seen:  # a link to a folder above this one
                 continue
             seen.add((status.st_dev, status.st_ino))
             files, folders, denied = _entries(at)
         except OSError as error:
             if not below:
                 raise
-            if not isinstance(error, FileNotFoundError):  # else it went meanwhile
+            # otherwise, the folder was deleted in the meantime
+            if not isinstance(error, FileNotFoundError):
                 skipped(Unlisted(at, reason_of(error)))
             continue
         for path, reason in denied:
@@ -58,9 +60,12 @@ def files_below(folder: str, skipped: Skipped) -> list[str]:
     return found
 
 
-def shut_folders(pattern: str, folders: Iterable[str]) -> list[str]:
-    """The folders that a pattern goes through and that may not be listed: `glob` passes over them.
-    `folders` are those that it goes into at last."""
+def unlistable_folders(pattern: str, folders: Iterable[str]) -> list[str]:
+    """Return the folders that a pattern traverses but that can't be listed, which `glob` silently
+    ignores.
+
+    `folders` are the folders that the pattern matches.
+    """
     through = set(folders)
     above = os.path.dirname(pattern)
     while glob.has_magic(above):
@@ -72,13 +77,15 @@ def shut_folders(pattern: str, folders: Iterable[str]) -> list[str]:
 
 
 def reason_of(error: OSError) -> str:
-    """Why the system refused."""
+    """Return the system's reason in lower case."""
     return str(error.strerror or error).lower()
 
 
 def _entries(folder: str) -> tuple[list[str], list[str], list[tuple[str, str]]]:
-    """The names of the regular files and of the folders in it, and what cannot even be looked at:
-    a link to where nobody may look, or all of a folder that may be listed but not entered."""
+    """Return the names of the regular files and folders in `folder`, and the entries that can't be
+    accessed. Such entries are links to a protected place, or all entries if the folder can be
+    listed but not entered.
+    """
     files, folders, denied = [], [], []
     with os.scandir(folder) as entries:
         shown = [entry for entry in entries if not entry.name.startswith(".")]
@@ -88,7 +95,7 @@ def _entries(folder: str) -> tuple[list[str], list[str], list[tuple[str, str]]]:
         except PermissionError as error:
             denied.append((entry, reason_of(error)))
             continue
-        except OSError:  # a link to nothing or to itself, or a file that went
+        except OSError:  # a broken or circular link, or a file deleted in the meantime
             continue
         if stat.S_ISDIR(mode):
             folders.append(entry.name)

@@ -1,4 +1,4 @@
-"""A file of a web server that gives no ranges: one request, read forward, and not made again."""
+"""Read a file from a web server without range support: one request, no retries."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from memreplay.io import ranges
-from memreplay.io.ranges import AGAIN, Pace, why
+from memreplay.io.ranges import AGAIN, Pace, failure_reason
 from memreplay.io.urls import StoreError
 
 T = TypeVar("T")
 
 
 class WebStream:
-    """The bytes of an answer, as a file object for one thread.
+    """A response as a file object, for use by one thread.
 
-    The request runs on fsspec's loop. It takes as long as it takes, but not without a byte. Reading
-    raises StoreError where the server stops, and then every time.
+    The request runs on fsspec's loop. The request may take any amount of time as long as data
+    arrives. If the server stops sending, reading raises StoreError, as does every later call.
     """
 
     def __init__(self, system: Any, url: str) -> None:
@@ -26,7 +26,7 @@ class WebStream:
         self._at = 0
         self._pace = Pace()
         self._failed: Exception | None = None
-        self._answer = self._wait(_asked(system, url))
+        self._answer = self._wait(_request(system, url))
         length = self._answer.headers.get("Content-Length", "")
         self.size = int(length) if length.isdigit() else None
 
@@ -66,20 +66,22 @@ class WebStream:
 
     def _gave_up(self, error: Exception) -> StoreError:
         where = f" at byte {self._at}" if self._at else ""
-        return StoreError(f"gave up{where}: {why(error)}; {AGAIN}")
+        return StoreError(f"gave up{where}: {failure_reason(error)}; {AGAIN}")
 
 
-async def _asked(system: Any, url: str) -> Any:
+async def _request(system: Any, url: str) -> Any:
     from aiohttp import ClientTimeout
 
     session = await system.set_session()
     options = dict(system.kwargs)
-    # What memreplay waits for it counts itself.
+    # memreplay has its own timeouts
     options["timeout"] = ClientTimeout(total=None)
     options["headers"] = {**options.get("headers", {}), "Accept-Encoding": "identity"}
     answer = await session.get(system.encode_url(url), **options)
     try:
-        system._raise_not_found_for_status(answer, url)
+        if answer.status == 404:
+            raise FileNotFoundError(url)
+        answer.raise_for_status()
     except BaseException:
         answer.close()
         raise

@@ -1,4 +1,4 @@
-"""A file that gets its name when it is whole; what those left behind that never did is removed."""
+"""Write files atomically, and remove partial files left by writers that were killed."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import BinaryIO
 
-# The first number says since when this machine runs; older versions left it out, and had no
-# locks.
+# The first number in the name identifies the machine's current boot. Older versions of memreplay
+# omit that number and don't lock files.
 _PART = re.compile(r"\.memreplay-(?:([0-9a-f]{8})-)?[0-9a-f]{12}\.part")
 _UNKNOWN = "00000000"
-_MOST = 10_000  # entries of a folder that are looked through
+_MOST = 10_000  # maximum number of folder entries to examine
 _HOUR_S = 3_600
 _WEEK_S = 7 * 86_400
-LOCK = "lock"  # of a folder that is a part
+LOCK = "lock"  # name of the lock file in an unfinished folder
 
 
 class Whole:
-    """A file on its way to `path`: `part` is its name until `finish`.
+    """A file written under the temporary name `part` and renamed to `path` by `finish`.
 
-    `many` others are written into the same folder at the same time: of other machines none is
-    looked at, as each of them would look at all. Unless it `sweeps`, what dead writers left is for
-    somebody else to remove.
-
-    A lock says that its writer lives, and ends with the process, however that ends. No error of
-    `undo` is raised: what went wrong before it is what one wants to know.
+    The writer holds a lock until its process ends, for whatever reason. `many`: other files are
+    written to the same folder at the same time. In this case, other machines' partial files are
+    ignored, because otherwise every writer would examine all of them. With `sweeps`, partial files
+    whose writers were killed are removed. `undo` doesn't raise errors, because that would hide the
+    error that made it necessary.
     """
 
     def __init__(
@@ -43,12 +42,12 @@ class Whole:
         self._held = -1
 
     def begin(self) -> BinaryIO:
-        """The file to write to. Raises OSError."""
+        """Create and return the temporary file. Raises OSError."""
         folder = os.path.dirname(self.path)
         while self._file is None:
             self.part = os.path.join(folder, part_name())
             file = open(self.part, "xb")  # noqa: SIM115 - closed by `finish` and `undo`
-            # A second number of the same file: the lock is held until that is closed, too.
+            # A duplicate of the descriptor keeps the lock after `file` is closed.
             try:
                 self._held = os.dup(file.fileno())
             except OSError:
@@ -65,8 +64,10 @@ class Whole:
         return self._file
 
     def finish(self, free: Callable[[], str] | None = None) -> str:
-        """Gives it its name, or one that `free` says, as `give_name` does; which. Raises
-        OSError."""
+        """Rename the file to `path`, or to the name that `free` returns (see `give_name`).
+
+        Returns the name. Raises OSError.
+        """
         assert self._file is not None
         there = free is None and mode_of(self.path, follow_links=False) is not None
         if not self._file.closed:
@@ -75,7 +76,7 @@ class Whole:
             sync(self._held)
         self._file.close()
         if there:
-            import shutil  # late: most commands write no file
+            import shutil  # imported late, because most commands don't write files
 
             shutil.copymode(self.path, self.part)
         name = give_name(self.part, self.path, free)
@@ -83,9 +84,10 @@ class Whole:
         return name
 
     def undo(self) -> None:
-        """There is none."""
+        """Delete the temporary file, and release the lock."""
         if self._file is not None:
-            # RuntimeError: a signal came while it is written to, and this is its handler.
+            # RuntimeError means that a signal handler called this while the file was being written
+            # to.
             with suppress(OSError, RuntimeError):
                 self._file.close()
         if self.part:
@@ -95,7 +97,7 @@ class Whole:
 
     @contextmanager
     def written(self) -> Iterator[BinaryIO]:
-        """Begins it; finishes it at the end, or undoes it after an error. Raises OSError."""
+        """Write the file in a `with` block; delete it if the block raises. Raises OSError."""
         try:
             yield self.begin()
             self.finish()
@@ -104,7 +106,7 @@ class Whole:
             raise
 
     def release(self) -> None:
-        """The lock is given back."""
+        """Release the lock."""
         held, self._held = self._held, -1
         if held >= 0:
             with suppress(OSError):
@@ -115,16 +117,16 @@ class Whole:
 def whole_file(
     path: str | os.PathLike[str], *, many: bool = False, sweeps: bool = True
 ) -> Iterator[BinaryIO]:
-    """Writes a file: whole, or not at all. Raises OSError where that cannot be."""
+    """Write a file completely or not at all. Raises OSError."""
     with Whole(path, many=many, sweeps=sweeps).written() as file:
         yield file
 
 
 def give_name(part: str, path: str, free: Callable[[], str] | None = None) -> str:
-    """Gives a whole file its name, in place of what has it; which name that is.
+    """Rename a complete file to `path`, replacing any existing file, and return the name.
 
-    With `free` it is a name that this says and nothing has yet: it is asked again while other
-    processes, which look for one, too, are faster. Raises OSError.
+    With `free`, the file gets the name that `free` returns, under which nothing may exist yet. If
+    another process takes that name first, `free` is called again. Raises OSError.
     """
     while free is not None:
         name = free()
@@ -132,18 +134,20 @@ def give_name(part: str, path: str, free: Callable[[], str] | None = None) -> st
             os.link(part, name)
         except FileExistsError:
             continue
-        except OSError:  # a disk without links
+        except OSError:  # the file system doesn't support links
             path = name
             break
         os.unlink(part)
         return name
-    os.replace(part, os.path.realpath(path))  # not a link to it
+    os.replace(part, os.path.realpath(path))  # follow links, so that the link itself isn't replaced
     return path
 
 
 def mode_of(path: str, *, follow_links: bool = True) -> int | None:
-    """What lies at a path, as `stat` says it; None where nothing does. Raises OSError where that
-    cannot be told: nothing may be put there then, as something may be there."""
+    """Return a path's `st_mode`; None if nothing is there.
+
+    Raises OSError if that can't be determined. In that case, nothing may be written to the path.
+    """
     try:
         return os.stat(path, follow_symlinks=follow_links).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -151,18 +155,22 @@ def mode_of(path: str, *, follow_links: bool = True) -> int | None:
 
 
 def part_name() -> str:
-    """A new name for what is not whole yet."""
+    """Return a new temporary name."""
     return f".memreplay-{_boot()}-{os.urandom(6).hex()}.part"
 
 
 def hold(file: int, path: str) -> bool:
-    """Takes the lock of a part that was just made; False where `remove_stale` of another process
-    was faster, and removes it. On a disk without locks there is none."""
+    """Lock a new partial file.
+
+    Returns False if another process's `remove_stale` is removing it.
+
+    Returns True if the file system doesn't support locks.
+    """
     return _locked(file) is not False and _is_still(file, path)
 
 
 def sync(file: int) -> None:
-    """Has a file on the disk before it takes the place of another; where a disk can do that."""
+    """Flush a file to disk before it replaces another, if the file system supports it."""
     import errno
 
     try:
@@ -173,12 +181,21 @@ def sync(file: int) -> None:
 
 
 def remove_stale(folder: str, now: float | None, own: str = "") -> None:
-    """Removes the parts in a folder whose writers are gone. `now` is the time of its disk
-    (None: only parts of this machine are looked at), `own` a part that is not looked at.
+    """Remove the partial files in a folder whose writers no longer exist.
 
-    A writer of this machine, since it was started, holds a lock as long as it lives: no lock, no
-    writer. Others may be on other machines, where not every disk has the same locks; theirs go when
-    nothing was written for a week. What belongs to another user stays, as does what is no part.
+    Parameters
+    ----------
+    folder : str
+        Folder to clean.
+    now : float or None
+        The current time by the file system's clock; None to examine only this machine's partial
+        files.
+    own : str
+        Partial file to leave alone.
+
+    Writers on this machine lock a file as soon as they create it, so an unlocked file has no
+    writer. Other machines' locks may not be visible, so their files are removed after a week
+    without writes. Other users' files are kept.
     """
     try:
         with os.scandir(folder) as entries:
@@ -202,7 +219,8 @@ def _remove_if_stale(path: str, now: float, is_ours: bool) -> None:
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         return
     lock = os.path.join(path, LOCK) if is_folder else path
-    if not os.path.lexists(lock):  # of a folder: before it was made, or when all else is removed
+    # an unfinished folder whose lock isn't created yet, or from which everything else was removed
+    if not os.path.lexists(lock):
         age_s = time.time() - _newest(path) if is_ours else now - _newest(path)
         if age_s > (_HOUR_S if is_ours else _WEEK_S):
             _remove(path, is_folder)
@@ -223,7 +241,8 @@ def _remove_if_stale(path: str, now: float, is_ours: bool) -> None:
 
 def _remove(path: str, is_folder: bool) -> None:
     if is_folder:
-        from memreplay.io.whole_folder import remove_folder  # late: few leave folders
+        # imported late, because folders are rarely left behind
+        from memreplay.io.whole_folder import remove_folder
 
         remove_folder(path)
     else:
@@ -231,7 +250,7 @@ def _remove(path: str, is_folder: bool) -> None:
 
 
 def _newest(path: str) -> float:
-    """When something was last written to a file, or in a folder."""
+    """Return when a file, or anything in a folder, was last modified."""
     newest = os.lstat(path).st_mtime
     for where, folders, files in os.walk(path):
         for name in (*folders, *files):
@@ -240,8 +259,10 @@ def _newest(path: str) -> float:
 
 
 def _locked(file: int) -> bool | None:
-    """Takes the lock of an open file; False where another process has it, None where there are no
-    locks."""
+    """Lock an open file.
+
+    Returns False if another process has locked it, None if locks aren't supported.
+    """
     try:
         import fcntl
     except ImportError:  # Windows
@@ -256,7 +277,7 @@ def _locked(file: int) -> bool | None:
 
 
 def _is_still(file: int, path: str) -> bool:
-    """Whether this is the file of that name."""
+    """Return whether `path` still refers to this open file."""
     try:
         return os.path.samestat(os.fstat(file), os.lstat(path))
     except FileNotFoundError:
@@ -264,8 +285,7 @@ def _is_still(file: int, path: str) -> bool:
 
 
 def _boot() -> str:
-    """Since when this machine runs, as a number; that of an unknown one where a system does not
-    say."""
+    """Return an id for the machine's current boot; `_UNKNOWN` if the system doesn't have one."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             said = file.read(8)

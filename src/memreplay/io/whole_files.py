@@ -1,4 +1,4 @@
-"""Several files that get their names in a folder when all of them are whole: all, or none."""
+"""Replace several files in a folder together: all or none."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from memreplay.io.whole_folder import forget, note
 
 
 class Folder:
-    """Files on their way into the folder `path`: those that are made, and those that they replace.
+    """New files for folder `path`, and the files that they replace.
 
-    They are made in a part in `home`: the folder itself, or the one above it if it is new."""
+    Both are kept in a partial folder in `home`, which is the folder itself, or its parent if the
+    folder is new.
+    """
 
     def __init__(self, path: str, home: str) -> None:
         self.path = path
@@ -28,13 +30,13 @@ class Folder:
         self.replacing = False
 
     def name_part(self) -> None:
-        """Another name for what is not whole yet."""
+        """Choose another temporary name."""
         self.part = os.path.join(self.home, part_name())
         self.new = os.path.join(self.part, "new")
         self.old = os.path.join(self.part, "old")
 
     def begin(self) -> None:
-        """Makes it, and holds its lock. Raises OSError."""
+        """Create the partial folder and lock it. Raises OSError."""
         while self.held < 0:
             os.mkdir(self.part)
             lock = os.path.join(self.part, LOCK)
@@ -50,27 +52,33 @@ class Folder:
             remove_stale(place, now, self.part)
 
     def release(self) -> None:
-        """The lock is given back."""
+        """Release the lock."""
         held, self.held = self.held, -1
         if held >= 0:
             with suppress(OSError):
                 os.close(held)
 
     def __call__(self, name: str) -> IO[bytes]:
-        """A new file of this name (with folders of its own, where it says so), to be closed."""
+        """Open a new file with this name, which may include subfolders.
+
+        The caller must close it.
+        """
         path = os.path.join(self.new, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self.names.append(name)
         return open(path, "xb")
 
     def give_up(self) -> None:
-        """Nothing is to be kept."""
+        """Arrange that all new files are discarded at the end."""
         self.kept = False
 
     def replace(self) -> None:
-        """Gives the new files their names in the folder; what had them is in `old` until all have.
-        After an error they are put back. The folder itself stays: somebody may stand in it, and
-        files of others are there."""
+        """Move the new files to the folder.
+
+        Replaced files are kept in `old` until all new ones are moved. After an error, they are
+        moved back. The folder itself is never replaced, because it may be a process's working
+        directory and may contain other files.
+        """
         note(self.part, self.names, self._missing())
         self.replacing = True
         try:
@@ -88,7 +96,7 @@ class Folder:
                 self.put_back()
             except OSError:
                 raise UsageError(
-                    f"cannot write all of {self.path}; what was there is in {self.old}"
+                    f"cannot write all of {self.path}; the previous files are in {self.old}"
                 ) from None
             raise
         self.replacing = False
@@ -96,7 +104,7 @@ class Folder:
         shutil.rmtree(self.old, ignore_errors=True)
 
     def _missing(self) -> list[str]:
-        """The folders in it that are not there yet, the outermost first."""
+        """Return the subfolders that don't exist yet, parents first."""
         found: dict[str, None] = {}
         for name in self.names:
             above: list[str] = []
@@ -108,7 +116,7 @@ class Folder:
         return list(found)
 
     def _sync(self, name: str) -> None:
-        """Has a new file on the disk, if it takes the place of another."""
+        """Flush a new file to disk if it replaces another."""
         if not lies_at(os.path.join(self.path, name)):
             return
         file = os.open(os.path.join(self.new, name), os.O_RDWR)
@@ -118,7 +126,10 @@ class Folder:
             os.close(file)
 
     def put_back(self) -> None:
-        """Undoes what `replace` did, however far it came, or this: where each file is says that."""
+        """Undo `replace`, even if a previous call of `put_back` was interrupted.
+
+        The files' locations show how far that call got.
+        """
         if not self.replacing:
             return
         for name in self.names:
@@ -136,17 +147,18 @@ class Folder:
         shutil.rmtree(self.old, ignore_errors=True)
 
     def remove(self) -> None:
-        """Removes what was made, and what is in `part` but old files that are not put back."""
+        """Remove the partial folder, unless old files in it couldn't be moved back."""
         if not self.replacing:
-            # The lock last: without it nobody knows that the rest is nobody's.
+            # Remove the lock last. Without it, other processes couldn't tell that the rest is
+            # abandoned.
             for part in (self.new, self.old, self.part):
                 shutil.rmtree(part, ignore_errors=True)
         self.release()
 
     def undo(self) -> None:
-        """All is as it was; of a process that ends."""
+        """Undo everything when the process ends."""
         self.put_back()
-        # All that is left is not needed. Threads may still be making files.
+        # Threads may still be creating files.
         for _ in range(100):
             shutil.rmtree(self.part, ignore_errors=True)
             if not os.path.lexists(self.part):
@@ -154,7 +166,7 @@ class Folder:
 
 
 def _make_folders(path: str, made: list[str]) -> None:
-    """As os.makedirs; those that were not there are added to `made`, the outermost first."""
+    """Like os.makedirs; appends the created folders to `made`, parents first."""
     if not os.path.isdir(path):
         _make_folders(os.path.dirname(path), made)
         made.append(path)
@@ -162,5 +174,5 @@ def _make_folders(path: str, made: list[str]) -> None:
 
 
 def lies_at(path: str) -> bool:
-    """Whether something has this name. Raises OSError where that cannot be told."""
+    """Return whether anything has this name. Raises OSError if that can't be determined."""
     return mode_of(path, follow_links=False) is not None

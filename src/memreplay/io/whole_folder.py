@@ -1,7 +1,7 @@
-"""A folder whose files were being replaced when its writer was killed: put back as it was.
+"""Restore a folder whose writer was killed while replacing its files.
 
-The part has the new files in `new`, those that they replaced in `old`, and, while names change, a
-note of all names.
+The partial folder has the new files in `new` and the old ones in `old`. While files are being
+replaced, the partial folder also has a note with all names.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ NOTE = "replacing"
 
 
 def note(part: str, names: Sequence[str], made: Sequence[str]) -> None:
-    """Says which files get their names now, and which folders will be made for them. Raises
-    OSError."""
+    """Record which files are being replaced and which folders will be created. Raises OSError."""
     files = {name: _known(os.path.join(part, "new", name)) for name in names}
     with open(os.path.join(part, NOTE), "x", encoding="ascii") as file:
         json.dump({"files": files, "folders": list(made)}, file)
 
 
 def forget(part: str) -> None:
-    """All have theirs, or their old ones back. Raises OSError."""
+    """Delete the note once the replacement is complete or undone. Raises OSError."""
     with suppress(FileNotFoundError):
         os.unlink(os.path.join(part, NOTE))
 
 
 def remove_folder(part: str) -> None:
-    """Removes a part, whose old files get their names back. Raises OSError, and keeps it then."""
+    """Move a partial folder's old files back, then remove the folder.
+
+    If this raises OSError, the folder is kept.
+    """
     said = _read(os.path.join(part, NOTE))
     for name, known in said["files"].items():
         _put_back(part, name, known)
@@ -46,7 +48,7 @@ def _put_back(part: str, name: str, known: list[int]) -> None:
     whole = os.path.join(os.path.dirname(part), name)
     new, old = os.path.join(part, "new", name), os.path.join(part, "old", name)
     is_there = os.path.lexists(whole)
-    # What somebody has written there since stays.
+    # Keep files that something else has changed in the meantime.
     is_new = is_there and not os.path.lexists(new) and _known(whole) == known
     if os.path.lexists(old):
         if is_new or not is_there:
@@ -56,13 +58,16 @@ def _put_back(part: str, name: str, known: list[int]) -> None:
 
 
 def _known(path: str) -> list[int]:
-    """By what a file is known again under another name."""
+    """Return numbers that identify a file even after a rename."""
     status = os.lstat(path)
     return [status.st_ino, status.st_size, status.st_mtime_ns]
 
 
 def _read(path: str) -> dict[str, Any]:
-    """The note; an empty one where there is none, or no whole one: then no name was changed."""
+    """Return the note.
+
+    If the note is missing or incomplete, no file was replaced yet, so return an empty note.
+    """
     try:
         with open(path, encoding="ascii") as file:
             said = json.load(file)
@@ -74,5 +79,5 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _is_below(name: str) -> bool:
-    """Whether a name stays in its folder."""
+    """Return whether a relative name stays within its folder."""
     return not os.path.isabs(name) and os.pardir not in name.replace("\\", "/").split("/")

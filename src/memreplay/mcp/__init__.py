@@ -1,1 +1,1 @@
-"""Answers AI agents over the Model Context Protocol; `memreplay mcp` starts it."""
+"""Answer AI agents over the Model Context Protocol. `memreplay mcp` starts this."""

@@ -1,4 +1,4 @@
-"""Says which files may be read: regular ones below the folders that were named; opens them."""
+"""Decide which files may be read (regular files below the given folders), and open them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from memreplay.errors import UsageError
 
-# Of the kernel, whatever the folders are: reading may have effects, or never end.
+# Kernel file systems, in which reading may have side effects or never end.
 _NEVER = ("/proc", "/sys", "/dev")
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
@@ -21,7 +21,7 @@ _LONGEST = 4096
 
 
 class Identity(Struct, frozen=True):
-    """What a file is the same by: replaced or rewritten, it is another one."""
+    """A file's identity. A file that is replaced or rewritten gets another identity."""
 
     path: str
     device: int
@@ -31,7 +31,7 @@ class Identity(Struct, frozen=True):
 
 
 class AllowedFile(Struct, frozen=True):
-    """A file that may be read: its real path, what to call it, and what it was when looked at."""
+    """A readable file: its real path, its name, and its identity when it was checked."""
 
     root: str
     path: str
@@ -40,22 +40,23 @@ class AllowedFile(Struct, frozen=True):
 
 
 class Allowed:
-    """The folders; raises UsageError for one that is none."""
+    """The allowed folders. Raises UsageError for a path that isn't a folder."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self.folders = tuple(dict.fromkeys(folders))
         self.roots: tuple[str, ...] = tuple(map(os.path.realpath, self.folders))
         for folder, root in zip(self.folders, self.roots, strict=True):
             if not os.path.isdir(root):
-                raise UsageError(f"{folder}: there is no such folder")
+                raise UsageError(f"{folder}: no such folder")
 
     def file(self, text: str) -> AllowedFile:
-        """The file that somebody named, as `files` lists it or by its whole path. Raises UsageError
-        for one that may not be read, or is not there."""
+        """Return the file with this listed name or full path. Raises UsageError if it doesn't exist
+        or isn't allowed.
+        """
         if not text or len(text) > _LONGEST or "\0" in text:
-            raise UsageError("name a file, as the tool files lists it")
+            raise UsageError("give a file as listed by the tool files")
         if "://" in text:
-            raise UsageError(f"{text}: URLs are not read here: {self._only()}")
+            raise UsageError(f"{text}: URLs can't be read: {self._only()}")
         inside: list[tuple[str, str]] = []
         for root in self.roots:
             path = _real(os.path.join(root, text))
@@ -71,15 +72,17 @@ class Allowed:
                 continue
             self._check(text, found)
             return AllowedFile(root, path, self.name_of(root, path), _identity(path, found))
-        raise UsageError(f"{text}: there is no such file; the tool files lists them")
+        raise UsageError(f"{text}: no such file; the tool files lists them")
 
     def name_of(self, root: str, path: str) -> str:
-        """What to call it: from its folder on; of several folders, with the folder's own path."""
+        """Return the file's name relative to its folder. With several folders, the name includes
+        the folder's path.
+        """
         name = os.path.relpath(path, root)
         return name if len(self.roots) == 1 else os.path.join(root, name)
 
     def may_read(self, path: str) -> bool:
-        """Whether a path, links followed, is a regular file in one of the folders."""
+        """Return whether a path, with links resolved, is a regular file in one of the folders."""
         real = _real(path)
         if real is None or self._root_of(real) is None:
             return False
@@ -89,8 +92,11 @@ class Allowed:
             return False
 
     def open(self, file: AllowedFile) -> BinaryIO:
-        """The file, opened from its folder on without following any link: whoever swaps a part of
-        the path after it was looked at gets an error. Raises OSError and UsageError."""
+        """Open a file from its folder without following links.
+
+        If part of the path is replaced after the check, that's an error. Raises OSError and
+        UsageError.
+        """
         opener = os.open(file.root, os.O_RDONLY | _DIRECTORY | _CLOEXEC)
         try:
             *folders, last = os.path.relpath(file.path, file.root).split(os.sep)
@@ -106,7 +112,7 @@ class Allowed:
             found = os.fstat(number)
             self._check(file.name, found)
             if _identity(file.path, found) != file.identity:
-                raise UsageError(f"{file.name}: it was replaced just now; ask again")
+                raise UsageError(f"{file.name}: it was just replaced; try again")
         except BaseException:
             os.close(number)
             raise
@@ -116,10 +122,10 @@ class Allowed:
         if stat.S_ISDIR(found.st_mode):
             raise UsageError(f"{name}: this is a directory; the tool files lists what is in it")
         if not stat.S_ISREG(found.st_mode):
-            raise UsageError(f"{name}: not allowed: it is no regular file")
+            raise UsageError(f"{name}: not allowed: it isn't a regular file")
 
     def _root_of(self, path: str) -> str | None:
-        """The folder that a real path is below; None where it is in none of them."""
+        """Return the folder that contains a real path, or None."""
         if any(path == one or path.startswith(one + os.sep) for one in _NEVER):
             return None
         for root in self.roots:
@@ -128,11 +134,11 @@ class Allowed:
         return None
 
     def _only(self) -> str:
-        return f"this server reads only files below {', '.join(self.roots)}"
+        return f"this server only reads files below {', '.join(self.roots)}"
 
 
 def _real(path: str) -> str | None:
-    """The path without links; None where a link cannot be read."""
+    """Resolve links; None if one can't be read."""
     try:
         return os.path.realpath(path)
     except OSError:

@@ -1,5 +1,4 @@
-"""What each tool is asked: the options of the command of its name, of which the JSON Schemas are
-made, and by which arguments are read."""
+"""The tools' arguments: options of their commands, with JSON Schemas generated from them."""
 
 from __future__ import annotations
 
@@ -17,14 +16,13 @@ from memreplay.commands.leaks.find import LeaksOptions
 from memreplay.commands.oom.find import OomOptions
 from memreplay.commands.report.find import ReportOptions
 from memreplay.commands.shared.source import Reading
-from memreplay.commands.simulate.changing import Changing
 from memreplay.commands.simulate.find import SimulateOptions
 from memreplay.declared import Field, built, declared
 from memreplay.errors import UsageError
 from memreplay.mcp.patterns import checked_pattern
 
-# In place of an option's own words: all of them are read with every request, so they are few, and
-# none where the name says it.
+# Replaces the options' help texts. Models read all of this with every request, so texts are short,
+# or empty if the name says enough.
 WORDS = {
     "top": "rows; 0: all",
     "by": (
@@ -34,31 +32,31 @@ WORDS = {
     "at": "peak, peak:2, oom, end, step:3, 1200 (event), 1.5s, an annotation (NAME:peak)",
     "total_memory": "as 80GiB",
     "include": "regex on file:line or function",
-    "exclude": "likewise, left out",
+    "exclude": "the same, to exclude",
     "measure": "",
     "device": "",
     "salvage": "",
-    "windows": "equal parts in place of steps",
+    "step_windows": "equal parts in place of steps",
     "oom": "which failed request; 0: all",
     "set": "as PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True",
-    "search": "try some 30 settings",
+    "search": "find the best",
     "scale": "of the chosen allocations' sizes; 0: none",
-    "category": "chosen: activations",
-    "step_annotation": "what a step is, else found",
-    "period": "or so many events",
+    "only_category": "chosen: activations",
+    "step_annotation": "the step annotation; default: detected",
+    "step_period": "or the number of events",
 }
 _PATTERNS = ("include", "exclude")
 _MOST = {int: 2**31 - 1}
-# Where another tool says it.
+# Options that are explained in another tool's description.
 _SAID = {"by": "as in peak", "at": "as in at", "include": "as in peak"}
 
 
 class Nothing(Struct, kw_only=True, forbid_unknown_fields=True):
-    """No argument."""
+    """No arguments."""
 
 
 class FilesArguments(Nothing, kw_only=True):
-    """`files`."""
+    """The arguments of `files`."""
 
     match: Annotated[str, Meta(description="part of the path, or *.json")] = ""
     check: Annotated[bool, Meta(description="also open each: peak, failed requests, leaks")] = False
@@ -85,15 +83,17 @@ def made(
     said: tuple[str, ...] = (),
     **defaults: Any,
 ) -> Any:
-    """A record of arguments: more options than `base` has, each of a record that declares it, by
-    the names of their fields. `said` are those whose words another tool has."""
+    """Build an argument record: `base`, plus fields of option records by name.
+
+    `said`: fields that another tool describes.
+    """
     fields: list[tuple[str, Any, Any]] = []
     options: dict[str, Field] = dict(getattr(base, "options", {}))
     for record, names in parts:
         found = {field.name: field for field in declared(record)}
         for name in names.split():
             field = found[name]
-            argument = field.flag.removeprefix("--").replace("-", "_")
+            argument = field.argument
             options[argument] = field
             words = _SAID[argument] if argument in said else WORDS.get(argument, field.opt.brief)
             default = defaults.get(name, field.default)
@@ -110,9 +110,9 @@ def made(
 
 
 def _typed(field: Field, words: str, default: Any) -> tuple[Any, Any]:
-    """The type of an argument, and its default."""
+    """Return an argument's type and default."""
     opt = field.opt
-    kind: Any = str if opt.parse or field.many else field.kind
+    kind: Any = str if opt.parse or (field.many and not field.values) else field.kind
     bounds: dict[str, Any] = {}
     if kind in (int, float):
         bounds = {"ge": opt.least, "le": _MOST.get(kind) if opt.most is None else opt.most}
@@ -124,8 +124,7 @@ def _typed(field: Field, words: str, default: Any) -> tuple[Any, Any]:
 
 
 def given(arguments: Any, record: type[Struct]) -> Any:
-    """The record of options that the arguments fill. Raises UsageError that names an argument whose
-    text is wrong."""
+    """Build the option record from the arguments. Raises UsageError if an argument is invalid."""
     names = {field.name for field in declared(record)}
     return built(
         record,
@@ -144,6 +143,8 @@ def _value(name: str, field: Field, value: Any) -> Any:
         found = field.opt.parse(value) if field.opt.parse else value
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from None
+    if not field.in_range(found):
+        raise UsageError(f"{name}: {value!r} is out of range; give a value {field.bounds}")
     return found if not field.many or field.opt.joined else (found,)
 
 
@@ -164,7 +165,7 @@ LeaksArguments = made(
     top=3,
 )
 OomArguments = made(
-    OfFile, DEVICE, (OomOptions, "number total_memory"), (Selection, "by top"), said=("by",), top=3
+    OfFile, DEVICE, (OomOptions, "oom total_memory"), (Selection, "by top"), said=("by",), top=3
 )
 FragmentationArguments = made(
     OfFile, DEVICE, (FragmentationOptions, "at"), (Selection, "top"), said=("at",), top=5
@@ -172,8 +173,7 @@ FragmentationArguments = made(
 SimulateArguments = made(
     OfFile,
     DEVICE,
-    (SimulateOptions, "settings total_memory search"),
-    (Changing, "scale category"),
+    (SimulateOptions, "set total_memory search scale category"),
     (Selection, "include"),
     said=("include",),
 )
@@ -181,27 +181,27 @@ StepsArguments = made(OfFile, DEVICE, (StepOptions, "annotation period"), (Selec
 
 
 class AtArguments(made(OfFile, DEVICE, CHOSEN, said=("by", "include"), top=5), kw_only=True):  # type: ignore[misc, call-arg]
-    """`at`."""
+    """The arguments of `at`."""
 
     when: Annotated[str, Meta(description=WORDS["at"])]
 
 
 class SqlArguments(OfFile, kw_only=True):
-    """`sql`."""
+    """The arguments of `sql`."""
 
     query: Annotated[str, Meta(description="none: lists tables and columns")] = ""
 
 
 class MoreArguments(Nothing, kw_only=True):
-    """`more`."""
+    """The arguments of `more`."""
 
     cursor: str
 
 
 T = TypeVar("T", bound=Nothing)
-# What the library says, in the words of a caller.
+# Maps the library's terms to words that callers understand.
 _WORDS = {
-    "Object contains unknown field": "no such argument:",
+    "Object contains unknown field": "unknown argument:",
     "Object missing": "missing",
     "Expected": "expected",
     "`": "",
@@ -210,8 +210,9 @@ _PLACE = re.compile(r"^(.*?) - at `\$\.?(.*?)`$")
 
 
 def read_arguments(record: type[T], given: Mapping[str, Any]) -> T:
-    """The arguments as the record of a tool; a number may come as text. Raises UsageError that says
-    which one is wrong, and which there are."""
+    """Parse a tool's arguments. Numbers may be given as text. Raises UsageError, which names the
+    invalid argument and the valid ones.
+    """
     try:
         return convert(given, record, strict=False)
     except ValidationError as error:
@@ -220,11 +221,11 @@ def read_arguments(record: type[T], given: Mapping[str, Any]) -> T:
         words = f"{place[2]}: {place[1]}" if place and place[2] else str(error)
         for theirs, ours in _WORDS.items():
             words = words.replace(theirs, ours)
-        raise UsageError(f"{words}; the arguments are: {names}") from None
+        raise UsageError(f"{words}; known arguments: {names}") from None
 
 
 def schema_of(record: type[Nothing]) -> dict[str, Any]:
-    """The JSON Schema of a tool's arguments, without what says nothing."""
+    """Return the JSON Schema for a tool's arguments, without redundant entries."""
     schema = json.schema(record)
     inner = schema["$defs"][record.__name__]
     properties = {name: _short(one) for name, one in inner["properties"].items()}

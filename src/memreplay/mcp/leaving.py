@@ -1,4 +1,4 @@
-"""Ends the process when nobody reads its output any more, and at a signal, whatever it does."""
+"""End the process when its output is closed, and on signals, even if it's busy."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from memreplay.commands.shared.errors import PIPE_CLOSED
 
 
 def watch_output(number: int, end: Callable[[int], object] = os._exit) -> None:
-    """Have a thread call `end` once nobody can read what is written to this descriptor.
+    """Call `end` from a thread when nobody reads this descriptor any more.
 
-    The SDK would see that when it writes, and then wait for its input to end all the same.
+    The SDK would only notice when it writes, and would then still wait for its input to end.
     """
     import select
 
-    if not hasattr(select, "poll"):  # Windows
+    if not hasattr(select, "poll"):  # not on Windows
         return
-    # A number of its own: the SDK lets this one mean something else.
+    # The SDK redirects the original descriptor.
     watched = os.dup(number)
 
     def watch() -> None:
         poll = select.poll()
-        poll.register(watched, 0)  # errors and hang-ups are always told
+        poll.register(watched, 0)  # poll always reports errors and hang-ups
         poll.poll()
         end(PIPE_CLOSED)
 
@@ -32,8 +32,11 @@ def watch_output(number: int, end: Callable[[int], object] = os._exit) -> None:
 
 
 def end_at_signals() -> None:
-    """Let the signals that end a process do so by themselves: nothing is written that could be left
-    half, and a handler of Python's waits for what holds the interpreter."""
+    """Restore default signal handling.
+
+    Python's handlers would wait for code that holds the GIL. The default ones end the process at
+    once, which is safe, because no output can be left half-written.
+    """
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None:

@@ -1,4 +1,4 @@
-"""Lists the snapshots below the folders, and says in a line each what is wrong with them."""
+"""List the snapshots below the folders, and describe each in one line."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from memreplay.errors import UsageError
-from memreplay.io.choosing import begins_with_snapshot, one_of_two
+from memreplay.io.choosing import begins_with_snapshot, prefer_trace_plots
 from memreplay.io.names import natural, page_names, pickle_names, snapshot_names
 from memreplay.mcp.allowed import Identity
-from memreplay.mcp.asking import ToldError
+from memreplay.mcp.calls import ReportedError
 from memreplay.render.compact import CompactLine, compact_table
 from memreplay.render.units import counted, size, time_utc
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.mcp.allowed import Allowed
     from memreplay.mcp.arguments import FilesArguments
-    from memreplay.mcp.asking import Asking
+    from memreplay.mcp.calls import ToolCall
     from memreplay.snapshot.snapshot import Snapshot
 
-MOST_ENTRIES = 50_000  # of folders that are looked through
+MOST_ENTRIES = 50_000  # maximum number of directory entries to scan
 MOST_LEVELS = 8
-MOST_PAGES = 2_000  # HTML pages whose beginnings are read
-CHECK_S = 20.0  # a call opens files for so long
-_REMEMBERED = 1000  # lines of files that were checked
+MOST_PAGES = 2_000  # maximum number of HTML pages to look into
+CHECK_S = 20.0  # time for opening files, in seconds per call
+_REMEMBERED = 1000  # maximum number of cached lines
 
 
 class Checked:
-    """What was found in files, so that a second call goes on where the first one stopped."""
+    """Results cached for each file, so that another call continues where the last one stopped."""
 
     def __init__(self) -> None:
         self._lines: OrderedDict[Identity, str] = OrderedDict()
         self._lock = Lock()
 
     def get(self, identity: Identity) -> str | None:
-        """The line of a file; None where it was not checked, or is another one now."""
+        """Return a file's line; None if the file wasn't checked or has changed."""
         with self._lock:
             return self._lines.get(identity)
 
     def add(self, identity: Identity, line: str) -> None:
-        """Remember a line."""
+        """Cache a line."""
         with self._lock:
             self._lines[identity] = line
             while len(self._lines) > _REMEMBERED:
@@ -51,29 +52,31 @@ class Checked:
 
 
 def list_files(
-    arguments: FilesArguments, asking: Asking, checked: Checked, *, seconds: float = CHECK_S
+    arguments: FilesArguments, tool_call: ToolCall, checked: Checked, *, seconds: float = CHECK_S
 ) -> list[CompactLine]:
-    """A line a file, in natural order; with `check` what is in each, as long as `seconds` last."""
-    names, whole = snapshots_below(asking.allowed)
-    match = arguments.match  # models write patterns, too
+    """Return a line per file, in natural order. With `check`, spend up to `seconds` on describing
+    the contents.
+    """
+    names, whole = snapshots_below(tool_call.allowed)
+    match = arguments.match  # models also pass patterns
     wanted = [name for name in names if match in name or fnmatchcase(name, match)]
-    lines = [CompactLine(_total(len(wanted), len(names), match, asking.allowed))]
+    lines = [CompactLine(clean(_total(len(wanted), len(names), match, tool_call.allowed)))]
     until = time.monotonic() + seconds
     rows: list[tuple[str, ...]] = []
     skipped = 0
     for name in wanted:
-        asking.check()
+        tool_call.check()
         try:
-            file = asking.allowed.file(name)
+            file = tool_call.allowed.file(name)
         except UsageError:
-            continue  # it went, or became something else
+            continue  # the path has disappeared, or isn't a file any more
         row = (name, size(file.identity.size), _seconds(file.identity.mtime_ns))
         if not arguments.check:
             rows.append(row)
             continue
         line = checked.get(file.identity)
         if line is None and time.monotonic() < until:
-            line = _line(asking, name)
+            line = _line(tool_call, name)
             checked.add(file.identity, line)
         skipped += line is None
         rows.append((name, size(file.identity.size), line or "not checked yet"))
@@ -81,46 +84,54 @@ def list_files(
     if rows:
         lines += compact_table(titles, rows)
     if skipped:
-        words = f"{counted(skipped, 'file')} not checked yet: call again to go on"
+        words = f"{counted(skipped, 'file')} not checked yet; call again to continue"
         lines.append(CompactLine(f"note: {words}"))
     if not whole:
-        words = "there is more in the folders than is looked through here: start with smaller ones"
+        words = (
+            "the folders have more files than this tool searches; start the server with"
+            " smaller ones"
+        )
         lines.append(CompactLine(f"note: {words}"))
     return lines
 
 
 def _seconds(ns: int) -> str:
-    """A time, as no one asks for more than seconds of when a file was written."""
+    """Format a modification time in seconds."""
     return time_utc(ns // 10**9 * 10**6).replace(".000000", "")
 
 
 def _total(found: int, there: int, match: str, allowed: Allowed) -> str:
     folders = ", ".join(allowed.roots)
     if not there:
-        return f"no snapshot below {folders}: no name ends in .pkl, .pickle or .json"
+        return f"no snapshot below {folders}: no file name ends in .pkl, .pickle or .json"
     if match:
-        return f"{found} of {counted(there, 'snapshot')} below {folders} with {match!r} in the name"
+        return f"{found} of {counted(there, 'snapshot')} below {folders} with '{match}' in the name"
     return f"{counted(found, 'snapshot')} below {folders}"
 
 
-def _line(asking: Asking, name: str) -> str:
-    """What is in a file, or why it cannot be read."""
-    from memreplay.commands.report.find import overview
+def _line(tool_call: ToolCall, name: str) -> str:
+    """Describe a file, or why it can't be read."""
+    from memreplay.analysis.selecting.selection import Selection
+    from memreplay.commands.report.find import ReportOptions, overview
     from memreplay.commands.report.text import report_line
 
+    selection = Selection(fold=True, rules=tool_call.rules)
+
     def work(snapshot: Snapshot) -> str:
-        return report_line(overview(snapshot, fold=True, rules=asking.rules))
+        return report_line(overview(snapshot, selection, ReportOptions()))
 
     try:
-        return asking.about(name, work)
-    except (ToldError, UsageError) as error:
+        return tool_call.about(name, work)
+    except (ReportedError, UsageError) as error:
         return str(error).removeprefix(f"{name}: ")
 
 
 def snapshots_below(allowed: Allowed) -> tuple[list[str], bool]:
-    """What `allowed` calls the files that are snapshots by their names, and the HTML pages that
-    hold one; and whether these are all: not where there are too many files. Links to folders are
-    not followed, hidden ones left out, and pages of snapshots that lie beside them."""
+    """Return the snapshots and pages by name, and whether the list is complete. The list isn't
+    complete if there are too many files.
+
+    Skips links to folders, hidden folders, and pages next to their snapshots.
+    """
     found: list[str] = []
     pages: list[str] = []
     left = MOST_ENTRIES
@@ -152,21 +163,21 @@ def snapshots_below(allowed: Allowed) -> tuple[list[str], bool]:
             whole = whole and len(asked) <= pages_left
             held = [name for name in asked[:pages_left] if _holds_snapshot(allowed, here[name])]
             pages_left -= min(len(asked), pages_left)
-            pages += [here[name] for name in one_of_two(held)]
+            pages += [here[name] for name in prefer_trace_plots(held)]
             found += [here[name] for name in here.keys() - set(asked)]
     return _in_order(found, pages), whole
 
 
 def _candidates(names: list[str]) -> list[str]:
-    """The names in one folder that are a snapshot's, and the pages that are of no pickle there."""
-    from memreplay.analysis.comparing.dumps import beside_pages
+    """Return the names of a folder's snapshots, and of its pages without a matching pickle."""
+    from memreplay.analysis.comparing.dumps import without_redundant_pages
     from memreplay.io.listing import Listed
 
     some = [name for name in names if snapshot_names([name])]
     pages = page_names(names)
     if pages:
         listed = [Listed(name, name, -1, "") for name in (*pickle_names(some), *pages)]
-        pages = page_names(one.name for one in beside_pages(listed))
+        pages = page_names(one.name for one in without_redundant_pages(listed))
     return [*some, *pages]
 
 

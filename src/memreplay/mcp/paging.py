@@ -1,4 +1,4 @@
-"""Cuts an answer into pages of bounded size, and keeps those that are not sent yet."""
+"""Split an answer into pages of limited size, and keep the pages that weren't sent yet."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from memreplay.errors import UsageError
 from memreplay.render.compact import CompactLine
 from memreplay.render.units import counted
 
-MOST_BYTES = 8_000  # of a page as UTF-8, its head and foot among them
-LONGEST = 3_000  # bytes of a line: a file may name anything
-_HEAD, _FOOT = 1_000, 120  # what is left free for them
-_ANSWERS = 8  # that are kept
-_KEPT_BYTES = 16 << 20  # of their text; the newest one is kept however long it is
+MOST_BYTES = 8_000  # maximum UTF-8 bytes per page, including its head and foot
+LONGEST = 3_000  # maximum bytes per line, because names in files have no length limit
+_HEAD, _FOOT = 1_000, 120  # bytes reserved for head and foot
+_ANSWERS = 8  # maximum number of answers kept
+_KEPT_BYTES = 16 << 20  # maximum number of bytes kept; the newest answer is always kept
 
 
 class Answer(Struct, frozen=True):
-    """The pages of an answer, each as the lines that are on it and the titles of its first row."""
+    """An answer's pages. Each page has lines, and the column titles of its first row."""
 
     what: str
     pages: tuple[tuple[CompactLine, ...], ...]
@@ -28,8 +28,7 @@ class Answer(Struct, frozen=True):
 
 
 def paged(what: str, lines: Sequence[CompactLine]) -> Answer:
-    """The lines on as few pages as hold them. A page begins at a row where it can, not in the
-    middle of one: a row is a line."""
+    """Distribute lines over as few pages as possible. Pages preferably start at a row."""
     pages: list[tuple[CompactLine, ...]] = []
     page: list[CompactLine] = []
     room = limit = MOST_BYTES - _FOOT
@@ -52,7 +51,7 @@ def _bytes(text: str) -> int:
 
 
 def bounded(text: str) -> str:
-    """A line, or as much of it as may stand in one, and how much is missing."""
+    """Cut a line to the limit and note how much is missing."""
     raw = text.encode()
     if len(raw) <= LONGEST:
         return text
@@ -61,7 +60,7 @@ def bounded(text: str) -> str:
 
 
 class Answers:
-    """The last few answers of more than one page, by a number."""
+    """The last multi-page answers, by number."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, Answer] = OrderedDict()
@@ -69,7 +68,7 @@ class Answers:
         self._number = 0
 
     def first(self, answer: Answer) -> str:
-        """Its first page; the others are kept."""
+        """Return the first page, and keep the others."""
         if len(answer.pages) == 1:
             return page_text(answer, 1, "")
         with self._lock:
@@ -84,16 +83,16 @@ class Answers:
         return page_text(answer, 1, f"{number}.2")
 
     def page(self, cursor: str) -> str:
-        """The page that a cursor names. Raises UsageError where there is none."""
+        """Return a cursor's page. Raises UsageError if there is none."""
         number, dot, page = cursor.strip().partition(".")
         if not (dot and _is_number(number) and _is_number(page)):
-            raise UsageError(f"cursor {cursor!r}: copy it from the end of an answer, as 3.2")
+            raise UsageError(f"cursor {cursor!r}: copy it from the end of an answer, such as 3.2")
         with self._lock:
             answer = self._kept.get(int(number))
             if answer is not None:
                 self._kept.move_to_end(int(number))
         if answer is None:
-            raise UsageError(f"cursor {cursor}: that answer is not kept any more; ask again")
+            raise UsageError(f"cursor {cursor}: that answer has expired; ask again")
         at = int(page)
         if not 1 <= at <= len(answer.pages):
             raise UsageError(f"cursor {cursor}: that answer has {len(answer.pages)} pages")
@@ -105,8 +104,11 @@ def _is_number(text: str) -> bool:
 
 
 def page_text(answer: Answer, page: int, cursor: str) -> str:
-    """A page with its head, where it is not the first, and what is left, where it is not the last;
-    `cursor` asks for the next one."""
+    """Format a page.
+
+    All but the first have a head; all but the last say how much remains. `cursor` requests the next
+    page.
+    """
     lines = answer.pages[page - 1]
     parts = [line.text for line in lines]
     if page > 1:

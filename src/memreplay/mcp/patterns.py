@@ -1,39 +1,42 @@
-"""Refuses patterns that may take for ever: while Python matches one, the server answers nobody."""
+"""Reject regular expressions that could take forever, because matching blocks the server."""
 
 from __future__ import annotations
 
 from memreplay.errors import UsageError
 
-LONGEST = 200  # letters
-MOST_REPEATS = 4  # each multiplies the time by the length of a name
+LONGEST = 200  # in characters
+MOST_REPEATS = 4  # each repeat can multiply the time by the name's length
 _REPEATS = "*+?{"
 
 
 def checked_pattern(name: str, pattern: str) -> str:
-    """The pattern. Raises UsageError for one that is too long, has too many repeats, or repeats a
-    group that has a repeat or a choice in it: (a+)+ tries a name of 30 letters for minutes."""
+    """Return the pattern. Raises UsageError if it's too long, has too many repeats, or repeats a
+    group with a repeat or alternative.
+
+    For example, (a+)+ takes minutes on a name of 30 characters.
+    """
     if len(pattern) > LONGEST:
-        raise UsageError(f"{name}: a pattern has at most {LONGEST} letters here")
+        raise UsageError(f"{name}: patterns may have at most {LONGEST} characters")
     found = _Scan(pattern)
     if found.is_nested:
         raise UsageError(
-            f"{name}: a group that repeats may hold no repeat and no | here: it may take for ever"
+            f"{name}: a repeated group can't contain a repeat or |, because it may never finish"
         )
     if found.repeats > MOST_REPEATS:
-        raise UsageError(f"{name}: a pattern has at most {MOST_REPEATS} repeats (* + ? {{}}) here")
+        raise UsageError(f"{name}: patterns may have at most {MOST_REPEATS} repeats (* + ? {{}})")
     if found.is_unclear:
-        raise UsageError(f"{name}: no flag x, comments, conditions or references to groups here")
+        raise UsageError(f"{name}: flag x, comments, conditions and backreferences aren't allowed")
     return pattern
 
 
 class _Scan:
-    """What repeats in a pattern. One that is none is for `re` to refuse."""
+    """Scans a pattern for repeats. `re` rejects invalid patterns."""
 
     def __init__(self, pattern: str) -> None:
         self.repeats = 0
         self.is_nested = False
         self.is_unclear = False
-        groups = [False]  # whether each open one has a repeat or a choice in it
+        groups = [False]  # for each open group, whether it contains a repeat or an alternative
         at = 0
         while at < len(pattern):
             letter, following = pattern[at], pattern[at + 1 : at + 2]
@@ -58,14 +61,14 @@ class _Scan:
             elif letter == "|":
                 groups[-1] = True
             elif letter in _REPEATS:
-                # `+?` and `++` are one repeat with a mark behind it.
+                # `+?` and `++` are a single repeat with a modifier.
                 self.repeats += 1
                 groups[-1] = True
                 at = _end_of_repeat(pattern, at, letter)
 
 
 def _end_of_set(pattern: str, at: int) -> int:
-    """Behind the set of letters that begins before `at`: [^]a\\]]."""
+    r"""Return the index after the character set that starts before `at`: [^]a\]]."""
     at += pattern[at : at + 1] == "^"
     at += pattern[at : at + 1] == "]"
     while at < len(pattern) and pattern[at] != "]":

@@ -1,4 +1,4 @@
-"""Runs SQL over the tables of a snapshot, with bounds on rows, time and memory."""
+"""Run SQL over a snapshot's tables, with limits on rows, time and memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from memreplay.errors import UsageError
-from memreplay.mcp.asking import StoppedError
+from memreplay.mcp.calls import StoppedError
 from memreplay.render.compact import CompactLine, compact_table
 from memreplay.render.units import count, counted
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 1000
 MOST_SECONDS = 20.0
-# Of a batch of rows: they are texts soon, which take more.
+# Limit on a batch's bytes. As text, a batch takes more.
 MOST_BATCH_BYTES = 32 << 20
 _SETTINGS = {"memory_limit": "512MB", "threads": "2"}
-_NO_FILES = "a query sees the tables alone, and no files, network or extensions"
+_NO_FILES = "a query sees only the tables: no files, network or extensions"
 _NULL = "null"
 
 
@@ -37,8 +37,10 @@ def queried(
     *,
     seconds: float = MOST_SECONDS,
 ) -> list[CompactLine]:
-    """The rows of a query; without one, the tables and their columns. Raises UsageError for what is
-    no query, and for one that takes too long; StoppedError where nobody waits."""
+    """Return a query's rows; without a query, the tables and columns.
+
+    Raises UsageError for invalid and slow queries, StoppedError if the caller gave up.
+    """
     from memreplay.export.tables.joined import joined_tables
     from memreplay.export.tables.querying import Queries
 
@@ -49,11 +51,11 @@ def queried(
             return _tables(tables)
         if not queries.only_asks(query):
             raise UsageError(
-                "SQL: only queries are run here: select, with, describe, summarize, explain"
+                "SQL: only queries can run here: select, with, describe, summarize, explain"
             )
         with _bounded(queries, given_up, seconds), queries.result(query) as rows:
             if rows is None:
-                raise UsageError("there is nothing to run in the query")
+                raise UsageError("the query is empty")
             return _lines(rows)
     finally:
         queries.close()
@@ -61,7 +63,7 @@ def queried(
 
 @contextmanager
 def _bounded(queries: Queries, given_up: Event, seconds: float) -> Iterator[None]:
-    """Interrupts the query after so long, or when nobody waits for it."""
+    """Interrupt the query after this time, or when the caller gives up."""
     done, late, left = Event(), Event(), Event()
 
     def watch() -> None:
@@ -70,7 +72,7 @@ def _bounded(queries: Queries, given_up: Event, seconds: float) -> Iterator[None
             waited += 0.1
             if waited >= seconds or given_up.is_set():
                 (late if waited >= seconds else left).set()
-                # Again and again: before it has begun, it would not notice.
+                # Interrupt repeatedly, because a query that hasn't started yet ignores it.
                 queries.interrupt()
 
     thread = Thread(target=watch, daemon=True)
@@ -83,8 +85,8 @@ def _bounded(queries: Queries, given_up: Event, seconds: float) -> Iterator[None
         if not late.is_set():
             raise
         raise UsageError(
-            f"the query took longer than {seconds:g} s and was stopped: ask for less, as by where"
-            " or limit"
+            f"the query took longer than {seconds:g} s and was stopped; narrow it with"
+            " where or limit"
         ) from None
     finally:
         done.set()
@@ -104,21 +106,21 @@ def _lines(rows: Rows) -> list[CompactLine]:
             found.append([_NULL if cell is None else cell for cell in row])
         if more:
             break
-    total = f"the first {count(MOST_ROWS)} rows: sum up, or go on with limit and offset"
+    total = f"the first {count(MOST_ROWS)} rows; aggregate, or page with limit and offset"
     lines = [CompactLine(total if more else counted(len(found), "row"))]
     return [*lines, *compact_table(rows.schema.names, found)]
 
 
 def _narrow(rows: Rows) -> Iterator[pa.RecordBatch]:
-    """The batches. Raises UsageError for one that is too large."""
+    """Yield the batches. Raises UsageError for a batch that is too large."""
     for batch in rows:
         if batch.nbytes > MOST_BATCH_BYTES:
-            raise UsageError("the rows are too long: select less of each, as by substr or limit")
+            raise UsageError("the rows are too long; shorten them with substr, or use limit")
         yield batch
 
 
 def _tables(tables: dict[str, Joined]) -> list[CompactLine]:
-    """A line a table: rows, columns with their types; ? where a cell may be null."""
+    """Return a line per table: its rows, its columns and their types, with ? if nullable."""
     from memreplay.export.tables.schema import table_spec
 
     lines = []

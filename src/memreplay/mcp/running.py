@@ -1,4 +1,4 @@
-"""Runs work on threads beside the event loop, a few at once, and tells it when nobody waits."""
+"""Run work on a few threads next to the event loop, and tell the work when its caller gives up."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ AT_ONCE = 4
 
 
 class Threads:
-    """Threads of daemons: one that is in the middle of something keeps no process from its end."""
+    """Daemon threads, so that a running thread doesn't delay the exit."""
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._places = asyncio.Semaphore(at_once)
 
     async def run(self, work: Callable[[Event], T]) -> T:
-        """What `work` returns or raises. Where the wait for it is cancelled its event is set, and
-        its place is free once it has ended."""
+        """Return or raise the result of `work`. On cancellation, the work's event is set; its slot
+        is freed once the work ends.
+        """
         await self._places.acquire()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
@@ -39,7 +40,7 @@ class Threads:
             error: BaseException | None = None
             try:
                 found = work(stop)
-            except BaseException as raised:  # raised where it is waited for
+            except BaseException as raised:  # the waiting call raises the error
                 error = raised
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle, found, error)

@@ -1,4 +1,4 @@
-"""Speaks the Model Context Protocol: lists the tools, and hands each call to a thread."""
+"""Implement the Model Context Protocol: list the tools, and run each call on a thread."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mcp.server.stdio import stdio_server
 
 from memreplay.io.version import __version__
 from memreplay.mcp.arguments import schema_of
-from memreplay.mcp.asking import Asking, ToldError, told
-from memreplay.mcp.kept import Kept
+from memreplay.mcp.cache import Kept
+from memreplay.mcp.calls import ReportedError, ToolCall, reported
 from memreplay.mcp.leaving import end_at_signals, watch_output
 from memreplay.mcp.paging import bounded
 from memreplay.mcp.running import Threads
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def listed_tools() -> list[types.Tool]:
-    """The tools as the protocol lists them."""
+    """Return the tools in the protocol's form."""
     return [
         types.Tool(
             name=name,
@@ -43,7 +43,7 @@ def listed_tools() -> list[types.Tool]:
 
 
 def server_of(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> Server[Any]:
-    """A server of these folders. It has to be made where its event loop runs."""
+    """Create a server for these folders, within its event loop."""
     toolbox, kept, threads = Toolbox(), Kept(), Threads()
     tools = listed_tools()
 
@@ -58,14 +58,14 @@ def server_of(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> Se
         given: Mapping[str, Any] = params.arguments or {}
 
         def work(stop: Event) -> str:
-            asking = Asking(allowed, kept, reading, rules, stop)
-            return told("", lambda: toolbox.call(params.name, given, asking))
+            tool_call = ToolCall(allowed, kept, reading, rules, stop)
+            return reported("", lambda: toolbox.call(params.name, given, tool_call))
 
         try:
             return _result(await threads.run(work))
-        except ToldError as error:
+        except ReportedError as error:
             return _result(bounded(clean(str(error))), is_error=True)
-        except Exception as error:  # a bug, which should end no session
+        except Exception as error:  # this is a bug, but it shouldn't end the session
             words = f"internal error: {type(error).__name__}: {error}"
             return _result(bounded(clean(words)), is_error=True)
 
@@ -85,8 +85,9 @@ def _result(text: str, *, is_error: bool = False) -> types.CallToolResult:
 
 
 def serve(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> None:
-    """Serve standard input and output until the input ends. Raises BrokenPipeError where nobody
-    reads the output any more."""
+    """Serve stdin and stdout until the input ends. Raises BrokenPipeError if the output is
+    closed.
+    """
 
     async def run() -> None:
         server = server_of(allowed, reading, rules)
@@ -104,6 +105,6 @@ def serve(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> None:
 
 
 def _is_broken_pipe(error: BaseException) -> bool:
-    """Whether it is one, or a group of nothing else."""
+    """Return whether the error is a BrokenPipeError, or a group that only contains these."""
     inner: tuple[BaseException, ...] = getattr(error, "exceptions", ())
     return isinstance(error, BrokenPipeError) or (bool(inner) and all(map(_is_broken_pipe, inner)))

@@ -1,1 +1,1 @@
-"""Commands in the cells of a notebook."""
+"""Run commands in notebook cells."""

@@ -1,4 +1,4 @@
-"""Completes the words of `%memreplay` and `%%memreplay`, as a shell does."""
+"""Complete the arguments of `%memreplay` and `%%memreplay`, like a shell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BEGIN = re.compile(r"\s*(%{0,2})memreplay\s")
 
 
 def completions(text: str) -> list[str] | None:
-    """What the last word of a line may become; None where that is a file, which others know."""
+    """Return completions for a line's last word; None for a file, which IPython completes."""
     from click.shell_completion import ShellComplete
 
     begin = _BEGIN.match(text)
@@ -50,7 +50,7 @@ def complete(_shell: object, event: Any) -> list[str]:
 
 
 def _words(line: str) -> tuple[list[str], str]:
-    """The words that are whole, and the one that is being written."""
+    """Split a line into complete words and the unfinished one."""
     if not line or line[-1].isspace():
         return _split(line), ""
     *whole, last = _split(line)
@@ -60,5 +60,5 @@ def _words(line: str) -> tuple[list[str], str]:
 def _split(line: str) -> list[str]:
     try:
         return shlex.split(line)
-    except ValueError:  # amid a quoted word
+    except ValueError:  # the cursor is inside quotes
         return line.split()

@@ -1,4 +1,4 @@
-"""`%load_ext memreplay`: the magics, and how their words are completed."""
+"""`%load_ext memreplay`: the magics and their completion."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from memreplay.errors import MemreplayError
 from memreplay.notebook.completing import complete
-from memreplay.notebook.ran import Ran
+from memreplay.notebook.output import CommandOutput
 from memreplay.notebook.running import run, split
 
 NAME = "memreplay"
 
 
 def load(shell: Any) -> None:
-    """Gives an IPython shell `%memreplay` and `%%memreplay`."""
+    """Register `%memreplay` and `%%memreplay` in an IPython shell."""
     magics = Magics(shell)
     shell.register_magic_function(magics.line, "line", NAME)
     shell.register_magic_function(magics.cell, "cell", NAME)
@@ -24,7 +24,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Takes the magics away again."""
+    """Unregister the magics."""
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop(NAME, None)
 
@@ -43,15 +43,15 @@ class Magics:
 
     @property
     def inline(self) -> bool:
-        """Whether cells are those of a notebook, which shows pages and colours."""
+        """Whether cells can show pages and colours, as in a notebook."""
         return getattr(self._shell, "kernel", None) is not None
 
-    def line(self, line: str) -> Ran | None:
-        """Runs a command of memreplay in this process: %memreplay peak snap.pkl --top 5
+    def line(self, line: str) -> CommandOutput | None:
+        """Run a memreplay command in this process: %memreplay peak snap.pkl --top 5
 
-        The line is that of a shell, without patterns; {name} and $name stand for variables. What
-        it writes is shown, and the value has it, too: .stdout, .json(), .exit_code.
-        %memreplay --help lists the commands; help(memreplay) is the Python API.
+        The line is split like a shell's, without patterns; {name} and $name are variables. The
+        output is shown and also returned: .stdout, .json(), .exit_code. %memreplay --help lists the
+        commands; help(memreplay) shows the Python API.
         """
         try:
             return self._run(split(line))
@@ -59,23 +59,23 @@ class Magics:
             raise _usage(error) from None
 
     def cell(self, line: str, cell: str) -> None:
-        """Records what the cell does to the memory of a CUDA or XPU device, and reports it.
+        """Record how the cell uses a CUDA or XPU device's memory, and report it.
 
         %%memreplay --help lists the options. Needs PyTorch and such a device.
         """
-        # Late: most notebooks are about files.
-        from memreplay.notebook.recording import CellRecorder, asked_of
+        # Imported late, because most notebooks only read files.
+        from memreplay.notebook.recording import CellRecorder, parse_options
 
         if self._recorder is None:
             self._recorder = CellRecorder(self._shell, self._run)
         try:
-            asked = asked_of(line)
+            asked = parse_options(line)
             if asked is not None:
                 self._recorder.record(asked, cell)
         except MemreplayError as error:
             raise _usage(error) from None
 
-    def _run(self, words: tuple[str, ...]) -> Ran:
+    def _run(self, words: tuple[str, ...]) -> CommandOutput:
         count = self._shell.execution_count
         return run(words, inline=self.inline, is_shown=partial(self._is_cell, count))
 
@@ -84,7 +84,7 @@ class Magics:
 
 
 def _usage(error: MemreplayError) -> Exception:
-    """As the error that IPython shows in one line, without a traceback."""
+    """Return the error that IPython prints in one line, without a traceback."""
     from IPython.core.error import UsageError
 
     return UsageError(str(error))

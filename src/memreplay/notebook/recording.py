@@ -1,4 +1,4 @@
-"""`%%memreplay`: a cell recorded on a GPU, and what is to be said of it."""
+"""`%%memreplay`: record a cell on a GPU and report it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ NAME = "cell.pickle"
 
 
 class CellOptions(RecordingOptions, frozen=True):
-    """How to record, where to, and which command to run then."""
+    """How to record, where to write, and which command to run afterwards."""
 
-    model: Annotated[tuple[str, ...], Opt("A model that is there already.", "NAME")] = ()
-    optimizer: Annotated[tuple[str, ...], Opt("Likewise an optimizer.", "NAME")] = ()
+    model: Annotated[tuple[str, ...], Opt("An existing model.", "NAME")] = ()
+    optimizer: Annotated[tuple[str, ...], Opt("An existing optimizer.", "NAME")] = ()
     show: Annotated[
         str,
-        Opt("What to say of the snapshot: a command without its FILE (peak --top 5).", "COMMAND"),
+        Opt("The command to run on the snapshot, without FILE (peak --top 5).", "COMMAND"),
     ] = "report"
     output: Annotated[
         str | None,
         Opt(
-            "Write the snapshot to this file (default: one that goes with the notebook's kernel).",
+            "Write the snapshot to this file (default: a temporary file, deleted with the kernel).",
             "OUT",
             short="-o",
             path="file",
@@ -50,7 +50,7 @@ class CellOptions(RecordingOptions, frozen=True):
         '%%memreplay --model model --optimizer optimizer --show "peak --by module"',
         "%%memreplay -o step.pickle.gz --show view",
     ),
-    context={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context={"max_content_width": 100},
 )
 def options(options: CellOptions) -> CellOptions:
     """Record what this cell does to the memory of a CUDA or XPU device, and report it.
@@ -60,8 +60,11 @@ def options(options: CellOptions) -> CellOptions:
     return options
 
 
-def asked_of(line: str) -> CellOptions | None:
-    """What the cell's first line asks; None for help, which is printed. Raises UsageError."""
+def parse_options(line: str) -> CellOptions | None:
+    """Parse the options in the cell's first line.
+
+    Return None for help, which is printed. Raises UsageError.
+    """
     try:
         with options.make_context("%%memreplay", list(split(line))) as context:
             found: CellOptions = options.callback(**context.params)  # type: ignore[misc]
@@ -73,7 +76,7 @@ def asked_of(line: str) -> CellOptions | None:
 
 
 class CellRecorder:
-    """Records cells of one shell. A snapshot that nobody named is there until the next one."""
+    """Records one shell's cells. A snapshot without a name is kept until the next one."""
 
     def __init__(self, shell: Any, show: Callable[[tuple[str, ...]], object]) -> None:
         self._shell = shell
@@ -81,7 +84,7 @@ class CellRecorder:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def record(self, asked: CellOptions, cell: str) -> None:
-        """Runs the cell; whatever it raises is raised again, after the report."""
+        """Run and record the cell. The cell's exceptions are raised again after the report."""
         first, *rest = split(asked.show) or ("report",)
         session = Session(
             asked.output or self._passing(),
@@ -110,12 +113,12 @@ class CellRecorder:
     def _named(self, names: tuple[str, ...]) -> list[Any]:
         for name in names:
             if name not in self._shell.user_ns:
-                raise UsageError(f"{name}: the notebook has nothing of this name")
+                raise UsageError(f"{name}: the notebook has no variable with this name")
         return [self._shell.user_ns[name] for name in names]
 
 
 def run_cell(shell: Any, cell: str) -> None:
-    """Runs a cell's code; the value of a last expression is the cell's."""
+    """Run a cell's code. A final expression becomes the cell's value."""
     source = shell.transform_cell(cell)
     name = shell.compile.cache(source, shell.execution_count, raw_code=cell)
     body = shell.transform_ast(shell.compile.ast_parse(source, filename=name)).body

@@ -1,4 +1,4 @@
-"""Runs a command line in this process, and shows in the cell what it writes."""
+"""Run a command line in this process and show its output in the cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, TextIO
 
 from memreplay.errors import UsageError
-from memreplay.notebook.ran import Ran
+from memreplay.notebook.output import CommandOutput
 from memreplay.notebook.streams import CellBytes, CellText
 
 if TYPE_CHECKING:
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
     from memreplay.snapshot.page_view import PageView
 
-COLUMNS = 100  # of a cell's output, which nobody can ask
-# What runs a program, whose output would go past the cell, draws on a terminal, or serves an agent.
+COLUMNS = 100  # assumed width of a cell, because it can't be queried
+# Commands that can't run in a cell, because they run a program (whose output would bypass the
+# cell), draw on a terminal, or serve an agent.
 ELSEWHERE = {
-    "record": "record runs a program of its own: %%memreplay records a cell",
-    "dryrun": "dryrun runs a program of its own: give it to a shell (!memreplay dryrun …)",
-    "explore": "explore needs a terminal: %memreplay view shows a page",
-    "mcp": "mcp talks to an agent, which starts it: memreplay help mcp says how",
+    "record": "record runs a separate program; use %%memreplay to record a cell",
+    "dryrun": "dryrun runs a separate program; use the shell (!memreplay dryrun …)",
+    "explore": "explore needs a terminal; use %memreplay view for a page",
+    "mcp": "mcp is started by an agent; see memreplay help mcp",
 }
 
 
 def split(line: str) -> tuple[str, ...]:
-    """The words of a line as a shell has them, with ~ for the home folder, and no patterns.
-
-    Raises UsageError for a quote that nothing ends.
+    """Split a line like a shell, expanding ~ but not patterns. Raises UsageError for an unclosed
+    quote.
     """
     try:
         words = shlex.split(line)
@@ -46,10 +46,10 @@ def run(
     inline: bool,
     height: int | None = None,
     is_shown: Callable[[], bool] = lambda: False,
-) -> Ran:
-    """Runs it. `inline`: the cell shows pages and colours, as a notebook does, and is no terminal.
+) -> CommandOutput:
+    """Run a command. `inline`: the cell shows pages and colours, as in a notebook.
 
-    Whatever the command line is, this returns; nothing but a mistake of memreplay's is raised.
+    Never raises for any command line, except for bugs.
     """
     words = tuple(arguments)
     text = CellText(sys.stdout, shows_colour=_shows_colour(inline), columns=_columns(inline))
@@ -65,7 +65,7 @@ def run(
     text.end()
     if exit_code and inline:
         notes.write(f"memreplay: exit code {exit_code}\n")
-    return Ran(words, exit_code, text.text(), notes.text(), page, is_shown, inline)
+    return CommandOutput(words, exit_code, text.text(), notes.text(), page, is_shown, inline)
 
 
 def _exit_code(words: Sequence[str], out: TextIO | CellText | CellBytes, notes: CellText) -> int:
@@ -76,7 +76,7 @@ def _exit_code(words: Sequence[str], out: TextIO | CellText | CellBytes, notes: 
             app(list(words), prog_name="memreplay")
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else int(end.code is not None)
-        except KeyboardInterrupt:  # amid loading modules; else the command line sees to it
+        except KeyboardInterrupt:  # during imports; later, the command line handles Ctrl-C
             return 130
     return 0
 
@@ -91,7 +91,9 @@ def _view() -> click.Command:
 
 
 def _is_for_the_cell(options: Sequence[str]) -> bool:
-    """Whether the page should be shown in the cell: where nothing says that it goes elsewhere."""
+    """Return whether to show the page in the cell. This is the case unless an option sends it
+    elsewhere.
+    """
     with _view().make_context("view", list(options), resilient_parsing=True) as context:
         asked = context.params
     return not (asked.get("output") or asked.get("opens"))
@@ -108,7 +110,7 @@ def _run_view(
     exit_code = _exit_code((*words, "-o", "-"), kept, notes)
     made = kept.buffer.getvalue()
     if not made.startswith(b"<!doctype html>"):
-        text.write(made.decode())  # its help
+        text.write(made.decode())  # the command's help
         return exit_code, None
     page = PageView(made, _title(words), height or HEIGHT)
     display(page)  # type: ignore[no-untyped-call]
@@ -138,7 +140,7 @@ def _columns(inline: bool) -> int:
     from memreplay.width import terminal_width
 
     if inline:
-        # The terminal that a notebook's server was started from is not where this is shown.
+        # COLUMNS describes the terminal of the notebook's server.
         said = os.environ.get("COLUMNS", "")
         return int(said) if said.isdecimal() and int(said) > 0 else COLUMNS
     return terminal_width()

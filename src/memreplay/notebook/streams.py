@@ -1,4 +1,4 @@
-"""What a command writes: passed on to the cell as it comes, up to a bound, and kept."""
+"""Streams for a command's output. They keep the output, and show it in the cell up to a limit."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TextIO
 
 from memreplay.errors import UsageError
 
-MOST_SHOWN = 1_000_000  # characters in a cell; a notebook with many more is slow to open
-MOST_JSON = 500  # of JSON, which nobody reads there
-MOST_KEPT = 64 << 20  # characters of a result
-MORE = "… and more: the value has it as .stdout; -o FILE writes it into a file"
-MORE_JSON = "… and more: the value has it as .json(), as in x = %memreplay …"
-MOST_WAITING = 4096  # bytes
-BINARY = "this is no text: write it into a file (-o FILE)"
+MOST_SHOWN = 1_000_000  # most characters to show in a cell; with more, a notebook opens slowly
+MOST_JSON = 500  # maximum number of characters of JSON, which isn't meant for reading
+MOST_KEPT = 64 << 20  # maximum number of characters kept
+MORE = "… and more: see the result's .stdout, or write it to a file (-o FILE)"
+MORE_JSON = "… and more: assign it (x = %memreplay …) and call x.json()"
+MOST_WAITING = 4096  # in bytes
+BINARY = "the output isn't text; write it to a file (-o FILE)"
 
 
 class CellText(io.TextIOBase):
-    """A stream of text that is no terminal, and yet has a width and may have colours."""
+    """A text stream that isn't a terminal but has a width and may have colours."""
 
     encoding = "utf-8"
     errors = "strict"
@@ -26,11 +26,11 @@ class CellText(io.TextIOBase):
     def __init__(self, cell: TextIO, *, shows_colour: bool, columns: int) -> None:
         self.cell = cell
         self.shows_colour = shows_colour
-        """What `memreplay.commands.shared.output` asks of it, as is `columns`."""
+        """Read by `memreplay.commands.shared.output`, like `columns`."""
         self.columns = columns
         self.kept: list[str] = []
         self.cut = False
-        """Whether there was more than the cell shows."""
+        """Whether the cell shows only part of it."""
         self.is_json = False
         self._shown = self._length = 0
         self.buffer = _Decoding(self)
@@ -40,7 +40,7 @@ class CellText(io.TextIOBase):
 
     def write(self, text: str, /) -> int:
         if not isinstance(text, str):
-            raise TypeError("this is a stream of text")  # click asks whether it is one of bytes
+            raise TypeError("this stream takes only text")  # click tests for a binary stream
         if not self._length:
             self.is_json = text.startswith(("{", "["))
         if self._length < MOST_KEPT:
@@ -54,27 +54,28 @@ class CellText(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        # Python closes a stream that nobody has any more, which flushes it: the cell may be gone.
+        # Python flushes a stream when it's garbage-collected, by which time the cell may have
+        # ended.
         if not self.cell.closed:
             self.cell.flush()
 
     def end(self) -> None:
-        """Says in the cell where it was cut."""
+        """Show in the cell that the output was cut."""
         if self.cut:
             self.cell.write(f"\n{MORE_JSON if self.is_json else MORE}\n")
 
     def text(self) -> str:
-        """All that was written, up to MOST_KEPT."""
+        """Return everything written, up to MOST_KEPT."""
         return "".join(self.kept)
 
 
 class _Decoding(io.RawIOBase):
-    """The bytes below a CellText: these are text in UTF-8, or an error."""
+    """The binary side of a CellText, which only accepts UTF-8 text."""
 
     def __init__(self, above: CellText) -> None:
         self._above = above
         self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._waiting = bytearray()  # a file's first bytes may look like text
+        self._waiting = bytearray()  # the first bytes of a binary file may look like text
 
     def writable(self) -> bool:
         return True
@@ -99,7 +100,7 @@ class _Decoding(io.RawIOBase):
 
 
 class CellBytes(io.TextIOBase):
-    """A stream whose bytes are kept, and shown to nobody: a page."""
+    """A stream that keeps bytes (a page) without showing them."""
 
     encoding = "utf-8"
     errors = "strict"

@@ -1,1 +1,1 @@
-"""Programs that memreplay starts, to record them or to run them dry."""
+"""Start other programs to record or dry-run them."""

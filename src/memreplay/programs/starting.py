@@ -1,4 +1,4 @@
-"""What a program starts with, and the signals that its parent handles meanwhile."""
+"""Prepare a program's environment and handle signals while it runs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 INSIDE = Path(__file__).parent / "inside"
-"""The folder that PYTHONPATH names first: its sitecustomize waits for torch in each process."""
+"""The folder put first in PYTHONPATH: its sitecustomize waits for torch in each process."""
 
 
 @contextmanager
 def handled(by: Mapping[signal.Signals, Any]) -> Iterator[None]:
-    """Signals that are handled so, but for those that are ignored (nohup)."""
+    """Install these signal handlers, except for signals that are ignored (nohup)."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # whoever is there has them
+        yield  # the terminal's other processes receive these signals, too
         return
-    # The command line has a thread that ends the process at once.
+    # One of the command line's threads ends the process immediately.
     watched = signal.set_wakeup_fd(-1)
     before = {number: signal.getsignal(number) for number in by}
     before = {number: one for number, one in before.items() if one not in (signal.SIG_IGN, None)}

@@ -1,1 +1,1 @@
-"""The recorder: PyTorch's own recording of memory, and what each allocation was for."""
+"""Record a program: PyTorch's memory history, plus what each allocation is for."""

@@ -1,7 +1,6 @@
-"""What FSDP2 and DDP allocate: copies of parameters that are whole again, and what they send.
+"""Categorize the memory of FSDP2 and DDP: unsharded parameters and communication buffers.
 
-PyTorch has no hooks for it. Its own functions are wrapped while the recording runs, where a torch
-has them.
+PyTorch has no hooks for these, so its functions are wrapped during a recording.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from memreplay.engine.record._tracker import COMMUNICATION, UNSHARDED, UNSHARDED
 from memreplay.recording.modules import is_hooked
 from memreplay.recording.tensors import Addresses
 
-# The package moved in PyTorch 2.6.
+# PyTorch 2.6 moved the package.
 FSDP = ("torch.distributed.fsdp._fully_shard", "torch.distributed._composable.fsdp")
 SENT = ("foreach_all_gather", "foreach_all_gather_copy_out", "foreach_reduce")
 WHOLE = ("init_all_gather_outputs", "alloc_all_gather_outputs", "init_unsharded_param")
@@ -24,18 +23,18 @@ DDP = "torch.nn.parallel.distributed"
 
 
 class Distributed:
-    """Wraps them as soon as they are loaded."""
+    """Wrap the functions of FSDP2 and DDP as soon as they are loaded."""
 
     def __init__(self, addresses: Addresses) -> None:
         self.addresses, self.guard = addresses, addresses.guard
-        self.followed: dict[int, Any] = {}  # hooks of parameters, by their ids
-        # By what has it, and its name: that, what it was, and what it is now.
+        self.followed: dict[int, Any] = {}  # each parameter's hooks, by the parameter's id
+        # Maps (owner's id, name) to the owner, the original and the wrapper.
         self.wrapped: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
         self.on = True
-        self.loaded = 0  # modules of Python, when they were looked at last
+        self.loaded = 0  # number of Python modules that were loaded at the last check
 
     def look(self) -> None:
-        """Wraps what has been loaded since."""
+        """Wrap the functions that were loaded since the last call."""
         if self.loaded == len(sys.modules):
             return
         self.loaded = len(sys.modules)
@@ -61,7 +60,7 @@ class Distributed:
         self.wrapped[key] = of, theirs, made
 
     def giving(self, category: int) -> Callable[[Any], Any]:
-        """What is allocated in a function is of this category."""
+        """Return a wrapper that gives allocations inside the function this category."""
 
         def how(theirs: Any) -> Any:
             def gives(*args: Any, **kwargs: Any) -> Any:
@@ -78,7 +77,7 @@ class Distributed:
         return how
 
     def following(self, theirs: Any) -> Any:
-        """A parameter that is whole, made once: its gradients are, too."""
+        """Wrap the initialization of unsharded parameters, to follow their gradients."""
 
         def made(one: Any, *args: Any, **kwargs: Any) -> Any:
             result = theirs(one, *args, **kwargs)
@@ -97,7 +96,7 @@ class Distributed:
             self.followed[id(parameter)] = hook
 
     def accumulating(self, parameter: Any) -> None:
-        """Autograd's hook."""
+        """Handle autograd's hook."""
         self.guard.run("noting a gradient", self.accumulated, parameter)
 
     def accumulated(self, parameter: Any) -> None:
@@ -106,11 +105,11 @@ class Distributed:
                 mark(address, UNSHARDED_GRADIENT, 0)
 
     def remove(self) -> None:
-        """Everything as it was."""
+        """Restore the wrapped functions."""
         self.on = False
         for (_, key), (of, theirs, made) in reversed(self.wrapped.items()):
             name = key.partition(" ")[0]
-            if getattr(of, name, None) is made:  # else a program has put its own around it
+            if getattr(of, name, None) is made:  # otherwise, the program wrapped the function again
                 setattr(of, name, theirs)
         self.wrapped.clear()
         for hook in self.followed.values():

@@ -1,6 +1,6 @@
-"""Something done before a process ends, however it does, but for SIGKILL and a crash.
+"""Run a function before the process ends, unless SIGKILL or a crash ends it.
 
-Only the standard library is needed: a dry run loads this file by its path, in any Python.
+Needs only the standard library: a dry run loads this file by path in any Python.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def at_the_end(do: Callable[[], None]) -> None:
-    """Let a function be called before this process ends. It may be called more than once."""
+    """Call a function before this process ends. It may be called more than once."""
     import atexit
     import contextlib
     import signal
@@ -25,7 +25,7 @@ def at_the_end(do: Callable[[], None]) -> None:
     running, asked = 0, 0
 
     def call() -> None:
-        """What is being done is not cut off by SIGTERM: the process ends by it afterwards."""
+        """Run the function, and delay SIGTERM until it returns."""
         nonlocal running
         running += 1
         try:
@@ -40,12 +40,12 @@ def at_the_end(do: Callable[[], None]) -> None:
         os.kill(os.getpid(), number)
 
     atexit.register(call)
-    # The processes of multiprocessing end without atexit.
+    # multiprocessing's child processes exit without running atexit.
     util.Finalize(None, call, exitpriority=100)
     end = os._exit
 
     def ended(status: int) -> NoReturn:
-        """A program that ends at once, without what Python does then."""
+        """Replace os._exit(), which skips Python's cleanup."""
         try:
             call()
         finally:
@@ -60,15 +60,19 @@ def at_the_end(do: Callable[[], None]) -> None:
             call()
 
     def forked() -> None:
-        """A child ends by SIGTERM as ever: Python's own handler may come too late for one that is
-        about to wait for a lock, and pools end their workers so."""
+        """Restore the default SIGTERM in a forked child.
+
+        Pools terminate their workers with SIGTERM, and if a worker is about to wait for a lock,
+        Python's handler may run too late.
+        """
         if signal.getsignal(signal.SIGTERM) is terminated:
             with contextlib.suppress(ValueError):
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        # Only the main thread may; elsewhere the process ends as ever.
+        # Only the main thread can set signal handlers. If this is another thread, SIGTERM keeps its
+        # default action.
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGTERM, terminated)
-            if hasattr(os, "register_at_fork"):  # Windows forks nothing
+            if hasattr(os, "register_at_fork"):  # not on Windows
                 os.register_at_fork(after_in_child=forked)

@@ -1,6 +1,6 @@
-"""`memreplay.estimate(…)`: the memory of a training step, on a machine without any GPU.
+"""`memreplay.estimate(…)`: estimate a training step's memory without a GPU.
 
-The program runs with fake tensors, which have shapes and no memory.
+The program runs on fake tensors, which have shapes but no memory.
 """
 
 from __future__ import annotations
@@ -31,45 +31,47 @@ from memreplay.recording.optimizers import Optimizers
 from memreplay.recording.steps import Steps
 from memreplay.recording.torch_here import find_torch
 from memreplay.recording.writing import checked, noted, write
-from memreplay.snapshot.brief import html_table, value_words
+from memreplay.snapshot.brief import html_table, value_text
 from memreplay.snapshot.snapshot import Snapshot
 from memreplay.snapshot.snapshot import open as open_snapshot
 
-# What a prompt shows; the snapshot is long.
+# The fields that the repr shows. The snapshot is left out because it would be too long.
 _SHOWN = ("peak_bytes", "categories", "phases", "modules", "steps")
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a program would take on a GPU: requested bytes. Made by `memreplay.estimate`."""
+    """A program's estimated GPU memory in requested bytes, as returned by `memreplay.estimate`."""
 
     peak_bytes: int
-    """The highest that all tensors had together."""
+    """The peak of all tensors' total size."""
     categories: Mapping[str, int]
-    """The bytes of each category at the peak, the largest first."""
+    """Bytes per category at the peak, largest first."""
     phases: Mapping[str, int]
-    """The same by what the program was at when it made them."""
+    """Bytes per phase at the peak, largest first."""
     modules: Mapping[str, int]
-    """The same by module; "" is none."""
+    """Bytes per module at the peak, largest first; "" for memory outside modules."""
     steps: tuple[int, ...]
-    """The peak of each step."""
+    """Each step's peak."""
     snapshot: dict[str, Any] = field(repr=False)
-    """As PyTorch's `_snapshot()` has it, and what was noted (docs/format.md)."""
+    """PyTorch's `_snapshot()` with memreplay's notes (docs/format.md)."""
 
     def __repr__(self) -> str:
-        said = (f"{name}={value_words(getattr(self, name))}" for name in _SHOWN)
+        said = (f"{name}={value_text(getattr(self, name))}" for name in _SHOWN)
         return f"Estimate({', '.join(said)})"
 
     def _repr_html_(self) -> str:
         return html_table("Estimate", [(name, getattr(self, name)) for name in _SHOWN])
 
     def open(self) -> Snapshot:
-        """It as memreplay reads it, for `memreplay.peak` and the like."""
+        """Open the snapshot for `memreplay.peak` and other queries."""
         return open_snapshot(pickle.dumps(self.snapshot))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the snapshot, packed if the name ends with `.gz`, `.zst`, `.xz` or `.bz2`. Raises
-        UsageError where a file is there already, unless `overwrite` is true."""
+        """Write the snapshot, compressed if the name ends with `.gz`, `.zst`, `.xz` or `.bz2`.
+
+        Raises UsageError if the file exists, unless `overwrite` is true.
+        """
         name = checked(os.fspath(path))
         if not overwrite and os.path.lexists(name):
             raise UsageError(f"{name} already exists; pass overwrite=True to replace it")
@@ -83,27 +85,28 @@ def estimate(
     path: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
 ) -> Estimate:
-    """What a training step would take on a GPU; none is needed, and no CUDA.
+    """Estimate a training step's GPU memory; needs neither a GPU nor CUDA.
 
     Parameters
     ----------
     make : callable
-        Makes the model and the optimizer, and returns a function that runs one step. One that
-        returns nothing is the whole program.
+        Creates the model and optimizer, and returns a function that runs one step. It may also run
+        the whole program itself and return None.
     steps : int, optional
-        How many steps to run. In the first the optimizer has no state yet.
+        Number of steps to run. In the first one, the optimizer has no state yet.
     path : path, optional
         Where to write the snapshot.
     overwrite : bool, optional
-        Whether it may write over a file that is there.
+        Replace an existing file.
 
     Raises
     ------
     UsageError
-        For a program that needs values, which fake tensors have not, or tensors from outside.
+        If the program needs tensor values, which fake tensors lack, or uses tensors created outside
+        `make`.
     """
     if steps < 1:
-        raise UsageError("steps: 1 or more")
+        raise UsageError("steps must be at least 1")
     if path is not None and not overwrite and os.path.lexists(checked(os.fspath(path))):
         raise UsageError(f"{os.fspath(path)} already exists; pass overwrite=True to replace it")
     with estimating() as run:
@@ -118,10 +121,11 @@ def estimate(
 
 
 class estimating:  # noqa: N801 - as it is called
-    """`with memreplay.estimating() as run:` all tensors in it are fake. `run.estimate()` says what
-    they would take."""
+    """`with memreplay.estimating() as run:` makes tensors fake; `run.estimate()` returns the
+    result.
+    """
 
-    path = "an estimate"  # what a recorder calls it
+    path = "an estimate"  # shown in place of a recording's path
 
     def __init__(self) -> None:
         self.steps = Steps()
@@ -130,13 +134,13 @@ class estimating:  # noqa: N801 - as it is called
 
     def __enter__(self) -> estimating:
         if session._active:
-            raise UsageError(f"a recording goes on already, to {session._active[0].path}")
+            raise UsageError(f"already recording, to {session._active[0].path}")
         torch, why = find_torch()
         if torch is None:
             raise UsageError(f"memreplay.estimate needs PyTorch, and {why}")
         from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-        if sys.platform not in ("linux", "darwin"):  # else the phases would be wrong
+        if sys.platform not in ("linux", "darwin"):  # on other systems, phases would be wrong
             raise UsageError("memreplay.estimate needs Linux or macOS")
         self.torch = torch
         with contextlib.ExitStack() as undo:
@@ -185,27 +189,30 @@ class estimating:  # noqa: N801 - as it is called
             self.undo.close()
         if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
             raise UsageError(
-                f"the program needs values, which fake tensors have not: {error}"
+                f"the program needs tensor values, which fake tensors don't have: {error}"
             ) from error
 
     def step(self) -> None:
-        """A step of the program ends here. If it is never called, a step ends where the optimizer
-        has stepped; of several, the one that steps most often."""
+        """Mark the end of a step.
+
+        If this is never called, a step ends when the optimizer steps; with several optimizers, the
+        one that steps most often decides.
+        """
         self.steps.tell()
 
     def ran_out(self) -> None:
-        """A session's; of fake tensors there is always enough."""
+        """Do nothing, because fake tensors can't run out of memory."""
 
     def estimate(self) -> Estimate:
-        """What there was until now; after the end, until then."""
+        """Return the estimate up to now, or if the block has ended, up to its end."""
         if self.storages.on:
             self.found = estimate_of(self.snapshot())
         assert self.found is not None
         return self.found
 
     def snapshot(self) -> dict[str, Any]:
-        self.guard.run("looking for models and optimizers", self.optimizers.again)
-        self.guard.run("looking at models", self.modules.again)
+        self.guard.run("looking for models and optimizers", self.optimizers.mark_all)
+        self.guard.run("looking at models", self.modules.mark_all)
         sure = _tracker.noted()
         place = self.storages.place()
         events = list(self.storages.events[place])
@@ -226,7 +233,7 @@ class estimating:  # noqa: N801 - as it is called
 
 
 def estimate_of(snapshot: dict[str, Any]) -> Estimate:
-    """The figures of a snapshot, as memreplay reads them."""
+    """Compute a snapshot's figures with memreplay's own reports."""
     from memreplay.analysis.groups.grouping import Grouper
 
     snap = open_snapshot(pickle.dumps(snapshot))
@@ -245,7 +252,7 @@ def estimate_of(snapshot: dict[str, Any]) -> Estimate:
 
 
 def unseen(torch: Any) -> tuple[str, ...]:
-    """Files and folders whose frames are no part of a program's stacks."""
+    """Return the files and folders whose frames are left out of stacks."""
     folder = os.path.dirname(torch.__file__)
     inside = (
         "_compile.py",
@@ -269,7 +276,9 @@ def unseen(torch: Any) -> tuple[str, ...]:
 
 
 def modes(torch: Any, devices: Devices, storages: Storages) -> tuple[Any, Any]:
-    """What sees each operator, and what sees Python's functions before it."""
+    """Return two modes: one intercepts operators; the other intercepts Python functions, before the
+    operators run.
+    """
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
@@ -304,7 +313,7 @@ def modes(torch: Any, devices: Devices, storages: Storages) -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def resized(torch: Any, storages: Storages) -> Any:
-    """Storages whose memory is given back and taken again, as FSDP2 does."""
+    """Follow storages that are freed and resized in place, as FSDP2 does."""
     theirs = torch.UntypedStorage.resize_
 
     def resize(storage: Any, size: int) -> Any:

@@ -1,4 +1,4 @@
-"""A program for a GPU runs on fake CPU tensors: what it asks of devices is answered as with one."""
+"""Answer device queries as a machine with a GPU would, for a program on fake CPU tensors."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from typing import Any
 from memreplay.errors import UsageError
 from memreplay.recording.estimate_storages import CARD, HOST, Storages
 
-KINDS = ("cuda", "xpu")  # of devices that stand for the GPU
+KINDS = ("cuda", "xpu")  # device types that count as the GPU
 FOREACH = ("torch.utils._foreach_utils", "torch.optim.optimizer")
 
 
 class Devices:
-    """Which tensor would be where."""
+    """Track which device each tensor would be on."""
 
     def __init__(self, torch: Any, fake: Any, storages: Storages) -> None:
         self.torch, self.fake, self.storages = torch, fake, storages
-        self.kind = KINDS[0]  # the one that the program has named
-        self.wanted: int | None = None  # where what is made now is to be
-        self.again: Callable[[], Any] = contextlib.nullcontext  # Python's functions seen once more
+        self.kind = KINDS[0]  # the device type that the program named
+        self.wanted: int | None = None  # where new tensors are created
+        # enters the mode that intercepts Python functions again
+        self.again: Callable[[], Any] = contextlib.nullcontext
         tensor = torch.Tensor
-        # What Python's functions and attributes of tensors do otherwise.
+        # Replacements for Python functions and tensor attributes.
         self.instead: dict[Any, Callable[..., Any]] = {
             tensor.is_cuda.__get__: lambda _, one: self.is_on("cuda", one),
             tensor.is_xpu.__get__: lambda _, one: self.is_on("xpu", one),
@@ -50,14 +51,14 @@ class Devices:
     # --- Python's functions -----------------------------------------------------------------------
 
     def function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A function of torch, or an attribute of a tensor."""
+        """Handle a torch function or a tensor attribute."""
         instead = self.instead.get(func)
         if instead is not None:
             return instead(func, *args, **kwargs)
         place = self.named(kwargs.get("device"))
         if place is None:
             if isinstance(func, FunctionType) and any(self.of(one) == CARD for one in args):
-                # What it calls is not seen here.
+                # Nested calls aren't intercepted.
                 with self.wanting(CARD):
                     return func(*args, **kwargs)
             return func(*args, **kwargs)
@@ -65,14 +66,16 @@ class Devices:
             return func(*args, **{**kwargs, "device": "cpu"})
 
     def backward(self, _: Any, tensor: Any, *args: Any, **kwargs: Any) -> None:
-        """Tensor.backward, in which a checkpoint calls the program again."""
+        """Run Tensor.backward, in which checkpoints call the program again."""
         if "gradient" in kwargs:
             kwargs["grad_tensors"] = kwargs.pop("gradient")
         with self.again():
             self.torch.autograd.backward(tensor, *args, **kwargs)
 
     def named(self, device: Any) -> int | None:
-        """The place that a device is, as a program may name it; None for none, and others."""
+        """Return the place that a device argument refers to; None if there is no device or it isn't
+        supported.
+        """
         if device is None:
             return None
         if isinstance(device, int):
@@ -86,12 +89,12 @@ class Devices:
         return HOST if kind == "cpu" else None
 
     def of(self, tensor: Any) -> int | None:
-        """The place of a tensor; None where it was not seen, and of all else."""
+        """Return a tensor's place; None for unseen tensors and for other objects."""
         block = self.storages.known(tensor.untyped_storage()) if self.counts(tensor) else None
         return None if block is None else block.place
 
     def counts(self, tensor: Any) -> bool:
-        """Whether a tensor is a fake one that stands for memory."""
+        """Return whether a tensor is fake and counts as memory."""
         return isinstance(tensor, self.fake) and tensor.fake_device.type == "cpu"
 
     @contextlib.contextmanager
@@ -103,8 +106,7 @@ class Devices:
             self.wanted = before
 
     def device(self, tensor: Any, theirs: Any) -> Any:
-        """What a fake tensor says of itself: to the program where it would be, to PyTorch's
-        operators where it is."""
+        """Return a fake tensor's device: the program sees a GPU, PyTorch the real device."""
         if self.torch._C._is_torch_function_all_disabled() or self.of(tensor) != CARD:
             return theirs.__get__(tensor)
         return self.torch.device(self.kind, 0)
@@ -122,7 +124,7 @@ class Devices:
         return self.moved(self.torch.Tensor.to, tensor, CARD, (), {})
 
     def to(self, func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        """Tensor.to, in all its forms."""
+        """Handle Tensor.to in all its forms."""
         place = None
         if "device" in kwargs:
             kwargs = dict(kwargs)
@@ -141,9 +143,11 @@ class Devices:
     def moved(
         self, func: Any, tensor: Any, place: int, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """A tensor at a place: the same where it is there, else a copy."""
+        """Return the tensor moved to a place: the tensor itself if it's already there, otherwise a
+        copy.
+        """
         kwargs.pop("memory_format", None) if kwargs.get("memory_format", 0) is None else None
-        # What none has seen is the host's, and is there.
+        # A tensor that wasn't seen before belongs to the host, so it's already there.
         here = self.of(tensor)
         if here == place or (here is None and place == HOST):
             return func(tensor, *args, **kwargs) if args or kwargs else tensor
@@ -161,7 +165,7 @@ class Devices:
     def operator(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], flat: list[Any]
     ) -> tuple[Any, int]:
-        """What an operator returns, and the place of it. `flat`: the tensors that it is given."""
+        """Return an operator's result and place. `flat`: its tensor arguments."""
         if func is self.scalar:
             value = self.value(args[0])
             if value is not None:
@@ -181,7 +185,7 @@ class Devices:
         return bool(self.storages.events[CARD]) and self.torch._C._current_graph_task_id() != -1
 
     def value(self, tensor: Any) -> Any:
-        """What `item()` is of a tensor whose value is not known; None where it is."""
+        """Return a stand-in for `item()` of an unknown value; None if the value is known."""
         if not isinstance(tensor, self.fake) or tensor.constant is not None:
             return None
         if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
@@ -189,7 +193,7 @@ class Devices:
         return False if tensor.dtype is self.torch.bool else 1
 
     def refuse(self, flat: list[Any]) -> None:
-        """Parameters that are no fake tensors: their memory would be missing."""
+        """Refuse real parameters, because their memory would be missing."""
         for one in flat:
             if (
                 not isinstance(one, self.fake)
@@ -197,14 +201,14 @@ class Devices:
                 and type(one) is not self.torch.Tensor
             ):
                 raise UsageError(
-                    "a model was made before the estimate began; make the model, its optimizer and"
-                    " its inputs inside of it"
+                    "a model was created before the estimate began; create the model, optimizer"
+                    " and inputs inside it"
                 )
 
 
 @contextlib.contextmanager
 def as_on_a_gpu(torch: Any, fake: Any, mode: Any, devices: Devices) -> Iterator[None]:
-    """Optimizers and gradient clipping choose as for a GPU, and autocast for one is a CPU's."""
+    """Make optimizers, gradient clipping and autocast behave as on a GPU."""
     with contextlib.ExitStack() as undo:
         theirs = vars(fake)["device"]
         replace(undo, fake, "device", property(lambda self: devices.device(self, theirs)))
@@ -233,7 +237,7 @@ def as_on_a_gpu(torch: Any, fake: Any, mode: Any, devices: Devices) -> Iterator[
         swap = torch.utils.swap_tensors
 
         def forget_and_swap(one: Any, other: Any) -> None:
-            # PyTorch swaps no tensor that has weak references, as the mode itself keeps some.
+            # PyTorch doesn't swap tensors that have weak references, which this mode holds.
             mode.fake_tensor_converter.meta_converter.tensor_memo.clear()
             with contextlib.ExitStack() as none:
                 if hasattr(torch.utils, "weakref"):
@@ -245,6 +249,6 @@ def as_on_a_gpu(torch: Any, fake: Any, mode: Any, devices: Devices) -> Iterator[
 
 
 def replace(undo: contextlib.ExitStack, of: Any, name: str, by: Any) -> None:
-    """Sets an attribute until `undo` takes it back."""
+    """Set an attribute until `undo` restores it."""
     undo.callback(setattr, of, name, vars(of)[name])
     setattr(of, name, by)

@@ -1,4 +1,4 @@
-"""Operators that a GPU does otherwise than a CPU, done on fake tensors as a GPU would."""
+"""Make operators on fake tensors allocate the memory that a GPU's kernels would."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 from memreplay.recording.facts import header
 
-# The lists of PyTorch's header by which autocast casts, each with what it does.
+# The lists of operators in PyTorch's autocast header, each with its kind of cast.
 LISTS = {
     "LOWER_PRECISION_FP": "lower",
     "FP32": "float",
     "FP32_SET_OPT_DTYPE": "result",
     "PROMOTE": "widest",
 }
-# What cuBLAS and cuBLASLt take while they multiply matrices, as PyTorch has them on most cards.
+# Sizes of cuBLAS and cuBLASLt workspaces on most cards, in bytes.
 CUBLAS, CUBLASLT = 8_519_680, 1 << 20
 WORKSPACES = {
     "mm": CUBLAS,
@@ -27,12 +27,12 @@ WORKSPACES = {
     "addbmm": CUBLAS,
     "addmm": CUBLASLT,
 }
-# Losses whose result lies in a storage as large as their input, of which they need one number.
+# Losses that return their scalar result in a storage as large as their input.
 SPACIOUS = ("mse_loss", "smooth_l1_loss", "binary_cross_entropy", "soft_margin_loss")
 
 
 class Kernels:
-    """What operators take beyond the tensors that they return."""
+    """Memory that operators need beyond their results."""
 
     def __init__(self, torch: Any) -> None:
         of = torch.ops.aten
@@ -41,15 +41,15 @@ class Kernels:
         self.spacious = {getattr(of, name).default for name in SPACIOUS}
 
     def workspace(self, func: Any, args: Any) -> int:
-        """The bytes that an operator takes while it runs."""
-        if func in self.spacious:  # each loss, before they are summed
+        """Return how many bytes an operator uses temporarily."""
+        if func in self.spacious:  # size of the unreduced losses
             return self.least(func, args)
-        if func is self.softmax:  # the product of what it is given
+        if func is self.softmax:  # size of the product of grad and output
             return int(args[1].numel() * max(one.element_size() for one in args[:2]))
         return self.workspaces.get(func, 0)
 
     def least(self, func: Any, args: Any) -> int:
-        """The bytes of what it returns, at least."""
+        """Return the minimum size of an operator's result in bytes."""
         if func not in self.spacious:
             return 0
         return int(args[0].numel() * args[0].element_size())
@@ -57,11 +57,11 @@ class Kernels:
 
 @contextlib.contextmanager
 def as_a_gpu_does(torch: Any) -> Iterator[None]:
-    """Dropout, attention, and the casts of autocast."""
+    """Use the GPU's dropout, attention and autocast casts."""
     library = torch.library.Library("aten", "IMPL")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that there is a kernel already
+            warnings.simplefilter("ignore")  # PyTorch has already registered a kernel
             library.impl("dropout", dropout(torch), "AutogradCPU")
             library.impl("scaled_dot_product_attention", attention(torch), "AutogradCPU")
             for name, how in casting(torch):
@@ -72,7 +72,7 @@ def as_a_gpu_does(torch: Any) -> Iterator[None]:
 
 
 def dropout(torch: Any) -> Callable[..., Any]:
-    """With a mask of bools; a CPU's has the type of what is dropped."""
+    """Return dropout with a bool mask, as on a GPU. On a CPU, the mask has the input's type."""
 
     def kernel(tensor: Any, p: float, train: bool) -> Any:
         if train and 0 < p < 1:
@@ -83,7 +83,7 @@ def dropout(torch: Any) -> Callable[..., Any]:
 
 
 def attention(torch: Any) -> Callable[..., Any]:
-    """Without dropout: with it a CPU has no kernel that does without the matrix of weights."""
+    """Return fused attention without dropout, which would need the weight matrix on a CPU."""
 
     whole = torch.ops.aten.scaled_dot_product_attention.default.decompose
 
@@ -105,7 +105,7 @@ def attention(torch: Any) -> Callable[..., Any]:
 
 
 def casting(torch: Any) -> Iterator[tuple[str, str]]:
-    """The operators that autocast casts for on a GPU and not on a CPU, and how."""
+    """Yield the operators that autocast casts only on a GPU, each with its kind of cast."""
     text = header(os.path.dirname(torch.__file__), "ATen", "autocast_mode.h")
     for name, how in listed(text):
         full = f"aten::{name}"
@@ -114,7 +114,7 @@ def casting(torch: Any) -> Iterator[tuple[str, str]]:
 
 
 def listed(text: str) -> Iterator[tuple[str, str]]:
-    """The operators of its lists, by their names with the overloads."""
+    """Yield a list's operators, as name and overload."""
     for macro, how in LISTS.items():
         found = re.search(rf"#define AT_FORALL_{macro}\(_\)((?:.*\\\n)*.*)", text)
         for name, overload in re.findall(r"\b_\((\w+)(?:,\s*(\w+))?\)", found[1] if found else ""):
@@ -124,12 +124,12 @@ def listed(text: str) -> Iterator[tuple[str, str]]:
 def has(torch: Any, name: str, key: str) -> bool:
     try:
         return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
-    except RuntimeError:  # an operator that this PyTorch has not
+    except RuntimeError:  # this PyTorch version doesn't have the operator
         return False
 
 
 def cast(torch: Any, name: str, how: str) -> Callable[..., Any]:
-    """What autocast does before an operator."""
+    """Return autocast's cast for an operator."""
     packet, _, overload = name.partition(".")
     operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
     names = [one.name for one in operator._schema.arguments]

@@ -1,6 +1,6 @@
-"""The storages of fake tensors as blocks of memory, with events as PyTorch's allocator has them.
+"""Turn fake tensors' storages into blocks and events like those of PyTorch's allocator.
 
-Each block has a segment of its own: which ones an allocator would have is not known.
+Each block gets its own segment, because the allocator's real segments are unknown.
 """
 
 from __future__ import annotations
@@ -19,45 +19,46 @@ from memreplay.recording.tensors import Addresses
 
 # Where a storage would be on a machine with a GPU.
 HOST, CARD = 0, 1
-# Addresses are made up: of each place from another beginning, in units as PyTorch's allocator has.
+# The first made-up address in each place. Sizes are rounded as in PyTorch's allocator.
 FIRST = {HOST: 1 << 45, CARD: 1 << 46}
 UNIT = 512
 
 
 class Block:
-    """One storage, while there is one."""
+    """A live storage."""
 
     __slots__ = ("address", "live", "place", "ref", "rounded", "says", "size", "stack")
 
     def __init__(self, address: int, size: int, place: int, stack: list[dict[str, Any]]) -> None:
         self.address, self.size, self.place, self.stack = address, size, place, stack
         self.rounded = -(-size // UNIT) * UNIT
-        self.says = size  # what the storage says of itself
-        self.live = True  # else its memory was given back, and the storage is still there
+        self.says = size  # size according to the storage
+        self.live = True  # False once its memory is freed, even if the storage object still exists
         self.ref: Callable[[], Any] | None = None
 
 
 class Storages:
-    """All storages that are seen, the newest state of each, and what became of them as events."""
+    """All storages seen, their current state and their events."""
 
     def __init__(self, unseen: tuple[str, ...]) -> None:
         self.events: dict[int, list[dict[str, Any]]] = {HOST: [], CARD: []}
-        self.blocks: dict[int, Block] = {}  # by id: that of one which is gone is taken away
-        self.free: dict[tuple[int, int], list[int]] = {}  # addresses by place and size
+        self.blocks: dict[int, Block] = {}  # by id; an entry is removed together with its storage
+        self.free: dict[tuple[int, int], list[int]] = {}  # free addresses by place and size
         self.next = dict(FIRST)
         self.on = True
         self.stacks = Stacks(unseen)
 
     def known(self, storage: Any) -> Block | None:
-        """Its block, where it was seen."""
+        """Return a storage's block, or None if it wasn't seen."""
         block = self.blocks.get(id(storage))
         if block is None or block.ref is None or block.ref() is not storage:
             return None
         return block
 
     def see(self, storage: Any, place: int, least: int = 0) -> None:
-        """A storage that there is: a new one is taken, with at least so many bytes; one that has
-        another size is taken anew."""
+        """Note a storage: allocate a new one with at least `least` bytes, reallocate one that was
+        resized.
+        """
         size = storage.nbytes()
         block = self.known(storage)
         if block is not None:
@@ -74,7 +75,7 @@ class Storages:
             self.blocks[id(storage)] = block
 
     def pass_by(self, size: int, place: int) -> None:
-        """Memory that is taken and let go at once."""
+        """Allocate memory and free it at once."""
         self.let_go(self.take(size, place))
 
     def take(self, size: int, place: int) -> Block:
@@ -88,11 +89,11 @@ class Storages:
         block = Block(address, size, place, self.stacks.now())
         self.event("segment_alloc", block, block.stack)
         self.event("alloc", block, block.stack)
-        _tracker.taken(address)
+        _tracker.track_alloc(address)
         return block
 
     def end(self, key: int, block: Block, _: object) -> None:
-        """A storage is gone."""
+        """Free a storage that was destroyed."""
         if not self.on or self.blocks.get(key) is not block:
             return
         del self.blocks[key]
@@ -104,7 +105,7 @@ class Storages:
         block.live = False
         self.free.setdefault((block.place, block.rounded), []).append(block.address)
         stack = self.stacks.now()
-        _tracker.let_go(block.address)
+        _tracker.track_free(block.address)
         self.event("free_requested", block, stack)
         self.event("free_completed", block, stack)
         self.event("segment_free", block, stack)
@@ -122,11 +123,11 @@ class Storages:
         )
 
     def place(self) -> int:
-        """What the program is about: what it has on a GPU, or all where it names none."""
+        """The place to report: the GPU if the program used one, otherwise the host."""
         return CARD if self.events[CARD] else HOST
 
     def segments(self, place: int) -> list[dict[str, Any]]:
-        """What is live."""
+        """Return the live blocks as segments."""
         return [
             {
                 "device": 0,
@@ -156,10 +157,10 @@ class Storages:
 
 
 class Stacks:
-    """Python's stacks as PyTorch has them, the innermost frame first; each one once."""
+    """Python stacks in PyTorch's form, innermost frame first, each stored once."""
 
     def __init__(self, unseen: tuple[str, ...]) -> None:
-        self.unseen = unseen  # files and folders of what only an estimate runs
+        self.unseen = unseen  # files and folders that run only for the estimate
         self.left_out: dict[CodeType, bool] = {}
         self.frames: dict[tuple[CodeType, int], dict[str, Any]] = {}
         self.stacks: dict[tuple[int, ...], list[dict[str, Any]]] = {}
@@ -187,16 +188,16 @@ class Stacks:
 
 
 class FakeAddresses(Addresses):
-    """The made up addresses of tensors."""
+    """Fake tensors' made-up addresses."""
 
-    without_memory = ()  # fake tensors have some here
+    without_memory = ()  # in this mode, fake tensors count as memory
 
     def __init__(self, torch: Any, storages: Storages, guard: Guard) -> None:
         super().__init__(torch, "cpu", guard)
         self.storages = storages
 
     def there(self) -> Iterator[int]:
-        """None: what is not fake takes no memory here."""
+        """Yield nothing, because real tensors don't count here."""
         return iter(())
 
     def of(self, tensor: Any) -> list[int]:

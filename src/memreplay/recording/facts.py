@@ -1,6 +1,6 @@
-"""What has to be known of a PyTorch to record with it, and what a run says of itself.
+"""Facts about PyTorch that recording depends on, and facts about a run for its snapshot.
 
-Only the standard library is needed: a dry run loads this file by its path, in any Python.
+Needs only the standard library: a dry run loads this file by path in any Python.
 """
 
 from __future__ import annotations
@@ -18,37 +18,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-# How torch.cuda.memory_stats() counts events of an action.
+# The counters in torch.cuda.memory_stats() for each action.
 COUNTERS = {
     "alloc": "allocation.all.allocated",
     "free_requested": "allocation.all.freed",
     "free_completed": "active.all.freed",
 }
 
-INSTALLED = {"site-packages", "dist-packages"}  # folders of libraries
+INSTALLED = {"site-packages", "dist-packages"}  # names of library folders
 
 
 def library_folders(torch: str) -> tuple[str, ...]:
-    """The folders of code that isn't the program's own, with a slash at their ends. `torch` is
-    PyTorch's."""
+    """Return the folders of library code, each with a trailing slash. `torch`: PyTorch's folder."""
     paths = sysconfig.get_paths()
     found = [torch, *(paths[one] for one in ("stdlib", "purelib", "platlib", "scripts"))]
-    # What torch.compile has written, with names of no meaning.
+    # The file names of torch.compile's output don't mean anything.
     found.append(os.environ.get("TORCHINDUCTOR_CACHE_DIR", torch))
     return tuple(os.path.join(one, "") for one in found if one)
 
 
 def is_library(file: str, folders: tuple[str, ...]) -> bool:
-    """Return whether a file is of a library: in one of these folders, or installed for another
-    Python, whose packages this one may have, too."""
+    """Return whether a file belongs to a library.
+
+    It does if it's in one of these folders, or was installed for another Python whose packages this
+    one may use.
+    """
     return file.startswith((*folders, "<frozen")) or not INSTALLED.isdisjoint(file.split(os.sep))
 
 
 def tracing_slots(torch: str) -> tuple[int, int, int] | None:
-    """Where in the table of PyInterpreterVTable the functions are that are told of blocks taken and
-    let go, and whether they are told the kind of device, too; None where this torch has none.
+    """Return the slots of PyInterpreterVTable for GPU allocation and free, and whether their
+    arguments include the device type; None if this torch has no such slots.
 
-    By the header that lies with each torch: places follow the order of declarations, of which a
+    They are read from the headers shipped with torch: slots are in the order of declaration, and a
     destructor takes two (Itanium C++ ABI).
     """
     text = header(torch, "c10", "core", "impl", "PyInterpreter.h")
@@ -68,7 +70,7 @@ def tracing_slots(torch: str) -> tuple[int, int, int] | None:
 
 
 def header(torch: str, *parts: str) -> str:
-    """A header of this torch without its comments; empty where there is none."""
+    """Return a torch header without comments, or "" if it doesn't exist."""
     try:
         with open(os.path.join(torch, "include", *parts), encoding="utf-8") as file:
             text = file.read()
@@ -84,12 +86,12 @@ def kept_events(
     now: list[dict[str, Any]],
     skipped: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Return how much of the recording its ring buffer kept, under memreplay's key.
+    """Return how many events the ring buffer dropped, in the form used under memreplay's key.
 
-    `before` and `now` are memory_stats() of each device when the recording began, and before the
-    traces were read out; `skipped` are actions that aren't recorded. `dropped_events` has the
-    events of each device that its trace lacks, at least: those of a kind that PyTorch counts, less
-    those that are there. A program may set the counters back, which makes them smaller.
+    `before` and `now`: each device's memory_stats() at the start of the recording and just before
+    the traces were read. `skipped`: actions that aren't recorded. `dropped_events` is a lower bound
+    per device: PyTorch's counters minus the number of events in the trace. This bound is too low if
+    the program reset the counters.
     """
     names = {action: name for action, name in COUNTERS.items() if action not in skipped}
     dropped = []
@@ -107,31 +109,35 @@ def _since(old: int, new: int) -> int:
 
 
 def statistics_of(devices: Any) -> list[dict[str, Any]]:
-    """memory_stats() of each device; empty for what has none."""
+    """Return each device's memory_stats(), or an empty list if that fails."""
     try:
         return [dict(devices.memory_stats(i)) for i in range(devices.device_count())]
-    except Exception:  # of a program's own allocator, or another torch: nothing is counted
+    except Exception:  # the program has its own allocator, or this torch is unknown, so don't count
         return []
 
 
 def history_context(version: str) -> str:
-    """Of which events PyTorch's recording looks for stacks. That of 2.11 loses an exception that is
-    on its way while a block is freed: who waits for it, as a checkpoint within another does, gets a
-    SystemError. Where it takes no stacks of frees it does not."""
+    """Return the events for which PyTorch should take stacks.
+
+    PyTorch 2.11 loses a pending exception when it takes a stack during a free, and its handler
+    (e.g. a nested checkpoint) gets a SystemError. With that version, take stacks only for
+    allocations.
+    """
     return "alloc" if version.startswith("2.11.") else "all"
 
 
-# How PyTorch names C++ frames, and its older switch. It reads them once, at its first snapshot.
+# The environment variable that chooses how PyTorch names C++ frames, and its older name. PyTorch
+# reads it once, at its first snapshot.
 SYMBOLIZE, OLD_SYMBOLIZE = "TORCH_SYMBOLIZE_MODE", "TORCH_DISABLE_ADDR2LINE"
-QUICK = ("dladdr", "fast")  # inside of the process
+QUICK = ("dladdr", "fast")  # resolved inside the process
 
 
 def stacks_for(asked: str, torch: str) -> str:
-    """The `stacks` of PyTorch's recording: "python" or "all". `torch` is its folder.
+    """Return PyTorch's `stacks` argument, "python" or "all". `torch`: its folder.
 
-    "auto" means "all" if C++ frames cost little. That takes Linux on x86-64, the only platform on
-    which every version can unwind them, and a PyTorch that can name them inside of the process (2.4
-    and later). Other versions ask addr2line, which takes minutes for large programs.
+    "auto" means "all" if C++ frames are cheap. This is the case on x86-64 Linux, the only platform
+    on which every version can unwind them, with PyTorch 2.4 or later, which resolves names
+    in-process. Older versions call addr2line, which takes minutes for large programs.
     """
     if asked != "auto":
         return asked
@@ -146,8 +152,10 @@ def stacks_for(asked: str, torch: str) -> str:
 
 
 def name_frames_quickly() -> bool:
-    """Let PyTorch look C++ frames up inside of the process, unless the user chose a way: only their
-    names are needed. Returns whether that changed the environment."""
+    """Resolve C++ frames in-process unless the user chose a method.
+
+    Only the frames' names are needed. Returns whether the environment was changed.
+    """
     if SYMBOLIZE in os.environ or OLD_SYMBOLIZE in os.environ:
         return False
     os.environ[SYMBOLIZE] = "dladdr"
@@ -155,9 +163,10 @@ def name_frames_quickly() -> bool:
 
 
 def run_facts(torch: Any, devices: Any, ranks: tuple[int, int] | None) -> dict[str, Any]:
-    """What a snapshot says of its run, under memreplay's key (docs/format.md). `devices` is
-    torch.cuda or torch.xpu; `ranks` this one's and how many, None where the environment has
-    them."""
+    """Return the facts about the run that are stored under memreplay's key (docs/format.md).
+
+    `devices`: torch.cuda or torch.xpu. `ranks`: rank and world size, or None if unknown.
+    """
     rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
     if ranks is not None:
         rank, world = map(str, ranks)

@@ -1,10 +1,9 @@
-"""Keeps the recorder's own errors out of the program that it records.
+"""Keep the recorder's own errors out of the recorded program.
 
-Everything that the recorder does while a program runs goes through `Guard.run`: hooks, patched
-methods, observers and handlers. An error ends there, is counted for the snapshot, and the first one
-is reported on stderr.
+All recorder code in hooks, patched methods, observers and handlers runs in `Guard.run`. That method
+catches errors, counts them for the snapshot, and reports the first one on stderr.
 
-Only the standard library is needed: a dry run loads this file by its path, in any Python.
+Needs only the standard library: a dry run loads this file by path in any Python.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     U = TypeVar("U")
 
-MOST_FAILURES = 100  # kinds of them that are kept
-LONGEST = 300  # characters of an error's text
+MOST_FAILURES = 100  # most distinct failures to keep
+LONGEST = 300  # maximum length of an error message, in characters
 
 
 class Guard:
-    """Runs parts of the recorder, and counts those that fail.
+    """Run the recorder's code and count its failures.
 
     Parameters
     ----------
     torch : module, optional
-        PyTorch. While the recorder looks at tensors, the program's ``__torch_function__`` isn't
-        called: neither that of a subclass nor that of a mode.
+        PyTorch. While the recorder looks at tensors, it doesn't call the program's
+        ``__torch_function__``, whether a subclass or a mode defines it.
     say : callable, optional
-        Gets the report of the first failure; default: a line on stderr.
+        Called with the first failure's report; by default it's printed to stderr.
     """
 
     def __init__(self, torch: Any = None, say: Callable[[str], None] | None = None) -> None:
@@ -55,10 +54,11 @@ class Guard:
         *args: Any,
         otherwise: U = None,  # type: ignore[assignment]
     ) -> T | U:
-        """Return `work(*args)`, or `otherwise` if that fails. `doing` says what failed then.
+        """Return `work(*args)`, or `otherwise` if that fails. `doing` describes the work in the
+        report.
 
-        What isn't an Exception (KeyboardInterrupt, SystemExit) passes, and so does what the
-        program's own handler of a signal raises, whatever code the signal has interrupted.
+        KeyboardInterrupt and SystemExit pass through, and so do exceptions raised by the program's
+        own signal handlers.
         """
         try:
             with self.apart():
@@ -70,19 +70,19 @@ class Guard:
             return otherwise
 
     def note(self, doing: str, error: Exception) -> None:
-        """Count a failure, and report the first."""
+        """Count a failure and report the first one."""
         first = not self.counts
         key = doing, described(error)
         if key in self.counts or len(self.counts) < MOST_FAILURES:
             self.counts[key] = self.counts.get(key, 0) + 1
         if first:
             self.say(
-                f"{doing} failed ({key[1]}): the program goes on, and some categories may be wrong"
-                " or missing; the snapshot says how often this happened"
+                f"{doing} failed ({key[1]}); the program continues, but some categories may be"
+                " wrong or missing; the snapshot counts these failures"
             )
 
     def failures(self) -> list[dict[str, Any]]:
-        """All failures, as a snapshot keeps them (docs/format.md)."""
+        """Return all failures in the form used in a snapshot (docs/format.md)."""
         return [
             {"doing": doing, "error": error, "count": count}
             for (doing, error), count in list(self.counts.items())
@@ -90,13 +90,13 @@ class Guard:
 
 
 def on_stderr(words: str) -> None:
-    # Without a stderr, or with one that is closed, there is nobody to tell.
+    # stderr may not exist or may be closed.
     with contextlib.suppress(Exception):
         sys.stderr.write(f"memreplay: {words}\n")
 
 
 def described(error: Exception) -> str:
-    """The type and text of an error, in one line. Its own methods may fail, too."""
+    """Format an error's type and message in one line. The error's own methods may fail, too."""
     kind = type(error).__name__
     try:
         text = " ".join(str(error).split())
@@ -106,7 +106,7 @@ def described(error: Exception) -> str:
 
 
 def from_a_signal(error: BaseException) -> bool:
-    """Return whether a handler of a signal raised this error, as a timeout's handler does."""
+    """Return whether a signal handler raised this error, as some timeouts do."""
     handlers = set(codes_of_handlers())
     trace = error.__traceback__
     while trace is not None:
@@ -117,14 +117,14 @@ def from_a_signal(error: BaseException) -> bool:
 
 
 def codes_of_handlers() -> Iterator[CodeType]:
-    """The code of each signal handler that is written in Python."""
+    """Yield the code objects of signal handlers written in Python."""
     for number in signal.valid_signals():
         handler: Any = signal.getsignal(number)
         if not callable(handler):
             continue
         while hasattr(handler, "func"):  # functools.partial
             handler = handler.func
-        called = vars(type(handler)).get("__call__")  # of an object of the program's own class
+        called = vars(type(handler)).get("__call__")  # an instance of a class from the program
         for one in (handler, called):
             code = getattr(getattr(one, "__func__", one), "__code__", None)
             if code is not None:

@@ -1,4 +1,4 @@
-"""PyTorch's allocator tells the tracker of each block."""
+"""Connect PyTorch's allocator to the tracker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from memreplay.engine.record import _tracker
 from memreplay.recording.facts import header, tracing_slots
 
-# c10::impl::GPUTrace::set_trace(const PyInterpreter*), and what it sets
+# c10::impl::GPUTrace::set_trace(const PyInterpreter*), and the variable that it sets
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 TRACE = "_ZN3c104impl8GPUTrace13gpuTraceStateE"
 # torch::autograd::get_current_graph_task_id(), get_current_node(); at::sequence_number::peek()
@@ -20,29 +20,28 @@ TASK = "_ZN5torch8autograd25get_current_graph_task_idEv"
 NODE = "_ZN5torch8autograd16get_current_nodeEv"
 SEQUENCE = "_ZN2at15sequence_number4peekEv"
 CARD = "MEMREPLAY_DRYRUN_CARD"
-HEAD = object.__basicsize__  # of a Python object
+HEAD = object.__basicsize__  # size of a Python object's header
 
-_told: list[str] = []  # by whom: once in a process, as PyTorch takes no second one
+_told: list[str] = []  # the object registered so far; PyTorch accepts only one per process
 
 
 def listen(torch: Any) -> str:
-    """Let the tracker be told of each block from now on. Why that cannot be done, in words; empty
-    where it was."""
+    """Register the tracker with the allocator. Return "" or the reason it can't be done."""
     folder = os.path.dirname(torch.__file__)
     ask_autograd(torch, folder)
     if _told:
         return ""
     card = os.environ.get(CARD)
-    if card:  # of a dry run, whose card is told of blocks already
+    if card:  # in a dry run, the card already reports its blocks
         ctypes.CDLL(card).memreplay_also(*map(ctypes.c_void_p, _tracker.functions()))
         _told.append("a dry run")
         return ""
     slots = tracing_slots(folder)
     core = library(folder, "c10")
     if sys.platform != "linux" or slots is None or core is None or not hasattr(core, SET_TRACE):
-        return "this PyTorch does not tell of its blocks"
+        return "this PyTorch doesn't report its blocks"
     if hasattr(core, TRACE) and ctypes.c_void_p.in_dll(core, TRACE).value:
-        return "something else, such as the CUDA sanitizer, is told of PyTorch's blocks"
+        return "another tool, such as the CUDA sanitizer, already listens to PyTorch's blocks"
     begin = getattr(core, SET_TRACE)
     begin.argtypes, begin.restype = (ctypes.c_void_p,), None
     taken, let_go, kind = slots
@@ -52,7 +51,7 @@ def listen(torch: Any) -> str:
 
 
 def library(folder: str, name: str) -> ctypes.CDLL | None:
-    """One of PyTorch's own, as it is loaded."""
+    """Return one of PyTorch's libraries that is already loaded."""
     ending = "dylib" if sys.platform == "darwin" else "so"
     try:
         return ctypes.CDLL(os.path.join(folder, "lib", f"lib{name}.{ending}"))
@@ -61,7 +60,7 @@ def library(folder: str, name: str) -> ctypes.CDLL | None:
 
 
 def ask_autograd(torch: Any, folder: str) -> None:
-    """Let the tracker ask autograd which backward pass, and which node, a thread is in."""
+    """Let the tracker ask autograd for a thread's current backward pass and node."""
     core = library(folder, "torch_cpu")
     task, sequence, node = (address(core, name) for name in (TASK, SEQUENCE, NODE))
     shared, at = shares_and_sequence(torch, folder)
@@ -69,17 +68,17 @@ def ask_autograd(torch: Any, folder: str) -> None:
 
 
 def address(library: ctypes.CDLL | None, name: str) -> int:
-    """Where a function is; 0 where there is none."""
+    """Return a function's address, or 0 if it doesn't exist."""
     found = getattr(library, name, None)
     return 0 if found is None else ctypes.cast(found, ctypes.c_void_p).value or 0
 
 
 def shares_and_sequence(torch: Any, folder: str) -> tuple[bool, int | None]:
-    """Whether a node of autograd is held by std::shared_ptr, else c10::intrusive_ptr, and where in
-    it its number is; None where that is not sure.
+    """Return whether std::shared_ptr holds autograd nodes, and the offset of their sequence number.
 
-    A header declares the first. The second is looked for, in nodes of which Python knows the
-    numbers: a Python object of a node has its head, and then where the node is.
+    A header file shows whether nodes are held by std::shared_ptr or by c10::intrusive_ptr. The
+    offset is None if uncertain. To find it, nodes with known numbers are searched: a Python node
+    object consists of the object header and a pointer to the C++ node.
     """
     parts = ("torch", "csrc", "autograd")
     text = header(folder, *parts, "node.h") + header(folder, *parts, "function.h")
@@ -93,7 +92,8 @@ def shares_and_sequence(torch: Any, folder: str) -> tuple[bool, int | None]:
     try:
         with open("/proc/self/mem", "rb", buffering=0) as memory:
             for node in nodes:
-                # So, and not by ctypes: a place that is none is an error, and no crash.
+                # Read through /proc instead of ctypes, because a bad address then raises an error
+                # instead of crashing the process.
                 (base,) = struct.unpack("Q", os.pread(memory.fileno(), 8, id(node) + HEAD))
                 found = os.pread(memory.fileno(), 64, base)
                 words = struct.unpack("8Q", found)

@@ -1,4 +1,4 @@
-"""Messages of the recorder while a program runs, through the logger `memreplay`."""
+"""The recorder's messages while a program runs, sent to the logger `memreplay`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from memreplay.texts import clean
 LOGGER = logging.getLogger("memreplay")
 
 Say = Callable[[int, str], None]
-"""Gets a level of `logging` and the words."""
+"""Called with a level of `logging` and a message."""
 
 
 def log(level: int, words: str) -> None:
-    """Log the words. If the program has set up no logging at all, they go to stderr, as its user
-    would otherwise not learn where the snapshot is."""
+    """Log a message, or print it to stderr if logging isn't configured.
+
+    Without this, the user wouldn't learn where the snapshot is.
+    """
     if LOGGER.level or LOGGER.hasHandlers():
         LOGGER.log(level, "%s", clean(words))
     else:
@@ -24,9 +26,9 @@ def log(level: int, words: str) -> None:
 
 
 def tell(_level: int, words: str) -> None:
-    """Write the message to stderr: for memreplay's own programs, whatever logging is set up."""
+    """Print a message to stderr, regardless of logging. For memreplay's own programs."""
     on_stderr(clean(words))
 
 
 def keep_quiet(_level: int, _words: str) -> None:
-    """Say nothing."""
+    """Ignore the message."""

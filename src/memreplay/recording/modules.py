@@ -1,4 +1,4 @@
-"""Which module runs, and which memory is its parameters, buffers and gradients."""
+"""Track which module is running, and mark the memory of parameters, buffers and gradients."""
 
 from __future__ import annotations
 
@@ -9,62 +9,64 @@ from types import FrameType
 from typing import Any
 
 from memreplay.engine.record import _calls, _tracker
+from memreplay.engine.record._living import living
 from memreplay.engine.record._tracker import BUFFER, GRADIENT, INPUT, OTHER, PARAMETER, mark
 from memreplay.recording.guarding import Guard
-from memreplay.recording.tensors import Addresses, living, own
+from memreplay.recording.tensors import Addresses, own
 
-# Attributes by which PyTorch's wrappers hold what they wrap; a name leaves them out. `module` is a
-# name that programs use as well, so it counts only in these classes.
+# Attributes in which PyTorch's wrappers hold the wrapped module. They are left out of module names.
+# Many programs have an attribute `module`, so that one only counts in these classes.
 WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 WRAPPED_AS_MODULE = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
 WRAPPING = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
 
-_left: list[Any] = []  # what modules were called by, before a program put its own around ours
+_left: list[Any] = []  # our wrappers that a program has wrapped again
 
 
 class Back:
-    """Takes something back, as PyTorch's handles of hooks do."""
+    """A handle that undoes something, similar to PyTorch's hook handles."""
 
     def __init__(self, remove: Callable[[], None]) -> None:
         self.remove = remove
 
 
 class Modules:
-    """All modules that are known, each by a number and a name.
+    """The known modules, each with a number and a name.
 
-    Modules are taken apart by their `__dict__` only: `named_modules()`, `parameters()`, `__eq__`
-    and `__getattr__` may be the program's.
+    Modules are inspected only through `__dict__`: the program may override `named_modules()`,
+    `parameters()`, `__eq__` and `__getattr__`.
     """
 
     def __init__(self, torch: Any, addresses: Addresses, guard: Guard | None = None) -> None:
         self.torch, self.addresses = torch, addresses
         self.guard = guard or Guard(torch)
-        self.names = [""]  # by number; 0 is no module
-        self.numbers: dict[int, int] = {}  # by id: that of a module which is gone is taken away
-        # Of parameters, by id: where it is, and the number of its module.
+        self.names = [""]  # indexed by module number; 0 is outside modules
+        self.numbers: dict[int, int] = {}  # by id; an entry is removed when its module is destroyed
+        # parameter id -> its place and module number
         self.owners: dict[int, tuple[_calls.Place, int]] = {}
-        # Of models, by id: where the first parameter is, its type and its blocks when last marked.
+        # model id -> place, type and blocks of its first parameter, as of the last marking
         self.first: dict[int, tuple[_calls.Place, type, list[int]]] = {}
-        self.kept: dict[int, weakref.ref[Any]] = {}  # by id, while they live
-        self.made: dict[str, int] = {}  # numbers of modules that programs make anew each step
+        self.kept: dict[int, weakref.ref[Any]] = {}  # live modules by id
+        # numbers of modules that the program creates again in each step
+        self.made: dict[str, int] = {}
         self.roots: list[weakref.ref[Any]] = []
         self.handles: list[Any] = []
-        self.hooks: dict[int, Any] = {}  # of parameters' gradients, by id
+        self.hooks: dict[int, Any] = {}  # gradient hooks by parameter id
         tensor = getattr(torch, "Tensor", object)
         self.gradients = _calls.Gradients(GRADIENT, self.owners, tensor, self.accumulating)
-        # What is done before a module runs by itself; the second is given a frame that runs.
+        # Called with a running frame, before an outermost module runs.
         self.before: Callable[[], None] = lambda: None
         self.left_behind: Callable[[FrameType], None] = lambda _: None
 
     # --- hooks ------------------------------------------------------------------------------------
 
     def install(self) -> None:
-        """Hears of each module that runs."""
+        """Patch module calls."""
         for address in self.addresses.there():
-            mark(address, OTHER, 0)  # until somebody says what it is
+            mark(address, OTHER, 0)  # until it's known what the module belongs to
         module = self.torch.nn.Module
         theirs = module.__call__
-        # What a program has put around ours in an earlier recording calls it still.
+        # If the program wrapped our wrapper in an earlier recording, our wrapper still gets called.
         around = bool(_left) and theirs is not _left[0]
         _calls.begin(None if around else theirs, self.numbers, self.called)
         if not around:
@@ -85,7 +87,7 @@ class Modules:
             self.patch(recomputing, "__exit__", lambda _: _tracker.recompute(False))
 
     def patch(self, of: type, name: str, call: Callable[[Any], None]) -> None:
-        """Let a method do this first, with the object that it is called for."""
+        """Patch a method so that it calls `call` with its object first."""
         theirs = getattr(of, name)
         own = name in vars(of)
         on = True
@@ -99,7 +101,7 @@ class Modules:
             nonlocal on
             on = False
             if vars(of).get(name) is not both:
-                return  # a program has put its own around it
+                return  # the program has wrapped the method again
             if own:
                 setattr(of, name, theirs)
             else:
@@ -109,7 +111,9 @@ class Modules:
         self.handles.append(Back(back))
 
     def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        """A module that runs first, or by itself; 0 for one that could not be looked at."""
+        """Handle a module's call, outermost or nested. Return its number, or 0 if it can't be
+        inspected.
+        """
         work = self.found, module, args, kwargs
         return self.guard.run("noting a module's call", *work, otherwise=0)
 
@@ -121,9 +125,11 @@ class Modules:
             self.mark_inputs((args, kwargs))
         if id(module) not in self.numbers:
             if _tracker.depth():
-                self.anew(module, f"{self.names[_tracker.module()]}.{type(module).__name__}")
+                self.register_shared(
+                    module, f"{self.names[_tracker.module()]}.{type(module).__name__}"
+                )
             elif not any(own(module, held) for held in ("_modules", "_parameters", "_buffers")):
-                self.anew(module, type(module).__name__)  # such as a loss function
+                self.register_shared(module, type(module).__name__)  # a loss function, for example
             else:
                 self.root(module)
         elif _tracker.depth() == 0 and self.moved(module):
@@ -131,13 +137,14 @@ class Modules:
         return self.numbers[id(module)]
 
     def moved(self, root: Any) -> bool:
-        """Whether the parameters of a model are elsewhere since it was marked, as after `.half()`
-        or `.cuda()`."""
+        """Return whether a model's parameters moved since the model was marked, as after `.half()`
+        or `.cuda()`.
+        """
         if id(root) not in self.first:
             return False
         place, kind, addresses = self.first[id(root)]
         parameter = place()
-        # FSDP2 puts a whole parameter, which isn't marked as one, in the place of a shard.
+        # FSDP2 replaces a shard with an unsharded parameter that isn't marked as a parameter.
         return type(parameter) is kind and self.addresses.all(parameter) != addresses
 
     def mark_inputs(self, given: object) -> None:
@@ -149,7 +156,7 @@ class Modules:
     # --- names ------------------------------------------------------------------------------------
 
     def root(self, module: Any) -> None:
-        """A model: it, all in it, and their parameters and buffers are known from now on."""
+        """Register a model: its modules, parameters and buffers."""
         title = title_of(module, {name.partition(".")[0] for name in self.names})
         self.roots.append(weakref.ref(module))
         for name, one in within(module):
@@ -163,8 +170,10 @@ class Modules:
         self.keep(module, len(self.names))
         self.names.append(name)
 
-    def anew(self, module: Any, name: str) -> None:
-        """One of perhaps thousands that are the same: all have one number."""
+    def register_shared(self, module: Any, name: str) -> None:
+        """Register a module under a number that it shares with similar ones, of which there may be
+        thousands.
+        """
         if name in self.made:
             self.keep(module, self.made[name])
         else:
@@ -172,7 +181,7 @@ class Modules:
             self.made[name] = self.numbers[id(module)]
 
     def keep(self, module: Any, number: int) -> None:
-        """Its number, until it is gone."""
+        """Remember a module's number until the module is destroyed."""
         key, numbers, kept = id(module), self.numbers, self.kept
 
         def gone(_: object) -> None:
@@ -182,10 +191,10 @@ class Modules:
         kept[key] = weakref.ref(module, gone)
         numbers[key] = number
 
-    # --- what is theirs ---------------------------------------------------------------------------
+    # --- parameters and buffers ------------------------------------------------------------------
 
     def mark(self, root: Any) -> None:
-        """Parameters and buffers of a model, where they are now, and gradients."""
+        """Mark a model's parameters and buffers at their current addresses, and its gradients."""
         first = None
         for _, module in within(root):
             number = self.numbers.get(id(module), 0)
@@ -204,8 +213,9 @@ class Modules:
     def mark_parameter(
         self, parameter: Any, number: int = 0, place: _calls.Place | None = None
     ) -> None:
-        """One parameter, and its gradient, from now on each time that there is one. `place`: where
-        it is, if a module has it."""
+        """Mark a parameter, and its gradient each time one is created. `place`: where a module
+        holds the parameter.
+        """
         self.guard.run("noting a parameter", self.mark_one, parameter, number, place)
 
     def mark_one(self, parameter: Any, number: int, place: _calls.Place | None) -> None:
@@ -217,7 +227,7 @@ class Modules:
         self.accumulated(parameter)
 
     def hook(self, parameter: Any) -> None:
-        """Mark this parameter's gradient whenever autograd has written it."""
+        """Mark this parameter's gradient whenever autograd writes it."""
         hook = getattr(parameter, "register_post_accumulate_grad_hook", None)
         if (
             hook is not None
@@ -228,12 +238,15 @@ class Modules:
             self.hooks[id(parameter)] = hook(self.gradients)
 
     def hooked(self, parameter: Any) -> bool:
-        """Whether this parameter has a hook of ours."""
+        """Return whether we hooked this parameter."""
         return is_hooked(self.hooks.get(id(parameter)))
 
     def hook_one_of(self, parameters: list[Any], call: Callable[[Any], None]) -> bool:
-        """Take the hooks of these parameters away if each has a gradient now, and let the last one
-        call `call(parameter)` instead. Return whether that was done."""
+        """If all these parameters have gradients now, replace their hooks with a single one, on the
+        last parameter. That hook calls `call(parameter)`.
+
+        Return whether the hooks were replaced.
+        """
         trained = [one for one in parameters if self.hooked(one)]
         if len(trained) < len(parameters) or any(one.grad is None for one in trained):
             return False
@@ -244,7 +257,7 @@ class Modules:
         return True
 
     def hook_all(self, more: Collection[Any] = ()) -> None:
-        """Hook each known parameter that has no hook, and `more` parameters."""
+        """Hook every known parameter that has no hook, and the parameters in `more`."""
         for place, _ in list(self.owners.values()):
             parameter = place()
             if parameter is not None:
@@ -253,40 +266,40 @@ class Modules:
             self.hook(parameter)
 
     def knows(self, parameter: Any) -> bool:
-        """Whether it is a known one."""
+        """Return whether a parameter is known."""
         found = self.owners.get(id(parameter))
         return self.hooked(parameter) or (found is not None and found[0]() is parameter)
 
     def owner(self, parameter: Any) -> int:
-        """The number of its module; 0: not known."""
+        """Return the number of a parameter's module, or 0 if unknown."""
         found = self.owners.get(id(parameter))
         return found[1] if found is not None and found[0]() is parameter else 0
 
     def accumulating(self, parameter: Any) -> None:
-        """Autograd's hook: its gradient is there."""
+        """Handle autograd's hook: the gradient exists now."""
         self.guard.run("noting a gradient", self.accumulated, parameter)
 
     def accumulated(self, parameter: Any) -> None:
         if not parameter.is_leaf and not parameter.retains_grad:
-            return  # it has no gradient, and warns those who ask
+            return  # without a gradient, accessing `grad` prints a warning
         gradient = parameter.grad
         if gradient is not None:
             for address in self.addresses.all(gradient):
                 mark(address, GRADIENT, self.owner(parameter))
 
-    def again(self) -> None:
-        """All that is known, where it is now."""
+    def mark_all(self) -> None:
+        """Mark everything known at its current address."""
         for root in self.roots:
             module = root()
             if module is not None:
                 self.guard.run("looking at a model", self.mark, module)
 
     def search(self) -> None:
-        """Looks for models that have not run, such as averages of others."""
+        """Search for models that haven't run, such as averages of weights."""
         self.look(living(self.torch.nn.Module)[0])
 
     def look(self, modules: list[Any]) -> None:
-        """The same, among all modules that there are."""
+        """Search these modules for models that haven't run."""
         whole = [one for one in modules if own(one, "_modules") is not None]
         new = [one for one in whole if id(one) not in self.numbers]
         inner = {id(one) for module in new for one in tensors_of(module, "_modules")}
@@ -296,8 +309,10 @@ class Modules:
         self.guard.run("naming modules", self.rename, whole)
 
     def rename(self, modules: list[Any]) -> None:
-        """The parts of a model that ran before it, or that it never runs itself, were taken for
-        models of their own: now they have their names within it."""
+        """Rename submodules that were first taken for models.
+
+        This happens if they ran before the model, or if the model never calls them.
+        """
         inner = {id(one) for module in modules for one in tensors_of(module, "_modules")}
         self.roots = [one for one in self.roots if id(one()) not in inner]
         shared = {0, *self.made.values()}
@@ -309,7 +324,8 @@ class Modules:
         ]
         mine = {number for names in parts for _, number in names} - shared
         taken = {name.partition(".")[0] for i, name in enumerate(self.names) if i not in mine}
-        # A name whose first bearer is within another model goes to the next of that type.
+        # If the first model with a name turns out to be part of another one, the next model of that
+        # type gets the name.
         for root, names in zip(roots, parts, strict=True):
             title = title_of(root, taken)
             taken.add(title)
@@ -318,7 +334,7 @@ class Modules:
                     self.names[number] = f"{title}.{name}" if name else title
 
     def remove(self) -> None:
-        """Hears of nothing more."""
+        """Remove all patches and hooks."""
         for handle in (*self.handles, *self.hooks.values()):
             handle.remove()
         self.handles.clear()
@@ -327,7 +343,7 @@ class Modules:
 
 
 def title_of(module: Any, taken: Collection[str]) -> str:
-    """What a model is called: its type, and a number if there is one of that name."""
+    """Return a model's name: its type, with a number if the name is taken."""
     while type(module).__name__ in WRAPPING and len(module._modules) == 1:
         (module,) = module._modules.values()
     name = title = type(module).__name__
@@ -339,21 +355,25 @@ def title_of(module: Any, taken: Collection[str]) -> str:
 
 
 def is_hooked(handle: Any) -> bool:
-    """Whether a parameter has the hook that this is PyTorch's handle of. It has lost it if its
-    tensor is gone, or was swapped for another."""
+    """Return whether this hook handle's parameter still has the hook.
+
+    It doesn't if the tensor was destroyed or swapped.
+    """
     hooks = handle.hooks_dict_ref() if handle is not None else None
     return hooks is not None and handle.id in hooks
 
 
 def tensors_of(module: Any, held: str) -> list[Any]:
-    """What a module has in `_parameters`, `_buffers` or `_modules`; empty if it isn't whole yet."""
+    """Return a module's `_parameters`, `_buffers` or `_modules`; empty if it's half-initialized."""
     found = own(module, held)
     return [one for one in dict.values(found) if one is not None] if found else []
 
 
 def within(root: Any) -> Iterator[tuple[str, Any]]:
-    """A module and all in it, each once, in the order and by the names of `named_modules()`, but
-    without the names by which PyTorch's wrappers hold what they wrap."""
+    """Yield a module and its submodules once each, ordered and named as by `named_modules()`.
+
+    Names skip the attributes of PyTorch's wrappers.
+    """
     seen: set[int] = set()
     waiting = [("", root)]
     while waiting:

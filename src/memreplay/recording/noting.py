@@ -1,9 +1,9 @@
-"""What each allocation is for, noted while a program runs: all that listens, begun and ended."""
+"""Start and stop all parts of the recorder that note what a program's allocations are for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from memreplay.engine.record import _tracker
 from memreplay.recording.distributed import Distributed
@@ -15,11 +15,21 @@ from memreplay.recording.steps import Steps
 from memreplay.recording.tensors import Addresses
 from memreplay.recording.writing import noted
 
-_active: list[Noting] = []  # one at most: there is one tracker in a process
+_active: list[Noting] = []  # the running instance, if any; a process has only one tracker
+
+
+class Given(NamedTuple):
+    """The models and optimizers that the program named."""
+
+    models: Iterable[Any] = ()
+    optimizers: Iterable[Any] = ()
+
+
+NONE = Given()
 
 
 class Noting:
-    """Notes from when it is made until `stop`.
+    """Notes what allocations are for, from construction until `stop`.
 
     Parameters
     ----------
@@ -28,9 +38,9 @@ class Noting:
     kind : str
         The kind of device: "cuda" or "xpu".
     keep : int, optional
-        How many events PyTorch keeps: what ended before these is forgotten.
-    models, optimizers : iterable
-        Those that are there already; others are found when they run.
+        How many events PyTorch keeps. Allocations that were freed before these are forgotten.
+    given : Given, optional
+        Models and optimizers that already exist; others are found when they run.
     """
 
     def __init__(
@@ -39,33 +49,31 @@ class Noting:
         kind: str,
         *,
         keep: int | None = None,
-        models: Iterable[Any] = (),
-        optimizers: Iterable[Any] = (),
+        given: Given = NONE,
         guard: Guard | None = None,
     ) -> None:
-        for other in tuple(_active):  # a dry run notes, until the program does so by itself
+        # During a dry run, notes are taken until the program starts its own recording.
+        for other in tuple(_active):
             other.stop()
         self.guard = guard or Guard(torch)
         self.steps = Steps()
         self.keep = 2**62 if keep is None else keep
         self.why_not = ""
-        """Why nothing can be noted, in words; empty where it is."""
+        """Why nothing can be noted; empty if it can."""
         try:
-            self.begin(torch, kind, models, optimizers)
+            self.begin(torch, kind, given)
         except Exception as error:
             if from_a_signal(error):
                 self.stop()
                 raise
-            self.why_not = f"this PyTorch is not as memreplay knows it ({error})"
+            self.why_not = f"memreplay doesn't know this version of PyTorch ({error})"
             self.stop()
         except BaseException:
             self.stop()
             raise
 
-    def begin(
-        self, torch: Any, kind: str, models: Iterable[Any], optimizers: Iterable[Any]
-    ) -> None:
-        """Listens to all that there is. Raises what a PyTorch raises that is not as expected."""
+    def begin(self, torch: Any, kind: str, given: Given) -> None:
+        """Start all listeners. Raises PyTorch's own error if its version isn't as expected."""
         _tracker.begin(self.keep)
         self.why_not = listen(torch)
         addresses = Addresses(torch, kind, self.guard)
@@ -79,23 +87,25 @@ class Noting:
         self.modules.install()
         self.optimizers.install()
         self.distributed.look()
-        for model in models:
+        for model in given.models:
             self.guard.run("looking at a model", self.modules.root, model)
         if self.modules.roots:
-            _tracker.resume()  # the program is past its start
-        for optimizer in optimizers:
+            _tracker.resume()  # the program has finished starting up
+        for optimizer in given.optimizers:
             self.optimizers.look_at(optimizer)
 
     def look(self) -> int:
-        """Looks at all that is known once more, before PyTorch's traces are taken; how many
-        allocations are sure to be in them, or older."""
+        """Mark everything again before PyTorch's traces are read.
+
+        Returns how many allocations are certain to be in the traces or to predate them.
+        """
         if not self.why_not:
-            self.guard.run("looking for models and optimizers", self.optimizers.again)
-            self.guard.run("looking at models", self.modules.again)
+            self.guard.run("looking for models and optimizers", self.optimizers.mark_all)
+            self.guard.run("looking at models", self.modules.mark_all)
         return _tracker.noted()
 
     def found(self, traces: list[list[dict[str, Any]]], sure: int) -> dict[str, Any]:
-        """What was noted of these traces; `sure` as `look` has it. Empty if nothing was."""
+        """Return the notes for these traces, or an empty dict. `sure`: the result of `look`."""
         found: dict[str, Any] = {}
         if not self.why_not and self in _active:
             found = self.guard.run("finding what was noted", self.noted, traces, sure) or {}
@@ -107,7 +117,7 @@ class Noting:
         return {**found, "steps_told": True} if self.steps.told else found
 
     def stop(self) -> None:
-        """Notes no more, and leaves PyTorch as it was."""
+        """Stop taking notes and restore PyTorch."""
         if self in _active:
             _active.remove(self)
         for listening in ("modules", "optimizers", "distributed"):

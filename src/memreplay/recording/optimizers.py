@@ -1,4 +1,4 @@
-"""When optimizers step, and which memory is their state."""
+"""Track optimizer steps and mark optimizer state."""
 
 from __future__ import annotations
 
@@ -12,54 +12,55 @@ from types import CodeType, FrameType
 from typing import Any, Literal
 
 from memreplay.engine.record import _tracker
+from memreplay.engine.record._living import living
 from memreplay.engine.record._tracker import STATE, mark
 from memreplay.recording.modules import Modules
 from memreplay.recording.steps import Steps
-from memreplay.recording.tensors import living, own
+from memreplay.recording.tensors import own
 
-MOST_SEARCHES = 32  # for the models of an optimizer's parameters
-# Steps of optimizers after which models are looked for that have not run, such as averages: one
-# that is gone when the snapshot is taken would never be seen.
+MOST_SEARCHES = 32  # maximum number of searches for the models of an optimizer's parameters
+# Step counts after which to search for models that haven't run, such as averages of weights.
+# Otherwise, models that are destroyed before the snapshot would be missed.
 LOOKED = {2, 16, 128, 1024}
-SURE = 3  # steps after which an optimizer makes no more state, unless it has more parameters
+SURE = 3  # after this many steps, an optimizer only adds state if it gets more parameters
 
 
 class Known:
-    """What is known of one optimizer."""
+    """State kept about one optimizer."""
 
     def __init__(self, of: weakref.ref[Any], number: int) -> None:
         self.of, self.number = of, number
 
     steps = 0
     entries = 0
-    """How many its state had when it was looked at last."""
+    """Number of entries in its state at the last check."""
     parameters = 0
-    """How many it had when its step began last."""
+    """Number of parameters when its last step began."""
     hooked: Literal["all", "one", "all again"] = "all"
     """Which of its parameters have hooks."""
     seen = False
-    """Whether the one that has a hook got a gradient since the last step began."""
+    """Whether the hooked parameter got a gradient since the last step began."""
 
 
 class Optimizers:
-    """All optimizers that step."""
+    """Tracks all optimizers that step."""
 
     def __init__(self, torch: Any, modules: Modules, steps: Steps) -> None:
         self.torch, self.modules, self.steps, self.guard = torch, modules, steps, modules.guard
         modules.left_behind = self.left_behind
-        # By id, while they live: what an optimizer says of equality and hashes is its own.
+        # by id while they exist, because a class may override equality and hash
         self.optimizers: dict[int, Known] = {}
-        self.count = 0  # of those that were known
+        self.count = 0  # number of optimizers seen so far
         self.ended_steps = self.searches = 0
-        # By id, those that have stepped since a GradScaler that has them was updated.
+        # ids of optimizers that have stepped since their GradScaler's last update
         self.since: set[int] = set()
-        # Of each thread the frame of the step that runs, by its id and code: to keep it would keep
-        # all that it has.
+        # Each thread's running step, as its frame's id and code. Holding the frame would keep its
+        # locals alive.
         self.inside: dict[int, tuple[int, CodeType]] = {}
         self.handles: list[Any] = []
 
     def install(self) -> None:
-        """Hears of each step."""
+        """Patch optimizer steps."""
         of = importlib.import_module("torch.optim.optimizer")
         self.handles += [
             of.register_optimizer_step_pre_hook(self.began),
@@ -79,7 +80,7 @@ class Optimizers:
         return found
 
     def began(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """PyTorch's hook before a step."""
+        """Handle PyTorch's hook before a step."""
         step = sys._getframe(1)
         self.guard.run("noting that an optimizer steps", self.begin, optimizer, step)
         _tracker.optimize(True)
@@ -99,8 +100,7 @@ class Optimizers:
         self.reduce_hooks(optimizer)
 
     def evaluating(self, optimizer: Any, closure: Callable[..., Any]) -> Callable[..., Any]:
-        """The model, evaluated as often as a step asks for it: what that allocates is not the
-        optimizer's."""
+        """Wrap a closure: its allocations belong to the model, not the optimizer."""
 
         def evaluated(*args: Any, **kwargs: Any) -> Any:
             steps = _tracker.evaluate(0)
@@ -110,12 +110,12 @@ class Optimizers:
                 _tracker.evaluate(steps)
                 self.guard.run("noting gradients", self.mark_gradients, optimizer)
 
-        # As a hook's error would end the program, what the closure says of itself is copied so.
+        # Copy the closure's metadata within the guard, because an error here would end the program.
         self.guard.run("wrapping a closure", functools.update_wrapper, evaluated, closure)
         return evaluated
 
     def ended(self, optimizer: Any, *_: Any) -> None:
-        """PyTorch's hook after a step."""
+        """Handle PyTorch's hook after a step."""
         self.guard.run("noting an optimizer's state", self.mark, optimizer, False)
         _tracker.optimize(False)
         if not _tracker.optimizing():
@@ -127,17 +127,17 @@ class Optimizers:
 
     def stepped(self, optimizer: Any) -> None:
         self.since.add(id(optimizer))
-        # A hook of autograd that steps does so in the middle of a step of the program.
+        # If an optimizer steps in an autograd hook, it's in the middle of a training step.
         later = self.after_backward if _tracker.in_backward() else None
         self.steps.stepped(self.known(optimizer).number, later)
 
     def after_backward(self, call: Callable[[], None]) -> None:
-        """Let this be called when the backward pass that this thread is in has ended."""
+        """Schedule a call for when this thread's current backward pass has ended."""
         engine = self.torch.autograd.Variable._execution_engine
         engine.queue_callback(lambda: self.guard.run("noting that a backward pass ended", call))
 
     def mark_gradients(self, optimizer: Any) -> None:
-        """The gradients that it is about to use, and its parameters where they are new."""
+        """Mark the gradients that are about to be used, and new parameters."""
         parameters = parameters_of(optimizer)
         known = self.known(optimizer)
         if known.parameters != len(parameters):
@@ -146,13 +146,17 @@ class Optimizers:
         self.modules.gradients.mark_all(parameters)
 
     def reduce_hooks(self, optimizer: Any) -> None:
-        """A hook takes microseconds for each parameter in each backward pass. One is enough as long
-        as each pass gives all parameters gradients, unless optimizers step in hooks of their own:
-        at the end of a pass all gradients are marked."""
+        """Reduce the parameter hooks to one.
+
+        Hooks cost microseconds per parameter and backward pass. One hook is enough while every pass
+        gives all parameters gradients, because all gradients are then marked at the end of the
+        pass. It isn't enough if optimizers step in hooks of their own.
+        """
         known = self.known(optimizer)
         parameters = parameters_of(optimizer)
         if known.hooked == "one" and not known.seen:
-            # Its layer was frozen, or is left out: other passes may be of other parameters, too.
+            # The hooked parameter's layer was frozen or skipped, so passes may reach different
+            # parameters.
             known.hooked = "all again"
             self.modules.hook_all(parameters)
         elif known.hooked == "all" and known.steps >= SURE and not _tracker.in_backward():
@@ -161,8 +165,9 @@ class Optimizers:
         known.seen = False
 
     def in_pass(self, known: Known, parameter: Any) -> None:
-        """Mark all gradients when this backward pass has ended: the program may clear them without
-        a step of the optimizer."""
+        """Mark all gradients after this backward pass, because the program may clear them without a
+        step.
+        """
         known.seen = True
         self.modules.gradients(parameter)
         end = functools.partial(self.passed, known)
@@ -174,7 +179,7 @@ class Optimizers:
             self.mark_gradients(optimizer)
 
     def forget(self, key: int, gone: weakref.ref[Any]) -> None:
-        """An optimizer is gone; another may have its id by now."""
+        """Forget a destroyed optimizer; its id may be reused."""
         found = self.optimizers.get(key)
         if found is not None and found.of is gone:
             del self.optimizers[key]
@@ -182,7 +187,7 @@ class Optimizers:
                 self.guard.run("noting gradients", self.modules.hook_all)
 
     def left_behind(self, frame: FrameType | None) -> None:
-        """A step that an exception has ended is none any more. `frame` is one that runs."""
+        """Close steps that ended with an exception. `frame`: a running frame."""
         if not _tracker.optimizing():
             return
         inside = self.inside.get(threading.get_ident())
@@ -195,7 +200,7 @@ class Optimizers:
         self.inside.pop(threading.get_ident(), None)
 
     def mark(self, optimizer: Any, always: bool = True) -> None:
-        """Its state, where it is now."""
+        """Mark an optimizer's state at its current address."""
         known = self.known(optimizer)
         entries, known.entries = known.entries, len(optimizer.state)
         if not always:
@@ -210,7 +215,7 @@ class Optimizers:
                     mark(address, STATE, owner)
 
     def parameters(self, optimizer: Any) -> None:
-        """Its parameters, of a model that is not known."""
+        """Mark parameters that don't belong to a known model."""
         given = parameters_of(optimizer)
         if not all(map(self.modules.knows, given)) and self.searches < MOST_SEARCHES:
             self.searches += 1
@@ -219,27 +224,28 @@ class Optimizers:
             if not self.modules.knows(parameter):
                 self.modules.mark_parameter(parameter)
 
-    def again(self) -> None:
-        """All that there is, where it is now; models are looked for at the same time."""
+    def mark_all(self) -> None:
+        """Mark everything at its current address, and search for models."""
         models, optimizers = living(self.torch.nn.Module, self.torch.optim.Optimizer)
         self.modules.look(models)
         for optimizer in optimizers:
             whole = own(optimizer, "state") is not None and own(optimizer, "param_groups")
-            if whole:  # else its __init__ is still running
+            if whole:  # otherwise its __init__ is still running
                 self.look_at(optimizer)
 
     def look_at(self, optimizer: Any) -> None:
-        """Its parameters and its state, where they are now."""
+        """Mark an optimizer's parameters and state at their current addresses."""
         self.guard.run("looking at an optimizer", self.parameters, optimizer)
         self.guard.run("looking at an optimizer", self.mark, optimizer)
 
     def scaled(self, scaler: Any) -> None:
-        """A GradScaler leaves steps out whose gradients are not finite. They are steps all the
-        same, and the gradients would go unseen."""
+        """Count steps that a GradScaler skipped because gradients weren't finite, and mark those
+        gradients.
+        """
         asked = own(scaler, "_per_optimizer_states") or {}
         for key, state in list(asked.items()):
             found = self.optimizers.get(key)
-            # Of one that has never stepped nothing is known but its id.
+            # For optimizers that never stepped, only the id is known.
             left_out = (
                 getattr(state.get("stage"), "name", "") == "STEPPED" and key not in self.since
             )
@@ -252,7 +258,7 @@ class Optimizers:
                 self.mark_gradients(optimizer)
 
     def remove(self) -> None:
-        """Hears of nothing more."""
+        """Remove all patches and hooks."""
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
@@ -260,5 +266,5 @@ class Optimizers:
 
 
 def parameters_of(optimizer: Any) -> list[Any]:
-    """Return all parameters of an optimizer."""
+    """Return all of an optimizer's parameters."""
     return [one for group in optimizer.param_groups for one in group["params"]]

@@ -1,7 +1,7 @@
-"""A program recorded from outside: from when its process first uses a device to its end.
+"""Record a program from outside, from its first use of a device to its end.
 
-`memreplay record` has this file loaded by its path in each Python process that the command starts.
-Of memreplay it imports the recorder, once there is something to record.
+`memreplay record` loads this file by path in each Python process that the command starts. It
+imports memreplay's recorder only when there is something to record.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Outside:
         options: dict[str, Any] = json.loads(told)
         self.folder: str = options.pop("folder")
         self.options = options
-        self.of = 0  # the process that it is of, while it goes on
+        self.of = 0  # the process id when the recording started
         self.recorder: Any = None
 
     def begin(self) -> None:
-        """Records, if memreplay can be loaded here; the program runs in any case."""
+        """Start recording if memreplay can be imported. The program runs either way."""
         if self.recorder is not None:
             return
         sys.path.append(PACKAGE)
@@ -41,7 +41,7 @@ class Outside:
             from memreplay.recording.session import Session
         except ImportError as error:
             version = ".".join(map(str, sys.version_info[:2]))
-            say(f"memreplay does not load in this Python {version}: install it there ({error})")
+            say(f"this Python {version} can't import memreplay; install it there ({error})")
             return
         finally:
             sys.path.remove(PACKAGE)
@@ -54,9 +54,9 @@ class Outside:
         at_the_end(self.end)
 
     def end(self) -> None:
-        """Writes the snapshot, and leaves a note that there is one."""
+        """Write the snapshot, and a note that tells the parent process about it."""
         if self.of != os.getpid():
-            return  # a child that was forked later, or it is done
+            return  # already done, or this is a forked child
         self.of = 0
         raised = getattr(sys, "last_value", None)
         from memreplay.errors import MemreplayError
@@ -74,7 +74,7 @@ def say(words: str) -> None:
 
 
 def prepare(torch: Any, told: str) -> None:
-    """Record as soon as torch has initialized a device, if it does."""
+    """Start recording when torch initializes a device."""
     outside = Outside(torch, told)
     for kind in ("cuda", "xpu"):
         devices = getattr(torch, kind, None)

@@ -1,4 +1,4 @@
-"""`with memreplay.record(…)`: a program's recording, as its own code starts and stops it."""
+"""`with memreplay.record(…)`: record a program from its own code."""
 
 from __future__ import annotations
 
@@ -19,55 +19,55 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Recorder:
-    """Records what a program does to the memory of its CUDA or XPU devices.
+    """Record the memory of a program's CUDA or XPU devices.
 
-    ``with memreplay.record("snap.pickle", model=model, optimizer=optimizer): train()`` begins
-    PyTorch's own recording, and notes beside it what each allocation is for: its category
-    (parameters, gradients, optimizer state, activations, …), its module and its phase. The snapshot
-    is written where the block ends, by an exception too; if that is for want of memory, it is the
-    snapshot of that moment. It has all that PyTorch's has, and the notes under a separate key
+    ``with memreplay.record("snap.pickle", model=model, optimizer=optimizer): train()`` starts
+    PyTorch's own recording and also notes what each allocation is for: its category (parameters,
+    gradients, optimizer state, activations, …), module and phase. The snapshot is written when the
+    block ends, even if an exception ends it. If that is an out-of-memory error, the snapshot shows
+    the moment of the error. It's PyTorch's snapshot with the notes under a separate key
     (docs/format.md).
 
-    It is a decorator, too: ``@memreplay.record("snap.pickle")``. A callback calls `start()` and
-    `stop()`. Messages go to the logger `memreplay`.
+    Can also be used as a decorator: ``@memreplay.record("snap.pickle")``. Callbacks use `start()`
+    and `stop()`. Messages go to the logger `memreplay`.
 
     Parameters
     ----------
     path : str or path, optional
-        The file to write (default: `snapshot.pickle`, which replaces that of an earlier
-        recording): `.pickle` or `.pkl`, packed if it ends with `.gz`, `.zst`, `.xz` or
-        `.bz2`. `{rank}` stands for the rank of a distributed run; its files get `.rankN` where it
-        is missing.
+        The file to write (default: `snapshot.pickle`, which replaces an earlier recording's file):
+        `.pickle` or `.pkl`, compressed if the name ends with `.gz`, `.zst`, `.xz` or `.bz2`. In a
+        distributed run, `{rank}` is replaced by the rank; without it, `.rankN` is added to the
+        names.
     model : torch.nn.Module or list of them, optional
-        Models that are there before the recording. Others are found when they run.
+        Models that exist before the recording. Other models are found when they run.
     optimizer : torch.optim.Optimizer or list of them, optional
-        Likewise.
+        The same for optimizers.
     stacks : {"auto", "python", "all"}
-        Which frames PyTorch records. Those of C++ name operators and the backward pass. "auto"
-        records them where that is cheap: PyTorch 2.4 or later on x86-64 Linux.
+        Which frames PyTorch records. C++ frames name operators and the backward pass. "auto"
+        records C++ frames if that's cheap, that is, with PyTorch 2.4 or later on x86-64 Linux.
     max_entries : int, optional
-        Keep only the last events, this many; default: all.
+        Keep only this many events, the last ones (default: all).
     source : bool
-        Put the text of the program's own lines that stacks name into the snapshot, a MiB at most,
-        so that reports show it. Whoever has the file can read it.
+        Store those lines of the program's own source code that occur in stacks (at most 1 MiB), so
+        that reports can show them. Anyone who has the file can read them.
     every : int, optional
-        Also write a snapshot after every so-many-th step: `snap.step-100.pickle`.
+        Also write a snapshot after every N steps (e.g. `snap.step-100.pickle`).
     on_signal : bool
-        Write one when SIGUSR1 comes: `snap.signal.pickle`.
+        Also write a snapshot (e.g. `snap.signal.pickle`) when SIGUSR1 is received.
     overwrite : bool
-        Replace a file that exists; else that is an error before anything runs.
+        Replace an existing file. Otherwise, an existing file is an error before anything runs.
     quiet : bool
         Log nothing.
     strict : bool
-        Raise an error where there is nothing to record: no device, no PyTorch, or one before 2.1.
-        Without it a warning is logged, and the program runs without a recording.
+        Raise an error if there is nothing to record: no device, no PyTorch, or a version before
+        2.1. Otherwise, a warning is logged and the program runs without a recording.
     **history
         Further arguments of this PyTorch's `_record_memory_history`, such as `skip_actions`.
 
     Raises
     ------
     UsageError
-        For a path that cannot be written to, and for arguments that this PyTorch does not know.
+        The path can't be written to, or this PyTorch doesn't support an argument.
     """
 
     __slots__ = ("__weakref__", "_session", "_strict", "_warned")
@@ -112,31 +112,32 @@ class Recorder:
 
     @property
     def path(self) -> str:
-        """The file; when the recording has ended, where it was written."""
+        """The file to write; after the recording, the file that was written."""
         return self._session.path
 
     @property
     def recording(self) -> bool:
-        """Whether it records now. Where there is no device it never does."""
+        """Whether a recording is running. Always False without a device."""
         return self._session.recording
 
     def start(self) -> Recorder:
-        """Begin to record. Raises UsageError if a recording goes on already."""
+        """Start recording. Raises UsageError if a recording is already running."""
         try:
             self._session.__enter__()
         except CannotRecordError as error:
             if self._strict:
                 raise
-            if not self._warned:  # a decorator comes here each time
+            if not self._warned:  # a decorator does this for every call
                 self._warned = True
                 self._session.say(WARNING, f"nothing is recorded: {error}")
         return self
 
     def stop(self) -> str | None:
-        """End the recording, and write the snapshot. Returns where; None if nothing was recorded.
+        """Stop recording and write the snapshot. Return its path; None if nothing was recorded.
 
-        Called while an exception is handled (in `finally`, say), it takes that for what ended the
-        program. Raises MemreplayError if the file cannot be written.
+        If this is called while an exception is being handled (e.g. in `finally`), that exception
+        counts as the one that ended the program. Raises MemreplayError if the file can't be
+        written.
         """
         if not self.recording:
             return None
@@ -145,25 +146,32 @@ class Recorder:
         return self.path
 
     def step(self) -> None:
-        """Note that a step of the program ends here. If it is never called, a step ends where the
-        optimizer has stepped; of several, the one that steps most often."""
+        """Mark the end of a step.
+
+        If this is never called, a step ends when the optimizer steps; with several optimizers, the
+        one that steps most often decides.
+        """
         if self.recording:
             self._session.step()
 
     def dump(self, path: str | os.PathLike[str]) -> str | None:
-        """Write a snapshot of this moment; the recording goes on. Returns where it was written:
-        without `overwrite` a file that is there is not written over, and this one has another name.
-        None if nothing is recorded.
+        """Write a snapshot now and continue recording. Return its path; None if nothing is being
+        recorded.
 
-        Raises MemreplayError if it cannot be written.
+        Without `overwrite`, an existing file is kept and the new one gets another name. Raises
+        MemreplayError if it can't be written.
         """
         return self._session.dump(path) if self.recording else None
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the snapshot of this moment, as PyTorch's `_snapshot()` has it, and what was
-        noted. Raises UsageError if nothing is recorded."""
+        """Return a snapshot of the current state: PyTorch's `_snapshot()` plus the notes.
+
+        Raises UsageError if nothing is being recorded.
+        """
         if not self.recording:
-            raise UsageError("nothing is recorded now: call snapshot() between start() and stop()")
+            raise UsageError(
+                "nothing is being recorded; call snapshot() between start() and stop()"
+            )
         return self._session.snapshot()
 
     def __enter__(self) -> Recorder:
@@ -179,7 +187,7 @@ class Recorder:
             self._session.__exit__(kind, error, traceback)
 
     def __call__(self, function: F) -> F:
-        """Return the function with each call of it recorded."""
+        """Return the function wrapped to record each call."""
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""One recording: PyTorch's history of memory, and what each allocation was for."""
+"""One recording: PyTorch's memory history, plus what each allocation is for."""
 
 from __future__ import annotations
 
@@ -30,27 +30,28 @@ from memreplay.recording.facts import (
 )
 from memreplay.recording.guarding import Guard, from_a_signal
 from memreplay.recording.logs import Say, log
-from memreplay.recording.noting import Noting
+from memreplay.recording.noting import Given, Noting
 from memreplay.recording.source_lines import source_lines
 from memreplay.recording.torch_here import find_torch
 from memreplay.recording.writing import DEFAULT, beside, checked, free_name, moved, write
 
 DEVICES = ("cuda", "xpu")
-MOST_OOM = 3  # snapshots of a program that goes on after it was out of memory
+MOST_OOM = 3  # maximum number of OOM snapshots, for programs that survive running out of memory
 
-_active: list[Session] = []  # one at most
-_observing: list[str] = []  # kinds of devices: PyTorch keeps its observers of ooms for ever
+_active: list[Session] = []  # at most one
+# device types that have an observer, because PyTorch never removes OOM observers
+_observing: list[str] = []
 
 
 class CannotRecordError(UsageError):
-    """This machine has nothing that could be recorded: no device, no PyTorch, or an old one."""
+    """There is nothing to record: no device, no PyTorch, or a PyTorch that is too old."""
 
 
 class Session:
-    """One recording, for `memreplay.record` (recorder.py) and memreplay's own callers.
+    """A recording, used by `memreplay.record` (recorder.py) and memreplay's own commands.
 
-    It takes the arguments of `Recorder`, and `say`, which gets each message with a level of
-    `logging`. Unlike `Recorder` it raises CannotRecordError if nothing can be recorded.
+    Takes the arguments of `Recorder` and `say`, which gets each message with a `logging` level.
+    Unlike `Recorder`, it raises CannotRecordError if nothing can be recorded.
     """
 
     def __init__(
@@ -70,40 +71,40 @@ class Session:
     ) -> None:
         for name, number in (("every", every), ("max_entries", max_entries)):
             if number is not None and (type(number) is not int or number < 1):
-                raise UsageError(f"{name}: a number, 1 or more")
+                raise UsageError(f"{name}: must be a number, at least 1")
         if "enabled" in history:
-            raise UsageError("enabled: it cannot be chosen; all is recorded")
+            raise UsageError("enabled can't be changed; everything is recorded")
         if stacks not in ("auto", "python", "all"):
             raise UsageError('stacks: "auto", "python" or "all"')
         overwrite = overwrite or path is None
         self.wanted: str = checked(own_path(os.fspath(DEFAULT if path is None else path)))
-        self.path = self.wanted  # after the recording: the file that was written
+        self.path = self.wanted  # the file that the recording wrote
         self.models, self.given_optimizers = as_list(model), as_list(optimizer)
         self.stacks, self.max_entries, self.history = stacks, max_entries, history
         self.source = source
         self.every, self.on_signal, self.overwrite, self.say = every, on_signal, overwrite, say
         self.ooms: list[str] = []
-        self.written: set[str] = set()  # by this recording
-        self.goes_on = False  # PyTorch's own recording
-        self.set_symbolize = False  # whether the environment says how to name frames because of us
-        self.counted: list[dict[str, Any]] = []  # PyTorch's counters when it began
+        self.written: set[str] = set()  # files that this recording wrote
+        self.goes_on = False  # PyTorch is recording
+        self.set_symbolize = False  # whether we set the variable that chooses how frames are named
+        self.counted: list[dict[str, Any]] = []  # PyTorch's counters at the start
         self.old_handler: Any = None
-        self.dumping = False  # for a signal
-        self.of = 0  # the process that it is of
+        self.dumping = False  # whether a snapshot is being written because of a signal
+        self.of = 0  # process id
         if not overwrite and os.path.lexists(self.wanted):
             raise UsageError(f"{self.wanted} already exists; pass overwrite=True to replace it")
 
     @property
     def recording(self) -> bool:
-        """Whether it goes on."""
+        """Whether the recording is running."""
         return self in _active
 
     # --- begin and end ----------------------------------------------------------------------------
 
     def __enter__(self) -> Session:
         if _active:
-            raise UsageError(f"a recording goes on already, to {_active[0].path}")
-        check_given(self.models, self.given_optimizers)
+            raise UsageError(f"already recording, to {_active[0].path}")
+        check_models(self.models, self.given_optimizers)
         torch, why = find_torch()
         if torch is None:
             raise CannotRecordError(f"memreplay.record needs PyTorch, and {why}")
@@ -115,17 +116,16 @@ class Session:
             torch,
             self.kind,
             keep=self.max_entries,
-            models=self.models,
-            optimizers=self.given_optimizers,
+            given=Given(self.models, self.given_optimizers),
             guard=self.guard,
         )
         self.noting.steps.after = self.stepped
         _active.append(self)
-        atexit.register(self.never_left)
+        atexit.register(self.finish_unstopped)
         try:
             self.begin_history()
             if self.noting.why_not:
-                self.say(WARNING, f"categories are not recorded: {self.noting.why_not}")
+                self.say(WARNING, f"categories aren't recorded: {self.noting.why_not}")
             self.observe()
         except BaseException:
             self.stop()
@@ -139,36 +139,40 @@ class Session:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if self.of == os.getpid():  # and no child that was forked
+            if self.of == os.getpid():  # not in forked children
                 self.finish(error)
         except (MemreplayError, OSError, RuntimeError) as failed:
             if error is None:
                 raise
-            self.say(ERROR, f"the snapshot is lost: {failed}")  # what ended the program counts more
+            # The program's own exception is more important.
+            self.say(ERROR, f"the snapshot is lost: {failed}")
         finally:
             self.stop()
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Writes the snapshot; `path` is where it is then. `error` is what ended the program."""
+        """Write the snapshot and set `path`. `error`: the exception that ended the program."""
         if self.ooms and ran_out(error):
-            # What is left now says less than what there was then.
+            # This snapshot would contain less than the existing one.
             replaces = self.overwrite and os.path.lexists(self.wanted)
             self.path = moved(self.ooms.pop(), self.wanted, overwrite=self.overwrite)
-            words = ", which replaces that of an earlier run" if replaces else ""
-            self.say(WARNING, f"out of memory: the snapshot of that moment is {self.path}{words}")
+            words = ", replacing an earlier run's" if replaces else ""
+            self.say(
+                WARNING, f"out of memory: wrote a snapshot of that moment to {self.path}{words}"
+            )
         else:
             self.path = self.dump(self.wanted)
 
-    def never_left(self) -> None:
-        """The program ends, and has not said where the recording does."""
-        raised = getattr(sys, "last_value", None)  # what ended it, if that was an exception
+    def finish_unstopped(self) -> None:
+        """Finish a recording that the program never stopped."""
+        # contains the exception that ended the program, if any
+        raised = getattr(sys, "last_value", None)
         try:
             self.__exit__(raised and type(raised), raised, None)
         except (MemreplayError, OSError, RuntimeError) as failed:
             self.say(ERROR, f"the snapshot is lost: {failed}")
 
     def begin_history(self) -> None:
-        """PyTorch's own recording, with the arguments that this version has."""
+        """Start PyTorch's recording with the arguments this version accepts."""
         record = self.devices.memory._record_memory_history
         entries = sys.maxsize if self.max_entries is None else self.max_entries
         stacks = stacks_for(self.stacks, os.path.dirname(self.torch.__file__ or ""))
@@ -182,12 +186,12 @@ class Session:
         }
         known = arguments(record, self.devices.memory)
         if not known:
-            raise CannotRecordError("this torch cannot record as needed; 2.1 and later can")
+            raise CannotRecordError("this torch is too old to record; upgrade to 2.1 or later")
         unknown = [name for name in self.history if name not in known]
         if unknown:
             raise UsageError(
-                f"PyTorch {self.torch.__version__} does not record with {', '.join(unknown)};"
-                f" it has: {', '.join(sorted(known))}"
+                f"PyTorch {self.torch.__version__} doesn't know {', '.join(unknown)}; known"
+                f" options: {', '.join(sorted(known))}"
             )
         if self.stacks == "auto" and stacks == "all":
             self.set_symbolize = name_frames_quickly()
@@ -197,19 +201,20 @@ class Session:
         if wanted["context"] != "all" and "context" not in self.history:
             self.say(
                 WARNING,
-                f"where memory is freed is not recorded: PyTorch {self.torch.__version__} loses"
-                " exceptions while it is",
+                f"stacks of frees aren't recorded, because PyTorch {self.torch.__version__}"
+                " loses exceptions with them",
             )
 
     def stop(self) -> None:
-        """Records no more, and leaves PyTorch as it was."""
+        """Stop recording and restore PyTorch."""
         if self not in _active:
             return
         _active.remove(self)
-        atexit.unregister(self.never_left)
+        atexit.unregister(self.finish_unstopped)
         if self.old_handler is not None:
-            if signal.getsignal(signal.SIGUSR1) == self.signalled:  # else it is the program's now
-                with contextlib.suppress(ValueError):  # another thread than the main one may not
+            # If the handler isn't ours, the program has set its own.
+            if signal.getsignal(signal.SIGUSR1) == self.signalled:
+                with contextlib.suppress(ValueError):  # only the main thread can do this
                     signal.signal(signal.SIGUSR1, self.old_handler)
             self.old_handler = None
         self.noting.stop()
@@ -221,7 +226,7 @@ class Session:
             os.environ.pop(SYMBOLIZE, None)
 
     def observe(self) -> None:
-        """Writes a snapshot when PyTorch is out of memory, and when SIGUSR1 comes."""
+        """Write snapshots when memory runs out and on SIGUSR1."""
         core = getattr(self.torch, "_C", None)
         attach = getattr(core, f"_{self.kind}_attach_out_of_memory_observer", None)
         if attach is not None and self.kind not in _observing:
@@ -239,8 +244,11 @@ class Session:
     # --- moments ----------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """A step of the program ends here. If it is never called, a step ends where the optimizer
-        has stepped; of several, the one that steps most often."""
+        """Mark the end of a step.
+
+        If this is never called, a step ends when the optimizer steps; with several optimizers, the
+        one that steps most often decides.
+        """
         self.guard.run("noting a step", self.noting.steps.tell)
 
     def stepped(self) -> None:
@@ -250,7 +258,7 @@ class Session:
 
     def signalled(self, _: int, __: FrameType | None) -> None:
         if self.dumping or self.of != os.getpid():
-            return  # the last one is not done with yet, or this is a child that was forked
+            return  # the previous snapshot isn't finished, or this is a forked child
         self.dumping = True
         try:
             self.try_to_dump(free_name(beside(self.wanted, ".signal")))
@@ -258,12 +266,16 @@ class Session:
             self.dumping = False
 
     def ran_out(self) -> None:
-        """PyTorch is about to say that it is out of memory."""
+        """Handle a call from PyTorch's out-of-memory observer, which comes before the error is
+        raised.
+        """
         if len(self.ooms) < MOST_OOM:
             self.ooms += self.try_to_dump(free_name(beside(self.wanted, ".oom")))
 
     def try_to_dump(self, path: str) -> list[str]:
-        """Where it was written, if it was: the program, which did not ask, goes on in any case."""
+        """Write a snapshot and return its path in a list; empty on failure, which mustn't stop the
+        program.
+        """
         try:
             return [self.dump(path)]
         except MemreplayError as error:
@@ -277,7 +289,7 @@ class Session:
     # --- writing ----------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """The snapshot of this moment, as PyTorch's `_snapshot()` has it, and what was noted."""
+        """Return a snapshot of the current state: PyTorch's `_snapshot()` plus the notes."""
         sure = self.noting.look()
         counted = statistics_of(self.devices)
         found: dict[str, Any] = self.devices.memory._snapshot()
@@ -290,7 +302,7 @@ class Session:
         )
         lines = self.guard.run("reading lines of source code", self.lines, found) or {}
         found["memreplay"] = {
-            **self.guard.run("asking what the run is", self.facts, otherwise={"version": 1}),
+            **self.guard.run("describing the run", self.facts, otherwise={"version": 1}),
             "recorder": "record",
             "host": platform.node(),
             "python": platform.python_version(),
@@ -304,29 +316,31 @@ class Session:
         return run_facts(self.torch, self.devices, ranks_of(self.torch))
 
     def lines(self, snapshot: dict[str, Any]) -> dict[str, dict[str, str]]:
-        """Those of the program's own code that its stacks name, if they are asked for."""
+        """Return those lines of the program's own source that occur in stacks, if requested."""
         if not self.source:
             return {}
         folders = library_folders(os.path.dirname(self.torch.__file__ or ""))
         return source_lines(snapshot, lambda file: is_library(file, folders))
 
     def dump(self, path: str | os.PathLike[str]) -> str:
-        """Writes a snapshot of this moment; the recording goes on. Returns where it was written:
-        without `overwrite` a file that is there is not written over, and this one has another name.
+        """Write a snapshot now and continue recording. Return its path.
 
-        Raises OSError where it cannot be written.
+        Without `overwrite`, an existing file is kept and the new one gets another name. Raises
+        OSError if it can't be written.
         """
         path = checked(os.fspath(path))
         replaces = self.overwrite and os.path.lexists(path) and path not in self.written
         name, size = write(path, self.snapshot(), overwrite=self.overwrite)
         self.written.add(name)
-        words = "; it replaces that of an earlier run" if replaces else ""
+        words = "; it replaces an earlier run's" if replaces else ""
         self.say(INFO, f"wrote {name} ({size / 1e6:,.1f} MB){words}")
         return name
 
 
 def ranks_of(torch: Any) -> tuple[int, int] | None:
-    """This process' rank, and how many there are; None where torch.distributed does not know."""
+    """Return this process's rank and the world size; None if torch.distributed isn't
+    initialized.
+    """
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -334,13 +348,13 @@ def ranks_of(torch: Any) -> tuple[int, int] | None:
 
 
 def out_of_memory(*_: object) -> None:
-    """PyTorch's observer."""
+    """PyTorch's out-of-memory observer."""
     for recorder in _active:
         recorder.guard.run("noting a failed request", recorder.ran_out)
 
 
 def ran_out(error: BaseException | None) -> bool:
-    """Whether an exception is that of no memory, or comes from one that is."""
+    """Return whether an exception, or one that caused it, means that memory ran out."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         if type(error).__name__ == "OutOfMemoryError":
@@ -351,34 +365,29 @@ def ran_out(error: BaseException | None) -> bool:
 
 
 def recordable(torch: Any) -> tuple[str, Any]:
-    """The kind of device that this machine has, and its module in torch. Raises
-    CannotRecordError."""
+    """Return the machine's device type and its torch module. Raises CannotRecordError."""
     for kind in DEVICES:
         module = getattr(torch, kind, None)
         if module is not None and module.is_available():
             if not hasattr(module.memory, "_record_memory_history"):
-                raise CannotRecordError(
-                    f"PyTorch {torch.__version__} cannot record the memory of {kind}"
-                )
+                raise CannotRecordError(f"PyTorch {torch.__version__} can't record {kind} memory")
             return kind, module
-    raise CannotRecordError(
-        "there is no CUDA or XPU device here; memreplay dryrun records without one"
-    )
+    raise CannotRecordError("no CUDA or XPU device found; memreplay dryrun works without one")
 
 
-def check_given(models: list[Any], optimizers: list[Any]) -> None:
-    """Raises UsageError for what is no model and no optimizer: nothing could be noted of it."""
+def check_models(models: list[Any], optimizers: list[Any]) -> None:
+    """Raise UsageError for arguments that aren't models or optimizers."""
     for name, given, words in (
         ("model", models, ("named_modules", "a torch.nn.Module, or a list of them")),
         ("optimizer", optimizers, ("param_groups", "a torch.optim.Optimizer, or a list of them")),
     ):
         for one in given:
             if not hasattr(one, words[0]):
-                raise UsageError(f"{name}: {words[1]}; this is of type {type(one).__name__}")
+                raise UsageError(f"{name}: must be {words[1]}, not of type {type(one).__name__}")
 
 
 def arguments(record: Callable[..., Any], memory: Any) -> set[str]:
-    """What PyTorch's function takes; empty where its signature does not say."""
+    """Return the parameter names of PyTorch's function; empty if it has no signature."""
     for function in (record, getattr(memory, "_record_memory_history_impl", None)):
         if function is None:
             continue
@@ -390,7 +399,7 @@ def arguments(record: Callable[..., Any], memory: Any) -> set[str]:
 
 
 def own_path(path: str) -> str:
-    """Of each rank its own: {rank} stands for its number, and is put in where it is missing."""
+    """Return the path for this rank: fill in {rank}, or add it."""
     rank = os.environ.get("RANK", "0")
     if "{rank}" in path:
         return path.replace("{rank}", rank)
@@ -399,7 +408,7 @@ def own_path(path: str) -> str:
 
 
 def as_list(given: Any) -> list[Any]:
-    """Nothing, one or several."""
+    """Return a list of the given objects: none for None, one, or several."""
     if given is None:
         return []
     return list(given) if isinstance(given, Iterable) and not callable(given) else [given]

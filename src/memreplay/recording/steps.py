@@ -1,4 +1,4 @@
-"""Where the steps of a program end."""
+"""Find where a program's steps end."""
 
 from __future__ import annotations
 
@@ -7,37 +7,39 @@ from collections.abc import Callable, Iterable, Iterator
 
 from memreplay.engine.record import _tracker
 
-MOST_OPTIMIZERS = 64  # of a step, whose times are kept
+MOST_OPTIMIZERS = 64  # maximum number of optimizers per step for which times are kept
 
 
 class Iteration:
-    """One step of a program that has no say in it: when each optimizer stepped in it."""
+    """A step found by watching optimizers, with the time at which each one stepped."""
 
     __slots__ = ("after_backward", "ends", "waits")
 
     def __init__(self) -> None:
         self.ends: dict[int, int] = {}
-        """Microseconds since the epoch, by the optimizer's number."""
+        """Microseconds since the epoch, by optimizer number."""
         self.waits = False
-        """Whether they step inside of the backward pass: the step ends with that."""
+        """Whether they step inside the backward pass, which then ends the step."""
         self.after_backward = 0
-        """When that was; 0: it isn't over yet, or nobody said so."""
+        """When the backward pass ended; 0 if it's running or unknown."""
 
 
 class Steps:
-    """A step ends where the program says so. If it never does, it ends where an optimizer has
-    stepped. Of several optimizers each steps once in a step, or not at all."""
+    """Finds where each step ends: at the program's own marks, or else at optimizer steps.
+
+    An optimizer steps at most once per step.
+    """
 
     def __init__(self) -> None:
         self.said: list[int] = []
-        """When each ended, as the program said."""
+        """Ends marked by the program."""
         self.iterations: list[Iteration] = []
         self.told = False
         self.after: Callable[[], None] = lambda: None
-        """What is done where one ends."""
+        """Called at each end."""
 
     def tell(self) -> None:
-        """The program says that one ends here."""
+        """Mark the end of a step."""
         if not self.told:
             self.told = True
             self.iterations.clear()
@@ -47,7 +49,7 @@ class Steps:
     def stepped(
         self, optimizer: int, later: Callable[[Callable[[], None]], None] | None = None
     ) -> None:
-        """An optimizer has stepped. In a backward pass, `later` has something done after it."""
+        """Note an optimizer's step. In a backward pass, `later` schedules a call after it."""
         if self.told:
             return
         begins = not self.iterations or optimizer in self.iterations[-1].ends
@@ -65,17 +67,18 @@ class Steps:
                 later(lambda: self.backward_ended(iteration))
 
     def backward_ended(self, iteration: Iteration) -> None:
-        """The optimizers that step inside of a backward pass are through."""
+        """Note that the backward pass in which these optimizers stepped has ended."""
         if not iteration.after_backward and not self.told:
             iteration.after_backward = _tracker.now_us()
             self.over()
 
     def close(self) -> None:
-        """The last iteration gets no more optimizers."""
+        """Close the last iteration to further optimizers."""
         if not self.iterations:
             return
         last = self.iterations[-1]
-        if last.waits and not last.after_backward:  # nobody said that the backward pass was over
+        # The end of the backward pass was never reported.
+        if last.waits and not last.after_backward:
             self.backward_ended(last)
         if len(last.ends) > MOST_OPTIMIZERS:
             last.ends = dict(list(last.ends.items())[:MOST_OPTIMIZERS])
@@ -86,16 +89,18 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """How many have ended."""
+        """Number of steps that have ended."""
         return len(self.said) if self.told else len(self.iterations)
 
     def ends(self) -> list[int]:
-        """When each ended, in microseconds since the epoch."""
+        """End of each step, in microseconds since the epoch."""
         return list(self.said) if self.told else list(ends_of(self.iterations))
 
 
 def ends_of(iterations: Iterable[Iteration]) -> Iterator[int]:
-    """The end of each step: that of the optimizer which steps most often; of equals, the first."""
+    """Yield each step's end: the time at which the optimizer that steps most often (the first one
+    on a tie) stepped.
+    """
     iterations = list(iterations)
     counts = Counter(one for iteration in iterations for one in iteration.ends)
     first: dict[int, int] = {}
@@ -113,8 +118,10 @@ def ends_of(iterations: Iterable[Iteration]) -> Iterator[int]:
 def groups_of(
     i: int, optimizers: list[int], counts: Counter[int], first: dict[int, int], last: dict[int, int]
 ) -> list[list[int]]:
-    """The optimizers of an iteration. If one takes over from others that never step again, its
-    first step is another iteration than their last."""
+    """Split an iteration's optimizers.
+
+    If an optimizer replaces others that never step again, its first step starts a new iteration.
+    """
     for k in range(1, len(optimizers)):
         old, new = optimizers[:k], optimizers[k:]
         ended = all(last[one] == i for one in old) and any(counts[one] > 1 for one in old)

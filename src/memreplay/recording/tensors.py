@@ -1,16 +1,15 @@
-"""Where the memory of tensors is, and what there is that has tensors."""
+"""Find tensors' memory, and tensors inside other objects."""
 
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections.abc import Iterator
 from typing import Any, cast
 
 from memreplay.recording.guarding import Guard
 
-DEEPEST = 8  # of what optimizers and callers put tensors into
-# What sparse tensors are made of, by their layouts.
+DEEPEST = 8  # maximum nesting depth of containers in optimizers and callers' arguments
+# The names of the tensors that make up a sparse tensor, by layout.
 COMPRESSED_ROWS = "crow_indices", "col_indices", "values"
 COMPRESSED_COLUMNS = "ccol_indices", "row_indices", "values"
 PARTS = {
@@ -23,15 +22,15 @@ PARTS = {
 
 
 class Addresses:
-    """The blocks of tensors on one kind of device.
+    """Finds the blocks of tensors on one type of device.
 
-    No question runs the program's code: a tensor's `__torch_function__`, `__getattr__` or
-    `__bool__` may do anything. What fails all the same counts as a failure of `guard`, and the
-    tensor has no blocks.
+    Nothing here runs the program's code, because a tensor's `__torch_function__`, `__getattr__` or
+    `__bool__` could do anything. Errors count as failures of `guard`, and the tensor then has no
+    blocks.
     """
 
     without_memory: tuple[str, ...] = ("FakeTensor",)
-    """Kinds of tensors that have none, and warn those who ask where it is."""
+    """Tensor types without memory. They warn when their address is read."""
 
     def __init__(self, torch: Any, kind: str, guard: Guard | None = None) -> None:
         self.torch, self.Tensor, self.kind = torch, torch.Tensor, kind
@@ -43,14 +42,14 @@ class Addresses:
         )
 
     def there(self) -> Iterator[int]:
-        """All blocks that somebody holds."""
+        """Yield all blocks held by tensors."""
         devices = getattr(self.torch, self.kind)
         if not devices.is_initialized():
             return
         memory = devices.memory
         try:
             segments = memory.memory_snapshot(include_traces=False)
-        except (AttributeError, TypeError):  # of a PyTorch before 2.10
+        except (AttributeError, TypeError):  # PyTorch before 2.10
             segments = memory._snapshot()["segments"]
         for segment in segments:
             address = segment["address"]
@@ -60,8 +59,9 @@ class Addresses:
                 address += block["size"]
 
     def all(self, tensor: Any) -> list[int]:
-        """Where the storages begin of a tensor, or of the tensors that it is made of; empty if they
-        are elsewhere, or nowhere."""
+        """Return the storage addresses of a tensor or its parts; empty if they aren't on this
+        device.
+        """
         found = self.guard.run("finding a tensor's memory", self.found, tensor)
         return found or []
 
@@ -71,7 +71,7 @@ class Addresses:
         return [address for inner in self.inside(tensor) for address in self.of(inner)]
 
     def of(self, tensor: Any) -> list[int]:
-        """Those of a tensor that is not made of others, but for a sparse one's."""
+        """Return the addresses of a tensor that isn't a wrapper, including sparse tensors."""
         if tensor.device.type != self.kind:
             return []
         try:
@@ -81,16 +81,17 @@ class Addresses:
         return [address] if address else []
 
     def parts(self, tensor: Any) -> list[Any]:
-        """The values of a sparse tensor, and where they are."""
+        """Return the values and indices of a sparse tensor."""
         names = PARTS.get(str(tensor.layout), ())
         if not names:
             return []
-        # Else the program's modes of dispatch would hear of operators that it doesn't run.
+        # Otherwise, the program's dispatch modes would see operators that the program itself
+        # doesn't run.
         with getattr(self.torch._C, "_DisableTorchDispatch", contextlib.nullcontext)():
             return [getattr(tensor, name)() for name in names]
 
     def inside(self, tensor: Any, deep: int = 0) -> Iterator[Any]:
-        """The plain tensors of a DTensor, or of another that can be taken apart."""
+        """Yield the plain tensors inside a DTensor or another wrapper tensor."""
         if type(tensor).__name__ in self.without_memory or deep > DEEPEST:
             return
         local = own(tensor, "_local_tensor")
@@ -101,22 +102,22 @@ class Addresses:
                 yield from self.inside(getattr(tensor, name), deep + 1)
         else:
             yield tensor
-            if type(tensor) not in self.plain:  # a wrapper may hold others as attributes
+            if type(tensor) not in self.plain:  # a wrapper may hold other tensors as attributes
                 for inner in (own(tensor, "__dict__") or {}).values():
                     if self.is_tensor(inner) and inner is not tensor:
                         yield from self.inside(inner, deep + 1)
 
     def is_tensor(self, thing: object) -> bool:
-        """As isinstance, which would ask an object for its `__class__`."""
+        """Like isinstance, but doesn't read the object's `__class__`."""
         return issubclass(type(thing), self.Tensor)
 
     def found_in(self, thing: object, deep: int = 0) -> Iterator[Any]:
-        """The tensors in dicts, lists and tuples."""
+        """Yield the tensors in dicts, lists and tuples."""
         kind = type(thing)
         if self.is_tensor(thing):
             yield thing
         elif deep < DEEPEST:
-            # By the methods of the builtin types: those of a subclass may do anything.
+            # Use the built-in types' methods, because a subclass may override them.
             inner: Any = ()
             if issubclass(kind, dict):
                 inner = list(dict.values(cast("dict[Any, Any]", thing)))
@@ -129,19 +130,8 @@ class Addresses:
 
 
 def own(thing: object, name: str) -> Any:
-    """An attribute without the program's `__getattr__`; None if there is none."""
+    """Read an attribute without the program's `__getattr__`; None if it's missing."""
     try:
         return object.__getattribute__(thing, name)
     except AttributeError:
         return None
-
-
-def living(*kinds: type) -> list[list[Any]]:
-    """All objects of each kind."""
-    objects = gc.get_objects()
-    # By their types: what an object says of its class by itself may do anything.
-    types = set(map(type, objects))
-    of_kinds = [{one for one in types if issubclass(one, kind)} for kind in kinds]
-    wanted = frozenset().union(*of_kinds)
-    found = [one for one in objects if type(one) in wanted]
-    return [[one for one in found if type(one) in of] for of in of_kinds]

@@ -1,4 +1,4 @@
-"""Imports torch, or says in one line why it can't be imported."""
+"""Import torch, or say in one line why that fails."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def find_torch() -> tuple[Any, str]:
-    """Return the module and an empty text, or None and the reason.
+    """Return the module and an empty string, or None and the reason.
 
-    A torch that is installed can still fail to import: a library of CUDA is missing, NumPy has
-    another ABI, a file is damaged. Then the reason has the first line of that error.
+    Even an installed torch can fail to import, because a CUDA library is missing, NumPy has another
+    ABI, or a file is damaged. The reason is then the error's first line.
     """
     try:
         import torch
@@ -17,7 +17,7 @@ def find_torch() -> tuple[Any, str]:
         if error.name == "torch":
             return None, "torch is not installed"
         return None, _broken(error)
-    except Exception as error:  # whatever a broken installation raises
+    except Exception as error:  # importing a broken installation can raise anything
         return None, _broken(error)
     return torch, ""
 

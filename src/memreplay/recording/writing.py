@@ -1,4 +1,4 @@
-"""A snapshot as PyTorch makes it, with memreplay's own data in it, written to a file."""
+"""Write PyTorch's snapshot with memreplay's data to a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memreplay.io.packing import as_text, by_name, packed
 from memreplay.io.whole import Whole, give_name
 
 DEFAULT = "snapshot.pickle"
-"""The file of who names none. A later recording replaces it."""
+"""The default file. A later recording replaces it."""
 
 
 def noted(
@@ -25,9 +25,11 @@ def noted(
     steps: Sequence[int],
     keep: int,
 ) -> dict[str, Any]:
-    """What was noted of the allocations of these traces, as it lies in a snapshot (docs/format.md).
-    `steps` are times in microseconds, in order; `sure` as `joined` has it; `keep` is how many
-    events PyTorch keeps."""
+    """Return the notes for these traces in the snapshot's form (docs/format.md).
+
+    `steps`: sorted times in microseconds. `sure`: as in `joined`. `keep`: how many events PyTorch
+    keeps.
+    """
     kinds, columns, addresses, of_addresses = _tracker.joined(traces, sure)
     return {
         "allocations": {
@@ -43,8 +45,11 @@ def noted(
 
 
 def boundaries(trace: list[dict[str, Any]], steps: Sequence[int], keep: int) -> list[int]:
-    """How many events there had been where each step ended; before these a 0, where the first step
-    began with the first event. Of those that ended before it a ring has lost some or all events."""
+    """Return the number of events before each step's end.
+
+    Starts with 0 if the first step begins with the first event. The ring buffer may no longer have
+    the events of earlier steps.
+    """
     times = [int(event.get("time_us", 0)) for event in trace] if steps else []
     found = [bisect.bisect_right(times, step) for step in steps] if times else []
     lost = 0 in found or len(trace) >= keep
@@ -52,7 +57,7 @@ def boundaries(trace: list[dict[str, Any]], steps: Sequence[int], keep: int) -> 
 
 
 def free_name(path: str) -> str:
-    """This path, or one like it that nothing has: snap-1.pickle."""
+    """Return this path, or an unused variant such as snap-1.pickle."""
     if not os.path.lexists(path):
         return path
     count = 1
@@ -62,7 +67,7 @@ def free_name(path: str) -> str:
 
 
 def beside(path: str, more: str) -> str:
-    """The same name with more in it, before its endings: snap.oom.pickle.gz."""
+    """Insert text before a path's suffixes: snap.oom.pickle.gz."""
     folder, name = os.path.split(path)
     first, dot, rest = name.partition(".")
     for ending in (".pickle", ".pkl"):
@@ -73,40 +78,41 @@ def beside(path: str, more: str) -> str:
 
 
 def checked(path: str) -> str:
-    """A path that a snapshot can be written to. Raises UsageError and MissingExtraError."""
+    """Return a writable path. Raises UsageError and MissingExtraError."""
     form, packing = by_name(path)
     if form == "json":
-        raise UsageError(f"{path}: PyTorch's form is a pickle; memreplay export makes JSON of it")
+        raise UsageError(f"{path}: snapshots are pickles; memreplay export converts them to JSON")
     if path.lower().endswith((".html", ".htm")):
-        raise UsageError(f"{path}: a snapshot is a pickle; memreplay view makes a page of it")
+        raise UsageError(f"{path}: snapshots are pickles; memreplay view turns one into a page")
     with open(os.devnull, "wb") as out, packed(out, packing):
         pass
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
-        raise UsageError(f"{path}: there is no folder {folder}")
+        raise UsageError(f"{path}: no such folder: {folder}")
     if not os.path.basename(path) or os.path.isdir(path):
-        raise UsageError(f"{path or repr(path)} is no name of a file")
+        raise UsageError(f"{path or repr(path)} isn't a file name")
     if not os.access(folder or ".", os.W_OK | os.X_OK):
-        raise UsageError(f"{path}: the folder cannot be written to")
+        raise UsageError(f"{path}: the folder isn't writable")
     if len(os.fsencode(os.path.basename(path))) > longest(folder or "."):
-        raise UsageError(f"{path}: the name is too long")
+        raise UsageError(f"{path}: the file name is too long")
     return path
 
 
 def longest(folder: str) -> int:
-    """How long a name may be there, so that those beside it fit, too: of parts, steps and ooms."""
+    """Return how long a file name may be so that the names derived from it fit, too."""
     try:
         return os.pathconf(folder, "PC_NAME_MAX") - len(".step-1000000-100.1000000-100.part")
-    except (AttributeError, OSError, ValueError):  # Windows has none
+    except (AttributeError, OSError, ValueError):  # not on Windows
         return 220
 
 
 def write(path: str, snapshot: dict[str, Any], *, overwrite: bool) -> tuple[str, int]:
-    """Writes it whole or not at all; where, and how many bytes. Raises MemreplayError."""
-    whole = Whole(path, many=True)  # all ranks of a run, it may be
+    """Write a snapshot atomically. Return its path and size in bytes. Raises MemreplayError."""
+    whole = Whole(path, many=True)  # possibly called by all of a run's ranks
     try:
         with packed(whole.begin(), by_name(path)[1]) as to:
-            pickle.dump(snapshot, to, protocol=4)  # the newest that the hosted viewer reads
+            # The newest protocol that the hosted viewer can read.
+            pickle.dump(snapshot, to, protocol=4)
         name = whole.finish(None if overwrite else partial(free_name, path))
         return path if overwrite else name, os.path.getsize(name)
     except OSError as error:
@@ -116,5 +122,5 @@ def write(path: str, snapshot: dict[str, Any], *, overwrite: bool) -> tuple[str,
 
 
 def moved(part: str, path: str, *, overwrite: bool) -> str:
-    """Gives a file its name, or one that is free; which."""
+    """Rename a finished partial file to its name or a free one, and return that name."""
     return give_name(part, path, None if overwrite else partial(free_name, path))

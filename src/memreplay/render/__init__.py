@@ -1,1 +1,1 @@
-"""Results as text: documents, their layout, units, pictures."""
+"""Show results as text: documents, layout, units, plots."""

@@ -1,4 +1,4 @@
-"""Ticks for axes of bytes, events and times: round numbers, and how to write them."""
+"""Choose and label ticks for axes of bytes, events and times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memreplay.render.units import UNITS, count
 
 
 class Tick(NamedTuple):
-    """A place on an axis, and what stands there."""
+    """A position on an axis and its label."""
 
     at: float
     label: str
@@ -17,7 +17,7 @@ class Tick(NamedTuple):
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SECOND, _MINUTE, _HOUR = 1_000_000, 60_000_000, 3_600_000_000
-# Steps of times above a second: what clocks count in.
+# Distances between ticks above a second, as on a clock.
 _CLOCK = (
     *(n * _SECOND for n in (1, 2, 5, 10, 15, 30)),
     *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
@@ -26,7 +26,7 @@ _CLOCK = (
 
 
 def byte_ticks(low: int, high: int, most: int) -> list[Tick]:
-    """Up to about `most` ticks from `low` to `high`: `0 B`, `512 MiB`, `1.5 GiB`."""
+    """Return up to about `most` ticks from `low` to `high`, e.g. `0 B`, `0.5 GiB`, `1.0 GiB`."""
     top = max(abs(low), abs(high), 1)
     unit = 0
     while unit < len(UNITS) - 1 and top >= 1024:
@@ -46,14 +46,14 @@ def byte_ticks(low: int, high: int, most: int) -> list[Tick]:
 
 
 def event_ticks(first: int, stop: int, most: int) -> list[Tick]:
-    """Up to about `most` ticks at events `first` to before `stop`."""
+    """Return up to about `most` ticks for events `first` to `stop` (exclusive)."""
     step = int(_decimal_step((stop - first) / most, whole=True))
     begin = -(-first // step) * step
     return [Tick(at, count(at)) for at in range(begin, stop, step)]
 
 
 def elapsed_ticks(whole_us: int, most: int) -> list[Tick]:
-    """Up to about `most` ticks from 0 to `whole_us`, all in one unit: `0 s`, `0.5 s`."""
+    """Return up to about `most` ticks from 0 to `whole_us` in one unit, e.g. `0 s`, `0.5 s`."""
     step = _time_step(whole_us / most)
     unit, name = next(
         (unit, name)
@@ -70,7 +70,7 @@ def elapsed_ticks(whole_us: int, most: int) -> list[Tick]:
 
 
 def clock_ticks(start_us: int, stop_us: int, most: int) -> list[Tick]:
-    """Up to about `most` ticks at points in time: `10:15:02.5`, in UTC."""
+    """Return up to about `most` ticks at times in UTC, e.g. `10:15:02.5`."""
     step = _time_step((stop_us - start_us) / most)
     begin = -(-start_us // step) * step
     return [Tick(at, _clock(at, step)) for at in range(begin, stop_us + 1, step)]
@@ -79,7 +79,7 @@ def clock_ticks(start_us: int, stop_us: int, most: int) -> list[Tick]:
 def _clock(us: int, step: int) -> str:
     try:
         moment = _EPOCH + timedelta(microseconds=us)
-    except OverflowError:  # not a time at all, but the file says so
+    except OverflowError:  # the time in the file is bogus
         return f"{us} us"
     if step >= 24 * _HOUR:
         return f"{moment:%Y-%m-%d}"
@@ -92,7 +92,9 @@ def _clock(us: int, step: int) -> str:
 
 
 def _decimal_step(least: float, *, whole: bool) -> float:
-    """The first of 0.1, 0.2, 0.5, 1, 2, 5, 10 … that is not below; no fraction where `whole`."""
+    """Return the smallest of 0.1, 0.2, 0.5, 1, 2, 5, 10 … that isn't below `least`. If `whole`,
+    only consider integers.
+    """
     power = 1.0 if whole else 0.1
     while True:
         for digit in (1, 2, 5):

@@ -1,4 +1,4 @@
-"""A document as records: what a page in a browser shows of a report."""
+"""Turn a document into records for the HTML page."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from memreplay.texts import clean
 if TYPE_CHECKING:
     from memreplay.render.document import Block, Document, Row, Table, Words
 
-WIDTH = 1000  # of a place: a browser breaks lines by itself, but no name is longer than this
+WIDTH = 1000  # width of a location; browsers wrap lines, but names need a limit
 
 
 class HeadingBlock(Record, frozen=True, tag_field="kind", tag="heading"):
-    """Opens a section."""
+    """Starts a section."""
 
     text: str
 
 
 class PairsBlock(Record, frozen=True, tag_field="kind", tag="pairs"):
-    """Names with their values."""
+    """Names with values."""
 
     rows: tuple[tuple[str, str], ...]
 
 
 class BlockRow(Record, frozen=True):
-    """A table's row."""
+    """A row of a table."""
 
     cells: tuple[str, ...]
     below: tuple[str, ...]
-    """More lines under its last cell."""
+    """Additional lines below the row's last cell."""
 
 
 class TableBlock(Record, frozen=True, kw_only=True, tag_field="kind", tag="table"):
-    """A table; columns of bars are left out."""
+    """A table without its bar columns."""
 
     titles: tuple[str, ...]
     aligns: tuple[Literal["left", "right"], ...]
@@ -48,11 +48,11 @@ class NoteBlock(Record, frozen=True, tag_field="kind", tag="note"):
 
     text: str
     warning: bool
-    """Whether it says that a number above may be wrong."""
+    """Whether a number above the note may be wrong."""
 
 
 class LinesBlock(Record, frozen=True, tag_field="kind", tag="lines"):
-    """Lines as they are: command lines, or a picture in characters."""
+    """Preformatted lines: commands or plots."""
 
     lines: tuple[str, ...]
 
@@ -61,13 +61,15 @@ ReportBlock = HeadingBlock | PairsBlock | TableBlock | NoteBlock | LinesBlock
 
 
 def blocks_of(document: Document) -> tuple[ReportBlock, ...]:
-    """The blocks of a document, tables that stand beside each other one behind the other."""
+    """Convert a document's blocks. Tables that are side by side become separate tables, one after
+    the other.
+    """
     return tuple(one for block in document for one in _blocks(block))
 
 
 def _blocks(block: Block) -> list[ReportBlock]:
     if isinstance(block, Heading):
-        return [HeadingBlock(", ".join(place_words(phrase) for phrase in block.phrases))]
+        return [HeadingBlock(", ".join(place_text(phrase) for phrase in block.phrases))]
     if isinstance(block, Pairs):
         return [PairsBlock(tuple((clean(name), clean(said)) for name, said in block.rows))]
     if isinstance(block, Note):
@@ -78,15 +80,15 @@ def _blocks(block: Block) -> list[ReportBlock]:
     return [_table(table) for table in tables]
 
 
-def place_words(words: Words) -> str:
-    """A cell as text, a place as whole as it may be."""
+def place_text(words: Words) -> str:
+    """Return a cell as text, with locations as complete as possible."""
     if isinstance(words, Place):
         return fit_place(words, WIDTH)
     return "" if isinstance(words, Bar) else clean(words)
 
 
 def _table(table: Table) -> TableBlock:
-    # A bar says what numbers beside it say.
+    # Leave out bars, because they repeat the numbers next to them.
     kept = [
         at
         for at in range(len(table.titles))
@@ -100,5 +102,5 @@ def _table(table: Table) -> TableBlock:
 
 
 def _row(row: Row, kept: list[int]) -> BlockRow:
-    cells = tuple(place_words(row.cells[at]) for at in kept)
-    return BlockRow(cells, tuple(lines_below(row, place_words)))
+    cells = tuple(place_text(row.cells[at]) for at in kept)
+    return BlockRow(cells, tuple(lines_below(row, place_text)))

@@ -1,4 +1,4 @@
-"""Writes a tree of calls as a table."""
+"""Format a call tree as a table."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from memreplay.render.holders import place_of, share
 from memreplay.render.units import count, counted, percent, size
 from memreplay.snapshot.model import Frame
 
-_NAMES = 2  # of a line's first frames beside the one with its place; the others are counted
+# maximum number of function names besides the located one; others are counted
+_NAMES = 2
 _NAMELESS = "(no function)"
-_DEEPEST = 20  # levels that are set in further than the one before
+_DEEPEST = 20  # maximum indentation level
 
 
 def tree_table(tree: CallTree, whole: int) -> list[Table]:
-    """The table of a tree of `whole` bytes; none of an empty one."""
+    """Return the table for a tree with `whole` bytes; empty for an empty tree."""
     rows: list[Row] = []
     open_calls: list[Call] = []
     for call in tree.calls:
@@ -29,14 +30,14 @@ def tree_table(tree: CallTree, whole: int) -> list[Table]:
         rows += _after(open_calls.pop(), whole, tree.inverted)
     if tree.hidden_bytes:
         rows.append(_rest(tree.hidden_bytes, whole, "others", 1))
-    last = "call, from what allocates outward (< its callers)"
-    last = last if tree.inverted else "call, and what it leads to"
+    last = "call, from the allocating function outward (< its callers)"
+    last = last if tree.inverted else "call, and the calls that it leads to"
     titles = ("bytes", "share", "count", last)
     return [Table(titles, ("right", "right", "right", "left"), tuple(rows))] if rows else []
 
 
 def _row(call: Call) -> Row:
-    """The names of a line's calls, and where the last of them, the innermost, stands."""
+    """Format a line's calls, and the location of the innermost call."""
     special = _without_code(call, ends_here=True)
     if special is not None:
         return special
@@ -49,8 +50,7 @@ def _row(call: Call) -> Row:
 
 
 def _row_outward(call: Call) -> Row:
-    """Where the first of a line's calls stands, the innermost; behind it the names of its callers,
-    as far as there is room."""
+    """Format the innermost call's location, followed by as many callers as fit."""
     special = _without_code(call, ends_here=call.own_bytes == call.bytes)
     if special is not None:
         return special
@@ -62,11 +62,11 @@ def _row_outward(call: Call) -> Row:
 
 
 def _without_code(call: Call, *, ends_here: bool) -> Row | None:
-    """The line of what has no code of the user's; `ends_here`: stacks have no other frame."""
+    """Format calls without user code. `ends_here`: the stacks have no other frame."""
     if not call.frames:
         return replace(_row_of(call, Place(call.label)), style="dim")
     if ends_here and len(call.frames) == 1 and call.level == 1:
-        # As in tables: what an autograd thread ran, which no code of the user's is on.
+        # As in tables, use the autograd node, because autograd's threads run no user code.
         short = short_function(call.frames[0].function)
         return _row_of(call, Place(short)) if short else None
     return None
@@ -83,7 +83,7 @@ def _row_of(call: Call, place: Place) -> Row:
 
 
 def _after(call: Call, whole: int, inverted: bool) -> list[Row]:
-    """What of a call has no line below it: its own, where others are below it, and those hidden."""
+    """Return rows for a call's own bytes (if it makes further calls) and for its hidden calls."""
     rows = []
     if call.own_count and call.own_bytes != call.bytes:
         own = "(no caller)" if inverted else "(itself)"

@@ -1,4 +1,4 @@
-"""Writes what each rule of categories caught, the same in every report."""
+"""Show which memory each category rule matched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memreplay.render.units import count, counted, percent, size
 
 
 def caught_blocks(found: RulesCaught, live_bytes: int, *, all_frames: bool) -> list[Block]:
-    """What each rule caught of a live set of so many bytes, what none did, and notes."""
+    """Show how much of `live_bytes` each rule matched and how much no rule matched."""
     if not live_bytes:
         return []
     blocks: list[Block] = [_rules_table(found, live_bytes, all_frames)]
@@ -20,27 +20,29 @@ def caught_blocks(found: RulesCaught, live_bytes: int, *, all_frames: bool) -> l
     return [*blocks, *(Note(words) for words in found.notes)]
 
 
-def caught_words(found: RulesCaught) -> str:
-    """How the categories are known: `guessed by 24 rules, 2 of them from the configuration`."""
+def caught_text(found: RulesCaught) -> str:
+    """Describe the source of categories, e.g. `guessed by 24 rules, 2 of them from the
+    configuration`.
+    """
     own = sum(one.own for one in found.rules)
     rules = counted(len(found.rules), "rule")
     if own:
         rules += f", {count(own)} of them from the configuration"
-    if found.source == "recorded":
+    if found.categories_source == "recorded":
         noted = "recorded: as memreplay noted them while the program ran"
         return f"{noted}, after {rules}" if own else noted
     return f"guessed by {rules}"
 
 
 def _rules_table(found: RulesCaught, live_bytes: int, all_frames: bool) -> Table:
-    """The rules in their order; a default one that caught nothing has no row."""
+    """Return the rules in order; default rules without matches have no row."""
     rows = [_rule_row(one, all_frames) for one in found.rules if one.count or one.own]
     numbers = (size(found.unknown_bytes), percent(share(found.unknown_bytes, live_bytes)))
     more = "(see below)" if found.unknown else ""
     unknown = (*numbers, count(found.unknown_count), "-", "unknown", more)
     rows.append(Row(unknown, style="plain" if found.unknown_count else "dim"))
     titles = ("bytes", "share", "count", "rule", "category", "most of it allocated at")
-    if found.source == "recorded" and not any(one.own for one in found.rules):
+    if found.categories_source == "recorded" and not any(one.own for one in found.rules):
         rows = [replace(row, cells=(*row.cells[:3], *row.cells[4:])) for row in rows]
         return Table((*titles[:3], *titles[4:]), (*("right",) * 3, "left", "left"), tuple(rows))
     return Table(titles, (*("right",) * 4, "left", "left"), tuple(rows))
@@ -48,14 +50,16 @@ def _rules_table(found: RulesCaught, live_bytes: int, all_frames: bool) -> Table
 
 def _rule_row(one: Caught, all_frames: bool) -> Row:
     if one.largest is None:
-        return Row(("0 B", "0%", "0", count(one.rule or 0), one.category, "(nothing)"), style="dim")
+        return Row(
+            ("0 B", "0%", "0", count(one.rule_number or 0), one.category, "(nothing)"), style="dim"
+        )
     row = group_row(one.largest, "stack", all_frames=all_frames)
     row = row if all_frames else one_line(row)
-    rule = "-" if one.rule is None else count(one.rule)
+    rule = "-" if one.rule_number is None else count(one.rule_number)
     numbers = (size(one.bytes), percent(one.share), count(one.count), rule)
     category, _, mostly = one.category.partition(": ")
     if mostly and not one.own and not one.largest.frames:
-        # It has no stack, and its name says what it is.
+        # This memory has no stack. Its label explains what it is.
         return Row((*numbers, category, f"({mostly})"), row.below, row.style)
     return Row((*numbers, one.category, row.cells[-1]), row.below, row.style)
 
@@ -69,6 +73,6 @@ def _unknown_table(found: RulesCaught, live_bytes: int, all_frames: bool) -> Tab
         part = percent(share(n_bytes, live_bytes))
         words = f"{counted(left, 'more stack')} (--top 0 shows all)"
         rows.append(Row((size(n_bytes), part, count(n), words), style="dim"))
-    why = "nothing was noted" if found.source == "recorded" else "no rule matches"
+    why = "nothing was noted" if found.categories_source == "recorded" else "no rule matches"
     titles = ("bytes", "share", "count", f"unknown: {why}")
     return Table(titles, ("right", "right", "right", "left"), tuple(rows))

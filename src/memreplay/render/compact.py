@@ -1,4 +1,4 @@
-"""Writes a document for language models: a row is a line, nothing is aligned or repeated."""
+"""Write a document for language models: one line per row, without alignment or repetition."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from memreplay.texts import clean
 if TYPE_CHECKING:
     from memreplay.render.document import Block, Document, Row, Table, Words
 
-# Of a place. A path is what somebody opens, so it is whole unless it is out of all proportion;
-# a C++ signature may be a thousand letters.
+# Maximum lengths. Paths are meant to be opened, so they are only cut if they're absurdly long. C++
+# signatures can have a thousand characters.
 FUNCTION, FILE, OTHER = 120, 200, 2000
 _BETWEEN = " | "
 _CALLED_BY = " < "
 
 
 class CompactLine(Struct, frozen=True):
-    """A line, and the titles of the columns where it is a row of a table."""
+    """A line; for a table row, with the column titles."""
 
     text: str
     titles: str = ""
 
 
 def compact_lines(document: Document) -> list[CompactLine]:
-    """The document as lines; a call's callers stand behind it, `inner < outer`."""
+    """Return the document as lines; callers follow their call: `inner < outer`."""
     return [line for block in document for line in _block(block)]
 
 
 def compact_table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> list[CompactLine]:
-    """A table of texts, cells cut where they are out of all proportion."""
+    """Return a table of strings with overlong cells truncated."""
     head = _joined(titles)
     return [CompactLine(head), *(CompactLine(_joined(row), head) for row in rows)]
 
@@ -62,9 +62,9 @@ def _block(block: Block) -> Iterator[CompactLine]:
 def _table(table: Table) -> Iterator[CompactLine]:
     head = _BETWEEN.join(map(clean, table.titles)).rstrip()
     yield CompactLine(head)
-    # Below a call are its callers; below anything else is the rest of it.
+    # Lines below a call are its callers; lines below anything else continue the cell.
     title = table.titles[-1]
-    below = _CALLED_BY if "callers" in title or title.endswith("asked by") else " "
+    below = _CALLED_BY if "callers" in title or title.endswith("requested at") else " "
     for row in table.rows:
         yield CompactLine(_row(row, below), head)
 
@@ -75,7 +75,7 @@ def _row(row: Row, below: str) -> str:
 
 
 def _source(words: Words) -> str:
-    """The line of source code of a place, if it is known."""
+    """Return a location's source line, if known."""
     if isinstance(words, Place) and words.source:
         return f" `{clean(words.source)}`"
     return ""

@@ -1,8 +1,8 @@
-"""The tiny document that text reports are made of: headings, pairs, tables and notes, no layout;
-and the base of results, which print as a document."""
+"""The document model of text reports (headings, pairs, tables, notes), and the base of results."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Style = Literal["plain", "strong", "dim", "warning"]
 Level = Literal["note", "warning"]
 Align = Literal["left", "right"]
-# Colours that tell series (hues) and layers (areas) apart; 0 is what is left over.
+# Colours for series (hues) and for layers (areas). Colour 0 is for the rest.
 _Colour = Literal[
     "hue1",
     "hue2",
@@ -36,10 +36,10 @@ Line = tuple[tuple[str, Hue], ...]
 
 
 class Place(Struct, frozen=True):
-    """A place in code; a sink shortens it to the width there is, the path from its left.
+    """A location in code, shortened by the renderer; the path is cut from the left.
 
-    `note` stands behind it, as long as there is room for the file's name, too. `source`, the text
-    of the line, stands below it in tables, and nowhere else.
+    `note` follows the location if there's room next to the file name. `source`, the line's text, is
+    printed below the location, but only in tables.
     """
 
     function: str = ""
@@ -50,12 +50,12 @@ class Place(Struct, frozen=True):
 
     @classmethod
     def of(cls, name: Name) -> Place:
-        """The place that a frame or a stack is called by."""
+        """Return the location that names a frame or stack."""
         return cls(name.function, name.file, name.line, name.note, name.source)
 
 
 class Bar(Struct, frozen=True):
-    """A bar as long as this part, 0.0 to 1.0, of the room there is (of a bounded length)."""
+    """A bar that fills a share (0.0 to 1.0) of the available width, up to a maximum width."""
 
     part: float
 
@@ -65,21 +65,21 @@ Below = tuple[tuple[Place, Style], ...]
 
 
 class Heading(Struct, frozen=True):
-    """Opens a section. Phrases are joined with commas; a line breaks between two of them."""
+    """Starts a section. Phrases are joined by commas, after which lines may break."""
 
     phrases: tuple[Words, ...]
 
 
 class Pairs(Struct, frozen=True):
-    """Names with their values, one a line, the values aligned."""
+    """Names with aligned values, one pair per line."""
 
     rows: tuple[tuple[str, str], ...]
 
 
 class Row(Struct, frozen=True):
-    """A table's row: a cell a column, and more lines under the last of them (callers of a place).
+    """A table row: one cell per column, and below the last cell further lines (e.g. callers).
 
-    `below` has a style a line, so that what matters stands out among what does not.
+    `below` has a style for each line.
     """
 
     cells: tuple[Words, ...]
@@ -88,10 +88,10 @@ class Row(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """Columns that are as wide as their widest cell, but for the last, which takes what is left.
+    """A table. Each column is as wide as its widest cell, and the last one takes the rest.
 
-    `spare` are columns that one can do without: they go, in this order, while the last one is
-    narrower than its widest cell and than `least`.
+    While the last column is narrower than both its widest cell and `least`, `spare` columns are
+    dropped, in this order.
     """
 
     titles: tuple[str, ...]
@@ -102,20 +102,20 @@ class Table(Struct, frozen=True):
 
 
 class Beside(Struct, frozen=True):
-    """Tables one beside the other where there is room, else one below the other."""
+    """Tables side by side if there's room, otherwise below each other."""
 
     tables: tuple[Table, ...]
 
 
 class Note(Struct, frozen=True):
-    """A sentence or two; `warning` says that a number above may be wrong."""
+    """A sentence or two; `warning` means that a number above may be wrong."""
 
     text: str
     level: Level = "note"
 
 
 class Picture(Struct, frozen=True):
-    """Lines as they are: of a width that was made for the sink's."""
+    """Preformatted lines, made for the renderer's width."""
 
     lines: tuple[Line, ...]
 
@@ -124,21 +124,35 @@ Block = Heading | Pairs | Table | Beside | Picture | Note
 Document = tuple[Block, ...]
 
 
+def device_blocks(sections: Sequence[Sequence[Block]]) -> list[Block]:
+    """Join the sections of devices. Notes that all of several devices have are shown once, last."""
+    first, *others = sections or [()]
+    if not others:
+        return list(first)
+    notes = [one for one in first if isinstance(one, Note)]
+    shared = [note for note in notes if all(note in section for section in others)]
+    blocks = [block for section in sections for block in section if block not in shared]
+    return [*blocks, *(Note(f"all devices: {note.text}", note.level) for note in shared)]
+
+
 class Answer(Record, frozen=True):
-    """A whole result. `print` writes the text that its command writes, and a notebook shows it."""
+    """A command's result. `print` writes the same text as the command, and a notebook shows the
+    result.
+    """
 
     def document(self) -> Document:
-        """The report in headings, tables and notes, the common source of the text and the HTML."""
+        """Build the report, from which both text and HTML are made."""
         raise NotImplementedError
 
     def __str__(self) -> str:
-        # late: most results are not printed
+        # imported late, because most results aren't printed
         from memreplay.render.plain import render_plain
         from memreplay.width import terminal_width
 
         return render_plain(self.document(), width=terminal_width())
 
     def _repr_html_(self) -> str:
-        from memreplay.render.html import render_html  # late: it's for notebooks
+        # imported late, because only notebooks need it
+        from memreplay.render.html import render_html
 
         return render_html(self.document())

@@ -1,4 +1,4 @@
-"""Which allocations alone count, in words, the same in every report."""
+"""Describe the active filters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NOTHING_LEFT = "no allocation passes the filters"
 
 
 def filter_pairs(filters: Filters | None) -> list[tuple[str, str]]:
-    """A line that says what alone counts; none where everything does."""
+    """Return a line with the filters; empty if there are none."""
     if not filters:
         return []
     words = []

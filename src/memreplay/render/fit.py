@@ -1,4 +1,4 @@
-"""Fits text into terminal cells: measures, shortens, wraps."""
+"""Fit text into terminal cells: measure it, shorten it, wrap it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from memreplay.render.document import Row, Words
 
 ELLIPSIS = "…"
-# "24.2 GiB" and "0.4 s" stay together at the end of a line: wrapping sees no space in them.
+# Don't break lines between a number and its unit.
 _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGTPE]iB|B|us|s|min|h|UTC)\b)")
-_NARROW = 48  # cells in which a function and its file may have no room beside each other
-_FURTHER_IN = "    "  # than a caller, which stands below, too
+_NARROW = 48  # narrower cells may have function and file on separate lines
+_FURTHER_IN = "    "  # indentation of lines below a location, on top of the callers' indentation
 _HARD_SPACE = "\u00a0"
 
 
 def cell_width(text: str) -> int:
-    """Columns that a clean text takes in a terminal: wide characters two, combining ones none."""
+    """Return a clean text's width in cells: wide characters take two, combining characters none."""
     if text.isascii():
         return len(text)
     return sum(map(_char_width, text))
 
 
 def cut_right(text: str, width: int) -> str:
-    """The head of `text` and an ellipsis, in at most `width` cells."""
+    """Shorten text at the end, with an ellipsis, to at most `width` cells."""
     if cell_width(text) <= width:
         return text
     kept, room = 0, width - 1
@@ -39,7 +39,7 @@ def cut_right(text: str, width: int) -> str:
 
 
 def cut_left(text: str, width: int) -> str:
-    """An ellipsis and the tail of `text`, in at most `width` cells."""
+    """Shorten text at the start, with an ellipsis, to at most `width` cells."""
     if cell_width(text) <= width:
         return text
     start, room = len(text), width - 1
@@ -49,10 +49,10 @@ def cut_left(text: str, width: int) -> str:
 
 
 def fit_path(path: str, width: int) -> str:
-    """The path, or the most of its last parts that fit: `…/models/gpt.py:12`."""
+    """Return the path, or as many of its last parts as fit: `…/models/gpt.py:12`."""
     if cell_width(path) <= width:
         return path
-    # From the end on: a path from a file may have any number of parts.
+    # Start at the end, because a path from a file can have any number of parts.
     start, room = len(path), width - 1
     while start > 0 and (room := room - _char_width(path[start - 1])) >= 0:
         start -= 1
@@ -63,15 +63,17 @@ def fit_path(path: str, width: int) -> str:
 
 
 def fit_place(place: Place, width: int) -> str:
-    """`function  file:line  note` in at most `width` cells.
+    """Return `function file:line note` in at most `width` cells.
 
-    First the path's leading parts go, then the note, the function's tail, the file's head.
+    Shortens the path's leading parts first, then the note, then the end of the function and the
+    start of the file name.
     """
     function, path, note = clean(place.function), clean(place.file), clean(place.note)
     if path and place.line:
         path += f":{place.line}"
     if note:
-        # The note outlives the path's leading parts: stacks may differ in nothing else.
+        # The note matters more than the start of the path, because stacks may differ only in the
+        # note.
         room = width - cell_width(note) - 2
         name = ELLIPSIS + path[path.rfind("/") :] if "/" in path[1:] else path
         if cell_width(_beside(function, name)) <= room:
@@ -80,22 +82,24 @@ def fit_place(place: Place, width: int) -> str:
 
 
 def place_lines(place: Place, width: int) -> list[str]:
-    """The place in one line of at most `width` cells; where that is narrow, and would cut a name
-    that has room in a line of its own, in two: what ran, then where. Below it is its source."""
+    """Return the location in lines of at most `width` cells, with its source below.
+
+    Narrow cells have function and file on separate lines if that avoids cutting a name.
+    """
     room = width - len(_FURTHER_IN)
     source = [_FURTHER_IN + cut_right(line, room) for line in source_lines(place)]
     return _named_lines(place, width) + source
 
 
 def source_lines(place: Words) -> list[str]:
-    """The line of source code that stands below a place in a table, if it is known."""
+    """Return the source line printed below a location, if known."""
     if isinstance(place, Place) and place.source:
         return [f"> {clean(place.source)}"]
     return []
 
 
 def lines_below(row: Row, words: Callable[[Place], str]) -> list[str]:
-    """What stands below a row's last cell, a place by its words: source code, and callers."""
+    """Return the lines below a row's last cell: source and callers."""
     lines = source_lines(row.cells[-1])
     for place, _ in row.below:
         lines += [words(place), *source_lines(place)]
@@ -123,7 +127,7 @@ def _fit_location(function: str, path: str, width: int) -> str:
         return cut_right(function, width)
     if not function:
         return fit_path(path, width)
-    # The file's own name is worth more than the end of a long C++ signature, up to a point.
+    # Up to a limit, the file name matters more than the end of a long C++ signature.
     name = min(cell_width(path.rpartition("/")[2]) + 2, width * 2 // 3)
     function = cut_right(function, max(width - name - 2, width // 3))
     return _beside(function, fit_path(path, width - cell_width(function) - 2))
@@ -134,7 +138,7 @@ def _beside(*parts: str) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most `width` cells, broken between words, and inside one only where it must."""
+    """Wrap text to `width` cells, breaking words only if necessary."""
     import textwrap
 
     tied = _UNIT.sub(_HARD_SPACE, clean(text))
@@ -143,7 +147,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _char_width(char: str) -> int:
-    import unicodedata  # late: most names are ASCII
+    import unicodedata  # imported late, because most names are ASCII
 
     if unicodedata.combining(char):
         return 0

@@ -1,4 +1,6 @@
-"""Says that two recordings have different frames, and that only those of both are compared."""
+"""Explain that two recordings have different kinds of frames, so only the common kinds are
+compared.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,15 @@ if TYPE_CHECKING:
     from memreplay.analysis.code.native import FramesKept
 
 
-def fewer_words(file: str, kept: FramesKept) -> str:
-    """The note on the file that has fewer frames than the other."""
+def fewer_text(file: str, kept: FramesKept) -> str:
+    """Return the note about the file with fewer frames."""
     if kept == "none":
         return (
             f"{file} was recorded without stacks, so only totals can be compared; record both with"
             ' context="all" to see which code changed'
         )
     return (
-        f"{file} was recorded without C++ frames, so those of the other file don't count:"
-        ' allocations of the backward pass have no stack here; record both with stacks="all" to'
-        " compare them, too"
+        f"{file} was recorded without C++ frames, so the other file's are ignored and"
+        ' backward allocations have no stack; record both with stacks="all" to'
+        " compare those too"
     )

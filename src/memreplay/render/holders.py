@@ -1,4 +1,4 @@
-"""Tables of who held the memory at a moment: groups, pools or streams."""
+"""Tables of the groups, pools or streams that held memory at a moment."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from msgspec.structs import replace
 
 from memreplay.analysis.code import naming
 from memreplay.analysis.code.plumbing import library_of, shown_frame
-from memreplay.analysis.groups.ways import WAYS, asked_title_of, title_of
+from memreplay.analysis.groups.ways import WAYS, requested_title_of, title_of
 from memreplay.analysis.groups.ways.base import FUNCTION, NO_CODE, STACK
 from memreplay.analysis.groups.ways.blocks import part_label
 from memreplay.render.document import Below, Place, Row, Style, Table
 from memreplay.render.units import count, counted, percent, size
 from memreplay.snapshot.model import By, Coded, Frame, Group, MeasureName, Part
 
-_MAX_CALLERS = 3  # of a stack that has no code
-_MAX_FRAMES = 3  # of a row: where it was allocated, the library in between, and callers
+_MAX_CALLERS = 3  # maximum number of callers to show for a stack without code
+# Maximum number of frames per row: the allocation, the library in between, and callers.
+_MAX_FRAMES = 3
 
 
 class Grouped(Protocol):
-    """A live set in groups: those that are shown, and what is left."""
+    """A live set in groups: the groups that are shown, and the remainder."""
 
     @property
     def measure(self) -> MeasureName: ...
@@ -39,7 +40,7 @@ class Grouped(Protocol):
 
 
 def holder_tables(found: Grouped, whole: int, by: By, *, all_frames: bool) -> list[Table]:
-    """The table of the groups, of `whole` bytes; none where nothing was held."""
+    """Return a table of the groups of `whole` bytes; empty if no memory was held."""
     if found.parts:
         if found.measure == "reserved":
             return [_reserved_table(found, whole, by)]
@@ -51,19 +52,24 @@ def holder_tables(found: Grouped, whole: int, by: By, *, all_frames: bool) -> li
         rows.append(_rest_row(found, whole))
     titles = ("bytes", "share", "count", title_of(by))
     if found.measure == "reserved":
-        titles = ("bytes", "share", "segments", asked_title_of(by))
-    # Where there is little room a place is worth more than how many allocations it made.
+        titles = ("bytes", "share", "segments", requested_title_of(by))
+    # In a narrow terminal, the location matters more than the number of allocations.
     return [Table(titles, ("right", "right", "right", "left"), tuple(rows), spare=(2,))]
 
 
 def group_rows(groups: Sequence[Group], by: By, *, all_frames: bool) -> list[Row]:
-    """A row a group; no two of them look alike."""
-    return told_apart([group_row(group, by, all_frames=all_frames) for group in groups], groups)
+    """Return a row per group; no two look the same."""
+    return distinguish_rows(
+        [group_row(group, by, all_frames=all_frames) for group in groups], groups
+    )
 
 
-def told_apart(rows: Sequence[Row], groups: Sequence[Coded]) -> list[Row]:
-    """The rows, one a group, and below those that would look alike the first frame in which they
-    differ: of code, else of plumbing."""
+def distinguish_rows(rows: Sequence[Row], groups: Sequence[Coded]) -> list[Row]:
+    """Distinguish rows that look the same.
+
+    Adds the first frame that differs below each row, preferably one in code, otherwise one in
+    plumbing.
+    """
     found = list(rows)
     for frames_of in (_code, lambda group: group.frames):
         alike = _alike(range(len(found)), lambda i: (found[i].cells[-1], found[i].below))
@@ -83,7 +89,7 @@ def told_apart(rows: Sequence[Row], groups: Sequence[Coded]) -> list[Row]:
 
 
 def _alike(among: Iterable[int], look: Callable[[int], object]) -> list[tuple[list[int], int]]:
-    """Those that look alike, two or more each; 0 beside them."""
+    """Return each set of two or more rows that look the same, with depth 0."""
     seen: dict[object, list[int]] = {}
     for i in among:
         seen.setdefault(look(i), []).append(i)
@@ -91,7 +97,7 @@ def _alike(among: Iterable[int], look: Callable[[int], object]) -> list[tuple[li
 
 
 def _first_difference(stacks: list[tuple[Frame, ...]]) -> int | None:
-    """At which frame they are not all the same; None where nothing tells them apart."""
+    """Return the first frame index at which the stacks differ; None if they don't."""
     for at, frames in enumerate(zip_longest(*stacks)):
         if any(frame != frames[0] for frame in frames):
             return at
@@ -99,22 +105,22 @@ def _first_difference(stacks: list[tuple[Frame, ...]]) -> int | None:
 
 
 def _code(group: Coded) -> tuple[Frame, ...]:
-    """The frames that are of no plumbing, innermost first."""
+    """Return the frames other than plumbing, innermost first."""
     return tuple(group.frames[i] for i in sorted((*group.user, *group.libraries)))
 
 
 def group_row(group: Group, by: By, *, all_frames: bool, more: tuple[str, ...] = ()) -> Row:
-    """Its bytes, share, count and `more`, and where it was allocated, with callers below."""
+    """Return bytes, share, count, `more`, and the location with callers below."""
     numbers = (size(group.bytes), percent(group.share), count(group.count), *more)
     return coded_row(numbers, group, by, all_frames=all_frames)
 
 
 def coded_row(numbers: tuple[str, ...], one: Coded, by: By, *, all_frames: bool) -> Row:
-    """Some numbers, and the code that they are of, with callers below."""
+    """Return the numbers and their call site, with callers below."""
     if "," in by:
         return _several_row(numbers, one, by.split(","), all_frames=all_frames)
     frames, user, code = one.frames, one.user, WAYS[by].code
-    if code == NO_CODE:  # a label is all there is to show
+    if code == NO_CODE:  # the row has only a label
         return Row((*numbers, Place(one.label)))
     if not frames:
         return Row((*numbers, Place(one.label, note=one.note)), style="dim")
@@ -141,8 +147,7 @@ def coded_row(numbers: tuple[str, ...], one: Coded, by: By, *, all_frames: bool)
 
 
 def via_of(one: Coded) -> Place | None:
-    """The library that the user's code called, by the frame of it that allocated; None if it called
-    none."""
+    """Return the frame of the library call that user code made; None if there isn't one."""
     if not one.user or not one.libraries or one.libraries[0] > one.user[0]:
         return None
     frame = one.frames[one.libraries[0]]
@@ -156,7 +161,9 @@ def _prefixed(words: str, frame: Frame) -> Place:
 
 
 def _several_row(numbers: tuple[str, ...], one: Coded, ways: list[str], *, all_frames: bool) -> Row:
-    """By several ways: the place that one of them names, with what the others say around it."""
+    """Format a group by several keys: the location from one key, surrounded by the other keys'
+    names.
+    """
     at = _place_way(one, ways)
     if at is None:
         style: Style = "plain" if any(WAYS[way].code == NO_CODE for way in ways) else "dim"
@@ -173,9 +180,9 @@ def _several_row(numbers: tuple[str, ...], one: Coded, ways: list[str], *, all_f
 
 
 def _place_way(one: Coded, ways: list[str]) -> int | None:
-    """Which of the ways names the place, the most telling first; None where none does.
+    """Return the index of the most specific key that names a location; None if none does.
 
-    So it is for what they do not name each, as the callers of a function that was split off.
+    This key also provides details that keys don't name, e.g. callers.
     """
     told = [
         (WAYS[way].code, -at)
@@ -186,8 +193,11 @@ def _place_way(one: Coded, ways: list[str]) -> int | None:
 
 
 def _below_plumbing(frames: tuple[Frame, ...]) -> Below:
-    """The callers of a stack without code of the user's; none if a node or an operator names it, as
-    those of autograd's threads: what called it says nothing."""
+    """Return the callers of a stack without user code.
+
+    Empty if a node or operator names the stack, as on autograd's threads, where callers aren't
+    informative.
+    """
     at = shown_frame(frames, ())
     if naming.short_function(frames[at].function):
         return ()
@@ -195,7 +205,7 @@ def _below_plumbing(frames: tuple[Frame, ...]) -> Below:
 
 
 def one_line(row: Row) -> Row:
-    """A row without anything below it."""
+    """Return a row without lines below it."""
     last = row.cells[-1]
     if isinstance(last, Place):
         last = replace(last, source="")
@@ -210,7 +220,7 @@ def _rest_row(found: Grouped, whole: int) -> Row:
 
 
 def _parts_table(found: Grouped, whole: int, by: By) -> Table:
-    """Pools or streams: their share of the peak, and each one's own peaks."""
+    """Return pools or streams: their share of the peak, and their own peaks."""
     shown, more = _shown_parts(found)
     rows = [
         Row(
@@ -235,7 +245,7 @@ def _parts_table(found: Grouped, whole: int, by: By) -> Table:
 
 
 def _reserved_table(found: Grouped, whole: int, by: By) -> Table:
-    """Reserved memory has no count, and needs no further columns."""
+    """Return the table for reserved memory, which has no counts."""
     shown, more = _shown_parts(found)
     rows = [
         Row(
@@ -257,17 +267,16 @@ def _reserved_table(found: Grouped, whole: int, by: By) -> Table:
 
 
 def _shown_parts(found: Grouped) -> tuple[tuple[Part, ...], int]:
-    """The parts that have a row, and how many that hold anything are left."""
+    """Return the parts with a row, and the number of other nonzero parts."""
     more = found.groups_total - len(found.groups)
     return (found.parts[: len(found.groups)] if more else found.parts), more
 
 
 def share(n_bytes: int, whole: int) -> float:
-    """What part of the whole this is; 0 of nothing."""
+    """Return bytes divided by whole; 0 if the whole is 0."""
     return n_bytes / whole if whole else 0.0
 
 
 def place_of(frame: Frame) -> Place:
-    """A frame as a place in code, shortened later to the width there is; without its source, as
-    for callers."""
+    """Return a frame as a location, to be shortened later; without source, as for callers."""
     return replace(Place.of(naming.place_of(frame)), source="")

@@ -1,4 +1,4 @@
-"""Writes a document as HTML, for a notebook: short, and in the notebook's own style."""
+"""Write a document as short HTML in a notebook's own style."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from memreplay.texts import html_text
 if TYPE_CHECKING:
     from memreplay.render.document import Block, Document, Row, Table, Words
 
-WIDTH = 100  # of a place
-MOST_TEXT = 800  # characters of a sentence or a cell
-MOST_ROWS = 30  # of a table
+WIDTH = 100  # width of a location, in characters
+MOST_TEXT = 800  # maximum length of a sentence or cell, in characters
+MOST_ROWS = 30  # maximum number of rows per table
 MOST_BLOCKS = 60
 _BAR = 10
 
 
 def render_html(document: Document) -> str:
-    """The document as one `<div>`. It cuts long tables and texts, with a note; `print` doesn't."""
+    """Return the document as a `<div>`. Long tables and texts are cut with a note; `print` doesn't
+    cut them.
+    """
     parts = [_block(block) for block in document[:MOST_BLOCKS]]
     if len(document) > MOST_BLOCKS:
         parts.append("<p>… (print shows all)</p>")
@@ -50,7 +52,7 @@ def _words(words: Words) -> str:
 
 
 def _text(text: str) -> str:
-    """Text between tags. Names are somebody's: they may be markup, and of any length."""
+    """Escape and shorten text, because names may contain markup and be very long."""
     return html_text(text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…")
 
 

@@ -1,4 +1,4 @@
-"""Lays a document out as styled lines of a width; both sinks write these lines."""
+"""Lay out a document as styled lines, for the plain and colour renderers."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from memreplay.render.document import (
 from memreplay.render.fit import cell_width, cut_right, fit_place, place_lines, wrap
 from memreplay.texts import clean, log_line
 
-MIN_WIDTH = 40  # narrower than this, a table has no room for its last column
-_BAR_LAST = 36  # a last column of bars narrower than this takes the room of the spare ones
-_WIDE = 1000  # wider than any place is
-_MIN_BESIDE = 56  # of a table that stands beside another
+MIN_WIDTH = 40  # narrower tables have no room for the last column
+_BAR_LAST = 36  # optional columns are dropped if bars in the last column would be narrower
+_WIDE = 1000  # wider than any location
+_MIN_BESIDE = 56  # minimum width of a table next to another one
 _MAX_BAR = 40
 _GAP = "  "
-_BETWEEN = "    "  # two tables
+_BETWEEN = "    "  # printed between two tables
 T = TypeVar("T")
 
 
 def lay_out(document: Document, width: int) -> list[Line]:
-    """The lines of `document`, none wider than `width` cells (or than 40, if that is more)."""
+    """Lay out `document` in lines of at most `width` cells (at least 40)."""
     width = max(width, MIN_WIDTH)
     lines: list[Line] = []
     before: Block | None = None
@@ -63,14 +63,14 @@ def lay_out(document: Document, width: int) -> list[Line]:
 
 
 def _inert(line: Line) -> Line:
-    """The line as a log may have it: it is no command of a CI job's runner, whatever begins it."""
+    """Make a line safe for logs, so that a CI runner doesn't read it as a command."""
     text = "".join(part for part, _ in line)
     inert = log_line(text)
     return line if inert == text else ((inert, line[0][1]),)
 
 
 def _belongs_to(before: Block, block: Block) -> bool:
-    """Whether `block` stands right under `before`, without an empty line between them."""
+    """Return whether `block` follows `before` without an empty line."""
     if isinstance(before, Heading):
         return isinstance(block, (Pairs, Note))
     return isinstance(before, Note) and isinstance(block, Note)
@@ -80,7 +80,8 @@ def _lay_heading(heading: Heading, width: int) -> list[Line]:
     lines = [""]
     for number, phrase in enumerate(heading.phrases):
         last = number == len(heading.phrases) - 1
-        # Words may take two lines: at 60 cells `at event 1,200,000 of 3,000,000` needs them.
+        # A phrase may take two lines, because at 60 cells, `at event 1,200,000 of 3,000,000` needs
+        # them.
         room = width - 3 if isinstance(phrase, Place) else 2 * (width - 8)
         text = _fit(phrase, room) + ("" if last else ",")
         if not lines[-1].strip():
@@ -122,7 +123,7 @@ def _lay_table(table: Table, width: int) -> list[Line]:
     margin = sum(widths) + len(_GAP) * len(widths)
     room = max(width - margin, 8)
     least = min(table.least, max(_whole(row.cells[-1]) for row in (head, *table.rows)))
-    if table.aligns[-1] == "right":  # nothing to shorten: a column of numbers is as wide as it is
+    if table.aligns[-1] == "right":  # don't shorten a number in the last column
         room = least = max(cell_width(fit(row.cells[-1], room)) for row in (head, *table.rows))
     if table.spare and width - margin < least:
         return _lay_table(_without(table, table.spare[0]), width)
@@ -145,9 +146,9 @@ def _lay_table(table: Table, width: int) -> list[Line]:
 def _places(
     rows: Sequence[Row], room: int, fit: Callable[[Words, int], str]
 ) -> list[list[tuple[str, Style]]]:
-    """The lines of each row's last cell, and of what is below it.
+    """Return the lines of each row's last cell, and the lines below it.
 
-    A note that has no room in its line gets one of its own where rows would look alike without it.
+    If rows would look the same without a note, a note that doesn't fit gets its own line.
     """
     found = []
     alike: dict[tuple[tuple[str, Style], ...], list[int]] = {}
@@ -173,14 +174,14 @@ def _places(
 
 
 def _whole(words: Words) -> int:
-    """The cells that a last cell would take if it were not shortened, without its note."""
+    """Return the width of an unshortened last cell, without its note."""
     if isinstance(words, Place):
         return cell_width(fit_place(replace(words, note=""), _WIDE))
     return _BAR_LAST if isinstance(words, Bar) else cell_width(words)
 
 
 def _without(table: Table, column: int) -> Table:
-    """The table without one of its spare columns, the first of them."""
+    """Drop a table's first spare column."""
 
     def left(cells: tuple[T, ...]) -> tuple[T, ...]:
         return cells[:column] + cells[column + 1 :]
@@ -220,8 +221,9 @@ def _lay_note(note: Note, width: int) -> list[Line]:
 
 
 def _fitted(known: dict[tuple[int, int], str], words: Words, width: int) -> str:
-    """As `_fit`, for the many cells of one table: what fits is itself, and a place that stands in
-    many rows is cut once. The table holds the places, so that no two have one id."""
+    """Like `_fit`, but caches shortened locations by id. This works because the table keeps
+    locations alive.
+    """
     if isinstance(words, str) and len(words) <= width and words.isascii() and words.isprintable():
         return words
     if not isinstance(words, Place):
@@ -233,7 +235,7 @@ def _fitted(known: dict[tuple[int, int], str], words: Words, width: int) -> str:
 
 
 def _fit(words: Words, width: int) -> str:
-    """A place or bar in `width`; other words whole: what is longer is a bug of the report."""
+    """Fit a location or bar into `width`. Other text isn't cut."""
     if isinstance(words, Place):
         return fit_place(words, width)
     if isinstance(words, Bar):
@@ -243,7 +245,7 @@ def _fit(words: Words, width: int) -> str:
 
 
 def pad(text: str, width: int, align: str) -> str:
-    """The text in a cell of this width; one that is wider stays as it is."""
+    """Pad text to a cell's width; wider text is unchanged."""
     if text.isascii():
         return text.rjust(width) if align == "right" else text.ljust(width)
     space = " " * (width - cell_width(text))

@@ -1,4 +1,4 @@
-"""Writes a document as Markdown: for a pull request or an issue."""
+"""Write a document as Markdown for pull requests and issues."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from memreplay.texts import markdown_fence, markdown_line, markdown_text
 if TYPE_CHECKING:
     from memreplay.render.document import Block, Document, Row, Table, Words
 
-# Of a place: a page breaks lines by itself, but nobody reads a name of thousands of letters.
+# Width of a location. Pages wrap lines, but a name with thousands of characters is useless.
 WIDTH = 200
 _BAR = 20
 
 
 def render_markdown(document: Document, *, level: int = 3) -> str:
-    """The first heading on `level`, the others one below; tables as GitHub takes them."""
+    """Return GitHub Markdown. The first heading has this `level`, the others are one level below
+    it.
+    """
     parts: list[str] = []
     for block in document:
         parts += _block(block, level if not parts else level + 1)

@@ -1,4 +1,4 @@
-"""Pictures of series in characters: braille dots, or a letter a cell, in a frame with axes."""
+"""Plot series with text characters (braille dots or letters), framed by axes."""
 
 from __future__ import annotations
 
@@ -12,39 +12,55 @@ from memreplay.render.document import Hue, Line
 if TYPE_CHECKING:
     from plotille import Canvas
 
-_BLANK = chr(0x2800)  # the braille sign without dots
+_BLANK = chr(0x2800)  # the empty braille pattern
 _FULL = 0x28FF
-# Between two marks on one line, in cells: of several lines that lie together each shows.
+# Distance between a line's marks, in cells. It's wide enough for lines on top of each other to show
+# their marks.
 _MARK_EVERY = 18
 
 
 class Column(NamedTuple):
-    """What a series is in a column of dots."""
+    """A series' values within a column of dots."""
 
     low: int
     high: int
-    bucket: int  # the one that has the maximum
+    bucket: int  # the bucket that contains the maximum
 
 
 class Cell(NamedTuple):
-    """A character of a picture and its colour."""
+    """A character in a plot and its colour."""
 
     text: str
     hue: Hue
 
 
-Cells = list[list[Cell]]  # from the top
+Cells = list[list[Cell]]  # the top row first
 EMPTY = Cell(" ", "plain")
 
 
-def columns(
-    edges: Sequence[int], lows: Sequence[int], highs: Sequence[int], start: int, whole: int, n: int
-) -> list[Column | None]:
-    """Buckets, between these edges, on `n` columns from `start` on; None where there is none.
+class Buckets(NamedTuple):
+    """The minimum and maximum of each bucket. Bucket i lies between edges i and i + 1."""
 
-    A column has the minimum and maximum of all buckets that reach into it, so that none is lost.
+    edges: Sequence[int]
+    lows: Sequence[int]
+    highs: Sequence[int]
+
+
+class Pen(NamedTuple):
+    """A line's colour and mark. Lines take turns showing their marks."""
+
+    hue: Hue
+    mark: str
+    turn: int
+
+
+def columns(buckets: Buckets, start: int, whole: int, n: int) -> list[Column | None]:
+    """Distribute buckets over `n` columns from `start`; None for empty columns.
+
+    A column covers every bucket that overlaps with the column, so no extreme is lost.
     """
     found: list[Column | None] = [None] * n
+    edges, lows, highs = buckets
     for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
         first = min((edges[i] - start) * n // whole, n - 1)
         last = max(first, min(-((start - edges[i + 1]) * n // whole), n) - 1)
@@ -60,7 +76,7 @@ def columns(
 
 
 def area(series: Sequence[Column | None], low: int, high: int, rows: int, hue: Hue) -> Cells:
-    """Dots up to the minimum of each column, and every other one from there to its maximum."""
+    """Plot dots up to each column's minimum, and every other dot up to its maximum."""
     canvas = _canvas(len(series) // 2, rows)
     heights = [_dots(column, low, high, rows) for column in series]
     for x in range(0, len(heights), 2):
@@ -77,10 +93,8 @@ def area(series: Sequence[Column | None], low: int, high: int, rows: int, hue: H
     return _cells(canvas, hue)
 
 
-def line(
-    series: Sequence[Column | None], low: int, high: int, rows: int, hue: Hue, mark: str, turn: int
-) -> Cells:
-    """The maxima, joined, with `mark` on them now and then; lines take turns with theirs."""
+def line(series: Sequence[Column | None], low: int, high: int, rows: int, pen: Pen) -> Cells:
+    """Plot the maxima as a continuous line, with the pen's mark on it at intervals."""
     canvas = _canvas(len(series) // 2, rows)
     before = None
     for x, column in enumerate(series):
@@ -91,17 +105,19 @@ def line(
         y = max(dots[1] - 1, 0)
         canvas.line(x if before is None else x - 1, y if before is None else before, x, y)
         before = y
-    for x in range(2 * (2 + 3 * turn), len(series), 2 * _MARK_EVERY):
+    for x in range(2 * (2 + 3 * pen.turn), len(series), 2 * _MARK_EVERY):
         dots = _dots(series[x], low, high, rows)
         if dots is not None:
-            canvas.point(x, max(dots[1] - 1, 0), marker=mark)
-    return _cells(canvas, hue)
+            canvas.point(x, max(dots[1] - 1, 0), marker=pen.mark)
+    return _cells(canvas, pen.hue)
 
 
 def stack(
     heaps: Sequence[Sequence[int] | None], high: int, rows: int, marks: str, hues: Sequence[Hue]
 ) -> Cells:
-    """A letter a cell: of the layer that reaches over its middle, the first one at the bottom."""
+    """Plot layers as letters: each cell shows the layer at its middle, the first layer at the
+    bottom.
+    """
     canvas = _canvas(len(heaps), rows)
     for x, heap in enumerate(heaps):
         row, top = 0, 0
@@ -118,7 +134,7 @@ def stack(
 
 
 def overlay(layers: Iterable[Cells]) -> Cells:
-    """Pictures on one another, the last one on top; dots in one cell come together."""
+    """Overlay plots, last on top; dots in the same cell are merged."""
     whole: Cells = []
     for layer in layers:
         if not whole:
@@ -132,7 +148,7 @@ def overlay(layers: Iterable[Cells]) -> Cells:
 
 
 def framed(cells: Cells, y_ticks: Sequence[Tick], low: int, high: int) -> tuple[list[Line], int]:
-    """The picture with its left axis, and how many cells that takes."""
+    """Add the left axis. Return the lines and the axis's width."""
     rows = len(cells)
     labels: dict[int, str] = {}
     for tick in y_ticks:
@@ -148,7 +164,7 @@ def framed(cells: Cells, y_ticks: Sequence[Tick], low: int, high: int) -> tuple[
 
 
 def foot(ticks: Sequence[tuple[int, str]], width: int, margin: int) -> list[Line]:
-    """The lower axis of `width` cells, and its labels, as far as they have room."""
+    """Return the lower axis of `width` cells with as many labels as fit."""
     rule = ["─"] * width
     labels = [" "] * (margin + width)
     free = 0
@@ -166,14 +182,14 @@ def foot(ticks: Sequence[tuple[int, str]], width: int, margin: int) -> list[Line
 
 
 def _canvas(width: int, rows: int) -> Canvas:
-    """A canvas whose coordinates are its dots, two a cell across and four up."""
+    """Return a canvas in dot coordinates: a cell is two dots wide and four dots high."""
     from plotille import Canvas
 
     return Canvas(width=width, height=rows, xmax=2 * width, ymax=4 * rows)
 
 
 def _dots(column: Column | None, low: int, high: int, rows: int) -> tuple[int, int] | None:
-    """How many dots high minimum and maximum are; what is over 0 has one at least."""
+    """Return the heights of minimum and maximum in dots; a positive value gets at least one."""
     if column is None:
         return None
     whole = high - low
@@ -194,7 +210,7 @@ def _together(below: Cell, above: Cell) -> Cell:
     dots = ord(below.text), ord(above.text)
     if all(0x2800 < code <= _FULL for code in dots):
         return Cell(chr(dots[0] | dots[1]), above.hue)
-    # A mark stays visible under dots.
+    # Dots must not hide marks.
     return above if below is EMPTY or not 0x2800 < dots[1] <= _FULL else below
 
 

@@ -1,4 +1,4 @@
-"""Writes a document as plain text: for pipes, files and terminals without colour."""
+"""Write a document as plain text for pipes, files and monochrome terminals."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from memreplay.render.layout import lay_out
 
 
 def render_plain(document: Document, *, width: int) -> str:
-    """The document as lines of at most `width` cells, none with spaces at its end."""
+    """Return lines of at most `width` cells, without trailing spaces."""
     lines = ("".join(text for text, _ in line).rstrip() for line in lay_out(document, width))
     return "\n".join(lines)

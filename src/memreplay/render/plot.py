@@ -1,4 +1,4 @@
-"""What all pictures by matplotlib need: that it is there."""
+"""Check that matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from memreplay.errors import MissingExtraError
 
 
 def check_plot() -> None:
-    """Raise MissingExtraError where pictures cannot be drawn: asked before a large file is read."""
+    """Raise MissingExtraError without matplotlib. Called before a large file is read."""
     if find_spec("matplotlib") is None:
         raise MissingExtraError("pictures need matplotlib", "plot")

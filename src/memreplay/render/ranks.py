@@ -1,12 +1,12 @@
-"""Says which ranks are meant, in words."""
+"""Describe a set of ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 
-def ranks_words(ranks: Iterable[int], noun: str = "rank") -> str:
-    """`rank 3`, `ranks 0 to 7, 9`; of something else that `noun` is the word for."""
+def rank_list_text(ranks: Iterable[int], noun: str = "rank") -> str:
+    """List the ranks, e.g. `rank 3` or `ranks 0 to 7, 9`. `noun` replaces the word "rank"."""
     runs: list[list[int]] = []
     for rank in sorted(ranks):
         if runs and runs[-1][-1] == rank - 1:

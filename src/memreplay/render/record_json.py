@@ -1,4 +1,4 @@
-"""Writes any result as JSON: its fields are the keys, in their order (docs/json.md)."""
+"""Write a result as JSON: fields become keys, in order (docs/json.md)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import asdict
 
+from memreplay.declared import text_only
 from memreplay.render.strict_json import to_json
-from memreplay.snapshot.record import Record, Rows, text_only
+from memreplay.snapshot.record import Record, Rows
 
 _PLAIN = {int, str, float, bool, type(None)}
 
 
 def render_json(report: Record, *, indent: int | None = 2) -> str:
-    """One object; with `indent=None` on a single line."""
+    """Return one JSON object, on one line if `indent` is None."""
     return to_json(plain(report), indent=indent)
 
 
 def plain(value: Any) -> object:
-    """What records are in, as dicts and sequences."""
+    """Convert records to dicts and sequences."""
     kind = type(value)
     if kind is tuple or kind is list or kind is Rows:
         if _PLAIN.issuperset(map(type, value)):
@@ -43,8 +44,9 @@ def plain(value: Any) -> object:
 
 @cache
 def _form(kind: type[Record]) -> tuple[dict[str, object], frozenset[str], dict[str, str]]:
-    """What a report begins with, its schema's name; the fields that JSON leaves out; and the keys
-    of those that have another name there."""
+    """Return a report's leading keys (schema and name), the fields that its JSON leaves out, and
+    its renamed keys.
+    """
     config = kind.__struct_config__
     head: dict[str, object] = {} if config.tag is None else {str(config.tag_field): config.tag}
     keys = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)

@@ -1,4 +1,4 @@
-"""Makes strict JSON of results: no NaN, no raw surrogates, nothing that a reader would choke on."""
+"""Write strict JSON: no NaN and no lone surrogates."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from memreplay.texts import json_inert
 
 
 def to_json(value: object, *, indent: int | None, ascii_only: bool = True) -> str:
-    """JSON text; ValueError for a NaN or an infinity, which JSON cannot say.
+    """Return JSON text. Raises ValueError for NaN and infinity.
 
-    It is ASCII, or has letters as they are, unpaired surrogates too, which UTF-8 cannot say.
+    With `ascii_only` false, characters aren't escaped, including lone surrogates, which UTF-8 can't
+    encode.
     """
     found = json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=ascii_only)
     return json_inert(found)

@@ -1,50 +1,44 @@
-"""Writes a document in colour for a terminal, through rich."""
+"""Write a document in colour, for a terminal."""
 
 from __future__ import annotations
 
-from memreplay.render.document import Document, Hue
+from memreplay.render.document import Document, Hue, Line
 from memreplay.render.layout import lay_out
 
-# The terminal's own eight colours: they follow the reader's theme, light or dark.
-_STYLES: dict[Hue, str] = {
+# SGR codes for the eight colours that follow the user's theme.
+_CODES: dict[Hue, str] = {
     "plain": "",
-    "strong": "bold",
-    "dim": "dim",
-    "warning": "bold yellow",
-    "hue1": "cyan",
-    "hue2": "yellow",
-    "hue3": "green",
-    "hue4": "magenta",
-    "hue5": "red",
-    "hue6": "blue",
-    "area0": "reverse dim",
-    "area1": "reverse cyan",
-    "area2": "reverse yellow",
-    "area3": "reverse green",
-    "area4": "reverse magenta",
-    "area5": "reverse red",
-    "area6": "reverse blue",
+    "strong": "1",
+    "dim": "2",
+    "warning": "1;33",
+    "hue1": "36",
+    "hue2": "33",
+    "hue3": "32",
+    "hue4": "35",
+    "hue5": "31",
+    "hue6": "34",
+    "area0": "2;7",
+    "area1": "7;36",
+    "area2": "7;33",
+    "area3": "7;32",
+    "area4": "7;35",
+    "area5": "7;31",
+    "area6": "7;34",
 }
 
 
 def render_terminal(document: Document, *, width: int) -> str:
-    """The lines of `render_plain` with ANSI styles; the environment plays no part in it."""
-    from io import StringIO
+    """Return the lines of `render_plain` with ANSI styles."""
+    return "\n".join(_coloured(line) for line in lay_out(document, width))
 
-    from rich.console import Console
-    from rich.text import Text
 
-    out = StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=True,
-        force_jupyter=False,  # in a notebook, too, this is text
-        color_system="standard",
-        _environ={},
+def _coloured(line: Line) -> str:
+    parts = list(line)
+    while parts and not parts[-1][0].strip():  # drop spaces at the end of the line
+        parts.pop()
+    if parts:
+        text, style = parts[-1]
+        parts[-1] = (text.rstrip(), style)
+    return "".join(
+        f"\x1b[{_CODES[style]}m{text}\x1b[0m" if _CODES[style] else text for text, style in parts
     )
-    for line in lay_out(document, width):
-        text = Text.assemble(*((part, _STYLES[style]) for part, style in line))
-        text.rstrip()
-        console.print(text, soft_wrap=True)  # the lines are laid out: rich must not wrap them again
-    return out.getvalue().rstrip("\n")

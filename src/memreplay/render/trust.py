@@ -1,4 +1,4 @@
-"""Says how far numbers can be trusted, in the same words everywhere."""
+"""Describe how far numbers can be trusted, consistently everywhere."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from memreplay.render.units import count, counted
 from memreplay.snapshot.model import SIMULATION_REASONS
 
 SHOWN_DOUBTS = 2
-# Behind a number in a column: it can't be trusted; there may have been more; it is estimated.
+# Suffixes for numbers in tables: not trustworthy, a lower bound, estimated.
 DOUBTFUL, AT_LEAST, ESTIMATED = "?", "+", "~"
 PEAK_MAY_BE_MISSING = "an earlier, higher peak may be missing"
+NOT_RESERVED = "not known: segment events are missing, so more was active than reserved"
 
 
 class Judged(Protocol):
-    """Numbers of one device, with the verdict on them; `trace_events` or `events`, if there, is how
-    many events its trace has."""
+    """A device's numbers with their verdict. `trace_events` or `events`, if present: number of
+    events in its trace.
+    """
 
     @property
     def exactness(self) -> str: ...
@@ -26,10 +28,10 @@ class Judged(Protocol):
     def reasons(self) -> tuple[str, ...]: ...
 
 
-def seen_words(reasons: Iterable[str], events: int) -> tuple[str, str]:
-    """Return what a snapshot shows if it isn't all that happened, and why; empty if it's all.
+def seen_text(reasons: Iterable[str], events: int) -> tuple[str, str]:
+    """Say which part of the run a snapshot shows, and why; empty if it shows the whole run.
 
-    `events` is how many events the device's trace has; 0 if that isn't known.
+    `events`: number of events in the device's trace; 0 if unknown.
     """
     found = set(reasons)
     if "no_events" in found:
@@ -45,41 +47,45 @@ def seen_words(reasons: Iterable[str], events: int) -> tuple[str, str]:
 
 
 def trust_label(found: Judged) -> str:
-    """`exact`, `estimated`, `exact for the last 1,000 events`, `not trustworthy`."""
+    """Return the label: `exact`, `estimated`, `exact for the last 1,000 events` or `not
+    trustworthy`.
+    """
     return label_of(found.exactness, found.reasons, _events_of(found))
 
 
 def label_of(exactness: str, reasons: Iterable[str], events: int = 0) -> str:
-    """The same of a verdict's parts."""
+    """Return the label for a verdict, given its parts."""
     reasons = tuple(reasons)
     if doubts_of(reasons):
         return "not trustworthy"
-    seen, _ = seen_words(reasons, events)
+    seen, _ = seen_text(reasons, events)
     return f"{exactness} for {seen}" if seen else exactness
 
 
 def trust_mark(found: Judged) -> str:
-    """The same as one character behind a number; empty if it is exact."""
+    """Return the label as a one-character suffix; "" for exact numbers."""
     if doubts_of(found.reasons):
         return DOUBTFUL
-    if seen_words(found.reasons, 0)[0]:
+    if seen_text(found.reasons, 0)[0]:
         return AT_LEAST
     return ESTIMATED if found.exactness == "estimated" else ""
 
 
-def trust_words(found: Judged, events: int | None = None) -> str:
-    """The same in a sentence, with the reason; `events` if the numbers don't say how many."""
+def trust_text(found: Judged, events: int | None = None) -> str:
+    """Return the label as a sentence with the reason. `events` is the number of events, needed if
+    `found` doesn't have it.
+    """
     if doubts_of(found.reasons):
         against = [reason for reason in found.reasons if reason not in REMARKS]
-        return f"Not trustworthy: {doubts_words(against)}."
+        return f"Not trustworthy: {doubts_text(against)}."
     if events is None:
         events = _events_of(found)
-    seen, why = seen_words(found.reasons, events)
+    seen, why = seen_text(found.reasons, events)
     if seen:
         return f"{found.exactness.capitalize()} for {seen} only: {why}, so {PEAK_MAY_BE_MISSING}."
     if found.exactness == "exact":
         return "Exact: the snapshot is consistent."
-    return "Estimated: the snapshot is consistent, but doesn't have all that these numbers need."
+    return "Estimated: the snapshot is consistent, but lacks some of the data these numbers need."
 
 
 def _events_of(found: Judged) -> int:
@@ -87,8 +93,8 @@ def _events_of(found: Judged) -> int:
     return events
 
 
-def doubts_words(doubts: list[str]) -> str:
-    """The first doubts in words, and how many more there are."""
+def doubts_text(doubts: list[str]) -> str:
+    """Return the first few doubts, and the number of others."""
     known = "; ".join(map(_what, doubts[:SHOWN_DOUBTS]))
     more = len(doubts) - SHOWN_DOUBTS
     also = f", and {counted(more, 'more reason')} (summary lists them)" if more > 0 else ""
@@ -96,8 +102,9 @@ def doubts_words(doubts: list[str]) -> str:
 
 
 def doubts_of(reasons: Iterable[str]) -> list[str]:
-    """Those that contradict the numbers, or lack what they need. That a simulation is an estimate
-    is no doubt."""
+    """Return the reasons that are doubts: data contradicts the numbers, or is missing. An estimate
+    isn't a doubt.
+    """
     known = REMARKS | UNSEEN | SIMULATION_REASONS
     return [reason for reason in reasons if reason not in known]
 

@@ -1,4 +1,4 @@
-"""Says in which step and annotations of its program a moment is."""
+"""Describe the step and annotations at a moment."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from memreplay.render.fit import cut_right
 from memreplay.render.units import count
 from memreplay.texts import clean
 
-NAME_WIDTH = 40  # of an annotation
+NAME_WIDTH = 40  # maximum width of an annotation
+SHOWN = 3  # of the annotations that are open, the innermost ones
 
 
-def where_words(step: StepAt | None, annotations: Sequence[str]) -> str:
-    """`step 3 of 10 (ProfilerStep#7), annotation forward`, as far as they are known."""
+def where_text(step: StepAt | None, annotations: Sequence[str]) -> str:
+    """Return the step and annotation, if known, e.g. `step 3 of 10 (ProfilerStep#7), annotation
+    forward`.
+    """
     words = []
     if step is not None:
         by = step.name if step.inside and step.name and not _ends(step) else ""
@@ -21,7 +24,7 @@ def where_words(step: StepAt | None, annotations: Sequence[str]) -> str:
         words.append(f"{_number(step)} {said}")
         annotations = [name for name in annotations if name != by]
     if annotations:
-        words.append("annotation " + " > ".join(map(_short, annotations)))
+        words.append("annotation " + " > ".join(map(_short, annotations[-SHOWN:])))
     return ", ".join(words)
 
 
@@ -33,14 +36,14 @@ def _number(step: StepAt) -> str:
 
 
 def _ends(step: StepAt) -> bool:
-    """Whether a step ends with what marks it, and is not what it marks."""
-    return step.found == "optimizer" or step.by == "Optimizer.step"
+    """Return whether a step's mark is at the step's end rather than covering the step."""
+    return step.found_by == "optimizer" or step.by == "Optimizer.step"
 
 
 def _by(step: StepAt) -> str:
-    if step.found == "recorder":
-        return "as recorded"
-    if step.found == "optimizer":
+    if step.found_by == "recorder":
+        return "recorded"
+    if step.found_by == "optimizer":
         return f"ends with the optimizer's {step.by}()"
     return f"ends with {step.by}" if _ends(step) else step.by
 

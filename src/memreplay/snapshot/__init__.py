@@ -1,1 +1,1 @@
-"""A snapshot and its replays, as Python sees them."""
+"""The Python API for a snapshot and its replays."""

@@ -1,25 +1,25 @@
-"""An allocator's settings as PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF spell them.
+"""Parse and write allocator settings (PYTORCH_CUDA_ALLOC_CONF, PYTORCH_ALLOC_CONF).
 
-Keys, units and bounds are those of torch 2.15, c10/core/AllocatorConfig and
-c10/cuda/CUDAAllocatorConfig; ci/truth holds this against PyTorch's own parser. Torch 2.5 has no
-max_non_split_rounding_mb, large_segment_size_mb and per_process_memory_fraction, takes a
-max_split_size_mb from 21 on, and minds separators; with it `>` of roundup_power2_divisions counts
-from the size before it on, not from the one after that.
+Keys, units and bounds are those of torch 2.15 (c10/core/AllocatorConfig and
+c10/cuda/CUDAAllocatorConfig); ci/truth compares this module with PyTorch's own parser. Torch 2.5
+doesn't have max_non_split_rounding_mb, large_segment_size_mb and per_process_memory_fraction,
+accepts max_split_size_mb from 21 on, and checks separators. Its `>` in roundup_power2_divisions
+applies from the previous size on, not from the size after that one.
 
-What PyTorch takes and this refuses, on purpose:
+PyTorch accepts the following, but this module deliberately doesn't:
 
-- a wrong separator: to PyTorch any of `:`, `,`, `[` and `]` is as good between two words;
-- a number with more than its digits: of "128MB" and "128.5" PyTorch reads 128, "-1" is 2**64 - 1 to
-  it, and "0x1p-1" is 0.5;
-- large_segment_size_mb above 1 TiB, and divisions above 2**62, which nothing needs;
-- `expandable_segments_reserve` and `expandable_segments_reserve_by_class`: how many addresses an
-  expandable segment has. When they are used up another one is made, and a larger request fails. A
-  program says which class a stream is of, and no snapshot does.
-- `backend:cudaMallocAsync`, whose blocks are the driver's.
+- a wrong separator: PyTorch accepts any of `:`, `,`, `[` and `]` between two words
+- a number followed by more: PyTorch reads "128MB" and "128.5" as 128, "-1" as 2**64 - 1, and
+  "0x1p-1" as 0.5
+- large_segment_size_mb above 1 TiB and divisions above 2**62, which nobody needs
+- `expandable_segments_reserve` and `expandable_segments_reserve_by_class`, which set the size of an
+  expandable segment's address space. Once that is used up, another segment is created, and larger
+  requests fail. The program assigns classes to streams, and snapshots don't record that.
+- `backend:cudaMallocAsync`, because the driver then manages the blocks
 
-Nothing is taken that PyTorch refuses. What a file's text says is read as PyTorch reads it, since it
-has run: wrong separators and what is behind digits are passed over. Signed and hexadecimal numbers
-are left out, as is what PyTorch would have refused.
+Anything that PyTorch rejects is rejected. Text from a file is read as PyTorch reads it, because
+PyTorch has accepted that text: wrong separators and characters after digits are ignored. Signed and
+hexadecimal numbers are dropped, as is anything that PyTorch would have rejected.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from memreplay.snapshot.backends import VARIABLES
 from memreplay.snapshot.settings import STEPS, block_rules
 
 MIB = 1 << 20
-LARGE_SEGMENT = 20 * MIB  # what large requests below 10 MiB share, where nothing else is set
+LARGE_SEGMENT = 20 * MIB  # default segment size for large requests below 10 MiB
 
 KEYS = (
     "expandable_segments",
@@ -47,9 +47,9 @@ KEYS = (
     "large_segment_size_mb",
     "per_process_memory_fraction",
 )
-"""What decides which block serves a request, in the order in which `spelled` has them."""
+"""Settings that decide which block serves a request, in the order used by `spelled`."""
 
-# What says nothing of which block serves a request: a switch, or a number with its bounds.
+# Settings that don't affect which block serves a request: switches, then numbers with their limits.
 _SWITCHES = frozenset(
     {
         "graph_capture_record_stream_reuse",
@@ -62,38 +62,38 @@ _SWITCHES = frozenset(
         "throw_on_cudamalloc_oom",
     }
 )
-_NUMBERS = {  # the least
+_NUMBERS = {  # minimum of each
     "pinned_max_cached_size_mb": 0,
     "pinned_max_round_threshold_mb": 0,
     "pinned_num_register_threads": 1,
     "pinned_reserve_segment_size_mb": 1,
 }
-_REGISTER_THREADS = 128  # at most
+_REGISTER_THREADS = 128  # PyTorch's maximum for this setting
 _RESERVES = ("expandable_segments_reserve", "expandable_segments_reserve_by_class")
 
 _LEAST_SEGMENT_MB, _LARGEST_SEGMENT_MB = 11, 1 << 20
-_LARGEST = 2**62  # what the engine counts in has room for it
+_LARGEST = 2**62  # a limit that makes values fit the engine's integers
 _SIZE_T = 2**64
-_LONGEST = 1 << 17  # bytes that Linux has for a variable of the environment
+_LONGEST = 1 << 17  # length of the longest environment variable on Linux, in bytes
 _SHOWN = 40
 
-# `re` compiles these when they are first needed: many a snapshot is read without. Each matches in
-# one pass, whatever is behind it.
+# `re` compiles these on first use, because many snapshots don't need them. Each pattern matches in
+# a single pass, whatever follows.
 _SPACE = r"[ \t\n\v\f\r]+"
 _TOKEN = r"[:,\[\]]|[^:,\[\]]+"
 _WHOLE = r"[0-9]+"
 _REAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_HEXADECIMAL = r"[+-]?0[xX]"  # which is not 0 with more behind it
+_HEXADECIMAL = r"[+-]?0[xX]"  # no leading zero
 
 
 class AllocatorSettings(Struct, frozen=True):
-    """The settings that decide which block serves a request; PyTorch's own where nothing is set.
+    """The settings that decide which block serves a request, with PyTorch's defaults.
 
-    `divisions`: roundup_power2_divisions, a number for each power of two from 1 MiB to 32 GiB (0
-    and 1: none). `max_split_bytes`: -1 for no limit. `collect_threshold`: the part of what the
-    process may have from which on cached memory is collected; 0 for never, and PyTorch never does
-    it where the process may have all of the card. `memory_fraction`: the part of the card that it
-    may have; None for all of it.
+    `divisions`: roundup_power2_divisions, one number per power of two from 1 MiB to 32 GiB (0 and
+    1: none). `max_split_bytes`: -1 means no limit. `collect_threshold`: fraction of the process's
+    memory limit above which cached memory is collected; 0 means never. PyTorch never collects if
+    the process may use the whole card. `memory_fraction`: fraction of the card that the process may
+    use; None means all of it.
     """
 
     divisions: tuple[int, ...] = (0,) * STEPS
@@ -106,11 +106,13 @@ class AllocatorSettings(Struct, frozen=True):
 
 
 def recorded_settings(found: dict[str, object]) -> AllocatorSettings:
-    """Those of a snapshot: its `allocator_settings`, and what only their text says.
+    """Return a snapshot's settings:
 
-    Nothing in a file is an error: what cannot be is left out. The text is that of the last call:
-    what one before it set of large segments or the memory fraction is not in it, nor is what
-    torch.cuda.set_per_process_memory_fraction() set.
+    `allocator_settings`, plus settings that are only in their text.
+
+    Never fails because of a file's content; impossible values are dropped. The text is from the
+    last call that changed any settings. It doesn't include large segments or a memory fraction set
+    by an earlier call, or by torch.cuda.set_per_process_memory_fraction().
     """
     text = next((found[name] for name in VARIABLES if name in found), None)
     said = AllocatorSettings()
@@ -129,32 +131,33 @@ def recorded_settings(found: dict[str, object]) -> AllocatorSettings:
 
 
 def changed_settings(settings: AllocatorSettings, text: str) -> AllocatorSettings:
-    """The settings with what a text as "max_split_size_mb:128,expandable_segments:True" says.
+    """Change settings by text such as "max_split_size_mb:128,expandable_segments:True", and return
+    them.
 
-    What the text names has the value that PyTorch gives it for this text alone, and what it does
-    not name stays; but for max_non_split_rounding_mb, which is as large_segment_size_mb as long as
-    it was so before. (PyTorch puts max_split_size_mb, roundup_power2_divisions,
-    garbage_collection_threshold and max_non_split_rounding_mb back to their defaults whenever it is
-    given a text.)
+    Settings named in the text get the value that PyTorch gives them for this text; others stay the
+    same, except that max_non_split_rounding_mb still follows large_segment_size_mb if it did
+    before. (PyTorch resets max_split_size_mb, roundup_power2_divisions,
+    garbage_collection_threshold and max_non_split_rounding_mb to their defaults whenever it gets
+    new text.)
 
-    Raises UsageError for what PyTorch would not take: other keys, values out of bounds, another
-    form. See above for what it would take and this does not.
+    Raises UsageError for text that PyTorch would reject (unknown keys, values out of bounds, bad
+    syntax), and for the cases listed at the top of this module.
     """
     if not isinstance(text, str):
-        raise TypeError(f"settings are a text as 'expandable_segments:True', not {text!r}")
+        raise TypeError(f"settings must be a string like 'expandable_segments:True', not {text!r}")
     return _Reading(settings, exact=True).read(text)
 
 
 def spelled(settings: AllocatorSettings) -> str:
-    """The text that gives these settings, with what is not PyTorch's default; "" for that.
+    """Return the text for these settings, leaving out PyTorch's defaults; "" if all are defaults.
 
-    Sizes are whole MiB: what lies in between cannot be spelled, and is rounded down.
+    Sizes are rounded down to whole MiB, which is the unit in the text.
     """
     default = AllocatorSettings()
     said = {
         "expandable_segments": "True" if settings.expandable else None,
         "max_split_size_mb": _spelled_size(settings.max_split_bytes, -1),
-        # Where it is not said it is as large_segment_size_mb.
+        # The default is large_segment_size_mb.
         "max_non_split_rounding_mb": _spelled_size(
             settings.max_non_split_bytes, settings.large_segment_bytes
         ),
@@ -173,8 +176,11 @@ def spelled(settings: AllocatorSettings) -> str:
 
 
 class _Reading:
-    """One text on top of settings. `exact`: whether what is wrong is an error; else it is left out,
-    and what PyTorch passes over is passed over."""
+    """Applies text to settings.
+
+    With `exact`, errors are raised. Otherwise, invalid parts are dropped, and parts that PyTorch
+    ignores are ignored.
+    """
 
     def __init__(self, settings: AllocatorSettings, *, exact: bool) -> None:
         self.settings = settings
@@ -190,7 +196,7 @@ class _Reading:
         except UsageError:
             if self.exact:
                 raise
-        # What the others must not be below is read first, as PyTorch does.
+        # PyTorch also reads this setting first, because it's the lower bound of the other sizes.
         self.parts.sort(key=lambda part: part[0] != "large_segment_size_mb")
         for key, value in self.parts:
             try:
@@ -204,7 +210,7 @@ class _Reading:
         return self.settings
 
     def split(self) -> None:
-        """Keys with their values, of one token, or of several between brackets."""
+        """Split the text into keys and values. A value is one token, or several in brackets."""
         at = 0
         while at < len(self.tokens):
             key = self.tokens[at]
@@ -221,7 +227,7 @@ class _Reading:
                     end = self.tokens.index("]", end)
                 except ValueError:
                     raise UsageError(
-                        f"the list of {_shown(key)} has no end: ']' is missing"
+                        f"the list of {_shown(key)} isn't closed: ']' is missing"
                     ) from None
             self.parts.append((key, self.tokens[at + 2 : end + 1]))
             if end + 1 < len(self.tokens):
@@ -241,7 +247,7 @@ class _Reading:
             self.settings = replace(self.settings, divisions=divisions)
             return
         if len(value) > 1:
-            raise UsageError(f"{key} has one value, not a list")
+            raise UsageError(f"{key} takes a single value, not a list")
         (one,) = value
         large = self.settings.large_segment_bytes
         if key == "expandable_segments":
@@ -263,35 +269,36 @@ class _Reading:
         elif key == "garbage_collection_threshold":
             part = self.real(key, one)
             if not 0 < part < 1:
-                raise UsageError(f"{key} is a number above 0 and below 1, not {_shown(one)}")
+                raise UsageError(f"{key} must be above 0 and below 1, not {_shown(one)}")
             self.settings = replace(self.settings, collect_threshold=part)
         elif key == "per_process_memory_fraction":
             part = self.real(key, one)
             if not 0 <= part <= 1:
-                raise UsageError(f"{key} is a number from 0 to 1, not {_shown(one)}")
-            # All of the card is no limit to PyTorch, as if nothing were said; and -0.0 is 0.0.
+                raise UsageError(f"{key} must be from 0 to 1, not {_shown(one)}")
+            # PyTorch treats the whole card as no limit, which is the default. Also, -0.0 becomes
+            # 0.0.
             self.settings = replace(self.settings, memory_fraction=None if part == 1 else abs(part))
         elif self.exact:
             self.check_without_effect(key, one)
 
     def check_without_effect(self, key: str, value: str) -> None:
-        """Raise for a value that PyTorch would not take of what changes no block."""
+        """Raise for an invalid value of a setting that has no effect on blocks."""
         if key in _SWITCHES:
             _switch(key, value)
         elif key in _NUMBERS:
             number = self.whole(key, value)
             if number < _NUMBERS[key]:
-                raise UsageError(f"{key} is at least {_NUMBERS[key]}, not {_shown(value)}")
+                raise UsageError(f"{key} must be at least {_NUMBERS[key]}, not {_shown(value)}")
             most = _REGISTER_THREADS
             if key == "pinned_num_register_threads" and not (_is_power(number) and number <= most):
-                raise UsageError(f"{key} is a power of two up to {most}, not {_shown(value)}")
+                raise UsageError(f"{key} must be a power of two up to {most}, not {_shown(value)}")
         elif value == "cudaMallocAsync":
             raise UsageError("backend:cudaMallocAsync: only the native backend is simulated")
         elif value != "native":
-            raise UsageError(f"backend is native or cudaMallocAsync, not {_shown(value)}")
+            raise UsageError(f"backend must be native or cudaMallocAsync, not {_shown(value)}")
 
     def check_others(self) -> None:
-        """What was set before must not be below the large segments of now."""
+        """Check that sizes set earlier aren't below the new size of large segments."""
         large = self.settings.large_segment_bytes
         for key, size in (
             ("max_split_size_mb", self.settings.max_split_bytes),
@@ -300,31 +307,32 @@ class _Reading:
             if self.exact and key not in self.named and 0 <= size < large:
                 raise UsageError(
                     f"large_segment_size_mb:{large // MIB} needs {key} of at least that,"
-                    f" and it is {size // MIB}: say both"
+                    f" but it is {size // MIB}: set both"
                 )
 
     def listed(self, key: str, value: list[str], divisions: list[int]) -> tuple[int, ...]:
-        """roundup_power2_divisions: one number, or [256:1,512:2,>:4] by MiB.
+        """Parse roundup_power2_divisions: one number, or a list by size in MiB, e.g.
+        [256:1,512:2,>:4].
 
-        The first counts for all sizes below it, too, the others for themselves alone, and `>` for
-        all sizes above the one that is named before it.
+        The first entry also applies to all smaller sizes, `>` to all sizes above the previous
+        entry, and the others only to their own size.
         """
         if len(value) == 1:
             return (self.division(key, value[0], least=1),) * STEPS
         last, first, at = 0, True, 1
         while at < len(value) - 1:
             if at + 2 >= len(value) - 1:
-                raise UsageError(f"{key} is {_LIST}")
+                raise UsageError(f"{key} must be {_LIST}")
             name = value[at]
             if self.exact and (value[at + 1] != ":" or value[at + 3] not in (",", "]")):
-                raise UsageError(f"{key} is {_LIST}")
+                raise UsageError(f"{key} must be {_LIST}")
             count = self.division(key, value[at + 2], least=0)
             if name == ">":
                 divisions[last + 1 :] = [count] * (STEPS - last - 1)
             else:
                 boundary = self.whole(key, name)
                 if not _is_power(boundary):
-                    raise UsageError(f"{key} takes powers of two as sizes, not {_shown(name)}")
+                    raise UsageError(f"sizes in {key} must be powers of two, not {_shown(name)}")
                 last = min(boundary.bit_length(), STEPS) - 1
                 divisions[0 if first else last : last + 1] = [count] * (last + 1 if first else 1)
                 first = False
@@ -334,60 +342,58 @@ class _Reading:
     def division(self, key: str, value: str, least: int) -> int:
         count = self.whole(key, value)
         if count < least or count > _LARGEST or (count and not _is_power(count)):
-            which = "powers of two" if least else "powers of two, or 0 for none"
-            raise UsageError(f"{key} takes {which}, not {_shown(value)}")
+            which = "a power of two" if least else "a power of two, or 0 for none"
+            raise UsageError(f"{key} must be {which}, not {_shown(value)}")
         return count
 
     def megabytes(self, key: str, value: str, least: int, most: int | None = None) -> int:
-        """MiB as bytes, not more than the engine counts with."""
+        """Convert MiB to bytes, limited to the engine's integers."""
         number = self.whole(key, value)
         if number < least or (most is not None and number > most):
             bounds = f"at least {least}" if most is None else f"from {least} to {most}"
-            raise UsageError(f"{key} is {bounds}, not {_shown(value)}")
+            raise UsageError(f"{key} must be {bounds}, not {_shown(value)}")
         return min(number * MIB, _LARGEST)
 
     def whole(self, key: str, value: str) -> int:
-        """Digits, with more behind them where that is no error; as large as PyTorch has it."""
+        """Parse an unsigned integer below 2**64. Unless `exact`, ignore text after the digits."""
         found = re.fullmatch(_WHOLE, value) if self.exact else re.match(_WHOLE, value)
         digits = found[0].lstrip("0") or "0" if found else ""
-        # Python makes no number of thousands of digits.
+        # Python refuses to convert numbers with thousands of digits.
         if not digits or len(digits) > len(str(_SIZE_T)) or int(digits) >= _SIZE_T:
-            raise UsageError(f"{key} takes whole numbers, not {_shown(value)}")
+            raise UsageError(f"{key} must be a whole number, not {_shown(value)}")
         return int(digits)
 
     def real(self, key: str, value: str) -> float:
-        """A decimal number that a double has with all its digits, as PyTorch asks for."""
+        """Parse a decimal number that isn't subnormal, as PyTorch requires."""
         found = re.fullmatch(_REAL, value) if self.exact else re.match(_REAL, value)
         if found is None or re.match(_HEXADECIMAL, value):
-            raise UsageError(f"{key} takes a number as 0.8, not {_shown(value)}")
+            raise UsageError(f"{key} must be a number like 0.8, not {_shown(value)}")
         number = float(found[0])
         if abs(number) < sys.float_info.min and re.match("[^eE]*[1-9]", found[0]):
             raise UsageError(f"{key}: {_shown(value)} is too close to 0")
         return number
 
 
-_LIST = "a number, or a list as [256:1,512:2,>:4]"
+_LIST = "a number, or a list like [256:1,512:2,>:4]"
 _FORM = "settings are KEY:VALUE,KEY:VALUE"
 
 
 def _check_other_key(key: str) -> None:
-    """Raise for a key that there is not, or that is not simulated."""
+    """Raise for a key that doesn't exist or can't be simulated."""
     if key in _RESERVES:
-        raise UsageError(f"{key} is not simulated: segments reserve what they do without it")
+        raise UsageError(f"{key} isn't simulated: segments reserve the default address space")
     if key not in _SWITCHES and key not in _NUMBERS and key != "backend":
-        raise UsageError(
-            f"there is no allocator setting {_shown(key)}; there are: {', '.join(KEYS)}"
-        )
+        raise UsageError(f"no allocator setting {_shown(key)}; available: {', '.join(KEYS)}")
 
 
 def _switch(key: str, value: str) -> bool:
     if value not in ("True", "False"):
-        raise UsageError(f"{key} is True or False, not {_shown(value)}")
+        raise UsageError(f"{key} must be True or False, not {_shown(value)}")
     return value == "True"
 
 
 def _shown(value: str) -> str:
-    """What was written, on one line, and not all of it where it is long."""
+    """Return the text on one line, shortened if it's long."""
     return ascii(value if len(value) <= _SHOWN else value[:_SHOWN] + "...")
 
 
@@ -396,7 +402,7 @@ def _is_power(number: int) -> bool:
 
 
 def _is_part(value: object) -> TypeGuard[float]:
-    """Whether it is a number above 0 and below 1, which NaN is not."""
+    """Return whether a value is a number between 0 and 1 (excluding both, and NaN)."""
     return isinstance(value, float) and 0.0 < value < 1.0
 
 
@@ -405,7 +411,7 @@ def _spelled_size(size: int, default: int) -> str | None:
 
 
 def _spelled_divisions(divisions: tuple[int, ...]) -> str | None:
-    """One number where all are the same; else with as few entries as are needed."""
+    """Return one number if all divisions are equal, else a list with as few entries as possible."""
     if len(set(divisions)) == 1:
         return str(divisions[0]) if divisions[0] else None
     first = next(i for i in range(STEPS) if divisions[i + 1] != divisions[0])

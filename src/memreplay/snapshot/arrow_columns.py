@@ -1,14 +1,18 @@
-"""NumPy columns as Arrow's, and which of them are times. All of it needs pyarrow."""
+"""Convert NumPy columns to Arrow, using its time types. Needs pyarrow."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
-from msgspec import Struct, to_builtins
+from msgspec import Struct, UnsetType, to_builtins
 
+from memreplay.declared import hints_of, is_record, json_fields, without_none
 from memreplay.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -17,12 +21,12 @@ if TYPE_CHECKING:
 
 NEEDS_PYARROW = "tables need pyarrow"
 
-# Names that end so say how long something takes. All others that end with _us are moments.
+# Fields with these endings are durations. Other fields that end in _us are points in time.
 _LENGTHS = ("age_us", "after_us", "duration_us", "lifetime_us", "max_us", "min_us", "step_us")
 
 
 def arrow() -> Any:
-    """pyarrow. Raises MissingExtraError that names the extra."""
+    """Import pyarrow. Raises MissingExtraError with the extra's name."""
     try:
         import pyarrow
     except ImportError:
@@ -30,13 +34,14 @@ def arrow() -> Any:
     return pyarrow
 
 
-# Arrays come from buffers here: pyarrow.array() would import pandas if it is installed, and that
-# takes longer than the export of 100 MB, and 60 MiB of memory.
+# Arrays are created from buffers because pyarrow.array() imports pandas if it's installed. That
+# import takes longer than exporting 100 MB, and takes 60 MiB of memory.
 
 
 def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
-    """A column of numbers or flags, in place where they lie next to each other; null at
-    the rows of `missing`."""
+    """Return a column of numbers or flags, without a copy if contiguous. Rows in `missing` are
+    null.
+    """
     pa = arrow()
     flat = np.ascontiguousarray(values)
     valid, nulls = None, 0
@@ -51,8 +56,9 @@ def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> p
 
 
 def time_type(name: str) -> pa.DataType | None:
-    """The type of a time or of a length of time, by the name of its int64 column; None for what is
-    just a number."""
+    """Return the Arrow type for an int64 column of times or durations, recognized by its name; None
+    for other columns.
+    """
     if not name.endswith("_us"):
         return None
     pa = arrow()
@@ -60,7 +66,7 @@ def time_type(name: str) -> pa.DataType | None:
 
 
 def timed_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with times as times."""
+    """Return the schema with time types."""
     pa = arrow()
     fields = [
         field.with_type(kind)
@@ -72,34 +78,84 @@ def timed_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def batch_of(columns: Mapping[str, NDArray[Any]]) -> pa.RecordBatch:
-    """NumPy columns of numbers as one batch."""
+    """Return a batch made of NumPy columns of numbers."""
     return arrow().RecordBatch.from_arrays(
         list(map(numbers, columns.values())), names=list(columns)
     )
 
 
-def table_of_records(names: Sequence[str], records: Sequence[Struct]) -> pa.Table:
-    """Records as a table of these fields, null where a record leaves one out."""
+def table_of_records(
+    names: Sequence[str], records: Sequence[Struct], kinds: Iterable[type[Struct]]
+) -> pa.Table:
+    """Return a table of records of these types, with these fields. A field that a record lacks is
+    null. The fields' types decide the columns' types, so that tables of the same records always
+    have the same schema.
+    """
     pa = arrow()
+    types: dict[str, Any] = {}
+    for kind in kinds:
+        for name, one in fields_of(kind).items():
+            types[name] = one if types.get(name, one) == one else None
     rows = [to_builtins(one) for one in records]
-    columns = [_column(name, [row.get(name) for row in rows]) for name in names]
+    columns = [_column(types.get(name), [row.get(name) for row in rows]) for name in names]
     return pa.Table.from_arrays(columns, names=list(names))
 
 
-def _column(name: str, values: list[Any]) -> pa.Array:
-    """A column of plain values; as JSON where they are of several kinds."""
+def _column(kind: pa.DataType | None, values: list[Any]) -> pa.Array:
+    """Return a column of plain values, as JSON if they don't have one type."""
     pa = arrow()
-    kind = time_type(name) if all(type(one) in (int, type(None)) for one in values) else None
-    try:
+    unfit = (pa.ArrowException, OverflowError, TypeError, ValueError)
+    with suppress(*unfit):
         return pa.array(values, kind)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        texts = [None if one is None else json.dumps(one) for one in values]
-        return pa.array(texts, pa.string())
+    with suppress(*unfit):
+        return pa.array(values)
+    texts = [None if one is None else json.dumps(one) for one in values]
+    return pa.array(texts, pa.string())
+
+
+@cache
+def fields_of(kind: type[Struct]) -> dict[str, pa.DataType | None]:
+    """Return the Arrow types of a record's fields; None if only the values can tell."""
+    return _fields(kind, ())
+
+
+def _fields(kind: type[Struct], within: tuple[type[Struct], ...]) -> dict[str, pa.DataType | None]:
+    hints, within = hints_of(kind), (*within, kind)
+    return {name: _type(name, hints.get(name), within) for name in json_fields(kind)}
+
+
+def _type(name: str, hint: Any, within: tuple[type[Struct], ...]) -> pa.DataType | None:
+    """Return the Arrow type for a field with this name and annotation in these records."""
+    pa = arrow()
+    hint, _ = without_none(hint)
+    of, args = get_origin(hint), get_args(hint)
+    if of is Annotated:
+        return _type(name, args[0], within)
+    if of in (Union, UnionType):  # such as int | UnsetType
+        known = [one for one in args if one is not UnsetType]
+        return _type(name, known[0], within) if len(known) == 1 else None
+    if of is Literal:
+        kinds = {*map(type, args)}
+        return _type(name, kinds.pop(), within) if len(kinds) == 1 else None
+    if of in (tuple, list) and args and (len({*args} - {...}) == 1):
+        item = _type("", args[0], within)
+        return None if item is None else pa.list_(item)
+    if is_record(hint):
+        if hint in within:  # Arrow has no recursive types
+            return None
+        fields = _fields(hint, within)
+        complete = None not in fields.values()
+        return pa.struct(list(fields.items())) if complete else None
+    plain = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
+    found = plain.get(hint)
+    return time_type(name) or found if hint is int else found
 
 
 def pandas_frame(table: pa.Table) -> Any:
-    """The table as a pandas.DataFrame, numbers with nulls as pandas' nullable integers: as floats
-    they would lose digits. Raises MissingExtraError."""
+    """Return the table as a pandas.DataFrame, with nullable integer types.
+
+    Otherwise, integers with nulls would become floats and lose digits. Raises MissingExtraError.
+    """
     try:
         import pandas
     except ImportError:
@@ -120,7 +176,7 @@ def pandas_frame(table: pa.Table) -> Any:
 
 
 def row_of(batch: pa.RecordBatch, row: int) -> dict[str, Any]:
-    """A row as Python's values. A time that `datetime` can't hold is numpy's."""
+    """Return a row as Python values. A time that `datetime` can't represent is a NumPy value."""
     return {
         name: _value(column[row])
         for name, column in zip(batch.schema.names, batch.columns, strict=True)

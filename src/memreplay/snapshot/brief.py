@@ -1,4 +1,4 @@
-"""Short reprs for a prompt, and tables for a notebook, of results that may be long."""
+"""Show possibly long results as short reprs at a prompt, and as HTML tables in a notebook."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from msgspec import NODEFAULT, Struct
 
 from memreplay.texts import clean, html_text
 
-MOST_TEXT = 80  # characters of one value
-MOST_LINE = 400  # of a whole repr
-MOST_ROWS = 10  # of a table in a notebook
+MOST_TEXT = 80  # maximum length of a value, in characters
+MOST_LINE = 400  # maximum length of a repr, in characters
+MOST_ROWS = 10  # maximum number of rows of a table in a notebook
 
 
 def line_of(record: Any) -> str:
-    """A record in one line: numbers and short texts as they are, the rest counted.
+    """Return a record as one line: numbers and short strings are shown, everything else is counted.
 
-    What has its default is left out, so the line is to be read, and not to be evaluated.
+    Fields with default values are left out, so the line is for reading, not for eval().
     """
-    said = [f"{name}={value_words(value)}" for name, value in _told(record)]
+    said = [f"{name}={value_text(value)}" for name, value in _shown_fields(record)]
     line = clean(f"{type(record).__name__}({', '.join(said)})")
     return line if len(line) <= MOST_LINE else f"{line[: MOST_LINE - 2]}…)"
 
 
 def html_of(record: Any) -> str:
-    """A record as a table of its fields."""
-    return html_table(type(record).__name__, _told(record))
+    """Return an HTML table of a record's fields."""
+    return html_table(type(record).__name__, _shown_fields(record))
 
 
-def _told(record: Any) -> list[tuple[str, object]]:
-    """The fields that do not have their defaults."""
+def _shown_fields(record: Any) -> list[tuple[str, object]]:
+    """Return the fields whose values aren't the defaults."""
     names, defaults = record.__struct_fields__, record.__struct_defaults__
     needed = len(names) - len(defaults)
     found = []
@@ -45,13 +45,13 @@ def _told(record: Any) -> list[tuple[str, object]]:
     return found
 
 
-def value_words(value: object) -> str:
-    """A value in at most MOST_TEXT characters: what is longer is counted, or cut."""
+def value_text(value: object) -> str:
+    """Show a value in at most MOST_TEXT characters. Longer values are counted or cut."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"<{'x'.join(map(str, value.shape)) or 'one'} {value.dtype}>"
     if isinstance(value, (tuple, list, dict, set, frozenset)):
         return _counted(value)
-    # Of a long text its begin is enough.
+    # Only the start of a long string is needed.
     words = repr(value[: 2 * MOST_TEXT] if isinstance(value, (str, bytes)) else value)
     if len(words) <= MOST_TEXT:
         return words
@@ -62,8 +62,8 @@ def value_words(value: object) -> str:
 
 
 def _counted(value: Any) -> str:
-    """A few short values as they are; of others how many there are, and of what."""
-    few = len(value) < MOST_TEXT  # more do not fit, and take long
+    """Show the values if there are few and all are short, else only their number and type."""
+    few = len(value) < MOST_TEXT  # more wouldn't fit and would take too long
     plain = few and all(isinstance(one, (int, float, str, type(None))) for one in value)
     if not value or (plain and not isinstance(value, dict)):
         words = repr(value)
@@ -79,7 +79,7 @@ def _counted(value: Any) -> str:
 
 
 def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    """Names with their values; a sequence of results is a table of its own."""
+    """Return a table of names and values. A sequence of results becomes a nested table."""
     lines = [f"<table><caption>{_escaped(title)}</caption>"]
     for name, value in rows:
         lines.append(f"<tr><th>{_escaped(name)}</th><td>{_cell(value)}</td></tr>")
@@ -87,12 +87,12 @@ def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
 
 
 def html_rows(records: Sequence[Any]) -> str:
-    """Records as a table: the first of them, and how many more there are."""
+    """Return a table of the first records, and the number of others."""
     return _cell(records) if records else "<table></table>"
 
 
 def html_columns(title: str, names: Sequence[str], columns: Sequence[Any], length: int) -> str:
-    """The first rows of columns, and how many more there are."""
+    """Return the columns' first rows, and the number of others."""
     rows = [list(column[:MOST_ROWS]) for column in columns]
     head = "".join(f"<th>{_escaped(name)}</th>" for name in names)
     lines = [f"<table><caption>{_escaped(title)}</caption>", f"<tr>{head}</tr>"]
@@ -105,19 +105,21 @@ def html_columns(title: str, names: Sequence[str], columns: Sequence[Any], lengt
 
 
 def _plain(value: object) -> str:
-    """A value as a reader of a table wants it: texts without quotes, numbers in groups."""
+    """Format a value for a table: strings without quotes, numbers with digit groups."""
     if isinstance(value, str):
         return value
     if type(value) is int:
         return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else value_words(value)
+    return f"{value:.4g}" if isinstance(value, float) else value_text(value)
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, Struct) and _told(value):
+    if isinstance(value, Struct) and _shown_fields(value):
         value = (value,)
     if isinstance(value, (tuple, list)) and value and isinstance(value[0], Struct):
-        told = [dict(_told(one)) if isinstance(one, Struct) else {} for one in value[:MOST_ROWS]]
+        told = [
+            dict(_shown_fields(one)) if isinstance(one, Struct) else {} for one in value[:MOST_ROWS]
+        ]
         names = list(dict.fromkeys(name for row in told for name in row))
         head = "".join(f"<th>{_escaped(name)}</th>" for name in names)
         lines = ["<table>", f"<tr>{head}</tr>"]
@@ -140,6 +142,9 @@ def _more(length: int, width: int) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text as HTML shows it. A name in a snapshot is whatever somebody wrote there: markup, half a
-    character, one that turns the direction of what follows."""
+    """Escape text for HTML.
+
+    Names in a snapshot are untrusted and may contain markup, lone surrogates or text direction
+    marks.
+    """
     return html_text(text[: 10 * MOST_TEXT])

@@ -1,8 +1,9 @@
-"""Cards: what PyTorch reads of each, what CUDA takes of it, and where that is known from.
+"""GPUs: the properties that PyTorch reports, the size of a CUDA context, and the sources of these
+figures.
 
-One card has several sizes: the driver keeps another part of its memory for itself from version to
-version, and a few hundred KiB from start to start. Here is what current drivers (580 and later)
-leave, where such a report was found, and the newest else; `source` says which.
+A card model's memory size varies, because the amount that the driver reserves differs between its
+versions and, by a few hundred KiB, between starts. The sizes are those that current drivers (580
+and later) report, if known, else the newest known sizes; `source` says which.
 """
 
 from __future__ import annotations
@@ -14,64 +15,64 @@ from memreplay.errors import UsageError
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
 EXACT = "bytes"
-"""A figure was reported in bytes."""
+"""Reported in bytes."""
 TO_MIB = "MiB"
-"""It was reported in whole MiB: up to one more."""
+"""Reported in whole MiB: up to 1 MiB more."""
 TO_GIB = "0.01 GiB"
-"""It was reported in GiB with two digits: some MiB more or less."""
+"""Reported in GiB with two digits: a few MiB more or less."""
 OF_ANOTHER = "another card"
-"""None was found: it is that of the nearest card with a report."""
+"""No report found; taken from the most similar card with one."""
 
 
 class Card(NamedTuple):
-    """A card, as PyTorch sees it."""
+    """A GPU, as PyTorch sees it."""
 
     key: str
-    """What it is called here."""
+    """The short name that memreplay uses."""
     name: str
-    """What torch.cuda.get_device_name() calls it."""
+    """Result of torch.cuda.get_device_name()."""
     bytes: int
-    """All memory that a program is offered (cudaDeviceProp.totalGlobalMem)."""
+    """Total memory (cudaDeviceProp.totalGlobalMem)."""
     exact: str
-    """How well that is known: EXACT, TO_MIB or TO_GIB."""
+    """Precision of `bytes`: EXACT, TO_MIB or TO_GIB."""
     major: int
-    """Compute capability: before the point."""
+    """Major part of the compute capability."""
     minor: int
-    """After the point."""
+    """Minor part of the compute capability."""
     sms: int
-    """Streaming multiprocessors."""
+    """Number of streaming multiprocessors."""
     l2: int
-    """Bytes of the L2 cache; 0 where no report was found."""
+    """Size of the L2 cache in bytes; 0 if unknown."""
     bus_width: int
-    """Bits of the memory bus; 0 where no report was found."""
+    """Width of the memory bus in bits; 0 if unknown."""
     context_bytes: int
-    """What a process's CUDA context takes before it allocates anything."""
+    """Memory that a process's CUDA context takes before any allocation."""
     context_exact: str
-    """How well that is known: EXACT, TO_GIB or OF_ANOTHER."""
+    """Precision of `context_bytes`: EXACT, TO_GIB or OF_ANOTHER."""
     source: str
-    """Where each figure is from."""
+    """Where each figure comes from."""
 
     @property
     def limits(self) -> Limits:
-        """What its compute capability decides."""
+        """The limits for the card's compute capability."""
         return _LIMITS[self.major, self.minor]
 
 
 class Limits(NamedTuple):
-    """What all cards of a compute capability have in common."""
+    """Properties that all cards with the same compute capability share."""
 
     shared_block_optin: int
-    """Bytes of shared memory that a block can ask for."""
+    """Bytes of shared memory that a block can request."""
     shared_sm: int
-    """Bytes of shared memory of a multiprocessor."""
+    """Bytes of shared memory per multiprocessor."""
     threads_sm: int
-    """Threads that a multiprocessor holds at once."""
+    """Maximum number of threads per multiprocessor."""
     blocks_sm: int
-    """Blocks that a multiprocessor holds at once."""
+    """Maximum number of blocks per multiprocessor."""
 
 
-# CUDA C++ programming guide, "Technical Specifications per Compute Capability": 7.5 to 12.0 of
-# release 13, 6.0 and 7.0 of older ones. Its column 10.0 is also that of 10.3.
+# CUDA C++ programming guide, "Technical Specifications per Compute Capability": 7.5 to 12.0 are
+# from release 13, 6.0 and 7.0 from older ones. The column for 10.0 also applies to 10.3.
 _LIMITS = {
     (6, 0): Limits(48 * _KIB, 64 * _KIB, 2048, 32),
     (7, 0): Limits(96 * _KIB, 96 * _KIB, 2048, 32),
@@ -85,10 +86,10 @@ _LIMITS = {
     (12, 0): Limits(99 * _KIB, 100 * _KIB, 1536, 24),
 }
 
-# Contexts: "idle" is total less free memory, as a program saw it before its first allocation.
-# "startup" is that of vLLM's line "Free memory on device (FREE/TOTAL GiB) on startup", the largest
-# FREE that was found. "OOM's rest" is what PyTorch's message of an out-of-memory error leaves over:
-# what the process holds, less what PyTorch has allocated and what it has reserved.
+# How contexts were measured. "idle": total minus free memory, as a program sees it before its first
+# allocation. "startup": the same, from vLLM's line "Free memory on device (FREE/TOTAL GiB) on
+# startup", with the largest FREE found. "OOM's rest": the process's memory in PyTorch's
+# out-of-memory message, minus the memory that PyTorch allocated and reserved.
 CARDS = (
     Card(
         "T4", "Tesla T4", 15637086208, EXACT, 7, 5, 40, 4 * _MIB, 256,
@@ -252,13 +253,14 @@ CARDS = (
     ),
 )  # fmt: skip
 
-_NEAR = 0.1  # how much of its memory a card may be larger or smaller than one of the table
+# maximum difference in memory, as a share, for a card to count as one in the table
+_NEAR = 0.1
 
 _BRANDS = ("nvidia", "tesla", "geforce")
 
 
 def _plain(text: str) -> str:
-    """A name without case, spaces, dashes and the brands that it begins with."""
+    """Normalize a name: ignore case, spaces, dashes, and leading brand names."""
     text = "".join(char for char in text.lower() if char not in " -_")
     for brand in _BRANDS:
         text = text.removeprefix(brand)
@@ -266,30 +268,31 @@ def _plain(text: str) -> str:
 
 
 def find(text: str) -> Card:
-    """The card of a key or a name. Raises UsageError, with what comes near, where there is none."""
+    """Return a card by key or name. Raises UsageError with suggestions."""
     asked = _plain(text)
     for card in CARDS:
         if asked in (_plain(card.key), _plain(card.name)):
             return card
-    from difflib import get_close_matches  # late: for a mistake alone
+    from difflib import get_close_matches  # imported late, because it's only needed for errors
 
-    # "A100" is nearer to the A10 than to the A100-80: what begins so comes first.
+    # To difflib, "A100" is more similar to A10 than to A100-80, so try prefixes first.
     keys = {_plain(card.key): card.key for card in CARDS}
     near = [key for plain, key in keys.items() if asked and plain.startswith(asked)]
     near += [keys[plain] for plain in get_close_matches(asked, keys, 3, 0.7)]
     if near:
         words = f"did you mean {' or '.join(dict.fromkeys(near))}?"
     else:
-        words = f"known are {', '.join(card.key for card in CARDS)}"
-    raise UsageError(f"no card is known as {text!r}: {words}")
+        words = f"known cards: {', '.join(card.key for card in CARDS)}"
+    raise UsageError(f"unknown card {text!r}: {words}")
 
 
 def context_bytes(total_bytes: int, name: str | None = None, named_bytes: int | None = None) -> int:
-    """Return what a CUDA context takes of a card with `total_bytes`, before a program has anything.
+    """Estimate how much memory a CUDA context takes on a card with `total_bytes`.
 
-    An estimate, by the table above: of the card called `name`, which a recording noted with
-    `named_bytes`, if it is that one; else of the card nearest in size; if none is near (a dry run
-    may give a card any size), again of the card called `name`.
+    Uses the table above. A recording may have noted a card called `name` with `named_bytes` of
+    memory. If `total_bytes` is that size, the figure of `name` is used, otherwise the figure of the
+    card nearest in size. If no card is near in size (a dry run may use any size), the figure of
+    `name` is used.
     """
     named = next((one for one in CARDS if one.name == name), None)
     if named is not None and total_bytes == named_bytes:
@@ -301,5 +304,5 @@ def context_bytes(total_bytes: int, name: str | None = None, named_bytes: int | 
 
 
 def usable_bytes(total_bytes: int, context: int) -> int:
-    """Return what a card has for a program: its memory less the CUDA context."""
+    """Return how much of a card's memory a program can use: the total minus the CUDA context."""
     return max(total_bytes - context, 0)

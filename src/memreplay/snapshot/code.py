@@ -1,4 +1,4 @@
-"""The code that a snapshot names: its frames and stacks by their ids, and the texts of these."""
+"""A snapshot's frames, stacks and strings by id."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
 
 
 class Code:
-    """Frames, stacks and strings as ids, for what looks at all of them.
+    """Frames, stacks and strings by id, for code that visits all of them.
 
-    `frames`, `stacks` and `strings` say how many there are; `string(i)` is a text, `frame(i)` the
-    ids of a frame's function and file, and its line; `stack(i)` the ids of a stack's frames,
-    innermost first; `names()` the ids of all files, and of all functions, that frames name. Those
-    that take an id raise IndexError.
+    `frames`, `stacks` and `strings` are counts. `string(i)` returns a string; `frame(i)` the ids of
+    a frame's function and file, and its line; `stack(i)` a stack's frame ids, innermost first;
+    `names()` the ids of all files and of all functions that frames refer to. Functions that take an
+    id raise IndexError.
     """
 
     def __init__(self, native: _core.Tables) -> None:
-        # The tables' own methods: they are called for each frame of a file.
+        # Bound methods, because they are called for each frame of a file.
         self.frames = native.n_frames
         self.stacks = native.n_stacks
         self.strings = native.n_strings
@@ -29,5 +29,5 @@ class Code:
         self._native = native
 
     def functions(self) -> memoryview:
-        """u32 a frame: the id of its function."""
+        """Return each frame's function id (u32)."""
         return memoryview(self._native.rows("frame", "name"))

@@ -1,4 +1,4 @@
-"""The tables of a snapshot: NumPy views, read-only and without a copy, and rows for callers."""
+"""A snapshot's tables, as read-only NumPy views (without copies) and as rows."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 
 def view(column: Column | int, rows: int, dtype: str) -> NDArray[Any]:
-    """A column as an array; one that is the same number everywhere takes no memory (stride 0)."""
+    """Return a column as an array. A constant column takes no memory, because its stride is 0."""
     if isinstance(column, int):
         return np.broadcast_to(np.array(column, dtype=dtype), rows)
     return np.asarray(column)
 
 
 class Table(Staying, Batched):
-    """Base of the tables.
+    """Base class of the tables.
 
-    Its attributes are NumPy columns of numbers, as the engine has them: ids, codes. As a table
-    (rows, `columns`, `to_pandas()`) it is what `memreplay.table` makes: texts in place of
-    ids, times as times (docs/schema.md).
+    Its attributes are NumPy columns with the engine's numbers, e.g. ids and codes. Used as a table
+    (rows, `columns`, `to_pandas()`), it's the same as the result of `memreplay.table`: strings
+    replace ids, and times have a time type (docs/schema.md).
     """
 
     def __init__(self, tables: Tables, rows: int, spelled: Callable[[], Batched]) -> None:
         self._tables = tables
         self._rows = rows
-        self._spelled = spelled  # makes that table
+        self._spelled = spelled  # this creates the table
 
     def __len__(self) -> int:
         return self._rows
@@ -69,11 +69,11 @@ class Table(Staying, Batched):
 
 
 class Events(Table):
-    """All events of all devices, each device's in the order of its trace; shape (events,)."""
+    """All devices' events, in the order of each device's trace; shape (events,)."""
 
     @once
     def device(self) -> NDArray[np.int32]:
-        """The place of the event's trace in `device_traces`."""
+        """The trace's index in `device_traces`."""
         traces = self._tables.traces()
         out = np.repeat(
             np.array([t[0] for t in traces], dtype=np.int32),
@@ -84,64 +84,64 @@ class Events(Table):
 
     @property
     def action(self) -> NDArray[np.uint8]:
-        """Action codes; `Snapshot.action_name` spells them."""
+        """Action codes; see `Snapshot.action_name`."""
         return self._event("action", "u1")
 
     @property
     def address(self) -> NDArray[np.uint64]:
-        """The address of the block or segment."""
+        """The block's or segment's address."""
         return self._event("address", "u8")
 
     @property
     def size(self) -> NDArray[np.int64]:
-        """Bytes: requested for alloc and free events, real for segment events."""
+        """Size in bytes: requested for alloc and free events, actual for segment events."""
         return self._event("size", "i8")
 
     @property
     def stream(self) -> NDArray[np.uint64]:
-        """The stream's number."""
+        """Stream number."""
         return self._event("stream", "u8")
 
     @property
     def time_us(self) -> NDArray[np.int64]:
-        """Microseconds since the epoch; the smallest int64 where the event has no time."""
+        """Microseconds since the epoch; the smallest int64 if unknown."""
         return self._event("time", "i8")
 
     @property
     def stack(self) -> NDArray[np.uint32]:
-        """Stack ids; 0 is the stack of no frames."""
+        """Stack ids; 0 is the empty stack."""
         return self._event("stack", "u4")
 
     @property
     def compile_context(self) -> NDArray[np.uint32]:
-        """Ids for `Snapshot.metadata`; 2**32 - 1 where there is none."""
+        """Ids for `Snapshot.metadata`; 2**32 - 1 if none."""
         return self._event("compile_context", "u4")
 
     @property
     def user_metadata(self) -> NDArray[np.uint32]:
-        """Ids for `Snapshot.metadata`; 2**32 - 1 where there is none."""
+        """Ids for `Snapshot.metadata`; 2**32 - 1 if none."""
         return self._event("user_metadata", "u4")
 
     @property
     def pool(self) -> NDArray[np.uint32]:
-        """Ids for `Snapshot.pool_id`; 2**32 - 1 where the event says none."""
+        """Pool, as an id to look up with `Snapshot.pool_id`; 2**32 - 1 if the event has no pool."""
         return self._event("pool", "u4")
 
 
 class Ooms(Arrays, Table):
-    """The events that say how much memory the device had free: those of the action oom."""
+    """The oom events, which say how much memory was free on the device."""
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"event": self.event, "device_free": self.device_free}
 
     @property
     def event(self) -> NDArray[np.uint32]:
-        """Rows of `Snapshot.events`, ascending."""
+        """Rows in `Snapshot.events`, ascending."""
         return view(self._tables.column("oom_event"), self._rows, "u4")
 
     @property
     def device_free(self) -> NDArray[np.int64]:
-        """Bytes, by the driver's word."""
+        """Free bytes according to the driver."""
         return view(self._tables.column("oom_free"), self._rows, "i8")
 
 
@@ -157,140 +157,144 @@ class Stacks(Table):
 
     @property
     def frames(self) -> NDArray[np.uint32]:
-        """Frame ids of all stacks, one after the other."""
+        """Frame ids of all stacks, concatenated."""
         return view(self._tables.column("stack_frames"), 0, "u4")
 
 
 class Frames(Table):
-    """Interned frames; file, function and fx fields are ids for `Snapshot.text` (0: the empty
-    text)."""
+    """Interned frames. The file, function and fx fields are ids for `Snapshot.text` (0: empty)."""
 
     @property
     def file(self) -> NDArray[np.uint32]:
-        """The source file; ids for `Snapshot.text`."""
+        """Source file, as an id to look up with `Snapshot.text`."""
         return self._row("frame", "file")
 
     @property
     def function(self) -> NDArray[np.uint32]:
-        """The function; ids for `Snapshot.text`."""
+        """Function, as an id to look up with `Snapshot.text`."""
         return self._row("frame", "name")
 
     @property
     def line(self) -> NDArray[np.int64]:
-        """The line; 0 where it is not known."""
+        """Line number; 0 if unknown."""
         return self._row("frame", "line")
 
     @property
     def fx_node_op(self) -> NDArray[np.uint32]:
-        """The FX node's operation; ids for `Snapshot.text`."""
+        """FX node's operation, as an id to look up with `Snapshot.text`."""
         return self._row("frame", "fx_op")
 
     @property
     def fx_node_name(self) -> NDArray[np.uint32]:
-        """The FX node's name; ids for `Snapshot.text`."""
+        """FX node's name, as an id to look up with `Snapshot.text`."""
         return self._row("frame", "fx_name")
 
     @property
     def fx_node_target(self) -> NDArray[np.uint32]:
-        """What the FX node calls; ids for `Snapshot.text`."""
+        """FX node's target, as an id to look up with `Snapshot.text`."""
         return self._row("frame", "fx_target")
 
     @property
     def fx_original_trace(self) -> NDArray[np.uint32]:
-        """The stack that the FX node was traced from; ids for `Snapshot.text`."""
+        """Stack that the FX node was traced from, as an id to look up with `Snapshot.text`."""
         return self._row("frame", "fx_trace")
 
 
 class Segments(Table):
-    """The allocator's segments at the dump, in the file's order. Sizes are bytes."""
+    """The allocator's segments when the snapshot was dumped, in file order. Sizes are in bytes."""
 
     @property
     def device(self) -> NDArray[np.int32]:
-        """The number of its device."""
+        """Device number."""
         return self._row("segment", "device")
 
     @property
     def address(self) -> NDArray[np.uint64]:
-        """Where it begins."""
+        """Start address."""
         return self._row("segment", "address")
 
     @property
     def total_size(self) -> NDArray[np.int64]:
-        """Bytes of the whole segment."""
+        """Size of the whole segment."""
         return self._row("segment", "total_size")
 
     @property
     def allocated_size(self) -> NDArray[np.int64]:
-        """Bytes of blocks that are allocated."""
+        """Bytes in allocated blocks."""
         return self._row("segment", "allocated_size")
 
     @property
     def active_size(self) -> NDArray[np.int64]:
-        """Bytes of blocks that are allocated or wait for a stream."""
+        """Bytes in blocks that are allocated or wait for a stream."""
         return self._row("segment", "active_size")
 
     @property
     def requested_size(self) -> NDArray[np.int64]:
-        """Bytes that were requested of these; 0 where the file does not say."""
+        """Bytes requested for the active blocks; 0 if the file doesn't have the number."""
         return self._row("segment", "requested_size")
 
     @once
     def has_requested_size(self) -> NDArray[np.bool_]:
-        """Whether the file gives a requested size; it is 0 where it does not."""
+        """Whether the file has the requested size; if not, `requested_size` is 0."""
         return self._flag("segment", _core.OWN_REQUESTED)
 
     @property
     def stream(self) -> NDArray[np.uint64]:
-        """The number of its stream."""
+        """Stream number."""
         return self._row("segment", "stream")
 
     @property
     def type(self) -> NDArray[np.uint32]:
-        """Ids for `Snapshot.text`: small or large."""
+        """Segment type ("small" or "large"), as an id to look up with `Snapshot.text`."""
         return self._row("segment", "type")
 
     @property
     def pool(self) -> NDArray[np.uint32]:
-        """Ids for `Snapshot.pool_id`; 2**32 - 1 where the file says none."""
+        """Pool, as an id to look up with `Snapshot.pool_id`; 2**32 - 1 if unknown."""
         return self._row("segment", "pool")
 
     @property
     def stack(self) -> NDArray[np.uint32]:
-        """Stack ids: who asked for it."""
+        """Stack ids of the requests that created the segments."""
         return self._row("segment", "stack")
 
     @once
     def is_expandable(self) -> NDArray[np.bool_]:
-        """Whether it grows by pages."""
+        """Whether the segment is expandable."""
         return self._flag("segment", _core.EXPANDABLE)
 
 
 class Blocks(Table):
-    """The blocks of the segments at the dump. Addresses of 2.0-era blocks are worked out."""
+    """The segments' blocks when the snapshot was dumped.
+
+    Addresses missing in PyTorch 2.0 files are computed.
+    """
 
     @property
     def segment(self) -> NDArray[np.uint32]:
-        """Row of the block's segment."""
+        """The row of the block's segment."""
         return self._row("block", "segment")
 
     @property
     def address(self) -> NDArray[np.uint64]:
-        """Where it begins."""
+        """Start address."""
         return self._row("block", "address")
 
     @once
     def has_address(self) -> NDArray[np.bool_]:
-        """Whether the file gives the address."""
+        """Whether the file has the block's address."""
         return self._flag("block", _core.HAS_ADDRESS)
 
     @property
     def size(self) -> NDArray[np.int64]:
-        """Bytes of the block itself: rounded."""
+        """Size of the block (rounded)."""
         return self._row("block", "size")
 
     @once
     def requested_size(self) -> NDArray[np.int64]:
-        """Requested bytes; the size where the file says none. Stale for inactive blocks."""
+        """Requested bytes; if unknown, the block's size. For inactive blocks, the number is out of
+        date.
+        """
         out: NDArray[np.int64] = np.where(
             self.has_requested_size, self._row("block", "requested"), self.size
         )
@@ -299,36 +303,36 @@ class Blocks(Table):
 
     @once
     def has_requested_size(self) -> NDArray[np.bool_]:
-        """Whether the file gives a requested size (or, in 2.0-era files, a history)."""
+        """Whether the file has a requested size (or, in PyTorch 2.0 files, a history)."""
         return self._flag("block", _core.HAS_REQUESTED)
 
     @property
     def state(self) -> NDArray[np.uint32]:
-        """Codes; `Snapshot.state_name` spells them. 1 is inactive, all others are active."""
+        """State codes; see `Snapshot.state_name`. 1 is inactive, all others are active."""
         return self._row("block", "state")
 
     @property
     def stack(self) -> NDArray[np.uint32]:
-        """Stack ids: who allocated it."""
+        """Stack ids of the blocks' allocations."""
         return self._row("block", "stack")
 
 
 class Annotations(Table):
-    """`external_annotations`: one row a START or END."""
+    """`external_annotations`: one row per START or END."""
 
     @property
     def name(self) -> NDArray[np.uint32]:
-        """Ids for `Snapshot.text`."""
+        """Name, as an id to look up with `Snapshot.text`."""
         return self._row("annotation", "name")
 
     @property
     def stage(self) -> NDArray[np.uint32]:
-        """Ids for `Snapshot.text`: START or END."""
+        """Stage ("START" or "END"), as an id to look up with `Snapshot.text`."""
         return self._row("annotation", "stage")
 
     @property
     def device(self) -> NDArray[np.int32]:
-        """The number of its device; -1 where there is none."""
+        """Device number; -1 if none."""
         return self._row("annotation", "device")
 
     @property

@@ -1,4 +1,4 @@
-"""A snapshot's bytes in another form, read as a snapshot on the way: what holds must still hold."""
+"""Convert a snapshot's bytes to another format, and check the result by reading it back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Write = Callable[[bytes], object]
 
 PIECE = 1 << 20
 DEFAULT_PROTOCOL = 4
-KEEP_PROTOCOL = "--protocol 5 keeps it, but PyTorch's viewer then can't read the file"
+KEEP_PROTOCOL = "--protocol 5 keeps it, but PyTorch's viewer can't read that"
 
 
 def convert(
@@ -35,20 +35,21 @@ def convert(
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Gives the plain bytes of `source` in another form to `write`, and what was read of them.
+    """Read `source`, pass its plain bytes in another format to `write`, and return the snapshot.
 
-    Without `fmt` and `protocol`, or where the source has both already, they are those of the
-    source, byte for byte; but a pickle of protocol 5 becomes one of 4, which PyTorch's viewer
-    reads. Pickle to pickle keeps everything, in a piece of memory; what goes to JSON or comes from
-    it is held as a whole, and written once it has been read back as the same snapshot. The bytes
-    are a snapshot only if this returns.
+    If `fmt` and `protocol` aren't given, or match the source, the bytes are copied. However, a
+    pickle of protocol 5 is rewritten in protocol 4, which PyTorch's viewer can read. Conversions
+    from pickle to pickle keep everything and are streamed. The result of a conversion to or from
+    JSON is held in memory, and only written after it was read back as the same snapshot. The output
+    is a snapshot only if this function returns.
 
     Raises
     ------
     SnapshotError
-        It is no snapshot, cannot be replayed, or holds what the other form cannot say.
+        The source isn't a snapshot, can't be replayed, or contains something that the other format
+        doesn't support.
     OSError
-        It can't be read, or `write` failed.
+        The source can't be read, or `write` failed.
     """
     stream = open_stream(source, (limits or Limits()).decompression_ratio)
     tee = _Tee(stream.readinto, write, fmt, protocol)
@@ -66,15 +67,16 @@ def convert(
 
 
 def as_json(pickled: bytes) -> Iterator[bytes]:
-    """A pickle of plain data as JSON. Raises SnapshotError for what JSON does not have."""
+    """Convert a pickle of plain data to JSON. Raises SnapshotError if JSON doesn't support it."""
     from memreplay.engine.write import _converting
 
     yield from _converting.Spelled(pickled)
 
 
 def _replay(snap: Snapshot) -> None:
-    """Raises SnapshotError for what is read and refused later: sizes whose sum is too large,
-    settings without end."""
+    """Raise SnapshotError for errors that only appear after reading: sizes that overflow, cyclic
+    settings.
+    """
     _kept(snap)
     for device in snap.devices:
         _timeline.Replay(snap.native, device)
@@ -87,21 +89,21 @@ def _kept(snap: Snapshot) -> str:
 def _check(
     made: Iterable[bytes], form: str, snap: Snapshot, limits: Limits | None, hint: str
 ) -> None:
-    """Raises SnapshotError unless what is `made` of a snapshot is read as the same one."""
+    """Raise SnapshotError unless `made` can be read as the same snapshot."""
     try:
         again = open_snapshot(cast("BinaryIO", _File(_reader(made))), limits=limits)
         kept = _kept(again)
     except SnapshotError as error:
         raise SnapshotError(
-            f"as {form} it could not be read again: {error.message}", hint=hint
+            f"the resulting {form} can't be read: {error.message}", hint=hint
         ) from error
     rows = zip_longest(_dump.dump(snap.native, True), _dump.dump(again.native, True))
     if kept != _kept(snap) or any(one != other for one, other in rows):
-        raise SnapshotError(f"as {form} it would be read as another snapshot", hint=hint)
+        raise SnapshotError(f"the resulting {form} isn't the same snapshot", hint=hint)
 
 
 def _reader(pieces: Iterable[bytes]) -> Callable[[memoryview], int]:
-    """Pieces as a raw file's `readinto`."""
+    """Return a raw file's `readinto` for chunks."""
     left = memoryview(b"")
     waiting = iter(pieces)
 
@@ -127,9 +129,9 @@ def _known(progress: Progress | None, total: int | None) -> Progress | None:
 
 
 class _Tee:
-    """What is read goes on, as it is or in another form.
+    """Passes on the bytes that are read, unchanged or converted.
 
-    Reading may happen on another thread: what fails here is kept, and raised by `finish`.
+    The reader may run on another thread, so errors are stored, and `finish` raises them.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ class _Tee:
         self._failed: Exception | None = None
 
     def readinto(self, room: memoryview) -> int:
-        """As a raw file's."""
+        """Implement a raw file's readinto()."""
         n = self._readinto(room)
         if n and self._failed is None:
             try:
@@ -161,7 +163,7 @@ class _Tee:
         return n
 
     def finish(self, snap: Snapshot, limits: Limits | None) -> None:
-        """Reads on to the end, as all of it goes on; raises what has failed meanwhile."""
+        """Read to the end, passing on the bytes; raise a stored error."""
         room = memoryview(bytearray(PIECE))
         while self._failed is None and self.readinto(room):
             pass
@@ -170,7 +172,7 @@ class _Tee:
         if self._make is not None:
             from memreplay.engine.write._converting import PLAIN
 
-            form = "JSON" if self._fmt == "json" else "a pickle"
+            form = "JSON" if self._fmt == "json" else "pickle"
             _check(self._make(), form, snap, limits, PLAIN)
             for piece in self._make():
                 self._write(piece)
@@ -187,7 +189,7 @@ class _Tee:
             return self._write
         if fmt == "json":
             return self._collect(_to_json)
-        # PyTorch's hosted viewer reads no protocol after 4.
+        # PyTorch's hosted viewer can't read protocols above 4.
         too_new = self._protocol is None and head[:1] == b"\x80" and head[1:2] > b"\x04"
         protocol = DEFAULT_PROTOCOL if too_new else self._protocol
         if protocol is None or head[:2] == bytes([0x80, protocol]):
@@ -198,7 +200,7 @@ class _Tee:
         from memreplay.engine.write import _converting
 
         transcoder = _converting.Transcoder(protocol)
-        # Of this object itself nothing that it keeps may be made: they would hold each other.
+        # Don't capture `self`, because that would create a reference cycle.
         write = self._write
 
         def feed(data: bytes) -> None:
@@ -214,7 +216,9 @@ class _Tee:
         return feed
 
     def _collect(self, maker: Callable[[bytes], Callable[[], Iterable[bytes]]]) -> Write:
-        """Takes the whole; `maker` gives what makes it anew each time."""
+        """Collect all input, then convert it. `maker` returns a function that starts the conversion
+        each time it's called.
+        """
         whole = bytearray()
         made: Callable[[], Iterable[bytes]] | None = None
 
@@ -243,7 +247,7 @@ def _to_pickle(protocol: int, data: bytes) -> Callable[[], Iterable[bytes]]:
 
 
 class _File:
-    """What reads into a buffer as a binary file, to be read forwards."""
+    """A forward-only binary file that uses a `readinto` function."""
 
     def __init__(self, readinto: Callable[[memoryview], int]) -> None:
         self.readinto = readinto

@@ -1,4 +1,4 @@
-"""Any value that a file holds, as one that JSON has."""
+"""Convert any value from a file to one that JSON supports."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ _MAX_INT_BITS = 64
 
 
 def json_safe(value: object) -> object:
-    """Any value that a file holds (allocator settings, say) as one that JSON has.
+    """Convert any value from a file (for example allocator settings) to one that JSON supports.
 
-    Keys become strings, NaN and infinities null, integers past 64 bits hexadecimal strings,
-    anything else its type's name in angle brackets. What is nested deeper than 8 becomes "...",
-    and what comes after 10,000 values is left out: shared and cyclic objects would have no end.
+    Keys become strings, NaN and infinities become null, integers beyond 64 bits become hexadecimal
+    strings, and other types become their name in angle brackets. Values nested deeper than 8 levels
+    become "...", and anything after 10,000 values is dropped, because shared or cyclic objects
+    could expand without limit.
     """
     return _safe(value, _MAX_DEPTH, [_MAX_VALUES])
 

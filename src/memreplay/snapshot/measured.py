@@ -1,4 +1,4 @@
-"""One measure over a trace's events: the series, its extremes, and what is live when."""
+"""One measure over a trace's events: its series, extremes and live sets."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ if TYPE_CHECKING:
     from memreplay.snapshot.alloc_conf import AllocatorSettings
     from memreplay.snapshot.backends import Backend
 
-# Two peaks are separate when usage falls between them by this part of its range.
+# Two peaks are separate if usage drops between them by at least this fraction of its overall range.
 SEPARATION = 0.05
 
 
 class Measured(Staying):
-    """A measure's bytes over the events of one device.
+    """A measure's bytes over one device's events.
 
-    Event indices are those of the whole trace; `Trace.start` stands for the start.
-
-    What was found, its `__dict__`, is apart from the trace: a trace keeps that of its measures and
-    not them, since objects that hold each other stay in memory until Python looks for such.
+    Event indices are those of the whole trace; `Trace.start` is the state before it. Cached results
+    (`__dict__`) are stored separately. A trace keeps its measures' results instead of the measures
+    themselves, because a reference cycle would stay in memory until the garbage collector runs.
     """
 
     __slots__ = ("__dict__", "__weakref__", "trace")
@@ -49,11 +48,11 @@ class Measured(Staying):
     ) -> None:
         self.trace = trace
         self.measure = measure
-        """Which bytes it counts."""
+        """The measure's name."""
         self.pool = pool
-        """The memory pool that alone counts; None for all."""
+        """Count only this memory pool; None: all."""
         self.stream = stream
-        """The stream that alone counts; None for all."""
+        """Count only this stream; None: all."""
         self._asked_before = False
         self._moments: Once[str, _timeline.Moments] = Once()
         self._sums: dict[str, list[tuple[int, int, int, int, int, int, int]]] = {}
@@ -62,9 +61,9 @@ class Measured(Staying):
 
     @once
     def column(self) -> Column:
-        """`series` as the engine hands it out."""
+        """`series` as an engine column."""
         if self.measure == "reserved":
-            return self._reserved_alone[1] if self._alone else self.trace.reserved.usage()
+            return self._filtered_reserved[1] if self._filters else self.trace.reserved.usage()
         return self.native.usage()
 
     @once
@@ -75,50 +74,52 @@ class Measured(Staying):
         return np.asarray(self.column)
 
     def release(self) -> None:
-        """Lets go of `column`, `series` and the index of moments, which are made anew when they are
-        asked for: 8 bytes an event."""
+        """Release `column`, `series` and the index for live sets, which take 8 bytes per event.
+
+        They are recomputed on access.
+        """
         for one in ("column", "series"):
             self.__dict__.pop(one, None)
         self._moments.clear()
 
     @once
     def start_bytes(self) -> int:
-        """Bytes before the first event that was read."""
+        """Bytes before the first event read."""
         if self.measure == "reserved":
-            return self._reserved_alone[0] if self._alone else self.trace.reserved.start_bytes
+            return self._filtered_reserved[0] if self._filters else self.trace.reserved.start_bytes
         return self.native.start_bytes
 
     @once
     def end_bytes(self) -> int:
-        """Bytes after the last event that was read."""
+        """Bytes after the last event read."""
         if self._is_plain:
             return self.trace.native.final_bytes
         if self.measure != "reserved":
             return self.native.end_bytes
-        return self._extremes[4] if self._alone else self.trace.reserved.end_bytes
+        return self._extremes[4] if self._filters else self.trace.reserved.end_bytes
 
     @once
     def peak(self) -> PeakPoint:
-        """The maximum, and the first event after which it is reached."""
+        """The maximum, and the first event after which it's reached."""
         if self._is_plain:
             return self._point(self.trace.native.peak_bytes, self.trace.native.peak_event)
         return self._point(*self._extremes[:2])
 
     @once
     def minimum(self) -> PeakPoint:
-        """The minimum, and the first event after which it is reached."""
+        """The minimum, and the first event after which it's reached."""
         return self._point(*self._extremes[2:4])
 
     @once
     def mean_bytes(self) -> int | None:
-        """The mean in bytes, weighted by how long each value lasted; None without times."""
+        """Time-weighted mean in bytes; None if there are no times."""
         mean = self._extremes[5]
         return None if mean is None else round(mean)
 
     def peaks(self, most: int) -> tuple[PeakPoint, ...]:
-        """The highest separate maxima, the highest first.
+        """Return the highest separate maxima, highest first.
 
-        Between two of them usage falls by at least 5 % of its range (maximum less minimum).
+        Between two of them, usage falls by at least 5% of its range (maximum minus minimum).
         """
         from memreplay.engine.replay import _measures
 
@@ -128,7 +129,10 @@ class Measured(Staying):
         return tuple(self._point(*one) for one in found)
 
     def bytes_at(self, event: int) -> int:
-        """After one event; `Trace.start` is the start. Raises UsageError where it is not there."""
+        """Return the measure's bytes after an event, or at `Trace.start`.
+
+        Raises UsageError for unknown events.
+        """
         self.trace.check(event)
         at = event - self.trace.first_event
         if at < 0:
@@ -137,8 +141,10 @@ class Measured(Staying):
         return value
 
     def highest(self, first: int, last: int) -> PeakPoint:
-        """The maximum after the events `first` to `last` (`Trace.start` is the start), the first
-        of equal ones. Raises UsageError for events that are not there."""
+        """Return the first maximum after the events `first` to `last` (`Trace.start`: the start).
+
+        Raises UsageError for events that don't exist.
+        """
         from memreplay.engine.replay import _measures
 
         self.trace.check(first)
@@ -149,14 +155,14 @@ class Measured(Staying):
             top = self._point(*_measures.highest(self.column, max(first, base) - base, last - base))
             found = top if found is None or top.bytes > found.bytes else found
         if found is None:
-            raise UsageError(f"no events {first} to {last}")
+            raise UsageError(f"events {first} to {last} don't exist")
         return found
 
     def buckets(self, parts: int, *, by_time: bool = False) -> Buckets:
-        """The series cut into so many buckets at most, each with its minimum and maximum.
+        """Cut the series into at most `parts` buckets, each with its minimum and maximum.
 
-        By event there are no more of them than events, by time than microseconds (but one at
-        least). Raises UsageError by time where events have none.
+        The number of buckets is at least 1 and at most the number of events (or, by time, of
+        microseconds). By time, raises UsageError if events have no times.
         """
         from memreplay.engine.replay import _measures
 
@@ -165,7 +171,7 @@ class Measured(Staying):
         clock = None
         if by_time and trace.events:
             if trace.time_range is None:
-                raise UsageError(f"device {trace.device} has no times; name --x event instead")
+                raise UsageError(f"device {trace.device} has no times; use --x event instead")
             origin, whole = trace.time_range[0], trace.time_range[1] - trace.time_range[0] + 1
             clock = trace.clock_column
             parts = parts if clock is not None else 1
@@ -187,12 +193,12 @@ class Measured(Staying):
         )
 
     def ranges(self, bounds: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-        """The minimum and the maximum after the events from each bound up to the next, and the
-        first event after which the maximum is reached: a list each, one shorter than `bounds`.
+        """Return three lists: each range's minimum, its maximum, and the first event with the
+        maximum.
 
-        A range without events has the value after the event before it. The last bound may be one
-        past the last event. Raises UsageError for bounds that fall or are of no event, and for
-        none.
+        A range goes from its bound up to the next; the last bound may be one past the last event. A
+        range without events has the value after the previous event. Raises UsageError if there are
+        no bounds, or if they decrease or aren't events.
         """
         from array import array
 
@@ -204,7 +210,7 @@ class Measured(Staying):
             found = _measures.ranges(self.column, self.start_bytes, at)
         except (OverflowError, ValueError):
             raise UsageError(
-                f"bounds of ranges are events from {base} to {base + events}, and never fall"
+                f"bounds must be ascending events from {base} to {base + events}"
             ) from None
         low, high, high_at = (memoryview(one).tolist() for one in found)
         return low, high, [event + base for event in high_at]
@@ -212,15 +218,22 @@ class Measured(Staying):
     def layers(
         self, keys: _groups.Keys, wanted: Sequence[int], samples: Sequence[int]
     ) -> list[list[int]]:
-        """Bytes of each of the `wanted` groups, and of all others together, after each of the
-        events `samples`, which come in their order."""
+        """Return byte counts for each `wanted` group and for all others together, after each event
+        in `samples`.
+
+        `samples` are in ascending order.
+        """
         base = self.trace.first_event
         found = keys.layers(self.native, wanted, [event - base for event in samples])
         return [memoryview(one).tolist() for one in found]
 
     def bests(self, keys: _groups.Keys, top: int) -> tuple[list[tuple[int, int, int, int]], int]:
-        """([(name, number, bytes, event)], how many) of the groups that ever hold anything: the
-        most that each holds, and the first event after which it does; the largest first."""
+        """Return ([(name, number, bytes, event)], number of groups) for the groups that ever hold
+        memory.
+
+        `bytes` is the most that the group ever holds, `event` the first event after which it holds
+        that much. Largest first.
+        """
         found, total = keys.bests(self.native, top)
         base = self.trace.first_event
         return [(name, number, n, event + base) for name, number, n, event in found], total
@@ -228,17 +241,18 @@ class Measured(Staying):
     def reserved_layers(
         self, by: str, wanted: Sequence[int], samples: Sequence[int]
     ) -> list[list[int]]:
-        """The same of reserved memory, by "pool" or "stream": groups are the numbers of
-        `part_classes`."""
+        """Like `layers`, but for reserved memory by "pool" or "stream". The groups are numbers from
+        `part_classes`.
+        """
         from memreplay.engine.query import _layers
 
         base = self.trace.first_event
         at = [event - base for event in samples]
-        found = _layers.reserved_layers(self.trace.classes(by), wanted, at, self._alone)
+        found = _layers.reserved_layers(self.trace.classes(by), wanted, at, self._filters)
         return [memoryview(one).tolist() for one in found]
 
     def part_classes(self, by: str, parts: Sequence[Part]) -> list[int]:
-        """The numbers by which `reserved_layers` knows pools or streams."""
+        """Return the numbers that `reserved_layers` uses for pools or streams."""
         keys = self.trace.classes(by).keys()
         known: dict[object, int] = {
             self.trace.pool_of(key) if by == "pool" else key: at for at, key in enumerate(keys)
@@ -247,9 +261,10 @@ class Measured(Staying):
 
     @once
     def reconciliation_bytes(self) -> int | None:
-        """`end_bytes` less what the file's segments hold: 0 when the two agree.
+        """`end_bytes` minus the bytes in the file's segments; 0 if they agree.
 
-        None where the range that was read ends before the trace does, and of a part alone.
+        None if the range that was read ends before the trace does, or if only some allocations
+        count.
         """
         trace = self.trace
         if not trace.native.reaches_end or not self._is_whole:
@@ -260,12 +275,12 @@ class Measured(Staying):
 
     @property
     def _is_plain(self) -> bool:
-        """Whether the replay has the answer at hand."""
+        """Return whether the replay already has the result of this measure."""
         return self.measure == "requested" and self._is_whole
 
     @property
     def _is_whole(self) -> bool:
-        """Whether all allocations count."""
+        """Return whether all allocations count."""
         return self.pool is None and self.stream is None
 
     @once
@@ -278,11 +293,14 @@ class Measured(Staying):
         event = at + self.trace.first_event
         return PeakPoint(n_bytes, event, self.trace.time_us(event))
 
-    # ---- what is live
+    # ---- live sets
 
     @once
     def native(self) -> _timeline.Measure:
-        """Which allocations count, from when to when. Raises UsageError for reserved memory."""
+        """The allocations that the measure counts, and their lifetimes.
+
+        Raises UsageError for reserved memory.
+        """
         trace = self.trace
         if self.measure == "reserved":
             raise UsageError("reserved memory consists of segments, not of allocations")
@@ -294,17 +312,18 @@ class Measured(Staying):
             found = _timeline.requested_measure(trace.native)
         if self.measure in ("active", "allocated"):
             found = trace.blocks.weigh(found)
-        for classes, wanted in self._alone:
+        for classes, wanted in self._filters:
             found = classes.keep(found, wanted)
         return self._narrowed(found)
 
     def _narrowed(self, found: _timeline.Measure) -> _timeline.Measure:
-        """What is left of it where not all allocations count."""
+        """Limit the measure to the allocations that it counts. Subclasses override this."""
         return found
 
-    def _asked(self) -> _timeline.Measure | _timeline.Moments:
-        """What answers a question about a moment: from the second one on an index, which one alone
-        would not be worth."""
+    def _moment_source(self) -> _timeline.Measure | _timeline.Moments:
+        """Return the object that answers queries for live sets. From the second query on, the
+        object is an index.
+        """
         if not self._asked_before:
             self._asked_before = True
             return self.native
@@ -313,20 +332,21 @@ class Measured(Staying):
         return self._moments.get("", lambda: _timeline.Moments(self.native))
 
     @once
-    def _reserved_alone(self) -> tuple[int, Column]:
-        """Reserved bytes of the pool and the stream: at the start, and after each event."""
-        return self.trace.blocks.reserved_of(self._alone)
+    def _filtered_reserved(self) -> tuple[int, Column]:
+        """Return the pool's and stream's reserved bytes, at the start and after each event."""
+        return self.trace.blocks.reserved_of(self._filters)
 
     @property
-    def _alone(self) -> list[tuple[_measures.Classes, int]]:
-        """The pool and the stream that alone count. Raises UsageError where one is not there."""
+    def _filters(self) -> list[tuple[_measures.Classes, int]]:
+        """Return the pool and stream filters. Raises UsageError if one doesn't exist."""
         asked = {"pool": self.pool, "stream": self.stream}
         return [self.trace.class_of(by, one) for by, one in asked.items() if one is not None]
 
     @once
     def lifetimes(self) -> Lifetimes:
-        """Every allocation of the trace, then the carried blocks, with when it began and
-        ended."""
+        """All allocations in the trace, then carried-over blocks, each with its beginning
+        and end.
+        """
         import numpy as np
 
         first = self.trace.first_event
@@ -345,11 +365,11 @@ class Measured(Staying):
         )
 
     def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
-        """What is live after an `event` (`Replay.start`: at the start), or at a time, `time_us`
-        (after the events up to it).
+        """Return the live set after an `event` (`Replay.start`: the start) or at the time
+        `time_us`.
 
-        Raises UsageError when there is no such event, when the file has no times, or when not
-        exactly one of the two is given.
+        The live set at a time includes all events up to that time. Raises UsageError if there is no
+        such event, if the file has no times, or unless exactly one of the two is given.
         """
         import numpy as np
 
@@ -360,7 +380,7 @@ class Measured(Staying):
             event = trace.event_at(time_us)
         assert event is not None
         trace.check(event)
-        found = self._asked().live(event - trace.first_event)
+        found = self._moment_source().live(event - trace.first_event)
         allocs, carried = (np.asarray(c) for c in found)
         columns = self._columns(allocs, carried)
         return LiveSet(
@@ -377,65 +397,71 @@ class Measured(Staying):
         )
 
     def largest(self, event: int, top: int) -> list[tuple[int, bool, int, int]]:
-        """The largest live allocations after `event`; see `_timeline.Measure.largest`."""
+        """Return the largest live allocations after `event`; see `_timeline.Measure.largest`."""
         self.trace.check(event)
-        return self._asked().largest(event - self.trace.first_event, top)
+        return self._moment_source().largest(event - self.trace.first_event, top)
 
     def listed(self, event: int) -> tuple[Column, Column]:
-        """What is live after `event`: its allocations (events that were read, from 0) and carried
-        blocks."""
+        """Return (allocations, carried-over blocks) live after `event`.
+
+        Allocations are given by their events, counted from the first event that was read.
+        """
         self.trace.check(event)
-        return self._asked().live(event - self.trace.first_event)
+        return self._moment_source().live(event - self.trace.first_event)
 
     def traffic(self, keys: _groups.Keys, begin: int, end: int, top: int) -> _traffic._Found:
-        """What came and went after the event `begin` (`Trace.start`: the start) up to `end`, by
-        group; see `_traffic.pyi`. Raises UsageError."""
+        """Return allocations and frees after event `begin` (`Trace.start`: the start) up to `end`,
+        by group.
+
+        See `_traffic.pyi`. Raises UsageError.
+        """
         from memreplay.engine.query import _traffic
 
         live = self.listed(begin)
         self.trace.check(end)
         if end < begin:
-            raise UsageError(f"no events {begin} to {end}")
+            raise UsageError(f"events {begin} to {end} don't exist")
         base = self.trace.first_event
         return _traffic.traffic(self.native, keys, live, begin - base, end - base, top)
 
     @property
     def counted(self) -> Column:
-        """u8 an event: whether it is an alloc that counts."""
+        """Whether each event is an alloc that counts (u8)."""
         return self.native.counted()
 
     @property
     def carried_ends(self) -> Column:
-        """u32 a carried block: the event that ended it, counted from the first that was read;
-        2**32 - 1 where none did, 2**32 - 2 where the block does not count."""
+        """The event that ended each carried-over block (u32), counted from the first event read.
+
+        2**32 - 1 if never freed, 2**32 - 2 if the block doesn't count.
+        """
         return self.native.carried_ends()
 
     def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
-        """The frame (its id) by which a stack is called, as these ranks of strings have it."""
+        """Return the id of the frame that a stack is attributed to, given the strings' ranks."""
         return self.native.label_frame(stack, file_rank, function_rank)
 
     def carried_held(self, event: int) -> int:
-        """Bytes of what was carried over that are still live after `event`."""
+        """Return the bytes of carried-over blocks still live after `event`."""
         self.trace.check(event)
         return self.native.carried_held(event - self.trace.first_event)
 
     def parts(self, by: str, event: int) -> tuple[Part, ...]:
-        """The measure by "pool" or "stream": the parts that have anything, largest first at
-        `event`.
+        """Split the measure by "pool" or "stream".
 
-        What is at `event` adds up to the measure there; peaks of parts are each its own. Raises
-        UsageError when there is no such event.
+        Parts are ordered by size at `event`, largest first. The parts' bytes at `event` add up to
+        the measure; each part has its own peak. Raises UsageError if there is no such event.
         """
         trace = self.trace
         trace.check(event)
         classes = trace.classes(by)
         at = event - trace.first_event
-        reserved = classes.reserved_sums(at, self._alone)
+        reserved = classes.reserved_sums(at, self._filters)
         sums = reserved if self.measure == "reserved" else self._part_sums(by, at)
         parts = []
         for key, mine, theirs in zip(classes.keys(), sums, reserved, strict=True):
             if not any(sums[i] for sums in (mine, theirs) for i in (0, 1, 3, 5, 6)):
-                continue  # nothing ever came or went
+                continue  # always empty
             parts.append(
                 Part(
                     pool=trace.pool_of(key) if by == "pool" else UNSET,
@@ -444,7 +470,7 @@ class Measured(Staying):
                     count=0 if self.measure == "reserved" else mine[4],
                     start_bytes=mine[0],
                     peak_bytes=mine[1],
-                    event_index=mine[2] + trace.first_event,
+                    peak_event=mine[2] + trace.first_event,
                     end_bytes=mine[5],
                     reserved_bytes=theirs[3],
                     reserved_peak_bytes=theirs[1],
@@ -455,13 +481,13 @@ class Measured(Staying):
         return tuple(sorted(parts, key=lambda p: (-p.bytes, -p.peak_bytes, -p.reserved_bytes)))
 
     def _part_sums(self, by: str, at: int) -> list[tuple[int, int, int, int, int, int, int]]:
-        """`Classes.sums`; from the second question on without another look at every event."""
+        """Return `Classes.sums`. From the second call on, this doesn't visit all events."""
         classes = self.trace.classes(by)
         found = self._sums.get(by)
         if found is None:
             found = self._sums[by] = classes.sums(self.native, at)
             return found
-        then = classes.listed_sums(self.native, *self._asked().live(at))
+        then = classes.listed_sums(self.native, *self._moment_source().live(at))
         return [
             (start, peak, peak_at, n_bytes, live, final, blocks)
             for (start, peak, peak_at, _, _, final, blocks), (n_bytes, live) in zip(
@@ -470,7 +496,7 @@ class Measured(Staying):
         ]
 
     def _columns(self, allocs: NDArray[Any], carried: NDArray[Any]) -> dict[str, Any]:
-        """address, size and stack of these allocations and carried blocks."""
+        """Return the addresses, sizes and stacks of these allocations and carried-over blocks."""
         import numpy as np
 
         native = self.trace.native
@@ -492,7 +518,7 @@ class Measured(Staying):
 
 
 class MeasuredTrace(Trace):
-    """A trace with its measures: what a simulation of it asks for."""
+    """A trace with its measures. Simulations only need this base class."""
 
     def __init__(
         self,
@@ -501,17 +527,17 @@ class MeasuredTrace(Trace):
         backends: Sequence[Backend] = (CUDA,),
     ) -> None:
         super().__init__(native, settings, backends)
-        self.recorded_allocator: dict[str, Any] = {}  # kept by snapshot.recorded_allocator
+        self.recorded_allocator: dict[str, Any] = {}  # cached by snapshot.recorded_allocator
 
     def usable_bytes(self, total_bytes: int) -> int:
-        """What a card with so much memory has for the program."""
+        """Return how much memory the program can use on a card of this size."""
         raise NotImplementedError
 
     @property
     def card_bytes(self) -> int | None:
-        """The memory of the card, where the recorder noted it."""
+        """The card's memory, if the recorder noted it."""
         raise NotImplementedError
 
     def measure(self, name: MeasureName) -> Measured:
-        """One measure over the events."""
+        """Return one measure over the events."""
         raise NotImplementedError

@@ -1,8 +1,8 @@
-"""The results of memreplay as frozen records: plain data, no behaviour, no I/O.
+"""memreplay's results as frozen records: plain data, no behaviour, no I/O.
 
-Units everywhere: bytes are int and named `*_bytes`; times are int microseconds since the epoch and
-named `*_us`; an event is named by (device, index in that device's trace), and index -1 is the
-start, before the first event.
+Units: bytes are int and named `*_bytes`; times are int microseconds since the epoch and named
+`*_us`; an event is identified by (device, index in that device's trace); index -1 is the start,
+before the first event.
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ from memreplay.snapshot.brief import html_columns
 from memreplay.snapshot.record import Arrays, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
 
 class OfBackend(Record, frozen=True, kw_only=True):
-    """Base of a part of a report that gives hints, which name the backend's module of torch."""
+    """Base class for those parts of a report whose hints name the backend's torch module."""
 
     text_only = ("backend",)
 
     backend: str = CUDA.name
-    """Whose allocator it was, as `snapshot.backends` calls it."""
+    """The allocator's backend, as named in `snapshot.backends`."""
 
 
 SimulationReason = Literal[
@@ -47,9 +45,9 @@ SimulationReason = Literal[
     "total_inferred",
 ]
 SIMULATION_REASONS: frozenset[SimulationReason] = frozenset(get_args(SimulationReason))
-"""Why what was simulated is an estimate."""
+"""Reasons for a simulated number to be an estimate."""
 
-By = str  # one way to group, or several, joined by commas
+By = str  # one grouping key, or several separated by commas
 AllocationsSort = Literal["bytes", "count", "temporary", "mean-lifetime"]
 Exactness = Literal["exact", "estimated"]
 MeasureName = Literal["requested", "held", "active", "allocated", "reserved"]
@@ -57,18 +55,22 @@ MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated",
 
 
 class Frame(Record, frozen=True, eq=False):
-    """One frame of a call stack. Frames are the same if they name the same line, whatever it says:
-    of two snapshots one may have no source."""
+    """One frame of a call stack.
+
+    Frames are compared by function, file and line, but not by source text, because only one of two
+    snapshots may have it.
+    """
 
     function: str
-    """The function's name; empty where frames stand for files."""
+    """The function's name; empty if the frame stands for a file."""
     file: str
-    """The source file; empty where frames stand for functions."""
+    """The source file; empty if the frame stands for a function."""
     line: int
-    """The line; 0 if it is not known (C++ frames)."""
+    """The line; 0 if unknown (C++ frames)."""
     source: str | UnsetType = UNSET
-    """The text of this line, if the recording has it (`memreplay record --source`): without the
-    white space around it, at most 200 characters."""
+    """The line's text, stripped and at most 200 characters long, if it was recorded (`memreplay
+    record --source`).
+    """
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -84,7 +86,7 @@ class Frame(Record, frozen=True, eq=False):
 
 
 class Label(Record, frozen=True):
-    """What a group is called; `frames`, `user`, `libraries` and `note` as in Group."""
+    """A group's name; `frames`, `user`, `libraries` and `note` are as in Group."""
 
     text: str
     frames: tuple[Frame, ...] = ()
@@ -94,75 +96,83 @@ class Label(Record, frozen=True):
 
 
 class Coded(Record, frozen=True, kw_only=True):
-    """What has a stack. Its fields come after those of the records that are made of it."""
+    """Base class for records with a call stack. Its fields come after those of its subclasses."""
 
     text_only: ClassVar[tuple[str, ...]] = ("of", "note")
 
     label: str
-    """A short name for people: the innermost frame of the user's code and the operator that it
-    called, or else what ran; in parentheses if there is no stack. Its wording may change."""
+    """A short name for people: the innermost frame in the user's code and the operator that it
+    called, or else whatever ran. In parentheses if there is no stack. The wording may change.
+    """
     user: tuple[int, ...] = ()
-    """Which of `frames`, by index, are the user's own code, innermost first: not of installed
-    libraries, nor the plumbing of PyTorch, Python or C++. If a stack has no such frames, those of
-    libraries."""
+    """Indices into `frames` of the user's own code, innermost first. Excludes installed libraries
+    and PyTorch's, Python's and C++ plumbing. If a stack has no frames of the user's, these are its
+    library frames.
+    """
     libraries: tuple[int, ...] = ()
-    """Which of `frames`, by index, are those of installed libraries, innermost first, if there are
-    frames of the user's too."""
+    """Indices into `frames` of installed libraries, innermost first, if there are also frames in
+    the user's code.
+    """
     frames: tuple[Frame, ...] = ()
-    """Innermost first: the whole stack by `stack`; the one frame by `line` or `innermost`; one
-    without function and line by `file`, one without file and line by `function`; none by ways that
-    are no code, and if there is no stack. By several ways at once they are those of the last way
-    that has any."""
+    """Innermost first. If grouped by `stack`, the whole stack; by `line` or `innermost`, one frame;
+    by `file`, one without function and line; by `function`, one without file and line. Empty for
+    keys that aren't code, or if there is no stack. With several keys, these are the frames of the
+    last key that has any.
+    """
     of: tuple[Label, ...] = ()
-    """What each of several ways calls it."""
+    """If there are several keys, the group's value for each of them."""
     note: str = ""
-    """More words behind the label, for people: how to learn more of it."""
+    """Extra text after the label that tells people how to learn more."""
 
 
 class Group(Coded, frozen=True):
-    """Allocations that share a call stack, or what else was asked for, and are live at a moment."""
+    """Allocations live at a moment that share a call stack or another `--by` key."""
 
     bytes: int
-    """The bytes that they hold."""
+    """The group's bytes."""
     count: int
-    """How many allocations."""
+    """Number of allocations."""
     share: float
-    """`bytes` as a share of the whole, 0.0 to 1.0."""
+    """`bytes` as a fraction of the total, 0.0 to 1.0."""
 
 
 class Part(Record, frozen=True, kw_only=True):
-    """One pool or stream at a moment of its device. All of them are there: their `bytes` and
-    `count` add up to the device's."""
+    """One pool or stream at a moment.
+
+    All pools or streams are listed, so `bytes` and `count` add up to the device's totals.
+    """
 
     pool: tuple[int, int] | UnsetType | None = UNSET
-    """A pool's id: `[0, 0]` is the default, the first number is not 0 for a CUDA graph's, the
-    second for one of the program's own (a MemPool, graph_pool_handle()); null if not known."""
+    """The pool's id. `[0, 0]` is the default pool. The first number is nonzero for a CUDA graph's
+    pool, the second for a pool that the program created (a MemPool, graph_pool_handle()). Null if
+    unknown.
+    """
     stream: int | UnsetType | None = UNSET
-    """In `streams`, instead of `pool`."""
+    """The stream. In `streams`, this replaces `pool`."""
     bytes: int
-    """What it holds then."""
+    """Bytes at the moment."""
     count: int
-    """In how many allocations; 0 for reserved bytes."""
+    """Number of allocations; 0 for reserved bytes."""
     start_bytes: int
-    """What it holds before the first event."""
+    """Bytes before the first event."""
     peak_bytes: int
-    """The most that it ever holds."""
-    event_index: int
-    """The first event after which it does."""
+    """The peak of the pool or stream itself."""
+    peak_event: int
+    """The first event after which this peak is reached."""
     end_bytes: int
-    """What it holds after the last event."""
+    """Bytes after the last event."""
     reserved_bytes: int
-    """What is reserved for it then."""
+    """Bytes reserved for the pool or stream at the moment."""
     reserved_peak_bytes: int
-    """The most that is ever reserved for it."""
+    """Peak of the bytes reserved for the pool or stream."""
     reserved_peak_event: int
-    """The first event after which it is."""
+    """The first event after which this reserved peak is reached."""
     reserved_end_bytes: int
-    """What is reserved for it after the last event."""
+    """Bytes reserved for the pool or stream after the last event."""
 
 
 class Parted:
-    """What may be split into pools or streams."""
+    """Base class for results that may be split into pools or streams."""
 
     __slots__ = ()
     pools: tuple[Part, ...] | UnsetType
@@ -170,12 +180,14 @@ class Parted:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The pools or the streams, whichever there are."""
+        """The result's pools or streams, depending on which it has."""
         return self.pools or self.streams or ()
 
 
 class Verdict(Record, frozen=True):
-    """Whether a replay can be trusted, and why not: stable names (see docs/numbers.md)."""
+    """Whether a replay is trustworthy, and if not, the reasons. A reason is a stable name (see
+    docs/numbers.md).
+    """
 
     trusted: bool
     exactness: Exactness
@@ -183,46 +195,41 @@ class Verdict(Record, frozen=True):
 
     @property
     def exact(self) -> bool:
-        """Whether what is shown is exact, though more may have happened (events that a ring buffer
-        lost)."""
+        """Whether the numbers are exact, even if events are missing because the ring buffer
+        overwrote them.
+        """
         return self.exactness == "exact"
-
-
-def joined(verdicts: Sequence[Verdict], *, exact: bool, reasons: Iterable[str] = ()) -> Verdict:
-    """One verdict on what needs all of these: `reasons` come after theirs, each once."""
-    every = [*(reason for one in verdicts for reason in one.reasons), *reasons]
-    return Verdict(
-        trusted=all(one.trusted for one in verdicts),
-        exactness="exact" if exact else "estimated",
-        reasons=tuple(dict.fromkeys(every)),
-    )
 
 
 MomentKind = Literal["event", "elapsed", "time"]
 
 
 class Moment(Record, frozen=True):
-    """A bound of a range: an event's index in its trace, microseconds after the trace's first event
-    ("elapsed"), or microseconds since the epoch ("time").
+    """A bound of a range.
+
+    It's given as an event's index in its trace, as microseconds after the trace's first event
+    ("elapsed"), or as microseconds since the epoch ("time").
     """
 
     kind: MomentKind
-    """What the value counts."""
+    """The unit of the value."""
     value: Annotated[int, Meta(ge=1 - 2**62, lt=2**62)]
-    """The event's index, or the microseconds."""
+    """Event index, or microseconds."""
 
 
 class EventRange(Record, frozen=True):
-    """Which events are read."""
+    """A range of events."""
 
     start: Moment | None = None
-    """The first of them; null for no bound."""
+    """The first event in the range; null if unbounded."""
     stop: Moment | None = None
-    """The first that is not read any more; null for no bound."""
+    """The first event after the range; null if unbounded."""
 
     def differs(self, other: EventRange) -> bool:
-        """Whether other events are meant. Points in time are of one recording each, and are taken
-        for the same."""
+        """Whether another range selects different events.
+
+        Absolute times only make sense within one recording, so they count as equal.
+        """
         return any(
             mine != theirs
             and (mine is None or theirs is None or not mine.kind == theirs.kind == "time")
@@ -234,7 +241,7 @@ Edge = Literal["start", "end", "peak"]
 
 
 class When(Record, frozen=True):
-    """The moment that a question is about."""
+    """A moment to look at."""
 
     kind: Literal[
         "event",
@@ -249,23 +256,25 @@ class When(Record, frozen=True):
         "end",
         "address",
     ]
-    """`event`: after the event `value` (-1: the start). `elapsed` and `time`: after the events up
-    to `value` microseconds, since the device's first event or since 1970. `time_of_day`: so many
-    since midnight (UTC), on the day on which the recording starts, or on the next one if only that
-    has it. `peak`: the `value`-th highest separate peak of the measure, 1 the peak itself. `oom`:
-    when the `value`-th request failed. `start`, `end`: before the first, after the last event.
-    `step`: the `value`-th step, as `memreplay steps` finds them (-1 is the last).
-    `annotation`: the first one called `name`, or, if none is called so, the k-th of
-    NAME for a name of the form NAME#k (from 1; -1 is the last). `address`: after the first
-    allocation with the address `value` in it, or the one of the number `name`, was made; a number
-    that begins with `_` is the one that PyTorch's viewer shows."""
+    """`event`: after the event `value` (-1: the start). `elapsed` and `time`: after all events up
+    to `value` microseconds since the device's first event, or since 1970. `time_of_day`: the same
+    since midnight (UTC) on the day the recording starts, or on the next day if only that day has
+    this time. `peak`: the `value`-th highest separate peak of the measure; 1 is the peak. `oom`:
+    when the `value`-th failed request occurred. `start`, `end`: before the first and after the last
+    event. `step`: the `value`-th step, as `memreplay steps` finds them (-1 is the last).
+    `annotation`: the first annotation called `name`; if there is none, NAME#k means the k-th one
+    called NAME (from 1; -1 is the last). `address`: after the first allocation that contains the
+    address `value`, or after the allocation numbered `name`. A number that begins with `_` is one
+    from PyTorch's viewer.
+    """
     value: int = 0
-    """The event, the microseconds, the number of the peak, the failed request or the step, or the
-    address; else 0."""
+    """The event, microseconds, address, or number of the peak, failed request or step; 0 for other
+    kinds.
+    """
     name: str | None = None
-    """Of an annotation; of an address the number that was given."""
+    """The annotation's name; for an address, the number that was given."""
     edge: Edge | None = None
-    """Of an annotation or a step: where it begins or ends, or the peak between."""
+    """For an annotation or a step: which moment in it, i.e. its beginning, end or peak."""
 
     def __post_init__(self) -> None:
         if self.kind in ("annotation", "step") and self.edge is None:
@@ -273,29 +282,29 @@ class When(Record, frozen=True):
 
 
 class Span(Record, frozen=True):
-    """An annotation on one device, from its START to its END."""
+    """One device's annotation, from its START to its END."""
 
     name: str
-    """What it is called."""
+    """Name of the annotation."""
     start_us: int
-    """When it begins."""
+    """Time at which the annotation starts."""
     end_us: int | None
-    """When it ends; null if the end is not in the file."""
+    """Time at which the annotation ends; null if the end isn't in the file."""
     start_event: int
-    """The last event before it begins."""
+    """The last event before the start."""
     end_event: int | None
-    """The last event until it ends; null if the end is not in the file."""
+    """The last event up to the end; null if the end isn't in the file."""
 
 
 class Buckets(Record, frozen=True):
-    """A series over events cut into buckets of equally many events, or of equal times; a number a
-    bucket each.
+    """A series over events, cut into buckets with equal numbers of events or equal durations.
 
-    `event_index` is a bucket's first event, and where it has none (`events` is 0, which only
-    happens by time) the last one before it. `time_us` is when that event was, None where it has no
-    time; by time, when the bucket begins. `min_bytes` and `max_bytes` are after its events, the
-    first bucket's with the start; by time, with what the bucket begins with, too. `max_event` is
-    the first event after which the maximum is reached.
+    The fields are lists with one item per bucket. `event_index` is a bucket's first event; if the
+    bucket is empty (`events` is 0, only possible by time), the last event before it. `time_us` is
+    that event's time (None if unknown), or by time, the bucket's start. `min_bytes` and `max_bytes`
+    cover the values after the bucket's events; the first bucket includes the start, and by time,
+    each includes the value with which it begins. `max_event` is the first event after which the
+    maximum is reached.
     """
 
     event_index: list[int]
@@ -310,16 +319,16 @@ class Buckets(Record, frozen=True):
 
 
 class Lifetimes(Record, Arrays, frozen=True, eq=False):
-    """One row an allocation: those of the trace in order, then the carried blocks."""
+    """One row per allocation: the trace's allocations in order, then carried-over blocks."""
 
     alloc_event: NDArray[np.int64]
-    """The event that made it; -1 for carried blocks."""
+    """Event that allocated it; -1 for carried-over blocks."""
     free_event: NDArray[np.int64]
-    """The event that ended it; -1 for what is never freed."""
+    """Event that freed it; -1 if never freed."""
     address: NDArray[np.uint64]
-    """Where it is."""
+    """Start address."""
     size: NDArray[np.int64]
-    """Bytes, by the measure that was asked."""
+    """Bytes, by the selected measure."""
     stack: NDArray[np.uint32]
     """Stack ids, for `Snapshot.stack`."""
 
@@ -331,20 +340,20 @@ class Lifetimes(Record, Arrays, frozen=True, eq=False):
 
 
 class LiveSet(Record, Arrays, frozen=True, eq=False):
-    """What is allocated at one moment, a row an allocation; columns as in Lifetimes."""
+    """The live set at a moment, one row per allocation; columns as in Lifetimes."""
 
     device: int
-    """The device's number."""
+    """Device number."""
     event_index: int
-    """The last event that counts; the event before the first for the start."""
+    """The last event that is included; for the start, the index before the first event."""
     bytes: int
-    """The sum of `size`."""
+    """Sum of `size`."""
     alloc_event: NDArray[np.int64]
-    """The event that made it; -1 for carried blocks."""
+    """Event that allocated it; -1 for carried-over blocks."""
     address: NDArray[np.uint64]
-    """Where it is."""
+    """Start address."""
     size: NDArray[np.int64]
-    """Bytes, by the measure that was asked."""
+    """Bytes, by the selected measure."""
     stack: NDArray[np.uint32]
     """Stack ids, for `Snapshot.stack`."""
 
@@ -365,12 +374,12 @@ class LiveSet(Record, Arrays, frozen=True, eq=False):
 
 
 class SegmentChanges(Record, frozen=True, eq=False):
-    """The segment events of one device, a row each, in the order of the trace.
+    """One device's segment events, one row each, in trace order.
 
     `event` (i64, index), `action` (u8, codes for `Snapshot.action_name`), `address` (u64), `bytes`
-    (i64, above 0 where memory was reserved, below where it was given back), `reserved` (i64, bytes
-    reserved afterwards), `time_us` (i64, the smallest int64 where there is none), `stream` (u64),
-    `pool` (u32, ids for `Snapshot.pool_id`), `stack` (u32, who asked).
+    (i64, positive if reserved, negative if released), `reserved` (i64, bytes reserved afterwards),
+    `time_us` (i64, the smallest int64 if unknown), `stream` (u64), `pool` (u32, ids for
+    `Snapshot.pool_id`), `stack` (u32).
     """
 
     event: NDArray[np.int64]
@@ -388,11 +397,11 @@ class SegmentChanges(Record, frozen=True, eq=False):
 
 
 class PeakPoint(Record, frozen=True):
-    """A moment when usage is highest."""
+    """A point at which usage is highest."""
 
     bytes: int
-    """How high it is."""
+    """The usage."""
     event_index: int
-    """The first event after which it is; `first_event` - 1 is the start."""
+    """The first event after which usage is this high; `first_event` - 1 is the start."""
     time_us: int | None
-    """That event's time; null where it has none."""
+    """Time of that event; null if unknown."""

@@ -1,8 +1,8 @@
-"""Values that are made when they are first asked for, once, whichever thread asks."""
+"""Values computed once, on first access, from any thread."""
 
 from __future__ import annotations
 
-# Python's own module of threads need not be loaded for a lock.
+# `_thread` avoids importing `threading` just for a lock.
 from _thread import RLock
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
@@ -13,18 +13,20 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
-# Who makes what is not there yet: the process, and the lock that all others of it wait for.
+# For each value that is being computed: the process that computes it, and the lock that other
+# threads wait for.
 Making = dict[Any, tuple[int, AbstractContextManager[Any]]]
 
 _MISSING: Any = object()
 
 
-def made(values: dict[K, T], making: Making, key: K, make: Callable[[], T]) -> T:
-    """The value of a key: `make` makes it where there is none, once, and other threads that want it
-    wait for that.
+def compute_once(values: dict[K, T], making: Making, key: K, make: Callable[[], T]) -> T:
+    """Return a key's value.
 
-    Each value has a lock of its own, so threads that make different ones do not wait for each other
-    unless one value is made of the other.
+    If it's missing, `make` computes it once, while other threads wait.
+
+    Each value has its own lock, so threads that compute different values don't wait for each other,
+    unless one value depends on the other.
     """
     found: T = values.get(key, _MISSING)
     if found is not _MISSING:
@@ -32,7 +34,7 @@ def made(values: dict[K, T], making: Making, key: K, make: Callable[[], T]) -> T
     with _lock(making, key):
         found = values.get(key, _MISSING)
         if found is _MISSING:
-            # Two may make it where one of them came out of a fork: all get the same.
+            # After a fork, two threads may compute the value. All get the same object.
             found = values.setdefault(key, make())
     making.pop(key, None)
     return found
@@ -44,16 +46,17 @@ def _lock(making: Making, key: object) -> AbstractContextManager[Any]:
     if found is None:
         found = making.setdefault(key, (process, RLock()))
     if found[0] != process:
-        # Who held it when this process was forked is not in it, and never lets go.
+        # The thread that owns the lock doesn't exist in this forked process and never releases the
+        # lock.
         found = making[key] = (process, RLock())
     return found[1]
 
 
 class once(cached_property[T]):  # noqa: N801 - a decorator, as cached_property is one
-    """A `cached_property` that threads may ask for at once: all get the same object.
+    """A thread-safe `cached_property`: all threads get the same object.
 
-    Python's own makes one for each thread from 3.12 on, and before that lets threads with different
-    objects wait for each other.
+    From Python 3.12 on, the standard one may compute a value in each thread. In earlier versions,
+    threads wait for each other even if they use different objects.
     """
 
     @overload
@@ -71,25 +74,25 @@ class once(cached_property[T]):  # noqa: N801 - a decorator, as cached_property 
         making = values.get("_making")
         if making is None:
             making = values.setdefault("_making", {})
-        found: T = made(values, making, name, lambda: self.func(instance))
+        found: T = compute_once(values, making, name, lambda: self.func(instance))
         return found
 
 
 class Once(Generic[K, T]):
-    """A value for each key, made likewise."""
+    """A thread-safe cache with one value per key."""
 
     def __init__(self) -> None:
         self._values: dict[K, T] = {}
         self._making: Making = {}
 
     def get(self, key: K, make: Callable[[], T]) -> T:
-        """The value; made by `make` where there is none yet."""
-        return made(self._values, self._making, key, make)
+        """Return the value, computing it with `make` if missing."""
+        return compute_once(self._values, self._making, key, make)
 
     def values(self) -> list[T]:
-        """Those that have been made."""
+        """Return the values computed so far."""
         return list(self._values.values())
 
     def clear(self) -> None:
-        """Let go of all; they are made anew when they are asked for."""
+        """Drop all values; they are recomputed on access."""
         self._values.clear()

@@ -1,5 +1,8 @@
-"""The bases of all results: a record is frozen, its typed fields are the keys of its JSON; a table
-has rows, and a form that pandas, polars, pyarrow and DuckDB take."""
+"""Base classes of all results.
+
+A record is frozen, and its typed fields are its JSON keys. A table has rows, and can be converted
+for pandas, polars, pyarrow and DuckDB.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from msgspec import Struct
 
+from memreplay.declared import json_fields
 from memreplay.errors import MissingExtraError
 from memreplay.snapshot.brief import html_of, html_rows, line_of
 
@@ -18,20 +22,20 @@ if TYPE_CHECKING:
 
 
 class Record(Struct, frozen=True):
-    """A result, or a part of one.
+    """A result or part of one.
 
-    Its fields are the keys of its JSON, in their order, but for those that `text_only` names: what
-    text alone needs. A field that is UNSET is left out of the JSON. The string below a field says
-    what it means; docs/schemas and the tables of docs/json.md are made of these (ci/schemas.py).
+    Its fields are its JSON keys, in order, except for fields in `text_only`, which only text output
+    needs. UNSET fields are left out of the JSON. The string below a field documents it;
+    ci/schemas.py collects these into the JSON schemas and docs/reference/json.md.
     """
 
     text_only: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """A field that has records in a row is a table, `Rows`, to whoever reads it."""
+        """Wrap fields that hold a tuple of records, so that reading one returns `Rows`, a table."""
         super().__init_subclass__(**options)
         for name, said in cls.__annotations__.items():
-            # Of frames there are many, and nobody wants a table of them.
+            # Leave out frames, because there are many and a table of frames isn't useful.
             if isinstance(said, str) and said[:6] == "tuple[":
                 kind, many, _ = said[6:].partition(", ...]")
                 member = vars(cls).get(name)
@@ -46,52 +50,55 @@ class Record(Struct, frozen=True):
 
 
 class Tabular:
-    """Base of everything that is a table.
+    """Base class of all tables.
 
-    Libraries that know the Arrow PyCapsule interface (polars, DuckDB, pandas, pyarrow) take it as
-    it is. Times are `timestamp[us, UTC]`, null if unknown.
+    Libraries that support the Arrow PyCapsule interface (polars, DuckDB, pandas, pyarrow) accept a
+    table directly. Times are `timestamp[us, UTC]`, null if unknown.
     """
 
     __slots__ = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of its columns."""
+        """Column names."""
         return tuple(self._arrow_schema().names)
 
     def _arrow_schema(self) -> pa.Schema:
         raise NotImplementedError
 
     def _arrow_batches(self) -> Iterator[pa.RecordBatch]:
-        """Its rows, some at a time."""
+        """Yield the rows in batches."""
         raise NotImplementedError
 
     def _arrow_reader(self) -> pa.RecordBatchReader:
-        from memreplay.snapshot.arrow_columns import arrow  # late, as everywhere: it loads NumPy
+        from memreplay.snapshot.arrow_columns import arrow  # late import: loads NumPy
 
         return arrow().RecordBatchReader.from_batches(self._arrow_schema(), self._arrow_batches())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The Arrow PyCapsule interface: the rows as a stream of batches."""
+        """Return the rows as a stream of batches (Arrow PyCapsule interface)."""
         return self._arrow_reader().__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
-        """The Arrow PyCapsule interface: only the schema."""
+        """Return the schema (Arrow PyCapsule interface)."""
         return self._arrow_schema().__arrow_c_schema__()
 
     def to_arrow(self) -> pa.Table:
-        """All of it as a pyarrow.Table. Raises MissingExtraError without pyarrow."""
+        """Convert to a pyarrow.Table. Raises MissingExtraError without pyarrow."""
         return self._arrow_reader().read_all()
 
     def to_pandas(self) -> Any:
-        """All of it as a pandas.DataFrame. Numbers stay whole where some are null: such a column
-        is `Int64`, not `float64`. Raises MissingExtraError without pandas or pyarrow."""
+        """Convert to a pandas.DataFrame.
+
+        Integer columns with nulls are `Int64`, not `float64`. Raises MissingExtraError without
+        pandas or pyarrow.
+        """
         from memreplay.snapshot.arrow_columns import pandas_frame
 
         return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> Any:
-        """All of it as a polars.DataFrame. Raises MissingExtraError without polars or pyarrow."""
+        """Convert to a polars.DataFrame. Raises MissingExtraError without polars or pyarrow."""
         try:
             import polars
         except ImportError:
@@ -100,7 +107,7 @@ class Tabular:
 
 
 class Arrays(Tabular):
-    """A table of existing NumPy columns. A row is a dict of numbers."""
+    """A table made of existing NumPy columns. A row is a dict of numbers."""
 
     __slots__ = ()
 
@@ -109,7 +116,7 @@ class Arrays(Tabular):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of its columns."""
+        """Column names."""
         return tuple(self._arrays())
 
     def _arrow_schema(self) -> pa.Schema:
@@ -126,7 +133,7 @@ class Arrays(Tabular):
             yield dict(zip(arrays, (one.item() for one in row), strict=True))
 
     def __getitem__(self, at: int | slice) -> Any:
-        """The row of this number as a dict; those of a slice as a list."""
+        """Return a row as a dict, or a slice as a list of dicts."""
         arrays = self._arrays()
         if isinstance(at, slice):
             length = len(next(iter(arrays.values())))
@@ -135,25 +142,31 @@ class Arrays(Tabular):
 
 
 R = TypeVar("R", bound=Record)
+MOST_SHOWN = 3  # more rows are only counted in a repr
 
 
 class Rows(tuple[R, ...], Tabular):
-    """Records in a row, as a field of a result: a tuple, and a table of their fields. The columns
-    are the keys of their JSON; times are times, records in records are structs."""
+    """A result's tuple of records, which is also a table of their fields.
 
-    _kind: type[Record] | None = None  # the type of records, for an empty row
+    The columns are the records' JSON keys. Times have a time type, and nested records are structs.
+    """
+
+    _kind: type[Record] | None = None  # the records' type, needed if there are no rows
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of its columns."""
-        kinds = dict.fromkeys(map(type, self)) or dict.fromkeys([self._kind] if self._kind else [])
-        return tuple(dict.fromkeys(name for kind in kinds for name in json_fields(kind)))
+        """Column names."""
+        return tuple(dict.fromkeys(name for kind in self._kinds() for name in json_fields(kind)))
 
     def to_arrow(self) -> pa.Table:
-        """All of it as a pyarrow.Table. Raises MissingExtraError without pyarrow."""
-        from memreplay.snapshot.arrow_columns import table_of_records  # late: it loads NumPy
+        """Convert to a pyarrow.Table. Raises MissingExtraError without pyarrow."""
+        from memreplay.snapshot.arrow_columns import table_of_records  # late import: loads NumPy
 
-        return table_of_records(self.columns, self)
+        return table_of_records(self.columns, self, self._kinds())
+
+    def _kinds(self) -> tuple[type[Record], ...]:
+        """Return the types of the records, in the order in which they occur."""
+        return tuple(dict.fromkeys(map(type, self))) or ((self._kind,) if self._kind else ())
 
     def _arrow_schema(self) -> pa.Schema:
         return self.to_arrow().schema
@@ -161,13 +174,20 @@ class Rows(tuple[R, ...], Tabular):
     def _arrow_reader(self) -> pa.RecordBatchReader:
         return self.to_arrow().to_reader()
 
+    def __repr__(self) -> str:
+        """Show a few rows; of more rows, their number and columns."""
+        if len(self) <= MOST_SHOWN:
+            return super().__repr__()
+        names = " or ".join(kind.__name__ for kind in self._kinds())
+        return f"<{len(self)} rows of {names}: {', '.join(self.columns)}>"
+
     def _repr_html_(self) -> str:
-        """Its first rows."""
+        """Show the first rows."""
         return html_rows(self)
 
 
 class _Field:
-    """A field of a record that has records in a row: whoever reads it gets `Rows`."""
+    """A field that holds a tuple of records. Reading it returns `Rows`."""
 
     __slots__ = ("_kind", "_member", "_module")
 
@@ -182,7 +202,7 @@ class _Field:
         found = self._member.__get__(record, owner)
         if type(found) is tuple:
             found = Rows(found)
-            if not found:  # no record tells what its columns would be
+            if not found:  # without records, the type provides the columns
                 found._kind = vars(sys.modules[self._module]).get(self._kind)
             self._member.__set__(record, found)
         return found
@@ -191,22 +211,10 @@ class _Field:
         self._member.__set__(record, value)
 
 
-def json_fields(kind: type[Record]) -> tuple[str, ...]:
-    """The fields that are keys of its JSON."""
-    hidden = text_only(kind)
-    return tuple(name for name in kind.__struct_fields__ if name not in hidden)
-
-
-def text_only(kind: type[Record]) -> frozenset[str]:
-    """The fields only for text: the class's own, and those of its bases."""
-    named = (name for one in kind.__mro__ for name in vars(one).get("text_only", ()))
-    return frozenset(named)
-
-
 def inlined(of: type[Record], *parts: Record) -> dict[str, Any]:
-    """Return the fields of `parts` that records of the type `of` have, by name.
+    """Return those fields of `parts` that records of type `of` also have, by name.
 
-    Results are composed: `DevicePeak(**inlined(DevicePeak, facts, held), …)`. Their keys stay flat.
+    Used to compose results: `DevicePeak(**inlined(DevicePeak, facts, held), …)`. Keys stay flat.
     """
     own = set(of.__struct_fields__)
     return {

@@ -1,4 +1,4 @@
-"""What a recording's own allocator did, and what simulations of it are made of."""
+"""The recorded allocator's results, which are the basis for simulating it."""
 
 from __future__ import annotations
 
@@ -16,51 +16,59 @@ if TYPE_CHECKING:
     from memreplay.snapshot.measured import Measured, MeasuredTrace
 
 SMALL_SEGMENT = 2 << 20
-MOST_BYTES = 1 << 61  # of a card: what the engine counts in has room for it
-# What an expandable segment has addresses for is 9/8 of the card; so much where nobody knows that.
+MOST_BYTES = 1 << 61  # the largest card's memory that fits the engine's integers
+# An expandable segment reserves 9/8 of the card's memory as address space. If the card's memory is
+# unknown, this size is assumed.
 UNKNOWN_CARD = 80 << 30
-MOST_SPACE = 1 << 46  # more than any card has, and many of them have room beside each other
+# more memory than any card has, but small enough for many segments of this size in the address
+# space
+MOST_SPACE = 1 << 46
 
 
 class Outcome(Record, frozen=True, kw_only=True):
-    """What an allocator made of a program."""
+    """How an allocator served a program."""
 
     reserved_peak_bytes: int
-    """Most that was reserved."""
+    """Peak of reserved bytes."""
     reserved_peak_event: int
-    """The first event after which it was; `first_event` - 1 is the start. Of a simulation the
-    request that led to it."""
+    """The first event after which reserved bytes are this high; `first_event` - 1 is the start. In
+    a simulation, it's the event of the request that led to the peak.
+    """
     requested_peak_bytes: int
-    """Most that the program had asked for and not had freed."""
+    """Peak of requested bytes."""
     requested_peak_event: int
-    """The first event after which it had."""
+    """The first event after which requested bytes are this high."""
     active_peak_bytes: int
-    """Most that its blocks in use took, those included whose free was pending."""
+    """Peak of active bytes, that is, of blocks in use, including those with a pending free."""
     active_peak_event: int
-    """The first event after which they did."""
+    """The first event after which active bytes are this high."""
     unused_bytes: int
-    """`reserved_peak_bytes` less `active_peak_bytes`, 0 at least: what was reserved and never
-    needed."""
+    """`reserved_peak_bytes` - `active_peak_bytes`, at least 0. The two peaks may be at different
+    events.
+    """
     segments: int
-    """Segments at the end; of an expandable one each mapped range."""
+    """Number of segments at the end. Each mapped range of an expandable segment counts."""
     driver_allocs: int
-    """How often the driver gave memory: segments made, and ranges mapped."""
+    """How often the driver provided memory, for new segments and mapped ranges."""
     driver_frees: int
-    """How often it got memory back."""
+    """How often memory was returned to the driver."""
     alloc_retries: int
-    """How often it was asked again after all cached memory was given back (`num_alloc_retries`)."""
-    ooms: int
-    """How many requests failed."""
+    """How often the allocator returned all cached memory and called the driver again
+    (`num_alloc_retries`).
+    """
+    oom_count: int
+    """Number of failed requests."""
     failed_event: int | None
-    """The event of the first request that failed; null if none did."""
+    """The first failed request's event; null if none failed."""
 
 
 class Edit(NamedTuple):
-    """A change of the program itself: of some of its allocations.
+    """A change to some of the program's allocations.
 
-    `chosen` is a usage of these alone (`Usage.only`), of requested bytes. Their sizes are
-    multiplied by `factor`; 0 leaves them out. With `twice` each goes as soon as the next allocation
-    has been made, and comes back before the last one ahead of its end: what checkpointing does.
+    `chosen` is a usage limited to these allocations (`Usage.only`), in requested bytes. Their sizes
+    are multiplied by `factor`; 0 drops them. With `twice`, each allocation is freed as soon as the
+    next one has been made. As with checkpointing, it's allocated again just before the last
+    allocation that precedes its end.
     """
 
     chosen: Measured
@@ -68,15 +76,15 @@ class Edit(NamedTuple):
     twice: bool = False
 
     def prepare(self) -> None:
-        """Make what all simulations of it share."""
+        """Compute the data that all simulations of this change share."""
         _ = self.chosen.native
 
 
 class Card(NamedTuple):
-    """What an allocator may have, in bytes; None where there is no limit.
+    """Memory limits in bytes; None means unlimited.
 
-    `total` is what the driver has for the process, `allowed` what it may have of that, `card` all
-    of the card's. `reuses`: whether the driver gives addresses again that it got back.
+    `total`: memory that the driver has for the process; `allowed`: the part that the process may
+    use; `card`: the whole card. `reuses`: whether the driver reuses addresses.
     """
 
     total: int | None
@@ -86,9 +94,10 @@ class Card(NamedTuple):
 
 
 class Recorded(Staying):
-    """What a recording's own allocator did, and what it says of the card.
+    """The recorded allocator's results, and conclusions about the card.
 
-    All of a replay share what they have found; it is kept there, as that of a `Measured` is.
+    All instances for a replay share their cached results, which the replay keeps, as with
+    `Measured`.
     """
 
     __slots__ = ("__dict__", "__weakref__", "replay")
@@ -99,7 +108,7 @@ class Recorded(Staying):
 
     @property
     def settings(self) -> AllocatorSettings:
-        """Those of the recording."""
+        """The recording's settings."""
         return self.replay.settings
 
     @once
@@ -115,7 +124,7 @@ class Recorded(Staying):
 
     @once
     def _seen(self) -> dict[int, int]:
-        """What was reserved and free at each request that failed, by its event."""
+        """Map each failed request's event to reserved plus free bytes at that time."""
         reserved = self.replay.measure("reserved")
         return {
             event: max(0, min(reserved.bytes_at(event) + free, MOST_BYTES))
@@ -123,58 +132,72 @@ class Recorded(Staying):
         }
 
     @once
-    def total_bytes(self) -> int | None:
-        """What the driver had for this process; None where nobody knows. Where no request failed
-        and some were asked again, it is just less than they wanted."""
+    def program_memory_bytes(self) -> int | None:
+        """Memory that the driver had for this process; None if unknown.
+
+        If no request failed but some were retried, this is just below the total that the retried
+        requests needed.
+        """
         if self._seen:
             return max(*self._seen.values(), self.replay.measure("reserved").peak.bytes)
         return self._wanted if self.total_inferred else self.usable_bytes
 
     @property
     def likely_total(self) -> int | None:
-        """`total_bytes` of most recordings, which takes no simulation to tell."""
-        return self.total_bytes if self._seen else self.usable_bytes
+        """What `program_memory_bytes` is for most recordings, determined without a simulation."""
+        return self.program_memory_bytes if self._seen else self.usable_bytes
 
     @once
     def usable_bytes(self) -> int | None:
-        """What the recording's card had for the program; None if nobody noted the card."""
+        """Memory that the program could use on the recording's card; None if the card
+        wasn't noted.
+        """
         card = self.replay.card_bytes
         return None if card is None else self.usable_of(card)
 
     def usable_of(self, card_bytes: int) -> int:
-        """What the recording's card had for the program if it has so much memory. What was
-        reserved on it, it had."""
+        """Return how much memory the program could use on the recording's card, which has this
+        size.
+
+        The result is at least as much as was reserved.
+        """
         peak = self.replay.measure("reserved").peak.bytes
         return max(self.replay.usable_bytes(card_bytes), min(peak, card_bytes))
 
     @property
     def is_simulated(self) -> bool:
-        """Whether its own settings have been simulated."""
+        """Whether the recording's own settings were simulated."""
         return "own" in self.__dict__
 
     @once
     def total_inferred(self) -> bool:
-        """Whether `total_bytes` is no more than what the recording shows."""
+        """Whether `program_memory_bytes` is only inferred from the recording."""
         return not self._seen and self._wanted is not None
 
     @once
     def _wanted(self) -> int | None:
-        """What the driver had at most where requests were asked again and it is not known to
-        have had less; None where none were."""
+        """Return the most memory that the driver can have had, judging by retried requests.
+
+        None if there were no retries.
+        """
         found = self._own(self.usable_bytes, reuses=False)
-        if found.recorded_want is None or _likeness(found)[0]:
+        if found.recorded_shortfall is None or _likeness(found)[0]:
             return None
         peak = self.replay.measure("reserved").peak.bytes
-        most = max(found.recorded_want - 1, peak)
-        # Expandable segments may have wanted less, before what they waited for was free.
+        most = max(found.recorded_shortfall - 1, peak)
+        # With expandable segments, less memory may have been needed as long as pending memory
+        # wasn't free.
         if _likeness(self._own(most, reuses=False))[0]:
             return most
         return peak if _likeness(self._own(peak, reuses=False))[0] else most
 
     @once
     def allowed_bytes(self) -> int | None:
-        """What the process might have of the card where requests failed while memory was free: at
-        least this. None where it might have all."""
+        """The process's memory limit, or if requests failed while memory was free, a lower bound
+        for it.
+
+        None if the process may use the whole card.
+        """
         if self.settings.memory_fraction is not None and self.replay.card_bytes is not None:
             return int(self.settings.memory_fraction * self.replay.card_bytes)
         for event, free in self.replay.oom_free.items():
@@ -185,13 +208,13 @@ class Recorded(Staying):
 
     @once
     def allowed_inferred(self) -> bool:
-        """Whether `allowed_bytes` is no more than what the recording shows."""
+        """Whether `allowed_bytes` is only inferred from the recording."""
         known = self.settings.memory_fraction is not None and self.replay.card_bytes is not None
         return self.allowed_bytes is not None and not known
 
     @once
     def outcome(self) -> Outcome:
-        """What the recording says."""
+        """The outcome in the recording."""
         replay = self.replay
         reserved, active = replay.measure("reserved"), replay.measure("active")
         requested = replay.measure("requested")
@@ -213,16 +236,19 @@ class Recorded(Staying):
             segments=segments,
             driver_allocs=actions["segment_alloc"] + actions["segment_map"],
             driver_frees=actions["segment_free"] + actions["segment_unmap"],
-            # Of what goes its events do not always tell why.
+            # Prefer the simulation, because events don't always show why segments were released.
             alloc_retries=self.own.retries if self.reproduced else self.own.recorded_retries,
-            ooms=actions["oom"],
+            oom_count=actions["oom"],
             failed_event=next(iter(replay.events_of("oom")), None),
         )
 
     @once
     def limit_bytes(self) -> int:
-        """Above so many reserved bytes the process was in want of memory: what the driver had or
-        the process might have, where that is known, and what it had where not."""
+        """Reserved bytes above which memory ran out.
+
+        The driver's memory or the process's limit if known, else the most memory that was ever
+        reserved.
+        """
         seen = max(self._seen.values(), default=None)
         found = [one for one in (self.allowed_bytes, seen) if one]
         peak = self.replay.measure("reserved").peak.bytes
@@ -230,51 +256,58 @@ class Recorded(Staying):
 
     @once
     def collect_from(self) -> int | None:
-        """Above so many reserved bytes cached memory was collected; None for never."""
+        """Reserved bytes above which cached memory was collected; None for never."""
         return _collect_from(self.settings, self.allowed_bytes)
 
     @once
     def own(self) -> Simulation:
-        """The recording's own settings, simulated, with a log.
+        """A simulation with the recording's own settings, including a log.
 
-        Of free blocks of one size newer versions of PyTorch take that of the oldest segment, and
-        older ones that of the lowest address. No file says which: what is as in the recording is
-        right, and where neither is the first.
+        Among free blocks of equal size, newer versions of PyTorch take the one in the oldest
+        segment, older versions the one at the lowest address. Files don't say which version wrote
+        them, so the variant that matches the recording is used, or the first one if neither does.
         """
-        found = self._own(self.total_bytes, reuses=False)
+        found = self._own(self.program_memory_bytes, reuses=False)
         if _likeness(found) != (True, 0):
-            found = max(found, self._own(self.total_bytes, reuses=True), key=_likeness)
-        self._made.clear()  # the others are not needed again
+            found = max(found, self._own(self.program_memory_bytes, reuses=True), key=_likeness)
+        self._made.clear()
         return found
 
     def _own(self, total: int | None, *, reuses: bool) -> Simulation:
         def make() -> Simulation:
             card = Card(total, self.allowed_bytes, self.replay.card_bytes, reuses)
-            return run(self.replay, self.settings, card, self, log=True, alike=reuses)
+            return run(self, self.settings, card, keeping=Keeping(log=True, alike=reuses))
 
         return self._made.get((total, reuses), make)
 
     @once
     def reproduced(self) -> bool:
-        """Whether that gives the recorded segment events again, in kind, order and size."""
+        """Whether `own` reproduces the recorded segment events: their kinds, order and sizes."""
         return _likeness(self.own)[0]
 
 
+class Keeping(NamedTuple):
+    """What to keep of a simulation in addition to its outcome: a `log` of driver calls, or the
+    `trace` that a recording of the simulation would have. `alike`: stop at the first driver call
+    that differs from the recording's.
+    """
+
+    log: bool = False
+    trace: bool = False
+    alike: bool = False
+
+
 def run(
-    replay: MeasuredTrace,
+    recorded: Recorded,
     settings: AllocatorSettings,
     card: Card,
-    recorded: Recorded,
-    *,
     edit: Edit | None = None,
-    log: bool = False,
-    trace: bool = False,
-    alike: bool = False,
+    keeping: Keeping = Keeping(),  # noqa: B008 - it doesn't change
 ) -> Simulation:
-    """The engine's simulation. With `alike` it ends where the driver is asked for something else
-    than in the recording."""
+    """Run the engine's simulation of the recorded program."""
     from memreplay.engine.simulate import _simulating
 
+    replay = recorded.replay
     collect_from = _collect_from(settings, card.allowed)
     known = card.card or card.total or UNKNOWN_CARD
     return _simulating.Simulation(
@@ -296,41 +329,48 @@ def run(
         edited=None if edit is None else edit.chosen.native,
         factor=1.0 if edit is None else edit.factor,
         twice=edit is not None and edit.twice,
-        log=log,
-        trace=trace,
-        alike=alike,
+        log=keeping.log,
+        trace=keeping.trace,
+        stop_at_difference=keeping.alike,
     )
 
 
 def _collect_from(settings: AllocatorSettings, allowed: int | None) -> int | None:
-    """PyTorch collects where a part of the memory is set, and not elsewhere."""
+    """Return the level in bytes above which cached memory is collected. PyTorch only collects if
+    the process has a memory limit.
+    """
     if settings.collect_threshold <= 0 or allowed is None:
         return None
     return int(settings.collect_threshold * allowed)
 
 
 def _likeness(own: Simulation) -> tuple[bool, int]:
-    """Whether the segment events are those of the recording, and how few blocks lie elsewhere."""
+    """Return whether the segment events match the recording, and the negated number of misplaced
+    blocks.
+    """
     equal, recorded, simulated = own.reproduced
     is_alike = equal == recorded == simulated and own.stopped_at is None
     return is_alike, -own.misplaced if is_alike else 0
 
 
 def unused_bytes(replay: MeasuredTrace) -> int:
-    """What was reserved at most and never needed: the peak of reserved bytes less that of active
-    ones, whenever each is. 0 at least: where segment events are missing, more may be active.
+    """Return how far peak reserved is above peak active bytes.
 
-    This is the one meaning of "unused"; what is free at one moment is called free.
+    The two peaks may be at different times. At least 0, because more may be active if segment
+    events are missing. "Unused" always has this meaning; memory that is free at a moment is called
+    free.
     """
     reserved, active = replay.measure("reserved").peak, replay.measure("active").peak
     return max(0, reserved.bytes - active.bytes)
 
 
 def fullest(replay: MeasuredTrace) -> int:
-    """The event after which most is active while reserved memory is at its peak, the first time
-    that it is: before that the memory that was asked for last is not in use yet."""
+    """Return the event with the most active bytes while reserved memory is at its first peak.
+
+    Before this event, the memory that was reserved last isn't in use yet.
+    """
     peak = replay.measure("reserved").peak.event_index
-    # From its peak on it can only fall.
+    # After its peak, reserved memory can only fall.
     changes = memoryview(replay.reserved.events())
     after = bisect_right(changes, peak - replay.first_event)
     last = replay.start + replay.events
@@ -340,8 +380,11 @@ def fullest(replay: MeasuredTrace) -> int:
 
 
 def segment_bytes(request: int, settings: AllocatorSettings) -> int:
-    """What the driver is asked for, for a request of so many bytes; of expandable segments, which
-    grow from free memory at their end, at most."""
+    """Return the size of the segment that a request of this size creates.
+
+    For expandable segments, the result is an upper bound, because they can use free memory at their
+    end.
+    """
     from memreplay.engine.simulate import _simulating
 
     return _simulating.segment_bytes(

@@ -1,9 +1,9 @@
-"""One device's trace with its measures: a replay, and each measure of it."""
+"""A device's replay, and each of its measures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -26,25 +26,42 @@ if TYPE_CHECKING:
     from memreplay.snapshot.simulated import Simulated
 
 
+SMALLEST_BLOCK = 512
+
+
 class Noted(Struct, frozen=True):
-    """What a recorder wrote of a card."""
+    """The notes that a recorder made about a card."""
 
     bytes: int | None = None
-    """All of its memory."""
+    """Total memory."""
     name: str | None = None
-    """What torch.cuda.get_device_name() calls it."""
+    """Result of torch.cuda.get_device_name()."""
     context_bytes: int | None = None
-    """What of that the program did not have, where this is no estimate."""
+    """Memory that wasn't available to the program, if measured."""
+
+
+class Unexplained(NamedTuple):
+    """Carried-over blocks that are live at the end, final segments without an event, and the bytes
+    that the blocks requested. Also how many blocks and segments have a stack, which only a
+    recording sets.
+    """
+
+    blocks: int
+    recorded_blocks: int
+    segments: int
+    recorded_segments: int
+    bytes: int
+    recorded_bytes: int
 
 
 class Replay(MeasuredTrace):
-    """The requested bytes of one device, exact, with those from before the recording.
+    """One device's requested bytes, which are exact and include memory from before the recording.
 
     Sizes are requested sizes, so `usage` is the allocator's `requested_bytes.all.current` after
-    each event, `peak.bytes` its peak over the recording. Event indices count from the device's
-    first event; -1 is the start, before it. Where a range was read they still do: its events are
-    `first_event` to `first_event + events - 1`, its start is `first_event - 1`, and
-    what was live then is carried over.
+    each event, and `peak.bytes` its peak over the recording. Event indices count from the device's
+    first event; -1 is the start. They don't change if only a range was read: the range's events are
+    `first_event` to `first_event + events - 1`, its start is `first_event - 1`, and memory live
+    then is carried over.
     """
 
     def __init__(
@@ -56,7 +73,7 @@ class Replay(MeasuredTrace):
     ) -> None:
         super().__init__(native, settings, backends)
         self._card = card
-        self._measures: dict[tuple[object, ...], dict[str, Any]] = {}  # what they found
+        self._measures: dict[tuple[object, ...], dict[str, Any]] = {}  # cached results
 
     def __repr__(self) -> str:
         return f"<Replay of device {self.device}: {self.events} events, {self.peak}>"
@@ -72,28 +89,47 @@ class Replay(MeasuredTrace):
         pool: tuple[int, int] | None = None,
         stream: int | None = None,
     ) -> Usage:
-        """One measure over the events, of one pool or stream alone where that is given.
+        """Return one measure over the events, optionally only for one pool or stream.
 
-        `requested`: requested bytes from alloc to free_completed. `held`: the same to
-        free_requested. `active` and `allocated`: these two in bytes of blocks. `reserved`: bytes of
-        segments. docs/numbers.md says which statistic of PyTorch each one is. Raises UsageError for
-        a name, pool or stream that is not there.
+        `requested`: requested bytes from alloc to free_completed. `held`: the same, but until
+        free_requested. `active` and `allocated`: like `requested` and `held`, but in block bytes.
+        `reserved`: segment bytes. docs/numbers.md lists PyTorch's corresponding statistics. Raises
+        UsageError for an unknown name, pool or stream.
         """
         key = (name, pool, stream)
         found = self._measures.get(key)
         if found is None:
             if name not in MEASURES:
-                raise UsageError(f"no measure is called {name!r}; there are: {', '.join(MEASURES)}")
+                raise UsageError(f"unknown measure {name!r}; available: {', '.join(MEASURES)}")
             found = self._measures.setdefault(key, Usage(self, name, pool, stream).__dict__)
         return Usage.again(self, found)
 
+    @once
+    def shows_reserved(self) -> bool:
+        """Return whether the file has segments or segment events. If not, the measure `reserved` is
+        always 0, and it isn't known how much memory was reserved.
+        """
+        return self.measure("reserved").peak.bytes > 0 or self.measure("active").peak.bytes == 0
+
+    @once
+    def origins_of_whole_blocks(self) -> set[int]:
+        """Return the origins, as indices into `blocks.origins()`, of some carried-over blocks:
+        those that are gone at the end and that requested a multiple of the smallest block size.
+        """
+        return self.blocks.origins_of_whole_blocks(SMALLEST_BLOCK)
+
+    @once
+    def unexplained(self) -> Unexplained:
+        """Return the memory that no recorded event created."""
+        return Unexplained(*self.reserved.unexplained())
+
     def forget(self) -> None:
-        """Let go of the measures that `measure` remembers; it makes them anew."""
+        """Drop the cached measures. They are recomputed on access."""
         self._measures.clear()
 
     @property
     def peak(self) -> PeakPoint:
-        """The maximum of requested usage, and the first event after which it is reached."""
+        """The maximum of requested bytes, and the first event after which it's reached."""
         return self.measure().peak
 
     @property
@@ -103,26 +139,27 @@ class Replay(MeasuredTrace):
 
     @property
     def lifetimes(self) -> Lifetimes:
-        """Every allocation of the trace, then the carried blocks, with when it began and
-        ended."""
+        """All allocations of the trace, then carried-over blocks, with their begin and end."""
         return self.measure().lifetimes
 
     def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
-        """What is live after an event or at a time, in requested bytes; see `Usage.live_at`."""
+        """Return the live set after an event or at a time, in requested bytes; see
+        `Usage.live_at`.
+        """
         return self.measure().live_at(event=event, time_us=time_us)
 
     @property
     def reconciliation_bytes(self) -> int | None:
-        """`end_bytes` less what the segments' active blocks hold: 0 when the two agree.
+        """`end_bytes` minus the requested bytes of the segments' active blocks; 0 if they agree.
 
-        None where the range that was read ends before the trace does.
+        None if the range that was read ends before the trace.
         """
         return self.measure().reconciliation_bytes
 
     def block_map(self, event: int) -> _blockmap.BlockMap:
-        """The segments and their blocks after an event (`start`: before the first).
+        """Return the segments and their blocks after an event (`start`: before the first).
 
-        Raises UsageError when there is no such event.
+        Raises UsageError if there is no such event.
         """
         from memreplay.engine.query import _blockmap
 
@@ -131,35 +168,39 @@ class Replay(MeasuredTrace):
 
     @property
     def card(self) -> Noted:
-        """What the recorder noted of the card."""
+        """The recorder's notes about the card."""
         return self._card()
 
     @once
     def card_bytes(self) -> int | None:
-        """The memory of the card, where the recorder noted it."""
+        """The card's memory, if the recorder noted it."""
         return self.card.bytes
 
     def context_bytes(self, total_bytes: int) -> int:
-        """What CUDA itself takes of a card with so much memory: what was noted of that very card,
-        else as `snapshot.cards` estimates it; 0 for other backends, of which nothing is known."""
+        """Return how much memory CUDA takes on a card of this size.
+
+        The result is the noted value if that's for this card, else an estimate by `snapshot.cards`.
+        For backends other than CUDA, the amount isn't known, so the result is 0.
+        """
         card = self.card
         if card.context_bytes is not None and total_bytes == card.bytes:
             return card.context_bytes
-        if self.backend is not CUDA:
+        if not self.backend.is_cuda:
             return 0
-        from memreplay.snapshot.cards import context_bytes  # late: few ask for it
+        # imported late, because it's rarely needed
+        from memreplay.snapshot.cards import context_bytes
 
         return context_bytes(total_bytes, card.name, card.bytes)
 
     def usable_bytes(self, total_bytes: int) -> int:
-        """What a card with so much memory has for the program."""
+        """Return the memory that a card of this size has for the program."""
         from memreplay.snapshot.cards import usable_bytes
 
         return usable_bytes(total_bytes, self.context_bytes(total_bytes))
 
     @property
     def recorded(self) -> Recorded:
-        """What the recording's own allocator did, and whether simulating it gives the same."""
+        """The recorded allocator's results, and whether a simulation reproduces them."""
         from memreplay.snapshot.recorded_allocator import Recorded
 
         return Recorded(self)
@@ -168,32 +209,32 @@ class Replay(MeasuredTrace):
         self,
         settings: AllocatorSettings | str = "",
         *,
-        total_bytes: int | None = None,
+        program_memory: int | None = None,
         edit: Edit | None = None,
     ) -> Simulated:
-        """The same program on an allocator of other settings, or on another card.
+        """Simulate the same program with other allocator settings, or on another card.
 
-        `settings` are those of the recording with what a text changes of them, spelled as
-        PYTORCH_CUDA_ALLOC_CONF ("expandable_segments:True,max_split_size_mb:128"), or all of them.
-        `total_bytes` is what the driver has for this process: the card's memory less what the CUDA
-        context and other processes take; None for as much as in the recording, which is no limit
-        where the file does not tell. `edit` changes the program itself. docs/simulate.md says what
-        is exact and what is not.
-
-        Raises UsageError for settings that PyTorch would not take.
+        `settings`: changes to the recording's settings, spelled as in PYTORCH_CUDA_ALLOC_CONF
+        ("expandable_segments:True,max_split_size_mb:128"), or complete settings. `program_memory`:
+        memory that the driver has for this process, i.e. the card's memory minus that of the CUDA
+        context and other processes; None means the same as in the recording, which is unlimited if
+        the file doesn't show a limit. `edit` changes the program itself. docs/simulate.md says what
+        is exact. Raises UsageError for settings that PyTorch would reject.
         """
         from memreplay.snapshot.simulated import simulate
 
-        return simulate(self, settings, total_bytes, edit)
+        return simulate(self, settings, program_memory, edit)
 
 
 Narrow = Callable[["Usage", "_timeline.Measure"], "_timeline.Measure"]
 
 
 class Usage(Measured):
-    """A measure's bytes over the events of one device. Made by `Replay.measure`.
+    """A measure's bytes over one device's events.
 
-    Event indices are those of the whole trace; `Replay.start` stands for the start.
+    Returned by `Replay.measure`.
+
+    Event indices are those of the whole trace; `Replay.start` is the state before it.
     """
 
     def __init__(
@@ -209,14 +250,14 @@ class Usage(Measured):
 
     @classmethod
     def again(cls, replay: Replay, found: dict[str, Any]) -> Usage:
-        """One that shares what another of the same replay has found, its `__dict__`."""
+        """Return a usage with the cached results (`__dict__`) of another one of the same replay."""
         usage = cls.__new__(cls)
         usage.trace, usage.__dict__ = replay, found
         return usage
 
     @property
     def replay(self) -> Replay:
-        """Whose events they are."""
+        """The replay that this usage belongs to."""
         assert isinstance(self.trace, Replay)
         return self.trace
 
@@ -236,8 +277,10 @@ class Usage(Measured):
         return html_table(f"Usage of device {self.replay.device}", told)
 
     def only(self, narrow: Narrow) -> Usage:
-        """The same measure of some allocations alone: `narrow` is given this measure, natively, and
-        leaves them in it. Not for reserved memory."""
+        """Return this measure limited to some allocations.
+
+        Works for all measures except reserved. `narrow` gets the native measure and filters it.
+        """
 
         def further(usage: Usage, found: _timeline.Measure) -> _timeline.Measure:
             return narrow(usage, self._narrowed(found))

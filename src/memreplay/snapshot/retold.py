@@ -1,4 +1,4 @@
-"""Simulations as a snapshot of their own: what a recording of them would have been."""
+"""Turn simulations into a snapshot, as if it had been recorded."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 ABSENT = _core.ABSENT_ID
 _OOM = _core.ACTIONS.index("oom")
 _ALLOC = _core.ACTIONS.index("alloc")
-# What is kept of the recorder's notes as it is.
+# The recorder's notes to copy.
 _KEPT_NOTES = ("torch", "version", "source_lines")
 
 
 def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
-    """A snapshot with the simulated events of the devices of `found`: a simulation by the device's
-    number. Others are left out.
+    """Return a snapshot with the simulated events for the devices in `found`. Other devices are
+    dropped.
 
-    Events have the times and stacks of those that they were in the recording; segment events those
-    of the request that led to them. What it is noted in the file (docs/format.md).
-
-    Raises UsageError for simulations of another snapshot or device, and for different settings.
+    `found`: device number -> simulation. Events have the times and stacks of the recorded events,
+    and segment events those of the requests that caused them. The file's notes mark it as simulated
+    (docs/format.md). Raises UsageError if a simulation belongs to another snapshot or device, or if
+    settings differ.
     """
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -65,27 +65,30 @@ def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
         None,
         then,
     )
-    return Snapshot(native, snap.file, snap.container, snap.file_bytes, project=snap.project)
+    return Snapshot(native, snap.origin, project=snap.project)
 
 
 def _check(snap: Snapshot, found: Mapping[int, Simulated]) -> None:
-    """Raise UsageError for simulations that are not this snapshot's, or of several settings."""
+    """Raise UsageError if a simulation belongs to another snapshot, or if settings differ."""
     for device, one in found.items():
         if one.replay.device != device or snap.replay(device) is not one.replay:
-            raise UsageError(f"device {device}: the simulation is not of this snapshot's device")
+            raise UsageError(
+                f"device {device}: the simulation belongs to another snapshot or device"
+            )
     if len({one.settings for one in found.values()}) > 1:
         raise UsageError(
-            "a snapshot has one set of allocator settings, and these devices are simulated with"
-            " different ones: save them one by one (--device)"
+            "a snapshot has a single set of allocator settings, but these devices were"
+            " simulated with different ones: save each separately (--device)"
         )
 
 
 def _prelude(
     snap: Snapshot, found: Mapping[int, Simulated], natives: Mapping[int, Simulation]
 ) -> dict[str, object]:
-    """All that is not in tables."""
+    """Return all data that tables don't contain."""
     made: dict[str, object] = {"segments": [], "device_traces": [], "external_annotations": []}
-    for settings in {one.settings for one in found.values()}:  # which all have
+    # all simulations have the same settings
+    for settings in {one.settings for one in found.values()}:
         made["allocator_settings"] = {
             **{name: value for name, value in snap.settings.items() if name not in VARIABLES},
             snap.backend.variable: spelled(settings),
@@ -106,7 +109,7 @@ def _prelude(
 def _notes(
     snap: Snapshot, found: Mapping[int, Simulated], natives: Mapping[int, Simulation]
 ) -> dict[str, object]:
-    """What the recorder noted of the same allocations and steps, and the simulated card."""
+    """Return the recorder's notes about the same allocations and steps, with the simulated card."""
     notes = {name: snap.recorder[name] for name in _KEPT_NOTES if name in snap.recorder}
     notes["recorder"] = "simulate"
     notes["backend"] = snap.backend.name
@@ -114,9 +117,10 @@ def _notes(
         "reasons": sorted({reason for one in found.values() for reason in one.reasons})
     }
     places = range(1 + max(natives, default=-1))
-    if any(one.total_bytes is not None for one in found.values()):
+    if any(one.program_memory_bytes is not None for one in found.values()):
         cards = {
-            device: _card(snap.replay(device), one.total_bytes) for device, one in found.items()
+            device: _card(snap.replay(device), one.program_memory_bytes)
+            for device, one in found.items()
         }
         notes["cards"] = [cards.get(device, {"total_bytes": None}) for device in places]
     at = {device: np.asarray(native.trace()["at"]) for device, native in natives.items()}
@@ -145,8 +149,11 @@ def _notes(
 
 
 def _card(replay: Replay, usable: int | None) -> dict[str, object]:
-    """The simulated card: the recording's where the program has as much as there, else one of
-    which it has all. Who reads this finds the same limit."""
+    """Return the simulated card.
+
+    If the program has the same amount of memory, this is the recording's card. Otherwise, it's a
+    card whose whole memory is available to the program, so that readers derive the same limit.
+    """
     if usable is None:
         return {"total_bytes": None}
     total, name = usable, None
@@ -161,7 +168,7 @@ def _card(replay: Replay, usable: int | None) -> dict[str, object]:
 
 
 class _Retelling:
-    """Fills the tables of the snapshot that is made."""
+    """Fills the tables of the new snapshot."""
 
     def __init__(self, snap: Snapshot, tables: _core.Tables) -> None:
         from memreplay.engine.read._adding import Adding
@@ -169,7 +176,7 @@ class _Retelling:
         self.snap = snap
         self.adding: Adding = Adding(tables)
         texts, pools = self.adding.code_of(snap.native)
-        # Behind them what stands for none.
+        # The last entry stands for a missing string.
         self.texts = np.append(np.asarray(texts), np.uint32(ABSENT))
         self.pools = np.append(np.asarray(pools), np.uint32(ABSENT))
         named = self.adding.intern(b"smalllarge", np.array([0, 5, 10], dtype="i4"))
@@ -187,7 +194,7 @@ class _Retelling:
         )
 
     def tell(self, found: Mapping[int, Simulated], natives: Mapping[int, Simulation]) -> None:
-        """All of it, in the order in which tables are filled."""
+        """Fill everything, in the order that tables require."""
         segments = 0
         for device, native in natives.items():
             segments += self._segments(device, found[device].replay, native, segments)
@@ -219,10 +226,10 @@ class _Retelling:
     def _segments(self, device: int, replay: Trace, native: Simulation, before: int) -> int:
         segments, blocks = (
             {name: np.ascontiguousarray(np.asarray(column)) for name, column in table.items()}
-            for table in native.told()
+            for table in native.final_state()
         )
         n, m = len(segments["address"]), len(blocks["address"])
-        made = segments["made_at"]
+        made = segments["created_at"]
         stacks = np.zeros(n, dtype="u4")
         stacks[made >= 0] = _of(replay, "stack", made[made >= 0], "u4")
         self.adding.segments(
@@ -272,7 +279,7 @@ class _Retelling:
 
 
 def _of(replay: Trace, name: str, at: NDArray[np.int64], dtype: str) -> NDArray[Any]:
-    """What events of the recording have in a column."""
+    """Return a column's values for these recorded events."""
     column: memoryview | int | Column = replay.column(name)
     if isinstance(column, int):
         return np.full(len(at), column, dtype=dtype)

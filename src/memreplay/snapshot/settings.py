@@ -1,21 +1,22 @@
-"""What a snapshot's allocator settings say of block sizes (docs/allocator.md)."""
+"""Derive the rules for block sizes from a snapshot's allocator settings (docs/allocator.md)."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-# Powers of two from 1 MiB to 32 GiB: the sizes that roundup_power2_divisions tells apart.
+# Powers of two from 1 MiB to 32 GiB, the sizes that roundup_power2_divisions distinguishes.
 STEPS = 16
 _LARGEST = 2**62
-_DIGITS = len(str(1 << STEPS))  # of a size in MiB; Python makes no number of thousands
+# most digits of a size in MiB; Python refuses to convert thousands of digits
+_DIGITS = len(str(1 << STEPS))
 
 
 class BlockRules(Struct, frozen=True):
-    """The settings that sizes depend on, as the engine takes them.
+    """The settings on which sizes depend, for the engine.
 
-    `divisions`: of each power of two from 1 MiB on into how many steps requests are rounded up, 0
-    for the usual 512 bytes. `max_split_bytes`: larger blocks are not split; -1 for no limit.
-    `expandable`: whether every remainder is split off.
+    `divisions`: the number of rounding steps for each power of two from 1 MiB on; 0 for the default
+    steps of 512 bytes. `max_split_bytes`: larger blocks are not split; -1 for no limit.
+    `expandable`: every remainder is split off.
     """
 
     divisions: tuple[int, ...]
@@ -24,7 +25,7 @@ class BlockRules(Struct, frozen=True):
 
 
 def block_rules(settings: dict[str, object]) -> BlockRules:
-    """The rules that `allocator_settings` say, PyTorch's defaults for what it does not say."""
+    """Return the rules in `allocator_settings`, with PyTorch's defaults for missing ones."""
     limit = settings.get("max_split_size")
     return BlockRules(
         divisions=_divisions(settings.get("roundup_power2_divisions")),
@@ -34,7 +35,7 @@ def block_rules(settings: dict[str, object]) -> BlockRules:
 
 
 def _divisions(found: object) -> tuple[int, ...]:
-    """One number for all sizes, a list, or {"1": n, "2": n, "4": n, …} by MiB."""
+    """Parse one number for all sizes, a list, or a dict by MiB, e.g. {"1": n, "2": n, "4": n}."""
     steps = [0] * STEPS
     if isinstance(found, dict):
         for name, value in found.items():

@@ -1,4 +1,4 @@
-"""A recorded program on an allocator of other settings, or on another card."""
+"""Simulate a recorded program with other allocator settings, or on another card."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from memreplay.snapshot.recorded_allocator import (
     MOST_BYTES,
     Card,
     Edit,
+    Keeping,
     Outcome,
     Recorded,
     run,
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
 
 
 class Simulated(Staying):
-    """One device's program with these settings on a card of `total_bytes`.
+    """A simulation of one device's program with these settings and this memory.
 
-    Made by `Replay.simulate`; `log` keeps what was asked of the driver.
+    Returned by `Replay.simulate`. `log` keeps the driver calls.
     """
 
     def __init__(
         self,
         replay: MeasuredTrace,
         settings: AllocatorSettings,
-        total_bytes: int | None,
+        program_memory: int | None,
         edit: Edit | None = None,
         *,
         log: bool = False,
@@ -46,16 +47,16 @@ class Simulated(Staying):
         self.replay = replay
         self.settings = settings
         self.edit = edit
-        self._given = total_bytes
+        self._given = program_memory
         recorded = Recorded(replay)
         with ThreadPoolExecutor(1) as beside:
             early = self._begun(recorded, beside, log=log)
-            # Meanwhile the recording's own settings are simulated.
-            card = self._card(recorded.total_bytes, reuses=recorded.own.reuses)
+            # The recording's own settings are simulated at the same time.
+            card = self._card(recorded.program_memory_bytes, reuses=recorded.own.reuses)
             self.recorded = recorded.outcome
-        self.total_bytes = card.total
-        self.same = self._is_same(recorded.total_bytes)
-        """Whether nothing is other than in the recording."""
+        self.program_memory_bytes = card.total
+        self.same = self._is_same(recorded.program_memory_bytes)
+        """Whether nothing differs from the recording."""
         if self.same:
             self.native = recorded.own
         elif early is not None and early[0] == card:
@@ -66,20 +67,22 @@ class Simulated(Staying):
     def _begun(
         self, recorded: Recorded, beside: Executor, *, log: bool
     ) -> tuple[Card, Future[Simulation]] | None:
-        """The simulation, begun before the recording's own settings have been simulated, with what
-        that will most probably tell of the card."""
+        """Start this simulation before the one with the recording's own settings has finished.
+
+        This simulation uses the card that the other one will most likely find.
+        """
         likely = recorded.likely_total
         if recorded.is_simulated or self._is_same(likely):
             return None
         try:
             card = self._card(likely, reuses=False)
         except UsageError:
-            return None  # or it is one when more is known
+            return None  # the settings may turn out to be valid once more is known
         self._prepare(recorded)
         return card, beside.submit(self._run, card, log=log)
 
     def _prepare(self, recorded: Recorded) -> None:
-        """Make what both simulations need."""
+        """Compute the data that both simulations need."""
         _ = self.replay.blocks, self.replay.holding, recorded.limit_bytes, recorded.collect_from
         if self.edit is not None:
             self.edit.prepare()
@@ -92,35 +95,41 @@ class Simulated(Staying):
         )
 
     def _run(self, card: Card, *, log: bool = False, trace: bool = False) -> Simulation:
-        recorded = Recorded(self.replay)
-        return run(self.replay, self.settings, card, recorded, edit=self.edit, log=log, trace=trace)
+        keeping = Keeping(log=log, trace=trace)
+        return run(Recorded(self.replay), self.settings, card, self.edit, keeping)
 
     def rerun(self, *, trace: bool = False) -> Simulation:
-        """The simulation again; with `trace` it keeps the events that a recording of it would
-        have."""
+        """Run the simulation again. `trace` keeps the events that a recording of it would have."""
         recorded = Recorded(self.replay)
-        card = self._card(recorded.total_bytes, reuses=recorded.own.reuses)
+        card = self._card(recorded.program_memory_bytes, reuses=recorded.own.reuses)
         return self._run(card, trace=trace)
 
     def __repr__(self) -> str:
         return f"<Simulated: {spelled(self.settings) or 'default settings'}, {self.outcome}>"
 
     def _repr_html_(self) -> str:
-        rows = [("settings", spelled(self.settings)), ("total_bytes", self.total_bytes)]
+        rows = [
+            ("settings", spelled(self.settings)),
+            ("program_memory_bytes", self.program_memory_bytes),
+        ]
         return html_table("Simulated", [*rows, ("outcome", self.outcome)])
 
     @property
     def _inferred(self) -> bool:
-        """Whether what the process may have of the card is as in the recording."""
+        """Return whether the process's memory limit is inferred from the recording."""
         said = self.settings.memory_fraction, self.replay.settings.memory_fraction
         return self._given is None and said == (None, None)
 
     @property
     def _card_is_inferred(self) -> bool:
-        """Whether a fraction is taken of what the driver has for the process, as nobody knows the
-        card's memory."""
+        """Return whether fractions are taken of the driver's memory, because the card's size is
+        unknown.
+        """
         recorded = Recorded(self.replay)
-        known = self.replay.card_bytes is not None and self.total_bytes == recorded.total_bytes
+        known = (
+            self.replay.card_bytes is not None
+            and self.program_memory_bytes == recorded.program_memory_bytes
+        )
         return self.settings.memory_fraction is not None and not known
 
     def _card(self, recorded_total: int | None, *, reuses: bool) -> Card:
@@ -138,14 +147,14 @@ class Simulated(Staying):
             return Recorded(self.replay).allowed_bytes if self._inferred else None
         if card is None:
             raise UsageError(
-                "per_process_memory_fraction is a part of the card's memory, which the file does"
-                " not tell: give --total-memory"
+                "per_process_memory_fraction is a fraction of the card's memory, which the file"
+                " doesn't have: add --total-memory"
             )
         return int(self.settings.memory_fraction * card)
 
     @once
     def outcome(self) -> Outcome:
-        """What the allocator makes of the program."""
+        """How the allocator served the program."""
         native, first = self.native, self.replay.first_event
         reserved, reserved_at = native.reserved_peak
         active, active_at = native.active_peak
@@ -162,39 +171,47 @@ class Simulated(Staying):
             driver_allocs=native.driver_allocs,
             driver_frees=native.driver_frees,
             alloc_retries=native.retries,
-            ooms=len(self.failed_events),
+            oom_count=len(self.failed_events),
             failed_event=next(iter(self.failed_events), None),
         )
 
     @once
     def failed_events(self) -> tuple[int, ...]:
-        """The events whose requests fail."""
+        """The events whose requests failed."""
         return tuple(at + self.replay.first_event for at in self.native.failed())
 
     @property
     def stopped_event(self) -> int | None:
-        """The event whose request fails here and did not in the recording: what the program would
-        have done from there on nobody knows, and nothing more was simulated."""
+        """The event whose request fails only in the simulation, which then stops; None if there is
+        no such event.
+
+        What the program would have done afterwards isn't known.
+        """
         found = self.native.stopped_at
         return None if found is None else found + self.replay.first_event
 
     @property
     def resynced_event(self) -> int | None:
-        """The first event whose request waits for streams here and did not in the recording, or the
-        other way round. When frees after it complete nobody knows."""
+        """First event whose request waits for streams only in the simulation or only in the
+        recording, or None.
+
+        From this event on, it isn't known when frees complete.
+        """
         found = self.native.resynced_at
         return None if found is None else found + self.replay.first_event
 
     @property
     def fits(self) -> bool:
-        """Whether no request fails, and what was reserved before the recording has room."""
-        total = self.total_bytes
+        """Whether all requests succeed and the initially reserved memory fits."""
+        total = self.program_memory_bytes
         roomy = total is None or self.replay.reserved.start_bytes <= total
         return roomy and not self.failed_events
 
     @once
     def reasons(self) -> tuple[SimulationReason, ...]:
-        """Why the outcome is an estimate, or empty: docs/simulate.md says each in words."""
+        """The reasons why the outcome is only an estimate, if any; docs/simulate.md
+        explains them.
+        """
         recorded = Recorded(self.replay)
         found: list[SimulationReason] = []
         if not recorded.reproduced:
@@ -206,13 +223,14 @@ class Simulated(Staying):
         if self.same and placed and self.outcome.active_peak_bytes != active:
             found.append("placed_by_address")
         if not self.same:
-            # All else is as addresses are in the recording, which nobody knows for other segments.
+            # Results also depend on the addresses of segments, which aren't known for segments that
+            # differ.
             if placed:
                 found.append("placed_by_address")
             if self.replay.reserved.start_bytes:
                 found.append("began_with_memory")
-                if self.total_bytes is not None and (
-                    self.replay.reserved.start_bytes > self.total_bytes
+                if self.program_memory_bytes is not None and (
+                    self.replay.reserved.start_bytes > self.program_memory_bytes
                 ):
                     found.append("start_too_large")
             served = set(self.replay.events_of("oom")) - set(self.failed_events)
@@ -222,7 +240,9 @@ class Simulated(Staying):
                 found.append("streams_waited")
             if self.edit is not None and self.edit.twice:
                 found.append("came_back_late")
-            elif self.edit is not None and recorded.outcome.ooms and not self.native.changes_all:
+            elif (
+                self.edit is not None and recorded.outcome.oom_count and not self.native.changes_all
+            ):
                 found.append("failures_unchanged")
             if self._inferred and recorded.allowed_inferred:
                 found.append("limit_inferred")
@@ -234,23 +254,25 @@ class Simulated(Staying):
 
     @property
     def exact(self) -> bool:
-        """Whether PyTorch's allocator would have done the same, as far as the file can tell."""
+        """Whether, as far as the file shows, PyTorch's allocator would have done the same."""
         return not self.reasons
 
 
 def simulate(
     replay: MeasuredTrace,
     settings: AllocatorSettings | str = "",
-    total_bytes: int | None = None,
+    program_memory: int | None = None,
     edit: Edit | None = None,
 ) -> Simulated:
-    """See `Replay.simulate`."""
+    """Simulate; see `Replay.simulate`."""
     if isinstance(settings, str):
         settings = changed_settings(replay.settings, settings)
     elif not isinstance(settings, AllocatorSettings):
-        raise TypeError(f"settings are a text or AllocatorSettings, not {settings!r}")
-    if total_bytes is not None:
-        total_bytes = operator.index(total_bytes)
-        if not 0 < total_bytes <= MOST_BYTES:
-            raise UsageError(f"a card has from 1 to {MOST_BYTES:,} bytes, not {total_bytes:,}")
-    return Simulated(replay, settings, total_bytes, edit)
+        raise TypeError(f"settings must be a string or AllocatorSettings, not {settings!r}")
+    if program_memory is not None:
+        program_memory = operator.index(program_memory)
+        if not 0 < program_memory <= MOST_BYTES:
+            raise UsageError(
+                f"program_memory must be from 1 to {MOST_BYTES:,}, not {program_memory:,}"
+            )
+    return Simulated(replay, settings, program_memory, edit)

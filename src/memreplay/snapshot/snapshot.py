@@ -1,4 +1,4 @@
-"""A snapshot: opened and read into columns, replayed device by device when asked."""
+"""A snapshot. It's read into columns when opened, and replayed per device on demand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from memreplay.io.dataset_files import find_dataset
 from memreplay.io.limits import Limits
 from memreplay.io.readahead import ReadAhead, several_cpus
 from memreplay.snapshot.alloc_conf import recorded_settings
-from memreplay.snapshot.backends import CUDA, NPU, XPU, Backend, Evidence, likely
+from memreplay.snapshot.backends import NPU, XPU, Backend, Evidence, likely
 from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.code import Code
 from memreplay.snapshot.model import EventRange, Frame, Moment
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, "int | None"], None]
 
-# What is kept of the top level as it is: what the core calls it, and its key there.
+# Top-level values that are kept unchanged: name in the core -> key in the file.
 KEPT = {
     "settings": "allocator_settings",
     "overflowed": "trace_alloc_overflowed",
@@ -51,35 +51,52 @@ KEPT = {
     "memreplay": "memreplay",
 }
 
-# Keys of events that tell which PyTorch wrote them.
+# Event keys that reveal which version of PyTorch wrote the events.
 EVENT_KEYS = ("compile_context", "user_metadata")
 
 
+class Origin(Struct, frozen=True):
+    """Where a snapshot was read from."""
+
+    file: str
+    container: str
+    bytes: int | None
+
+
+class Part(Struct, frozen=True):
+    """The part of a file to read: one device or all, and a range of events."""
+
+    device: int | None = None
+    range: EventRange = EventRange()
+
+
+WHOLE = Part()
+
+
 class Snapshot(Staying):
-    """A PyTorch memory snapshot in columns. Made by `memreplay.open`."""
+    """A PyTorch memory snapshot in columns. Returned by `memreplay.open`."""
 
     def __init__(
         self,
         native: _core.Tables,
-        file: str,
-        kind: str,
-        file_bytes: int | None,
-        only: int | None = None,
-        range: EventRange | None = None,  # noqa: A002 - what it is called
+        origin: Origin,
+        part: Part = WHOLE,
+        *,
         traits: frozenset[str] = frozenset(),
         project: Sequence[str] = (),
     ) -> None:
         self.native = native
-        self.file = file
+        self.origin = origin
+        self.file = origin.file
         """The path or URL that was read; `<bytes>` of bytes."""
-        self.container = kind
+        self.container = origin.container
         """How the file is wrapped: `pickle` for not at all, `gzip`, `zstd`, `xz`, `bzip2`, `zip`,
         `gzip in zip`, …"""
-        self.file_bytes = file_bytes
-        """Size of the file as it lies there; None where it is not known."""
-        self.only = only
-        self.range: EventRange = range or EventRange()
-        """The `start` and `stop` that were asked for: a Moment each, or None."""
+        self.file_bytes = origin.bytes
+        """Size of the file as stored; None if unknown."""
+        self.only = part.device
+        self.range: EventRange = part.range
+        """The requested `start` and `stop`: a Moment each, or None."""
         self._traits = traits
         self.project = tuple(project)
         self._replays: Once[int, Replay] = Once()
@@ -109,16 +126,16 @@ class Snapshot(Staying):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing to close: the input is read whole by `open`."""
+        """Do nothing: `open` reads the whole input."""
 
-    # ---- what is in it
+    # ---- contents
 
     @once
     def devices(self) -> tuple[int, ...]:
-        """Devices that have events or segments, ascending.
+        """Devices with events or segments, in ascending order.
 
-        Without those of which the trace only says that nothing was on them, as PyTorch's does of
-        every device of the machine, unless there are no others.
+        PyTorch lists every device in the machine, so unused devices are left out unless there are
+        no others.
         """
         idle = set(self.native.idle_devices()).difference(self.native.segment_devices())
         known = tuple(one for one in self._recorded if one not in self.unknown_devices)
@@ -126,15 +143,15 @@ class Snapshot(Staying):
 
     @once
     def unknown_devices(self) -> tuple[int, ...]:
-        """Devices whose trace lies behind the place where the file is cut off, ascending.
+        """Devices whose trace was cut off because the file is truncated, in ascending order.
 
-        Their segments are there, and say how it ended; not what was before, nor whether nothing
-        was. They are none of `devices`.
+        Their segments are present and show the final state, but any events are missing. They aren't
+        in `devices`.
         """
         if self.truncation is None or not self._traits.isdisjoint(("bare_list", "history")):
             return ()
         traces = list(self.native.traces())
-        # The last one may have just begun.
+        # The file may have been cut just after the last device's trace began.
         begun = {device for device, *_ in traces[:-1]} | {
             device for device, _, _, events in traces[-1:] if events
         }
@@ -151,8 +168,9 @@ class Snapshot(Staying):
 
     @once
     def events_by_device(self) -> dict[int, int]:
-        """How many events the trace of each device has, those outside of a range too; in the order
-        of the file."""
+        """Number of events in each device's trace, including those outside the range, in file
+        order.
+        """
         found: dict[int, int] = {}
         for device, _, _, events in self.native.traces():
             found[device] = found.get(device, 0) + events
@@ -160,17 +178,19 @@ class Snapshot(Staying):
 
     @once
     def has_events(self) -> bool:
-        """Whether any device has events, those outside of a range too."""
+        """Whether any device has events, including those outside the range."""
         return any(self.events_by_device.values())
 
     @property
     def range_is_empty(self) -> bool:
-        """Whether a range was asked for that no event lies in. Numbers are those at that point."""
+        """Whether the requested range has no events. If it has none, all numbers are those at the
+        range's position.
+        """
         asked = self.range.start is not None or self.range.stop is not None
         return asked and self.native.n_events == 0
 
     def trace_events(self, device: int) -> int:
-        """How many events the device's trace has, those outside of a range too."""
+        """Return the number of events in the device's trace, including those outside the range."""
         return self.events_by_device.get(device, 0)
 
     @property
@@ -180,26 +200,32 @@ class Snapshot(Staying):
 
     @property
     def protocol(self) -> int:
-        """Pickle protocol; of a file that does not say, 0 or 1 by its opcodes; -1 of JSON."""
+        """Pickle protocol; if the file doesn't state it, 0 or 1 depending on its opcodes; -1 for
+        JSON.
+        """
         return self.native.protocol
 
     @property
     def truncation(self) -> TruncatedError | None:
-        """What a salvaged input would have ended in; None for a whole one."""
+        """The error that made salvaging necessary; None if the input is complete."""
         return self.native.truncation
 
     @once
     def settings(self) -> dict[str, object]:
-        """`allocator_settings` as it stands in the file; empty where there is none."""
+        """`allocator_settings` as in the file; empty if missing."""
         found = self.native.kept("settings")
         return found if isinstance(found, dict) else {}
 
     @once
     def traits(self) -> frozenset[str]:
-        """What in the file tells which PyTorch wrote it, but is in no table: keys of events, empty
-        or not, "history" of blocks, a "bare_list" of segments."""
+        """Features of the file that no table contains but that reveal which version of PyTorch
+        wrote it.
+
+        These are event keys (even if empty), "history" if blocks have one, and "bare_list" for a
+        plain list of segments.
+        """
         native = self.native
-        # A column that is one number everywhere comes as that number.
+        # A constant column is returned as a single number.
         found = {name for name in EVENT_KEYS if native.column(name) != _core.ABSENT_ID}
         found |= {"history"} if native.any_history else set()
         found |= {"bare_list"} if native.bare_list else set()
@@ -207,14 +233,16 @@ class Snapshot(Staying):
 
     @once
     def recorder(self) -> dict[str, object]:
-        """What memreplay's own recorder says of the run (docs/format.md); empty where another
-        recorded, or where it can't be read (`notes_flaw`)."""
+        """The notes that memreplay's recorder made about the run (docs/format.md).
+
+        Empty if another recorder wrote the file, or if the notes can't be read (`notes_flaw`).
+        """
         found = self.kept("memreplay")
         return found if isinstance(found, dict) else {}
 
     @property
     def notes_flaw(self) -> str:
-        """Why what stands under memreplay's own key is left out; empty where it isn't."""
+        """Why the value under memreplay's own key was ignored; empty if it wasn't ignored."""
         return self._notes[1]
 
     @once
@@ -229,13 +257,14 @@ class Snapshot(Staying):
 
     @once
     def recorded(self) -> Recorded | None:
-        """What memreplay's recorder noted of each allocation; None where it noted nothing, or what
-        does not fit the events (`recorded_flaw`)."""
+        """The recorder's notes on each allocation; None if missing or unusable
+        (`recorded_flaw`).
+        """
         return self._recorded_or_flaw[0]
 
     @property
     def recorded_flaw(self) -> str:
-        """Why what the recorder noted cannot be used; empty where it can, or there is none."""
+        """Why the recorder's notes can't be used; empty if they can be used or are missing."""
         return self._recorded_or_flaw[1]
 
     @once
@@ -251,19 +280,26 @@ class Snapshot(Staying):
 
     @once
     def source_lines(self) -> Mapping[str, Mapping[int, str]]:
-        """The text of lines of source code by file and number, without the white space around it:
-        those that the recorder was asked to keep (`record(…, source=True)`)."""
+        """Source lines by file and line number, stripped.
+
+        Only available if the recorder was told to keep them (`record(…, source=True)`).
+        """
         found = self.recorder.get("source_lines")
         if not found:
             return {}
-        from memreplay.snapshot.source_lines import checked_lines  # late: few files have any
+        # imported late, because few files have any
+        from memreplay.snapshot.source_lines import checked_lines
 
         return checked_lines(found)
 
     @once
     def recorder_failures(self) -> tuple[tuple[str, str, int], ...]:
-        """What memreplay's recorder failed to do, by which error, and how often. The program did
-        not notice; categories may be wrong for it."""
+        """Failures of memreplay's recorder:
+
+        (action, error, count).
+
+        The program wasn't affected, but categories may be wrong.
+        """
         found = self.recorder.get("failures")
         return tuple(
             (str(one.get("doing", "")), str(one.get("error", "")), count)
@@ -272,21 +308,26 @@ class Snapshot(Staying):
         )
 
     @property
-    def has_company(self) -> bool:
-        """Whether the file holds other data than the snapshot: what it is wrapped in, other
-        pickles, or bytes that are no pickle."""
+    def has_other_data(self) -> bool:
+        """Whether the file has other data: containers around the snapshot, other pickles, or other
+        bytes.
+        """
         return self.native.wrapped or self.native.beside
 
     @property
-    def is_followed(self) -> bool:
-        """Whether something stands beside the snapshot's pickle that nobody asked about. Zeros and
-        white space, which pages and disks fill up with, are nothing."""
+    def is_followed_by_data(self) -> bool:
+        """Whether other data follows the snapshot's pickle and was ignored.
+
+        Padding (zeros and white space) doesn't count.
+        """
         return self.native.beside and self.native.found_snapshots <= 1
 
     def recorded_steps(self, device: int) -> tuple[int, ...]:
-        """How many events of a device there had been where each step ended, as memreplay's recorder
-        noted it; before these a 0, where the first step began with the first event. Empty where
-        nobody noted steps."""
+        """For each step that memreplay's recorder noted, return how many of the device's events had
+        occurred at its end.
+
+        Starts with 0 if the first step began with the first event. Empty if no steps were noted.
+        """
         steps = self.recorder.get("steps")
         found = steps[device] if isinstance(steps, list) and 0 <= device < len(steps) else None
         if not isinstance(found, list) or not all(type(one) is int for one in found):
@@ -295,14 +336,14 @@ class Snapshot(Staying):
         return tuple(one for one in sorted(found) if 0 <= one <= last)
 
     def card_bytes(self, device: int) -> int | None:
-        """The memory of the card, where the recorder noted it; None where nobody did."""
+        """Return the card's memory; None if the recorder didn't note it."""
         return _card(self.recorder, device).bytes
 
     def kept(self, name: str) -> object:
-        """What the file says under a key of its own, as plain data; None where it has none.
+        """Return a top-level key's value as plain data; None if missing.
 
-        `overflowed`: whether the recorder's buffer was full. `max_entries`: how many events it
-        holds. `settings`: the allocator's. `memreplay`: what memreplay's recorder noted.
+        `overflowed`: whether PyTorch's buffer was full. `max_entries`: the buffer's size in events.
+        `settings`: the allocator's settings. `memreplay`: the notes that memreplay's recorder made.
         """
         return self._notes[0] if name == "memreplay" else self.native.kept(name)
 
@@ -310,82 +351,83 @@ class Snapshot(Staying):
 
     @once
     def events(self) -> columns.Events:
-        """The events of all devices, a row each."""
+        """All devices' events, one row each."""
         from memreplay.snapshot.columns import Events
 
         return Events(self.native, self.native.n_events, self._spelled("events"))
 
     @once
     def ooms(self) -> columns.Ooms:
-        """The events that say how much memory the device had free: a row each."""
+        """The oom events, which say how much memory was free on the device, one row each."""
         from memreplay.snapshot.columns import Ooms
 
         return Ooms(self.native, self.native.n_ooms, self._spelled("ooms"))
 
     @once
     def stacks(self) -> columns.Stacks:
-        """The call stacks, each once."""
+        """The distinct call stacks."""
         from memreplay.snapshot.columns import Stacks
 
         return Stacks(self.native, self.native.n_stacks, self._spelled("stacks"))
 
     @once
     def frames(self) -> columns.Frames:
-        """The frames of stacks, each once."""
+        """The distinct frames in stacks."""
         from memreplay.snapshot.columns import Frames
 
         return Frames(self.native, self.native.n_frames, self._spelled("frames"))
 
     @once
     def segments(self) -> columns.Segments:
-        """The allocator's segments at the dump, a row each."""
+        """The allocator's segments when the snapshot was dumped, one row each."""
         from memreplay.snapshot.columns import Segments
 
         return Segments(self.native, self.native.n_segments, self._spelled("segments"))
 
     @once
     def blocks(self) -> columns.Blocks:
-        """The blocks of these segments, a row each."""
+        """The blocks of these segments, one row each."""
         from memreplay.snapshot.columns import Blocks
 
         return Blocks(self.native, self.native.n_blocks, self._spelled("blocks"))
 
     @once
     def annotations(self) -> columns.Annotations:
-        """Where annotations begin and end, a row each."""
+        """The starts and ends of annotations, one row each."""
         from memreplay.snapshot.columns import Annotations
 
         return Annotations(self.native, self.native.n_annotations, self._spelled("annotations"))
 
     @property
     def allocations(self) -> Batched:
-        """Every allocation, with its category and module, a row each: `memreplay.table(snap,
-        "allocations")`."""
+        """All allocations, with their category and module: `memreplay.table(snap,
+        "allocations")`.
+        """
         return _later().table(self, "allocations")
 
     def _spelled(self, name: str) -> Callable[[], Batched]:
-        """Return a function that makes the table of this name. Tables outlive their snapshot, and
-        don't refer to it, because it refers to them: later they open another one over the same
-        columns."""
+        """Return a function that creates the table with this name.
+
+        A table can outlive its snapshot. The table doesn't refer to the snapshot, because the
+        snapshot already refers to the table. If the snapshot is gone, the table opens another
+        snapshot with the same columns.
+        """
         alive = weakref.ref(self)
         again = partial(
             Snapshot,
             self.native,
-            self.file,
-            self.container,
-            self.file_bytes,
-            self.only,
-            self.range,
-            self._traits,
-            self.project,
+            self.origin,
+            Part(self.only, self.range),
+            traits=self._traits,
+            project=self.project,
         )
         return lambda: _later().table(alive() or again(), name)
 
-    # ---- ids spelled out
+    # ---- values of ids
 
     @once
     def code(self) -> Code:
-        """Its frames and stacks, as ids."""
+        """Frames and stacks by id."""
         return Code(self.native)
 
     @property
@@ -399,10 +441,10 @@ class Snapshot(Staying):
         return self.native.has_annotations
 
     def has_action(self, *names: str) -> bool:
-        """Whether any event has one of these actions."""
+        """Return whether any event has one of these actions."""
         column = self.native.column("action")
         assert not isinstance(column, int)
-        # Found in the column's bytes: a code is one.
+        # Search the column's bytes, because each code is one byte.
         codes = bytes(column)
         return any(_core.ACTIONS.index(name) in codes for name in names)
 
@@ -413,43 +455,43 @@ class Snapshot(Staying):
 
     @property
     def events_with_stack(self) -> int:
-        """How many events say by which code they came about."""
+        """Number of events with a stack."""
         return self.native.events_with_stack
 
     @property
     def segment_count(self) -> int:
-        """How many segments there are at the dump."""
+        """Number of segments when the snapshot was dumped."""
         return self.native.n_segments
 
     @property
     def annotation_count(self) -> int:
-        """How many rows annotations have: a start or an end each."""
+        """Number of annotation rows: one per start or end."""
         return self.native.n_annotations
 
     def annotation_rows(self, *fields: str) -> Iterator[memoryview]:
-        """A column of each of these fields: name, stage, device, time."""
+        """Return the annotations' columns: name, stage, device, time."""
         return (memoryview(self.native.rows("annotation", field)) for field in fields)
 
     def without_requested_size(self, device: int) -> int:
-        """How many of the device's final blocks do not say what was requested."""
+        """Return the number of the device's final blocks without a requested size."""
         return self.native.blocks_without_requested_size(device)
 
     def text(self, i: int) -> str | None:
-        """String i; None for the id that means there is none (2**32 - 1)."""
+        """Return string i; None for the id 2**32 - 1 (none)."""
         return None if i == _core.ABSENT_ID else self.native.string(i)
 
     def metadata(self, i: int) -> object:
-        """Metadata i: a text as it is, anything else as the data it was (lists, dicts, numbers)."""
+        """Return metadata i: text, or the original data (lists, dicts, numbers)."""
         text = self.text(i)
         if text is None or not text.startswith("\0"):
             return text
-        import json  # late: few files have such metadata
+        import json  # imported late, because few files have such metadata
 
         data: object = json.loads(text[1:])
         return data
 
     def frame(self, i: int) -> Frame:
-        """Frame i, a row of `frames`. Raises IndexError where there is none."""
+        """Return frame i, a row of `frames`. Raises IndexError."""
         found = self._frames.get(i)
         if found is None:
             function, file, line = self.native.frame(i)
@@ -460,39 +502,43 @@ class Snapshot(Staying):
         return found
 
     def stack(self, i: int) -> tuple[Frame, ...]:
-        """The frames of stack i, a row of `stacks`, innermost first. Raises IndexError where there
-        is none."""
+        """Return the frames of stack i, a row of `stacks`, innermost first. Raises IndexError."""
         return tuple(self.frame(f) for f in self.native.stack(i))
 
     def pool_id(self, i: int) -> tuple[int, int] | None:
-        """Pool i: (0, 0) is the default; first not 0: graph capture; second: the program's."""
+        """Return pool i as two numbers.
+
+        (0, 0) is the default pool; the first number is nonzero for a graph capture's pool, the
+        second for a user's pool.
+        """
         return None if i == _core.ABSENT_ID else self.native.pool(i)
 
     def action_name(self, code: int) -> str | None:
-        """The action behind a code of `events.action`; None for an event that has none."""
+        """Return the action for a code of `events.action`; None for an event without action."""
         return self.native.action_name(code)
 
     def state_name(self, code: int) -> str:
-        """The state behind a code of `blocks.state`. Raises IndexError where there is none."""
+        """Return the state for a code of `blocks.state`. Raises IndexError."""
         return _core.STATES[code]
 
     # ---- replay
 
     def check_device(self, device: int) -> None:
-        """Raises UsageError when the device has neither events nor segments, or was not asked
-        for."""
+        """Raise UsageError if the device has no events or segments, or wasn't selected."""
         if device in self.unknown_devices:
             raise NothingToTellError(
-                f"nothing is known of device {device}: the file is cut off before its trace"
+                f"device {device} unknown: the file is cut off before its trace"
             )
         if device not in self._recorded:
             there = ", ".join(map(str, self.devices)) or "none"
             raise UsageError(f"no device {device}; this snapshot has: {there}")
 
     def replay(self, device: int | None = None) -> Replay:
-        """Replays one device (the first that has any data when None); done once, then remembered.
+        """Replay one device (None: the first one that has data).
 
-        Raises UsageError when the device has neither events nor segments.
+        The result is cached.
+
+        Raises UsageError if the device has no events or segments.
         """
         if device is None:
             device = self.devices[0] if self.devices else 0
@@ -525,52 +571,55 @@ class Snapshot(Staying):
                 ),
                 plain=plain,
                 padded=padded,
+                old=bool(self.native.any_history),
                 noted=_text(self.recorder.get("backend")),
             )
         )
 
     @once
     def backend(self) -> Backend:
-        """Whose allocator wrote the file. Where its blocks and stacks don't tell, its traces do."""
+        """The allocator's backend, according to the blocks and stacks or, if these don't show it,
+        to the traces.
+        """
         if len(self._backends) == 1:
             return self._backends[0]
         found = [self.replay(device).backend for device in self.devices]
-        return next((one for one in found if one is not CUDA), CUDA)
+        return next((one for one in found if not one.is_cuda), self._backends[0])
 
-    # ---- for people
+    # ---- pages
 
     def view(self, after: Snapshot | None = None, *, height: int = 720) -> PageView:
-        """The interactive page of this snapshot, or of it and a later one, as `memreplay view`
-        makes it: a notebook shows it, `.save("page.html")` writes it.
+        """Return an interactive page for this snapshot, or for this one and a later one.
 
-        `height` is that of the frame in a notebook, in pixels. `memreplay.view` is the same, with
-        more choices. Raises LimitError for what is too large for a browser.
+        A notebook shows the page, and `.save("page.html")` writes it. `height` is the height of the
+        frame in a notebook, in pixels. `memreplay.view` does the same with more options. Raises
+        LimitError if the page is too large for a browser.
         """
         return _later().view(self, after, height=height)
 
 
 class Later(Struct, frozen=True):
-    """Functions of later layers, for callers of the library (`memreplay.opening`)."""
+    """Functions from higher layers that library callers use (`memreplay.opening`)."""
 
     table: Callable[[Snapshot, str], Batched]
     view: Callable[..., PageView]
 
 
-_offered: list[Later] = []  # one at most
+_offered: list[Later] = []  # at most one
 
 
 def offer(later: Later) -> None:
-    """Let all snapshots use these functions."""
+    """Make these functions available to all snapshots."""
     _offered[:] = [later]
 
 
 def _later() -> Later:
     if not _offered:
-        raise UsageError("to make a table or a page of a snapshot, open it with memreplay.open")
+        raise UsageError("tables and pages need a snapshot opened with memreplay.open")
     return _offered[0]
 
 
-# How _core.read() spells the kinds of Moment.
+# The number that stands for each kind of Moment in _core.read().
 _KINDS = {"event": 1, "elapsed": 2, "time": 3}
 
 
@@ -579,13 +628,13 @@ def _text(found: object) -> str | None:
 
 
 def _card(recorder: Mapping[str, object], device: int) -> Noted:
-    """What the recorder noted of a card."""
+    """Return the recorder's notes about a card."""
     cards = recorder.get("cards")
     card = cards[device] if isinstance(cards, list) and 0 <= device < len(cards) else None
     if not isinstance(card, dict):
         return Noted()
     size, name, context = (card.get(key) for key in ("total_bytes", "name", "context_bytes"))
-    known = type(size) is int and 0 < size <= 2**61  # a bool is no size
+    known = type(size) is int and 0 < size <= 2**61  # a bool isn't accepted
     taken = known and type(context) is int and context >= 0
     return Noted(
         size if known else None,
@@ -611,12 +660,12 @@ def _bounds(
             numbers += [0, 0]
             continue
         if moment.kind not in _KINDS:
-            raise UsageError(f"no kind of moment is called {moment.kind!r}")
-        # What 64 bits do not hold is before or after everything.
+            raise UsageError(f"unknown kind of moment: {moment.kind!r}")
+        # A moment that doesn't fit in 64 bits is before or after all events.
         numbers += [_KINDS[moment.kind], max(-(2**63) + 1, min(2**63 - 1, moment.value))]
-    # A segment may be of device -1.
+    # -1 is allowed because a segment's device can be -1.
     if device is not None and not -1 <= device < 2**31:
-        raise UsageError(f"no device {device}: devices count from 0")
+        raise UsageError(f"no device {device}: device numbers start at 0")
     only = _core.ALL_DEVICES if device is None else device
     return numbers[0], numbers[1], numbers[2], numbers[3], only
 
@@ -633,56 +682,23 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     project: Sequence[str] = (),
     pick: int | None = None,
 ) -> Snapshot:
-    """Reads a snapshot.
+    """Read a snapshot, or its events from one event or time up to another (exclusive).
 
-    Parameters
-    ----------
-    source : path, URL, bytes, or binary file object
-        A pickle of any protocol, or JSON of the same dict; plain, or (by content) compressed with
-        gzip, zstandard, xz or bzip2, or alone in a zip archive. Or the folder of a dataset that
-        `memreplay export` wrote, as parquet or arrow (with pyarrow), or a file of it. A URL is read
-        with fsspec. A file object is read from where it stands, on another thread where it is no
-        pipe, and not closed.
-    progress : callable, optional
-        Called now and then with (bytes done, bytes in all or None).
-    limits : Limits, optional
-        What a file may ask for.
-    salvage : bool, optional
-        Read what is whole of an input that is cut off; `Snapshot.truncation` then says where.
-    start, stop : Moment or int, optional
-        Read only the events from `start` up to and not including `stop` (an int is an event's index
-        in its device's trace). Numbers stay exact: what is live at `start` is carried over. Memory
-        is that of the range.
-    device : int, optional
-        Read only this device's events.
-    project : sequence of str, optional
-        Which code is the user's: the folders that it lies in, as `/home/ana/gpt`, or the ends of
-        them, as `gpt/models` or `transformers`. By default it is what is not installed.
-    pick : int, optional
-        Which snapshot of a file that holds several, from 1: pickles one after the other, a list or
-        a dict of snapshots, a page of PyTorch's viewer with several files. Without it, a file with
-        more than one is an error that says how many there are.
-
-    Raises
-    ------
-    OSError
-        The path or the URL can't be opened or read.
-    SnapshotError
-        It is no snapshot; TruncatedError, UnsafePickleError and LimitError are kinds of it.
-    MissingExtraError
-        It needs a package that is not installed.
+    `memreplay.open` has the same parameters and describes them.
     """
     limit = limits or Limits()
     span = EventRange(_moment(start), _moment(stop))
     if pick is not None and pick < 1:
-        raise UsageError(f"no snapshot {pick}: snapshots in a file count from 1")
+        raise UsageError(f"no snapshot {pick}: snapshot numbers start at 1")
     dataset = find_dataset(source)
     if dataset is not None:
-        from memreplay.io.dataset import read_dataset  # late: most sources are none
+        # imported late, because most sources aren't datasets
+        from memreplay.io.dataset import read_dataset
 
         path = os.fsdecode(source)  # type: ignore[arg-type]
         native, size, keys = read_dataset(dataset, limit, _bounds(start, stop, device))
-        return _checked(Snapshot(native, path, dataset.fmt, size, device, span, keys, project))
+        origin = Origin(path, dataset.fmt, size)
+        return _checked(Snapshot(native, origin, Part(device, span), traits=keys, project=project))
     stream = open_stream(source, limit.decompression_ratio)
     ahead = ReadAhead(stream.readinto, stream.close)
 
@@ -695,7 +711,8 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     following = ahead.next if stream.slow and several_cpus() else None
     try:
         if _is_profile(stream.head):
-            from memreplay.io.profiled import read_profile  # late: few files are one
+            # imported late, because few files are profiler traces
+            from memreplay.io.profiled import read_profile
 
             native = read_profile(stream.readinto, limit, show, bounds, following)
         else:
@@ -723,9 +740,10 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
                 hint="record one with torch.cuda.memory._dump_snapshot(path)",
             )
     except SnapshotError as error:
-        from memreplay.io.foreign import told  # late: for what is no snapshot alone
+        # imported late, because it's only needed for errors
+        from memreplay.io.foreign import other_file_type
 
-        foreign = told(stream.head)
+        foreign = other_file_type(stream.head)
         if foreign is None:
             raise
         raise SnapshotError(
@@ -734,7 +752,12 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     finally:
         ahead.close()
     return _checked(
-        Snapshot(native, stream.name, stream.kind, stream.total, device, span, project=project)
+        Snapshot(
+            native,
+            Origin(stream.name, stream.kind, stream.total),
+            Part(device, span),
+            project=project,
+        )
     )
 
 
@@ -747,10 +770,12 @@ def _is_profile(head: bytes) -> bool:
 
 
 def _checked(snap: Snapshot) -> Snapshot:
-    """The same. Raises UsageError where it does not have the device or the times asked for."""
+    """Return the snapshot after checking it. Raises UsageError if it lacks the selected device or
+    times.
+    """
     if snap.only is not None and snap.only not in snap.devices:
-        there = Snapshot(snap.native, snap.file, snap.container, snap.file_bytes)
+        there = Snapshot(snap.native, snap.origin)
         there.check_device(snap.only)
     if snap.native.range_without_times:
-        raise UsageError("this snapshot has no times; give the range in events")
+        raise UsageError("this snapshot has no times; specify the range in events")
     return snap

@@ -1,17 +1,17 @@
-"""The lines of source code that memreplay's recorder put into a snapshot (docs/format.md)."""
+"""Source lines that memreplay's recorder stored in a snapshot (docs/format.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-LONGEST = 200  # characters of a line, as the recorder keeps them (recording/source_lines.py)
-_DIGITS = 19  # of the largest line
+LONGEST = 200  # maximum line length that the recorder keeps (recording/source_lines.py)
+_DIGITS = 19  # maximum number of digits in a line number
 
 
 def checked_lines(found: object) -> Mapping[str, Mapping[int, str]]:
-    """Return the text of each line by its file and number, from what lies in the file.
+    """Return source lines by file and line number, from the value in the snapshot.
 
-    What isn't in the recorder's form is left out, and longer lines are cut.
+    Anything that isn't in the recorder's format is dropped, and longer lines are cut.
     """
     lines: dict[str, dict[int, str]] = {}
     for file, texts in found.items() if isinstance(found, dict) else ():

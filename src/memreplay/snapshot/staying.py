@@ -1,4 +1,4 @@
-"""What stays in its process: it is not pickled, and never changes, so a copy of it is it itself."""
+"""Immutable objects that can't be pickled. Copying one returns the same object."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any, NoReturn
 
 
 class Staying:
-    """Base of what holds the engine's columns."""
+    """Base class of objects that hold engine columns."""
 
     __slots__ = ()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"{type(self).__name__} cannot be pickled: in another process open the file again, with"
+            f"{type(self).__name__} can't be pickled: in another process, open the file again with"
             " memreplay.open"
         )
 

@@ -1,4 +1,4 @@
-"""A table whose rows are made when they are read, some at a time."""
+"""A table whose rows are created on access, in batches."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 class Batched(Tabular):
-    """A table whose rows are made when they are read. A row is a dict."""
+    """A table whose rows are created on access. A row is a dict."""
 
-    _last: tuple[int, pa.RecordBatch] | None = None  # the batch that was asked for, and its place
+    # the batch that was used last, and the index of its first row
+    _last: tuple[int, pa.RecordBatch] | None = None
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -24,15 +25,17 @@ class Batched(Tabular):
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        from memreplay.snapshot.arrow_columns import row_of  # late: it loads NumPy
+        from memreplay.snapshot.arrow_columns import row_of  # imported late, because it loads NumPy
 
         for batch in self._arrow_batches():
             for row in range(batch.num_rows):
                 yield row_of(batch, row)
 
     def __getitem__(self, at: int | slice) -> Any:
-        """The row of this number as a dict, counted from the end if it's negative; those of a slice
-        as a list. The batch that has it is kept, so that the next one costs little."""
+        """Return a row as a dict, or a slice as a list of dicts.
+
+        The row's batch is cached, so reading neighbouring rows is cheap.
+        """
         from memreplay.snapshot.arrow_columns import row_of
 
         if isinstance(at, slice):
@@ -52,7 +55,7 @@ class Batched(Tabular):
         raise IndexError(f"no row {row}")
 
     def _repr_html_(self) -> str:
-        """Its first rows."""
+        """Show the first rows."""
         names = self.columns
         rows = [tuple(one.values()) for one in self[:MOST_ROWS]]
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)

@@ -1,4 +1,6 @@
-"""One device's trace, matched: its events and times, and what measures of it are made of."""
+"""One device's trace with frees matched to allocations: its events, its times, and the data for its
+measures.
+"""
 
 from __future__ import annotations
 
@@ -26,27 +28,27 @@ if TYPE_CHECKING:
     from memreplay.snapshot.backends import Backend
 
 
-SHOWN = 10  # pools or streams that an error names
+SHOWN = 10  # maximum number of pools or streams to list in an error
 
 
 class Tally(Struct, frozen=True):
-    """Counts of the events that were read, and of the device's final segments and blocks."""
+    """Counts of the events that were read and of the device's final segments and blocks."""
 
-    actions: dict[int, int]  # events by the code of their action
+    actions: dict[int, int]  # number of events per action code
     with_stack: int
-    times: tuple[int, int] | None  # of the first event and the last, in microseconds
+    times: tuple[int, int] | None  # times of the first and last event, in microseconds
     segments: int
     reserved_bytes: int
-    expandable: tuple[int, int]  # segments and their events: of expandable ones, and of others
-    states: list[tuple[int, int, int, int]]  # code, blocks, bytes, requested bytes of active ones
+    expandable: tuple[int, int]  # number of segments and segment events: (expandable, other)
+    states: list[tuple[int, int, int, int]]  # code, blocks, bytes, requested bytes of active blocks
 
 
 class Trace(Staying):
-    """One device's events, and what stands at their start.
+    """One device's events, and the state before them.
 
-    Event indices count from the device's first event; -1 is the start, before it. Where a range was
-    read they still do: its events are `first_event` to `first_event + events - 1`, its start is
-    `first_event - 1`, and what was live then is carried over.
+    Event indices count from the device's first event; -1 is the start. They don't change if only a
+    range was read: the range's events are `first_event` to `first_event + events - 1`, its start is
+    `first_event - 1`, and memory live then is carried over.
     """
 
     def __init__(
@@ -60,34 +62,35 @@ class Trace(Staying):
         self._backends = backends
         self._classes: Once[str, _measures.Classes] = Once()
         self._places: Once[str, dict[object, int]] = Once()
-        self.spans: tuple[Span, ...] | None = None  # kept here by analysis.annotations
-        self.origins: Keys | None = None  # kept here by analysis.groups
-        self.ring_signs: tuple[Any, ...] | None = None  # kept here by analysis.trust.ring
-        self.likely: Column | None = None  # kept here by analysis.categories.before
+        self.spans: tuple[Span, ...] | None = None  # set by analysis.annotations
+        self.known_steps: Any = None  # set by analysis.steps; a Found
+        self.origins: Keys | None = None  # set by analysis.groups
+        self.ring_signs: tuple[Any, ...] | None = None  # set by analysis.trust.ring
+        self.likely: Column | None = None  # set by analysis.categories.before
 
     @property
     def device(self) -> int:
-        """The device's number."""
+        """Device number."""
         return self.native.device
 
     @property
     def events(self) -> int:
-        """How many events there are: of the device's trace, or of the range that was read."""
+        """Number of events in the device's trace, or in the range that was read."""
         return self.native.events
 
     @property
     def first_event(self) -> int:
-        """The index of the first of them: 0, or where the range begins."""
+        """Index of the first event that was read: 0, or where the range begins."""
         return self.native.base
 
     @property
     def start(self) -> int:
-        """The event index that stands for the start: -1, or the event before the range."""
+        """The start's event index: -1, or the event before the range."""
         return self.native.base - 1
 
     @property
     def reaches_end(self) -> bool:
-        """Whether the last event that was read is the trace's last."""
+        """Whether the last event read is the trace's last."""
         return self.native.reaches_end
 
     @once
@@ -97,59 +100,61 @@ class Trace(Staying):
 
     @property
     def allocations(self) -> int:
-        """How many alloc events were read."""
+        """Number of alloc events read."""
         return self.native.allocs
 
     @property
     def carried_blocks(self) -> int:
-        """How many blocks were live before the first event."""
+        """Number of blocks that were live before the first event."""
         return self.native.carried_blocks
 
     @property
     def carried_over_bytes(self) -> int:
-        """Requested bytes that were live before the first event."""
+        """Requested bytes live before the first event."""
         return self.native.carried_bytes
 
     @property
     def end_bytes(self) -> int:
-        """Requested bytes that are live after the last event."""
+        """Requested bytes live after the last event."""
         return self.native.final_bytes
 
     @property
     def segment_requested_bytes(self) -> int:
-        """What the device's final segments say was requested of them."""
+        """Requested bytes according to the device's final segments."""
         return self.native.segment_requested_bytes
 
     @property
     def snapshot_totals(self) -> list[tuple[int, int]]:
-        """(event, bytes that are active then) of each `snapshot` event."""
+        """(event, active bytes) for each `snapshot` event."""
         return self.native.snapshot_events()
 
     @property
     def unmatched_frees(self) -> int:
-        """Frees of an address that the trace freed before and did not allocate again."""
+        """Number of frees at addresses that the trace had already freed without allocating them
+        again.
+        """
         return self.native.unmatched_frees
 
     @property
     def double_allocs(self) -> int:
-        """Allocations of an address that was live; the older one is taken to have ended there."""
+        """Number of allocations at live addresses. The older allocation is assumed to end there."""
         return self.native.double_allocs
 
     @property
     def size_mismatches(self) -> int:
-        """Frees whose size is not their allocation's."""
+        """Number of frees whose size differs from their allocation's."""
         return self.native.size_mismatches
 
     @property
     def unknown_actions(self) -> int:
-        """Events whose action has no known meaning; they have no effect."""
+        """Number of events with an unknown action, which have no effect."""
         return self.native.unknown_actions
 
-    # ---- what the measures are made of
+    # ---- data for the measures
 
     @once
     def holding(self) -> _measures.Holding:
-        """When each allocation was let go."""
+        """When the program freed each allocation."""
         from memreplay.engine.replay import _measures
 
         return _measures.Holding(self.native)
@@ -168,7 +173,7 @@ class Trace(Staying):
 
     @property
     def backend(self) -> Backend:
-        """Whose allocator recorded the trace: the first that the file doesn't contradict."""
+        """The allocator's backend: the first one that the file doesn't contradict."""
         return self._backends[0] if len(self._backends) == 1 else self._fitted[0]
 
     @once
@@ -195,14 +200,14 @@ class Trace(Staying):
 
     @once
     def soundness(self) -> dict[str, int]:
-        """What of the start cannot be; see `_soundness.soundness`."""
+        """Contradictions at the start; see `_soundness.soundness`."""
         from memreplay.engine.replay import _soundness
 
         return _soundness.soundness(self.reserved)
 
     @once
     def segment_changes(self) -> SegmentChanges:
-        """The segment events: what was reserved and given back, when, and who asked."""
+        """The segment events, which reserve and release memory, with times and stacks."""
         import numpy as np
 
         at = np.asarray(self.reserved.events()).astype(np.int64)
@@ -230,24 +235,28 @@ class Trace(Staying):
         )
 
     def forget_holding(self) -> None:
-        """Lets go of `holding`, which is made anew when it is asked for: 4 bytes an event."""
+        """Release `holding`, which takes 4 bytes per event. It's recomputed on access."""
         self.__dict__.pop("holding", None)
 
     def forget_classes(self) -> None:
-        """Lets go of `classes`, which are made anew when they are asked for: up to 12 bytes an
-        event each, and some 170 a pool or stream that was looked for by its name."""
+        """Release `classes`, which are recomputed on access.
+
+        Each takes up to 12 bytes per event, and about 170 bytes per pool or stream that was looked
+        up by name.
+        """
         self._classes.clear()
         self._places.clear()
 
     def classes(self, by: str) -> _measures.Classes:
-        """Allocations and segments by "pool" or "stream"."""
+        """Group allocations and segments by "pool" or "stream"."""
         from memreplay.engine.replay import _measures
 
         return self._classes.get(by, lambda: _measures.Classes(self.blocks, by))
 
     def class_of(self, by: str, wanted: object) -> tuple[_measures.Classes, int]:
-        """Where one pool (two numbers) or stream is among all. Raises UsageError when it is not
-        there."""
+        """Return the classes, and the index in them of a pool (two numbers) or stream. Raises
+        UsageError.
+        """
         classes = self.classes(by)
         places = self._places.get(by, lambda: self._placed(by))
         if wanted is None or wanted not in places:
@@ -260,20 +269,20 @@ class Trace(Staying):
         return classes, places[wanted]
 
     def _placed(self, by: str) -> dict[object, int]:
-        """Where each pool or stream is among all, in their order; None, which is not known, is the
-        first."""
+        """Map each pool or stream to its index, in order. None (unknown) comes first."""
         keys = self.classes(by).keys()
         return {self.pool_of(key) if by == "pool" else key: at for at, key in enumerate(keys)}
 
     def pool_of(self, key: int | None) -> tuple[int, int] | None:
-        """The pool that an id stands for."""
+        """Return the pool with this id."""
         return None if key is None else self.native.tables.pool(key)
 
     # ---- events and times
 
     def column(self, name: str) -> memoryview | int:
-        """A column of the events that were read, an item each; one number where all rows of the
-        file have it."""
+        """Return a column for the events that were read, or a number if it's constant in the whole
+        file.
+        """
         found = self.native.tables.column(name)
         if isinstance(found, int):
             return found
@@ -281,16 +290,18 @@ class Trace(Staying):
         return memoryview(found)[first : first + self.events]
 
     def value(self, name: str, event: int) -> int:
-        """What one event has in a column."""
+        """Return an event's value in a column."""
         return self.native.tables.number(name, self.native.first_row + event - self.first_event)
 
     def carried(self, field: str) -> memoryview:
-        """A column of the carried blocks: address, size, stack, end, block or made."""
+        """Return a column of the carried-over blocks: address, size, stack, end, block or
+        alloc_index.
+        """
         return memoryview(self.native.carried(field))
 
     @once
     def oom_free(self) -> dict[int, int]:
-        """What the driver said was free at an oom event, by the event, where it says so."""
+        """The driver's free memory at each oom event, if known."""
         tables, shift = self.native.tables, self.first_event - self.native.first_row
         rows, free = (tables.column(name) for name in ("oom_event", "oom_free"))
         assert not isinstance(rows, int)
@@ -304,7 +315,7 @@ class Trace(Staying):
         }
 
     def events_of(self, action: str) -> list[int]:
-        """The events of one action ("oom", "snapshot", …), by index."""
+        """Return the indices of the events with an action ("oom", "snapshot", …)."""
         column = self.column("action")
         assert not isinstance(column, int)
         codes = bytes(column)
@@ -317,13 +328,13 @@ class Trace(Staying):
         return found
 
     def request_of(self, event: int) -> tuple[int, int]:
-        """The size and the stack (its id) that an event carries."""
+        """Return an event's size and stack id."""
         self.check(event)
         return self.value("size", event), self.value("stack", event)
 
     @once
     def times(self) -> Column | None:
-        """The times of the events, or None where they are all one, or absent."""
+        """The events' times; None if all are equal or missing."""
         return self.native.times()
 
     @property
@@ -334,9 +345,9 @@ class Trace(Staying):
         return self.events > 0 and self.clock[-1] != _core.ABSENT_TIME
 
     def time_us(self, event: int) -> int | None:
-        """The time of an event (the first one's for the start); None where the file has none.
+        """Return an event's time, or for the start, the first event's; None if unknown.
 
-        Raises UsageError for an event that is not there.
+        Raises UsageError if the event doesn't exist.
         """
         self.check(event)
         if self.events == 0:
@@ -346,11 +357,11 @@ class Trace(Staying):
 
     @once
     def clock(self) -> memoryview | None:
-        """The latest time up to each event, so that it never falls; None as `times`."""
+        """For each event, the latest time up to it, which never decreases; None as for `times`."""
         return None if self.clock_column is None else memoryview(self.clock_column)
 
     def clock_us(self, event: int) -> int | None:
-        """The latest time up to an event; None where it has none, and at the start."""
+        """Return the latest time up to an event; None if it's unknown or for the start."""
         self.check(event)
         at = event - self.first_event
         if at < 0 or self.clock is None:
@@ -360,12 +371,12 @@ class Trace(Staying):
 
     @once
     def clock_column(self) -> Column | None:
-        """`clock` as the engine hands it out."""
+        """`clock` as an engine column."""
         return self.native.clock()
 
     @once
     def time_range(self) -> tuple[int, int] | None:
-        """The first and the latest time of the events; None where they have none."""
+        """The events' first and latest time; None without times."""
         if not self.has_times:
             return None
         if self.clock is None:
@@ -376,14 +387,17 @@ class Trace(Staying):
 
     @property
     def origin_us(self) -> int | None:
-        """The first time of the whole trace, which times since the start count from; None where
-        there is none."""
+        """The whole trace's first time, from which elapsed times are counted; None without
+        times.
+        """
         if self.native.first_time != _core.ABSENT_TIME:
             return self.native.first_time
         return None if self.time_range is None else self.time_range[0]
 
     def times_us(self, indices: list[int]) -> list[int | None]:
-        """The times of these events, by index from the first that was read on; as `time_us`."""
+        """Return the times of these events as `time_us` does. Indices count from the first event
+        that was read.
+        """
         if self.events == 0:
             return [None] * len(indices)
         column = self.native.tables.column("time")
@@ -394,24 +408,25 @@ class Trace(Staying):
         return [None if time == _core.ABSENT_TIME else time for time in found]
 
     def event_at(self, time_us: int) -> int:
-        """The last event before the first one that is later than `time_us`; else the start.
+        """Return the event before the first one that is later than `time_us`, or the start.
 
-        Raises UsageError when events have no times.
+        Raises UsageError if events have no times.
         """
         clock = self.clock
         if clock is None:
             one = self.native.tables.column("time")
             assert isinstance(one, int)
             if one == _core.ABSENT_TIME and self.events:
-                raise UsageError("this snapshot has no times; name an event instead")
+                raise UsageError("this snapshot has no times; specify an event instead")
             return self.start + (self.events if one <= time_us else 0)
         if self.events and clock[-1] == _core.ABSENT_TIME:
-            raise UsageError("this device's events have no times; name an event instead")
-        # Order is by index, never by time: an event's moment is the latest time seen so far.
+            raise UsageError("this device's events have no times; specify an event instead")
+        # Events are ordered by index, not by time, so the time of an event counts as the latest
+        # time so far.
         return self.start + bisect_right(clock, time_us)
 
     def check(self, event: int) -> None:
-        """Raises UsageError when there is no such event."""
+        """Raise UsageError if there is no such event."""
         last = self.start + self.events
         if not self.start <= event <= last:
             there = f"{self.first_event} to {last}" if self.events else "none"
@@ -419,7 +434,7 @@ class Trace(Staying):
 
 
 def _contradictions(blocks: _measures.Blocks) -> int:
-    """How many allocations and final blocks are not where, or not as large as, the rules say."""
+    """Count allocations and final blocks whose location or size contradicts the backend's rules."""
     return blocks.misplaced + blocks.end_misfits
 
 

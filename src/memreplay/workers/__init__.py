@@ -1,4 +1,4 @@
-"""One function over many inputs: on this machine's processes, or on a Dask cluster.
+"""Run a function over many inputs: in local processes or on a Dask cluster.
 
-Nothing here knows what a snapshot is. `memreplay.workers.running` says what all of them give back.
+Knows nothing about snapshots. `memreplay.workers.running` defines the results.
 """

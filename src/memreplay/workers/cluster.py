@@ -1,4 +1,4 @@
-"""Items on a Dask cluster: one that runs, on Slurm, Kubernetes or a cloud."""
+"""Run items on a Dask cluster, existing or on Slurm, Kubernetes or a cloud."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ from memreplay.workers.running import (
 
 NEEDS_DASK = "a cluster needs Dask"
 
-_COUNT_SECONDS = 5.0  # how often it is asked how many workers there are
-_SETTLED_SECONDS = 1.0  # from a worker's first item to when its nanny has surely noted its start
-_NEVER_BEGAN = "unfit"  # beside the statuses of an item: its worker cannot do any
+_COUNT_SECONDS = 5.0  # how often to count workers
+# after this long, a new worker's nanny has noted that the worker started
+_SETTLED_SECONDS = 1.0
+_NEVER_BEGAN = "unfit"  # additional status: the worker can't run any items
 
-# Loggers of Dask that have handlers of their own, or none.
+# Dask's loggers, whether or not they have handlers.
 _LOGGERS = (
     *("distributed", "distributed.client", "distributed.gc"),
     *("bokeh", "tornado", "tornado.application", "asyncio"),
@@ -45,39 +46,39 @@ _LOGGERS = (
 class DaskCluster:
     """A Dask cluster.
 
-    Its workers need memreplay, of this version; its scheduler needs none. An item whose worker
-    dies is done again by another, as often as the scheduler's `allowed-failures` says. Where those
-    die as well, it is done once more when all others are done, with no other of them on the
-    cluster: then it is known to be at fault, and `died`.
+    Workers need this version of memreplay; the scheduler doesn't need it. If a worker dies, another
+    one retries its item, as often as the scheduler's `allowed-failures` allows. If these workers
+    die, too, the item is tried once more, by itself, after all others. If that fails as well, its
+    status is `died`.
 
-    So many items are at the cluster at once as keep all its threads busy, and no more: the
-    scheduler's memory does not grow with their number. Workers may come and go.
+    Only enough items are submitted to keep all threads busy, so the scheduler's memory doesn't grow
+    with the number of items. Workers may come and go.
 
     Parameters
     ----------
     address : str, optional
-        The scheduler's address (`tcp://…`, `tls://…`), or the file that it wrote (`….json`).
+        The scheduler's address (`tcp://…`, `tls://…`) or its scheduler file (`….json`).
     client : distributed.Client, optional
-        A client that is connected, instead. It stays open.
+        A connected client to use instead. It stays open.
     connect_seconds : float
         How long to wait for the scheduler.
     patience_seconds : float
-        How long to wait for others when all workers have gone. For the first there is no limit: a
-        queue may be long.
+        How long to wait when all workers have left. Waiting for the first worker has no limit,
+        because queues can be long.
 
     Attributes
     ----------
     warning : str
-        How versions differ from here to there, in a line; empty if they do not.
+        Differences between the versions on client and cluster, in one line, or "".
 
     Raises
     ------
     MissingExtraError
         Dask is not installed.
     MemreplayError
-        No scheduler answers there.
+        The scheduler doesn't answer.
     UsageError
-        Neither an address nor a client is given, or both are.
+        Not exactly one of address and client is given.
     """
 
     def __init__(
@@ -89,10 +90,10 @@ class DaskCluster:
         patience_seconds: float = 300,
     ) -> None:
         if (address is None) == (client is None):
-            raise UsageError("a cluster needs the address of its scheduler, or a client")
+            raise UsageError("a cluster needs a scheduler address or a client")
         self.warning = ""
         self.patience_seconds = patience_seconds
-        self._last_seen: float | None = None  # when there were workers
+        self._last_seen: float | None = None  # time when workers were last seen
         self._threads = 0
         self._fetch_seconds = 30.0
         self._counted = -_COUNT_SECONDS
@@ -109,19 +110,18 @@ class DaskCluster:
 
     @classmethod
     def local(cls, workers: int) -> DaskCluster:
-        """A cluster of processes of this machine, with a scheduler in this one; for tests."""
+        """Start a local cluster with its scheduler in this process. For tests."""
         distributed = _distributed()
         import dask
 
         ours = ExitStack()
         ours.enter_context(_quiet())
-        # An item whose worker dies is tried once more, alone, as in a pool; and nobody waits for a
-        # result that a dead worker had: all are of this machine, and answer at once or never.
+        # As in a pool, if a worker dies, its item is retried once, with no other item running.
+        # Don't wait for a dead worker's results, because local workers answer immediately or never.
         settings = {
             "distributed.scheduler.allowed-failures": 0,
             "distributed.comm.timeouts.connect": "2s",
-            # 15 s after a worker has died, LocalCluster ends the one that came for it where that is
-            # just being replaced as well.
+            # Otherwise LocalCluster may stop a dead worker's replacement after 15 s.
             "distributed.deploy.lost-worker-timeout": "1000h",
         }
         ours.enter_context(dask.config.set(settings))
@@ -142,7 +142,7 @@ class DaskCluster:
         except BaseException:
             ours.close()
             raise
-        # Its client closes before the cluster does.
+        # the client closes before its cluster does
         made._fetch_seconds = 3.0
         ours.callback(made._ours.pop_all().close)
         made._ours = ours
@@ -156,11 +156,12 @@ class DaskCluster:
 
     @property
     def workers(self) -> int:
-        """How many items it works on at once: the threads of its workers. 0 while there are none.
+        """Number of worker threads; 0 if there are no workers.
 
-        Raises MemreplayError where the scheduler is gone.
+        Raises MemreplayError if the scheduler is lost.
         """
-        if self._client.status != "running":  # Dask would try for long to connect again
+        # Otherwise Dask would keep trying to reconnect for a long time.
+        if self._client.status != "running":
             raise self._gone(None)
         try:
             return sum(self._client.nthreads().values())
@@ -169,17 +170,17 @@ class DaskCluster:
 
     @property
     def dashboard_link(self) -> str:
-        """Where Dask shows what it does; empty where it does not."""
+        """URL of Dask's dashboard, or ""."""
         try:
             return self._client.dashboard_link or ""
-        except Exception:  # KeyError without a dashboard; whatever a closed client raises
+        except Exception:  # KeyError if there's no dashboard; a closed client can raise anything
             return ""
 
     def run(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[Done[R]]:
-        """One `Done` an item, in the order in which they end. Functions of `__main__` go, too.
+        """Yield one `Done` per item as the items finish. Functions of `__main__` work, too.
 
-        Raises UsageError for a function that cannot be sent, MemreplayError where workers cannot
-        load it or have another memreplay, and where the scheduler is gone.
+        Raises UsageError for a function that can't be pickled. Raises MemreplayError if workers
+        can't load the function or have another version of memreplay, and if the scheduler is lost.
         """
         import cloudpickle
 
@@ -194,14 +195,14 @@ class DaskCluster:
             yield from self._each(orders, items, [index])
 
     def close(self) -> None:
-        """Leave the cluster; what was started here ends."""
+        """Disconnect, and stop a cluster started here."""
         self._ours.close()
 
     def _each(
         self, orders: bytes, items: Sequence[Any], indices: Sequence[int]
     ) -> Iterator[Done[Any]]:
-        """These items; each until it is done, or the scheduler gives it up."""
-        # Its first part is how the dashboard calls them; the second tells runs apart.
+        """Run these items until each one is done or the scheduler has given up on it."""
+        # The dashboard shows the first part of a key. The second part distinguishes runs.
         name = f"memreplay-{uuid.uuid4().hex}"
         left = deque(indices)
         running: dict[Any, int] = {}
@@ -211,7 +212,7 @@ class DaskCluster:
         try:
             while left or running:
                 self._count()
-                # More than there are threads, or a cluster that grows on demand would not.
+                # More items than threads, so that an adaptive cluster scales up.
                 room = max(2 * self._threads, self._threads + 8)
                 while left and len(running) < room:
                     index = left.popleft()
@@ -232,17 +233,19 @@ class DaskCluster:
                     if done is not None:
                         yield done
                     elif index in lost:
-                        yield Done(index, None, "failed", "its result cannot be fetched")
+                        yield Done(index, None, "failed", "its result can't be fetched")
                     else:
                         lost.add(index)
                         left.append(index)
         finally:
             for future in running:
                 with suppress(Exception):
-                    future.release()  # nobody wants it: it is cancelled
+                    future.release()  # nobody needs the result any more, so cancel the item
 
     def _batch(self, ended: Any) -> list[Any]:
-        """What has ended, once anything has. Dask would wait for workers for ever."""
+        """Wait until something has finished, and return it. Without workers, Dask itself would wait
+        forever.
+        """
         pause = 0.001
         while not ended.has_ready():
             sleep(pause)
@@ -252,7 +255,9 @@ class DaskCluster:
         return batch
 
     def _count(self) -> None:
-        """See now and then who is there. Raises MemreplayError where nobody has been for long."""
+        """Count the workers from time to time. Raises MemreplayError if there haven't been any for
+        too long.
+        """
         now = monotonic()
         if now - self._counted < _COUNT_SECONDS:
             return
@@ -262,22 +267,22 @@ class DaskCluster:
             self._last_seen = now
         elif self._last_seen is not None and now - self._last_seen > self.patience_seconds:
             raise MemreplayError(
-                f"the Dask cluster at {self._address} has no workers any more,"
-                f" for {now - self._last_seen:.0f} s"
+                f"the Dask cluster at {self._address} has had no workers for"
+                f" {now - self._last_seen:.0f} s"
             )
 
     def _submit(self, call: _Call, key: str) -> Any:
-        """To be called by a function that Python itself has: the scheduler loads it as well."""
+        """Submit through a builtin, because the scheduler also unpickles the function."""
         try:
             return self._client.submit(pickle.loads, packed(call), key=key, pure=False)
         except Exception as error:
             raise self._gone(error) from None
 
     def _done(self, index: int, future: Any) -> Done[Any] | None:
-        """What became of an item; None where its result is nowhere to be had.
+        """Return an item's outcome; None if its result is lost.
 
-        A result is with the worker until it is fetched. If that dies first, Dask does the item
-        again, and may wait for the lost result for ever: so no wait is long, and there are two.
+        A worker holds a result until it's fetched. If the worker dies first, Dask repeats the item
+        but may wait forever for the lost result. So waiting is limited, and is tried twice.
         """
         from distributed.scheduler import KilledWorker
 
@@ -293,7 +298,7 @@ class DaskCluster:
                 error = raised
                 break
             if done.status == _NEVER_BEGAN:
-                raise MemreplayError(f"a worker of the cluster cannot begin: {done.error}")
+                raise MemreplayError(f"a cluster worker can't start: {done.error}")
             return done
         if future.status == "cancelled":
             raise self._gone(error)
@@ -303,16 +308,16 @@ class DaskCluster:
             times = error.allowed_failures + 1
             said = f"{times} workers" if times > 1 else "its worker"
             last = getattr(error.last_worker, "address", error.last_worker)
-            return Done(index, None, "died", f"{said} ended, twice; the last at {last}")
+            return Done(index, None, "died", f"{said} ended twice; the second at {last}")
         if isinstance(error, ImportError) and (error.name or "").startswith("memreplay"):
             raise MemreplayError(
-                f"a worker of the cluster has no memreplay {__version__}: {in_a_line(error)}"
+                f"a cluster worker doesn't have memreplay {__version__}: {in_a_line(error)}"
             )
         return Done(index, None, "failed", in_a_line(error))
 
     def _gone(self, error: object) -> MemreplayError:
-        why = in_a_line(error) if isinstance(error, BaseException) else "it does not answer"
-        return MemreplayError(f"the Dask scheduler at {self._address} is gone: {why}")
+        why = in_a_line(error) if isinstance(error, BaseException) else "it doesn't answer"
+        return MemreplayError(f"lost the Dask scheduler at {self._address}: {why}")
 
     def _connected(self, address: str, connect_seconds: float) -> Any:
         self._ours.enter_context(_quiet())
@@ -332,10 +337,10 @@ class DaskCluster:
 
 
 class _Call:
-    """An item to be done, which it is when this is unpickled: the result is what comes out.
+    """An item that runs when it's unpickled; the result takes its place.
 
-    The scheduler unpickles the functions of all tasks. With this, the task's function is pickle's,
-    and what the scheduler has no modules for is bytes to it.
+    The scheduler unpickles all tasks' functions. This way, it only sees bytes and doesn't need our
+    modules.
     """
 
     def __init__(self, orders: bytes, item: bytes) -> None:
@@ -347,9 +352,11 @@ class _Call:
 
 
 def called(version: str, orders: bytes, item: bytes) -> bytes:
-    """What a worker does: answers as `attempt` does, or says why it cannot begin."""
+    """Run an item on a worker. Returns an answer like `attempt`'s, or the reason why the item can't
+    start.
+    """
     if version != __version__:
-        why = f"it has memreplay {__version__}, and {version} asks"
+        why = f"it has memreplay {__version__}, but this is {version}"
         return packed((_NEVER_BEGAN, None, why))
     _settle()
     try:
@@ -363,21 +370,23 @@ _settled = False
 
 
 def _settle() -> None:
-    """Wait a moment, before the first item of a worker that has just started: a nanny whose worker
-    dies before it has noted that it runs gives up, and starts no other."""
+    """Wait before a new worker's first item.
+
+    If a worker dies before its nanny has noted its start, the nanny doesn't start another.
+    """
     global _settled  # noqa: PLW0603 - of this process
     if _settled:
         return
     _settled = True
     with suppress(Exception):
-        import psutil  # as Dask does
+        import psutil  # Dask itself finds the worker this way
 
         if time() - psutil.Process().create_time() < 10:
             sleep(_SETTLED_SECONDS)
 
 
 def _distributed() -> Any:
-    """Dask's module, which takes half a second to load. Raises MissingExtraError."""
+    """Import Dask, which takes half a second. Raises MissingExtraError."""
     try:
         import distributed
     except ImportError:
@@ -386,8 +395,10 @@ def _distributed() -> Any:
 
 
 def _address(said: str) -> str:
-    """A scheduler's address, from the file that has it if this is one. Dask would wait for ever for
-    a file that is not there, and show where it was when an address is none."""
+    """Return a scheduler's address; if a file's name is given, read it from the file.
+
+    Dask would wait forever for a missing file, and print a traceback for an invalid address.
+    """
     _distributed()
     from distributed.comm.addressing import get_address_host_port
 
@@ -399,12 +410,12 @@ def _address(said: str) -> str:
         except OSError as error:
             raise UsageError(f"{said}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError):
-            raise UsageError(f"{said} is no file of a Dask scheduler") from None
+            raise UsageError(f"{said} isn't a Dask scheduler file") from None
     try:
         get_address_host_port(address)
     except Exception as error:
-        like = "one is like tcp://10.0.0.1:8786"
-        raise UsageError(f"{said!r} is no address of a scheduler: {error}; {like}") from None
+        like = "give one like tcp://10.0.0.1:8786"
+        raise UsageError(f"{said!r} isn't a scheduler address: {error}; {like}") from None
     return address
 
 
@@ -414,18 +425,18 @@ def _closed(client: Any) -> None:
 
 
 def _one_line(said: list[str]) -> str:
-    """Of the table of versions that Dask makes, which packages it has."""
+    """Return, in one line, the packages listed in Dask's table of version mismatches."""
     table = next((text for text in said if "ismatched versions" in text), None)
     if table is None:
         return ""
     packages = [one for one in re.findall(r"^\| (\S+)", table, re.MULTILINE) if one != "Package"]
     named = ", ".join(packages) or "of some packages"
-    return f"versions differ between here and the cluster: {named}"
+    return f"package versions differ between this machine and the cluster: {named}"
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Nothing of what Dask and tornado log reaches stderr: what matters is said by whoever asks."""
+    """Keep the logs of Dask and tornado off stderr; the caller reports errors."""
 
     def nothing(_: logging.LogRecord) -> bool:
         return False

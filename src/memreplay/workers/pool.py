@@ -1,4 +1,4 @@
-"""Items on processes of this machine, each of which may end without the others."""
+"""Run items in local processes, each of which may crash without affecting the others."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from memreplay.workers.running import (
     packed_work,
 )
 
-_LOOK_SECONDS = 1.0  # how often it is looked whether workers are alive that say nothing
-_FALSE_STARTS = 3  # workers in a row that die before they are ready
+_LOOK_SECONDS = 1.0  # how often to check that silent workers are still alive
+_FALSE_STARTS = 3  # give up after this many workers in a row die before they're ready
 
-# A worker is one processor's worth: libraries that start a thread for each would fight.
+# A worker uses one processor. Libraries that start a thread for each processor would compete for
+# it.
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def processors() -> int:
-    """How many processors this process may use: those it is bound to, within the quota of its
-    container."""
+    """Return how many processors this process may use, given its affinity and container quota."""
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS
@@ -44,41 +44,39 @@ def processors() -> int:
     with suppress(OSError, ValueError):
         with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as said:
             quota, period = said.read().split()
-        count = min(count, -(-int(quota) // int(period)))  # "max" is no number
+        count = min(count, -(-int(quota) // int(period)))  # "max" means no quota
     return max(count, 1)
 
 
 def is_possible() -> bool:
-    """Whether this system has what the pool is made of; Windows has not."""
+    """Return whether this system supports the pool; Windows doesn't."""
     return hasattr(signal, "pthread_sigmask") and hasattr(select, "poll")
 
 
 class LocalPool:
-    """Processes of this machine, one item at a time each.
+    """Local processes that run one item at a time.
 
-    A process that dies takes nothing with it but the item that it was at. When all others are
-    done, that item is done again with no other beside it, so that it has all of the machine's
-    memory; where that kills its process as well, it is `died`. So is an item that has too little
-    memory in a process that did others before, whose leavings may be in its way, and where memory
-    has no bound, as it may be others that have it.
+    A crash only loses the item that the process was running. After all others, such an item is
+    retried by itself, with all of the machine's memory. If that crashes as well, its status is
+    `died`. An item that ran out of memory is also retried if its process had run others before, or
+    if there is no memory limit, because other processes may then have taken the memory.
 
-    Workers start with `run`, as many as there are items for, and end with it; and when this process
-    ends, however it does. Ctrl-C does not reach them: it is for this process, and they end with it.
-    What they print to stdout is dropped. Functions of `__main__` are not found there.
+    Workers start in `run`, at most one per item, and stop when `run` or this process ends, however
+    that happens. Ctrl-C doesn't reach them; this process stops them. Their stdout is dropped.
+    Functions of `__main__` can't be used.
 
     Parameters
     ----------
     workers : int, optional
-        How many processes; as many as there are processors to use if left out.
+        Number of processes; default: the number of usable processors.
     memory_bytes : int, optional
-        How much memory each may take beyond what it has when it is ready: the function's module
-        and all that this imports are loaded then. What is more is a MemoryError, and the item's
-        status `memory`. Linux alone knows such bounds.
+        Memory that each process may allocate after the function's module is loaded. Allocating more
+        raises MemoryError, and the item's status is `memory`. Only on Linux.
 
     Raises
     ------
     UsageError
-        No workers, or no memory.
+        If workers or memory aren't positive.
     """
 
     def __init__(self, workers: int | None = None, *, memory_bytes: int | None = None) -> None:
@@ -97,13 +95,13 @@ class LocalPool:
         self.close()
 
     def run(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[Done[R]]:
-        """One `Done` an item, in the order in which they end.
+        """Yield one `Done` per item as the items finish.
 
-        Raises UsageError for a function that cannot be sent to a process, MemreplayError where no
-        process can load it, or none can start.
+        Raises UsageError for a function that can't be pickled, MemreplayError if no process can
+        start or load the function.
         """
         if getattr(work, "__module__", None) == "__main__":
-            raise UsageError("no process can load a function of __main__; put it into a module")
+            raise UsageError("workers can't import a function from __main__; move it to a module")
         is_bound = self.memory_bytes is not None
         crew = _Crew(packed((packed_work(work), self.memory_bytes)), items, is_bound=is_bound)
         self._crews.append(crew)
@@ -122,7 +120,7 @@ class LocalPool:
             crew.end()
 
     def close(self) -> None:
-        """End all workers, amid what they do."""
+        """Stop all workers immediately."""
         for crew in self._crews:
             crew.end()
 
@@ -132,8 +130,8 @@ class _Worker:
     process: subprocess.Popen[bytes]
     connection: Connection
     ready: bool = False
-    at: int | None = None  # the item that it has
-    is_used: bool = False  # it did others before
+    at: int | None = None  # the current item
+    is_used: bool = False  # whether it has already run an item
 
 
 class _Crew:
@@ -146,15 +144,16 @@ class _Crew:
         self._selector = selectors.DefaultSelector()
         self._false_starts = 0
         self._is_bound = is_bound
-        self.unsure: set[int] = set()  # items whose memory others may have had
+        # items that may have run out of memory because of other items
+        self.unsure: set[int] = set()
 
     def renew(self) -> None:
-        """End the processes that did anything."""
+        """Stop the processes that have already run an item."""
         for worker in [one for one in self._workers if one.is_used]:
             self._dismiss(worker)
 
     def each(self, indices: Sequence[int], at_once: int) -> Iterator[Done[Any]]:
-        """These items, by so many processes and no others; each is tried once."""
+        """Run each of these items once, with at most this many processes."""
         left = deque(indices)
         while len(self._workers) > at_once:
             self._dismiss(self._workers[-1])
@@ -170,7 +169,7 @@ class _Crew:
                 return
             for worker in self._who_speaks():
                 done = self._hear(worker)
-                # The next before this one is handed out: whoever gets it may take his time.
+                # Send the next item before yielding, because the consumer may be slow.
                 unsent = list(self._give(worker, left))
                 if done is not None:
                     yield done
@@ -182,27 +181,29 @@ class _Crew:
         self._selector.close()
 
     def _who_speaks(self) -> list[_Worker]:
-        """Those with something to say, or that are dead, once there are any."""
+        """Wait until workers have sent a message or died. Return those workers."""
         while True:
             ready = self._selector.select(_LOOK_SECONDS)
             if ready:
                 return [key.data for key, _ in ready]
-            # The end of a process is heard, unless one that it started keeps the socket open.
+            # A closed socket usually shows that a worker died, unless one of its child processes
+            # keeps it open.
             dead = [worker for worker in self._workers if worker.process.poll() is not None]
             if dead:
                 return dead
 
     def _start(self) -> bool:
-        """One more; False where there may be no more than there are."""
+        """Start a worker. Return False if there can't be more."""
         ours, theirs = map(_beside_standard, Pipe())
         number = theirs.fileno()
-        said: list[Any] = sys.path  # in which some put paths, which Python passes over
+        said: list[Any] = sys.path  # some programs put path objects here, which Python ignores
         path = [one for one in said if isinstance(one, str)]
         code = (
             f"import sys; sys.path[:] = {path!a}; "
             f"from memreplay.workers.worker import main; main({number})"
         )
-        # A worker is born deaf to Ctrl-C, or one that is still loading would have words for it.
+        # Block SIGINT from the start. Otherwise a worker that is still loading would print a
+        # traceback.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = subprocess.Popen(
@@ -218,17 +219,17 @@ class _Crew:
             ours.close()
             if self._workers:
                 return False
-            raise MemreplayError(f"cannot start a worker: {in_a_line(error)}") from None
+            raise MemreplayError(f"can't start a worker: {in_a_line(error)}") from None
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
         self._selector.register(ours, selectors.EVENT_READ, worker)
-        with suppress(OSError):  # it is dead already; that is heard
+        with suppress(OSError):  # the worker is already dead, which will be noticed later
             ours.send_bytes(self._orders)
         return True
 
     def _give(self, worker: _Worker, left: deque[int]) -> Iterator[Done[Any]]:
-        """The next item, to a worker that has none. Those that cannot be sent are done."""
+        """Send an idle worker its next item. Yield items that can't be sent."""
         while left and worker.ready and worker.at is None:
             index = left.popleft()
             item = packed_item(index, self._items[index])
@@ -236,11 +237,13 @@ class _Crew:
                 yield item
                 continue
             worker.at = index
-            with suppress(OSError):  # it is dead; that is heard
+            with suppress(OSError):  # the worker is dead, which will be noticed later
                 worker.connection.send_bytes(item)
 
     def _hear(self, worker: _Worker) -> Done[Any] | None:
-        """What a worker says, None if that is not of an item; its death if it says no more."""
+        """Read a worker's answer. Returns None if it isn't about an item, or a `died` result if the
+        worker closed the connection during an item.
+        """
         index = worker.at
         try:
             if not worker.connection.poll():
@@ -253,11 +256,11 @@ class _Crew:
             if not worker.ready:
                 self._false_starts += 1
                 if self._false_starts == _FALSE_STARTS:
-                    raise MemreplayError(f"workers end before they are ready: {ended}") from None
+                    raise MemreplayError(f"workers exit before they are ready: {ended}") from None
             return None
         if not worker.ready:
             if said:
-                raise MemreplayError(f"a worker cannot begin: {said.decode()}")
+                raise MemreplayError(f"a worker can't start: {said.decode()}")
             worker.ready = True
             self._false_starts = 0
             return None
@@ -267,12 +270,12 @@ class _Crew:
         if done.status == "memory":
             if worker.is_used or not self._is_bound:
                 self.unsure.add(index)
-            self._dismiss(worker)  # what is left of the item may be in its way
+            self._dismiss(worker)  # its next item might lack the memory that leftover objects hold
         worker.is_used = True
         return done
 
     def _dismiss(self, worker: _Worker, *, wait_seconds: float = 0) -> str:
-        """End a worker, whatever it does. How it ended, if it did within this time."""
+        """Stop a worker. Returns how it ended, if it ended within this time."""
         self._workers.remove(worker)
         worker.ready = False
         with suppress(KeyError, ValueError):
@@ -291,12 +294,15 @@ class _Crew:
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
-        return f"{name}, maybe for want of memory" if name == "SIGKILL" else name
+        return f"{name}, maybe out of memory" if name == "SIGKILL" else name
 
 
 def _beside_standard(end: Connection) -> Connection:
-    """The same socket, not in the place of a standard stream that this process has closed: there a
-    worker's own would replace it, or what it says to stderr would be an answer."""
+    """Move a socket off descriptors 0 to 2.
+
+    If this process has closed a standard stream, the worker's stderr would replace the socket and
+    corrupt answers.
+    """
     if end.fileno() > 2:
         return end
     import fcntl

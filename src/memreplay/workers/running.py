@@ -1,4 +1,4 @@
-"""What every executor gives back: one `Done` an item, whatever became of it."""
+"""The executors' results: one `Done` per item."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ R = TypeVar("R")
 
 Status = Literal["ok", "failed", "died", "memory"]
 
-LONGEST = 500  # characters of an error
-_PROTOCOL = 5  # of what goes from process to process
+LONGEST = 500  # maximum length of an error message, in characters
+_PROTOCOL = 5  # pickle protocol between processes
 
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[R]):
-    """What became of one item.
+    """The outcome of one item.
 
     Attributes
     ----------
     index : int
-        Which of the items.
+        The item's index.
     result : R or None
-        What the function returned; None unless `status` is `ok`.
+        The return value; None unless `status` is `ok`.
     status : str
-        `ok`; `failed`: the function raised; `memory`: it ran out of memory; `died`: it took its
-        worker with it, and did so again when it was done alone.
+        `ok`; `failed`: the function raised an exception; `memory`: it ran out of memory; `died`: it
+        crashed its worker, even when retried by itself.
     error : str
-        Why not, in one line; empty if `ok`.
+        The reason in one line, or "".
     """
 
     index: int
@@ -47,33 +47,32 @@ class Done(Generic[R]):
 class Executor(Protocol):
     """Runs a function over many items.
 
-    What it says of an item is the same whichever executor it is. The function and the items must
-    be picklable. The function may be called twice for an item, and be stopped at any point: what
-    it writes it should write under another name, and rename when it is whole.
+    All executors report the same result for the same item. The function and the items must be
+    picklable. The function may be called twice for an item and be stopped at any point, so it
+    should write files under a temporary name and rename them at the end.
     """
 
     @property
     def workers(self) -> int:
-        """How many items are worked on at once."""
+        """Number of items that run at the same time."""
         ...
 
     def run(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[Done[R]]:
-        """One `Done` an item, in the order in which they end. What is running ends with the
-        iterator."""
+        """Yield one `Done` per item as items finish. Closing the iterator stops running items."""
         ...
 
     def close(self) -> None:
-        """End all workers that were started here."""
+        """Stop all workers that were started here."""
         ...
 
 
 def packed(value: object) -> bytes:
-    """Anything as it goes from process to process. Raises what pickle raises."""
+    """Pickle a value for another process. Raises whatever pickle raises."""
     return pickle.dumps(value, _PROTOCOL)
 
 
 def packed_item(index: int, item: object) -> bytes | Done[Any]:
-    """An item as it goes to a worker; done already if it cannot go there."""
+    """Pickle an item, or return its failure."""
     try:
         return packed(item)
     except Exception as error:
@@ -81,18 +80,17 @@ def packed_item(index: int, item: object) -> bytes | Done[Any]:
 
 
 def packed_work(work: object, pack: Callable[[object], bytes] = packed) -> bytes:
-    """A function as it goes to a worker. Raises UsageError where it cannot go anywhere."""
+    """Pickle a function. Raises UsageError if that's impossible."""
     try:
         return pack(work)
     except Exception as error:
-        raise UsageError(f"no worker can be given this function: {in_a_line(error)}") from None
+        raise UsageError(f"this function can't be sent to workers: {in_a_line(error)}") from None
 
 
 def attempt(work: Callable[[Any], object], item: bytes) -> bytes:
-    """Call a function with a packed item, where the worker is: what `heard` reads.
+    """Call a function with a pickled item, in the worker. `heard` reads the answer.
 
-    All that can go wrong is told as a line of text: an exception may hold anything, and be one
-    that no other process can load.
+    Errors are sent as a line of text: other processes may be unable to load an exception.
     """
     failure: BaseException | None = None
     try:
@@ -101,14 +99,14 @@ def attempt(work: Callable[[Any], object], item: bytes) -> bytes:
         raise
     except BaseException as error:
         failure = error
-    # Only now, without the frames of what failed: they hold the memory that there was none of.
+    # Do this only after the failing frames are released, because they hold memory.
     with suppress(Exception):
         failure.__traceback__ = failure.__context__ = failure.__cause__ = None
     return packed((_status(failure), None, in_a_line(failure)))
 
 
 def heard(index: int, answer: bytes) -> Done[Any]:
-    """What `attempt` gave, at the other end."""
+    """Decode the answer of `attempt`."""
     try:
         status, result, error = pickle.loads(answer)
     except Exception as unread:
@@ -117,10 +115,12 @@ def heard(index: int, answer: bytes) -> Done[Any]:
 
 
 def in_a_line(error: BaseException) -> str:
-    """An exception in one printable line; of memreplay's own, its message alone."""
+    """Format an exception in one printable line. For memreplay's own exceptions, this is only the
+    message.
+    """
     try:
         text = str(error).strip()
-    except Exception:  # a __str__ that raises
+    except Exception:  # __str__ raised an exception
         text = ""
     if text and isinstance(error, MemreplayError):
         return _plain(text)
@@ -133,13 +133,13 @@ def _status(error: BaseException) -> Status:
         return "memory"
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:
         return "memory"
-    # What Python says where there is no memory left for a thread's stack.
+    # Python's message if memory doesn't suffice for a new thread's stack.
     if isinstance(error, RuntimeError) and error.args[:1] == ("can't start new thread",):
         return "memory"
     return "failed"
 
 
 def _plain(text: str) -> str:
-    """In one line; what would steer a terminal is spelled out."""
+    """Put text on one line and escape control characters."""
     text = " ".join(text[: 4 * LONGEST].split())
     return clean_short(text, LONGEST)

@@ -1,7 +1,7 @@
-"""What a process of a local pool runs: one item after another, until the pool is gone.
+"""The main program of a pool's worker: run items until the pool closes.
 
-It is a fresh interpreter: nothing of the program that asks is here, neither its `__main__`, which
-may have no guard, nor its threads and locks.
+A worker is a new interpreter without the caller's threads, locks and `__main__` (which may lack a
+guard).
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from memreplay.workers.running import attempt, in_a_line
 
 
 def main(descriptor: int) -> None:
-    """Answer on this socket. The first message is what to do, packed, and the bytes of memory that
-    it may take (None: any); each later one is an item. Answers: an empty one when it is ready, or
-    why it cannot be, then one an item."""
-    # Ctrl-C in a terminal reaches all its processes: the pool sees to it.
+    """Serve items on a socket.
+
+    The first message has the pickled function and a memory limit in bytes (None: unlimited); every
+    other one is an item. First sends an empty answer when ready, or the reason why it can't run
+    items. Then sends one answer per item.
+    """
+    # Ctrl-C reaches all of a terminal's processes, but the pool handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(descriptor)
     _end_with(descriptor)
@@ -36,18 +39,18 @@ def main(descriptor: int) -> None:
         connection.send_bytes(b"")
         while True:
             connection.send_bytes(attempt(work, connection.recv_bytes()))
-    except (EOFError, OSError):  # the pool is gone
+    except (EOFError, OSError):  # the pool has ended
         return
-    except (MemoryError, KeyboardInterrupt):  # of an item on its way; or the function raised it
+    except (MemoryError, KeyboardInterrupt):  # raised while receiving an item, or by the function
         os._exit(1)
 
 
 def bound_memory(more_bytes: int) -> None:
-    """Let this process take so much memory beyond what it has; what is more is a MemoryError.
+    """Limit how much more memory this process may allocate. Beyond that, allocations raise
+    MemoryError.
 
-    It is what the process may write to that counts (RLIMIT_DATA), not its address space
-    (RLIMIT_AS): mapped files and addresses that are only reserved take no memory. On systems
-    without /proc nothing is bounded.
+    Limits writable memory (RLIMIT_DATA), not address space (RLIMIT_AS), because mapped files and
+    reserved addresses take no memory. Does nothing without /proc.
     """
     import resource
 
@@ -64,13 +67,12 @@ def bound_memory(more_bytes: int) -> None:
 
 
 def _end_with(descriptor: int) -> None:
-    """End this process as soon as the other end of the socket is closed, as it is when the pool's
-    process ends, however it does; amid an item, too."""
+    """End this process when the other end of the socket closes, even during an item."""
     import select
     import threading
 
     closed = select.poll()
-    closed.register(descriptor, 0)  # hang-ups are told without being asked for
+    closed.register(descriptor, 0)  # poll always reports hang-ups
 
     def wait() -> None:
         closed.poll()
@@ -80,7 +82,7 @@ def _end_with(descriptor: int) -> None:
 
 
 def _be_the_first_to_go() -> None:
-    """Where the system is out of memory, it is a worker that it kills, and not the pool."""
+    """Make the kernel's OOM killer pick workers before the pool."""
     with suppress(OSError):
         own = "/proc/self/oom_score_adj"
         with open(own, encoding="ascii") as score:

@@ -1,4 +1,4 @@
-"""Inputs that a reader must take: by name, the bytes; pickle itself says what they hold."""
+"""Inputs that a reader must accept: bytes by name. The expected contents are what pickle loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole files as the writers of each generation write them."""
+"""Whole files as each generation of writers produces them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uncommon but sound ways to write a small snapshot."""
+"""Uncommon but valid ways to write a small snapshot."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.build import Ops
 
 
 def _start() -> Ops:
-    """Up to the list of events of device 0."""
+    """Write everything up to device 0's list of events."""
     return Ops().proto(4).empty_dict().string("device_traces").empty_list().empty_list()
 
 

@@ -1,4 +1,4 @@
-"""Snapshots with little, with much, and with what nobody knows."""
+"""Snapshots with few keys, many keys, and unknown keys."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _FRAMES: list[dict[str, Any]] = [FRAME, {"name": "g", "filename": "b.py", "line"
 _NO_FRAMES: list[Any] = []
 _BY_NUMBER = {i: {"name": str(i)} for i in range(3)}
 
-# What two places share, an unknown key the first of them.
+# Objects that appear twice, first under an unknown key.
 _SHARED: dict[str, Any] = {
     "frames seen before": event(new=_FRAMES[0], frames=_FRAMES),
     "frames seen before, in a dict": event(new={"a": {"b": _FRAMES[1], "c": 1}}, frames=_FRAMES),
@@ -113,6 +113,6 @@ CASES: dict[str, bytes] = {
             ("C++", build.dump_cpp),
             ("C++, tagged", _TAGGED),
         )
-        if not ("C++" in writer and "address" in name)  # it writes none but signed numbers
+        if not ("C++" in writer and "address" in name)  # the C++ pickler only writes signed numbers
     },
 }

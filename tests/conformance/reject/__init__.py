@@ -1,4 +1,4 @@
-"""Inputs that a reader must refuse: by name, the bytes and the error."""
+"""Inputs that a reader must reject: bytes and expected error, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pickles that break the pickle machine, ask for too much, or ask for code."""
+"""Pickles that misuse the pickle machine, request too much memory, or contain calls."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PLACE = r" \(byte \d+, {}\)"
 
 
 def _framed(more: int) -> bytes:
-    """A good pickle in one frame, which says to be longer by `more` bytes than it is."""
+    """Return a valid pickle in one frame whose length is off by `more` bytes."""
     content = build.unframe(_GOOD)[2:]
     return b"\x80\x04\x95" + struct.pack("<Q", (len(content) + more) % 2**64) + content
 
 
 def _inside(ops: Ops) -> bytes:
-    """`ops` where the value of an unknown key should stand."""
+    """Return a pickle with `ops` as the value of an unknown key."""
     whole = Ops().proto(4).empty_dict().mark().string("segments").empty_list().string("new")
     return bytes(whole.raw(bytes(ops)).setitems().stop())
 
@@ -144,17 +144,19 @@ CASES: dict[str, Reject] = {
     ),
     "PROTO only": Reject(b"\x80\x04", TruncatedError, "need 1 byte, 0 left"),
     "half a PROTO": Reject(b"\x80", TruncatedError, "need 2 bytes, 1 left"),
-    "a protocol to come": Reject(b"\x80\x07N.", SnapshotError, "protocol 7 is not known .*PROTO"),
+    "a protocol to come": Reject(b"\x80\x07N.", SnapshotError, "unknown pickle protocol 7 .*PROTO"),
     "a FRAME past the end": Reject(
         _framed(1), SnapshotError, r"a FRAME that ends after the pickle does .*STOP"
     ),
     "a FRAME of 16 EiB": Reject(
-        _framed(2**64 - 1 - len(_GOOD)), SnapshotError, r"a FRAME longer than any file .*FRAME"
+        _framed(2**64 - 1 - len(_GOOD)),
+        SnapshotError,
+        r"a FRAME longer than any possible file .*FRAME",
     ),
     "no opcode": Reject(
         _inside(Ops().raw(b"\x00")), SnapshotError, "byte 0x00 is not a pickle opcode"
     ),
-    "out-of-band buffers": _broken(Ops().op("NEXT_BUFFER"), "with this opcode", "NEXT_BUFFER"),
+    "out-of-band buffers": _broken(Ops().op("NEXT_BUFFER"), "this opcode", "NEXT_BUFFER"),
     "too few values": _broken(Ops().mark().op("TUPLE2"), "too few values", "TUPLE2"),
     "no MARK": Reject(b"\x80\x04}e.", SnapshotError, "no MARK .byte 3, APPENDS"),
     "MARK under STOP": Reject(b"\x80\x04}(.", SnapshotError, "too few values .byte 4, STOP"),
@@ -165,10 +167,14 @@ CASES: dict[str, Reject] = {
         "SETITEMS",
     ),
     "append to a number": _broken(
-        Ops().integer(1).integer(2).append(), "an item for what is no list.*", "APPEND"
+        Ops().integer(1).integer(2).append(),
+        "an item appended to something that isn't a list.*",
+        "APPEND",
     ),
     "an item of a list": _broken(
-        Ops().empty_list().integer(1).integer(2).setitem(), "what is no dict.*", "SETITEM"
+        Ops().empty_list().integer(1).integer(2).setitem(),
+        "something that isn't a dict.*",
+        "SETITEM",
     ),
     "a memo entry never stored": _broken(
         Ops().get(300), "memo entry 300 was never stored", "LONG_BINGET"

@@ -1,4 +1,4 @@
-"""Files that are something else altogether."""
+"""Files in other formats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _PACKED = gzip.compress(_SOUND)
 
 
 def _holds(value: Any, what: str) -> Reject:
-    return Reject(pickle.dumps(value, 4), SnapshotError, f"not a memory snapshot: it holds {what} ")
+    return Reject(
+        pickle.dumps(value, 4), SnapshotError, f"not a memory snapshot: it contains {what} "
+    )
 
 
 CASES: dict[str, Reject] = {
@@ -28,7 +30,7 @@ CASES: dict[str, Reject] = {
     "a number": _holds(7, "a number"),
     "a float": _holds(7.5, "a number"),
     "a large unsigned number": _holds(2**64 - 1, "a number"),
-    "a text": _holds("segments", "a text"),
+    "a text": _holds("segments", "a string"),
     "bytes": _holds(b"segments", "bytes, a tuple or a set"),
     "a set": _holds(set(), "bytes, a tuple or a set"),
     "a tuple": _holds((1.5, 2, 3), "bytes, a tuple or a set"),
@@ -40,7 +42,7 @@ CASES: dict[str, Reject] = {
     "two pickles": Reject(_SOUND + _SOUND, SnapshotError, "2 snapshots in one file"),
     "a pair": _holds((1, 2), "a pair of numbers"),
     "torch.save of old": Reject(
-        build.legacy_torch_save(), SnapshotError, r"a file that an old torch.save wrote"
+        build.legacy_torch_save(), SnapshotError, r"a file written by an old torch.save"
     ),
     "torch.save": Reject(
         b"PK\x03\x04" + bytes(40), SnapshotError, r"a zip archive, as torch\.save writes .byte 0"
@@ -68,7 +70,7 @@ CASES: dict[str, Reject] = {
     ),
     "an empty dict": Reject(build.dump({}), SnapshotError, "neither 'segments' nor"),
     "a list of numbers": Reject(
-        build.dump([1, 2]), SnapshotError, "'segments' holds a value of the wrong type"
+        build.dump([1, 2]), SnapshotError, "'segments' has a value of the wrong type"
     ),
     "an unused snapshot under another dict": Reject(
         bytes(
@@ -83,6 +85,6 @@ CASES: dict[str, Reject] = {
             .stop()
         ),
         SnapshotError,
-        "it holds something else",
+        "it contains something else",
     ),
 }

@@ -1,4 +1,4 @@
-"""Sound pickles of dicts that are not built like a snapshot."""
+"""Valid pickles of dicts that aren't structured like a snapshot."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.conformance.cases import (
     trace,
 )
 
-_OTHERS: list[Any] = [{"name": 5}]  # no frames, for all their keys
+_OTHERS: list[Any] = [{"name": 5}]  # these aren't frames, although they have all of a frame's keys
 _TEXTS = ["a", "b"]
 
 
 def _type(snapshot: Any, key: str) -> Reject:
     return Reject(
-        build.dump(snapshot), SnapshotError, rf"'{key}' holds a value of the wrong type \(byte \d+"
+        build.dump(snapshot), SnapshotError, rf"'{key}' has a value of the wrong type \(byte \d+"
     )
 
 
@@ -95,21 +95,21 @@ CASES: dict[str, Reject] = {
         trace(external_annotations=[{"time_us": float("nan")}]), "time_us"
     ),
     "an event seen before": _shape(
-        {"new": EVENT, "device_traces": [[EVENT]]}, "a part that stood under an unknown key"
+        {"new": EVENT, "device_traces": [[EVENT]]}, "a part that was under an unknown key"
     ),
     "events seen before": _shape(
-        {"new": [EVENT], "device_traces": [[EVENT]]}, "a part that stood under an unknown key"
+        {"new": [EVENT], "device_traces": [[EVENT]]}, "a part that was under an unknown key"
     ),
     "a segment seen before": _shape(
-        {"new": SEGMENT, "segments": [SEGMENT]}, "a part that stood under an unknown key"
+        {"new": SEGMENT, "segments": [SEGMENT]}, "a part that was under an unknown key"
     ),
     "blocks seen before": _shape(
-        {"new": SEGMENT["blocks"], "segments": [SEGMENT]}, "a part that stood under an unknown key"
+        {"new": SEGMENT["blocks"], "segments": [SEGMENT]}, "a part that was under an unknown key"
     ),
-    "a segment twice": _shape({"segments": [SEGMENT] * 2}, "a segment that stands there twice"),
-    "a block twice": _shape(segment(blocks=[BLOCK] * 2), "a block that stands there twice"),
+    "a segment twice": _shape({"segments": [SEGMENT] * 2}, "a segment that is listed twice"),
+    "a block twice": _shape(segment(blocks=[BLOCK] * 2), "a block that is listed twice"),
     "a trace of two devices": _shape(
-        {"device_traces": [[EVENT]] * 2}, "a trace that stands for two devices"
+        {"device_traces": [[EVENT]] * 2}, "a trace that two devices share"
     ),
     "metadata without end": Reject(
         build.dump(event(user_metadata=["x" * 70_000, 1])), LimitError, "bytes of one metadata is"

@@ -1,4 +1,4 @@
-"""A small transformer whose attention stores its scores; `after` has the fused kernel."""
+"""A small transformer whose attention stores its scores; `after` uses the fused kernel."""
 
 import sys
 
@@ -10,7 +10,7 @@ HOW = sys.argv[1]
 
 
 class Attention(nn.Module):
-    """Attention of eight heads."""
+    """Attention with eight heads."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -24,14 +24,14 @@ class Attention(nn.Module):
             y = functional.scaled_dot_product_attention(q, k, v)
         else:
             scores = q @ k.transpose(-2, -1) / (d // 8) ** 0.5
-            # Python has a frame of the function, and none of the method.
+            # The function has a Python frame; the method doesn't.
             weights = scores.softmax(-1) if HOW == "method" else functional.softmax(scores, -1)
             y = weights @ v
         return self.out(y.transpose(1, 2).reshape(b, t, d))
 
 
 class Block(nn.Module):
-    """Attention beside what it is added to."""
+    """Attention with a residual connection."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""AdamW, whose default kernels take temporaries for all parameters at once; `after` is fused."""
+"""AdamW, whose default kernels allocate temporaries for all parameters at once; `after` uses the
+fused kernel.
+"""
 
 import sys
 

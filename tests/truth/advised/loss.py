@@ -1,4 +1,4 @@
-"""A loss over a large vocabulary; `after` computes it in eight chunks of the tokens."""
+"""A loss over a large vocabulary; `after` computes it for the tokens in eight chunks."""
 
 import sys
 

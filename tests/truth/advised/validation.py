@@ -1,4 +1,6 @@
-"""Training whose validation only calls eval(), on larger batches; `after` has no_grad()."""
+"""Training with validation on larger batches that only calls eval(); `after` also uses
+no_grad().
+"""
 
 import sys
 

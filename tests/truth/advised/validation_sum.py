@@ -1,5 +1,6 @@
-"""Validation that adds up losses, so that their graphs stay while the next epoch trains; `after`
-has no_grad()."""
+"""Validation that adds up losses, so their graphs stay alive while the next epoch trains; `after`
+uses no_grad().
+"""
 
 import sys
 

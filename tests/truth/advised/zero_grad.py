@@ -1,4 +1,4 @@
-"""Gradients that are set to zero, and stay; `after` lets them go."""
+"""Gradients that are zeroed instead of freed; `after` frees them."""
 
 import sys
 

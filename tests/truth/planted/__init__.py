@@ -1,1 +1,1 @@
-"""Programs whose leaks, steps and categories are known, and what memreplay says of them."""
+"""Programs whose leaks, steps and categories are known, to check memreplay's results."""

@@ -1,8 +1,8 @@
-"""Runs planted programs and prints how many verdicts are right: `python -m tests.truth.planted`.
+"""Run planted programs and print how many verdicts are right: `python -m tests.truth.planted`.
 
 python -m tests.truth.planted --python VENV/bin/python [--only TEXT ...] [--kinds KIND ...]
 
-With --gpu they run on a card of this machine.
+With --gpu, they run on this machine's GPU.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ KNOWN = Path(__file__).with_name("known.txt")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", required=True, help="of the environment that has torch")
+    parser.add_argument("--python", required=True, help="the Python of an environment with torch")
     parser.add_argument(
-        "--only", nargs="*", default=[], help="programs whose name has one of these"
+        "--only", nargs="*", default=[], help="only programs with one of these in the name"
     )
-    parser.add_argument("--kinds", nargs="*", default=KINDS, help="of recording; or short")
-    parser.add_argument("--gpu", action="store_true", help="not dry: on this machine's card")
-    parser.add_argument("--keep", type=Path, help="write snapshots there, and leave them")
-    parser.add_argument("--again", action="store_true", help="judge what --keep has; run nothing")
-    parser.add_argument("--every", type=int, default=1, help="only each so many recordings")
-    parser.add_argument("--at-once", type=int, default=2, help="how many programs run at a time")
+    parser.add_argument("--kinds", nargs="*", default=KINDS, help="kinds of recordings, or short")
+    parser.add_argument("--gpu", action="store_true", help="run on this machine's GPU")
+    parser.add_argument("--keep", type=Path, help="keep the snapshots in this folder")
+    parser.add_argument("--again", action="store_true", help="only judge the recordings in --keep")
+    parser.add_argument("--every", type=int, default=1, help="only every Nth recording")
+    parser.add_argument(
+        "--at-once", type=int, default=2, help="number of programs at the same time"
+    )
     asked = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
@@ -62,12 +64,12 @@ def main() -> int:
     mended = [one for one in judged if not one.wrong and (one.name, one.kind) in known]
     for one in mended:
         print(f"{one.name}, {one.kind}: it's right now; take it out of {KNOWN.name}")
-    # Another card or another PyTorch may have other ones.
+    # With another GPU or PyTorch version, the known errors may differ.
     return int(bool(new or failed or not judged or (mended and not asked.gpu)))
 
 
 def known_wrong() -> set[tuple[str, str]]:
-    """The recordings that memreplay is known to judge wrong, each a program and a kind."""
+    """Return the recordings that memreplay is known to judge wrongly, as (program, kind) pairs."""
     lines = KNOWN.read_text(encoding="utf-8").splitlines()
     found = (line.partition("#")[0].split() for line in lines)
     return {(name, kind) for name, *kinds in filter(None, found) for kind in kinds}
@@ -78,7 +80,8 @@ def run(folder: Path, asked: argparse.Namespace) -> tuple[list[Judged], int]:
     environment = torch.environment
     if not asked.gpu:
         environment |= cards.environment(cards.find(A100), cuda=torch.cuda)
-    # Nothing of a dry run is recorded, and memreplay's recorder is not to know that this is one.
+    # memreplay's recorder must not notice that this is a dry run, and none of the dry run's own
+    # code is recorded.
     environment = {k: v for k, v in environment.items() if not k.startswith("MEMREPLAY_DRYRUN")}
     environment["PYTHONPATH"] = environment["PYTHONPATH"].removeprefix(f"{INSIDE}{os.pathsep}")
     command = [asked.python, "-m", "tests.truth.planted.server", str(folder)]
@@ -109,7 +112,7 @@ def run(folder: Path, asked: argparse.Namespace) -> tuple[list[Judged], int]:
 
 
 def again(asked: argparse.Namespace) -> tuple[list[Judged], int]:
-    """What was kept by an earlier run."""
+    """Judge the recordings that an earlier run kept."""
     names = [path.name.rpartition(".")[0] for path in sorted(asked.keep.glob("*.*.pickle"))]
     chosen = [
         name
@@ -121,7 +124,7 @@ def again(asked: argparse.Namespace) -> tuple[list[Judged], int]:
 
 
 def table(judged: list[Judged], kinds: list[str]) -> list[str]:
-    """How many recordings of each kind have which verdict."""
+    """Print the number of recordings by kind and verdict."""
     columns = ("right", *VERDICTS, "of", "unsure", "steps guessed")
     rows = [["", *columns]]
     for kind in kinds:

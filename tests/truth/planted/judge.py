@@ -1,4 +1,4 @@
-"""What `leaks` and `steps` say of a recording of a planted program, beside the truth."""
+"""Compare what `leaks` and `steps` say about a planted program's recording with the truth."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import numpy as np
 
 import memreplay as mr
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup
 from memreplay.errors import NothingToTellError
 from tests.truth.compare import Figure, places
 
-LEAST = 4  # bytes a step, of a leak that must not be missed
-SURVIVES = 20  # steps, likewise
-NEAR = 0.15  # rates
+LEAST = 4  # bytes per step; leaks larger than this must not be missed
+SURVIVES = 20  # steps; leaks that last longer than this must not be missed
+NEAR = 0.15  # for rates
 GUESSED = ("stacks", "sizes", "usage", "windows", "whole")
 """Sources of steps that are called a guess."""
 
@@ -33,37 +34,40 @@ FALSE, MISSED, RATE, STEPS, GROWS, CATEGORIES, ERROR = VERDICTS = (
 
 
 class Judged(NamedTuple):
-    """What is wrong of one recording."""
+    """The errors in the results for one recording."""
 
     name: str
     kind: str
     wrong: tuple[tuple[str, str], ...]
-    """Pairs of a verdict and words."""
+    """Pairs of a verdict and its explanation."""
     unsure: bool
-    """Whether nothing was said, and that is because the recording is short."""
+    """Whether memreplay gave no verdict: the recording is too short, or growth isn't called a leak.
+    """
     guessed: bool
-    """Whether steps are called a guess."""
+    """Whether memreplay says that the recording's steps are a guess."""
 
 
 class Window(NamedTuple):
-    """Which steps of the program a recording has."""
+    """The program's steps that a recording covers."""
 
     edges: list[float]
-    """The steps at whose ends pieces are, in steps of the program: 2.5 is halfway in the third."""
+    """Where the recording's steps begin and end, in steps of the program: 2.5 is halfway through
+    the third.
+    """
     whole: int
-    """How many of the program's steps it has whole."""
+    """The number of complete steps of the program in the recording."""
 
 
 def judge(snapshot: Path) -> Judged:
-    """All that can be said of one recording."""
+    """Judge everything that can be judged about one recording."""
     truth = json.loads(snapshot.with_suffix(".truth.json").read_text(encoding="utf-8"))
     snap = mr.open(str(snapshot))
     try:
         device = mr.leaks(snap, top=0).devices[0]
     except NothingToTellError as error:
         return Judged(truth["name"], truth["kind"], ((ERROR, str(error)),), False, False)
-    source = device.source
-    guessed = source is None or source.kind in GUESSED
+    source = device.step_source
+    guessed = source is None or source.found_by in GUESSED or source.doubt is not None
     wrong: list[tuple[str, str]] = []
     pieces = _edges(snap, device) if source is not None else []
     window = _window(snap, truth, pieces)
@@ -79,31 +83,34 @@ def judge(snapshot: Path) -> Judged:
     return Judged(truth["name"], truth["kind"], tuple(wrong), unsure, guessed)
 
 
-def _edges(snap: mr.Snapshot, device: Any) -> list[int]:
-    """The first event of each piece, and the event after the last one."""
+def _edges(snap: mr.Snapshot, device: DeviceLeaks) -> list[int]:
+    """Return the first event of each step found, and the event after the last step."""
     from memreplay.analysis.selecting.choice import chosen_usages
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.analysis.steps.boundaries import find_steps, windows
 
     (whole,) = chosen_usages(snap, Selection())
-    if device.source.kind == "windows":
+    assert device.step_source is not None
+    if device.step_source.found_by == "windows":
         pieces = windows(whole).pieces
     else:
         found = find_steps(snap, whole)
         pieces = found.pieces
-    pieces = pieces[: device.steps]  # the last may be left out
+    pieces = pieces[: device.step_count]  # the last step's end may be missing
     return [one.first for one in pieces] + [one.stop for one in pieces[-1:]]
 
 
 def _window(snap: mr.Snapshot, truth: dict[str, Any], edges: list[int]) -> Window:
-    """Where edges lie among the program's steps, by the allocations that were made until then."""
+    """Convert events to positions in the program's steps, using the number of allocations so
+    far.
+    """
     actions = snap.events.action
     is_alloc = np.zeros(len(actions), bool)
     for code in set(actions.tolist()):
         if snap.action_name(code) == "alloc":
             is_alloc |= actions == code
     before = np.concatenate([[0], np.cumsum(is_alloc)])
-    # Allocations that were made before each event, counted from the program's start.
+    # Allocations made before each event, counted from the program's start.
     made = truth["allocated"] - int(before[-1]) + before
     ends = truth["ends"]
     steps = [
@@ -114,20 +121,21 @@ def _window(snap: mr.Snapshot, truth: dict[str, Any], edges: list[int]) -> Windo
 
 
 def _steps(
-    truth: dict[str, Any], device: Any, window: Window, guessed: bool
+    truth: dict[str, Any], device: DeviceLeaks, window: Window, guessed: bool
 ) -> list[tuple[str, str]]:
     if not truth["stepped"] or guessed:
         return []
-    together = device.source.taken_together
-    # The first may be before the first mark, the last after the last.
+    assert device.step_source is not None
+    together = device.step_source.taken_together
+    # The first edge may precede the first mark, and the last may follow the last mark.
     whole = window.whole // truth["every"]
-    if not whole - 2 <= device.steps * together <= whole + 1:
-        return [(STEPS, f"{device.steps} for {whole}, by {device.source.kind}")]
+    if not whole - 2 <= device.step_count * together <= whole + 1:
+        return [(STEPS, f"{device.step_count} for {whole}, by {device.step_source.found_by}")]
     return []
 
 
 def _leaks(
-    truth: dict[str, Any], device: Any, window: Window
+    truth: dict[str, Any], device: DeviceLeaks, window: Window
 ) -> tuple[list[tuple[str, str]], bool]:
     wrong: list[tuple[str, str]] = []
     bare = truth["kind"] == "bare"
@@ -146,10 +154,12 @@ def _leaks(
     if device.whole_bytes_per_step and not device.leaks:
         found["all"] = device.whole_bytes_per_step, device.whole_bytes_per_step * NEAR
     told = sure
+    if device.unless == "late_state" and not truth["leaks"]:
+        return [], True  # growth that isn't called a leak
     if not window.edges:
         return wrong, True
     first, last = window.edges[device.warm_up_steps], window.edges[-1]
-    count = device.steps - device.warm_up_steps
+    count = device.step_count - device.warm_up_steps
     true = {
         mark: _grew(rates, first, last) / count for mark, rates in truth["leaks"].items() if count
     }
@@ -180,7 +190,9 @@ def _leaks(
 
 
 def _categories(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
-    """What the program's own objects held, beside these categories; what is likely counts."""
+    """Compare the bytes that the program's own objects held with memreplay's categories, including
+    likely ones.
+    """
     if not truth["categories"]:
         return
     events = places(snap, 0, truth["taken"])
@@ -197,18 +209,18 @@ def _categories(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
 
 
 def _grew(rates: list[int], first: float, last: float) -> float:
-    """What leaked between two moments, in steps."""
+    """Return the bytes leaked between two moments, given in steps."""
     sums = np.concatenate([[0], np.cumsum(rates)])
     return float(np.diff(np.interp([first, last], range(len(sums)), sums))[0])
 
 
-def _mark(one: Any, file: str, lines: dict[int, str]) -> str | None:
-    """Of the line in the program's own file that allocates it; "NO STACK" where none does."""
+def _mark(one: GrownGroup, file: str, lines: dict[int, str]) -> str | None:
+    """Return the mark on the program's own line that allocates a leak, or "NO STACK"."""
     own = [frame.line for frame in one.frames if frame.file == file]
     if not own:
         return "NO STACK"
     return next((lines[line] for line in own if line in lines), None)
 
 
-def _says_it_is_short(device: Any) -> bool:
-    return bool(device.not_judged or device.unsure)
+def _says_it_is_short(device: DeviceLeaks) -> bool:
+    return bool(device.not_judged_reason or device.unsure)

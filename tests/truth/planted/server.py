@@ -1,7 +1,7 @@
-"""Runs planted programs, each in each kind of recording, in a fork of one process with torch.
+"""Runs planted programs, each in every kind of recording, in forks of one process that has torch.
 
-It is started with the libraries of a dry run preloaded, and nothing else of one: what is recorded
-is what the program asks PyTorch for.
+Only the libraries of a dry run are preloaded, none of its other parts, so that the recording
+contains only what the program requests from PyTorch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 import traceback
 
 import torch
-import torch._dynamo  # what optimizers import, which takes as long as torch itself
+import torch._dynamo  # optimizers import it, which takes as long as importing torch
 
 from tests.truth.planted import programs, truth
 
@@ -72,7 +72,7 @@ def run(program: truth.Program, kind: str, folder: str) -> None:
         print(f"{program.name}, {kind}:", file=sys.stderr)
         traceback.print_exc()
     sys.stderr.flush()
-    os._exit(status)  # without the end of a Python that has torch, which takes a while
+    os._exit(status)  # skips Python's shutdown, which is slow with torch
 
 
 if __name__ == "__main__":

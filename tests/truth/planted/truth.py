@@ -1,8 +1,8 @@
-"""What a planted program says about itself, and how it is recorded.
+"""Declare the truth about a planted program, and record it.
 
-A program is a function with `@planted(...)`. Its loop is `for i in steps(60):`, which begins the
-recording where this kind of recording begins it, and counts allocations at the end of each step:
-they place steps in the trace without a mark in it.
+A program is a function decorated with `@planted(...)`. Its loop is `for i in steps(60):`, which
+starts the recording at the right step for each kind of recording. At the end of each step it counts
+allocations, which locates the steps in the trace without any mark.
 
 It runs in a process that has torch.
 """
@@ -34,7 +34,7 @@ programs: dict[str, Program] = {}
 
 
 class Program:
-    """A function, and what it says about itself."""
+    """A function, and the truth that it declares."""
 
     def __init__(self, function: Callable[[], object], truth: dict[str, Any]) -> None:
         self.function, self.truth = function, truth
@@ -42,7 +42,7 @@ class Program:
         self.path = function.__code__.co_filename
 
     def lines(self) -> dict[str, int]:
-        """The line of each of its marks: the comment that ends the line, within the function."""
+        """Return the line of each mark, which is a comment at the end of a line in the function."""
         first = self.function.__code__.co_firstlineno
         found: dict[str, int] = {}
         lines = Path(self.path).read_text(encoding="utf-8").splitlines()
@@ -67,16 +67,17 @@ def planted(
     spread: bool = False,
     categories: bool = False,
 ) -> Callable[[Callable[[], object]], Callable[[], object]]:
-    """Say what is true of a program.
+    """Declare the truth about a program.
 
-    `leaks` has a mark for each line that leaks (its comment), and bytes a step: a number, or a
-    function of the step's number; "NO STACK" is what no Python line allocates (the backward pass).
-    `stepped`: its steps are of training, and to be found; else its loop is of something that
-    nothing marks, such as requests. `every`: so many rounds of the loop are a step. `grows`: each
-    step needs so many bytes more than the one before, and lets go of them. `grows_from`: leaks
-    begin with this step. `spread`: what leaks is allocated by many lines, so only their sum is held
-    against the truth. `categories`: it calls `tests.truth.stock.take` (or `told.categories`) with
-    what its own objects hold; what the recorder noted is that, to the byte.
+    `leaks` maps the mark (comment) of each leaking line to the bytes leaked per step: a number, or
+    a function of the step's number. "NO STACK" stands for memory that no Python line allocates (in
+    the backward pass). `stepped`: the program has training steps, which must be found; otherwise
+    its loop has no recognisable steps, such as a server's requests. `every`: this many rounds of
+    the loop are one step. `grows`: each step needs this many bytes more than the previous one, and
+    frees them. `grows_from`: leaks begin in this step. `spread`: many lines allocate the leak, so
+    only their sum is compared. `categories`: the program calls `tests.truth.stock.take` (or
+    `told.categories`) with the memory of its own objects, which the recorder's notes must match
+    exactly.
     """
 
     def decorate(function: Callable[[], object]) -> Callable[[], object]:
@@ -97,7 +98,7 @@ def planted(
 
 
 class Run:
-    """One program, recorded in one way. It writes PID.pickle and PID.truth.json."""
+    """A program recorded in one way. Writes PID.pickle and PID.truth.json."""
 
     def __init__(self, program: Program, kind: str, folder: str) -> None:
         self.program, self.kind = program, kind
@@ -105,7 +106,9 @@ class Run:
         self.recorder: Any = None
         self.recording = self.ended = False
         self.begun_at = 0  # allocations before the recording
-        self.ends: list[int] = []  # allocations so far: before the first step, at the end of each
+        self.ends: list[
+            int
+        ] = []  # number of allocations before the first step, then at the end of each step
 
     def main(self) -> None:
         torch.cuda.init()
@@ -137,14 +140,14 @@ class Run:
             if self.kind == "late" and i == late:
                 self.begin()
             elif self.kind in ("ring", "short") and i == before_ring:
-                # An allocation is up to three events: made, let go of, free.
+                # An allocation has up to three events: alloc, free requested, free completed.
                 each = 3 * (self.ends[-1] - self.ends[-3]) / 2
                 self.begin(math.ceil(each * (16 if self.kind == "short" else 0.6 * n)))
             if not self.ends:
                 self.ends.append(allocated())
             yield i
             self.ends.append(allocated())
-        if self.kind != "late":  # that one has what the program lets go of at its end
+        if self.kind != "late":  # a late recording includes the frees at the end of the program
             self.end()
 
     def end(self) -> None:
@@ -180,7 +183,7 @@ class Run:
 
 
 def allocated() -> int:
-    """How many allocations there were so far."""
+    """Return the number of allocations so far."""
     return int(torch.cuda.memory_stats()["allocation.all.allocated"])
 
 
@@ -188,11 +191,11 @@ _run: list[Run] = []
 
 
 def run(program: Program, kind: str, folder: str) -> None:
-    """Run one, in a process of its own."""
+    """Run a program in its own process."""
     _run.append(Run(program, kind, folder))
     _run[0].main()
 
 
 def steps(n: int) -> Iterator[int]:
-    """The numbers of the steps, each at its step's start."""
+    """Yield each step's number when the step starts."""
     return _run[0].steps(n)

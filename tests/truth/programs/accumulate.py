@@ -1,4 +1,4 @@
-"""Trains with gradients of several batches a step."""
+"""Trains with gradients from several batches per step."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Asks for sizes around those at which the allocator changes its ways."""
+"""Requests sizes just below and above those at which the allocator's behaviour changes."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Generates text with a cache that is made anew, one longer, for each token."""
+"""Generates text with a cache that is reallocated, one entry longer, for each token."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Trains a network of convolutions, which are cuDNN's."""
+"""Trains a convolutional network, which uses cuDNN."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Gives back what is cached, now and then."""
+"""Empties the cache now and then."""
 
 import random
 

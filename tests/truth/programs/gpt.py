@@ -1,4 +1,4 @@
-"""Trains a small GPT, as most scripts do; what its parameters and optimizer hold is summed up."""
+"""Trains a small GPT as most scripts do, and sums up its parameters and optimizer state."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Trains a GPT that keeps the inputs of its blocks alone, and computes the rest again."""
+"""Trains a GPT that keeps only the inputs of its blocks, and recomputes the rest."""
 
 import torch
 
@@ -8,7 +8,7 @@ from tests.truth.models import Gpt, get_batch
 model = Gpt(layers=6, checkpointed=True).cuda()
 optimizer = torch.optim.AdamW(model.parameters())
 for block in model.blocks:
-    # Called where a block begins again, which is in the thread of autograd.
+    # Called when a block is recomputed, which happens in an autograd thread.
     block.up.register_forward_hook(lambda *_: told.moment() and None)
 for _ in range(4):
     model(*get_batch(rows=8)).backward()

@@ -1,4 +1,4 @@
-"""Trains a GPT with Adam in one kernel, which allocates nothing but its state."""
+"""Trains a GPT with Adam in one kernel, which allocates only its state."""
 
 import torch
 

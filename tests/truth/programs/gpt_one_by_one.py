@@ -1,4 +1,4 @@
-"""Trains a GPT whose optimizer takes one tensor after the other."""
+"""Trains a GPT whose optimizer processes one tensor at a time."""
 
 import torch
 

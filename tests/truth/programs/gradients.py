@@ -1,4 +1,4 @@
-"""Gradients of gradients, checkpoints within checkpoints, functions with states of their own."""
+"""Gradients of gradients, checkpoints within checkpoints, functions with their own state."""
 
 from typing import Any
 

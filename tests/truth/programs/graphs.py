@@ -1,4 +1,4 @@
-"""Captures CUDA graphs in a pool that they share, replays them, and lets one go."""
+"""Captures CUDA graphs that share a pool, replays them, and deletes one."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Updates each parameter as soon as its gradient is there, in the thread of autograd."""
+"""Updates each parameter as soon as its gradient exists, in an autograd thread."""
 
 import torch
 

@@ -1,4 +1,6 @@
-"""What a step holds between forward and backward, summed up from the tensors that are there."""
+"""Adds up the bytes that a step holds between forward and backward, by looking at all existing
+tensors.
+"""
 
 from typing import Any
 
@@ -13,7 +15,8 @@ model = nn.Sequential(
     nn.Linear(512, 2048), nn.GELU(), nn.LayerNorm(2048), nn.Linear(2048, 512), nn.Tanh()
 ).cuda()
 optimizer = torch.optim.Adam(model.parameters())
-# cuBLAS takes its memory with the first product of matrices, which is to be in no forward.
+# cuBLAS allocates its workspace at the first matrix product, which shouldn't happen in the measured
+# forward pass.
 warm = torch.addmm(torch.ones(8).cuda(), torch.ones(8, 8).cuda(), torch.ones(8, 8).cuda())
 parameters = {one.untyped_storage().data_ptr() for one in model.parameters()}
 for i in range(4):

@@ -1,4 +1,4 @@
-"""Keeps a tensor of each step, among others that come and go at random."""
+"""Keeps a tensor from each step, among other tensors that are allocated and freed at random."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Trains on texts of many lengths, which leaves holes; each step has a name."""
+"""Trains on texts of varying length, which leaves holes; each step has a name."""
 
 import random
 

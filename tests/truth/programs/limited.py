@@ -1,4 +1,4 @@
-"""May have a part of the card, and asks for more."""
+"""Limits itself to part of the GPU's memory, and requests more."""
 
 import torch
 

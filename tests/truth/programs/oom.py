@@ -1,4 +1,4 @@
-"""Keeps more with each step until the card is full, and ends by it."""
+"""Keeps more with each step, until it runs out of memory and fails."""
 
 import torch
 

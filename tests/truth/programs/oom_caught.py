@@ -1,4 +1,4 @@
-"""Halves its batch until that fits, as trainers do."""
+"""Halves its batch until it fits, as trainers do."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Has enough memory, which waits for another stream until the request has failed."""
+"""Has enough memory, but some of it is waiting for another stream when the request fails."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Trains the parts of a model with six optimizers, each for a while."""
+"""Trains a model's submodules with six optimizers, each for a while."""
 
 import torch
 from torch import nn, optim

@@ -1,4 +1,4 @@
-"""Asks torch itself for each step's peak, as scripts do."""
+"""Reads each step's peak from torch, as scripts do."""
 
 import random
 
@@ -7,7 +7,7 @@ import torch
 from tests.truth import told
 from tests.truth.models import Gpt, get_batch
 
-told.quiet()  # who reads peaks here resets them
+told.quiet()  # reading peaks here resets them
 lengths = random.Random(2)
 model = Gpt(layers=2).cuda()
 optimizer = torch.optim.AdamW(model.parameters())

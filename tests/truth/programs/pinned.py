@@ -1,4 +1,4 @@
-"""Loads batches from pinned memory, the next one while this one is used."""
+"""Loads batches from pinned memory, each while the previous one is in use."""
 
 import torch
 from torch import nn

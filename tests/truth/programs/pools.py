@@ -1,4 +1,4 @@
-"""Allocates in pools of its own, beside the default one."""
+"""Allocates in its own pools, next to the default one."""
 
 import torch
 

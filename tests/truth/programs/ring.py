@@ -1,4 +1,6 @@
-"""One large tensor, then many small ones: a small ring keeps nothing of the first."""
+"""Allocates a large tensor, then so many small ones that a small ring buffer drops the large one's
+events.
+"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Copies on a second stream, with tensors of the first that wait until that is done."""
+"""Copies the first stream's tensors on a second stream, so their frees wait for the copies."""
 
 import random
 

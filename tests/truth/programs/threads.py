@@ -15,7 +15,7 @@ def consume(seed: int) -> None:
     while (tensor := passed.get()) is not None:
         try:
             kept.append(tensor.clone())
-        except torch.OutOfMemoryError:  # on a card that is too small: somebody has to take the rest
+        except torch.OutOfMemoryError:  # other memory may have used up the card
             kept.clear()
         del tensor
         if len(kept) > 5:

@@ -1,4 +1,4 @@
-"""Has the halves of a model on two cards."""
+"""Puts the two halves of a model on two GPUs."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Leaks in two places, in the one with each step, in the other with each third."""
+"""Leaks on one line in every step, and on another line in every third step."""
 
 import torch
 

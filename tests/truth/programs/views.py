@@ -1,4 +1,4 @@
-"""Views, storages that grow and shrink in place, tensors that change theirs."""
+"""Uses views, storages that grow and shrink in place, and tensors that change their storage."""
 
 import torch
 
@@ -11,6 +11,6 @@ for i in range(40):
     one.untyped_storage().resize_(0)
     one.untyped_storage().resize_(4 * 700_000)
     one.set_(views[i].untyped_storage())
-    views[i] = torch.empty(i, device="cuda")  # the first one has no bytes at all
+    views[i] = torch.empty(i, device="cuda")  # the first size is 0 bytes
     one.data = torch.empty(30_000 * i, dtype=torch.uint8, device="cuda")
 views.clear()

@@ -1,4 +1,6 @@
-"""Trains tensors that are in no module, keeps an average of a model, and goes on from a state."""
+"""Trains tensors that aren't in a module, keeps an averaged model, and resumes from a saved
+state.
+"""
 
 import copy
 
@@ -29,7 +31,7 @@ with stock.recorded():
         with torch.no_grad():
             for mean, parameter in zip(average.parameters(), model.parameters(), strict=True):
                 mean.lerp_(parameter, 0.1)
-    other = copy.deepcopy(model)  # has no optimizer that has stepped
+    other = copy.deepcopy(model)  # no optimizer has made a step for this model
     never = torch.optim.Adam(other.parameters())
     kept = {i: one for i, one in optimizer.state_dict()["state"].items() if i < 6}
     never.load_state_dict({"state": kept, "param_groups": never.state_dict()["param_groups"]})

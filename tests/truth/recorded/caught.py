@@ -1,4 +1,4 @@
-"""Goes on after exceptions in a module, in a backward pass and in an optimizer."""
+"""Continues after exceptions in a module, in a backward pass and in an optimizer."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ class FailedError(Exception):
 
 
 class Failing(nn.Module):
-    """Passes its input on."""
+    """Passes its input through."""
 
     now = False
 

@@ -1,4 +1,4 @@
-"""Checkpoints within checkpoints, of both kinds of them."""
+"""Checkpoints inside checkpoints, of both kinds."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""Optimizers of many kinds, each with a model of its own, one of which evaluates it itself."""
+"""Many kinds of optimizers, each with its own model; one optimizer evaluates its model itself."""
 
 import functools
 from typing import Any

@@ -1,4 +1,4 @@
-"""Trains a model that torch.compile has, without a compiler of kernels."""
+"""Trains a model with torch.compile, without a kernel compiler."""
 
 import sys
 

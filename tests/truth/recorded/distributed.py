@@ -1,4 +1,4 @@
-"""One of eight ranks, the others of which there are not: FSDP2. One that is alone: DDP."""
+"""Runs FSDP2 as one of eight ranks, without the other seven, and DDP with a single rank."""
 
 import sys
 
@@ -11,7 +11,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from tests.truth import stock
 from tests.truth.models import Gpt, get_batch
 
-if sys.argv[1] == "ddp":  # does not work with a fake group
+if sys.argv[1] == "ddp":  # doesn't work with a fake process group
     dist.init_process_group("nccl", rank=0, world_size=1, store=dist.HashStore())
 else:
     dist.init_process_group("fake", rank=0, world_size=8, store=FakeStore())
@@ -32,7 +32,8 @@ with stock.recorded():
     def take() -> None:
         more = {"inputs": stock.held(data), "temporary": 0, "autograd_detail": 0}
         if "--views" in sys.argv:
-            # The buckets are the gradients, and stay when no parameter has them any more.
+            # The gradients are views of DDP's buckets. The buckets stay even if no parameter has a
+            # gradient.
             more["gradients"] = stock.held(model.parameters())
             more["communication"] = 0
         elif sys.argv[1] == "ddp":

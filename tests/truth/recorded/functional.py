@@ -1,4 +1,4 @@
-"""Gradients of functions, for each row by vmap, with parameters that are arguments."""
+"""Computes gradients with torch.func: for each row using vmap, with parameters as arguments."""
 
 from typing import Any
 

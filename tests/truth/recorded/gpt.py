@@ -1,4 +1,4 @@
-"""Trains a GPT; late: two steps are done when the recording begins."""
+"""Trains a GPT; with `late`, the recording begins after two steps."""
 
 import contextlib
 import sys
@@ -55,7 +55,7 @@ with stock.recorded(**given):
         model,
         optimizer,
         3,
-        # Between statements nothing is temporary.
+        # Between two statements there are no temporaries.
         lambda data: stock.take(
             model,
             optimizers=optimizer,

@@ -1,4 +1,4 @@
-"""Captures a step of training, and layers alone, in graphs, and replays them."""
+"""Captures a training step and single layers in graphs, and replays them."""
 
 import torch
 from torch import nn
@@ -49,5 +49,5 @@ with stock.recorded():
         optimizers[1].step()
         stock.take(model, other, optimizers=optimizers)
         optimizers[1].zero_grad()
-        # What the graph writes gradients to stays in its pool.
+        # The memory that the graph writes gradients to stays in its pool.
         stock.take(model, other, optimizers=optimizers, gradients=held)

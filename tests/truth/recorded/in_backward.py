@@ -1,4 +1,4 @@
-"""Steps while the backward pass runs, an optimizer for each parameter, and keeps no gradients."""
+"""Steps during the backward pass, with one optimizer per parameter, and keeps no gradients."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ with stock.recorded():
 
     def step(parameter: Any) -> None:
         optimizers[parameter].step()
-        # Others' gradients are on their way, and are none of their parameters' yet.
+        # Gradients of other parameters are in flight, and aren't in `.grad` yet.
         stock.take_states(optimizers.values())
         optimizers[parameter].zero_grad()
 

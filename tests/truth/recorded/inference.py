@@ -1,4 +1,4 @@
-"""Runs a model without gradients, and keeps what it says."""
+"""Runs a model without gradients, and keeps its output."""
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
-"""Trains with one optimizer, and clears the gradients of every second pass without using them. Then
-the last layer is frozen, and at last the optimizer is gone."""
+"""Trains with one optimizer, and clears the gradients of every second backward pass without using
+them. Then it freezes the last layer, and finally deletes the optimizer.
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""PyTorch's own MemTracker runs beside the recorder: three steps of an MLP."""
+"""PyTorch's own MemTracker runs alongside the recorder: three steps of an MLP."""
 
 import sys
 from typing import Any
@@ -32,7 +32,7 @@ class Mlp(nn.Module):
 
 
 class Doubling(torch.optim.Adam):
-    """Uses twice the gradients, which it makes for itself."""
+    """An optimizer that uses doubled gradients, in tensors that it allocates itself."""
 
     def step(self, closure: Any = None) -> Any:
         twice = [p.grad * 2 for group in self.param_groups for p in group["params"]]
@@ -42,7 +42,7 @@ class Doubling(torch.optim.Adam):
 
 
 def take(kind: str = "current") -> None:
-    """What it says now, or of its peak."""
+    """Return MemTracker's current values, or its peak."""
     found = tracker.get_tracker_snapshot(kind)
     (sums,) = [of for device, of in found.items() if device.type == "cuda"]
     told.beside(kind, {getattr(key, "value", key): n_bytes for key, n_bytes in sums.items()})

@@ -1,4 +1,4 @@
-"""Runs out of memory in the middle of a step: what is written is the snapshot of that moment."""
+"""Runs out of memory in the middle of a step, which writes a snapshot of that moment."""
 
 import contextlib
 

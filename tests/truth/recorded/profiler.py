@@ -1,4 +1,4 @@
-"""PyTorch's own profiler of memory runs beside the recorder."""
+"""PyTorch's own memory profiler runs alongside the recorder."""
 
 import contextlib
 import sys
@@ -23,7 +23,7 @@ class Mlp(nn.Module):
 
 
 with stock.recorded():
-    sys.setprofile(None)  # the profiler sets its own
+    sys.setprofile(None)  # the profiler sets its own recording options
     options = {"profile_memory": True, "record_shapes": True, "with_stack": True}
     with profile(activities=[ProfilerActivity.CPU], **options) as profiler:
         model = Mlp().cuda()
@@ -44,7 +44,7 @@ told.timeline(
     [
         {
             "action": action.name,
-            # What kernels allocate by themselves is no tensor, and has none.
+            # Allocations inside kernels aren't tensors, so the profiler gives them no category.
             "key": (key.id, str(key.storage)) if hasattr(key, "id") else None,
             "category": getattr(found._categories.get(key, version), "name", "None"),
             "bytes": n_bytes,

@@ -1,4 +1,4 @@
-"""Trains in half precision; a GradScaler leaves the first step out, and the third."""
+"""Trains in half precision; a GradScaler skips the first and third steps."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.truth import stock
 
 
 class Leaving(torch.amp.GradScaler):
-    """Nothing is computed here, and no gradient is infinite by itself."""
+    """Skips these steps. A dry run computes no values, so no gradient can be infinite."""
 
     turn = 0
 

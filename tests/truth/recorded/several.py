@@ -1,4 +1,4 @@
-"""Trains two models against each other, an optimizer each."""
+"""Trains two models against each other, each with its own optimizer."""
 
 import itertools
 
@@ -19,7 +19,7 @@ with stock.recorded():
     judges = torch.optim.RMSprop(judge.parameters())
 
     def take() -> None:
-        # What the judge is given, detached, is the maker's activation.
+        # The discriminator's detached input is the generator's activation.
         inputs = stock.held([real, noise])
         stock.take(maker, judge, optimizers=(makes, judges), inputs=inputs)
 

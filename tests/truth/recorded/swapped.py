@@ -1,7 +1,8 @@
-"""Changes the type and the device of parameters that PyTorch swaps, which must have no weak
-references: those of wrapper subclasses always, all of them if the program asks for it.
+"""Changes the dtype and device of parameters that PyTorch swaps.
 
-`subclass`, `asked` or `plain`: which of the two, or neither.
+Swapping requires that a parameter has no weak references. PyTorch swaps parameters of wrapper
+subclasses (argument `subclass`), or all of them if the program asks for that (`asked`); with
+`plain`, none.
 """
 
 import sys
@@ -36,7 +37,7 @@ with stock.recorded():
 
     for _ in range(2):
         step(torch.float32)
-    optimizer.state.clear()  # which stays as it was
+    optimizer.state.clear()  # leaves the parameter unchanged
     model.double()
     step(torch.float64)
     optimizer.state.clear()

@@ -1,4 +1,4 @@
-"""Trains two models in two threads, while the main one runs a third."""
+"""Trains two models in two threads, while the main thread runs a third."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""Accumulates gradients of tied and of frozen weights, and sets them to zero in place."""
+"""Accumulates gradients of tied and frozen weights, and zeroes them in place."""
 
 import torch
 

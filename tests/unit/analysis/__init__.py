@@ -1,1 +1,1 @@
-"""Tests: unit analysis."""
+"""Unit tests of analysis."""

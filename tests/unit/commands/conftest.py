@@ -1,4 +1,4 @@
-"""What the tests of commands have in common."""
+"""Fixtures shared by the tests of commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.commanding import command_runner
 
 @pytest.fixture(autouse=True)
 def neutral_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No width or colour of whoever runs the tests."""
+    """Ignore the environment's width and colour settings."""
     monkeypatch.setenv("COLUMNS", "100")
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
@@ -18,5 +18,5 @@ def neutral_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def runner() -> CliRunner:
-    """Runs commands in this process."""
+    """Run commands in this process."""
     return command_runner()

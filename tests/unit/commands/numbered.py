@@ -1,4 +1,4 @@
-"""Records in which each number is another one, and whether each reached its own key of the JSON."""
+"""Records whose numbers are all different, to check that each is under its own JSON key."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from msgspec.structs import asdict, replace
 
 
 def numbered(one: Any) -> Any:
-    """A copy of a record in which each whole number is another one."""
+    """Return a copy of a record in which every integer is different."""
     return replace(one, **{name: 1_001 + k for k, name in enumerate(_numbers(one))})
 
 
 def check_numbers(one: Any, found: Mapping[str, Any]) -> None:
-    """Raises where a number of a record is not what the key of its name says."""
+    """Fail if any of a record's numbers isn't under the key with its name."""
     for name in _numbers(one):
         assert found[name] == getattr(one, name), name
 

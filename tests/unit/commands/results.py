@@ -1,4 +1,4 @@
-"""Hand-made results: small, but with each kind of row that a report has to show."""
+"""Small made-up results with every kind of row that a report shows."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ DEVICE_PEAK = DevicePeak(
     measure="requested",
     exactness="exact",
     peak_bytes=10 * GIB,
-    event_index=3_737,
-    time_us=START_US + 412_345,
+    peak_event=3_737,
+    peak_us=START_US + 412_345,
     start_us=START_US,
     carried_over_bytes=2 * GIB,
     carried_over_at_peak_bytes=GIB,
@@ -77,7 +77,7 @@ PEAK = PeakReport(file="snap.pkl", measure="requested", by="stack", devices=(DEV
 
 
 def peak_of(**changes: object) -> PeakReport:
-    """The peak report with its one device changed."""
+    """Return the peak report with changes to its only device."""
     return replace(PEAK, devices=(replace(DEVICE_PEAK, **changes),))
 
 
@@ -91,15 +91,15 @@ DEFAULT_POOL = Part(
     count=1_000,
     start_bytes=2 * GIB,
     peak_bytes=9 * GIB + 512 * MIB,
-    event_index=3_001,
+    peak_event=3_001,
     end_bytes=4 * GIB,
     reserved_bytes=11 * GIB,
     reserved_peak_bytes=12 * GIB,
     reserved_peak_event=4_000,
     reserved_end_bytes=11 * GIB,
 )
-GRAPH_POOL = replace(DEFAULT_POOL, pool=(3, 0), bytes=GIB, count=200, event_index=9)
-EMPTY_POOL = replace(DEFAULT_POOL, pool=None, bytes=0, count=0, event_index=-1)
+GRAPH_POOL = replace(DEFAULT_POOL, pool=(3, 0), bytes=GIB, count=200, peak_event=9)
+EMPTY_POOL = replace(DEFAULT_POOL, pool=None, bytes=0, count=0, peak_event=-1)
 BY_POOL = replace(
     peak_of(
         groups=(
@@ -116,8 +116,8 @@ BY_POOL = replace(
 
 NO_EVENTS_PEAK = peak_of(
     peak_bytes=GIB,
-    event_index=-1,
-    time_us=None,
+    peak_event=-1,
+    peak_us=None,
     start_us=None,
     carried_over_bytes=GIB,
     carried_over_at_peak_bytes=GIB,
@@ -139,9 +139,9 @@ _REQUESTED = MeasureSummary(
     reasons=(),
     start_bytes=2 * GIB,
     peak_bytes=10 * GIB,
-    event_index=3_737,
-    time_us=START_US + 412_345,
-    minimum_bytes=GIB,
+    peak_event=3_737,
+    peak_us=START_US + 412_345,
+    lowest_bytes=GIB,
     mean_bytes=3 * GIB,
     end_bytes=4 * GIB,
     reconciliation_bytes=0,
@@ -151,7 +151,7 @@ _RESERVED = replace(
     measure="reserved",
     start_bytes=12 * GIB,
     peak_bytes=12 * GIB,
-    event_index=-1,
+    peak_event=-1,
     mean_bytes=12 * GIB,
     end_bytes=12 * GIB,
 )
@@ -162,8 +162,8 @@ DEVICE_SUMMARY = DeviceSummary(
     events=22_331,
     trace_events=22_331,
     actions={"free_completed": 7_000, "alloc": 8_000, "free_requested": 7_331, "oom": 0},
-    first_us=START_US,
-    last_us=START_US + 83_500_000,
+    start_us=START_US,
+    end_us=START_US + 83_500_000,
     events_with_stack=20_000,
     segments=123,
     reserved_bytes=12 * GIB,
@@ -187,8 +187,8 @@ DEVICE_SUMMARY = DeviceSummary(
         replace(_REQUESTED, measure="allocated"),
         _RESERVED,
     ),
-    pools=1,
-    streams=1,
+    pool_count=1,
+    stream_count=1,
     blocks_proven=7_900,
     overflow="no",
     overflow_signs=(),
@@ -208,26 +208,26 @@ SUMMARY = SnapshotSummary(
     generation="PyTorch 2.5 or later",
     has_times=True,
     has_stacks=True,
-    annotations=12,
-    stacks=2_048,
-    frames=5_120,
+    annotation_count=12,
+    stack_count=2_048,
+    frame_count=5_120,
     overflowed=False,
-    settings={"expandable_segments": True, "max_split_size": -1},
+    allocator_settings={"expandable_segments": True, "max_split_size": -1},
     settings_changed={"expandable_segments": True},
     devices=(DEVICE_SUMMARY,),
 )
 
 
 def summary_of(**changes: object) -> SnapshotSummary:
-    """The summary with its one device changed."""
+    """Return the summary with changes to its only device."""
     device = replace(DEVICE_SUMMARY, **changes)
     return replace(SUMMARY, devices=(device,))
 
 
 ODD_SUMMARY = replace(
     summary_of(
-        first_us=None,
-        last_us=None,
+        start_us=None,
+        end_us=None,
         events_with_stack=0,
         unmatched_frees=3,
         unknown_actions=1,
@@ -237,14 +237,14 @@ ODD_SUMMARY = replace(
                 _REQUESTED,
                 exactness="estimated",
                 reasons=("unmatched_frees",),
-                time_us=None,
+                peak_us=None,
                 mean_bytes=None,
                 reconciliation_bytes=-512,
             ),
             _RESERVED,
         ),
-        pools=3,
-        streams=2,
+        pool_count=3,
+        stream_count=2,
         overflow="yes",
         overflow_signs=(),
         dropped_events=0,

@@ -14,7 +14,7 @@ import pytest
 EXAMPLE = str(Path(__file__).parents[3] / "tests/data/transformer_step.pkl.gz")
 
 
-def test_python_m_memreplay_speaks_of_memreplay() -> None:
+def test_python_m_memreplay_shows_the_program_name() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "memreplay", "peak"], capture_output=True, text=True, check=False
     )
@@ -29,7 +29,7 @@ def python(code: str, **kwargs: Any) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("given", [["--version"], ["-V"]], ids=str)
-def test_the_version_is_what_the_command_line_says(given: list[str]) -> None:
+def test_version_matches_the_command_line(given: list[str]) -> None:
     found = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
         for code in (
@@ -44,7 +44,7 @@ def test_the_version_is_what_the_command_line_says(given: list[str]) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full")
-def test_a_version_that_cannot_be_written_is_one_line() -> None:
+def test_unwritable_version_takes_one_line() -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "memreplay", "--version"],
@@ -53,10 +53,10 @@ def test_a_version_that_cannot_be_written_is_one_line() -> None:
             check=False,
         )
     assert done.returncode == 2
-    assert done.stderr == b"memreplay: error: cannot write the output: no space left on device\n"
+    assert done.stderr == b"memreplay: error: can't write the output: no space left on device\n"
 
 
-def test_typing_extensions_is_left_as_it_was() -> None:
+def test_typing_extensions_is_not_imported_or_removed() -> None:
     pytest.importorskip("typing_extensions")
     code = "import sys; from memreplay.__main__ import _load_msgspec; _load_msgspec();"
     for before, says in (("", "absent"), ("import typing_extensions;", "there")):
@@ -70,7 +70,7 @@ def test_typing_extensions_is_left_as_it_was() -> None:
         assert (done.stdout.strip(), done.stderr) == (says, "") or sys.version_info < (3, 11)
 
 
-def test_what_is_registered_for_the_exit_runs() -> None:
+def test_exit_handlers_run() -> None:
     done = python("import atexit; atexit.register(print, 'bye', end=''); __main__.run()")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("bye")  # flushed, too
@@ -80,7 +80,7 @@ def test_what_is_registered_for_the_exit_runs() -> None:
 @pytest.mark.parametrize(
     "module", ["memreplay.commands", "memreplay.commands.shared.ending", "memreplay.commands.app"]
 )
-def test_ctrl_c_while_a_module_is_loaded(module: str) -> None:
+def test_ctrl_c_during_an_import_ends_quietly(module: str) -> None:
     press = f"""
 import os, signal
 
@@ -96,7 +96,7 @@ __main__.run()
     assert (done.returncode in (-signal.SIGINT, 128 + signal.SIGINT), done.stderr) == (True, "")
 
 
-def test_the_package_alone_loads_next_to_nothing() -> None:
+def test_package_imports_almost_nothing() -> None:
     code = "import sys, memreplay; print('typing' in sys.modules, 'enum' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}; {code}"],
@@ -107,22 +107,22 @@ def test_the_package_alone_loads_next_to_nothing() -> None:
     assert done.stdout.split() == ["False", "False"]
 
 
-def test_the_exit_code_comes_through() -> None:
+def test_exit_code_is_passed_on() -> None:
     assert python("sys.argv[1:] = ['nonsense']; __main__.run()").returncode == 2
 
 
-def test_an_exit_code_in_words_is_left_to_python() -> None:
+def test_textual_exit_code_is_left_to_python() -> None:
     done = python("__main__.main = lambda: sys.exit('in words')\n__main__.run()")
     assert (done.returncode, done.stderr) == (1, "in words\n")
 
 
-def test_output_that_cannot_be_written_at_the_end_is_no_traceback() -> None:
+def test_unwritable_output_at_exit_gives_no_traceback() -> None:
     done = python("__main__.main = lambda: (sys.stdout.close(), sys.exit(0))\n__main__.run()")
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
 
 
-def test_without_standard_streams() -> None:
+def test_exit_code_is_kept_without_standard_streams() -> None:
     streams = "sys.stdin = sys.stdout = sys.stderr = None\n"
     code = f"{streams}__main__.main = lambda: sys.exit(7)\n__main__.run()"
     done = python(code)
@@ -132,18 +132,18 @@ def test_without_standard_streams() -> None:
 @pytest.mark.parametrize(
     "closed, arguments, exit_code, words",
     [
-        (">&-", ["--version"], 2, "cannot write the output: bad file descriptor"),
-        (">&-", ["peak", EXAMPLE], 2, "cannot write the output: bad file descriptor"),
+        (">&-", ["--version"], 2, "can't write the output: bad file descriptor"),
+        (">&-", ["peak", EXAMPLE], 2, "can't write the output: bad file descriptor"),
         (
             ">&-",
             ["export", EXAMPLE, "--format", "txt"],
             2,
-            "cannot write the output: bad file descriptor",
+            "can't write the output: bad file descriptor",
         ),
         ("<&-", ["peak", "-"], 3, "standard input: bad file descriptor"),
     ],
 )
-def test_a_closed_standard_stream_is_one_line(
+def test_closed_standard_stream_takes_one_line(
     closed: str, arguments: list[str], exit_code: int, words: str
 ) -> None:
     command = shlex.join([sys.executable, "-m", "memreplay", *arguments])
@@ -153,7 +153,7 @@ def test_a_closed_standard_stream_is_one_line(
     assert (done.returncode, done.stderr) == (exit_code, f"memreplay: error: {words}\n")
 
 
-def test_a_closed_error_stream_harms_no_report() -> None:
+def test_closed_stderr_does_not_affect_the_report() -> None:
     command = shlex.join([sys.executable, "-m", "memreplay", "peak", EXAMPLE])
     done = subprocess.run(
         ["sh", "-c", f"{command} 2>&-"], capture_output=True, text=True, check=False

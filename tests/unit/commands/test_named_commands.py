@@ -1,4 +1,4 @@
-"""The commands that our own texts name can be run."""
+"""Commands named in messages, help and reports work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def options(name: str) -> dict[str, click.Parameter]:
 
 
 def arguments(name: str, rest: str) -> list[str]:
-    """What belongs to the command, of a sentence that goes on after it."""
+    """Return the command's words, without the rest of the sentence."""
     known, found, value_follows = options(name), list[str](), False
     for word in rest.split():
         bare = word.rstrip(".,'\"`")
@@ -52,13 +52,13 @@ def arguments(name: str, rest: str) -> list[str]:
 
 
 def wrong(text: str) -> Iterator[str]:
-    """What is wrong with each command that a text names."""
+    """Return the errors of all commands that a string names."""
     for name, rest in NAMED.findall(" ".join(text.split())):
         given = arguments(name, rest)
         command = command_of(name)
         line = " ".join(("memreplay", name, *given))
         if command is None:
-            if given:  # else it's a sentence: "memreplay reads it"
+            if given:  # otherwise it's a sentence: "memreplay reads it"
                 yield f"{line}: no such command"
             continue
         try:
@@ -70,26 +70,26 @@ def wrong(text: str) -> Iterator[str]:
                 yield f"{line}: {error.format_message()}"
 
 
-def test_what_is_wrong_is_found() -> None:
+def test_wrong_commands_are_found() -> None:
     (one,) = wrong("memreplay segments FILE shows it")
     assert one == "memreplay segments FILE: no such command"
-    (one,) = wrong("memreplay at FILE --at 484 shows who held it")
+    (one,) = wrong("memreplay at FILE --at 484 shows what held it")
     assert "--at" in one
     (one,) = wrong("memreplay steps FILE 7")
     assert "7" in one
-    assert not list(wrong("memreplay at FILE 484 shows who held it; memreplay gate --save-base"))
+    assert not list(wrong("memreplay at FILE 484 shows what held it; memreplay gate --save-base"))
     assert not list(wrong("memreplay recorded it, and memreplay peak says more"))
 
 
 def text_of(node: ast.AST) -> str:
-    """A literal, with a number in place of what is put in."""
+    """Return a string literal, with a number in place of each expression."""
     if isinstance(node, ast.JoinedStr):
         return "".join(map(text_of, node.values))
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "1"
 
 
 def literals() -> Iterator[tuple[str, str]]:
-    """All texts of the source, and where each is."""
+    """Yield all strings in the source, with their locations."""
     for path in sorted(SOURCE.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         parts = {id(one) for node in ast.walk(tree) for one in getattr(node, "values", ())}
@@ -98,24 +98,25 @@ def literals() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(SOURCE)}:{node.lineno}", text_of(node)
 
 
-def test_those_in_the_source_can_be_run() -> None:
+def test_commands_in_the_source_work() -> None:
     texts = list(literals())
     assert sum("memreplay at FILE" in text for _, text in texts)
     assert [f"{where}: {one}" for where, text in texts for one in wrong(text)] == []
 
 
 def put_together() -> Iterator[str]:
-    """Commands into which `report` puts the file's name."""
-    for name in ("advice", "advice_words"):
+    """Yield the commands that `report` builds by inserting the file name."""
+    for name in ("advice", "advice_text"):
         tree = ast.parse((SOURCE / f"commands/report/{name}.py").read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.keyword) and node.arg == "command":
                 yield text_of(node.value).replace("--set 1", "--set garbage_collection_threshold:1")
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "wanted.append":
-                yield ast.literal_eval(node.args[0])[0]
+                assert isinstance(node.args[0], ast.Tuple)
+                yield text_of(node.args[0].elts[0])
 
 
-def test_those_of_advice_can_be_run() -> None:
+def test_commands_in_advice_work() -> None:
     commands = list(put_together())
     assert {"leaks --by file", "timeline --by category"} < {*commands}
     for one in commands:
@@ -166,7 +167,7 @@ def snapshot(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_those_of_reports_can_be_run(snapshot: Path, runner: CliRunner) -> None:
+def test_commands_suggested_by_reports_work(snapshot: Path, runner: CliRunner) -> None:
     lines = runner.invoke(app, ["report", str(snapshot)]).stdout.splitlines()
     named = [line.split()[1:] for line in lines if line.lstrip().startswith("memreplay ")]
     assert named
@@ -174,4 +175,5 @@ def test_those_of_reports_can_be_run(snapshot: Path, runner: CliRunner) -> None:
         assert command in COMMANDS
     for command in READING:
         done = runner.invoke(app, [command, str(snapshot)], env={"COLUMNS": "300"})
-        assert list(wrong(done.stdout + done.stderr)) == []
+        lines = (done.stdout + done.stderr).splitlines()
+        assert [one for line in lines for one in wrong(line)] == []

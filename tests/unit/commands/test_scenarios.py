@@ -1,4 +1,4 @@
-"""Leaks and what looks like one, in runs of 40 steps: how many are found, how far off."""
+"""Leaks and lookalikes in runs of 40 steps: how many are found, and how accurately."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from memreplay.engine.query import _growth
 
 STEPS, WARM, KIB = 40, 13, 1024
-Scenario = Callable[[random.Random, int], int]  # what is there after a step more, in KiB
+Scenario = Callable[[random.Random, int], int]  # live memory after each step, in KiB
 SEEDS = 60
 
 
 def series(grow: Scenario, seed: int, noise: int) -> list[int]:
-    """What is live at the ends of the steps: what grows, and what comes and goes."""
+    """Return the live bytes at each step's end: growing memory, plus temporaries."""
     dice = random.Random(seed)
     values, live = [0], 0
     for step in range(1, STEPS + 1):
@@ -26,7 +26,7 @@ def series(grow: Scenario, seed: int, noise: int) -> list[int]:
 
 
 def found(grow: Scenario, noise: int) -> list[tuple[int, int, float]]:
-    """(rate, error, truth) of those that are called a leak."""
+    """Return (rate, error, truth) of the stacks reported as leaks."""
     rows = []
     for seed in range(SEEDS):
         values = series(grow, seed, noise)
@@ -64,7 +64,7 @@ def test_leaks_are_found(grow: Scenario, noise: int, least: int, off: float) -> 
     rows = found(grow, noise)
     assert len(rows) >= least
     assert mean(abs(rate - truth) / truth for rate, _, truth in rows) <= off
-    # What it says of its error holds: twice that is rarely passed.
+    # The error is as stated: it rarely exceeds twice the stated value.
     wrong = [abs(rate - truth) > 2 * error + truth / 15 for rate, error, truth in rows]
     assert mean(wrong) <= 0.1
 
@@ -91,12 +91,12 @@ def sawtooth(period: int) -> Scenario:
         *map(sawtooth, (5, 8, 15, 30)),
     ],
 )
-def test_what_stops_or_falls_is_none(grow: Scenario, noise: int) -> None:
+def test_growth_that_stops_or_reverses_is_not_a_leak(grow: Scenario, noise: int) -> None:
     assert len(found(grow, noise)) <= SEEDS // 20
 
 
-def test_a_few_that_stay_are_none() -> None:
-    """Two or three allocations at any steps."""
+def test_a_few_remaining_allocations_are_not_a_leak() -> None:
+    """There are two or three such allocations, at arbitrary steps."""
     for count in (2, 3):
         for seed in range(SEEDS):
             steps = random.Random(seed).sample(range(1, 41), count)
@@ -104,7 +104,7 @@ def test_a_few_that_stay_are_none() -> None:
             assert not _growth.judge(values, WARM, 1)[0]
 
 
-def test_the_odds_say_how_sure_it_is() -> None:
+def test_odds_reflect_the_evidence() -> None:
     def odds(values: list[int]) -> float:
         return _growth.judge(values, WARM, 1)[-1]
 

@@ -1,4 +1,4 @@
-"""Tests of what a command loads before it knows what is asked of it."""
+"""Tests of the imports that a command does before it knows its arguments."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 
 from memreplay.commands.shared.listed import COMMANDS
 
-# Each takes longer to load than a small snapshot takes to read.
+# Each of these modules takes longer to import than a small snapshot takes to read.
 HEAVY = ("numpy", "rich", "pyarrow", "duckdb", "matplotlib", "fsspec")
-# These need NumPy for whatever they are asked.
+# These commands always need NumPy.
 NEED_NUMPY = ("report", "fleet")
 
 
-def test_no_command_loads_what_takes_long() -> None:
+def test_no_command_imports_slow_modules() -> None:
     modules = [f"memreplay.commands.{name}.command" for name in COMMANDS if name not in NEED_NUMPY]
     program = (
         f"import sys, importlib\nfor name in {modules!r}:\n"

@@ -1,4 +1,4 @@
-"""How far numbers can be trusted: every command, the page and the explorer say it alike."""
+"""All commands, the page and the explorer describe trust in the same words."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from click.testing import CliRunner
 import memreplay as mr
 from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.app import app
+from memreplay.explore.describing import Describer
 from memreplay.explore.explored import Explored
-from memreplay.explore.telling import Teller
-from memreplay.export.page.making import page_data
-from memreplay.render.trust import label_of, trust_words
+from memreplay.export.page.building import page_data
+from memreplay.render.trust import label_of, trust_text
 from tests import build
 from tests.allocator import MIB, Machine
 from tests.build import Snapshot, SnapshotBuilder
@@ -58,7 +58,7 @@ SNAPSHOTS: dict[str, tuple[Callable[[], Snapshot], str]] = {
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)
-def test_all_say_the_same(name: str, tmp_path: Path) -> None:
+def test_all_commands_use_the_same_words(name: str, tmp_path: Path) -> None:
     make, label = SNAPSHOTS[name]
     file = tmp_path / "snap.pickle"
     file.write_bytes(build.dump(make()))
@@ -66,7 +66,7 @@ def test_all_say_the_same(name: str, tmp_path: Path) -> None:
     found = verdict(snap, snap.replay(0).measure())
     events = snap.trace_events(0)
     assert label_of(found.exactness, found.reasons, events) == label
-    sentence = trust_words(found, events)
+    sentence = trust_text(found, events)
     assert sentence.lower().startswith(label)
 
     def text(*arguments: str) -> str:
@@ -85,10 +85,10 @@ def test_all_say_the_same(name: str, tmp_path: Path) -> None:
             assert f"measure requested, {label} " in said, command
     summary = text("summary", str(file))
     assert f", {label}" in summary or "only the final state is known" in summary
-    # The page has the words in its data, and no others.
+    # The page gets these words from its data, and uses no others.
     page, _ = page_data(snap)
     assert page.devices[0].trust["requested"].text == sentence
     assert page.devices[0].trust["requested"].warning is (label != "exact")
     explored = Explored(snap)
-    head = Teller(explored).head(explored.first_look(0), "snap.pickle", 300)
+    head = Describer(explored).head(explored.first_look(0), "snap.pickle", 300)
     assert f"requested, {label}" in head

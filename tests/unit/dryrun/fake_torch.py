@@ -1,7 +1,8 @@
-"""A torch of the tests' own: it has the names that a recording calls, and asks the card for memory.
+"""A fake torch for tests. It has the names that a recording uses, and allocates on the simulated
+GPU.
 
-`torch.take(BYTES)` allocates, `torch.cuda.init()` starts CUDA. A snapshot has each allocation as a
-segment of its own, and the arguments of the recording under the key `asked`.
+`torch.take(BYTES)` allocates, `torch.cuda.init()` starts CUDA. In a snapshot each allocation is
+a separate segment, and the arguments of the recording are under the key `asked`.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _dump_snapshot(filename="dump_snapshot.pickle"):
 """,
 }
 
-# By which it tells who traces it of its blocks: virtual functions 4 and 5, after two destructors.
+# Report blocks to the tracer by its virtual functions 4 and 5, which follow two destructors.
 HEADER = """
 struct C10_API PyInterpreterVTable {
   virtual ~PyInterpreterVTable() = default;
@@ -122,8 +123,8 @@ void tell(int slot, unsigned long at) {
 }
 """
 
-# What of it is in C, and linked to NVIDIA's libraries. Functions that read have names by which
-# PyTorch's are known.
+# The C part, linked to NVIDIA's libraries. Functions that read values have the names of PyTorch's
+# own.
 LIBRARY = """
 #include <stddef.h>
 int cudaMalloc(void **, size_t), cudaMemGetInfo(size_t *, size_t *), cudaSetDevice(int);
@@ -151,7 +152,7 @@ Requires-Dist: nvidia-cudnn-cu13==9.26.0.51; platform_system == "Linux"
 
 
 def compile_(folder: Path, text: str, name: str, *options: str) -> Path:
-    """A program or a library of this C code."""
+    """Compile this C code into a program or a library."""
     source = folder / f"{name}.c"
     source.write_text(text)
     path = folder / name
@@ -161,7 +162,7 @@ def compile_(folder: Path, text: str, name: str, *options: str) -> Path:
 
 
 def library_of(text: str, folder: Path, nvidia: tuple[str, ...]) -> Path:
-    """A libtorch_cuda.so that needs these libraries of NVIDIA's, which are not there."""
+    """Return a libtorch_cuda.so that needs these NVIDIA libraries, which don't exist."""
     theirs = []
     for name in nvidia:
         nothing = f"int nothing_of_{name[3:7]};"
@@ -175,13 +176,13 @@ def library_of(text: str, folder: Path, nvidia: tuple[str, ...]) -> Path:
 
 @functools.cache
 def compiled() -> bytes:
-    """The library in C of this torch: compiled once in a process."""
+    """Return the fake torch's C library, compiled once per process."""
     with tempfile.TemporaryDirectory() as folder:
         return library_of(LIBRARY, Path(folder), ("libcudart.so.13", "libcudnn.so.9")).read_bytes()
 
 
 def write_torch(folder: Path, *, library: bool = True) -> Path:
-    """That torch, to be imported from a folder; returns its package."""
+    """Install the fake torch into a folder from which it can be imported; return its package."""
     package = folder / "torch"
     for name, text in TORCH.items():
         path = package / f"{name}.py"
@@ -197,7 +198,7 @@ def write_torch(folder: Path, *, library: bool = True) -> Path:
 
 
 def python_without(folder: Path) -> Path:
-    """A Python with nothing but its own library: a virtual environment without pip."""
+    """Return a Python with only its standard library: a virtual environment without pip."""
     made = folder / "bare"
     (made / "bin").mkdir(parents=True)
     python = made / "bin/python3"

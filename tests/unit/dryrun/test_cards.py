@@ -1,4 +1,4 @@
-"""The cards: each has all that is read of it, and is found by what people call it."""
+"""Each simulated card has all its properties, and is found by its common names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ BY_KEY = {card.key: card for card in CARDS}
 
 
 def loaded(folder: Path, variables: dict[str, str]) -> Any:
-    """The library that stands for the card, which reads its variables when it is first asked."""
+    """Load the library that simulates the card. It reads its environment variables at its first
+    call.
+    """
     library = ctypes.CDLL(str(shutil.copy(built("_gpu"), folder / "gpu.so")))
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
@@ -45,14 +47,14 @@ def attribute(gpu: Any, which: int) -> int:
     return value.value
 
 
-def test_those_that_are_promised() -> None:
+def test_all_promised_cards_exist() -> None:
     promised = (
         "T4 A10G L4 L40S RTX3090 RTX4090 RTX5090 V100-16 V100-32 A100-40 A100-80 H100 H200 B200"
     )
     assert set(promised.split()) <= BY_KEY.keys()
 
 
-def test_no_two_are_called_alike() -> None:
+def test_names_are_unique() -> None:
     assert len(BY_KEY) == len({card.name for card in CARDS}) == len(CARDS)
     for card in CARDS:
         for name in (card.key, card.name):
@@ -60,10 +62,10 @@ def test_no_two_are_called_alike() -> None:
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.key)
-def test_figures_are_of_the_kind_that_they_say(card: Card) -> None:
+def test_figures_have_their_declared_unit(card: Card) -> None:
     assert card.exact in (EXACT, TO_MIB, TO_GIB)
     assert card.context_exact in (EXACT, TO_GIB, OF_ANOTHER)
-    # Drivers offer memory by 64 KiB; a figure in bytes that is no multiple was mistyped.
+    # Drivers offer memory in units of 64 KiB; other figures in bytes are typos.
     if card.exact == EXACT:
         assert card.bytes % 65536 == 0
     if card.context_exact == EXACT:
@@ -76,8 +78,8 @@ def test_figures_are_of_the_kind_that_they_say(card: Card) -> None:
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.key)
-def test_what_is_sold_is_a_little_more_than_what_is_offered(card: Card) -> None:
-    """ECC and the driver take some 2 to 8 per cent of the GB in the card's name."""
+def test_usable_memory_is_a_little_below_the_advertised_size(card: Card) -> None:
+    """ECC and the driver take about 2 to 8 percent of the gigabytes in the card's name."""
     sold = {
         "T4": 16, "P100": 16, "V100-16": 16, "V100-32": 32, "RTX2080Ti": 11, "A10": 24, "A10G": 24,
         "A6000": 48, "RTX3090": 24, "A100-40": 40, "A100-40-PCIe": 40, "A100-80": 80,
@@ -110,7 +112,7 @@ def test_what_is_sold_is_a_little_more_than_what_is_offered(card: Card) -> None:
         ("a10g", "A10G"),
     ],
 )
-def test_found(text: str, key: str) -> None:
+def test_card_is_found_by_its_common_names(text: str, key: str) -> None:
     assert find(text).key == key
 
 
@@ -123,22 +125,22 @@ def test_found(text: str, key: str) -> None:
         ("H1000", "H100"),
     ],
 )
-def test_not_found_but_near(text: str, near: str) -> None:
+def test_unknown_card_suggests_similar_names(text: str, near: str) -> None:
     with pytest.raises(UsageError) as error:
         find(text)
     message = str(error.value)
-    assert message.startswith(f"no card is known as '{text}': did you mean {near}")
+    assert message.startswith(f"unknown card '{text}': did you mean {near}")
     assert message.endswith("?")
 
 
 @pytest.mark.parametrize("text", ["", "MI300X", "nvidia", "-"])
-def test_not_found_at_all(text: str) -> None:
-    with pytest.raises(UsageError, match=f"no card is known as '{text}': known are T4, "):
+def test_unknown_card_is_an_error(text: str) -> None:
+    with pytest.raises(UsageError, match=f"unknown card '{text}': known cards: T4, "):
         find(text)
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.key)
-def test_the_library_says_what_is_said_here(tmp_path: Path, card: Card) -> None:
+def test_library_reports_the_cards_properties(tmp_path: Path, card: Card) -> None:
     gpu = loaded(tmp_path, environment(card, cuda=13, count=3))
     count, total = c_int(), c_size_t()
     assert gpu.cudaGetDeviceCount(byref(count)) == 0
@@ -166,7 +168,7 @@ def test_the_library_says_what_is_said_here(tmp_path: Path, card: Card) -> None:
     assert {which: attribute(gpu, which) for which in said} == said
 
 
-def test_memory_may_be_another(tmp_path: Path) -> None:
+def test_memory_can_be_overridden(tmp_path: Path) -> None:
     variables = environment(find("H200"), cuda=12, bytes=5 * GIB, lag=4)
     said = dict(part.split("=") for part in variables["MEMREPLAY_GPU"].split(";"))
     assert said["bytes"] == str(5 * GIB)
@@ -179,11 +181,11 @@ def test_memory_may_be_another(tmp_path: Path) -> None:
     assert total.value == 5 * GIB
 
 
-def test_no_memory_is_not_the_cards_own() -> None:
+def test_memory_size_is_checked() -> None:
     assert environment(find("T4"), cuda=13, bytes=0)["MEMREPLAY_GPU"].startswith("bytes=0;")
 
 
-def test_nothing_heavy_is_imported() -> None:
+def test_module_imports_nothing_heavy() -> None:
     text = (
         "import sys; import memreplay.errors; before = set(sys.modules);"
         "import memreplay.dryrun.cards; print(*sorted(set(sys.modules) - before))"
@@ -192,7 +194,7 @@ def test_nothing_heavy_is_imported() -> None:
     assert not {"json", "dataclasses", "difflib", "inspect"} & set(done.stdout.split())
 
 
-def test_the_docs_list_them_all() -> None:
+def test_docs_list_every_card() -> None:
     page = (ROOT / "docs" / "dryrun.md").read_text(encoding="utf-8").partition("## Cards\n")[2]
     row = r"\| `([^`]+)` \| ([^|]+) \| ([\d,]+) \| [^|]+ \| ([\d.]+) \| (\d+) \| ([\d,]+) MiB"
     rows = re.findall(row, page)

@@ -1,4 +1,6 @@
-"""NCCL's calls: small known messages arrive, all else is unknown, and nobody waits for ever."""
+"""NCCL's calls: small messages with known contents arrive, everything else is unknown, and waiting
+always ends.
+"""
 
 from __future__ import annotations
 
@@ -35,24 +37,24 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture
 def ranks(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Communicators of one process, which has all ranks."""
+    """Return communicators for one process that has all ranks."""
     putenv(monkeypatch, "MEMREPLAY_GPU_MESSAGES", str(tmp_path))
     putenv(monkeypatch, "MEMREPLAY_GPU_WAIT", "0.2")
     them = (c_void_p * RANKS)()
     assert gpu.ncclCommInitAll(them, RANKS, None) == 0
-    assert not list(tmp_path.iterdir())  # all are there: the file needs no name any more
+    assert not list(tmp_path.iterdir())  # all ranks have joined, so the file no longer needs a name
     yield [c_void_p(one) for one in them]
     for one in them:
         assert gpu.ncclCommDestroy(c_void_p(one)) == 0
 
 
 def putenv(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    monkeypatch.setenv(name, value)  # which C code reads, too
+    monkeypatch.setenv(name, value)  # also calls os.putenv, for C code
 
 
 @pytest.fixture
 def memory(gpu: Any) -> Iterator[list[int]]:
-    """A place for each rank; the first half is what it gives."""
+    """A buffer for each rank; its first half is the input."""
     them = [malloc(gpu, 2 * MIB) for _ in range(RANKS)]
     yield them
     for one in them:
@@ -88,7 +90,9 @@ def test_numbers_are_reduced(
     assert [ints(gpu, at + MIB, 2) for at in memory] == [want] * RANKS
 
 
-def test_what_one_rank_does_not_know_nobody_knows(gpu: Any, ranks: Any, memory: list[int]) -> None:
+def test_value_unknown_to_one_rank_is_unknown_to_all(
+    gpu: Any, ranks: Any, memory: list[int]
+) -> None:
     for at in memory[1:]:
         give(gpu, at, 7)
     for at in memory:
@@ -96,12 +100,12 @@ def test_what_one_rank_does_not_know_nobody_knows(gpu: Any, ranks: Any, memory: 
     all_reduce(gpu, ranks, memory, 1, SUM)
     assert [ints(gpu, at + MIB, 1) for at in memory] == [[0]] * RANKS
     give(gpu, memory[0], 7)
-    for kind, operation in ((HALF, SUM), (INT32, 1000)):  # what is not added here
+    for kind, operation in ((HALF, SUM), (INT32, 1000)):  # not summed here
         all_reduce(gpu, ranks, memory, 1, operation, kind)
         assert ints(gpu, memory[0] + MIB, 1) == [0]
 
 
-def test_each_gets_what_is_its(gpu: Any, ranks: Any, memory: list[int]) -> None:
+def test_every_rank_gets_its_part(gpu: Any, ranks: Any, memory: list[int]) -> None:
     for i, at in enumerate(memory):
         give(gpu, at, *(100 * i + j for j in range(2 * RANKS)))
     n, place = c_size_t(2), [(c_void_p(at), c_void_p(at + MIB)) for at in memory]
@@ -135,7 +139,9 @@ def test_each_gets_what_is_its(gpu: Any, ranks: Any, memory: list[int]) -> None:
     assert ints(gpu, memory[1] + MIB, 2 * RANKS) == everything
 
 
-def test_messages_between_two_keep_their_order(gpu: Any, ranks: Any, memory: list[int]) -> None:
+def test_messages_between_two_ranks_keep_their_order(
+    gpu: Any, ranks: Any, memory: list[int]
+) -> None:
     for value in (1, 2):
         give(gpu, memory[0], value)
         assert gpu.ncclSend(c_void_p(memory[0]), c_size_t(1), INT32, 2, ranks[0], None) == 0
@@ -146,18 +152,18 @@ def test_messages_between_two_keep_their_order(gpu: Any, ranks: Any, memory: lis
     assert gpu.ncclRecv(c_void_p(memory[0]), c_size_t(1), INT32, 9, ranks[2], None) != 0
 
 
-def test_what_is_written_later_stays(gpu: Any, ranks: Any, memory: list[int]) -> None:
+def test_later_writes_are_kept(gpu: Any, ranks: Any, memory: list[int]) -> None:
     for at in memory:
         give(gpu, at, 5)
     all_reduce(gpu, ranks, memory, 1, SUM)
     first, second, last = (at + MIB for at in sorted(memory))
     give(gpu, first, 1)
     for taken in (1, 0):
-        gpu.memreplay_block(c_uint64(last), taken)  # another block begins there
+        gpu.memreplay_block(c_uint64(last), taken)  # another block starts at this address
     assert [ints(gpu, at, 1) for at in (first, second, last)] == [[1], [15], [0]]
 
 
-def test_large_messages_are_not_carried(gpu: Any, ranks: Any, memory: list[int]) -> None:
+def test_large_messages_are_not_transmitted(gpu: Any, ranks: Any, memory: list[int]) -> None:
     for count, want in ((SMALL, b"x"), (SMALL + 1, b"\0")):
         for at in memory:
             write(gpu, at, b"x" * SMALL)
@@ -168,9 +174,7 @@ def test_large_messages_are_not_carried(gpu: Any, ranks: Any, memory: list[int])
         assert read(gpu, memory[1] + MIB, 1) == want
 
 
-def test_a_message_that_nobody_reads_for_long_is_gone(
-    gpu: Any, ranks: Any, memory: list[int]
-) -> None:
+def test_unread_message_expires(gpu: Any, ranks: Any, memory: list[int]) -> None:
     kept = memory[1] + MIB
     for i in range(30):
         write(gpu, memory[0], bytes([i + 1]) * SMALL)
@@ -184,7 +188,7 @@ def test_a_message_that_nobody_reads_for_long_is_gone(
     assert read(gpu, kept + SMALL, 1) == bytes([30])
 
 
-def test_nobody_is_waited_for_for_ever(gpu: Any, ranks: Any, memory: list[int]) -> None:
+def test_waiting_has_a_limit(gpu: Any, ranks: Any, memory: list[int]) -> None:
     for _ in range(3):
         to = c_void_p(memory[0])
         assert gpu.ncclRecv(to, c_size_t(1), INT32, 1, ranks[0], None) == 0
@@ -192,11 +196,11 @@ def test_nobody_is_waited_for_for_ever(gpu: Any, ranks: Any, memory: list[int]) 
     begun = time.monotonic()
     gpu.ncclRecv(c_void_p(memory[0]), c_size_t(1), INT32, 1, ranks[0], None)
     assert ints(gpu, memory[0], 1) == [0]
-    assert time.monotonic() - begun < 0.15  # once in vain is enough
+    assert time.monotonic() - begun < 0.15  # one failed attempt is enough
 
 
-def test_one_number_is_a_barrier(gpu: Any, ranks: Any, memory: list[int]) -> None:
-    """Not of one thread alone: each rank waits for the others."""
+def test_single_number_is_a_barrier(gpu: Any, ranks: Any, memory: list[int]) -> None:
+    """Each rank waits for the others, so each needs its own thread."""
     reached: list[int] = []
     os.environ["MEMREPLAY_GPU_WAIT"] = "20"
 
@@ -235,21 +239,23 @@ def test_groups_are_split_by_colour(gpu: Any, ranks: Any) -> None:
         gpu.ncclCommCount(one, byref(count))
         gpu.ncclCommUserRank(one, byref(rank))
         found.append((count.value, rank.value))
-    assert found == [(2, 1), (2, 0)]  # in the order of their keys
+    assert found == [(2, 1), (2, 0)]  # ordered by key
     assert made[1].value is None
     for one in (made[0], made[2]):
         gpu.ncclCommDestroy(one)
 
 
-def test_identifiers_are_all_different(gpu: Any) -> None:
+def test_identifiers_are_unique(gpu: Any) -> None:
     them = [Id() for _ in range(20)]
     for one in them:
         assert gpu.ncclGetUniqueId(byref(one)) == 0
     assert len({bytes(one) for one in them}) == 20
 
 
-def test_a_rank_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
-    """Two processes: one gives a number and ends, the other gets it, and no second one."""
+def test_finished_rank_is_not_waited_for(tmp_path: Path) -> None:
+    """One process sends a number and exits. The other receives the number, but doesn't wait for a
+    second one.
+    """
     code = (
         "import ctypes, sys, time\n"
         "from ctypes import byref, c_char, c_int, c_size_t, c_void_p\n"

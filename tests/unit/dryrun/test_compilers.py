@@ -1,4 +1,4 @@
-"""What compilers in a program find: Triton a driver to link to, all of them caches apart."""
+"""Compilers work in a dry run: Triton finds a driver to link to, and all caches are separate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ assert os.environ["USE_PYTORCH_KERNEL_CACHE"] == "0"
 """
 
 
-def test_what_they_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compilers_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_torch(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/of/real/cards")

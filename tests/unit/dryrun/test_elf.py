@@ -1,4 +1,4 @@
-"""What libraries need, and libraries with other names."""
+"""dryrun/elf.py reads the names of the libraries that a library needs, and renames symbols."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from memreplay.dryrun.elf import ElfError, needs, renamed
 from memreplay.dryrun.runtime import _FUNCTION, _LIBRARY, built
 
 
-def test_what_a_library_needs_and_has() -> None:
+def test_needed_libraries_and_defined_symbols_are_read() -> None:
     found = needs(built("_gpu"))
     assert "libc.so.6" in found.libraries
     assert {"cudaMalloc", "cuMemCreate", "ncclCommInitRank"} <= found.defined
     assert "mmap" in found.undefined
-    assert "take_addresses" not in found.defined  # of its own alone
+    assert "take_addresses" not in found.defined  # only its own
     assert not found.undefined & found.defined
 
 
-def test_a_library_that_needs_another() -> None:
+def test_thin_library_needs_the_gpu_library() -> None:
     assert needs(built("_thin")).libraries == ("libmemreplay_gpu.so",)
 
 
@@ -41,7 +41,7 @@ def test_names_are_found_by_the_loader(tmp_path: Path) -> None:
     counts = (ctypes.c_uint32 * 4096).in_dll(library, "memreplay_counts")
     assert list(counts[:4]) == [1, 2, 3, 0]
     assert sum(counts) == 6
-    # What has kept its name is found as well, by another chain of the table.
+    # Unchanged names are found as well, in another chain of the table.
     for i in (3, 1000, 4095):
         assert library[_FUNCTION.format(i)]() == 0
     assert ctypes.c_uint32.in_dll(library, "memreplay_last").value == 4095
@@ -49,27 +49,27 @@ def test_names_are_found_by_the_loader(tmp_path: Path) -> None:
         library[_FUNCTION.format(0)]
 
 
-def test_a_name_that_is_too_long() -> None:
-    with pytest.raises(ElfError, match="too long a name: 65 characters are the most"):
+def test_name_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ElfError, match=" is too long: at most 65 characters fit"):
         renamed(built("_thin").read_bytes(), {_LIBRARY: "x" * 66})
 
 
 @pytest.mark.parametrize(
     "data, message",
     [
-        (b"#!/bin/sh\n", "is no 64-bit shared library of Linux"),
-        (b"\x7fELF\x01\x01" + bytes(100), "is no 64-bit shared library of Linux"),
+        (b"#!/bin/sh\n", "isn't a 64-bit Linux shared library"),
+        (b"\x7fELF\x01\x01" + bytes(100), "isn't a 64-bit Linux shared library"),
         (b"\x7fELF\x02\x01" + bytes(20), "is damaged"),
     ],
 )
-def test_what_is_no_library(tmp_path: Path, data: bytes, message: str) -> None:
+def test_other_file_is_an_error(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "libtorch.so"
     path.write_bytes(data)
     with pytest.raises(ElfError, match=message):
         needs(path)
 
 
-def test_a_library_that_is_cut_off(tmp_path: Path) -> None:
+def test_truncated_library_is_an_error(tmp_path: Path) -> None:
     whole = built("_thin").read_bytes()
     path = tmp_path / "cut.so"
     for length in range(1, len(whole), 97):
@@ -78,8 +78,8 @@ def test_a_library_that_is_cut_off(tmp_path: Path) -> None:
             needs(path)
 
 
-def test_any_byte_may_be_wrong(tmp_path: Path) -> None:
-    """It is told, or something is found: nothing else happens."""
+def test_corrupt_byte_never_crashes(tmp_path: Path) -> None:
+    """Changing any byte gives either an error or a result, never a crash."""
     whole = built("_thin").read_bytes()
     path = tmp_path / "wrong.so"
     for at in range(0, len(whole), 61):

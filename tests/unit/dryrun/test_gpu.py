@@ -1,4 +1,4 @@
-"""The library that stands for the card, called as a program calls NVIDIA's."""
+"""Call the library that simulates the GPU as a program calls NVIDIA's libraries."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ HANDLE = c_void_p(16)
 
 @pytest.fixture(scope="module")
 def gpu(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A library of these tests' own: what it says of its memory is of no other's."""
+    """Load a copy of the library for these tests. It shares no state with other copies."""
     return load(tmp_path_factory.mktemp("gpu"), "bytes=85899345920;count=2;lag=2")
 
 
 def load(folder: Path, card: str) -> Any:
     copy = Path(shutil.copy(built("_gpu"), folder / "gpu.so"))
     before = dict(os.environ)
-    # ctypes loads into this process, and C code reads the variables that putenv has set.
+    # ctypes loads it into this process, and C code reads variables set with putenv.
     os.environ["MEMREPLAY_GPU"] = card
     try:
         library = ctypes.CDLL(str(copy))
@@ -64,7 +64,7 @@ def free_bytes(gpu: Any) -> int:
 # --- memory --------------------------------------------------------------------------------------
 
 
-def test_memory_is_taken_in_pages_and_given_back(gpu: Any) -> None:
+def test_memory_is_allocated_in_pages_and_freed(gpu: Any) -> None:
     before = free_bytes(gpu)
     one, other = malloc(gpu, 1), malloc(gpu, 3 * MIB)
     assert one % (2 * MIB) == other % (2 * MIB) == 0
@@ -79,7 +79,7 @@ def test_memory_is_taken_in_pages_and_given_back(gpu: Any) -> None:
     assert gpu.cudaGetLastError() == 0
 
 
-def test_a_card_that_is_full(gpu: Any) -> None:
+def test_full_card_runs_out_of_memory(gpu: Any) -> None:
     at = c_void_p()
     whole = malloc(gpu, free_bytes(gpu) - 2 * MIB)
     assert gpu.cudaMalloc(byref(at), c_size_t(2 * MIB + 1)) == OUT_OF_MEMORY
@@ -91,14 +91,14 @@ def test_a_card_that_is_full(gpu: Any) -> None:
         gpu.cudaFree(c_void_p(one))
 
 
-def test_each_card_has_its_own(gpu: Any) -> None:
+def test_every_card_has_its_own_memory(gpu: Any) -> None:
     before = free_bytes(gpu)
     assert gpu.cudaSetDevice(1) == 0
     other = malloc(gpu, GIB)
     assert free_bytes(gpu) == 79 * GIB
     assert gpu.cudaSetDevice(0) == 0
     assert free_bytes(gpu) == before
-    assert gpu.cudaFree(c_void_p(other)) == 0  # of the other card, wherever one is
+    assert gpu.cudaFree(c_void_p(other)) == 0  # frees a block on card 1
     assert gpu.cudaSetDevice(1) == 0
     assert free_bytes(gpu) == 80 * GIB
     assert gpu.cudaSetDevice(0) == 0
@@ -107,7 +107,7 @@ def test_each_card_has_its_own(gpu: Any) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 5)), max_size=40))
 def test_addresses_never_overlap(gpu: Any, asked: list[tuple[int, int]]) -> None:
-    """Each step frees a block that is live, or takes one."""
+    """Each step either frees a live block or allocates one."""
     before = free_bytes(gpu)
     live: dict[int, int] = {}
     for pick, pages in asked:
@@ -124,7 +124,7 @@ def test_addresses_never_overlap(gpu: Any, asked: list[tuple[int, int]]) -> None
         gpu.cudaFree(c_void_p(at))
 
 
-def test_whose_an_address_is(gpu: Any) -> None:
+def test_any_address_in_a_block_belongs_to_the_device(gpu: Any) -> None:
     at = malloc(gpu, 4 * MIB)
     out = (c_char * 88)()
     assert gpu.cudaPointerGetAttributes(out, c_void_p(at + 3 * MIB)) == 0
@@ -134,7 +134,7 @@ def test_whose_an_address_is(gpu: Any) -> None:
     gpu.cudaFree(c_void_p(at))
 
 
-def test_virtual_memory_counts_when_it_is_created(gpu: Any) -> None:
+def test_virtual_memory_counts_once_it_is_created(gpu: Any) -> None:
     before = free_bytes(gpu)
     at, handle = c_uint64(), c_uint64()
     assert gpu.cuMemAddressReserve(byref(at), c_size_t(90 * GIB), c_size_t(0), c_uint64(0), 0) == 0
@@ -152,8 +152,8 @@ def test_virtual_memory_counts_when_it_is_created(gpu: Any) -> None:
     assert gpu.cuMemCreate(byref(handle), c_size_t(81 * GIB), None, 0) == OUT_OF_MEMORY
 
 
-def test_memory_is_not_shared_with_others(gpu: Any) -> None:
-    """Functions that an older torch looks up before it makes an expandable segment."""
+def test_memory_is_not_shared_with_other_processes(gpu: Any) -> None:
+    """An older torch looks these functions up before it creates an expandable segment."""
     for name in ("ExportToShareableHandle", "ImportFromShareableHandle"):
         assert gpu[f"cuMem{name}"]() == NOT_SUPPORTED
     for name in ("Create", "AddDevice", "BindMem"):
@@ -173,11 +173,11 @@ def read(gpu: Any, at: int, n_bytes: int) -> bytes:
     return out.raw
 
 
-def test_small_copies_come_back_and_large_ones_are_zeros(gpu: Any) -> None:
+def test_small_copies_are_returned_and_large_ones_are_zeros(gpu: Any) -> None:
     at = malloc(gpu, MIB)
     write(gpu, at, b"learning rate")
     assert read(gpu, at, 13) == b"learning rate"
-    assert read(gpu, at, 14) == bytes(14)  # one byte of it nobody knows
+    assert read(gpu, at, 14) == bytes(14)  # one of its bytes is unknown
     write(gpu, at, b"x" * SMALL)
     assert read(gpu, at, SMALL) == b"x" * SMALL
     write(gpu, at, b"x" * (SMALL + 1))
@@ -185,7 +185,7 @@ def test_small_copies_come_back_and_large_ones_are_zeros(gpu: Any) -> None:
     gpu.cudaFree(c_void_p(at))
 
 
-def test_a_block_that_is_taken_again_is_empty(gpu: Any) -> None:
+def test_reused_block_is_empty(gpu: Any) -> None:
     at = malloc(gpu, MIB)
     for block in (at, at + 512, at + 1024):
         gpu.memreplay_block(c_uint64(block), 1)
@@ -207,12 +207,12 @@ STEP = st.one_of(
 
 
 @given(st.lists(STEP, max_size=30), st.lists(st.tuples(st.integers(0, 70), st.integers(1, 10))))
-def test_what_is_known(
+def test_only_written_bytes_are_known(
     gpu: Any, steps: list[tuple[str, int, int, int]], reads: list[tuple[int, int]]
 ) -> None:
-    """Against a list of bytes, of which those that nobody knows are None."""
+    """Compare with a list of bytes in which None means unknown."""
     at = malloc(gpu, MIB)
-    unknown = malloc(gpu, MIB)  # where nothing was ever written
+    unknown = malloc(gpu, MIB)  # never written
     want: list[int | None] = [None] * 100
     for kind, place, length, value in steps:
         if kind == "write":
@@ -251,11 +251,11 @@ def capturing(gpu: Any, stream: c_void_p) -> bool:
     return status.value == 1
 
 
-def test_streams_are_all_different(gpu: Any) -> None:
+def test_streams_are_distinct(gpu: Any) -> None:
     assert len({made(gpu.cudaStreamCreate).value for _ in range(100)}) == 100
 
 
-def test_events_are_ready_after_some_queries(gpu: Any) -> None:
+def test_events_complete_after_some_queries(gpu: Any) -> None:
     event, stream = made(gpu.cudaEventCreate), made(gpu.cudaStreamCreate)
     for _ in range(2):
         assert gpu.cudaEventRecord(event, stream) == 0
@@ -265,7 +265,7 @@ def test_events_are_ready_after_some_queries(gpu: Any) -> None:
     gpu.cudaEventDestroy(event)
 
 
-def test_a_capture_is_of_the_streams_that_wait_for_it(gpu: Any) -> None:
+def test_capture_includes_waiting_streams(gpu: Any) -> None:
     first, second, third = (made(gpu.cudaStreamCreate) for _ in range(3))
     event = made(gpu.cudaEventCreate)
     assert gpu.cudaStreamBeginCapture(first, 0) == 0
@@ -274,15 +274,15 @@ def test_a_capture_is_of_the_streams_that_wait_for_it(gpu: Any) -> None:
     gpu.cudaStreamWaitEvent(second, event, 0)
     assert [capturing(gpu, one) for one in (first, second, third)] == [True, True, False]
     graph = c_void_p()
-    assert gpu.cudaStreamEndCapture(second, byref(graph)) == INVALID_VALUE  # it began elsewhere
+    assert gpu.cudaStreamEndCapture(second, byref(graph)) == INVALID_VALUE  # it started elsewhere
     assert gpu.cudaStreamEndCapture(first, byref(graph)) == 0
     assert graph.value
     assert not any(capturing(gpu, one) for one in (first, second, third))
-    gpu.cudaStreamWaitEvent(third, event, 0)  # of a capture that has ended
+    gpu.cudaStreamWaitEvent(third, event, 0)  # an event of a finished capture
     assert not capturing(gpu, third)
 
 
-def test_captures_have_numbers(gpu: Any) -> None:
+def test_captures_are_numbered(gpu: Any) -> None:
     stream, graph, numbers = made(gpu.cudaStreamCreate), c_void_p(), []
     for _ in range(2):
         gpu.cudaStreamBeginCapture(stream, 0)
@@ -301,7 +301,7 @@ CARD = (
     "bytes=25435766784;major=8;minor=6;sms=82;shared_block=49152;shared_block_optin=101376;"
     "shared_sm=102400;threads_sm=1536;blocks_sm=16;regs_sm=65536;l2=6291456;bus_width=384;count=3"
 )
-# Where fields lie in cudaDeviceProp of CUDA 11 and 12, and of 13 (driver_types.h); their values.
+# Offsets and values of the fields in cudaDeviceProp, in CUDA 11 and 12, and in 13 (driver_types.h).
 FIELDS = {
     "totalGlobalMem": (288, 288, "Q", 25435766784),
     "major": (360, 360, "i", 8),
@@ -336,13 +336,13 @@ FIELDS = {
         (13, "cudaGetDeviceProperties", 1008),
     ],
 )
-def test_properties_lie_where_each_cuda_has_them(
+def test_properties_have_the_layout_of_each_cuda_version(
     tmp_path: Path, cuda: int, function: str, size: int
 ) -> None:
     gpu = load(tmp_path, f"{CARD};cuda={cuda}")
     out = (c_char * 2048).from_buffer_copy(b"\xee" * 2048)
     assert gpu[function](out, 2) == 0
-    assert out.raw[size:] == b"\xee" * (2048 - size)  # and nothing behind them
+    assert out.raw[size:] == b"\xee" * (2048 - size)  # nothing follows the properties
     assert out.raw[size - 4 : size] == bytes(4)
     for name, (before_13, from_13, kind, value) in FIELDS.items():
         at = from_13 if cuda == 13 else before_13
@@ -350,7 +350,7 @@ def test_properties_lie_where_each_cuda_has_them(
     assert gpu[function](out, 3) == INVALID_DEVICE
 
 
-def test_attributes_say_the_same(tmp_path: Path) -> None:
+def test_attributes_match_the_properties(tmp_path: Path) -> None:
     gpu = load(tmp_path, CARD)
     value = c_int()
     for attribute, want in ((16, 82), (75, 8), (76, 6), (81, 102400), (97, 101376), (39, 1536)):
@@ -363,7 +363,7 @@ def test_attributes_say_the_same(tmp_path: Path) -> None:
     "threads, shared, blocks",
     [(256, 0, 6), (1024, 0, 1), (32, 0, 16), (33, 0, 16), (128, 50000, 2), (1536, 0, 1)],
 )
-def test_how_many_blocks_a_multiprocessor_holds(
+def test_occupancy_depends_on_threads_and_shared_memory(
     tmp_path: Path, threads: int, shared: int, blocks: int
 ) -> None:
     gpu = load(tmp_path, CARD)
@@ -372,7 +372,7 @@ def test_how_many_blocks_a_multiprocessor_holds(
     assert found.value == blocks
 
 
-def test_the_last_call_outlives_the_process(tmp_path: Path) -> None:
+def test_last_call_survives_the_process(tmp_path: Path) -> None:
     code = (
         "import ctypes, os, sys\n"
         "gpu = ctypes.CDLL(sys.argv[1])\n"
@@ -391,7 +391,7 @@ def test_the_last_call_outlives_the_process(tmp_path: Path) -> None:
     assert count == 2
 
 
-def test_a_forked_process_has_calls_of_its_own(tmp_path: Path) -> None:
+def test_forked_process_has_its_own_calls(tmp_path: Path) -> None:
     code = (
         "import ctypes, os, sys\n"
         "gpu = ctypes.CDLL(sys.argv[1])\n"
@@ -414,7 +414,7 @@ def test_a_forked_process_has_calls_of_its_own(tmp_path: Path) -> None:
 
 
 def places(gpu: Any) -> list[tuple[str, int]]:
-    """What was counted, in order: the operator, and how often."""
+    """Return the counts in order: each operator, and the number of its reads."""
     gpu.memreplay_place.restype = ctypes.c_char_p
     found: list[tuple[str, int]] = []
     times = c_uint64()
@@ -435,7 +435,7 @@ def test_reads_of_unknown_values_are_counted(tmp_path: Path) -> None:
 
     gpu.cudaMemcpy(c_void_p(at), here, c_size_t(8), 1)
     assert (read(at), places(gpu)) == (b"12345678", [])
-    assert (read(at + 8), read(at + 4)) == (bytes(8), bytes(8))  # half of it is known
+    assert (read(at + 8), read(at + 4)) == (bytes(8), bytes(8))  # the first half of at + 4 is known
     assert places(gpu) == [("read", 2)]
     gpu.memreplay_count_places(0)
     assert (read(at + 8), places(gpu)) == (bytes(8), [("read", 2)])
@@ -443,7 +443,7 @@ def test_reads_of_unknown_values_are_counted(tmp_path: Path) -> None:
     assert places(gpu) == []
 
 
-def test_the_stack_of_a_read(tmp_path: Path) -> None:
+def test_read_is_reported_with_its_stack(tmp_path: Path) -> None:
     gpu = load(tmp_path, CARD)
     gpu.memreplay_count_places(1)
     at, back = malloc(gpu, MIB), ctypes.create_string_buffer(8)
@@ -458,15 +458,15 @@ def test_the_stack_of_a_read(tmp_path: Path) -> None:
     assert len(frames) % 3 == 0
 
 
-def test_a_frame_of_code_that_no_line_stands_for(tmp_path: Path) -> None:
-    """Of that CPython says -1, which is no number of a line."""
+def test_frame_without_a_line_number_is_reported(tmp_path: Path) -> None:
+    """CPython reports line -1 for such code."""
     gpu = load(tmp_path, CARD)
     gpu.memreplay_count_places(1)
     at, back = malloc(gpu, MIB), ctypes.create_string_buffer(8)
     names = {"read": lambda: gpu.cudaMemcpy(back, c_void_p(at), c_size_t(8), 2)}
     code = compile("read()", "/me/made.py", "exec")
-    # One entry for all of it, of the kind that has no position (Objects/locations.md); before
-    # Python 3.11 pairs of a length and -128.
+    # Make a table in which no code has a position (Objects/locations.md). Before Python 3.11, the
+    # table has pairs of a length and -128.
     length = len(code.co_code)
     units = length // 2
     table = bytes([0xF8 | (n - 1) for n in [8] * (units // 8) + [units % 8] if n])
@@ -478,7 +478,7 @@ def test_a_frame_of_code_that_no_line_stands_for(tmp_path: Path) -> None:
     assert frames[3:6] == ["/me/made.py", "0", "<module>"]
 
 
-def test_more_places_than_are_kept(tmp_path: Path) -> None:
+def test_call_sites_beyond_the_limit_are_counted_together(tmp_path: Path) -> None:
     gpu = load(tmp_path, CARD)
     gpu.memreplay_count_places(1)
     at, back = malloc(gpu, MIB), ctypes.create_string_buffer(8)
@@ -490,8 +490,8 @@ def test_more_places_than_are_kept(tmp_path: Path) -> None:
     assert sum(times for _, times in found) == 5000
 
 
-def test_no_code_of_python_runs_for_a_read(tmp_path: Path) -> None:
-    """The handler of a signal would run with it, and what it raises would be lost."""
+def test_no_python_code_runs_for_a_read(tmp_path: Path) -> None:
+    """Otherwise a signal handler might run, and its exception would be lost."""
     gpu = load(tmp_path, CARD)
     gpu.memreplay_count_places(1)
     at, back = malloc(gpu, MIB), ctypes.create_string_buffer(8)
@@ -512,11 +512,11 @@ def test_no_code_of_python_runs_for_a_read(tmp_path: Path) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-# --- what a kernel may have written
+# --- memory that a kernel may have written
 
 
 def launch(gpu: Any, *arguments: Any) -> None:
-    """A kernel with these arguments, as nvcc's code for the host launches it."""
+    """Launch a kernel with these arguments, as nvcc's host code does."""
     values = [ctypes.pointer(one) for one in arguments]
     given = (c_void_p * len(values))(*(ctypes.cast(one, c_void_p).value for one in values))
     assert (
@@ -525,13 +525,13 @@ def launch(gpu: Any, *arguments: Any) -> None:
     )
 
 
-def test_what_a_kernel_was_given_is_in_doubt(tmp_path: Path) -> None:
+def test_arguments_of_an_unknown_kernel_become_unknown(tmp_path: Path) -> None:
     gpu = load(tmp_path, CARD)
     gpu.memreplay_count_places(1)
     at, here = malloc(gpu, MIB), ctypes.create_string_buffer(b"12345678", 8)
     back = ctypes.create_string_buffer(8)
     gpu.cudaMemcpy(c_void_p(at), here, c_size_t(8), 1)
-    launch(gpu, ctypes.c_int(3))  # on the heap, where nobody knows what else is an argument
+    launch(gpu, ctypes.c_int(3))  # on the heap, where the other arguments are unknown
     gpu.cudaMemcpy(back, c_void_p(at), c_size_t(8), 2)
     assert (back.raw, places(gpu)) == (b"12345678", [("read", 1)])
     gpu.cudaMemcpy(c_void_p(at), here, c_size_t(8), 1)  # known again
@@ -604,9 +604,9 @@ int main(void) {
 
 
 @pytest.mark.parametrize("optimized", ["-O0", "-O2"])
-def test_the_blocks_that_a_kernel_was_given(tmp_path: Path, optimized: str) -> None:
+def test_blocks_passed_to_a_kernel_become_unknown(tmp_path: Path, optimized: str) -> None:
     made = compile_(tmp_path, LAUNCHES, "launches", optimized, str(built("_gpu")))
-    # No Python is there to say where a read was: they are counted all the same.
+    # Without Python, the call site of a read is unknown, but the read is counted.
     done = subprocess.run(
         [made],
         env={**os.environ, "LD_PRELOAD": str(built("_gpu"))},
@@ -617,7 +617,7 @@ def test_the_blocks_that_a_kernel_was_given(tmp_path: Path, optimized: str) -> N
     assert done.stdout == "010 001 000 011 "
 
 
-def test_the_context_takes_its_part_of_the_card(tmp_path: Path) -> None:
+def test_context_takes_its_share_of_the_card(tmp_path: Path) -> None:
     gpu = load(tmp_path, f"bytes={GIB};context={300 * MIB}")
     free, total, at = c_size_t(), c_size_t(), c_void_p()
     gpu.cudaMemGetInfo(byref(free), byref(total))
@@ -626,7 +626,7 @@ def test_the_context_takes_its_part_of_the_card(tmp_path: Path) -> None:
     assert gpu.cudaMalloc(byref(at), c_size_t(724 * MIB)) == 0
 
 
-def test_ranks_know_how_many_there_are(gpu: Any) -> None:
+def test_ranks_know_the_world_size(gpu: Any) -> None:
     class Id(ctypes.Structure):
         _fields_ = [("bytes", c_char * 128)]
 
@@ -641,7 +641,7 @@ def test_ranks_know_how_many_there_are(gpu: Any) -> None:
 
 
 @pytest.mark.parametrize("version, parts", [("92607", (9, 26, 7)), ("8907", (8, 9, 7))])
-def test_cudnn_has_the_version_that_it_is_said_to_have(
+def test_cudnn_reports_its_configured_version(
     tmp_path: Path, version: str, parts: tuple[int, int, int]
 ) -> None:
     code = (
@@ -662,8 +662,10 @@ def test_cudnn_has_the_version_that_it_is_said_to_have(
     assert done.stdout.split() == [version, *map(str, parts)]
 
 
-def test_one_engine_for_any_convolution(gpu: Any) -> None:
-    """cudnn_graph.h: 202 are the results of a heuristic, 402 the bytes that a plan needs."""
+def test_any_convolution_gets_one_engine(gpu: Any) -> None:
+    """In cudnn_graph.h, 202 stands for the results of a heuristic and 402 for the bytes that a plan
+    needs.
+    """
     descriptor = made(lambda out: gpu.cudnnBackendCreateDescriptor(4, out))
     asked = c_uint64.in_dll(gpu, "memreplay_workspaces")
     before, count, values = asked.value, ctypes.c_int64(-1), (ctypes.c_int64 * 2)(7, 7)
@@ -688,14 +690,14 @@ def test_one_engine_for_any_convolution(gpu: Any) -> None:
         ("cudnnDropoutGetStatesSize", 1),
     ],
 )
-def test_sizes_that_nobody_knows_are_counted(gpu: Any, function: str, arguments: int) -> None:
+def test_unknown_sizes_are_counted(gpu: Any, function: str, arguments: int) -> None:
     asked, n_bytes = c_uint64.in_dll(gpu, "memreplay_workspaces"), c_size_t(99)
     before = asked.value
     assert gpu[function](*[None] * arguments, byref(n_bytes)) == 0
     assert (n_bytes.value, asked.value) == (0, before + 1)
 
 
-def test_one_plan_for_any_matrices(gpu: Any) -> None:
+def test_any_matrix_product_gets_one_plan(gpu: Any) -> None:
     results, found = (c_char * 192).from_buffer_copy(b"\xee" * 192), c_int()
     nothing = [None] * 7
     assert gpu.cublasLtMatmulAlgoGetHeuristic(*nothing, 2, results, byref(found)) == 0
@@ -707,8 +709,8 @@ PTX, BINARY = 1, 2
 
 
 def module_of(*images: tuple[int, int]) -> ctypes.Array[c_char]:
-    """What nvcc puts into a program: images, each of a kind and for a compute capability."""
-    # The header of newer compilers is longer; what an image holds is not looked at.
+    """Return images as nvcc embeds them in a program, each with a kind and a compute capability."""
+    # The header of newer compilers is longer; the contents of an image are ignored.
     each = b"".join(
         struct.pack("<HHIQ3II", kind, 257, 64 + 40 * (of >= 100), 24, 0, 0, 0, of)
         + bytes(32 + 40 * (of >= 100) + 24)
@@ -723,7 +725,7 @@ def module_of(*images: tuple[int, int]) -> ctypes.Array[c_char]:
 
 
 def compiled_for(gpu: Any, function: int) -> tuple[int, int, int]:
-    """What the library answers: the error, PTX's capability, the binary's."""
+    """Return the library's results: the error, and the capabilities of the PTX and the binary."""
     out = (c_char * 144)()
     error = gpu.cudaFuncGetAttributes(out, c_void_p(function))
     ptx, binary = struct.unpack_from("<ii", out.raw, 32)
@@ -742,16 +744,16 @@ USUAL = tuple((BINARY, of) for of in (75, 80, 86, 90, 100, 120))
         ((10, 3), (*USUAL, (BINARY, 103)), (0, 103, 103)),
         ((12, 1), USUAL, (0, 120, 120)),
         ((8, 9), (*USUAL, (BINARY, 89)), (0, 89, 89)),
-        # PTX of an older one is compiled for the card, where no binary fits.
+        # PTX of an older capability is compiled for the card if no binary fits.
         ((9, 0), ((BINARY, 80), (PTX, 80)), (0, 80, 90)),
         ((8, 6), ((BINARY, 80), (PTX, 75)), (0, 80, 80)),
         ((7, 5), ((PTX, 80), (PTX, 70), (PTX, 50)), (0, 70, 75)),
-        # As CUDA 13's builds on a V100.
+        # This is a CUDA 13 build on a V100.
         ((7, 0), USUAL, (209, 0, 70)),
         ((8, 0), ((BINARY, 86), (PTX, 90)), (209, 0, 80)),
     ],
 )
-def test_what_a_kernel_was_compiled_for(
+def test_compiled_kernel_reports_its_architecture(
     tmp_path: Path,
     capability: tuple[int, int],
     images: tuple[tuple[int, int], ...],
@@ -772,13 +774,13 @@ def test_what_a_kernel_was_compiled_for(
         assert gpu.cudaGetErrorString(want[0]).startswith(b"no kernel image is available")
 
 
-def test_a_kernel_of_which_nothing_is_known(tmp_path: Path) -> None:
+def test_kernel_without_metadata_reports_the_cards_architecture(tmp_path: Path) -> None:
     gpu = load(tmp_path, "major=8;minor=9;cuda=13")
     assert compiled_for(gpu, 0x5000) == (0, 89, 89)
     strange = ctypes.create_string_buffer(64)
     gpu.__cudaRegisterFunction(strange, c_void_p(0x5000))
     assert compiled_for(gpu, 0x5000) == (0, 89, 89)
-    # A library that lies where another lay before: the later one is asked.
+    # If a library is loaded where another was unloaded, the later one wins.
     module = module_of((BINARY, 80))
     gpu.__cudaRegisterFunction(module, c_void_p(0x5000))
     assert compiled_for(gpu, 0x5000) == (0, 80, 80)
@@ -788,7 +790,7 @@ def test_a_kernel_of_which_nothing_is_known(tmp_path: Path) -> None:
     assert compiled_for(gpu, 0x5000) == (0, 89, 89)
 
 
-def test_many_kernels_are_found(tmp_path: Path) -> None:
+def test_many_kernels_can_be_found(tmp_path: Path) -> None:
     gpu = load(tmp_path, "major=9;minor=0;cuda=12")
     modules = [module_of((BINARY, of)) for of in (80, 90)]
     functions = [(i * 7919) % 5003 + 1 for i in range(5000)]
@@ -799,7 +801,7 @@ def test_many_kernels_are_found(tmp_path: Path) -> None:
         assert error == (0 if function % 2 else 209)
 
 
-def test_a_time_is_not_known(tmp_path: Path) -> None:
+def test_elapsed_time_is_unknown(tmp_path: Path) -> None:
     gpu = load(tmp_path, "")
     took = ctypes.c_float()
     assert gpu.cudaEventElapsedTime(byref(took), HANDLE, HANDLE) == 0
@@ -808,13 +810,13 @@ def test_a_time_is_not_known(tmp_path: Path) -> None:
     assert (took.value, places(gpu)) == (1, [("elapsed_time", 1)])
 
 
-def test_addresses_that_were_given_back_are_joined(tmp_path: Path) -> None:
-    """Else a program of many sizes runs out of them."""
+def test_freed_addresses_are_merged(tmp_path: Path) -> None:
+    """Otherwise a program with many sizes would run out of addresses."""
     gpu = load(tmp_path, "bytes=85094825984")
     for i in range(1, 1500):
         at = malloc(gpu, (40 << 30) + (i << 21))
         assert gpu.cudaFree(c_void_p(at)) == 0
-    # The same again, beside others that stay.
+    # Do the same next to other blocks that stay allocated.
     kept = []
     for i in range(1, 300):
         at = malloc(gpu, 3 * i * MIB)
@@ -824,7 +826,7 @@ def test_addresses_that_were_given_back_are_joined(tmp_path: Path) -> None:
     assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ends))
 
 
-def test_memory_of_the_host_is_locked(tmp_path: Path) -> None:
+def test_host_memory_is_locked(tmp_path: Path) -> None:
     gpu = load(tmp_path, "cuda=12")
     at, kind = c_void_p(), (ctypes.c_int * 6)()
     assert gpu.cudaHostAlloc(byref(at), c_size_t(100), 0) == 0
@@ -845,7 +847,7 @@ def test_memory_of_the_host_is_locked(tmp_path: Path) -> None:
     assert of(where) == 0
 
 
-def test_what_triton_asks_of_the_driver(gpu: Any) -> None:
+def test_driver_queries_of_triton_are_answered(gpu: Any) -> None:
     at, out = malloc(gpu, 4 * MIB), c_uint64(7)
     device_pointer, ordinal = 3, 9
     assert gpu.cuPointerGetAttribute(byref(out), device_pointer, c_uint64(at + 5)) == 0
@@ -884,7 +886,7 @@ def test_what_triton_asks_of_the_driver(gpu: Any) -> None:
         ("0,1,2,0", 3),
     ],
 )
-def test_cards_that_a_program_sees(
+def test_only_visible_cards_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, seen: int
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)

@@ -1,6 +1,6 @@
-"""Tests of dryrun/launch.py: what a command gets, and what its processes left.
+"""Tests of dryrun/launch.py: a command's environment, and the output of its processes.
 
-tests/unit/commands/dryrun/test_command.py has signals, and how programs end.
+tests/unit/commands/dryrun/test_command.py tests signals, and the ways in which programs end.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ TAKE = "import torch; torch.take(3 << 20)"
 
 @pytest.fixture
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder for what a run leaves; its torch can be imported, its temporary files are in
-    `passing`."""
+    """Return an empty folder for a run's output. torch can be imported from it, and its temporary
+    files are in `passing`.
+    """
     for name in ("out", "passing", "packages"):
         (tmp_path / name).mkdir()
     write_torch(tmp_path / "packages")
@@ -50,7 +51,7 @@ def ran(out: Path, code: str, **setup: Any) -> Ended:
     return ended
 
 
-def test_a_command_that_ends(out: Path) -> None:
+def test_result_describes_a_command_that_ended(out: Path) -> None:
     ended = ran(out, TAKE + "; raise SystemExit(7)")
     assert (ended.status, ended.timed_out, ended.interrupted, ended.cuda) == (7, False, False, 13)
     assert (ended.torch.version, ended.torch.cudnn) == ("9.9", 92600)
@@ -62,7 +63,7 @@ def test_a_command_that_ends(out: Path) -> None:
     assert process.last_call.startswith("cu")
 
 
-def test_what_stdout_is(out: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_stdout_belongs_to_the_program(out: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ran(out, "print('words')")
     assert capfd.readouterr() == ("words\n", "")
     with (out.parent / "words").open("w") as file:
@@ -71,19 +72,19 @@ def test_what_stdout_is(out: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_card_that_is_pretended(out: Path) -> None:
+def test_program_sees_the_simulated_cards(out: Path) -> None:
     code = "import torch; torch.cuda.init(); print(torch.cuda.device_count())"
     (process,) = ran(out, code, total_bytes=700 * MIB, cards=4).processes
     assert process.facts["cards"] == [{"name": "Tesla T4", "total_bytes": 700 * MIB}] * 4
 
 
-def test_a_process_that_only_asked_how_many_cards_there_are_used_none(out: Path) -> None:
+def test_process_that_only_counts_cards_is_not_listed(out: Path) -> None:
     ended = ran(out, "import torch; torch.cuda.device_count()")
     assert ended.processes == ()
     assert list(out.iterdir()) != []  # it called
 
 
-def test_processes_are_in_the_order_of_their_ranks(out: Path) -> None:
+def test_processes_are_ordered_by_rank(out: Path) -> None:
     code = (
         "import os, subprocess, sys\n"
         "for rank in ('2', '10', ''):\n"
@@ -93,8 +94,8 @@ def test_processes_are_in_the_order_of_their_ranks(out: Path) -> None:
     assert [one.facts["rank"] for one in ran(out, code).processes] == [2, 10, None]
 
 
-def test_what_is_not_whole_does_not_count(out: Path) -> None:
-    """A snapshot that was being written when its process was killed."""
+def test_incomplete_records_do_not_count(out: Path) -> None:
+    """A process leaves incomplete records if it's killed while it writes its snapshot."""
     (out / "77.pickle").write_bytes(b"half")
     (out / "77.calls").write_bytes(struct.pack("=64sQQQQ", b"cudaMalloc", 9, 1, 1, 0))
     (out / "78.json.part").write_text("{")
@@ -108,10 +109,10 @@ def test_what_is_not_whole_does_not_count(out: Path) -> None:
 
 
 @pytest.mark.parametrize("gap", [" ", ":"])
-def test_libraries_in_a_folder_with_a_space(
+def test_library_path_may_contain_a_space(
     out: Path, monkeypatch: pytest.MonkeyPatch, gap: str
 ) -> None:
-    """To the loader they were two."""
+    """The loader would treat it as two paths."""
     odd = out.parent / f"my{gap}packages"
     odd.mkdir()
     for name in ("_gpu", "_unanswered", "_thin"):
@@ -121,9 +122,7 @@ def test_libraries_in_a_folder_with_a_space(
     assert process.facts["statistics"]
 
 
-def test_temporary_files_in_a_folder_with_a_space(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_temporary_path_may_contain_a_space(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = out.parent / "my passing: files"
     odd.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(odd))
@@ -132,12 +131,12 @@ def test_temporary_files_in_a_folder_with_a_space(
     assert list(odd.iterdir()) == []
 
 
-def test_what_does_not_run(out: Path) -> None:
+def test_program_that_does_not_start_is_an_error(out: Path) -> None:
     bad = out.parent / "bad"
     bad.write_text("#!/no/such/interpreter\n")
     bad.chmod(0o755)
     setup = Setup(CARD, CARD.bytes)
-    words = rf"^{shlex.quote(str(bad))} does not run: No such file or directory$"
+    words = rf"^{shlex.quote(str(bad))} doesn't run: No such file or directory$"
     with pytest.raises(UsageError, match=words):
         run([str(bad)], setup, out)
     assert list((out.parent / "passing").iterdir()) == []
@@ -146,16 +145,22 @@ def test_what_does_not_run(out: Path) -> None:
 @pytest.mark.parametrize(
     "card, cuda, words",
     [
-        ("P100", 13, r"P100 has compute capability 6\.0, .* CUDA 13, .* begins at 7\.5: take a t"),
+        (
+            "P100",
+            13,
+            r"P100 has compute capability 6\.0, .* CUDA 13, .* at least 7\.5; use a t",
+        ),
         ("V100-16", 13, r"7\.0"),
-        ("B200", 11, r"B200 has compute capability 10\.0, .* CUDA 11, which ends at 9\.0"),
+        ("B200", 11, r"B200 has compute capability 10\.0, .* CUDA 11, which supports up to 9\.0"),
         ("T4", 13, None),
         ("P100", 12, None),
         ("B200", 12, None),
         ("B200", 14, None),
     ],
 )
-def test_a_card_that_the_torch_has_no_kernels_for(card: str, cuda: int, words: str | None) -> None:
+def test_card_for_which_torch_has_no_kernels_is_an_error(
+    card: str, cuda: int, words: str | None
+) -> None:
     if words is None:
         launch._check_card(find(card), cuda)
         return
@@ -163,7 +168,7 @@ def test_a_card_that_the_torch_has_no_kernels_for(card: str, cuda: int, words: s
         launch._check_card(find(card), cuda)
 
 
-def test_signals_are_as_before(out: Path) -> None:
+def test_signal_handlers_are_restored(out: Path) -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(one) for one in numbers]
     read, write = os.pipe()
@@ -178,7 +183,7 @@ def test_signals_are_as_before(out: Path) -> None:
         os.close(write)
 
 
-def test_a_thread_that_is_not_the_main_one(out: Path) -> None:
+def test_run_works_outside_the_main_thread(out: Path) -> None:
     found: list[Ended] = []
     one = threading.Thread(target=lambda: found.append(ran(out, TAKE)))
     one.start()
@@ -186,8 +191,8 @@ def test_a_thread_that_is_not_the_main_one(out: Path) -> None:
     assert [len(ended.processes) for ended in found] == [1]
 
 
-def test_ignored_signals_stay_so(out: Path) -> None:
-    """As nohup has it: the command ignores them, too."""
+def test_ignored_signals_stay_ignored(out: Path) -> None:
+    """The command ignores them as well, as under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         code = "import os, signal; os.kill(os.getpid(), signal.SIGHUP); os.kill(os.getppid(), 1)"
@@ -197,7 +202,7 @@ def test_ignored_signals_stay_so(out: Path) -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_where_there_is_no_library(
+def test_missing_library_is_an_error(
     out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(runtime, "HERE", tmp_path)

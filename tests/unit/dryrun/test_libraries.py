@@ -1,4 +1,4 @@
-"""NVIDIA's libraries: sizes that nobody knows, descriptors, weights."""
+"""The simulated NVIDIA libraries: unknown sizes, descriptors and weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def asked(gpu: Any) -> dict[str, int]:
-    """How often each library was asked for a size that is not known."""
+    """Return the number of queries for an unknown size, by library."""
     names = ctypes.string_at(ctypes.addressof(c_char.in_dll(gpu, "memreplay_libraries")))
     libraries = names.decode().split(",")
     counts = (c_uint64 * len(libraries)).in_dll(gpu, "memreplay_workspaces_of")
@@ -25,7 +25,7 @@ def asked(gpu: Any) -> dict[str, int]:
     return dict(zip(libraries, counts, strict=True))
 
 
-# How many arguments are in front of the size, as the libraries' headers have them.
+# The number of arguments before the size, according to the libraries' headers.
 SIZES = [
     ("cuSOLVER", "cusolverDnSpotrf_bufferSize", 5, c_int),
     ("cuSOLVER", "cusolverDnZgetrf_bufferSize", 5, c_int),
@@ -52,7 +52,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize("library, function, before, kind", SIZES)
-def test_a_size_that_nobody_knows_is_none_and_counted(
+def test_unknown_size_is_zero_and_counted(
     gpu: Any, library: str, function: str, before: int, kind: Any
 ) -> None:
     sizes, counts = (kind * 2)(99, 99), asked(gpu)
@@ -71,14 +71,14 @@ def test_a_size_that_nobody_knows_is_none_and_counted(
         ("cusparseLtSpMMACompressedSize2", 2),
     ],
 )
-def test_two_sizes_one_of_which_is_not_asked_for(gpu: Any, function: str, before: int) -> None:
+def test_only_one_of_two_sizes_is_queried(gpu: Any, function: str, before: int) -> None:
     one, other = c_size_t(99), c_size_t(99)
     assert gpu[function](*[None] * before, byref(one), byref(other)) == 0
     assert (one.value, other.value) == (0, 0)
     assert gpu[function](*[None] * before, byref(one), None) == 0
 
 
-def test_a_product_of_sparse_matrices_has_a_shape_and_nobody_knows_how_many_elements(
+def test_sparse_product_has_a_shape_and_an_unknown_number_of_elements(
     gpu: Any,
 ) -> None:
     it = c_void_p()
@@ -91,10 +91,10 @@ def test_a_product_of_sparse_matrices_has_a_shape_and_nobody_knows_how_many_elem
     assert gpu.cusparseDestroySpMat(it) == 0
 
 
-# --- what is compiled ----------------------------------------------------------------------------
+# --- compiled kernels ----------------------------------------------------------------------------
 
 
-def test_a_kernel_compiles_to_nothing(gpu: Any) -> None:
+def test_compiled_kernel_is_empty(gpu: Any) -> None:
     program, size, name = made(gpu.nvrtcCreateProgram), c_size_t(), c_char_p()
     text = ctypes.create_string_buffer(b"??")
     assert gpu.nvrtcCompileProgram(program, 0, None) == 0
@@ -143,7 +143,7 @@ class Network:
     def weight(
         self, layer: int, number: int, *, bias: bool = False
     ) -> tuple[int, list[int]] | None:
-        """Where it lies, in elements, and its dimensions."""
+        """Return a weight's offset in elements, and its dimensions."""
         tensor, at = made(self.gpu.cudnnCreateTensorDescriptor), c_void_p(7)
         nothing = (None, None)
         both = (*nothing, tensor, byref(at)) if bias else (tensor, byref(at), *nothing)
@@ -167,10 +167,10 @@ class Network:
 @pytest.mark.parametrize("bias", [NO_BIAS, INPUT_BIAS, DOUBLE_BIAS])
 @pytest.mark.parametrize("kind", BYTES)
 @pytest.mark.parametrize("projected", [16, 40])
-def test_weights_lie_one_behind_the_other(
+def test_weights_are_contiguous(
     gpu: Any, mode: int, directions: int, bias: int, kind: int, projected: int
 ) -> None:
-    """Each of them has its place, none shares it, and they fill the space."""
+    """No two weights overlap, and together they fill the space."""
     it, gates = Network(gpu, mode, bias, directions, kind, projected), GATES[mode]
     want, found = [], []
     for layer in range(2 * directions):
@@ -188,15 +188,15 @@ def test_weights_lie_one_behind_the_other(
     assert it.n_bytes() == end * BYTES[kind]
 
 
-def test_an_lstm_is_as_large_as_pytorchs(gpu: Any) -> None:
-    """sum(p.numel() for p in torch.nn.LSTM(24, 40, 2, ...).parameters()), by PyTorch."""
+def test_lstm_size_matches_pytorch(gpu: Any) -> None:
+    """The sizes are those of sum(p.numel() for p in torch.nn.LSTM(24, 40, 2, ...).parameters())."""
     assert Network(gpu).n_bytes() == 4 * 23680
     assert Network(gpu, directions=2).n_bytes() == 4 * 60160
     assert Network(gpu, projected=16).n_bytes() == 4 * 13440
     assert Network(gpu, GRU, layers=1).n_bytes() == 4 * 7920
 
 
-def test_descriptors_keep_what_was_set(gpu: Any) -> None:
+def test_descriptors_keep_their_settings(gpu: Any) -> None:
     tensor, filters = made(gpu.cudnnCreateTensorDescriptor), made(gpu.cudnnCreateFilterDescriptor)
     sizes, strides = (c_int * 4)(2, 3, 5, 7), (c_int * 4)(105, 35, 7, 1)
     assert gpu.cudnnSetTensorNdDescriptor(tensor, HALF, 4, sizes, strides) == 0
@@ -223,7 +223,7 @@ def test_descriptors_keep_what_was_set(gpu: Any) -> None:
         ("cudnnFindConvolutionBackwardFilterAlgorithmEx", 8),
     ],
 )
-def test_one_algorithm_for_any_convolution(gpu: Any, function: str, before: int) -> None:
+def test_any_convolution_gets_one_algorithm(gpu: Any, function: str, before: int) -> None:
     found, results = c_int(), (c_char * 96).from_buffer_copy(b"\xee" * 96)
     assert gpu[function](*[None] * before, 2, byref(found), results) == 0
     assert found.value == 1
@@ -231,10 +231,11 @@ def test_one_algorithm_for_any_convolution(gpu: Any, function: str, before: int)
     assert results.raw[4:8] == bytes(4)  # CUDNN_STATUS_SUCCESS
 
 
-def test_any_engine_is_there_and_uses_no_shared_memory(gpu: Any) -> None:
-    """cudnn_graph.h: 802 is how many engines a graph has, 304 what one uses; 3 is int64, 23 int32.
+def test_every_engine_exists_and_uses_no_shared_memory(gpu: Any) -> None:
+    """In cudnn_graph.h, 802 is the number of engines and 304 their shared memory; 3 is int64, 23
+    int32.
 
-    A frontend takes what is not set as more than any card has.
+    A frontend reads an unset value as more shared memory than any card has.
     """
     values = (c_int * 4)(7, 7, 7, 7)
     get = gpu.cudnnBackendGetAttribute
@@ -249,16 +250,17 @@ def test_any_engine_is_there_and_uses_no_shared_memory(gpu: Any) -> None:
     "function, before",
     [("cublasSgeqrfBatched", 6), ("cublasZgelsBatched", 9), ("cublasDgetrsBatched", 9)],
 )
-def test_arguments_of_many_small_matrices_are_right(gpu: Any, function: str, before: int) -> None:
+def test_arguments_of_batched_matrix_calls_are_valid(gpu: Any, function: str, before: int) -> None:
     info = c_int(-7)
     assert gpu[function](*[None] * before, byref(info)) == 0
     assert info.value == 0
 
 
 @pytest.mark.parametrize("function", ["cublasCreate_v2", "cublasLtCreate", "cudnnCreate"])
-def test_each_handle_is_another(gpu: Any, function: str) -> None:
-    """Versions of PyTorch before 2.15 keep a workspace for each handle of cuBLAS and stream, and
-    each thread has its own handle: the thread of the backward pass, too."""
+def test_handles_are_distinct(gpu: Any, function: str) -> None:
+    """PyTorch before 2.15 keeps a workspace for each cuBLAS handle and stream. Each thread has its
+    own handle, including the thread of the backward pass.
+    """
     handles = [c_void_p() for _ in range(5)]
     for one in handles:
         assert gpu[function](byref(one)) == 0

@@ -1,4 +1,4 @@
-"""What a process of a dry run records; test_sitecustomize.py has more of its processes."""
+"""Recordings in a dry run's process. test_sitecustomize.py has more tests of these processes."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def dry(tmp_path: Path) -> Dry:
     return Dry(tmp_path)
 
 
-def test_it_has_as_many_functions_as_the_library(recording: ModuleType) -> None:
+def test_number_of_functions_matches_the_library(recording: ModuleType) -> None:
     assert recording.FUNCTIONS == FUNCTIONS
 
 
-# ---- who writes
+# ---- which processes write a snapshot
 
 
-def test_children_that_are_forked_later_write_nothing(dry: Dry) -> None:
-    """What they would write is all their parent's."""
+def test_later_forks_write_nothing(dry: Dry) -> None:
+    """All memory known to a forked process belongs to its parent."""
     (dry.folder / "several.py").write_text(
         "import multiprocessing, os, sys, time, torch\n"
         "def work(n):\n    return n + 1\n"
         "if __name__ == '__main__':\n"
         "    torch.cuda.init()\n"
         "    with multiprocessing.get_context('fork').Pool(2) as pool:\n"
-        "        assert pool.map(work, range(4)) == [1, 2, 3, 4]\n"  # ends them by SIGTERM
+        "        assert pool.map(work, range(4)) == [1, 2, 3, 4]\n"  # SIGTERM ends the workers
         "    if not os.fork():\n        sys.exit(0)\n"
         "    os.wait()\n"
     )
@@ -60,7 +60,7 @@ def test_children_that_are_forked_later_write_nothing(dry: Dry) -> None:
     assert len(dry.written) == 1
 
 
-def test_children_that_are_forked_later_end_as_ever(dry: Dry) -> None:
+def test_later_forks_exit_normally(dry: Dry) -> None:
     done = dry.run(
         "import os, signal, torch; torch.cuda.init()\n"
         "assert callable(signal.getsignal(signal.SIGTERM))\n"
@@ -72,7 +72,7 @@ def test_children_that_are_forked_later_end_as_ever(dry: Dry) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_process_that_was_forked_before_cuda_began_writes(dry: Dry) -> None:
+def test_process_forked_before_cuda_started_writes_a_snapshot(dry: Dry) -> None:
     done = dry.run(
         "import os, torch\nif os.fork():\n    os.wait()\ntorch.cuda.init()", WORLD_SIZE="2"
     )
@@ -80,7 +80,7 @@ def test_a_process_that_was_forked_before_cuda_began_writes(dry: Dry) -> None:
     assert [beside["world_size"] for _, beside in dry.written] == [2, 2]
 
 
-def test_a_process_that_has_a_word_to_say_when_terminated(dry: Dry) -> None:
+def test_terminated_process_with_its_own_handler_writes_a_snapshot(dry: Dry) -> None:
     done = dry.run(
         "import os, signal, sys, torch\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit('mine'))\n"
@@ -90,7 +90,7 @@ def test_a_process_that_has_a_word_to_say_when_terminated(dry: Dry) -> None:
     assert len(dry.written) == 1
 
 
-def test_cuda_that_begins_in_another_thread(dry: Dry) -> None:
+def test_cuda_may_start_in_another_thread(dry: Dry) -> None:
     done = dry.run(
         "import threading, torch\n"
         "one = threading.Thread(target=torch.cuda.init); one.start(); one.join()"
@@ -99,10 +99,10 @@ def test_cuda_that_begins_in_another_thread(dry: Dry) -> None:
     assert len(dry.written) == 1
 
 
-# ---- what the program does by itself
+# ---- the program's own actions
 
 
-def test_a_program_that_dumps(dry: Dry) -> None:
+def test_the_programs_own_dumps_are_listed(dry: Dry) -> None:
     done = dry.run(
         "import os, torch; torch.cuda.init(); memory = torch.cuda.memory\n"
         "memory._dump_snapshot('a.pickle'); memory._dump_snapshot(); os.chdir('/')\n"
@@ -117,7 +117,7 @@ def test_a_program_that_dumps(dry: Dry) -> None:
     assert (dry.folder / "a.pickle").exists()
 
 
-def test_a_dump_that_fails_is_none(dry: Dry) -> None:
+def test_failed_dump_does_not_count(dry: Dry) -> None:
     dry.run(
         "import torch; torch.cuda.init()\n"
         "try:\n    torch.cuda.memory._dump_snapshot('no/such/folder')\n"
@@ -127,7 +127,7 @@ def test_a_dump_that_fails_is_none(dry: Dry) -> None:
     assert beside["dumped"] == []
 
 
-# ---- how it ended
+# ---- how the program ended
 
 RAISED = "try:\n    raise torch.OutOfMemoryError\nexcept torch.OutOfMemoryError"
 
@@ -149,14 +149,16 @@ RAISED = "try:\n    raise torch.OutOfMemoryError\nexcept torch.OutOfMemoryError"
         ("raise KeyError('x' * 5000)", ("KeyError", "'" + 999 * "x", False)),
     ],
 )
-def test_what_it_raised(dry: Dry, code: str, raised: tuple[str, str, bool]) -> None:
+def test_exceptions_raised_by_the_program_are_kept(
+    dry: Dry, code: str, raised: tuple[str, str, bool]
+) -> None:
     assert dry.run(f"import torch; torch.cuda.init()\n{code}").returncode == 1
     ((_, beside),) = dry.written
     assert tuple(beside["raised"].values()) == raised
 
 
 @pytest.mark.parametrize("code", ["raise SystemExit(3)", "import os; os.chdir('/')"])
-def test_what_it_did_not_raise(dry: Dry, code: str) -> None:
+def test_exceptions_that_the_program_did_not_raise_are_not_kept(dry: Dry, code: str) -> None:
     dry.run(f"import torch; torch.cuda.init()\n{code}")
     ((_, beside),) = dry.written
     assert beside["raised"] is None
@@ -165,8 +167,8 @@ def test_what_it_did_not_raise(dry: Dry, code: str) -> None:
 # ---- ranks
 
 
-def test_the_rank_of_a_group_that_was_there(dry: Dry) -> None:
-    """A program may give it up before it ends."""
+def test_rank_is_kept_if_the_group_already_exists(dry: Dry) -> None:
+    """A program may destroy the group before it ends."""
     folder = dry.folder / "torch/distributed"
     folder.mkdir()
     (folder / "distributed_c10d.py").write_text("def init_process_group():\n    pass\n")
@@ -188,8 +190,8 @@ def test_the_rank_of_a_group_that_was_there(dry: Dry) -> None:
     assert (snapshot["memreplay"]["rank"], snapshot["memreplay"]["world_size"]) == (5, 8)
 
 
-def test_counters_that_a_program_sets_back(dry: Dry) -> None:
-    """Of peaks the highest counts, of sums all that was added."""
+def test_counters_survive_a_reset_by_the_program(dry: Dry) -> None:
+    """Peaks keep their highest value, and sums their total."""
     with open(dry.folder / "torch/cuda/memory.py", "a", encoding="utf-8") as file:
         file.write(
             "def lower(device):\n    statistics[device]['reserved_bytes.all.peak'] = 2\n"
@@ -215,8 +217,8 @@ def test_counters_that_a_program_sets_back(dry: Dry) -> None:
     assert (one["reserved_bytes.all.peak"], one["allocation.all.allocated"]) == (7, 8)
 
 
-def test_a_snapshot_that_cannot_be_written(dry: Dry) -> None:
-    """What is counted is said all the same, and why it is alone."""
+def test_unwritable_snapshot_still_reports_the_counts(dry: Dry) -> None:
+    """The report also says why the snapshot is missing."""
     dry.run(
         "import torch; torch.cuda.init()\n"
         "def broken():\n    raise RuntimeError('no text\\nand more')\n"
@@ -227,7 +229,7 @@ def test_a_snapshot_that_cannot_be_written(dry: Dry) -> None:
     assert (facts["not_written"], len(facts["statistics"])) == ("no text", 2)
 
 
-def test_lines_of_source_code_are_kept_if_they_are_asked_for(dry: Dry) -> None:
+def test_source_lines_are_kept_on_request(dry: Dry) -> None:
     program = dry.folder / "train.py"
     program.write_text(
         "import json, torch; torch.cuda.init()\n"
@@ -246,13 +248,13 @@ def test_lines_of_source_code_are_kept_if_they_are_asked_for(dry: Dry) -> None:
     assert "source_lines" not in snapshot["memreplay"]
 
 
-def test_the_cards_that_it_saw(dry: Dry) -> None:
+def test_visible_cards_are_noted(dry: Dry) -> None:
     dry.run("import torch; torch.cuda.init()", CUDA_VISIBLE_DEVICES="3")
     ((snapshot, _),) = dry.written
     assert snapshot["memreplay"]["visible"] == "3"
 
 
-# ---- values that were read
+# ---- reads of values
 
 
 @pytest.fixture
@@ -265,7 +267,7 @@ def reads(recording: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Any:
 OS = os.__file__
 
 
-def test_the_place_of_a_read(reads: Any) -> None:
+def test_call_site_of_a_read_is_in_the_program(reads: Any) -> None:
     def place(*stack: tuple[str, int, str]) -> tuple[str, int, str, str]:
         found: tuple[str, int, str, str] = reads.place(list(stack))
         return found
@@ -275,13 +277,13 @@ def test_the_place_of_a_read(reads: Any) -> None:
     assert place(mine) == (*mine, "")
     assert place(library, mine, outer) == (*mine, "/site/torch/nn/x.py:3")
     assert place(("<frozen runpy>", 1, "r"), (OS, 5, "walk"), mine) == (*mine, "<frozen runpy>:1")
-    # A package beside torch, whose name begins so, is none of torch's.
+    # A package next to torch isn't part of torch, even if its name starts with "torch".
     assert place(("/site/torch_of_mine/x.py", 3, "f")) == ("/site/torch_of_mine/x.py", 3, "f", "")
     assert place(library, (OS, 5, "walk")) == (*library, "")
     assert place() == ("", 0, "", "")
 
 
-def test_reads_are_counted_by_their_places(reads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_counted_by_call_site(reads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, other = ("/me/train.py", 7, "step"), ("/me/train.py", 1, "main")
     events, logger = ("/site/torch/cuda/streams.py", 9, "x"), ("/site/torch/nn/ddp.py", 5, "log")
     printing = ("/site/torch/_tensor_str.py", 3, "text")
@@ -307,7 +309,7 @@ def test_reads_are_counted_by_their_places(reads: Any, monkeypatch: pytest.Monke
     }
 
 
-def test_the_card_tells_of_reads_until_it_is_stopped(reads: Any) -> None:
+def test_card_reports_reads_until_stopped(reads: Any) -> None:
     card = ctypes.CDLL(str(built("_gpu")))
     at, here = ctypes.c_void_p(), ctypes.create_string_buffer(8)
     assert card.cudaMalloc(ctypes.byref(at), ctypes.c_size_t(64)) == 0
@@ -325,7 +327,7 @@ def test_the_card_tells_of_reads_until_it_is_stopped(reads: Any) -> None:
     card.cudaFree(at)
 
 
-def test_without_a_card_nothing_is_counted(
+def test_nothing_is_counted_without_a_card(
     recording: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MEMREPLAY_DRYRUN_CARD", raising=False)
@@ -335,7 +337,7 @@ def test_without_a_card_nothing_is_counted(
     assert recording.calls() == {}
 
 
-def test_nothing_of_it_needs_memreplay(
+def test_recorder_does_not_import_memreplay(
     recording: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = Path(recording.__file__ or "").read_text()
@@ -344,7 +346,7 @@ def test_nothing_of_it_needs_memreplay(
         for line in text.splitlines()
         if line.strip().startswith(("import ", "from "))
     }
-    # What lies beside it is there; the recorder is looked for, and may be missing.
+    # The files next to it always exist. memreplay.recording.noting is optional, and may be missing.
     ours = {name for name in imported if name.startswith("memreplay") and "_" not in name}
     assert ours == {"memreplay.recording.noting"}
     instance = recording.Recording(None)
@@ -353,10 +355,10 @@ def test_nothing_of_it_needs_memreplay(
     assert instance.noting is None
 
 
-# ---- blocks that are let go
+# ---- freed blocks
 
 
-def test_blocks_are_told_to_the_card(dry: Dry) -> None:
+def test_blocks_are_reported_to_the_card(dry: Dry) -> None:
     library = compile_(dry.folder, TRACED, "libc10.so", "-shared", "-fPIC")
     library.rename(dry.folder / "torch" / "lib" / "libc10.so")
     header = dry.folder / "torch/include/c10/core/impl/PyInterpreter.h"
@@ -380,7 +382,7 @@ def test_blocks_are_told_to_the_card(dry: Dry) -> None:
     assert done.stdout == "b'abc'\nb'abc'\nb'\\x00\\x00\\x00'\n", done.stderr
 
 
-def test_a_torch_that_traces_otherwise_runs(dry: Dry) -> None:
+def test_torch_with_other_trace_hooks_runs(dry: Dry) -> None:
     header = dry.folder / "torch/include/c10/core/impl/PyInterpreter.h"
     header.parent.mkdir(parents=True)
     header.write_text(HEADER)
@@ -388,14 +390,14 @@ def test_a_torch_that_traces_otherwise_runs(dry: Dry) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_of_frees_no_stack_is_taken_by_a_torch_that_loses_exceptions_then(dry: Dry) -> None:
+def test_free_stacks_are_off_if_torch_would_lose_exceptions(dry: Dry) -> None:
     for version in ("2.10.1", "2.11.0+cu130"):
         dry.run(f"import torch; torch.__version__ = {version!r}; torch.cuda.init()")
     contexts = [snapshot["asked"][0][1].get("context") for snapshot, _ in dry.written]
     assert sorted(contexts, key=str) == [None, "alloc"]
 
 
-def test_a_recording_that_the_program_begins_later_is_its_own(dry: Dry) -> None:
+def test_programs_later_recording_keeps_its_own_options(dry: Dry) -> None:
     dry.run(
         "import torch; torch.cuda.init(); record = torch.cuda.memory._record_memory_history\n"
         "record(None); record(max_entries=5); record(max_entries=6)"

@@ -1,4 +1,4 @@
-"""Objects between ranks, by a store: with ranks that are threads, and no torch."""
+"""Ranks exchange objects through a store; here ranks are threads, without torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ me = threading.local()
 
 
 class Store:
-    """What torch.distributed.Store does: `get` waits until somebody has set the key."""
+    """A fake torch.distributed.Store: `get` waits until the key is set."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
@@ -54,7 +54,7 @@ def torch() -> Torch:
 
 
 def on_all(torch: Torch, call: Callable[[ModuleType, int], Any], device: str = "cuda") -> list[Any]:
-    """What a call gives on each rank; `theirs` is PyTorch's own function."""
+    """Return the result of a call on each rank; `theirs` is PyTorch's own function."""
     store, default = Store(), SimpleNamespace(group_name="0")
 
     def rank(i: int) -> Any:
@@ -76,7 +76,7 @@ def on_all(torch: Torch, call: Callable[[ModuleType, int], Any], device: str = "
         return list(pool.map(rank, range(RANKS)))
 
 
-def test_all_get_all(torch: Torch) -> None:
+def test_all_gather_object_gives_each_rank_all_objects(torch: Torch) -> None:
     def call(distributed: Any, rank: int) -> Any:
         found: list[list[Any]] = []
         for i in range(2):
@@ -86,10 +86,10 @@ def test_all_get_all(torch: Torch) -> None:
 
     want = [[(i, "x" * 100 * rank) for rank in range(RANKS)] for i in range(2)]
     assert on_all(torch, call) == [want] * RANKS
-    assert {device for *_, device in torch.made} == {"cuda"}  # PyTorch would have made them
+    assert {device for *_, device in torch.made} == {"cuda"}  # PyTorch would have created them
 
 
-def test_one_gets_all(torch: Torch) -> None:
+def test_gather_object_gives_one_rank_all_objects(torch: Torch) -> None:
     def call(distributed: Any, rank: int) -> Any:
         found = [None] * RANKS if rank == 2 else None
         distributed.gather_object(rank * 2, found, dst=2)
@@ -98,7 +98,7 @@ def test_one_gets_all(torch: Torch) -> None:
     assert on_all(torch, call) == [None, None, [0, 2, 4]]
 
 
-def test_all_get_what_one_has(torch: Torch) -> None:
+def test_broadcast_object_gives_each_rank_the_same_objects(torch: Torch) -> None:
     def call(distributed: Any, rank: int) -> Any:
         found = ["seed", {"a": 1}] if rank == 1 else [None, None]
         distributed.broadcast_object_list(found, 1)
@@ -107,20 +107,20 @@ def test_all_get_what_one_has(torch: Torch) -> None:
     assert on_all(torch, call) == [["seed", {"a": 1}]] * RANKS
 
 
-def test_each_gets_its_own_from_one(torch: Torch) -> None:
+def test_scatter_object_gives_each_rank_its_object(torch: Torch) -> None:
     group = SimpleNamespace(group_name="of some")
 
     def call(distributed: Any, rank: int) -> Any:
         found = [None]
         given = ["a", "b", "c"] if rank == 0 else None
-        distributed.scatter_object_list(found, given, 10, group)  # its number among all ranks
+        distributed.scatter_object_list(found, given, 10, group)  # its global rank
         distributed.scatter_object_list(found, given, group=group, group_src=0)
         return found
 
     assert on_all(torch, call) == [["a"], ["b"], ["c"]]
 
 
-def test_groups_of_processors_keep_pytorchs_own(torch: Torch) -> None:
+def test_cpu_groups_keep_pytorchs_functions(torch: Torch) -> None:
     found = on_all(torch, lambda distributed, _: distributed.all_gather_object([], 1), "cpu")
     assert found == ["theirs"] * RANKS
     assert not torch.made

@@ -1,4 +1,4 @@
-"""Tests of dryrun/python.py: which Python a command runs, and what of torch it has."""
+"""Tests of dryrun/python.py, which finds the Python that a command runs, and its torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG = "a" * 200
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of commands, which alone is searched: `python3` and `python3.13t` in it."""
+    """Return the only folder that is searched for commands. It has `python3` and `python3.13t`."""
     for name in ("python3", "python3.13t"):
         (tmp_path / name).symlink_to(sys.executable)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -33,7 +33,7 @@ def script(folder: Path, text: str, name: str = "tool") -> str:
     return str(path)
 
 
-def test_pythons(there: Path) -> None:
+def test_python_commands_run_themselves(there: Path) -> None:
     assert interpreter(["python3", "-m", "x"]) == str(there / "python3")
     assert interpreter(["python3.13t"]) == str(there / "python3.13t")
     assert interpreter([str(there / "python3"), "x.py"]) == str(there / "python3")
@@ -47,49 +47,53 @@ def test_pythons(there: Path) -> None:
         ("#!/usr/bin/env python3.13t", "python3.13t"),
         ("#!/usr/bin/env -S python3.13t -u -X dev", "python3.13t"),
         ("#!/usr/bin/env -S A=1 B=python3 python3.13t", "python3.13t"),
-        # What pip and uv write where the path is too long, or not known.
+        # These are launchers that pip and uv write if a path is too long or unknown.
         ("#!/bin/sh\n'''exec' \"{there}/python3.13t\" \"$0\" \"$@\"\n' '''", "python3.13t"),
         (
             '#!/bin/sh\n\'\'\'exec\' "$(dirname -- "$(realpath -- "$0")")"/\'python3.13t\' "$0"',
             "python3.13t",
         ),
-        # Those of other languages run some python3, or none.
+        # Scripts in other languages run some python3, or none.
         ("#!/bin/sh\npython3.13t x.py", "python3"),
         ("#!/bin/sh 'unclosed", "python3"),
         ("", "python3"),
         ("\x7fELF", "python3"),
     ],
 )
-def test_scripts(there: Path, first: str, found: str) -> None:
+def test_script_runs_the_python_named_in_its_first_line(
+    there: Path, first: str, found: str
+) -> None:
     tool = script(there, first.replace("{there}", str(there)))
     assert interpreter([tool]) == str(there / found)
     assert interpreter(["tool"]) == str(there / found)
 
 
-def test_an_interpreter_that_is_gone(there: Path) -> None:
+def test_missing_interpreter_is_an_error(there: Path) -> None:
     tool = script(there, f"#!/gone/{LONG}/python3.9")
     assert interpreter([tool]) == f"/gone/{LONG}/python3.9"
-    with pytest.raises(UsageError, match=r"python3\.9 does not run: .*No such file"):
+    with pytest.raises(UsageError, match=r"python3\.9 doesn't run: .*No such file"):
         torch_of(interpreter([tool]))
 
 
-def test_env_as_a_command(there: Path) -> None:
+def test_env_runs_the_command_that_it_is_given(there: Path) -> None:
     (there / "env").symlink_to(shutil.which("env", path="/usr/bin:/bin") or "")
     assert interpreter(["env", "A=python3", "python3.13t", "x"]) == str(there / "python3.13t")
 
 
-def test_without_any_python(there: Path) -> None:
+def test_current_python_is_used_if_none_is_found(there: Path) -> None:
     tool = script(there, "#!/bin/sh")
     (there / "python3").unlink()
     assert interpreter([tool]) == sys.executable
 
 
-def test_no_command(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match=r"^nothing: there is no such command$"):
+def test_unknown_command_is_an_error(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=r"^nothing: command not found$"):
         interpreter(["nothing"])
     monkeypatch.chdir(there)
     (there / "train.py").write_text("")
-    with pytest.raises(UsageError, match=r"no such command; to run a script: python train\.py$"):
+    with pytest.raises(
+        UsageError, match=r": command not found; to run a script: python train\.py$"
+    ):
         interpreter(["train.py"])
 
 
@@ -104,7 +108,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_its_torch(packages: Path) -> None:
+def test_torch_is_found_with_its_version(packages: Path) -> None:
     assert torch_of(sys.executable) == (sys.executable, packages / "torch", "9.9", 92600)
 
 
@@ -118,45 +122,51 @@ def test_its_torch(packages: Path) -> None:
         ("nvidia-cublas-cu12==12.1.3.1", None),
     ],
 )
-def test_the_cudnn_that_it_was_built_for(packages: Path, said: str, version: int | None) -> None:
+def test_cudnn_version_is_read_from_the_metadata(
+    packages: Path, said: str, version: int | None
+) -> None:
     about = packages / "torch-9.9.dist-info/METADATA"
     about.write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: 8.8\nRequires-Dist: {said}\n")
     found = torch_of(sys.executable)
     assert (found.version, found.cudnn) == ("8.8", version)
 
 
-def test_nothing_of_torch_is_run(packages: Path) -> None:
+def test_torch_is_not_imported(packages: Path) -> None:
     (packages / "torch/__init__.py").write_text("raise SystemExit('it ran')")
     assert torch_of(sys.executable).version == "9.9"
 
 
-def test_a_torch_that_pip_knows_nothing_of(packages: Path) -> None:
+def test_torch_without_metadata_is_found(packages: Path) -> None:
     shutil.rmtree(packages / "torch-9.9.dist-info")
     assert torch_of(sys.executable)[1:] == (packages / "torch", "", None)
 
 
-def test_what_a_python_prints_at_its_start(packages: Path) -> None:
+def test_python_startup_output_is_ignored(packages: Path) -> None:
     (packages / "sitecustomize.py").write_text("print('welcome')\nprint()")
     assert torch_of(sys.executable)[1:] == (packages / "torch", "9.9", 92600)
 
 
-def test_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_without_torch_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
     python = str(python_without(tmp_path))
-    with pytest.raises(NoCudaError, match=r"/python3 has no torch; `.* -m pip install --no-d"):
+    with pytest.raises(
+        NoCudaError, match=r"/python3 has no torch; install it: `.* -m pip install --no-d"
+    ):
         torch_of(python)
 
 
-def test_what_is_no_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_that_is_not_python_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bad = script(tmp_path, "#!/bin/sh\necho 'one word\nthe last word' >&2; exit 3", "python3")
-    with pytest.raises(UsageError, match=r"python3 does not run: the last word$"):
+    with pytest.raises(UsageError, match=r"python3 doesn't run: the last word$"):
         torch_of(bad)
     bad = script(tmp_path, "#!/bin/sh\nexit 3", "python3")
-    with pytest.raises(UsageError, match=r"python3 does not run: exit code 3$"):
+    with pytest.raises(UsageError, match=r"python3 doesn't run: exit code 3$"):
         torch_of(bad)
     bad = script(tmp_path, "#!/bin/sh\necho something", "python3")
-    with pytest.raises(UsageError, match=r"python3 does not run: exit code 0$"):
+    with pytest.raises(UsageError, match=r"python3 doesn't run: exit code 0$"):
         torch_of(bad)
     os.chmod(bad, 0o644)
-    with pytest.raises(UsageError, match=r"python3 does not run: .*Permission denied"):
+    with pytest.raises(UsageError, match=r"python3 doesn't run: .*Permission denied"):
         torch_of(bad)

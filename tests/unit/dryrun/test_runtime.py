@@ -1,4 +1,6 @@
-"""The libraries for one torch: a small one of these tests' own, which calls what it likes."""
+"""Replacement libraries for an installed torch. The one here is small and calls arbitrary
+functions.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from memreplay.dryrun import runtime
 from memreplay.dryrun.runtime import NoCudaError, lay_out
 from tests.unit.dryrun.fake_torch import compile_, library_of
 
-# Of NVIDIA's functions some that are answered, and some that nobody answers.
+# Some NVIDIA functions that are implemented, and some that aren't.
 TORCH = """
 #include <stdio.h>
 #include <stddef.h>
@@ -34,7 +36,7 @@ PROGRAM = "int start(void); int main(void) { return start(); }"
 
 
 def torch_package(folder: Path, cudart: str = "libcudart.so.12") -> Path:
-    """A package with one library that needs NVIDIA's, which are not there."""
+    """Create a package with one library that needs NVIDIA's, which don't exist."""
     libraries = folder / "torch" / "lib"
     libraries.mkdir(parents=True)
     library_of(TORCH, libraries, (cudart, "libcublas.so.12"))
@@ -42,13 +44,13 @@ def torch_package(folder: Path, cudart: str = "libcudart.so.12") -> Path:
 
 
 def program_of(package: Path, *options: str) -> Path:
-    """A program that starts what that package has."""
+    """Compile a program that calls the package's library."""
     library = str(package / "lib/libtorch_cuda.so")
     needs_more = "-Wl,--allow-shlib-undefined"
     return compile_(package.parent, PROGRAM, "program", library, needs_more, *options)
 
 
-def test_a_program_runs_on_them(tmp_path: Path) -> None:
+def test_program_runs_on_our_libraries(tmp_path: Path) -> None:
     package = torch_package(tmp_path)
     program = program_of(package)
     alone = subprocess.run([program], capture_output=True, text=True, check=False)
@@ -75,8 +77,8 @@ def test_a_program_runs_on_them(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (f"0 0 {left} {1 << 30} 1 0 0\n", "")
 
 
-def test_they_come_before_the_real_ones(tmp_path: Path) -> None:
-    """Where NVIDIA's libraries are installed, and torch names the folder (rpath)."""
+def test_our_libraries_are_loaded_first(tmp_path: Path) -> None:
+    """The rpath names a folder with NVIDIA's libraries, as in an installed torch."""
     package = torch_package(tmp_path)
     real = tmp_path / "nvidia"
     real.mkdir()
@@ -99,37 +101,42 @@ def test_they_come_before_the_real_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "cudart, cuda", [("libcudart.so.11.0", 11), ("libcudart.so.12", 12), ("libcudart.so.13", 13)]
 )
-def test_which_cuda_it_was_built_with(tmp_path: Path, cudart: str, cuda: int) -> None:
+def test_cuda_version_is_read_from_the_library(tmp_path: Path, cudart: str, cuda: int) -> None:
     assert lay_out(torch_package(tmp_path, cudart), tmp_path).cuda == cuda
 
 
-def test_a_torch_without_cuda(tmp_path: Path) -> None:
+def test_torch_without_cuda_is_an_error(tmp_path: Path) -> None:
     libraries = tmp_path / "torch/lib"
     libraries.mkdir(parents=True)
     shutil.copy(runtime.built("_thin"), libraries / "libtorch_cpu.so")
-    with pytest.raises(NoCudaError, match="this torch was built without CUDA: `pip install"):
+    with pytest.raises(NoCudaError, match="this torch was built without CUDA; `pip install"):
         lay_out(tmp_path / "torch", tmp_path)
     (libraries / "libtorch_hip.so").touch()
     (libraries / "libtorch_hip.so").write_bytes((libraries / "libtorch_cpu.so").read_bytes())
-    with pytest.raises(NoCudaError, match="AMD's cards"):
+    with pytest.raises(
+        NoCudaError, match="this torch was built for AMD; a dry run needs a CUDA build"
+    ):
         lay_out(tmp_path / "torch", tmp_path)
 
 
-def test_where_it_was_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_libraries_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(runtime, "HERE", tmp_path)
     with pytest.raises(NoCudaError, match="dry runs need Linux"):
         runtime.built("_gpu")
 
 
-def test_more_functions_than_there_is_room_for(
+def test_more_functions_than_fit_are_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(runtime, "FUNCTIONS", 1)
-    with pytest.raises(NoCudaError, match=r"asks for 2 functions .* room for 1: install a newer"):
+    with pytest.raises(
+        NoCudaError,
+        match=r"needs 2 functions .* the 1 that memreplay supports; install a newer",
+    ):
         lay_out(torch_package(tmp_path), tmp_path)
 
 
-def test_each_source_is_built(root: Path) -> None:
+def test_every_source_file_is_built(root: Path) -> None:
     named = (root / "setup.py").read_text().partition("CARD = (")[2].partition(")")[0]
     there = {path.stem for path in (root / "src/memreplay/dryrun/gpu").glob("*.c")}
     assert set(re.findall(r'"(\w+)"', named)) == there - {"unanswered"}

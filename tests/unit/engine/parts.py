@@ -1,11 +1,11 @@
-"""Pieces that the tests of the native stages share: small pickles, opcode by opcode."""
+"""Helpers shared by the tests of the native stages: small pickles, built opcode by opcode."""
 
 from __future__ import annotations
 
 import memreplay as mr
 from tests.build import Ops
 
-# Strings that stand in the memo from the start, by the number they are stored under.
+# Strings that are in the memo from the start, by their index.
 NAMES = (
     "action",
     "addr",
@@ -22,11 +22,11 @@ NAMES = (
 )
 NUMBER = {name: number for number, name in enumerate(NAMES)}
 FIRST_FREE = len(NAMES)
-NOTHING = b"\x95" + bytes(8)  # a FRAME of no bytes: it means nothing
+NOTHING = b"\x95" + bytes(8)  # an empty FRAME: it has no effect
 
 
 def named() -> Ops:
-    """A pickle that begins with NAMES in its memo and nothing on the stack."""
+    """Start a pickle with NAMES in its memo and nothing on the stack."""
     ops = Ops().proto(4)
     for number, name in enumerate(NAMES):
         ops.string(name).put(number).op("POP")
@@ -34,24 +34,26 @@ def named() -> Ops:
 
 
 def open_trace(ops: Ops) -> Ops:
-    """Goes into the list of device 0's events, in a snapshot that has no segments."""
+    """Continue with the list of device 0's events, in a snapshot without segments."""
     ops.empty_dict().mark().string("segments").empty_list()
     return ops.string("device_traces").empty_list().empty_list().mark()
 
 
 def close_trace(ops: Ops, padding: int = 0) -> bytes:
-    """Ends what `open_trace` began. `padding` empty frames keep the end of the input away."""
+    """Close what `open_trace` opened. `padding` empty frames keep the end of the input out of
+    reach.
+    """
     ops.appends().append().setitems().raw(NOTHING * padding)
     return bytes(ops.stop())
 
 
 def name(ops: Ops, text: str) -> Ops:
-    """One of NAMES."""
+    """Push one of NAMES."""
     return ops.get(NUMBER[text])
 
 
 def alloc(ops: Ops, addr: int, size: int) -> Ops:
-    """An alloc event, as the hot path takes it."""
+    """Return an alloc event in the form that the fast path handles."""
     ops.empty_dict().mark()
     name(name(ops, "action"), "alloc")
     name(ops, "addr").integer(addr)
@@ -59,14 +61,16 @@ def alloc(ops: Ops, addr: int, size: int) -> Ops:
 
 
 def value_of(ops: Ops) -> object:
-    """What the value that `ops` (without PROTO and STOP) pushes is read as: a setting, kept."""
+    """Return the value that memreplay reads for a setting that `ops` (without PROTO and STOP)
+    pushes.
+    """
     whole = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     whole.string("allocator_settings").empty_dict().mark().string("x").raw(bytes(ops))
     return mr.open(bytes(whole.setitems().setitems().stop())).settings["x"]
 
 
 def setting(ops: Ops) -> bytes:
-    """A snapshot in which `ops` stands where a setting's value should."""
+    """Return a snapshot with `ops` in place of a setting's value."""
     whole = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     whole.string("allocator_settings").empty_dict().mark().string("x").raw(bytes(ops))
     return bytes(whole.setitems().setitems().stop())

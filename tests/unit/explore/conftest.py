@@ -1,4 +1,4 @@
-"""What these tests share."""
+"""Fixtures shared by these tests."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def explored(request: pytest.FixtureRequest) -> Explored:
 
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Textual's pilot sleeps twice after each key, and looks whether there is work left."""
+    """Skip Textual's waits: its pilot sleeps twice after each key, and checks for pending work."""
     monkeypatch.setattr("textual._wait.SLEEP_GRANULARITY", 0.002)

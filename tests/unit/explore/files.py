@@ -1,4 +1,4 @@
-"""The snapshots that these tests look at."""
+"""The snapshots used by these tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FILES = [next(path for path in SNAPSHOTS if path.match(f"{name}*")) for name in 
 
 
 def moments(explored: Explored, device: int) -> list[int]:
-    """The start, the peak, the end, and some between them."""
+    """Return the start, the peak, the end, and some events in between."""
     low, high = explored.bounds(device)
     peak = explored.first_look(device).event
     return sorted({low, peak, (low + high) // 2})

@@ -1,4 +1,4 @@
-"""Plays the explorer in a terminal that is none: keys, and what is on the screen then."""
+"""Drive the explorer in a simulated terminal: press keys and read the screen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memreplay.explore.panes import Pane
 from tests.conftest import ROOT
 
 GPT = ROOT / "examples" / "recorded_gpt.pkl.gz"
-# Keys that ask for a line, write files, or end it.
+# These keys open a prompt, write files or exit.
 ASKING = {"colon", "slash", "f", "e", "w", "question_mark", "f1", "q", "ctrl+c", "ctrl+q"}
 
 
@@ -34,7 +34,7 @@ def play(
     columns: int = 120,
     lines: int = 40,
 ) -> None:
-    """Runs it in a terminal of that size."""
+    """Run the explorer in a terminal of this size."""
 
     async def run() -> None:
         async with app.run_test(size=(columns, lines)) as pilot:
@@ -48,7 +48,7 @@ def play(
 
 
 class Player:
-    """Presses keys, and waits until what they ask for is done."""
+    """Press keys, and wait until they are handled."""
 
     def __init__(self, app: Explorer, pilot: Any) -> None:
         self.app, self.pilot = app, pilot
@@ -60,7 +60,7 @@ class Player:
             await self.settled()
             end = time.monotonic() + 20
             while time.monotonic() < end and (
-                # A line that was sent is answered; one that is asked for takes the letters.
+                # A submitted line is handled; an open prompt takes the letters.
                 (key == "enter" and focused and self.app.answer is typing)
                 or (
                     typing is None and self.app.answer is not None and not self.app.prompt.has_focus
@@ -71,21 +71,21 @@ class Player:
             await self.settled()
 
     def shows_a_line_that_is_gone(self) -> bool:
-        """Whether the screen has not been laid out anew since a line was answered."""
+        """Return whether a line was submitted and the screen hasn't been laid out since."""
         app = self.app
         if not app.is_running or app.answer is not None or len(app.screen_stack) > 1:
             return False
         return app.query_one("#asking").region.height > 0
 
     async def sees(self, words: str, line: int = -1) -> None:
-        """Waits until a line of the screen has these words."""
+        """Wait until a line on the screen contains this text."""
         end = time.monotonic() + 10
         while words not in screen(self.app)[line] and time.monotonic() < end:
             await asyncio.sleep(0.005)
         assert words in screen(self.app)[line]
 
     async def settled(self) -> None:
-        """What was posted before is done: messages go from the app to the line, and back."""
+        """Wait until earlier messages are handled, which go from the app to the prompt and back."""
         line = self.app.prompt
         up = [line, line, line.parent, self.app.screen] if line.parent else []
         for pump in (self.app, *up, self.app, self.app):
@@ -106,7 +106,7 @@ class Player:
 
 
 def screen(app: Explorer) -> list[str]:
-    """What is on the screen, a line each."""
+    """Return the screen, one string per line."""
     strips = app.screen._compositor.render_strips()
     return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
 

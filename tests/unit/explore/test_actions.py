@@ -1,4 +1,4 @@
-"""Tests of explore/actions.py: keys do what they say."""
+"""Tests of explore/actions.py: keys perform their documented actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.explore.playing import explorer, play, screen, two
 pytestmark = pytest.mark.usefixtures("short_waits")
 
 
-def test_moves_in_time() -> None:
+def test_keys_move_in_time() -> None:
     app = explorer()
     low, high = app.bounds
 
@@ -44,7 +44,7 @@ def test_moves_in_time() -> None:
             seen.add(app.looked.event)
             await pilot.press("right")
         assert len(seen) >= app.curve.columns - 2
-        assert peak in seen  # where a column is highest, no move passes it by
+        assert peak in seen  # no move skips the event at which a column is highest
         assert app.looked.event == high
 
     play(app, do, columns=60, lines=20)
@@ -69,7 +69,7 @@ def test_zooming_shows_single_events() -> None:
     play(app, do)
 
 
-def test_search_finds_what_is_not_seen() -> None:
+def test_search_finds_hidden_rows() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
@@ -82,16 +82,16 @@ def test_search_finds_what_is_not_seen() -> None:
         await pilot.press("n", "N")
         assert app.rows.row == first
         await pilot.press("slash", *"nowhere", "enter")
-        await pilot.sees("nowhere is in no row here")
+        await pilot.sees("nowhere isn't in any row; ")
         await pilot.press("slash", *"(", "enter")
-        await pilot.sees("no regular expression")
+        await pilot.sees("isn't a regular expression:")
         await pilot.press("2", "slash", *"train_gpt.py:30", "enter")
         assert "train_gpt.py:30" in app.explored.rows(app.looked).line(app.rows.row).text
 
     play(app, do)
 
 
-def test_calls_open_and_close() -> None:
+def test_calls_expand_and_collapse() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
@@ -117,12 +117,12 @@ def test_calls_open_and_close() -> None:
     play(app, do)
 
 
-def test_a_range_says_what_changed() -> None:
+def test_range_shows_what_changed() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
         await pilot.press("5")
-        await pilot.sees("first a range")
+        await pilot.sees("set a range first: [ starts it, ] ends it")
         await pilot.press("home", "left_square_bracket", "s", "right_square_bracket")
         assert app.looked.view == "change"
         assert app.looked.span == (app.bounds[0], app.looked.event)
@@ -136,7 +136,7 @@ def test_a_range_says_what_changed() -> None:
     play(app, do)
 
 
-def test_a_segment_opens_into_its_blocks() -> None:
+def test_segment_expands_into_its_blocks() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
@@ -156,7 +156,7 @@ def test_a_segment_opens_into_its_blocks() -> None:
         await pilot.press("comma")
         there = app.shown_rows
         assert isinstance(there, SegmentRows)
-        assert app.rows.count > len(there.order)  # it is open at any event
+        assert app.rows.count > len(there.order)  # the segment stays open at other events
         app.choose(next(at for at in range(len(there)) if there.key(at) == address))
         await pilot.press("enter")
         assert app.rows.count == len(there.order)
@@ -175,7 +175,7 @@ def test_a_segment_opens_into_its_blocks() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_shown_is_copied_and_written(
+def test_keys_copy_and_write_the_command_of_the_view(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import json
@@ -207,9 +207,9 @@ def test_what_is_shown_is_copied_and_written(
             for name in ("live_bytes", "event_index", "groups", "allocations", "tree", "map"):
                 assert one.get(name) == other.get(name), (view, name)
         await pilot.press("e", *"tree.json", "enter")
-        await pilot.sees("is there already")
+        await pilot.sees("already exists; choose another name")
         await pilot.press("e", *"a.pdf", "enter")
-        await pilot.sees("end it with")
+        await pilot.sees(": end the name with .json, .txt or .md")
         await pilot.press("e", *"no/a.txt", "enter")
         assert app.is_running
         await pilot.press("e", *"a.txt", "enter", "e", *"a.md", "enter")
@@ -220,18 +220,18 @@ def test_what_is_shown_is_copied_and_written(
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".txt", ".md"}
 
 
-def test_a_name_that_is_no_text_is_not_copied() -> None:
+def test_name_that_is_not_text_is_not_copied() -> None:
     app = explorer()
     app.pane.file = "a\udcff.pkl"
 
     async def do(pilot: Any) -> None:
         await pilot.press("y")
-        assert "not copied, as the file's name is no text" in screen(app)[-1]
+        assert "not copied, because the file name isn't valid text:" in screen(app)[-1]
 
     play(app, do)
 
 
-def test_the_page_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
@@ -241,13 +241,15 @@ def test_the_page_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         await pilot.press("w")
         await app.workers.wait_for_complete()
         await pilot.settled()
-        await pilot.sees("wrote recorded_gpt.html; there is no display")
+        await pilot.sees(
+            "wrote recorded_gpt.html; no display to open it on; copy it to your machine:"
+        )
 
     play(app, do)
     assert (tmp_path / "recorded_gpt.html").read_bytes().startswith(b"<!doctype html")
 
 
-def test_no_command_says_what_differs_between_other_devices() -> None:
+def test_difference_between_two_devices_has_no_command() -> None:
     app = two("two_gpus", "two_gpus", devices=(0, 1))
 
     async def do(pilot: Any) -> None:
@@ -262,7 +264,7 @@ def test_no_command_says_what_differs_between_other_devices() -> None:
     play(app, do)
 
 
-def test_what_differs_is_copied_and_written(
+def test_keys_copy_and_write_the_diff_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import json
@@ -283,18 +285,18 @@ def test_what_differs_is_copied_and_written(
         ).devices
         assert device["change_bytes"] == found.change_bytes
         await pilot.press("left", "y")
-        await pilot.sees("no one command says that")
+        await pilot.sees("no single command shows this: the two")
 
     play(app, do)
 
 
 @pytest.mark.slow
-def test_reserved_memory_of_two_has_views_of_its_own() -> None:
+def test_reserved_memory_of_two_snapshots_has_its_own_views() -> None:
     app = two()
 
     async def do(pilot: Any) -> None:
         for view in ("3", "1", "2", "4"):
-            # The one that keys are not for stays in this view, until keys are for it.
+            # The curve without focus stays in this view until it gets the focus.
             await pilot.press("backslash", view, "backslash", "2")
             app.panes[0].looked = replace(app.panes[0].looked, view="list")
             await pilot.press("m", "m", "m", "m", "backslash")

@@ -1,4 +1,4 @@
-"""Tests of explore/app.py: every key is bound, the mouse, and files that are odd."""
+"""Tests of explore/app.py: all keys, the mouse, and unusual files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("short_waits")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["two_gpus", "serving_oom", "cuda_graphs", "fsdp_ranks/rank0"])
-def test_every_key_on_examples(name: str) -> None:
+def test_every_key_works_on_examples(name: str) -> None:
     app = explorer(next(path for path in SNAPSHOTS if path.match(f"{name}*")))
     keys = [one for key in KEYS for one in key.keys.split(",") if one not in ASKING]
 
@@ -35,8 +35,8 @@ def test_every_key_on_examples(name: str) -> None:
     assert app.return_code in (None, 0)
 
 
-def test_every_key_on_real_files(corpus: Path) -> None:
-    """Some of other people's recordings, small ones and large."""
+def test_every_key_works_on_real_files(corpus: Path) -> None:
+    """The files are small and large recordings by other people."""
     files = sorted((path for path in corpus_files() if _size(path) < 30 << 20), key=_size)
     for path in files[:: max(len(files) // 4, 1)][:4]:
         app = explorer(path)
@@ -57,7 +57,7 @@ def _size(path: Path) -> int:
 
 
 @pytest.mark.slow
-def test_every_key_leaves_a_screen_that_is_right() -> None:
+def test_every_key_leaves_a_consistent_screen() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
@@ -76,7 +76,7 @@ def test_every_key_leaves_a_screen_that_is_right() -> None:
 
 
 @pytest.mark.slow
-def test_q_closes_the_keys_and_ctrl_c_ends_it() -> None:
+def test_q_closes_the_key_list_and_ctrl_c_exits() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
@@ -93,7 +93,7 @@ def test_q_closes_the_keys_and_ctrl_c_ends_it() -> None:
     play(app, do)
 
 
-def test_help_has_all_keys() -> None:
+def test_help_lists_all_keys() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
@@ -106,7 +106,7 @@ def test_help_has_all_keys() -> None:
     play(app, do, lines=100)
 
 
-def test_the_mouse() -> None:
+def test_mouse_moves_the_cursor_and_selects_rows() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
@@ -118,7 +118,7 @@ def test_the_mouse() -> None:
     play(app, do)
 
 
-def test_a_click_into_the_other_curve_keeps_the_view() -> None:
+def test_click_on_the_other_curve_keeps_the_view() -> None:
     app = two()
 
     async def do(pilot: Any) -> None:
@@ -132,7 +132,7 @@ def test_a_click_into_the_other_curve_keeps_the_view() -> None:
 
 
 @pytest.mark.slow
-def test_every_key_with_two() -> None:
+def test_every_key_works_with_two_snapshots() -> None:
     app = two("recorded_gpt", "transformer_step")
     keys = [one for key in KEYS for one in key.keys.split(",") if one not in ASKING]
 
@@ -148,7 +148,7 @@ def test_every_key_with_two() -> None:
 
 
 def odd(kind: str) -> bytes:
-    """Files that are not as others."""
+    """Create unusual files."""
     builder = SnapshotBuilder(2 if kind == "devices" else 1)
     if kind == "one event":
         builder.alloc(512, 100)
@@ -165,7 +165,7 @@ def odd(kind: str) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["one event", "no events", "hostile", "devices"])
-def test_files_that_are_not_as_others(kind: str) -> None:
+def test_every_key_works_with_unusual_files(kind: str) -> None:
     app = explorer(odd(kind))
     keys = [one for key in KEYS for one in key.keys.split(",") if one not in ASKING]
 

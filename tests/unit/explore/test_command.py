@@ -1,4 +1,4 @@
-"""Tests of explore/command.py: it wants a terminal, and leaves that as it was."""
+"""Tests of explore/command.py: the command needs a terminal, and restores it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAILS = (
 
 
 def said(*words: str, **changes: str) -> tuple[int, str]:
-    """What it says where there is no terminal."""
+    """Return what the command prints without a terminal."""
     done = subprocess.run(
         [sys.executable, "-m", "memreplay", "explore", *words],
         capture_output=True,
@@ -39,19 +39,22 @@ def said(*words: str, **changes: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_it_needs_a_terminal() -> None:
+def test_command_needs_a_terminal() -> None:
     code, words = said(GPT)
     assert (code, words) == (
         2,
-        "memreplay: error: explore needs a terminal; memreplay peak and at print what it shows\n",
+        (
+            "memreplay: error: explore needs a terminal; memreplay peak and memreplay at print"
+            " the same numbers\n"
+        ),
     )
     code, words = said("-")
     assert (code, words.count("\n")) == (2, 1)
-    assert "standard input is the keyboard here" in words
+    assert "explore reads keys from standard input; give a file" in words
 
 
 class Played:
-    """The command in a terminal of its own, with keys pressed one after the other's answer."""
+    """Run the command in a pseudo-terminal, with keys pressed one after another."""
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class Played:
         for key in keys:
             os.write(self.master, key.encode())
             time.sleep(0.1)
-        for one in then:  # keys, and what is to be drawn after them
+        for one in then:  # keys, and the text to be drawn after them
             if isinstance(one, str):
                 time.sleep(0.2)
                 before = len(self.drawn)
@@ -112,7 +115,7 @@ class Played:
 
 
 def left_as_it_was(played: Played) -> bool:
-    """The other screen is left, the cursor is seen, the mouse is let go of."""
+    """Check that the alternate screen is closed, the cursor visible and the mouse released."""
     end = played.drawn
     return (
         played.after == played.before
@@ -124,12 +127,12 @@ def left_as_it_was(played: Played) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keys", ["q", "\x03", "2pq", "?qq"])
-def test_the_terminal_is_left_as_it_was(keys: str) -> None:
+def test_terminal_is_restored(keys: str) -> None:
     played = Played(RUN, GPT, keys=keys)
     assert (played.code, left_as_it_was(played)) == (0, True), played.drawn[-500:]
 
 
-def test_the_terminal_is_left_as_it_was_after_an_exception() -> None:
+def test_terminal_is_restored_after_an_exception() -> None:
     played = Played(FAILS, GPT, keys="t")
     assert played.code == 1
     assert left_as_it_was(played)
@@ -137,14 +140,14 @@ def test_the_terminal_is_left_as_it_was_after_an_exception() -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_without_unicode() -> None:
+def test_terminal_without_unicode_gets_only_ascii() -> None:
     played = Played(RUN, GPT, keys="123q", PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
     assert played.code == 0
     assert played.drawn.isascii(), [one for one in played.drawn.splitlines() if not one.isascii()]
 
 
 @pytest.mark.slow
-def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
+def test_truncated_file_can_be_explored(tmp_path: Path) -> None:
     import gzip
 
     cut = tmp_path / "cut.pkl"
@@ -160,7 +163,7 @@ def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_where_to_begin() -> None:
+def test_start_moment_is_given_by_an_option() -> None:
     played = Played(RUN, GPT, "--at", "start", "--by", "category", "--device", "1", keys="q")
     assert played.code == 0
     assert b"the start of" in played.drawn
@@ -170,7 +173,7 @@ def test_where_to_begin() -> None:
 
 
 @pytest.mark.slow
-def test_two_files_and_a_folder(tmp_path: Path) -> None:
+def test_two_files_or_a_folder_can_be_explored(tmp_path: Path) -> None:
     played = Played(RUN, GPT, GPT, keys="pq")
     assert played.code == 0
     assert b"both hold the same" in played.drawn
@@ -182,17 +185,17 @@ def test_two_files_and_a_folder(tmp_path: Path) -> None:
     assert left_as_it_was(played)
     played = Played(RUN, folder, GPT, keys="")
     assert played.code == 2
-    assert b"is a folder, and is explored by itself" in played.drawn
+    assert b"is a folder; explore it without other files" in played.drawn
 
 
 @pytest.mark.slow
-def test_it_ends_with_its_terminal() -> None:
-    """One that is closed without SIGHUP, as of a session of its own."""
+def test_command_exits_with_its_terminal() -> None:
+    """The terminal is closed without SIGHUP, as it is in a separate session."""
     played = Played(RUN, GPT, keys="", closes=True)
     assert played.code == 1
 
 
-def test_without_textual(tmp_path: Path) -> None:
+def test_missing_textual_is_a_one_line_error(tmp_path: Path) -> None:
     code = "import sys; sys.modules['textual'] = None\n" + RUN
     played = Played(code, GPT, keys="")
     assert played.code == 2
@@ -200,7 +203,7 @@ def test_without_textual(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["C", "POSIX", "en_US.UTF-8"])
-def test_a_locale_without_unicode_is_drawn_in_ascii(
+def test_locale_without_unicode_is_drawn_in_ascii(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Utf8:
@@ -208,6 +211,6 @@ def test_a_locale_without_unicode_is_drawn_in_ascii(
 
     monkeypatch.setenv("LC_ALL", name)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("sys.stdout", Utf8())  # as Python has it in the C locale, too
+    monkeypatch.setattr("sys.stdout", Utf8())  # Python handles the C locale like this, too
     assert chars_of("auto") == ("braille" if "UTF" in name else "ascii")
     assert chars_of("blocks") == "blocks"

@@ -1,4 +1,4 @@
-"""Tests of explore/commands_for.py: the command line says what is shown, filters are peak's."""
+"""Tests of explore/commands_for.py: the command line matches the view, and filters match peak's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memreplay.errors import UsageError
 from memreplay.explore.commands_for import (
     command_line,
     difference_line,
-    filter_words,
+    filter_options,
     filtered,
 )
 from memreplay.explore.look import Look
@@ -20,7 +20,7 @@ from memreplay.explore.look import Look
 LOOK = Look(device=1, event=7, first=0, last=9)
 
 
-def test_each_view_has_a_command() -> None:
+def test_every_view_has_a_command() -> None:
     def line(**changes: object) -> str:
         return command_line("a b.pkl", replace(LOOK, **changes), ("--salvage",), 0.01)
 
@@ -38,19 +38,21 @@ def test_each_view_has_a_command() -> None:
     )
     filters = Filters(include=("a b",), min_bytes=512, no_carried_over=True)
     assert line(view="groups", whole=True, filters=filters, pool=(0, 1), stream=3) == (
-        "memreplay at 'a b.pkl' 7 --by stack --all-frames --top 0 --pool 0:1 --stream 3"
-        f" --include 'a b' --min-bytes 512B --no-carried-over {end}"
+        "memreplay at 'a b.pkl' 7 --by stack --all-frames --top 0 --only pool=0:1 --only stream=3"
+        f" --include 'a b' --only min-bytes=512B --only no-carried-over {end}"
     )
 
 
-def test_a_name_is_no_option() -> None:
+def test_name_is_not_taken_for_an_option() -> None:
     for view in ("tree", "segments"):
         words = command_line("-x.pkl", replace(LOOK, view=view), (), 0.01).split()
         assert words[2] == "./-x.pkl"
 
 
-def test_filters_as_they_are_typed() -> None:
-    found = filtered(LOOK, "--include 'a b' --min-bytes 1MiB --pool 0:1 --only-live-at-end")
+def test_typed_filters_are_parsed() -> None:
+    found = filtered(
+        LOOK, "--include 'a b' --only min-bytes=1MiB --only pool=0:1 --only live-at-end"
+    )
     assert found.filters == Filters(include=("a b",), min_bytes=1 << 20, only_live_at_end=True)
     assert (found.pool, found.stream, found.view) == ((0, 1), None, "tree")
     assert filtered(found, "") == LOOK
@@ -58,22 +60,22 @@ def test_filters_as_they_are_typed() -> None:
     found = filtered(LOOK, "--by file --measure held")
     assert (found.by, found.view, found.measure) == ("file", "groups", "held")
     for size in ("1MiB", "3GiB", "1536KiB", "1025B", "1B"):
-        found = filtered(LOOK, f"--min-bytes {size}")
-        assert filter_words(found) == ["--min-bytes", size]
-        assert filtered(LOOK, shlex.join(filter_words(found))) == found  # as it is edited again
+        found = filtered(LOOK, f"--only min-bytes={size}")
+        assert filter_options(found) == ["--only", f"min-bytes={size}"]
+        assert filtered(LOOK, shlex.join(filter_options(found))) == found  # as if edited again
     words = shlex.split(command_line("a.pkl", filtered(LOOK, "--exclude x=y"), (), 0.01))
     assert words[words.index("--exclude") + 1] == "x=y"
 
 
 @pytest.mark.parametrize(
-    "text", ["--include (", "--min-bytes x", "--nothing", "'open", "--by what", "--top 3"]
+    "text", ["--include (", "--only min-bytes=x", "--nothing", "'open", "--by what", "--top 3"]
 )
-def test_what_is_no_filter(text: str) -> None:
+def test_invalid_filters_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         filtered(LOOK, text)
 
 
-def test_salvage_of_either_snapshot_is_asked_for() -> None:
+def test_salvage_is_passed_for_either_snapshot() -> None:
     from types import SimpleNamespace
 
     import memreplay as mr

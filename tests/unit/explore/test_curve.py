@@ -1,4 +1,4 @@
-"""Tests of explore/curve.py: how high each column of a picture is."""
+"""Tests of explore/curve.py: the height of each column of a curve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEVELS: dict[Chars, int] = {"braille": 4, "blocks": 8, "ascii": 2}
 
 
 def tall(lines: list[str], chars: Chars) -> list[int]:
-    """How many steps of each column are filled, read off the picture."""
+    """Return the number of filled cells in each column."""
     found = []
     for at in range(len(lines[0]) * FINE[chars]):
         steps = 0
@@ -35,7 +35,7 @@ def tall(lines: list[str], chars: Chars) -> list[int]:
     st.integers(1, 12),
     st.data(),
 )
-def test_a_column_is_as_tall_as_it_is_high(
+def test_column_height_matches_its_value(
     chars: Chars, highs: list[int], height: int, data: st.DataObject
 ) -> None:
     highs = highs[: len(highs) // 2 * 2]
@@ -53,13 +53,13 @@ def test_a_column_is_as_tall_as_it_is_high(
             assert always == all(low * steps > floor * top for low in mine)
 
 
-def test_ascii_is_ascii() -> None:
+def test_ascii_uses_only_ascii() -> None:
     lines = picture([0, 5], [10, 7], 10, 3, "ascii")
     assert [line.text for line in lines] == [":.", "::", "::"]
     assert all(line.text.isascii() for line in lines)
 
 
 @pytest.mark.parametrize("chars", ["braille", "blocks", "ascii"])
-def test_nothing_is_empty(chars: Chars) -> None:
+def test_zero_is_empty(chars: Chars) -> None:
     (line,) = picture([0, 0], [0, 0], 1, 1, chars)
     assert line.text.strip(" ⠀") == ""

@@ -1,4 +1,4 @@
-"""Tests of explore/differences.py: what differs is what `memreplay diff` says."""
+"""Tests of explore/differences.py: differences match `memreplay diff`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def both() -> tuple[Explored, Explored]:
 
 @pytest.mark.parametrize("by", ["stack", "category", "file", "function"])
 @pytest.mark.parametrize("when", [When("peak", 1), When("event", 2000), When("start")])
-def test_groups_are_those_of_diff(by: str, when: When) -> None:
+def test_groups_match_diff(by: str, when: When) -> None:
     base, new = both()
     looks = []
     for explored in (base, new):
@@ -54,7 +54,7 @@ def test_groups_are_those_of_diff(by: str, when: When) -> None:
         )
 
 
-def test_a_guess_is_called_one() -> None:
+def test_guesses_are_marked() -> None:
     base, new = both()
     looks = [replace(one.first_look(0), view="groups", by="category") for one in (base, new)]
     rows = Differences(base, new).rows(*looks)
@@ -69,7 +69,7 @@ def test_a_guess_is_called_one() -> None:
 
 
 @pytest.mark.parametrize("inverted", [False, True])
-def test_a_tree_adds_up(inverted: bool) -> None:
+def test_differences_in_the_tree_add_up(inverted: bool) -> None:
     base, new = both()
     differences = Differences(base, new)
     looks = [replace(one.first_look(0), inverted=inverted) for one in (base, new)]
@@ -109,7 +109,7 @@ def all_of(rows: DifferenceTree) -> list[Call]:
     return found
 
 
-def test_the_same_snapshot_has_no_differences() -> None:
+def test_same_snapshot_has_no_differences() -> None:
     base = Explored(mr.open(EXAMPLES / "two_gpus.pkl.gz"))
     new = Explored(mr.open(EXAMPLES / "two_gpus.pkl.gz"))
     look = base.first_look(0)
@@ -119,7 +119,7 @@ def test_the_same_snapshot_has_no_differences() -> None:
         assert rows.note == "both hold the same"
 
 
-def test_filters_are_of_both() -> None:
+def test_filters_apply_to_both_snapshots() -> None:
     base, new = both()
     filters = Filters(include=("forward",))
     looks = [replace(one.first_look(0), view="groups", filters=filters) for one in (base, new)]

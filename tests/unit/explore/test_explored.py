@@ -1,4 +1,4 @@
-"""Tests of explore/explored.py: each number is that of the command line."""
+"""Tests of explore/explored.py: every number matches the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.explore.files import FILES
 
 
 @pytest.mark.parametrize("by", WAYS)
-def test_every_way_and_measure_has_rows(by: By) -> None:
+def test_every_key_and_measure_has_rows(by: By) -> None:
     explored = Explored(mr.open(FILES[0]))
     for measure in MEASURES:
         look = replace(
@@ -33,7 +33,7 @@ def test_every_way_and_measure_has_rows(by: By) -> None:
             assert rows.shown(at).title
 
 
-def test_filters_leave_what_peak_leaves() -> None:
+def test_filters_match_peak() -> None:
     path = next(path for path in FILES if path.name.startswith("recorded_gpt"))
     explored = Explored(mr.open(path))
     filters = Filters(include=("forward",), min_bytes=1 << 20)
@@ -41,7 +41,7 @@ def test_filters_leave_what_peak_leaves() -> None:
     usage = explored.usage(look)
     (found,) = mr.peak(explored.snap, filters=filters, by="file").devices
     assert usage.peak.bytes == found.peak_bytes
-    rows = explored.rows(replace(look, event=found.event_index))
+    rows = explored.rows(replace(look, event=found.peak_event))
     assert isinstance(rows, GroupRows)
     assert [rows.group(i).bytes for i in range(len(rows.found))] == [
         group.bytes for group in found.groups
@@ -52,7 +52,7 @@ def test_filters_leave_what_peak_leaves() -> None:
 
 @pytest.mark.parametrize("axis", ["event", "time"])
 @pytest.mark.parametrize("columns", [1, 7, 100, 300])
-def test_a_curve_has_each_event_once(explored: Explored, axis: str, columns: int) -> None:
+def test_curve_has_each_event_once(explored: Explored, axis: str, columns: int) -> None:
     for device in explored.snap.devices:
         whole = explored.first_look(device)
         replay = explored.replay(whole)
@@ -81,7 +81,7 @@ def test_a_curve_has_each_event_once(explored: Explored, axis: str, columns: int
                     assert curve.bounds[at] <= event < curve.bounds[at + 1]
 
 
-def test_marks_are_those_of_the_reports(explored: Explored) -> None:
+def test_marks_match_the_reports(explored: Explored) -> None:
     for device in explored.snap.devices:
         look = explored.first_look(device)
         marks = explored.marks(look)
@@ -92,10 +92,10 @@ def test_marks_are_those_of_the_reports(explored: Explored) -> None:
             assert events == sorted(events)
 
 
-def test_the_first_look_is_at_the_peak(tmp_path: Path) -> None:
+def test_first_look_is_at_the_peak(tmp_path: Path) -> None:
     explored = Explored(mr.open(FILES[0]))
     (found, *_) = mr.peak(explored.snap).devices
     look = explored.first_look(found.device)
-    assert look.event == found.event_index
+    assert look.event == found.peak_event
     low, high = explored.bounds(found.device)
-    assert look == Look(device=found.device, event=found.event_index, first=low, last=high)
+    assert look == Look(device=found.device, event=found.peak_event, first=low, last=high)

@@ -1,4 +1,4 @@
-"""Tests of explore/keys.py: every key is there once, and the page says each."""
+"""Tests of explore/keys.py: every key is unique and listed on the page."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from memreplay.explore.keys import KEYS, first_key, spelled
 from tests.conftest import ROOT
 
 
-def test_no_key_does_two_things() -> None:
+def test_no_key_has_two_actions() -> None:
     pressed = [one for key in KEYS for one in key.keys.split(",")]
     assert len(pressed) == len(set(pressed))
 
 
-def test_keys_are_spelled_as_they_are_printed() -> None:
+def test_keys_are_spelled_as_printed() -> None:
     assert spelled("left_square_bracket,a") == "[, a"
     assert first_key("plus,equals_sign") == "+"
 
 
-def test_the_page_has_each() -> None:
+def test_page_has_every_key() -> None:
     page = (ROOT / "docs" / "explore.md").read_text(encoding="utf-8")
     for key in KEYS:
         assert key.words in page, key

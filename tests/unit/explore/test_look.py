@@ -13,7 +13,7 @@ MOVES = st.lists(
 
 
 @given(st.integers(-1, 50), st.integers(0, 2000), MOVES)
-def test_the_cursor_is_in_the_window_and_that_in_the_recording(
+def test_cursor_stays_in_the_window_and_window_in_the_recording(
     low: int, events: int, moves: list[tuple[str, int]]
 ) -> None:
     high = low + events
@@ -31,7 +31,7 @@ def test_the_cursor_is_in_the_window_and_that_in_the_recording(
         assert low <= look.first <= look.event <= look.last <= high
 
 
-def test_zooming_in_and_out_leaves_the_cursor() -> None:
+def test_zooming_keeps_the_cursor() -> None:
     look = Look(device=0, event=700, first=-1, last=999)
     inside = zoomed(look, 0.5, -1, 999)
     assert (inside.event, inside.last - inside.first) == (700, 500)
@@ -41,7 +41,7 @@ def test_zooming_in_and_out_leaves_the_cursor() -> None:
     assert inside.last - inside.first == 16
 
 
-def test_a_range_has_two_ends_in_order() -> None:
+def test_range_ends_are_ordered() -> None:
     look = Look(device=0, event=0, first=0, last=9)
     assert look.span is None
     assert Look(device=0, event=0, first=0, last=9, begin=7, end=3).span == (3, 7)

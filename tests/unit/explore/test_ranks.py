@@ -1,4 +1,4 @@
-"""Tests of explore/ranks.py and ranks_app.py: the ranks of a folder, and which one is chosen."""
+"""Tests of explore/ranks.py and ranks_app.py: the ranks of a folder, and choosing one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 FOLDER = ROOT / "examples" / "fsdp_ranks"
 
 
-def test_each_rank_has_its_peak() -> None:
+def test_every_rank_shows_its_peak() -> None:
     ranks, code = ranks_of_folder(str(FOLDER), Reading(), "requested")
     assert code == 0
     assert [one.rank for one in ranks] == [0, 1, 2, 3]
@@ -26,7 +26,7 @@ def test_each_rank_has_its_peak() -> None:
         assert (one.device, one.peak, one.event) == (
             device.device,
             device.peak_bytes,
-            device.event_index,
+            device.peak_event,
         )
         (reserved,) = mr.peak(mr.open(one.file), measure="reserved").devices
         assert one.reserved == reserved.peak_bytes
@@ -35,9 +35,7 @@ def test_each_rank_has_its_peak() -> None:
     assert all(a.peak <= b.peak for a, b in zip(held, ranks, strict=True))
 
 
-def test_a_rank_that_cannot_be_read_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_rank_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rank0.pkl.gz").write_bytes((FOLDER / "rank0.pkl.gz").read_bytes())
     (tmp_path / "rank1.pkl").write_bytes(b"no snapshot")
     (tmp_path / "other.pkl").write_bytes(b"")
@@ -53,7 +51,7 @@ def rank(number: int, peak: int) -> Rank:
     return Rank(number, f"rank{number}.pkl", 0, peak, 7, peak, [0] * 80, [peak] * 80)
 
 
-def test_rows_are_to_one_scale() -> None:
+def test_rows_share_a_scale() -> None:
     rows = RankRows([rank(0, 50), rank(1, 100), rank(2, 100)], "blocks", by_peak=True)
     assert [rows.key(at) for at in range(3)] == [1, 2, 0]
     assert rows.line(0).text == "█" * 40 + "  rank1.pkl"
@@ -64,7 +62,7 @@ def test_rows_are_to_one_scale() -> None:
     assert rows.line(1).text == "." * 40 + "  rank1.pkl"
 
 
-def test_one_is_chosen() -> None:
+def test_enter_chooses_a_rank() -> None:
     app = Ranks("run", [rank(number, 100 + number) for number in range(30)], "blocks")
 
     async def play() -> None:
@@ -82,7 +80,7 @@ def test_one_is_chosen() -> None:
     assert app.return_value.rank == 28
 
 
-def test_none_is_chosen() -> None:
+def test_quitting_chooses_no_rank() -> None:
     app = Ranks("run", [rank(0, 1), rank(1, 2)], "ascii", chosen=0)
 
     async def play() -> None:

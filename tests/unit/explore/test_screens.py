@@ -1,6 +1,6 @@
-"""Pictures of the explorer's screens, held against those in __snapshots__.
+"""Screenshots of the explorer, compared with those in __snapshots__.
 
-After a change that is meant, look at them and run `pytest … --snapshot-update`.
+After an intended change, review them and run `pytest … --snapshot-update`.
 """
 
 from __future__ import annotations

@@ -20,20 +20,20 @@ pytestmark = pytest.mark.usefixtures("short_waits")
 NAMES = {"/": "slash", ":": "colon"}
 
 
-def test_the_first_screen_says_what_peak_says() -> None:
+def test_first_screen_matches_peak() -> None:
     app = explorer()
     (found,) = mr.peak(app.explored.snap).devices
 
     async def do(_: Any) -> None:
         text = "\n".join(screen(app))
         assert f"{size(found.peak_bytes)} (100.0% of the peak)" in text
-        assert f"event {found.event_index:,} of {found.trace_events:,}" in text
+        assert f"event {found.peak_event:,} of {found.trace_events:,}" in text
         assert "requested, exact" in text
 
     play(app, do)
 
 
-def test_a_line_is_typed() -> None:
+def test_typed_moments_move_the_cursor() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
@@ -48,10 +48,10 @@ def test_a_line_is_typed() -> None:
         await pilot.press("colon", *"q1", "escape")  # letters, not keys
         assert app.answer is None
         assert app.looked.event == app.explored.usage(app.looked).peak.event_index
-        await pilot.press("f", *"--min-bytes 100MiB", "enter")
+        await pilot.press("f", *"--only min-bytes=100MiB", "enter")
         assert app.looked.filters is not None
         assert app.looked.filters.min_bytes == 100 << 20
-        await pilot.sees("only --min-bytes", 0)
+        await pilot.sees("only --only min-bytes", 0)
         await pilot.press("f", "ctrl+u", *"(", "enter")
         await pilot.sees("regular expression")
         assert app.looked.filters.min_bytes == 100 << 20  # as before
@@ -63,11 +63,11 @@ def test_a_line_is_typed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["/", "f", ":", "e"])
-def test_keys_that_come_at_once_are_letters_of_the_line(key: str) -> None:
+def test_pasted_keys_are_letters_of_the_line(key: str) -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
-        for one in ("2", key, "q", "2", "j", "b"):  # as when they are pasted, or come late
+        for one in ("2", key, "q", "2", "j", "b"):  # keys may be pasted, or arrive late
             app.post_message(events.Key(one if one.isalnum() else NAMES[one], one))
         await pilot.settled()
         await pilot.settled()
@@ -79,7 +79,7 @@ def test_keys_that_come_at_once_are_letters_of_the_line(key: str) -> None:
     play(app, do)
 
 
-def test_what_is_drawn_is_of_the_size_that_there_is() -> None:
+def test_drawing_fits_the_available_size() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
@@ -93,7 +93,7 @@ def test_what_is_drawn_is_of_the_size_that_there_is() -> None:
     play(app, do)
 
 
-def test_the_cursor_keeps_its_row() -> None:
+def test_cursor_keeps_its_row() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
@@ -106,7 +106,7 @@ def test_the_cursor_keeps_its_row() -> None:
 
 
 @pytest.mark.slow
-def test_the_terminal_is_resized() -> None:
+def test_screen_follows_the_terminals_size() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
@@ -120,7 +120,7 @@ def test_the_terminal_is_resized() -> None:
 
 
 @pytest.mark.parametrize("chars", ["ascii", "blocks"])
-def test_without_unicode(chars: str) -> None:
+def test_screen_without_unicode_is_ascii(chars: str) -> None:
     app = explorer(chars=chars)
 
     async def do(pilot: Any) -> None:
@@ -133,7 +133,7 @@ def test_without_unicode(chars: str) -> None:
 
 
 @pytest.mark.slow
-def test_two_are_in_sync() -> None:
+def test_two_snapshots_stay_in_sync() -> None:
     app = two()
 
     async def do(pilot: Any) -> None:
@@ -161,14 +161,14 @@ def test_two_are_in_sync() -> None:
 
 
 @pytest.mark.slow
-def test_another_device_has_no_steps_and_no_times() -> None:
+def test_devices_without_steps_and_times_sync_by_event() -> None:
     plain = SnapshotBuilder(2, times=False)
     plain.alloc(512, 100).alloc(1024, 700, device=1).alloc(2048, 800, device=1)
     for sync in ("step", "time"):
         first = explorer(ROOT / "examples" / "two_gpus.pkl.gz")
         second = explorer(dump(plain.build()))
         app = Explorer([first.pane, second.pane])
-        app.sync = sync  # as the devices before had them
+        app.sync = sync  # as on the previous device
 
         async def do(pilot: Any, app: Explorer = app) -> None:
             await pilot.press("left", "d", "home", "backslash", "end", "d", "left")

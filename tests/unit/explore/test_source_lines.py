@@ -1,4 +1,4 @@
-"""Tests of explore/source_lines.py: code is shown, and no file does any harm."""
+"""Tests of explore/source_lines.py: code is shown, and unusual files do no harm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def test_lines_have_their_numbers(tmp_path: Path) -> None:
     assert len(lines_around(str(path), 10, 30)) == 10
 
 
-def test_what_is_not_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_or_unusual_source_has_no_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "code.py"
     path.write_text("one\n")
     assert lines_around(str(path), 2, 3) == []
@@ -36,7 +38,7 @@ def test_what_is_not_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert lines_around(str(tmp_path), 1, 3) == []
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert lines_around(str(pipe), 1, 3) == []  # and nobody waits for it
+    assert lines_around(str(pipe), 1, 3) == []  # the call doesn't wait for the pipe
     assert lines_around("/dev/zero", 1, 3) == []
     binary = tmp_path / "binary"
     binary.write_bytes(b"a\n\0")

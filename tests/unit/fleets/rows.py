@@ -1,4 +1,4 @@
-"""Rows of ranks that nobody recorded."""
+"""Synthetic rows for ranks."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from typing import Any
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.fleet.tasks import unread
-from memreplay.fleets.find import Asked, Explained, Pair, fleet_report
+from memreplay.fleets.find import Explained, FleetQuery, Pair, fleet_report
 from memreplay.fleets.result import FleetDevice, FleetRank, FleetReport, Holder
 
 MIB = 1 << 20
 
 
 def device(held: dict[str, int], **others: Any) -> FleetDevice:
-    """One whose peak is held by this code, in MiB."""
+    """Return a device whose peak is held by this code, in MiB."""
     peak = sum(held.values()) * MIB
     known: dict[str, Any] = {
         "device": 0,
         "exactness": "exact",
         "peak_bytes": peak,
-        "event_index": 9,
-        "time_us": 1_000_009,
+        "peak_event": 9,
+        "peak_us": 1_000_009,
         "start_us": 1_000_000,
         "step": None,
         "reserved_peak_bytes": peak + 2 * MIB,
         "unused_bytes": 2 * MIB,
-        "total_bytes": None,
+        "total_memory_bytes": None,
         "headroom_bytes": None,
         "end_bytes": peak // 2,
-        "ooms": 0,
+        "oom_count": 0,
         "leak_bytes_per_step": None,
         "categories_source": "guessed",
         "categories": (),
         "holders": tuple(Holder(name, n * MIB, 1) for name, n in held.items()),
         "curve_by": "events",
-        "curve": (peak,),
+        "curve_bytes": (peak,),
         "cards": (),
         "trusted": True,
         "reasons": (),
@@ -62,21 +62,21 @@ def broken(number: int | None, words: str = "not a pickle") -> FleetRank:
 
 
 def report(*rows: FleetRank, explained: Explained | None = None, top: int = 20) -> FleetReport:
-    """The report of these, whose pairs are told by what is given, or by nothing."""
+    """Return the report on these rows; pairs are compared with the given function, if any."""
 
     def explain(pairs: Any) -> list[Explained]:
         return [explained or Explained() for _ in pairs]
 
-    return fleet_report(rows, Asked("run/", Selection(top=top), "names"), explain)
+    return fleet_report(rows, FleetQuery("run/", Selection(top=top), "names"), explain)
 
 
 def pairs_of(*rows: FleetRank) -> list[Pair]:
-    """Which files are compared."""
+    """Return the pairs of files that are compared."""
     asked: list[Pair] = []
 
     def explain(pairs: Any) -> list[Explained]:
         asked.extend(pairs)
         return [Explained()] * len(pairs)
 
-    fleet_report(rows, Asked("run/", Selection(), "names"), explain)
+    fleet_report(rows, FleetQuery("run/", Selection(), "names"), explain)
     return asked

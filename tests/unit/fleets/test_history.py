@@ -1,4 +1,4 @@
-"""history: how each rank grew from dump to dump, as numbers and as people read it."""
+"""history: each rank's growth from dump to dump, as numbers and as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.app import app
-from memreplay.commands.fleet.asked import Fleet
+from memreplay.commands.fleet.options import Fleet
 from memreplay.commands.fleet.running import run_fleet
 from memreplay.commands.shared.executing import Workers
 from memreplay.commands.shared.source import Reading
@@ -36,7 +36,9 @@ def history(report: FleetReport) -> tuple[RankHistory, ...]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """torchtitan's layout: rank 1 keeps 10 MiB more in each dump; the last of rank 0 is broken."""
+    """Create torchtitan's layout: rank 1 keeps 10 MiB more in each dump; rank 0's last dump is
+    broken.
+    """
     for step in (10, 9, 20):
         for rank in (0, 1):
             path = tmp_path / f"iteration_{step}" / f"rank{rank}_memory_snapshot.pickle"
@@ -45,12 +47,12 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_dumps_of_each_rank_in_order(run: Path) -> None:
+def test_dumps_of_each_rank_are_in_order(run: Path) -> None:
     report = ran(run, dump="each")
     assert [(one.rank, one.status) for one in report.ranks] == [(0, "unreadable"), (1, "ok")]
     first, second = history(report)
     assert [one.name for one in second.dumps] == ["iteration_9", "iteration_10", "iteration_20"]
-    # The same numbers as without: what is kept, and 50 MiB above it.
+    # The numbers are the same as without the earlier dumps: the kept memory, and 50 MiB above it.
     assert [one.end_bytes for one in second.dumps] == [9 * MIB, 10 * MIB, 20 * MIB]
     assert [one.peak_bytes for one in second.dumps] == [59 * MIB, 60 * MIB, 70 * MIB]
     assert (second.end_change_bytes, second.peak_change_bytes) == (11 * MIB, 11 * MIB)
@@ -59,20 +61,24 @@ def test_the_dumps_of_each_rank_in_order(run: Path) -> None:
     assert "not a memory snapshot" in first.dumps[2].error
 
 
-def test_the_rest_of_the_report_is_of_the_newest(run: Path) -> None:
+def test_rest_of_the_report_uses_the_newest_dump(run: Path) -> None:
     each, newest = ran(run, dump="each"), ran(run)
     assert newest.history is UNSET
     assert each.ranks == newest.ranks
-    assert (each.peak, each.worst, each.files) == (newest.peak, newest.worst, newest.files)
+    assert (each.peak, each.worst, each.file_count) == (
+        newest.peak,
+        newest.worst,
+        newest.file_count,
+    )
 
 
-def test_against_is_of_the_newest_of_both(run: Path) -> None:
+def test_against_option_compares_the_newest_dumps(run: Path) -> None:
     report = ran(run, dump="each", base=(str(run),))
     assert report.against is not None
     assert [(one.rank, one.change_bytes) for one in report.against.ranks] == [(1, 0)]
 
 
-def test_each_device_of_one_process(tmp_path: Path) -> None:
+def test_every_device_of_one_process_is_a_rank(tmp_path: Path) -> None:
     for step in (1, 2):
         put_snapshot(tmp_path / f"step_{step}.pickle", 50, 70, kept=step)
     report = ran(tmp_path, dump="each")
@@ -81,7 +87,7 @@ def test_each_device_of_one_process(tmp_path: Path) -> None:
     assert found == [(0, 0, MIB), (1, 1, MIB)]
 
 
-def test_each_device_of_each_rank(tmp_path: Path) -> None:
+def test_every_device_of_every_rank_has_a_history(tmp_path: Path) -> None:
     for step in (1, 2):
         for rank in (0, 1):
             put_snapshot(tmp_path / f"step_{step}" / f"rank{rank}.pickle", 50, 70, kept=step)
@@ -92,7 +98,7 @@ def test_each_device_of_each_rank(tmp_path: Path) -> None:
     assert any(line.startswith("0, device 0  step_1") for line in shown)
 
 
-def test_a_rank_on_another_card_after_a_restart(tmp_path: Path) -> None:
+def test_history_continues_on_another_card_after_a_restart(tmp_path: Path) -> None:
     examples = ROOT / "examples" / "fsdp_odd_ranks"
     for step, source in ((10, "rank4"), (20, "rank5")):
         path = tmp_path / f"iteration_{step}" / "rank1_memory_snapshot.pickle.gz"
@@ -103,16 +109,14 @@ def test_a_rank_on_another_card_after_a_restart(tmp_path: Path) -> None:
     assert None not in [dump.end_bytes for dump in one.dumps]
 
 
-def test_one_dump_has_no_history(tmp_path: Path) -> None:
+def test_single_dump_has_no_history(tmp_path: Path) -> None:
     put_snapshot(tmp_path / "rank0.pickle", 5)
     report = ran(tmp_path, dump="each")
     assert history(report) == ()
-    assert lines(report, 80) == [
-        "note: no rank has several dumps, so nothing grows from one to the next"
-    ]
+    assert lines(report, 80) == ["note: no rank has several dumps to compare"]
 
 
-def test_dumps_of_ranks_that_a_pattern_finds(tmp_path: Path) -> None:
+def test_dumps_are_grouped_by_a_rank_pattern(tmp_path: Path) -> None:
     for step in (9, 10):
         for rank in (0, 3):
             put_snapshot(tmp_path / f"step_{step}" / f"card{rank}.pkl", step + rank)
@@ -124,8 +128,10 @@ def test_dumps_of_ranks_that_a_pattern_finds(tmp_path: Path) -> None:
     assert found == [(0, ["step_9", "step_10"]), (3, ["step_9", "step_10"])]
 
 
-def test_a_dataset_has_one_dump(run: Path) -> None:
-    with pytest.raises(UsageError, match="--dump each is of all dumps"):
+def test_dataset_has_one_dump(run: Path) -> None:
+    with pytest.raises(
+        UsageError, match="--dump each reads all dumps, but -o DIR holds one of each rank; name one"
+    ):
         ran(run, dump="each", output=str(run / "data"))
 
 
@@ -135,7 +141,7 @@ def lines(report: FleetReport, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_a_row_a_dump(run: Path, width: int) -> None:
+def test_each_dump_has_its_own_row(run: Path, width: int) -> None:
     shown = lines(ran(run, dump="each"), width)
     assert all(len(line) <= width for line in shown)
     words = " ".join(" ".join(shown[:3]).split())
@@ -145,11 +151,11 @@ def test_a_row_a_dump(run: Path, width: int) -> None:
     assert table[at][2] == "59.0 MiB"
     assert table[at + 1][:3] == ["iteration_10", "60.0 MiB", "+1.0 MiB"]
     assert table[at + 2][-2:] == ["20.0 MiB", "+10.0 MiB"]
-    assert table[at + 3][:2] == ["0", "iteration_9"]  # what grew most is first
+    assert table[at + 3][:2] == ["0", "iteration_9"]  # largest growth first
     assert table[at + 5] == ["iteration_20", "not read"]
 
 
-def test_an_older_dump_that_cannot_be_read(run: Path) -> None:
+def test_unreadable_older_dump_is_a_warning(run: Path) -> None:
     broken = run / "iteration_9" / "rank1_memory_snapshot.pickle"
     broken.write_bytes(b"nothing")
     report = ran(run, dump="each")

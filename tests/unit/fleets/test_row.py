@@ -1,4 +1,4 @@
-"""row: what is told of a rank is what the other commands tell of its file."""
+"""row: a rank's row matches the other commands on its file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
-def test_it_is_what_the_commands_say(file: Path) -> None:
+def test_row_matches_the_commands(file: Path) -> None:
     with mr.open(file) as snap:
         row = rank_row(snap, Selection())
         assert (row.status, row.error, row.file) == ("ok", "", str(file))
@@ -32,10 +32,10 @@ def test_it_is_what_the_commands_say(file: Path) -> None:
         )
         for one in row.devices:
             peak, replay = peaks[one.device], snap.replay(one.device)
-            assert (one.peak_bytes, one.event_index, one.time_us, one.start_us) == (
+            assert (one.peak_bytes, one.peak_event, one.peak_us, one.start_us) == (
                 peak.peak_bytes,
-                peak.event_index,
-                peak.time_us,
+                peak.peak_event,
+                peak.peak_us,
                 peak.start_us,
             )
             assert (one.categories, one.exactness, one.reasons) == (
@@ -45,18 +45,18 @@ def test_it_is_what_the_commands_say(file: Path) -> None:
             )
             assert one.reserved_peak_bytes == replay.measure("reserved").peak.bytes
             assert one.unused_bytes == unused[one.device].unused_bytes
-            assert one.ooms == len(replay.events_of("oom"))
-            assert max(one.curve, default=0) <= one.peak_bytes
+            assert one.oom_count == len(replay.events_of("oom"))
+            assert max(one.curve_bytes, default=0) <= one.peak_bytes
             held = mr.peak(snap, by="line", device=one.device, top=HOLDERS).devices[0].groups
             assert [(h.bytes, h.count) for h in one.holders] == [(g.bytes, g.count) for g in held]
 
 
-def test_a_curve_of_steps() -> None:
+def test_curve_has_the_peak_of_each_step() -> None:
     with mr.open(ROOT / "examples" / "leaky_training.pkl.gz") as snap:
         (one,) = rank_row(snap, Selection()).devices
         steps = mr.steps(snap).devices[0].steps
         assert one.curve_by == "steps"
-        assert one.curve == tuple(step.peak_bytes for step in steps)
+        assert one.curve_bytes == tuple(step.peak_bytes for step in steps)
         leaks = mr.leaks(snap).devices[0]
         assert one.leak_bytes_per_step == leaks.leak_bytes_per_step > 0
         assert one.step is not None
@@ -65,36 +65,50 @@ def test_a_curve_of_steps() -> None:
         assert (one.step.number, one.step.of) == (there.number, len(steps))
 
 
-def test_a_curve_of_parts_of_the_events() -> None:
+def test_windows_do_not_rule_out_a_leak() -> None:
+    """Two marked steps are too few, so windows of the long rest are judged."""
+    b = SnapshotBuilder()
+    for k in range(2):
+        b.annotation(f"ProfilerStep#{k}", "START")
+        b.alloc(BASE + k * MIB, MIB).alloc(BASE, MIB).free(BASE, MIB)
+        b.annotation(f"ProfilerStep#{k}", "END")
+    for _ in range(200):
+        b.alloc(2 * BASE, MIB).free(2 * BASE, MIB)
+    snap = mr.open(build.dump(b.build()))
+    assert mr.leaks(snap).devices[0].by_windows
+    assert rank_row(snap, Selection()).devices[0].leak_bytes_per_step is None
+
+
+def test_curve_without_steps_has_the_peak_of_each_bucket() -> None:
     b = SnapshotBuilder()
     for at in range(2 * PARTS):
         b.alloc(BASE + at * MIB, MIB)
     snap = mr.open(build.dump(b.build()))
     (one,) = rank_row(snap, Selection()).devices
     assert one.curve_by == "events"
-    assert one.curve == tuple(2 * at * MIB for at in range(1, PARTS + 1))
+    assert one.curve_bytes == tuple(2 * at * MIB for at in range(1, PARTS + 1))
 
 
-def test_cards_on_which_it_fits_or_not() -> None:
+def test_row_lists_the_cards_it_fits_on() -> None:
     with mr.open(ROOT / "examples" / "leaky_training.pkl.gz") as snap:
-        (device,) = mr.simulate(snap, smallest=True).devices
+        (device,) = mr.simulate(snap, search="card").devices
         assert device.need is not UNSET
-        need = device.need.total_bytes
+        need = device.need.program_memory_bytes
         card = need + snap.replay(0).context_bytes(need)
         (one,) = rank_row(snap, Selection(), (card, card - 2 * MIB)).devices
-        assert [(fit.total_bytes, fit.fits, fit.exactness) for fit in one.cards] == [
+        assert [(fit.total_memory_bytes, fit.fits, fit.exactness) for fit in one.cards] == [
             (card, True, "exact"),
             (card - 2 * MIB, False, "exact"),
         ]
 
 
-def test_nothing_in_it() -> None:
+def test_empty_snapshot_has_no_devices() -> None:
     snap = mr.open(build.dump({"segments": [], "device_traces": []}))
     row = rank_row(snap, Selection())
     assert (row.status, row.error, row.devices) == ("empty", "neither events nor segments", ())
 
 
-def test_what_the_recorder_noted() -> None:
+def test_recorders_notes_give_rank_host_and_card() -> None:
     made = SnapshotBuilder().segment_alloc(BASE, 20 * MIB).alloc(BASE, MIB).build()
     made["memreplay"] = {
         "recorder": "record",
@@ -106,4 +120,7 @@ def test_what_the_recorder_noted() -> None:
     assert (row.noted_rank, row.host) == (5, "node-7")
     (one,) = row.devices
     context = context_bytes(80 << 30)
-    assert (one.total_bytes, one.headroom_bytes) == (80 << 30, (80 << 30) - context - 20 * MIB)
+    assert (one.total_memory_bytes, one.headroom_bytes) == (
+        80 << 30,
+        (80 << 30) - context - 20 * MIB,
+    )

@@ -1,4 +1,4 @@
-"""text: a fleet as people read it."""
+"""text: the readable report of a fleet."""
 
 from __future__ import annotations
 
@@ -28,20 +28,49 @@ def table(shown: list[str]) -> list[list[str]]:
     return [re.split(r"  +", line.strip()) for line in shown]
 
 
+def test_heading_counts_further_sources() -> None:
+    shown = lines(replace(report(rank(0, SAME)), input="run/a.pkl, run/b.pkl, run/c.pkl"))
+    assert shown[0] == "run/a.pkl  and 2 more"
+
+
 @pytest.mark.parametrize("width", [80, 160])
-def test_ranks_that_are_alike(width: int) -> None:
+def test_similar_ranks_are_summarized_in_one_line(width: int) -> None:
     shown = lines(report(*(rank(at, SAME) for at in range(4))), width)
     assert all(len(line) <= width for line in shown)
-    assert "4 ranks: highest peak 150.0 MiB requested on rank 0, as all of them, exact" in shown
-    assert "ranks      by the files' names" in shown
+    assert "4 ranks: highest peak 150.0 MiB requested on rank 0, the same on all, exact" in shown
+    assert "ranks      from the file names" in shown
     assert "peak       150.0 MiB on all" in shown
-    words = "imbalance 1.00, the highest rank by the median one, on average over time"
+    words = "imbalance 1.00: highest rank over the median, averaged over time"
     assert words in " ".join(" ".join(shown).split())
-    assert not any("alike" in line for line in shown)
+    assert not any("similar" in line for line in shown)
     assert ["3", "150.0 MiB", "152.0 MiB", "2.0 MiB"] in table(shown)
 
 
-def test_a_rank_with_several_devices_says_so() -> None:
+def test_headline_says_how_exact_the_numbers_are() -> None:
+    final = {"trusted": False, "reasons": ("no_events",)}
+    (_, _, first, *_) = lines(report(*(rank(at, SAME, **final) for at in range(2))))
+    assert first.endswith(", exact for the final state")
+    (_, _, first, *_) = lines(report(rank(0, SAME), rank(1, SAME, **final)))
+    assert first.endswith(", exact except on rank 1")
+    ring = {"trusted": False, "reasons": ("unmatched_frees",), "exactness": "estimated"}
+    (_, _, first, *_) = lines(report(*(rank(at, SAME, **ring) for at in range(2))))
+    assert first.endswith(", not trustworthy")
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_differences_name_code_as_other_reports_do(width: int) -> None:
+    node = "torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>&&)"
+    step = f"step /home/{'ana/' * 20}optimizers.py:82"
+    odd = rank(4, {"weights": 100, node: 90, step: 80})
+    shown = lines(report(*(rank(at, SAME) for at in range(4)), odd), width)
+    assert all(len(line) <= width for line in shown)
+    rows = [line for line in shown if "+90.0 MiB" in line or "+80.0 MiB" in line]
+    assert rows[0].endswith("+90.0 MiB BmmBackward0 (autograd)")
+    assert rows[1].endswith("optimizers.py:82")
+    assert "+80.0 MiB step" in rows[1]
+
+
+def test_row_mentions_the_other_devices_of_its_rank() -> None:
     made = rank(0, SAME)
     others = tuple(device({"weights": n}, device=n) for n in (3, 1, 2))
     several = replace(made, devices=(*made.devices, *others[:2]))
@@ -51,7 +80,7 @@ def test_a_rank_with_several_devices_says_so() -> None:
     assert "also 1.0 MiB on device 1, 2.0 MiB on device 2, 1 more device" in shown
 
 
-def test_an_odd_rank() -> None:
+def test_outlier_is_shown_with_the_code_behind_it() -> None:
     folder = ROOT / "examples" / "fsdp_ranks"
     with (
         mr.open(folder / "rank1.pkl.gz") as base,
@@ -60,40 +89,40 @@ def test_an_odd_rank() -> None:
         why = Explained(difference(base, new, Selection()))
     rows = [rank(at, SAME | ({"keep_history": 90} if at == 3 else {})) for at in range(6)]
     shown = lines(report(*rows, explained=why))
-    assert "odd        rank 3, see below" in shown
+    assert "outliers   rank 3 (see below)" in shown
     assert ["ranks 0 to 2, 4, 5", "150.0 MiB"] in table(shown)
     assert ["rank 3", "240.0 MiB", "+90.0 MiB keep_history"] in table(shown)
-    assert "rank 3: 240.0 MiB, +90.0 MiB beside rank 2" in shown
-    assert ["change", "rank 2", "rank 3", "asked by"] in table(shown)
+    assert "rank 3: 240.0 MiB, +90.0 MiB compared with rank 2" in shown
+    assert ["change", "rank 2", "rank 3", "allocated at, and its callers"] in table(shown)
     assert any("train_step  /workspace/fsdp/train.py" in line for line in shown)
     gone = lines(report(*rows, explained=Explained(error="the file is gone")))
-    assert "note: what makes the difference could not be told: the file is gone" in gone
+    assert "note: can't compare them: the file is gone" in gone
 
 
-def test_what_is_wrong_with_a_rank() -> None:
-    step = StepAt(annotation=None, found="recorder", number=4, of=9, inside=True, by="", name="")
+def test_row_shows_the_problems_of_its_rank() -> None:
+    step = StepAt(annotation=None, found_by="recorder", number=4, of=9, inside=True, by="", name="")
     rows = [
         rank(0, SAME),
-        rank(1, SAME, ooms=2, leak_bytes_per_step=3 * MIB, exactness="estimated", step=step),
+        rank(1, SAME, oom_count=2, leak_bytes_per_step=3 * MIB, exactness="estimated", step=step),
     ]
     shown = lines(report(*rows))
-    assert "2 ranks: highest peak 150.0 MiB requested on rank 0, as all of them," in shown[2]
+    assert "2 ranks: highest peak 150.0 MiB requested on rank 0, the same on all," in shown[2]
     assert "out of memory on rank 1" in " ".join(shown[2:4])
     (row,) = (row for row in table(shown) if row[:2] == ["1", "150.0 MiB"])
     assert row[2] == "4 of 9"
     assert row[-1] == "2 requests failed, leaks 3.0 MiB a step, estimated"
 
 
-def test_files_that_were_not_read() -> None:
+def test_unread_files_are_warnings() -> None:
     rows = [rank(0, SAME), *(broken(at, f"error {at}") for at in range(1, 14)), rank(16, SAME)]
     shown = lines(report(*rows))
     assert "warning: rank 1 not read: rank1.pkl: error 1" in shown
     assert "warning: 3 more files not read" in shown
-    assert "warning: no file of ranks 14, 15" in shown
-    assert "1 rank: nothing was read" in lines(report(broken(0)))
+    assert "warning: no file for ranks 14, 15" in shown
+    assert "1 rank: no file was read" in lines(report(broken(0)))
 
 
-def test_cards() -> None:
+def test_cards_list_the_ranks_that_do_not_fit() -> None:
     cards = [
         tuple(
             CardFit(n << 30, fits, "exact") for n, fits in ((24, False), (40, at > 1), (80, True))
@@ -106,14 +135,14 @@ def test_cards() -> None:
     assert "on 80.0 GiB  all fit" in shown
 
 
-def test_more_ranks_than_are_shown() -> None:
+def test_ranks_beyond_the_limit_are_counted() -> None:
     rows = [rank(at, {"code": 100 + at}) for at in range(30)]
     shown = lines(report(*rows, top=5))
     assert ["29", "129.0 MiB", "131.0 MiB", "2.0 MiB"] in table(shown)
     assert any("25 more ranks (--top 0 shows all)" in line for line in shown)
 
 
-def test_why_numbers_are_inexact_is_said_once_for_all_ranks() -> None:
+def test_reason_for_inexact_numbers_is_printed_once() -> None:
     lost = {"exactness": "estimated", "reasons": ("unmatched_frees",), "trusted": False}
     rows = [rank(at, SAME, **lost) for at in (0, 1, 2)]
     shown = " ".join(" ".join(lines(report(*rows))).split())

@@ -1,4 +1,4 @@
-"""What tests here have in common with those of commands."""
+"""Fixtures shared with the tests of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of a gate for the tests of what writes them."""
+"""A gate's results, for testing its output formats."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from memreplay.gating.reporting import gate_report
 from memreplay.gating.result import Cause, Finding, GatedFile, GateReport
-from memreplay.gating.telling import gate_report
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -73,8 +73,8 @@ SPREAD = replace(
     count=8,
 )
 LEAK = Finding(
-    rule="no-leaks",
-    kind="no_leaks",
+    rule="forbid-leaks",
+    kind="forbid_leaks",
     outcome="failed",
     device=0,
     measure="held",
@@ -84,8 +84,8 @@ LEAK = Finding(
     causes=(replace(GREW[0], bytes=64 << 10, change_bytes=None),),
 )
 OOM = Finding(
-    rule="no-oom",
-    kind="no_oom",
+    rule="forbid-oom",
+    kind="forbid_oom",
     outcome="failed",
     device=0,
     measure="held",
@@ -111,27 +111,27 @@ SKIPPED = replace(
 NOT_JUDGED = replace(
     SKIPPED,
     outcome="not_judged",
-    detail="1 step is too few to tell a leak from a start-up",
+    detail="1 step is too few to distinguish a leak from warm-up",
 )
 
 
 def report(
     *findings: Finding, file: str = "snap.pkl", base: str | None = "base.json"
 ) -> GateReport:
-    """A report of one file."""
+    """Return a report on one file."""
     return gate_report([gated(file, base, findings)])
 
 
 def gated(
     file: str, base: str | None = None, findings: tuple[Finding, ...] = (), **more: Any
 ) -> GatedFile:
-    """A file that could be judged."""
+    """Return the results for a file that was checked."""
     passed = not any(one.failed for one in findings)
     return GatedFile(file=file, base_file=base, passed=passed, findings=findings, **more)
 
 
 def unreadable(file: str, error: str) -> GatedFile:
-    """A file that could not."""
+    """Return the results for a file that couldn't be checked."""
     return GatedFile(file=file, error=error, exit_code=3)
 
 
@@ -152,10 +152,10 @@ EVERY = (
     replace(TRUST, outcome="skipped"),
     NOT_JUDGED,
 )
-UNREADABLE = unreadable("a b/rank1.pkl", "there is no such file")
+UNREADABLE = unreadable("a b/rank1.pkl", "no such file")
 WHOLE = gate_report(
     (
-        gated("rank0.pkl", "base.json", EVERY, overflowed=(0, 1), rules_changed=True),
+        gated("rank0.pkl", "base.json", EVERY, overflowed_devices=(0, 1), rules_changed=True),
         UNREADABLE,
     )
 )
@@ -179,10 +179,10 @@ HOSTILE = gate_report(
 
 
 def in_repository(path: str) -> str | None:
-    """Every file is in the repository, without its first folder."""
+    """Map every file into the repository by dropping its first folder."""
     return path.removeprefix("/job/")
 
 
 def told(found: GateReport, where: Callable[[str], str | None] = in_repository) -> GateReport:
-    """The same where files are in the repository."""
+    """Return the same results, with files in the repository."""
     return gate_report(found.files, where)

@@ -1,4 +1,4 @@
-"""Tests of gating/base_lines.py: what is written is read back the same."""
+"""Tests of gating/base_lines.py: a written baseline reads back unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.render.schemas import check_against
 EXAMPLES = ("transformer_step", "leaky_training", "serving_oom")
 
 
-def test_the_schema_and_the_size() -> None:
+def test_baseline_is_small_and_fits_the_schema() -> None:
     for name in EXAMPLES:
         snap = mr.open(ROOT / "tests/data" / f"{name}.pkl.gz")
         text = render_baseline(baseline_of(snap))
@@ -27,14 +27,14 @@ def test_the_schema_and_the_size() -> None:
         assert len(set(frames)) == len(frames)
 
 
-def test_nothing_in_it() -> None:
+def test_empty_baseline_fits_the_schema() -> None:
     nothing = Baseline(file="x.pkl", measure="held", rules="", categories=(), frames=(), devices=())
     found = json.loads(render_baseline(nothing))
     check_against("baseline-1.json", found)
     assert found["devices"] == []
 
 
-def test_a_group_is_a_line() -> None:
+def test_each_group_has_its_own_line() -> None:
     snap = mr.open(ROOT / "tests/data" / "leaky_training.pkl.gz")
     baseline = baseline_of(snap)
     lines = render_baseline(baseline).splitlines()

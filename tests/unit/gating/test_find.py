@@ -1,4 +1,4 @@
-"""Tests of gating/find.py: limits against what a replay says; what is no alarm."""
+"""Tests of gating/find.py: the limits are compared with a replay, without false alarms."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def example(name: str) -> mr.Snapshot:
 
 
 def as_file(snap: mr.Snapshot, **options: Any) -> BaselineSide:
-    """The baseline of a snapshot, written and read again."""
+    """Return the baseline of a snapshot after a round trip."""
     text = render_baseline(baseline_of(snap, **options))
     return BaselineSide(parse_baseline(text.encode()), "base.json")
 
@@ -54,7 +54,7 @@ def of_kind(file: GatedFile, kind: str) -> list[Finding]:
     return [one for one in file.findings if one.kind == kind]
 
 
-# ---- both forms of a base
+# ---- both forms of a base: a snapshot and a baseline file
 
 
 def causes(new: mr.Snapshot, base: ComparedSide, *budgets: Budget) -> list[tuple[Cause, ...]]:
@@ -64,7 +64,7 @@ def causes(new: mr.Snapshot, base: ComparedSide, *budgets: Budget) -> list[tuple
 
 @pytest.mark.parametrize("base", ["transformer_step", "transformer_deeper", "leaky_training"])
 @pytest.mark.parametrize("new", ["transformer_step", "transformer_deeper", "serving_oom"])
-def test_a_snapshot_blames_what_its_baseline_does(base: str, new: str) -> None:
+def test_snapshot_and_baseline_blame_the_same_code(base: str, new: str) -> None:
     before, after = example(base), example(new)
     parts = [Budget(max_peak=0), Budget(max_peak=0, category="activations")]
     if "transformer" in base and "transformer" in new:
@@ -75,13 +75,13 @@ def test_a_snapshot_blames_what_its_baseline_does(base: str, new: str) -> None:
 
 
 @given(recordings(max_steps=80), recordings(max_steps=80))
-def test_both_forms_of_any_base_blame_the_same(base: Recording, new: Recording) -> None:
+def test_both_forms_of_any_base_blame_the_same_code(base: Recording, new: Recording) -> None:
     before, after = opened(base.snapshot), opened(new.snapshot)
     assume(before.devices and after.devices)
     assert causes(after, SnapshotSide(before)) == causes(after, as_file(before))
 
 
-def test_more_groups_than_a_baseline_keeps() -> None:
+def test_base_may_have_more_groups_than_a_baseline_keeps() -> None:
     def made(grown: int) -> mr.Snapshot:
         builder = SnapshotBuilder()
         for i in range(120):
@@ -96,7 +96,7 @@ def test_more_groups_than_a_baseline_keeps() -> None:
     assert [one.function for one in found[0]] == ["f3", "f10", "f17"]
 
 
-def test_a_line_is_blamed_for_all_that_it_holds() -> None:
+def test_line_is_blamed_for_everything_it_holds() -> None:
     def made(*sizes: int) -> mr.Snapshot:
         builder = SnapshotBuilder()
         for i, n_bytes in enumerate(sizes):
@@ -110,11 +110,13 @@ def test_a_line_is_blamed_for_all_that_it_holds() -> None:
     assert [(one.function, one.bytes) for one in found] == [("norm", 600), ("head", 450)]
 
 
-# ---- against the obvious
+# ---- compared with a slow computation
 
 
 def live_sums(snap: mr.Snapshot, device: int, measure: MeasureName, category: str) -> list[int]:
-    """The bytes of one category after each event (-1 included), allocation by allocation."""
+    """Return one category's bytes at the start and after each event, summed allocation by
+    allocation.
+    """
     usage = snap.replay(device).measure(measure)
     lives = usage.lifetimes
     grouper = Grouper(snap, "category", RULES)
@@ -134,7 +136,7 @@ def live_sums(snap: mr.Snapshot, device: int, measure: MeasureName, category: st
     st.booleans(),
     st.booleans(),
 )
-def test_it_agrees_with_the_peaks(
+def test_findings_agree_with_the_peaks(
     base: Recording, new: Recording, measure: MeasureName, off: int, small: bool, share: bool
 ) -> None:
     before, after = opened(base.snapshot), opened(new.snapshot)
@@ -176,7 +178,7 @@ def test_it_agrees_with_the_peaks(
 
 
 @given(recordings(max_steps=40), st.sampled_from(["held", "active"]))
-def test_categories_agree_with_their_live_sets(recording: Recording, measure: MeasureName) -> None:
+def test_categories_match_their_live_sets(recording: Recording, measure: MeasureName) -> None:
     snap = opened(recording.snapshot)
     for device in snap.devices:
         for category in ("model", "optimizer", "unknown"):
@@ -188,7 +190,9 @@ def test_categories_agree_with_their_live_sets(recording: Recording, measure: Me
 
 
 @given(recordings(max_steps=60), st.sampled_from(["held", "requested"]))
-def test_with_itself_nothing_grew(recording: Recording, measure: MeasureName) -> None:
+def test_snapshot_compared_with_itself_has_no_growth(
+    recording: Recording, measure: MeasureName
+) -> None:
     snap = opened(recording.snapshot)
     assume(snap.devices)
     budgets = [
@@ -208,11 +212,11 @@ def test_with_itself_nothing_grew(recording: Recording, measure: MeasureName) ->
         assert {one.growth_bytes for one in growth} == {0}
 
 
-# ---- what grew
+# ---- growth
 
 
 def program(*layers: tuple[str, int, int], line: int = 0) -> build.Snapshot:
-    """An allocation a layer: its function, line and size, of which none is freed."""
+    """Return one allocation per layer: its function, line and size; none is freed."""
     builder = SnapshotBuilder()
     for i, (name, at, size) in enumerate(layers):
         frames = [(name, "/job/model.py", at + line), ("main", "/job/train.py", 5 + line)]
@@ -221,7 +225,7 @@ def program(*layers: tuple[str, int, int], line: int = 0) -> build.Snapshot:
 
 
 @pytest.mark.parametrize("boiled", [False, True])
-def test_the_cause_is_what_grew_though_its_lines_moved(boiled: bool) -> None:
+def test_cause_is_the_code_that_grew_even_if_its_lines_moved(boiled: bool) -> None:
     before = opened(program(("attend", 10, 900), ("project", 20, 100)))
     after = opened(program(("attend", 10, 900), ("project", 20, 300), line=7))
     side = as_file(before) if boiled else SnapshotSide(before)
@@ -234,7 +238,7 @@ def test_the_cause_is_what_grew_though_its_lines_moved(boiled: bool) -> None:
     assert one.place == cause
 
 
-def test_without_a_base_the_cause_is_what_holds_most() -> None:
+def test_without_a_base_the_largest_holder_is_the_cause() -> None:
     snap = opened(program(("attend", 10, 900), ("project", 20, 100)))
     (one,) = of_kind(gate_file(snap, [Budget(max_peak=999)], allow_untrusted=True), "max_peak")
     assert one.failed
@@ -242,7 +246,7 @@ def test_without_a_base_the_cause_is_what_holds_most() -> None:
     assert one.causes[0].change_bytes is None
 
 
-def test_what_a_baseline_left_out_is_not_taken_for_new() -> None:
+def test_groups_missing_from_a_baseline_are_not_new() -> None:
     layers = [(f"layer{i}", i, 1000 - i) for i in range(20)]
     before = opened(program(*layers))
     after = opened(program(*layers[:-1], ("layer19", 19, 2000)))
@@ -250,11 +254,11 @@ def test_what_a_baseline_left_out_is_not_taken_for_new() -> None:
     (one,) = of_kind(
         gate_file(after, [Budget(max_growth=0.0)], base=side, allow_untrusted=True), "max_growth"
     )
-    # It may have been among the others, with 997 bytes at most.
+    # The group may have been omitted from the baseline, with at most 997 bytes.
     assert [cause.function for cause in one.causes] == ["layer19"]
 
 
-def test_other_devices() -> None:
+def test_devices_missing_from_the_base_are_not_compared() -> None:
     base = opened(SnapshotBuilder(devices=2).alloc(512, 10).alloc(512, 20, device=1).build())
     one_device = opened(SnapshotBuilder(devices=3).alloc(512, 99, device=2).build())
     other = SnapshotBuilder(devices=3).alloc(512, 20, device=1).alloc(512, 99, device=2)
@@ -266,38 +270,40 @@ def test_other_devices() -> None:
     assert (judged.outcome, judged.base_bytes) == ("passed", 20)
     assert (finding.outcome, finding.detail) == (
         "not_judged",
-        "the base has no such device; write it again if that is new",
+        "the base has no such device; if it's new, save the base again",
     )
-    # The base of something else altogether is no base.
-    with pytest.raises(UsageError, match=r"the budget limits growth, but .* has none of its dev"):
+    # An unrelated file can't be a base.
+    with pytest.raises(
+        UsageError, match=r"the budget limits growth, but .* has no device in common"
+    ):
         gate_file(one_device, [budget], base=SnapshotSide(base))
-    # A peak is held against its limit all the same.
+    # A peak is still checked against its limit.
     gate_file(one_device, [Budget(max_peak=100)], base=SnapshotSide(base))
-    # Of one rank's card against another's: each has but one.
+    # Compare one rank's device with another's: each file has a single device.
     base = opened(SnapshotBuilder().alloc(512, 10).build())
     found = gate_file(one_device, [budget], base=SnapshotSide(base), allow_untrusted=True)
     (finding,) = of_kind(found, "max_growth_bytes")
     assert (finding.outcome, finding.base_bytes, finding.actual_bytes) == ("failed", 10, 99)
 
 
-def test_what_is_not_there() -> None:
+def test_missing_devices_and_names_are_errors() -> None:
     snap = opened(program(("attend", 10, 900)))
-    with pytest.raises(UsageError, match="is of device 3, which is not there; there are: 0"):
+    with pytest.raises(UsageError, match=" is for device 3, which the file doesn't have; it has 0"):
         gate_file(snap, [Budget(device=3, max_peak=1)])
-    with pytest.raises(UsageError, match="annotation 'step', which device 0 does not have"):
+    with pytest.raises(UsageError, match="annotation 'step', which device 0 doesn't have"):
         gate_file(snap, [Budget(annotation="step", max_peak=1)])
-    with pytest.raises(UsageError, match="no rule has the category 'x'; there are: weights"):
+    with pytest.raises(UsageError, match="unknown category 'x'; known: weights"):
         gate_file(snap, [Budget(category="x", max_peak=1)])
-    with pytest.raises(UsageError, match="limits growth: give the base with --base"):
+    with pytest.raises(UsageError, match="limits growth; give the base with --base"):
         gate_file(snap, [Budget(max_growth=0.1)])
     with pytest.raises(UsageError, match="neither events nor segments"):
         gate_file(opened(SnapshotBuilder().build()), [Budget(max_peak=1)])
 
 
-# ---- the others
+# ---- other limits
 
 
-def test_annotations_count_by_their_highest() -> None:
+def test_highest_occurrence_of_an_annotation_counts() -> None:
     snap = example("transformer_step")
     usage = snap.replay(0).measure("held")
     from memreplay.analysis.annotations.spans import spans
@@ -316,7 +322,7 @@ def test_annotations_count_by_their_highest() -> None:
         assert (one.actual_bytes, one.outcome) == (highest, "passed"), name
 
 
-def test_fragmentation() -> None:
+def test_fragmentation_above_its_limit_fails() -> None:
     snap = example("serving_oom")
     reserved = snap.replay(0).measure("reserved").peak.bytes
     unused = reserved - snap.replay(0).measure("active").peak.bytes
@@ -327,60 +333,64 @@ def test_fragmentation() -> None:
 
 
 @pytest.mark.parametrize("allow_untrusted", [False, True])
-def test_what_was_reserved_is_not_in_every_trace_of_the_profiler(allow_untrusted: bool) -> None:
+def test_profiler_trace_may_lack_reserved_memory(allow_untrusted: bool) -> None:
     trace = Kineto().memory(1, 512, 512, 512).memory(2, 1024, 512, 1024)
     budget = Budget(max_reserved=4096, max_peak=4096)
     found = gate_file(mr.open(trace.json()), [budget], allow_untrusted=allow_untrusted)
     (one,) = of_kind(found, "max_reserved")
     assert (one.outcome, one.failed, one.actual_bytes) == ("not_judged", True, None)
-    assert one.detail == "the trace doesn't say what was reserved"
+    assert one.detail == "the file doesn't say what was reserved"
     (one,) = of_kind(found, "max_peak")
     assert (one.outcome, one.actual_bytes) == ("passed", 1024)
 
 
-def test_leaks() -> None:
-    (one,) = of_kind(gate_file(example("leaky_training"), [Budget(no_leaks=True)]), "no_leaks")
+def test_forbidden_leak_fails_with_its_call_site() -> None:
+    (one,) = of_kind(
+        gate_file(example("leaky_training"), [Budget(forbid_leaks=True)]), "forbid_leaks"
+    )
     assert (one.outcome, one.actual_bytes, one.count) == ("failed", 65536, 40)
     assert one.place is not None
     assert one.place.file.endswith("train.py")
-    (one,) = of_kind(gate_file(example("transformer_step"), [Budget(no_leaks=True)]), "no_leaks")
-    # What judged nothing has not passed.
+    (one,) = of_kind(
+        gate_file(example("transformer_step"), [Budget(forbid_leaks=True)]), "forbid_leaks"
+    )
+    # A gate that couldn't check anything hasn't passed.
     assert (one.outcome, one.failed) == ("not_judged", True)
-    assert "1 step is too few to tell" in one.detail
+    assert "1 step is too few to distinguish" in one.detail
 
 
-def test_leaks_where_nothing_happened() -> None:
-    """A device that was idle while another worked leaks nothing; where all were, nobody knows."""
+def test_idle_device_leaks_nothing_unless_all_are_idle() -> None:
+    """If all devices were idle, it's unknown whether the program leaks."""
     idle = SnapshotBuilder(devices=2).segment(512, 1 << 21, device=1)
     snapshot = leaky.snapshot(leaky.Options(steps=12, leak_bytes=0))
     snapshot["segments"] += idle.build()["segments"]
     traces = snapshot["device_traces"]
     assert isinstance(traces, list)
     traces.append([])
-    found = gate_file(opened(snapshot), [Budget(no_leaks=True)])
-    assert [one.outcome for one in of_kind(found, "no_leaks")] == ["passed", "skipped"]
-    found = gate_file(opened(idle.build()), [Budget(no_leaks=True)], allow_untrusted=True)
-    assert [one.outcome for one in of_kind(found, "no_leaks")] == ["not_judged"]
+    found = gate_file(opened(snapshot), [Budget(forbid_leaks=True)])
+    assert [one.outcome for one in of_kind(found, "forbid_leaks")] == ["passed", "skipped"]
+    found = gate_file(opened(idle.build()), [Budget(forbid_leaks=True)], allow_untrusted=True)
+    assert [one.outcome for one in of_kind(found, "forbid_leaks")] == ["not_judged"]
     assert not found.passed
 
 
-def test_out_of_memory_events() -> None:
-    (one,) = of_kind(gate_file(example("serving_oom"), [Budget(no_oom=True)]), "no_oom")
+def test_forbidden_out_of_memory_fails_with_its_call_site() -> None:
+    (one,) = of_kind(gate_file(example("serving_oom"), [Budget(forbid_oom=True)]), "forbid_oom")
     assert (one.outcome, one.count, one.actual_bytes) == ("failed", 2, 192 << 20)
     assert one.place is not None
     assert (one.place.function, one.place.line) == ("attention", 52)
-    assert gate_file(example("leaky_training"), [Budget(no_oom=True)]).passed
+    assert gate_file(example("leaky_training"), [Budget(forbid_oom=True)]).passed
 
 
 # ---- trust
 
 
 def untrusted() -> build.Snapshot:
-    """A device with an allocation and no segments."""
+    """Build a device with an allocation and no segments."""
     return SnapshotBuilder().alloc(512, 100).build()
 
 
-def test_what_cannot_be_trusted_fails() -> None:
+def test_untrustworthy_snapshot_fails() -> None:
     snap = opened(untrusted())
     assert not verdict(snap, snap.replay(0).measure("held")).trusted
     found = gate_file(snap, [Budget(max_peak=1000)])
@@ -394,12 +404,12 @@ def test_what_cannot_be_trusted_fails() -> None:
     assert one.outcome == "skipped"
 
 
-def test_a_base_that_cannot_be_trusted_fails_what_is_since_it() -> None:
+def test_untrustworthy_base_fails_comparisons() -> None:
     base, snap = SnapshotSide(opened(untrusted())), example("leaky_training")
     budget = Budget(max_growth_bytes=1 << 40)
     found = gate_file(snap, [budget], base=base)
     assert [one.of_base for one in found.findings if one.failed] == [True]
-    # Of a limit that has nothing to do with it, it is none.
+    # The damage doesn't matter, because it's unrelated to the limit.
     assert gate_file(snap, [Budget(max_peak=1 << 40)], base=base).passed
 
 
@@ -417,31 +427,31 @@ MISSING = "so an earlier, higher peak may be missing"
 LAST = f"the snapshot shows the last 30 events only: the ring buffer was full, {MISSING}"
 
 
-def test_a_ring_buffer_that_overflowed() -> None:
-    """A limit that is broken in what is left is broken; one that is kept there can't be judged."""
+def test_overflowed_ring_buffer_never_passes() -> None:
+    """If the remaining events exceed a limit, the limit fails; otherwise, it can't be judged."""
     snap = overflowed()
     assert "ring_overflow" in verdict(snap, snap.replay(0).measure("held")).reasons
     for budget in (Budget(max_peak=1 << 40), Budget(max_reserved=1 << 40)):
         found = gate_file(snap, [budget])
         assert not found.passed
-        assert found.overflowed == (0,)
+        assert found.overflowed_devices == (0,)
         one = found.findings[0]
         assert (one.outcome, one.detail, one.reasons) == ("not_judged", LAST, ("ring_overflow",))
-        # What a limit says needs no second line.
+        # The limit's own message is enough.
         assert of_kind(gate_file(snap, [budget], strict=True), "trust")[0].reasons == ()
         assert gate_file(snap, [budget], allow_untrusted=True).passed
     for budget in (Budget(max_peak=0), Budget(max_reserved=0)):
         assert gate_file(snap, [budget]).findings[0].outcome == "failed"
-    # The highest of both is needed, so neither is sure.
+    # The comparison needs the peaks of both, so neither is certain.
     for share in (0.0, 1.0):
         (one,) = of_kind(gate_file(snap, [Budget(max_fragmentation=share)]), "max_fragmentation")
         assert one.outcome == "not_judged"
-    (one,) = of_kind(gate_file(snap, [Budget(no_oom=True)]), "no_oom")
+    (one,) = of_kind(gate_file(snap, [Budget(forbid_oom=True)]), "forbid_oom")
     assert one.detail.endswith("so an earlier failure may be missing")
 
 
 @pytest.mark.parametrize("as_baseline", [False, True])
-def test_growth_and_a_ring_buffer_that_overflowed(as_baseline: bool) -> None:
+def test_growth_from_or_to_an_overflowed_ring_buffer_is_not_judged(as_baseline: bool) -> None:
     whole = opened(record(5, steps=60).snapshot)
     lossy = overflowed()
     of_lossy: ComparedSide = as_file(lossy) if as_baseline else SnapshotSide(lossy)
@@ -449,7 +459,7 @@ def test_growth_and_a_ring_buffer_that_overflowed(as_baseline: bool) -> None:
     for budget in (Budget(max_growth=9.0), Budget(max_growth_bytes=1 << 40)):
         (one,) = gate_file(lossy, [budget], base=of_whole, strict=True).findings[:1]
         assert (one.outcome, one.detail) == ("not_judged", LAST)
-        # With a base that may have been higher, not even a limit that is broken is sure.
+        # With a base that may have been higher, even an exceeded limit is uncertain.
         for limit in (budget, Budget(max_growth_bytes=0)):
             one = gate_file(whole, [limit], base=of_lossy).findings[0]
             assert one.outcome == "not_judged"
@@ -457,7 +467,7 @@ def test_growth_and_a_ring_buffer_that_overflowed(as_baseline: bool) -> None:
 
 
 def nothing_recorded() -> Iterator[mr.Snapshot]:
-    """No events; and only that of an earlier dump."""
+    """Build a snapshot whose only event is an earlier dump."""
     for with_event in (False, True):
         builder = SnapshotBuilder()
         if with_event:
@@ -466,8 +476,8 @@ def nothing_recorded() -> Iterator[mr.Snapshot]:
         yield opened(builder.build())
 
 
-def test_nothing_was_recorded() -> None:
-    """No limit of any kind passes."""
+def test_snapshot_without_a_recording_never_passes() -> None:
+    """No kind of limit passes."""
     base = SnapshotSide(opened(SnapshotBuilder().alloc(512, 4096).build()))
     for snap in nothing_recorded():
         for budget in (
@@ -477,8 +487,8 @@ def test_nothing_was_recorded() -> None:
             Budget(max_reserved=1 << 40),
             Budget(max_fragmentation=1.0),
             Budget(max_spread=1.0),
-            Budget(no_leaks=True),
-            Budget(no_oom=True),
+            Budget(forbid_leaks=True),
+            Budget(forbid_oom=True),
             Budget(category="activations", max_peak=1 << 40),
         ):
             found = gate_file(snap, [budget], base=base)
@@ -486,21 +496,21 @@ def test_nothing_was_recorded() -> None:
             assert found.findings[0].outcome == "not_judged", budget
         (kept,) = gate_file(snap, [Budget(max_peak=1 << 40)], allow_untrusted=True).findings[:1]
         assert kept.outcome == "passed"
-        # Nothing tells how high the base was.
+        # Nothing shows the base's peak.
         grown = opened(SnapshotBuilder().alloc(512, 10).build())
         (one,) = gate_file(grown, [Budget(max_growth=9.0)], base=SnapshotSide(snap)).findings[:1]
         assert one.outcome == "not_judged"
         assert one.detail.startswith("the base shows the final state only")
 
 
-def test_doubts() -> None:
+def test_only_some_reasons_cast_doubt() -> None:
     reasons = ("blocks_assumed", "ring_overflow", "pending_frees", "no_events", "tail_race")
     assert doubts(reasons) == ("tail_race",)
     assert doubts(reasons, strict=True) == ("ring_overflow", "no_events", "tail_race")
     assert doubts(()) == ()
 
 
-def test_rules_that_changed_are_told() -> None:
+def test_changed_rules_are_reported() -> None:
     snap = example("transformer_step")
     base = as_file(snap)
     budget = [Budget(category="activations", max_growth=1.0)]
@@ -510,39 +520,40 @@ def test_rules_that_changed_are_told() -> None:
     assert not gate_file(snap, [Budget(max_growth=1.0)], base=base, rules=rules).rules_changed
 
 
-def test_a_baseline_without_what_is_asked() -> None:
+def test_baseline_without_the_needed_data_is_an_error() -> None:
     snap = example("transformer_step")
     base = as_file(snap)
     rules = (Rule("mine", "model.py"), *DEFAULT_RULES)
     with pytest.raises(
-        UsageError, match="has no held bytes of the category 'mine': write it again"
+        UsageError,
+        match="has no held bytes of the category 'mine'; save it again",
     ):
         gate_file(snap, [Budget(category="mine", max_growth=1.0)], base=base, rules=rules)
     with pytest.raises(UsageError, match="no active bytes of the category 'activations'"):
         gate_file(
             snap, [Budget(category="activations", measure="active", max_growth=1.0)], base=base
         )
-    # What a baseline was told of, it has.
+    # A baseline contains only the categories and annotations for which it was written.
     wanted = Budget(category="activations", annotation="Optimizer.step", max_growth=0.0)
     (one,) = of_kind(gate_file(snap, [wanted], base=base), "max_growth")
     assert (one.outcome, one.detail) == (
         "not_judged",
-        "the base has no such annotation 'Optimizer.step'; write it again if that is new",
+        "the base has no such annotation 'Optimizer.step'; if it's new, save the base again",
     )
     found = gate_file(snap, [wanted], base=as_file(snap, budgets=[wanted]))
     assert of_kind(found, "max_growth")[0].outcome == "passed"
 
 
-def test_a_baseline_of_no_peaks_is_told_in_plain_words() -> None:
+def test_baseline_without_peaks_has_a_clear_message() -> None:
     snap = example("transformer_step")
     made = baseline_of(snap)
     made = replace(made, devices=(replace(made.devices[0], peaks=()),))
-    with pytest.raises(UsageError, match=r"base.json has no held bytes: write it again"):
+    with pytest.raises(UsageError, match=r"base.json has no held bytes; save it again"):
         gate_file(snap, [Budget(max_growth=1.0)], base=BaselineSide(made, "base.json"))
 
 
 @pytest.mark.parametrize("percent", [7, 28, 29, 55, 56, 57, 58])
-def test_growth_of_just_the_limit_is_kept(percent: int) -> None:
+def test_growth_equal_to_the_limit_passes(percent: int) -> None:
     base = SnapshotSide(opened(SnapshotBuilder().alloc(512, 100).build()))
     for more, outcome in ((0, "passed"), (1, "failed")):
         snap = opened(SnapshotBuilder().alloc(512, 100 + percent + more).build())
@@ -551,8 +562,8 @@ def test_growth_of_just_the_limit_is_kept(percent: int) -> None:
         assert (one.limit_bytes, one.outcome) == (100 + percent, outcome)
 
 
-def test_growth_from_nothing() -> None:
-    """Of 0 bytes every share is 0: what is there now is too much."""
+def test_any_growth_from_zero_fails() -> None:
+    """Any percentage of 0 bytes is 0."""
     snap = opened(SnapshotBuilder().alloc(512, 10).build())
     base = replace(baseline_of(snap, rules=()), categories=("x", "unknown"))
     rules = (Rule("x", "model.py"),)
@@ -573,7 +584,7 @@ def test_reserved_memory_is_measured_as_reserved() -> None:
         assert (one.event_index, one.causes) == (peak.event_index, ())
 
 
-def test_fragmentation_of_just_the_limit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fragmentation_equal_to_the_limit_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     snap = example("transformer_step")
     reserved, active = (snap.replay(0).measure(name).peak.bytes for name in ("reserved", "active"))
     for limit, failed in ((reserved - active, False), (reserved - active - 1, True)):
@@ -582,48 +593,48 @@ def test_fragmentation_of_just_the_limit_is_kept(monkeypatch: pytest.MonkeyPatch
         assert one.failed is failed
 
 
-def test_every_limit_wants_numbers_that_can_be_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_limit_needs_trustworthy_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     snap = opened(untrusted())
     found = gate_file(snap, [Budget(max_fragmentation=1.0)])
     assert {one.measure for one in of_kind(found, "trust")} == {"reserved", "active"}
     assert not found.passed
     monkeypatch.setattr("memreplay.commands.leaks.find.device_leaks", lambda *_, **__: steady())
-    found = gate_file(snap, [Budget(no_leaks=True)])
+    found = gate_file(snap, [Budget(forbid_leaks=True)])
     assert [one.kind for one in found.findings if one.failed] == ["trust"]
-    # That no request failed cannot be told of what was not recorded.
+    # Without events it's unknown whether a request failed.
     snapshot = {**record(5, steps=60).snapshot, "device_traces": [[]]}
-    found = gate_file(mr.open(build.dump(snapshot)), [Budget(no_oom=True)])
+    found = gate_file(mr.open(build.dump(snapshot)), [Budget(forbid_oom=True)])
     assert [one.reasons for one in found.findings if one.failed] == [("no_events",)]
 
 
 def steady() -> DeviceLeaks:
-    """Steps over which nothing leaks."""
+    """Build steps without a leak."""
     snap = example("leaky_training")
     found = device_leaks(snap, snap.replay(0).measure("held"), Selection(top=3))
     return replace(found, leaks=(), leaks_total=0, leak_bytes_per_step=0, whole_bytes_per_step=0)
 
 
-def test_leaks_of_no_one_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leak_over_several_stacks_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     found = steady()
     monkeypatch.setattr("memreplay.commands.leaks.find.device_leaks", lambda *_, **__: found)
-    snap, budget = example("leaky_training"), [Budget(no_leaks=True)]
-    (one,) = of_kind(gate_file(snap, budget), "no_leaks")
+    snap, budget = example("leaky_training"), [Budget(forbid_leaks=True)]
+    (one,) = of_kind(gate_file(snap, budget), "forbid_leaks")
     assert (one.outcome, one.actual_bytes) == ("passed", 0)
     found = replace(found, whole_bytes_per_step=512)
-    (one,) = of_kind(gate_file(snap, budget), "no_leaks")
+    (one,) = of_kind(gate_file(snap, budget), "forbid_leaks")
     assert (one.outcome, one.actual_bytes, one.causes) == ("failed", 512, ())
-    # Windows of equal length are no steps of the program.
-    assert found.source is not None
-    found = replace(found, source=replace(found.source, kind="windows"))
-    (one,) = of_kind(gate_file(snap, budget), "no_leaks")
+    # Windows of equal length aren't the program's steps.
+    assert found.step_source is not None
+    found = replace(found, step_source=replace(found.step_source, found_by="windows"))
+    (one,) = of_kind(gate_file(snap, budget), "forbid_leaks")
     assert one.outcome == "not_judged"
     assert one.detail == "no steps were found (memreplay leaks says more)"
-    found = replace(found, judged=False, not_judged="4 steps are too few to tell; record 5")
-    (one,) = of_kind(gate_file(snap, budget), "no_leaks")
+    found = replace(found, judged=False, not_judged_reason="4 steps are too few to tell; record 5")
+    (one,) = of_kind(gate_file(snap, budget), "forbid_leaks")
     assert one.detail.startswith("4 steps are too few to tell (")
 
 
-def test_what_a_baseline_left_out_is_never_a_cause() -> None:
+def test_groups_missing_from_a_baseline_are_never_the_cause() -> None:
     large = [(f"large{i}", i, 1000) for i in range(4)]
     small = [(f"small{i}", i, 10) for i in range(9)]
     side = as_file(opened(program(*large, *small)), top=4)
@@ -635,7 +646,7 @@ def test_what_a_baseline_left_out_is_never_a_cause() -> None:
     assert [cause.change_bytes for cause in one.causes] == [None] * 3
 
 
-def test_a_peak_that_did_not_grow_is_put_down_to_what_holds_most() -> None:
+def test_peak_that_did_not_grow_is_blamed_on_the_largest_holder() -> None:
     base = SnapshotSide(opened(program(("attend", 10, 900), ("project", 20, 100))))
     after = opened(program(("attend", 10, 500), ("project", 20, 200)))
     found = gate_file(after, [Budget(max_peak=600)], base=base, allow_untrusted=True)
@@ -647,7 +658,7 @@ def test_a_peak_that_did_not_grow_is_put_down_to_what_holds_most() -> None:
     ]
 
 
-def test_the_largest_in_code_is_told_after_those_that_have_no_place() -> None:
+def test_largest_cause_with_a_call_site_is_always_kept() -> None:
     nowhere = [Cause(f"({i})", 9) for i in range(5)]
     placed = [Cause("f", 5, None, "f", "model.py", 3), Cause("g", 4, None, "g", "model.py", 5)]
     assert _first([*nowhere, *placed]) == (*nowhere[:CAUSES], placed[0])

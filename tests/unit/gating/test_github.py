@@ -1,4 +1,4 @@
-"""Tests of gating/github.py: annotations, and nothing else, whatever names say."""
+"""Tests of gating/github.py: output contains only annotations, whatever the names contain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.gating.gates import (
 COMMAND = re.compile(r"::(error|warning|notice) ((?:[a-z]+=[^,:]*)(?:,[a-z]+=[^,:]*)*)::(.*)")
 
 
-def test_an_annotation_on_the_line_that_grew() -> None:
+def test_annotation_is_on_the_line_that_grew() -> None:
     assert render_gate_github(told(report(PEAK))) == (
         "::error file=gpt/model.py,line=212,title=memreplay gate%3A max-peak::"
         "peak held 41.2 GiB > 38 GiB"
@@ -30,7 +30,7 @@ def test_an_annotation_on_the_line_that_grew() -> None:
     assert line.startswith("::error title=memreplay gate%3A max-peak::peak held")
 
 
-def test_a_pass_is_a_notice() -> None:
+def test_passing_gate_is_a_notice() -> None:
     assert render_gate_github(PASSED) == (
         "::notice title=memreplay gate::PASS peak held 41.2 GiB <= 50 GiB (+3.4 GiB since base)"
     )
@@ -38,14 +38,14 @@ def test_a_pass_is_a_notice() -> None:
     assert [line.partition(" ")[0] for line in lines] == ["::notice", "::notice"]
 
 
-def test_what_could_not_be_judged_is_an_error() -> None:
+def test_unjudged_file_is_an_error() -> None:
     assert render_gate_github(report(NOT_JUDGED)) == (
-        "::error title=memreplay gate%3A no-leaks could not be judged::"
-        "no-leaks could not be judged: 1 step is too few to tell a leak from a start-up"
+        "::error title=memreplay gate%3A forbid-leaks couldn't be checked::"
+        "forbid-leaks couldn't be checked: 1 step is too few to distinguish a leak from warm-up"
     )
 
 
-def test_each_line_is_one_command() -> None:
+def test_every_line_is_one_command() -> None:
     for found in (WHOLE, HOSTILE):
         for line in render_gate_github(told(found, lambda path: path)).splitlines():
             assert COMMAND.fullmatch(line), line

@@ -1,4 +1,4 @@
-"""Tests of the JSON of memreplay gate, against its JSON schema."""
+"""Tests of memreplay gate's JSON, including its JSON schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.render.schemas import check_against
 
 
 @pytest.mark.parametrize("report", [WHOLE, PASSED, HOSTILE])
-def test_the_schema(report: GateReport) -> None:
+def test_json_fits_its_schema(report: GateReport) -> None:
     text = render_json(told(report))
     assert text.isascii()
     found = json.loads(text)
@@ -21,7 +21,7 @@ def test_the_schema(report: GateReport) -> None:
     assert found["passed"] is report.passed
 
 
-def test_what_is_where() -> None:
+def test_findings_have_their_fields() -> None:
     found = json.loads(render_json(told(WHOLE)))
     first = found["findings"][0]
     assert (first["rule"], first["device"]) == ("max-peak", 0)
@@ -29,10 +29,10 @@ def test_what_is_where() -> None:
     assert (first["file"], first["line"]) == ("/job/gpt/model.py", 212)
     assert first["repository_file"] == "gpt/model.py"
     assert first["message"].startswith("peak held 41.2 GiB > 38 GiB (+3.4 GiB since base; ")
-    assert found["headline"].startswith("FAIL a b/rank1.pkl: there is no such file; ")
+    assert found["headline"].startswith("FAIL a b/rank1.pkl: no such file; ")
     assert [len(found[key]) for key in ("findings", "kept", "not_judged")] == [10, 2, 3]
     assert [one["outcome"] for one in found["not_judged"]] == ["skipped", "skipped", "not_judged"]
-    assert found["files"][1]["error"] == "there is no such file"
+    assert found["files"][1]["error"] == "no such file"
     assert found["files"][1]["exit_code"] == 3
     without = json.loads(render_json(WHOLE))
     assert without["findings"][0]["repository_file"] is None

@@ -1,4 +1,4 @@
-"""Tests of gating/junit.py, against the schema that Jenkins' xUnit plugin reads by."""
+"""Tests of gating/junit.py: the XML fits the schema of Jenkins' xUnit plugin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.gating.gates import HOSTILE, PASSED, WHOLE
 
 
 @pytest.mark.parametrize("report", [WHOLE, PASSED, HOSTILE])
-def test_the_schema(report: GateReport) -> None:
+def test_xml_fits_its_schema(report: GateReport) -> None:
     xmlschema = pytest.importorskip("xmlschema")
     schema = xmlschema.XMLSchema(str(ROOT / "tests" / "schemas" / "junit-10.xsd"))
     schema.validate(render_gate_junit(report))
@@ -22,7 +22,7 @@ def test_the_schema(report: GateReport) -> None:
         schema.validate(render_gate_junit(report).replace("testcase", "case"))
 
 
-def test_counts_and_outcomes() -> None:
+def test_counts_match_the_outcomes() -> None:
     root = ElementTree.fromstring(render_gate_junit(WHOLE))
     counts = {key: root.get(key) for key in ("tests", "failures", "errors")}
     assert counts == {"tests": "16", "failures": "10", "errors": "2"}
@@ -32,7 +32,7 @@ def test_counts_and_outcomes() -> None:
     (error,) = first.iter("error")
     assert error.get("type") == "not_judged"
     assert (error.get("message") or "").startswith(
-        "no-leaks could not be judged: 1 step is too few"
+        "forbid-leaks couldn't be checked: 1 step is too few"
     )
     failure = first.find("testcase/failure")
     assert failure is not None
@@ -48,7 +48,7 @@ def test_counts_and_outcomes() -> None:
     ]
 
 
-def test_a_place_without_a_line() -> None:
+def test_call_site_without_a_line_has_only_its_file() -> None:
     cause = Cause("f a.py", 1, function="f", file="/job/a.py")
     failed = next(one for one in WHOLE.files[0].findings if one.failed)
     report = replace(

@@ -1,4 +1,4 @@
-"""diff and gate of a training step whose peak is in another phase than what changed."""
+"""diff and gate on a training step that changed in a phase other than the one with the peak."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADAM: list[FrameSpec] = [("_foreach_sqrt", f"{TORCH}/optim/adam.py", 1), MAIN]
 
 
 def step(activations: int) -> bytes:
-    """A step: activations, gradients of 20 MiB, temporaries of the optimizer of 40 MiB."""
+    """Build a step with activations, 20 MiB of gradients, and 40 MiB of optimizer temporaries."""
     builder = SnapshotBuilder()
     builder.alloc(1 << 30, activations * MIB, frames=FORWARD)
     builder.alloc(2 << 30, 20 * MIB, frames=ENGINE)
@@ -77,7 +77,7 @@ def found(result: Any) -> dict[str | None, tuple[str, int]]:
     }
 
 
-def test_a_budget_of_each_phase_fails_where_the_whole_passes(
+def test_phase_budget_fails_where_the_total_passes(
     runner: CliRunner, files: Files, base: str
 ) -> None:
     limits = ["--base", base, "--max-growth", "2%"]
@@ -114,15 +114,15 @@ def test_a_budget_of_each_phase_fails_where_the_whole_passes(
     ]
 
 
-def test_one_phase_by_option_and_by_table(runner: CliRunner, files: Files, tmp_path: Path) -> None:
+def test_phase_is_set_by_option_or_table(runner: CliRunner, files: Files, tmp_path: Path) -> None:
     result = runner.invoke(
-        app, ["gate", files.doubled, "--max-peak", "20MiB", "--phase", "forward", "--no-oom"]
+        app, ["gate", files.doubled, "--max-peak", "20MiB", "--phase", "forward", "--forbid", "oom"]
     )
     assert result.exit_code == 1
     assert result.stdout.startswith(
         "FAIL peak held in the forward pass 30.0 MiB > 20 MiB (most of it: 30.0 MiB in forward"
     )
-    assert "no-oom" in result.stdout
+    assert "forbid-oom" in result.stdout
     config = tmp_path / "own.toml"
     config.write_text('[[gate]]\nphase = "forward"\nmax_peak = "20MiB"\n')
     result = runner.invoke(app, ["gate", files.doubled, "--config", str(config)])
@@ -134,12 +134,12 @@ def test_one_phase_by_option_and_by_table(runner: CliRunner, files: Files, tmp_p
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["--no-oom", "--phase", "each"], "--phase needs a limit on the peak"),
-        (["--max-peak", "1GiB", "--phase", "forward"], "is of the forward pass, which device 0"),
+        (["--forbid", "oom", "--phase", "each"], "--phase needs a limit on the peak"),
+        (["--max-peak", "1GiB", "--phase", "forward"], "is for the forward pass, which device 0"),
         (["--max-peak", "1GiB", "--phase", "each"], "show no forward pass, backward pass or"),
     ],
 )
-def test_a_phase_that_is_not_there_is_wrong_usage(
+def test_missing_phase_is_wrong_usage(
     runner: CliRunner, files: Files, arguments: list[str], words: str
 ) -> None:
     result = runner.invoke(app, ["gate", files.inference, *arguments])
@@ -151,11 +151,14 @@ def test_a_phase_that_is_not_there_is_wrong_usage(
     "table, words",
     [
         ('phase = "sideways"\nmax_peak = "1GiB"', "no phase is called 'sideways'"),
-        ('phase = "each"\nno_oom = true', "no_oom limits all memory, not one phase"),
-        ('phase = "each"\nannotation = "a"\nmax_peak = "1B"', "an annotation or a phase, not both"),
+        ('phase = "each"\nforbid_oom = true', "forbid_oom applies to all memory, not to one phase"),
+        (
+            'phase = "each"\nannotation = "a"\nmax_peak = "1B"',
+            ": give either an annotation or a phase",
+        ),
     ],
 )
-def test_a_table_that_means_nothing(
+def test_meaningless_table_is_wrong_usage(
     runner: CliRunner, files: Files, tmp_path: Path, table: str, words: str
 ) -> None:
     config = tmp_path / "own.toml"
@@ -165,7 +168,7 @@ def test_a_table_that_means_nothing(
     assert words in " ".join(result.stderr.split())
 
 
-def test_an_older_baseline_has_no_phases(runner: CliRunner, files: Files, tmp_path: Path) -> None:
+def test_older_baseline_has_no_phases(runner: CliRunner, files: Files, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     assert runner.invoke(app, ["gate", files.base, "--save-base", str(path)]).exit_code == 0
     written = json.loads(path.read_text())
@@ -183,7 +186,7 @@ def test_an_older_baseline_has_no_phases(runner: CliRunner, files: Files, tmp_pa
 # ---- diff
 
 
-def test_diff_says_that_the_peak_moved(runner: CliRunner, files: Files, base: str) -> None:
+def test_diff_reports_that_the_peak_moved(runner: CliRunner, files: Files, base: str) -> None:
     measure = ["--measure", "held"]
     text = runner.invoke(app, ["diff", base, files.moved, *measure]).stdout
     said = " ".join(text.split())
@@ -203,7 +206,7 @@ def test_diff_says_that_the_peak_moved(runner: CliRunner, files: Files, base: st
         assert shown == (one["change_bytes"] if name == "backward" else 0)
 
 
-def test_diff_within_one_phase_shows_no_rows_twice(runner: CliRunner, files: Files) -> None:
+def test_diff_within_a_phase_does_not_repeat_rows(runner: CliRunner, files: Files) -> None:
     result = runner.invoke(app, ["diff", files.base, files.doubled])
     said = " ".join(result.stdout.split())
     assert "0 B, both in the optimizer step" in said

@@ -1,4 +1,4 @@
-"""Tests of gating/sarif.py, against the schema of SARIF 2.1.0."""
+"""Tests of gating/sarif.py: the output fits the schema of SARIF 2.1.0."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 import jsonschema
 import pytest
 
+from memreplay.gating.reporting import nowhere
 from memreplay.gating.result import GateReport
 from memreplay.gating.sarif import render_gate_sarif
-from memreplay.gating.telling import nowhere
 from tests.conftest import ROOT
 from tests.unit.gating.gates import HOSTILE, PASSED, WHOLE, in_repository, told
 
@@ -30,7 +30,7 @@ def rendered(report: GateReport, paths: Any = in_repository) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("report", [WHOLE, PASSED, HOSTILE])
-def test_the_schema(report: GateReport) -> None:
+def test_sarif_fits_its_schema(report: GateReport) -> None:
     for paths in (in_repository, nowhere):
         validate(rendered(report, paths))
     wrong = rendered(report)
@@ -39,7 +39,7 @@ def test_the_schema(report: GateReport) -> None:
         validate(wrong)
 
 
-def test_places_and_rules() -> None:
+def test_results_have_locations_and_rules() -> None:
     (run,) = rendered(WHOLE)["runs"]
     assert [one["level"] for one in run["results"]] == ["error"] * 10 + ["note"] * 2 + ["error"] * 2
     assert run["results"][12]["ruleId"] == "memreplay/not-judged"
@@ -64,7 +64,7 @@ def test_places_and_rules() -> None:
     assert uri == "file:///job/gpt/model.py"
 
 
-def test_nothing_failed() -> None:
+def test_passing_gate_has_no_results() -> None:
     (run,) = rendered(PASSED)["runs"]
     assert run["results"] == []
 

@@ -1,4 +1,4 @@
-"""spread: the highest of several files beside their median."""
+"""spread: comparing the highest of several files with their median."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.gating.gates import GREW, KEPT, PEAK, gated, unreadable
 
 
 def own(n_bytes: int, *, share: float = 0.1, device: int = 0, budget: int = 0) -> Finding:
-    """The peak of a file, as it is before it is compared."""
+    """Return a file's peak, not yet compared with the others."""
     return Finding(
         rule="max-spread",
         kind="max_spread",
@@ -26,7 +26,7 @@ def own(n_bytes: int, *, share: float = 0.1, device: int = 0, budget: int = 0) -
         measure="held",
         limit_share=share,
         actual_bytes=n_bytes,
-        detail="it takes several files",
+        detail="it needs several files",
         budget=budget,
     )
 
@@ -49,7 +49,7 @@ def spreads(files: Sequence[GatedFile]) -> list[tuple[int, Finding]]:
 
 
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=9), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
-def test_as_counted_by_hand(peaks: list[int], share: float) -> None:
+def test_highest_file_is_compared_with_the_median(peaks: list[int], share: float) -> None:
     asked: list[tuple[int, int]] = []
 
     def explain(low: Peak, high: Peak) -> tuple[Cause, ...]:
@@ -72,14 +72,14 @@ def test_as_counted_by_hand(peaks: list[int], share: float) -> None:
         assert peaks[low] == statistics.median_low(peaks)
 
 
-def test_a_file_counts_by_its_highest_device() -> None:
+def test_highest_device_counts_for_a_file() -> None:
     two = gated("rank1.pkl", None, (own(10, device=0), own(30, device=1)))
     found = with_spread([*files_of(10), two, *files_of(12)], lambda *_: GREW)
     ((at, one),) = spreads(found)
     assert (at, one.device, one.median_bytes, one.count) == (1, 1, 12, 3)
 
 
-def test_each_budget_by_itself() -> None:
+def test_every_budget_is_separate() -> None:
     files = [
         gated("a.pkl", None, (own(10), PEAK, own(9, share=0.0, budget=2))),
         gated("b.pkl", None, (own(10), KEPT, own(8, share=0.0, budget=2))),
@@ -94,26 +94,26 @@ def test_each_budget_by_itself() -> None:
     assert [one.passed for one in found] == [False, True]
 
 
-def test_files_that_could_not_be_judged_are_not_counted() -> None:
-    broken = unreadable("rank9.pkl", "there is no such file")
+def test_unjudged_files_do_not_count() -> None:
+    broken = unreadable("rank9.pkl", "no such file")
     found = with_spread([broken, *files_of(10, 10)], never)
     assert found[0] is broken
     assert [one.count for _, one in spreads(found)] == [2]
 
 
-@pytest.mark.parametrize("others", [[], [unreadable("rank1.pkl", "there is no such file")]])
-def test_one_alone_is_not_judged(others: list[GatedFile]) -> None:
+@pytest.mark.parametrize("others", [[], [unreadable("rank1.pkl", "no such file")]])
+def test_single_file_is_not_judged(others: list[GatedFile]) -> None:
     (alone,) = files_of(10)
     assert spreads(with_spread([alone, *others], never)) == [(0, own(10))]
 
 
-def test_without_such_a_limit_nothing_changes() -> None:
+def test_findings_are_unchanged_without_a_spread_limit() -> None:
     files = [gated("a.pkl", None, (PEAK,)), gated("b.pkl", None, (KEPT,))]
     assert all(one is two for one, two in zip(with_spread(files, never), files, strict=True))
 
 
-def test_the_devices_of_one_file() -> None:
-    """0 to 2 are judged as files would be."""
+def test_devices_of_one_file_are_compared_with_each_other() -> None:
+    """Devices 0 to 2 of one file are judged like separate files."""
     file = gated("a.pkl", None, tuple(own(n, device=at) for at, n in enumerate((10, 30, 20))))
     ((at, one),) = spreads(with_spread([file], lambda *_: GREW))
     assert (at, one.device, one.median_bytes, one.count, one.of_devices) == (0, 1, 20, 3, True)
@@ -122,7 +122,7 @@ def test_the_devices_of_one_file() -> None:
     assert (alone.outcome, alone.of_devices) == ("not_judged", False)
 
 
-def test_each_dump_by_itself() -> None:
+def test_every_dump_is_separate() -> None:
     files = [
         replace(file, dump=dump)
         for dump in ("iteration_1", "iteration_2")

@@ -7,33 +7,36 @@ from memreplay.render.plain import render_plain
 from tests.unit.gating.gates import HOSTILE, NOT_JUDGED, PEAK, WHOLE, report
 
 
-def test_a_report() -> None:
+def test_report_has_the_findings_and_the_causes() -> None:
     text = render_plain(gate_document(report(PEAK)), width=80)
     assert text.splitlines() == [
         "snap.pkl",
         "",
         "base.json  (base)",
         "",
-        "      rule        actual   limit  since base  of",
+        "      rule        actual   limit  since base  measured",
         "FAIL  max-peak  41.2 GiB  38 GiB    +3.4 GiB  peak held",
         "",
-        "    change      now  max-peak: what grew most",
+        "    change      now  max-peak: largest growth",
         "  +3.1 GiB  9.0 GiB  Attention.forward  /job/gpt/model.py:212",
         "+256.0 MiB  2.0 GiB  (allocated before the recording)",
     ]
 
 
-def test_what_could_not_be_judged() -> None:
+def test_unjudged_file_fails_with_a_note() -> None:
     lines = render_plain(gate_document(report(NOT_JUDGED, base=None)), width=100).splitlines()
     assert lines[2:] == [
-        "      rule          actual  limit  since base  of",
-        "FAIL  no-leaks  not judged   none              device 0",
+        "      rule              actual  limit    measured",
+        "FAIL  forbid-leaks  not judged   none    device 0",
         "",
-        "note: no-leaks could not be judged: 1 step is too few to tell a leak from a start-up",
+        (
+            "note: forbid-leaks couldn't be checked: 1 step is too few to distinguish a leak from"
+            " warm-up"
+        ),
     ]
 
 
-def test_everything_fits() -> None:
+def test_report_fits_the_terminal() -> None:
     for found in (WHOLE, HOSTILE):
         for width in (60, 80, 160):
             lines = render_plain(gate_document(found), width=width).splitlines()

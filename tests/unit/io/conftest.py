@@ -1,4 +1,4 @@
-"""The object store of these tests, and a proxy in front of it."""
+"""Fixtures: an object store, and a proxy in front of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def store() -> Iterator[ObjectStore]:
 
 @pytest.fixture
 def proxy(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy of the store, through which every s3:// goes."""
+    """Start a proxy of the store, used by every s3:// URL."""
     with proxy_of((store.host, store.port)) as started:
         monkeypatch.setitem(fsspec.config.conf, "s3", store.options(started.url))
         yield started

@@ -1,4 +1,4 @@
-"""Tests of dataset.py: what export wrote is read as the snapshot that it was, and nothing else."""
+"""Tests of dataset.py: exported tables read back as the snapshot, and other folders are errors."""
 
 from __future__ import annotations
 
@@ -46,13 +46,14 @@ def export(snap: mr.Snapshot, folder: Path, fmt: str) -> Path:
 
 
 def lines(snap: mr.Snapshot) -> list[dict[str, Any]]:
-    """All that was read, as `dump` says it, but for what the tables leave out."""
+    """Return everything that was read, in `dump`'s format, minus what the tables leave out."""
     rows = [json.loads(line) for line in b"".join(dump(snap.native, True)).splitlines()]
     for row in rows:
         for key, nothing in (("compile_context", ("", "N/A")), ("user_metadata", ("",))):
             if row.get(key) in nothing:
                 del row[key]
-        row.pop("address_given", None)  # of a 2.0-era block the table has the address
+        # Tables also have the address of a block written by PyTorch 2.0.
+        row.pop("address_given", None)
         if "real_size" in row:
             row["requested_size"] = row.pop("real_size")
     return rows
@@ -68,7 +69,7 @@ def simple() -> Any:
 @pytest.mark.parametrize("fmt", list(WRITERS))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40))
 @given(snapshot=traces(), rows=st.integers(1, 9))
-def test_it_is_the_snapshot_again(fmt: str, snapshot: Any, rows: int, tmp_path: Path) -> None:
+def test_dataset_equals_the_snapshot(fmt: str, snapshot: Any, rows: int, tmp_path: Path) -> None:
     snap = mr.open(build.dump(snapshot))
     whole, batching.ROWS = batching.ROWS, rows
     try:
@@ -85,7 +86,7 @@ def test_it_is_the_snapshot_again(fmt: str, snapshot: Any, rows: int, tmp_path: 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30))
 @given(made=recordings(max_steps=60), data=st.data())
-def test_a_range_of_it_is_that_of_the_snapshot(
+def test_range_of_a_dataset_equals_that_of_the_snapshot(
     made: Recording, data: st.DataObject, tmp_path: Path
 ) -> None:
     pickled = build.dump(made.snapshot)
@@ -107,8 +108,8 @@ def test_a_range_of_it_is_that_of_the_snapshot(
             assert theirs.start_bytes == ours.start_bytes
 
 
-def test_it_says_the_same_pytorch(tmp_path: Path) -> None:
-    """Of keys whose values are all empty the tables themselves know nothing."""
+def test_dataset_and_snapshot_name_the_same_pytorch(tmp_path: Path) -> None:
+    """The tables alone don't show keys whose values are all empty."""
     builder = SnapshotBuilder(compile_context="N/A", user_metadata="").alloc(1, 64)
     snap = mr.open(build.dump(builder.build()))
     assert generation(snap) == "PyTorch 2.10 or later"
@@ -117,7 +118,7 @@ def test_it_says_the_same_pytorch(tmp_path: Path) -> None:
     assert generation(mr.open(export(again, tmp_path / "twice", "arrow"))) == generation(snap)
 
 
-def test_a_salvaged_snapshot_says_so_again(tmp_path: Path) -> None:
+def test_salvaged_snapshot_stays_marked(tmp_path: Path) -> None:
     data = build.dump(SnapshotBuilder().alloc(1, 64).alloc(2, 64).alloc(3, 64).build())
     snap = mr.open(data[: len(data) // 2], salvage=True)
     again = mr.open(export(snap, tmp_path, "parquet"))
@@ -125,14 +126,14 @@ def test_a_salvaged_snapshot_says_so_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_real_snapshots(corpus_file: Path, tmp_path: Path) -> None:
+def test_dataset_of_a_real_snapshot_reads_the_same(corpus_file: Path, tmp_path: Path) -> None:
     snap = mr.open(corpus_file)
     again = mr.open(export(snap, tmp_path, "arrow"))
     assert lines(again) == lines(snap)
     assert generation(again) == generation(snap)
 
 
-# --- what is not one ------------------------------------------------------------------------------
+# --- folders that aren't datasets -----------------------------------------------------------------
 
 
 @pytest.fixture
@@ -161,13 +162,13 @@ def with_column(name: str, values: Any) -> Any:
     return change
 
 
-def test_a_table_is_missing(folder: Path) -> None:
+def test_missing_table_is_named(folder: Path) -> None:
     (folder / "stacks.parquet").unlink()
-    fails(folder, r"there is no stacks\.parquet in the folder")
+    fails(folder, r"stacks\.parquet is missing from the folder")
 
 
 @pytest.mark.parametrize("fmt", list(WRITERS))
-def test_a_file_that_is_cut_off(fmt: str, tmp_path: Path) -> None:
+def test_truncated_table_is_an_error(fmt: str, tmp_path: Path) -> None:
     folder = export(mr.open(build.dump(simple())), tmp_path, fmt)
     whole = (folder / f"events.{fmt}").read_bytes()
     for size in range(0, len(whole), 97):
@@ -177,7 +178,7 @@ def test_a_file_that_is_cut_off(fmt: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fmt", list(WRITERS))
-def test_damage_is_an_error_or_another_snapshot(fmt: str, tmp_path: Path) -> None:
+def test_damaged_dataset_raises_or_yields_a_valid_snapshot(fmt: str, tmp_path: Path) -> None:
     folder = export(mr.open(build.dump(simple())), tmp_path, fmt)
     rng = np.random.default_rng(1)
     for name in TABLES:
@@ -194,35 +195,37 @@ def test_damage_is_an_error_or_another_snapshot(fmt: str, tmp_path: Path) -> Non
         path.write_bytes(whole)
 
 
-def test_tables_of_two_snapshots(folder: Path, tmp_path: Path) -> None:
+def test_tables_of_two_snapshots_do_not_mix(folder: Path, tmp_path: Path) -> None:
     other = export(mr.open(ROOT / "tests/data" / "serving_oom.pkl.gz"), tmp_path / "o", "parquet")
     shutil.copy(other / "stacks.parquet", folder / "stacks.parquet")
-    fails(folder, r"stacks\.parquet: from another snapshot than the other tables")
+    fails(folder, r"stacks\.parquet: not from the same snapshot as the other tables")
 
 
-def test_two_snapshots_as_arrow_and_as_parquet(folder: Path, tmp_path: Path) -> None:
+def test_folder_with_two_snapshots_requires_choosing_one_file(folder: Path, tmp_path: Path) -> None:
     export(mr.open(folder), folder, "arrow")
     assert mr.open(folder).container == "arrow"
     other = mr.open(build.dump(SnapshotBuilder().alloc(0x1000, 64).build()))
     export(other, folder, "arrow")
-    fails(folder, r"holds tables of two snapshots, .*; name a file of one, as .*events\.parquet")
+    fails(
+        folder, r"holds tables of two snapshots, .*; pass a file of one, such as .*events\.parquet"
+    )
     assert lines(mr.open(folder / "events.arrow")) == lines(other)
     assert mr.open(folder / "frames.parquet").native.n_events == 4
     (folder / "events.parquet").write_bytes(b"PAR1")
     assert lines(mr.open(folder)) == lines(other)
 
 
-def test_rows_that_are_gone(folder: Path) -> None:
+def test_missing_rows_are_counted_in_the_error(folder: Path) -> None:
     rewrite(folder, "events", lambda made: made.slice(1))
-    fails(folder, r"events\.parquet: 3 rows where there were 4")
+    fails(folder, r"events\.parquet: 3 rows instead of 4")
 
 
-def test_not_ours(folder: Path) -> None:
+def test_table_not_written_by_memreplay_is_refused(folder: Path) -> None:
     rewrite(folder, "blocks", lambda made: made.replace_schema_metadata({}))
     fails(folder, r"blocks\.parquet: not written by memreplay export")
 
 
-def test_another_version(folder: Path) -> None:
+def test_table_of_another_version_is_refused(folder: Path) -> None:
     def change(made: pa.Table) -> pa.Table:
         return made.replace_schema_metadata({**made.schema.metadata, b"memreplay.schema": b"99"})
 
@@ -237,7 +240,7 @@ WHOLE = (
 
 
 @pytest.mark.parametrize("said", [b"", b"[]", b"{", b'{"prelude": 1}', b"[" * 5000, WHOLE])
-def test_no_word_of_the_snapshot(said: bytes, folder: Path) -> None:
+def test_table_without_its_snapshots_metadata_is_refused(said: bytes, folder: Path) -> None:
     def change(made: pa.Table) -> pa.Table:
         return made.replace_schema_metadata({**made.schema.metadata, b"memreplay.snapshot": said})
 
@@ -259,7 +262,7 @@ def test_no_word_of_the_snapshot(said: bytes, folder: Path) -> None:
         ("stacks", "frame_ids", [[], [9], []], "a row refers to something that does not exist"),
     ],
 )
-def test_what_no_snapshot_says(
+def test_impossible_values_are_refused(
     name: str, column: str, values: list[Any], words: str, folder: Path
 ) -> None:
     rewrite(folder, name, with_column(column, values))
@@ -267,13 +270,13 @@ def test_what_no_snapshot_says(
 
 
 @pytest.mark.parametrize("pool", ["1", "a:b", "1:2:3", f"{2**63}:0", "1:", ":" + "9" * 30])
-def test_what_is_no_pool(pool: str, folder: Path) -> None:
+def test_invalid_pool_ids_are_refused(pool: str, folder: Path) -> None:
     words = pa.array([pool]).dictionary_encode().cast(pa.dictionary(pa.int32(), pa.string()))
     rewrite(folder, "events", with_column("pool", pa.concat_arrays([words] * 4)))
     fails(folder, "is not a pool")
 
 
-def test_columns_of_another_type(folder: Path) -> None:
+def test_column_with_another_type_is_refused(folder: Path) -> None:
     def change(made: pa.Table) -> pa.Table:
         at = made.schema.get_field_index("bytes")
         return made.set_column(at, "bytes", made["bytes"].cast(pa.int32()))
@@ -282,7 +285,7 @@ def test_columns_of_another_type(folder: Path) -> None:
     fails(folder, r"events\.parquet: the column bytes is int32, not int64")
 
 
-def test_few_bytes_of_many_rows(folder: Path) -> None:
+def test_small_file_with_many_rows_exceeds_the_limit(folder: Path) -> None:
     rows = 1 << 22
     said = json.loads(pq.read_schema(folder / "events.parquet").metadata[b"memreplay.snapshot"])
     said["rows"]["stacks"] = rows
@@ -312,7 +315,7 @@ def test_few_bytes_of_many_rows(folder: Path) -> None:
 
 
 def said_of(folder: Path, **changes: Any) -> None:
-    """Changes what all tables say of their snapshot."""
+    """Change the metadata about the snapshot in all tables."""
 
     def change(made: pa.Table) -> pa.Table:
         said = json.loads(made.schema.metadata[b"memreplay.snapshot"]) | changes
@@ -330,18 +333,18 @@ LONG = "x" * 5_000
 
 
 @pytest.mark.parametrize("truncated", ["a\nb", "\x1b[31mred", LONG])
-def test_a_truncation_of_more_than_a_plain_line(truncated: str, folder: Path) -> None:
+def test_truncation_note_with_several_lines_is_refused(truncated: str, folder: Path) -> None:
     said_of(folder, truncated=truncated)
     fails(folder, "does not say which snapshot it belongs to")
 
 
 @pytest.mark.parametrize("rows", [LONG, "\x1b[31m", None, 1.5, [1]])
-def test_rows_that_are_no_number(rows: Any, folder: Path) -> None:
+def test_invalid_row_counts_are_refused(rows: Any, folder: Path) -> None:
     said_of(folder, rows={"frames": rows})
     fails(folder, "does not say which snapshot it belongs to")
 
 
-def test_what_pyarrow_quotes_of_a_file_is_printable(folder: Path) -> None:
+def test_text_quoted_by_pyarrow_is_escaped(folder: Path) -> None:
     def change(made: pa.Table) -> pa.Table:
         at = made.schema.get_field_index("bytes")
         odd = pa.array([{"\x1b[31m" + LONG: 1}] * made.num_rows)
@@ -354,7 +357,7 @@ def test_what_pyarrow_quotes_of_a_file_is_printable(folder: Path) -> None:
     assert len(str(error.value)) < 300
 
 
-def test_metadata_that_begins_with_a_nul(folder: Path) -> None:
+def test_metadata_that_starts_with_nul_reads_back(folder: Path) -> None:
     texts = ["\0", "\0[", "\0{}", '{"a": 1}']
     words = pa.array(texts).dictionary_encode().cast(pa.dictionary(pa.int32(), pa.string()))
     rewrite(folder, "events", with_column("user_metadata", words))
@@ -363,18 +366,18 @@ def test_metadata_that_begins_with_a_nul(folder: Path) -> None:
     assert found == ["\0", "\0[", "\0{}", {"a": 1}]
 
 
-def test_an_error_says_what_to_do(folder: Path) -> None:
+def test_errors_say_what_to_do(folder: Path) -> None:
     rewrite(folder, "blocks", lambda made: made.replace_schema_metadata({}))
     fails(folder, "; export the snapshot again")
 
 
-def test_a_range_is_not_read_again(folder: Path) -> None:
+def test_exported_range_is_refused(folder: Path) -> None:
     snap = mr.open(build.dump(simple()), start=1)
     export(snap, folder, "parquet")
-    fails(folder, "holds a range of a snapshot's events")
+    fails(folder, "has a range of a snapshot's events")
 
 
-def test_without_pyarrow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyarrow_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -382,7 +385,7 @@ def test_without_pyarrow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         mr.open(folder)
 
 
-def test_a_table_made_of_it_is_the_same(tmp_path: Path) -> None:
+def test_table_exported_again_is_identical(tmp_path: Path) -> None:
     snap = mr.open(ROOT / "tests/data" / "serving_oom.pkl.gz")
     again = mr.open(export(snap, tmp_path, "arrow"))
     for name in ("allocations", "usage", "events"):
@@ -391,12 +394,12 @@ def test_a_table_made_of_it_is_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("short", range(7))
-def test_frames_whose_columns_are_not_of_one_length_are_refused(short: int) -> None:
+def test_frame_columns_of_different_lengths_are_refused(short: int) -> None:
     columns = [np.zeros(2, dtype="i8" if i == 2 else "u4") for i in range(7)]
     columns[short] = columns[short][:1]
 
     def then(tables: _core.Tables) -> tuple[int, int]:
-        with pytest.raises(ValueError, match="of one length"):
+        with pytest.raises(ValueError, match="same length"):
             Adding(tables).frames(*columns)
         return 4, 0
 

@@ -1,4 +1,6 @@
-"""Tests of dataset_files.py: which files a path means, and which folders of tables are none."""
+"""Tests of dataset_files.py: the files that a path stands for, and folders of tables that aren't
+datasets.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ def fmt(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def ranks(tmp_path: Path, fmt: str) -> Path:
-    """A dataset of ranks 0 and 1."""
+    """Create a dataset of ranks 0 and 1."""
     for rank in range(2):
         whole = export(mr.open(build.dump(simple())), tmp_path / f"whole{rank}", fmt)
         for name in TABLES:
@@ -37,7 +39,7 @@ def refused(path: Path, words: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_what_is_a_dataset(tmp_path: Path) -> None:
+def test_dataset_is_found_in_its_folder(tmp_path: Path) -> None:
     snap = mr.open(build.dump(simple()))
     assert find_dataset(tmp_path) is None
     found = find_dataset(export(snap, tmp_path, "parquet"))
@@ -55,7 +57,7 @@ def test_what_is_a_dataset(tmp_path: Path) -> None:
         mr.open(tmp_path, device=7)
 
 
-def test_a_table_means_its_folder(
+def test_table_stands_for_its_folder(
     tmp_path: Path, fmt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = export(mr.open(build.dump(simple())), tmp_path / "tables", fmt)
@@ -65,34 +67,38 @@ def test_a_table_means_its_folder(
     monkeypatch.chdir(folder)
     assert mr.open(f"events.{fmt}").native.n_events == 4
     (folder / f"frames.{fmt}").unlink()
-    refused(folder / f"events.{fmt}", rf"there is no frames\.{fmt} in the folder; a dataset has fr")
+    refused(
+        folder / f"events.{fmt}", rf"frames\.{fmt} is missing from the folder; a dataset has fr"
+    )
 
 
-def test_a_table_alone_is_none(tmp_path: Path, fmt: str) -> None:
+def test_lone_table_is_not_a_dataset(tmp_path: Path, fmt: str) -> None:
     folder = export(mr.open(build.dump(simple())), tmp_path / "tables", fmt)
     os.rename(folder / f"events.{fmt}", tmp_path / f"mine.{fmt}")
     refused(tmp_path / f"mine.{fmt}", "not a memory snapshot, but an? (Arrow|Parquet) file")
-    refused(folder, rf"there is no events\.{fmt} in the folder")
+    refused(folder, rf"events\.{fmt} is missing from the folder")
 
 
-def test_a_snapshot_whatever_it_is_called(tmp_path: Path) -> None:
+def test_snapshot_may_be_named_like_a_table(tmp_path: Path) -> None:
     for name in ("events.pkl", "snap.arrow"):
         (tmp_path / name).write_bytes(build.dump(simple()))
         assert mr.open(tmp_path / name).native.n_events == 4
 
 
 @pytest.mark.parametrize("ending", ["csv", "ndjson", "json"])
-def test_tables_of_lines_are_not_read_again(tmp_path: Path, ending: str) -> None:
+def test_line_tables_are_not_read_back(tmp_path: Path, ending: str) -> None:
     (tmp_path / f"events.{ending}").write_bytes(b"")
     with pytest.raises(IsADirectoryError):
         mr.open(tmp_path)
     (tmp_path / f"stacks.{ending}").write_bytes(b"")
     refused(
-        tmp_path, f"the tables in the folder are {ending}, and only parquet and arrow can be read"
+        tmp_path, f"the tables in the folder are {ending}, but only parquet and arrow can be read"
     )
 
 
-def test_a_rank_of_several(ranks: Path, fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_table_of_a_rank_stands_for_its_dataset(
+    ranks: Path, fmt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for one in ("events/rank=1", "usage/rank=1", f"stacks/rank=1/n1.{fmt}"):
         (ranks / "usage" / "rank=1").mkdir(parents=True, exist_ok=True)
         (ranks / "usage" / "rank=1" / f"n1.{fmt}").write_bytes(b"")
@@ -107,18 +113,20 @@ def test_a_rank_of_several(ranks: Path, fmt: str, monkeypatch: pytest.MonkeyPatc
         assert find_dataset(ranks / none) is None
 
 
-def test_ranks_are_read_one_by_one(ranks: Path) -> None:
-    refused(ranks, r"holds tables of several ranks; name that of one: .*ds/events/rank=0$")
-    refused(ranks / "events", r"several ranks; name that of one: .*ds/events/rank=0$")
+def test_folder_of_ranks_is_refused_unless_one_is_chosen(ranks: Path) -> None:
+    refused(
+        ranks, r"holds tables of several ranks; pass the folder of one rank: .*ds/events/rank=0$"
+    )
+    refused(ranks / "events", r"several ranks; pass the folder of one rank: .*ds/events/rank=0$")
 
 
-def test_two_snapshots_of_a_rank(ranks: Path, fmt: str) -> None:
+def test_rank_with_two_snapshots_requires_choosing_one_file(ranks: Path, fmt: str) -> None:
     (ranks / "events" / "rank=0" / f"a.{fmt}").write_bytes(b"")
-    refused(ranks / "events" / "rank=0", rf"of several snapshots: a\.{fmt}, n0\.{fmt}; name a file")
+    refused(ranks / "events" / "rank=0", rf"of several snapshots: a\.{fmt}, n0\.{fmt}; pass a file")
     assert mr.open(ranks / "events" / "rank=0" / f"n0.{fmt}").native.n_events == 4
 
 
-def test_a_folder_that_holds_ranks_too_is_refused(tmp_path: Path) -> None:
+def test_folder_that_also_contains_ranks_is_refused(tmp_path: Path) -> None:
     folder = export(mr.open(build.dump(simple())), tmp_path / "tables", "parquet")
     (folder / "events" / "mine").mkdir(parents=True)
     (folder / "usage").mkdir()

@@ -1,4 +1,6 @@
-"""Tests of dataset_rows.py: words are looked at once a dictionary, and each batch has its own."""
+"""Tests of dataset_rows.py: words are decoded once per dictionary; each batch has its own
+dictionary.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from memreplay.io.dataset_rows import _Words
 
 
 class Interned:
-    """What `Adding.intern` does, and how many texts it was given."""
+    """A fake `Adding.intern` that counts its texts."""
 
     def __init__(self) -> None:
         self.texts: list[bytes] = []
@@ -36,7 +38,7 @@ def batch(indices: Any, words: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column], names=["name"])
 
 
-def test_a_dictionary_that_stays_is_looked_at_once() -> None:
+def test_unchanged_dictionary_is_decoded_once() -> None:
     interned = Interned()
     words = _Words(interned)  # type: ignore[arg-type]
     same = pa.array([f"w{i}" for i in range(50)])
@@ -54,26 +56,26 @@ def test_another_dictionary_has_other_words() -> None:
     assert words.strings(batch([0, 1], first), "name", 9).tolist() == [0, 1]
     assert words.strings(batch([0, 1, 2], other), "name", 9).tolist() == [1, 2, 0]
     assert words.strings(batch([0, 1], first), "name", 9).tolist() == [0, 1]
-    # Of one buffer, and not the same part of it.
+    # These are different parts of the same buffer.
     assert words.strings(batch([0, 1], whole[1:]), "name", 9).tolist() == [0, 1]
     assert words.strings(batch([0, 1], whole[:2]), "name", 9).tolist() == [3, 0]
     assert words.strings(batch([0, 1, 2], whole), "name", 9).tolist() == [3, 0, 1]
 
 
-def test_a_part_of_a_batch() -> None:
+def test_slice_of_a_batch_has_its_own_rows() -> None:
     words = _Words(Interned())  # type: ignore[arg-type]
     whole = batch([0, None, 1, 0, 1, None, 1], pa.array(["a", "b"]))
     assert words.strings(whole[2:6], "name", 9).tolist() == [1, 0, 1, 9]
 
 
 @pytest.mark.parametrize("index", [2, -1])
-def test_an_index_past_the_end(index: int) -> None:
+def test_index_out_of_range_is_refused(index: int) -> None:
     words = _Words(Interned())  # type: ignore[arg-type]
     with pytest.raises((WrongRowError, pa.ArrowInvalid)):
         words.strings(batch([0, index], pa.array(["a", "b"])), "name", 9)
 
 
-def test_a_dictionary_with_a_null_or_without_utf8() -> None:
+def test_dictionary_with_a_null_or_invalid_utf8_is_refused() -> None:
     words = _Words(Interned())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="null in a dictionary"):
         words.strings(batch([0], pa.array(["a", None])), "name", 9)

@@ -1,4 +1,4 @@
-"""foreign: what is no snapshot is named, and nothing else is taken for it."""
+"""foreign: files in other formats are identified, and nothing else is mistaken for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.errors import SnapshotError, TruncatedError, UnsafePickleError
-from memreplay.io.foreign import told
+from memreplay.io.foreign import other_file_type
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.strategies import traces
@@ -35,9 +35,9 @@ NAMED = [
     ("größte Zahl: 5\n".encode(), "text ('größte Zahl: 5')"),
     (b"x" * 600, f"text ('{'x' * 39}…')"),
     ("import torch\n".encode("utf-16"), "text in UTF-16"),
-    (b'{"schemaVersion":1,"traceEvents":[]}', "a trace of torch.profiler"),
-    (b'[{"name":"a","ph":"X","ts":1}]', "a trace of torch.profiler"),
-    (b'{"schema": "memreplay.peak/1", "file": "x"}', "what memreplay wrote as JSON"),
+    (b'{"schemaVersion":1,"traceEvents":[]}', "a torch.profiler trace"),
+    (b'[{"name":"a","ph":"X","ts":1}]', "a torch.profiler trace"),
+    (b'{"schema": "memreplay.peak/1", "file": "x"}', "JSON output of memreplay"),
     (b'{"cells": [], "nbformat": 4}', "a Jupyter notebook"),
     (b"\x14" + bytes(7) + b'{"w":{"dtype":"F32"}}', "weights in safetensors"),
     (b"GGUF\x03\0\0\0", "a model in GGUF"),
@@ -47,7 +47,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize("data, what", NAMED)
-def test_what_people_hand_in_is_named(data: bytes, what: str) -> None:
+def test_common_wrong_files_are_named(data: bytes, what: str) -> None:
     with pytest.raises(SnapshotError) as error:
         mr.open(data)
     assert error.value.exit_code == 3
@@ -60,21 +60,21 @@ def test_what_people_hand_in_is_named(data: bytes, what: str) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"abc", b'{"a": 1}', b"[1, 2]", bytes(range(128, 256)), b"\x80\x04\x95", b"i\n"]
 )
-def test_what_may_be_anything_is_left(data: bytes) -> None:
-    assert told(data) is None
+def test_ambiguous_files_are_not_named(data: bytes) -> None:
+    assert other_file_type(data) is None
 
 
 @pytest.mark.parametrize(
     "value", [None, True, 5, -(2**70), 1.5, "a text", b"bytes", [], [1], {}, {"a": [1]}, (1, 2), ()]
 )
-def test_a_pickle_that_is_text_is_no_text(value: Any) -> None:
+def test_text_pickle_is_not_plain_text(value: Any) -> None:
     data = pickle.dumps(value, 0)
-    found = told(data)
+    found = other_file_type(data)
     assert found is None or len(data.strip()) < 4
 
 
 @pytest.mark.parametrize("protocol", range(5))
-def test_what_asks_to_call_is_told_as_that(protocol: int) -> None:
+def test_pickle_with_calls_is_named_as_a_pickle(protocol: int) -> None:
     for value in (os.system, Path("a")):
         with pytest.raises(UnsafePickleError, match="asks to load or call"):
             mr.open(pickle.dumps(value, protocol))
@@ -85,16 +85,16 @@ def test_what_asks_to_call_is_told_as_that(protocol: int) -> None:
 
 
 @given(traces(), st.integers(0, 5), st.integers(1, 600))
-def test_no_snapshot_is_taken_for_something_else(snapshot: Any, protocol: int, cut: int) -> None:
+def test_no_snapshot_is_mistaken(snapshot: Any, protocol: int, cut: int) -> None:
     for data in (pickle.dumps(snapshot, protocol), json.dumps(snapshot).encode()):
-        assert told(data[:512]) is None
+        assert other_file_type(data[:512]) is None
         if cut < len(data):
             with pytest.raises(SnapshotError) as error:
                 mr.open(data[:cut])
             assert isinstance(error.value, TruncatedError) or "but " not in str(error.value)
 
 
-def test_a_snapshot_that_is_wrapped_is_looked_at_plain(tmp_path: Path) -> None:
+def test_wrapped_snapshot_is_recognized(tmp_path: Path) -> None:
     import gzip
 
     with pytest.raises(SnapshotError, match="but Python source"):

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def memory(folder: Path) -> Iterator[str]:
-    """The same in fsspec's memory."""
+    """Put the same files into fsspec's memory."""
     system = fsspec.filesystem("memory")
     for name in NAMES:
         system.pipe(f"/there/{name}", b"x" * len(name))
@@ -52,7 +52,7 @@ def memory(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def bucket(store: ObjectStore, proxy: Proxy) -> Iterator[str]:
-    """The same in a bucket's folder."""
+    """Put the same files into a folder in the bucket."""
     system = store.system()
     system.pipe({f"{store.bucket}/there/{name}": b"x" * len(name) for name in NAMES})
     yield f"s3://{store.bucket}/there"
@@ -85,13 +85,15 @@ CASES = {
 
 
 @pytest.mark.parametrize("patterns, expected", CASES.values(), ids=CASES)
-def test_what_is_found_here(folder: Path, patterns: list[str], expected: list[str]) -> None:
+def test_local_patterns_list_their_files(
+    folder: Path, patterns: list[str], expected: list[str]
+) -> None:
     assert names(*(f"{folder}/{pattern}" for pattern in patterns)) == expected
     assert names(*(f"file://{folder}/{pattern}" for pattern in patterns)) == expected
 
 
 @pytest.mark.parametrize("patterns, expected", CASES.values(), ids=CASES)
-def test_what_is_found_in_stores(
+def test_store_patterns_list_their_files(
     memory: str, bucket: str, patterns: list[str], expected: list[str]
 ) -> None:
     for base in (memory, bucket):
@@ -103,7 +105,9 @@ def test_what_is_found_in_stores(
                 assert len(file.read()) == entry.size
 
 
-def test_what_is_said_of_a_file(folder: Path, bucket: str, store: ObjectStore) -> None:
+def test_entry_has_the_files_size_and_change_time(
+    folder: Path, bucket: str, store: ObjectStore
+) -> None:
     path = folder / "run" / "rank2.pickle"
     for pattern in (str(path), f"{folder}/run/rank2*"):
         (entry,) = listed([pattern])
@@ -113,7 +117,7 @@ def test_what_is_said_of_a_file(folder: Path, bucket: str, store: ObjectStore) -
     os.utime(path, ns=(1, 2))
     changed = listed([str(path)])[0].changed
     assert changed.startswith("2/")
-    path.write_bytes(path.read_bytes())  # other bytes, maybe, of the same time
+    path.write_bytes(path.read_bytes())  # possibly other bytes with the same time
     os.utime(path, ns=(1, 2))
     assert listed([str(path)])[0].changed != changed
 
@@ -128,12 +132,12 @@ def test_what_is_said_of_a_file(folder: Path, bucket: str, store: ObjectStore) -
         assert (found.size, found.changed == before) == (14, False)
 
 
-def test_here_and_there_have_whole_names(folder: Path, memory: str) -> None:
+def test_files_given_by_path_keep_their_full_names(folder: Path, memory: str) -> None:
     path = str(folder / "run" / "rank2.pickle")
     assert names(path, f"{memory}/run/rank2.pickle") == [path, f"{memory}/run/rank2.pickle"]
 
 
-def test_a_thousand_files_are_few_requests(store: ObjectStore, proxy: Proxy) -> None:
+def test_a_thousand_files_take_few_requests(store: ObjectStore, proxy: Proxy) -> None:
     system = store.system()
     keys = [f"{store.bucket}/many/node{n // 8}/rank{n}.pickle" for n in range(1000)]
     system.pipe(dict.fromkeys(keys, b"x"))
@@ -148,17 +152,17 @@ def test_a_thousand_files_are_few_requests(store: ObjectStore, proxy: Proxy) -> 
         )
         assert len(proxy.seen) <= 5
     proxy.seen.clear()
-    assert len(names(*(f"s3://{key}" for key in keys[:8]))) == 8  # one by one, of one folder
+    assert len(names(*(f"s3://{key}" for key in keys[:8]))) == 8  # one by one, from one folder
     assert len(proxy.seen) <= 2
     system.rm(f"{store.bucket}/many", recursive=True)
 
 
-def test_only_what_begins_so_is_asked_for(bucket: str, proxy: Proxy) -> None:
+def test_only_the_prefix_is_requested(bucket: str, proxy: Proxy) -> None:
     assert names(f"{bucket}/run/dee*/**/*.zst") == ["rank0.pkl.zst"]
     assert any("dee" in path for _, path, _ in proxy.seen)
 
 
-def test_a_store_that_is_busy(bucket: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_store_is_retried(bucket: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr(ranges, "FIRST_WAIT_S", 0.01)
     proxy.faults = Faults(refused=3, refused_heads=2)
@@ -166,7 +170,7 @@ def test_a_store_that_is_busy(bucket: str, proxy: Proxy, monkeypatch: pytest.Mon
     assert proxy.faults.refused == proxy.faults.refused_heads == 0
 
 
-def test_a_listing_may_take_longer_than_a_read(
+def test_listing_may_take_longer_than_a_read(
     bucket: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "STALL_S", 0.2)
@@ -174,18 +178,18 @@ def test_a_listing_may_take_longer_than_a_read(
     assert names(f"{bucket}/run") == SNAPSHOTS
 
 
-def test_links(folder: Path) -> None:
+def test_links_to_folders_and_missing_files_are_left_out(folder: Path) -> None:
     os.symlink(folder / "run", folder / "run" / "deep" / "above")
     os.symlink(folder / "nothing", folder / "run" / "rank5.pickle")
     os.mkfifo(folder / "run" / "rank6.pickle")
     assert names(folder / "run") == SNAPSHOTS
     odd = folder / "run" / "rank[7].pickle"
     odd.write_bytes(b"1")
-    assert names(odd) == ["rank[7].pickle"]  # a file of that name
+    assert names(odd) == ["rank[7].pickle"]  # a file with exactly this name
 
 
 @pytest.mark.parametrize("pattern", ["run", "ru*", "run/**", "run/**/rank*"])
-def test_a_folder_that_cannot_be_listed_is_told(
+def test_unlistable_folder_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
 ) -> None:
     refuse_folder(monkeypatch, "deep")
@@ -193,14 +197,12 @@ def test_a_folder_that_cannot_be_listed_is_told(
     found = listed([str(folder / pattern)], told.append)
     assert [one.name for one in found] == SNAPSHOTS[1:]
     assert told == [Unlisted(str(folder / "run" / "deep"), "permission denied")]
-    assert told[0].words == (
-        "the folder cannot be listed: permission denied; what is in it is left out"
-    )
+    assert told[0].words == ("the folder cannot be listed: permission denied; skipped")
     with pytest.raises(SnapshotError, match=r": permission denied \(.*/run/deep\)$"):
         listed([str(folder / pattern)])
 
 
-def test_a_folder_behind_a_link_that_cannot_be_listed_is_told(
+def test_unlistable_folder_behind_a_link_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "far").mkdir()
@@ -211,7 +213,7 @@ def test_a_folder_behind_a_link_that_cannot_be_listed_is_told(
     assert [one.folder for one in told] == [str(folder / "run" / "link")]
 
 
-def test_nothing_else_but_a_folder_that_cannot_be_listed(
+def test_only_an_unlistable_folder_is_an_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "only" / "deep").mkdir(parents=True)
@@ -224,10 +226,10 @@ def test_nothing_else_but_a_folder_that_cannot_be_listed(
         listed([str(folder / "only")], lambda _: None)
 
 
-def test_what_may_be_listed_and_not_looked_at(
+def test_entries_of_a_folder_without_access_are_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder without the right to enter it (`chmod -x`)."""
+    """The folder can be listed but not entered (`chmod -x`)."""
     stat = os.stat
 
     def refuse(path: Any, **more: Any) -> os.stat_result:
@@ -244,14 +246,14 @@ def test_what_may_be_listed_and_not_looked_at(
 @pytest.mark.parametrize(
     "pattern, words",
     [
-        ("run/none.pickle", "there is no such file or folder"),
-        ("none", "there is no such file or folder"),
-        ("run/x*.pickle", "nothing matches"),
-        ("none/*.pickle", ("nothing matches", "there is no such file or folder")),
+        ("run/none.pickle", "no such file or folder"),
+        ("none", "no such file or folder"),
+        ("run/x*.pickle", "no files match"),
+        ("none/*.pickle", ("no files match", "no such file or folder")),
         ("empty", "no snapshot in this folder: no name ends in .pkl, .pickle or .json"),
     ],
 )
-def test_nothing_there(
+def test_pattern_without_files_is_an_error(
     folder: Path, memory: str, bucket: str, store: ObjectStore, pattern: str, words: Any
 ) -> None:
     (folder / "empty").mkdir()
@@ -265,11 +267,11 @@ def test_nothing_there(
         assert str(error.value) in [f"{base}/{pattern}: {said}" for said in expected]
 
 
-def test_stores_that_cannot_be_listed(
+def test_store_that_cannot_list_is_an_error(
     proxy: Proxy, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for pattern in ("s3://no-such-bucket-here/run", "s3://no-such-bucket-here/run/**/*.pickle"):
-        with pytest.raises(UsageError, match=r"there is no such (bucket|file or folder)$"):
+        with pytest.raises(UsageError, match=r"no such (bucket|file or folder)$"):
             listed([pattern])
     proxy.faults = Faults(refused=99, refused_heads=99, status=403)
     for pattern in (f"s3://{store.bucket}/run", f"s3://{store.bucket}/run/**"):
@@ -280,7 +282,9 @@ def test_stores_that_cannot_be_listed(
         assert "hidden" not in str(error.value)
 
 
-def test_no_credentials(proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_credentials_are_reported(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": proxy.url})
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
@@ -293,7 +297,9 @@ def test_no_credentials(proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tmp_path:
         listed(["s3://bucket/run/*.pickle"])
 
 
-def test_nobody_is_there(monkeypatch: pytest.MonkeyPatch, store: ObjectStore) -> None:
+def test_unreachable_server_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, store: ObjectStore
+) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with proxy_of((store.host, store.port)) as gone:
         options = store.options(gone.url)
@@ -302,15 +308,15 @@ def test_nobody_is_there(monkeypatch: pytest.MonkeyPatch, store: ObjectStore) ->
         listed([f"s3://{store.bucket}/run"])
 
 
-def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_store_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    # `fsspec.registry` is the mapping, and that which it shows is in the module of that name.
+    # `fsspec.registry` is a view; its mapping is in the module of that name.
     monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "s3", raising=False)
     with pytest.raises(MissingExtraError, match=r"\(the extra 's3'\)"):
         listed(["s3://bucket/run"])
 
 
-def test_web_addresses(store: ObjectStore, proxy: Proxy) -> None:
+def test_web_addresses_are_listed_but_not_searched(store: ObjectStore, proxy: Proxy) -> None:
     store.put("web/rank1.pickle", b"one", ACL="public-read")
     store.put("web/rank0.pickle", b"two!", ACL="public-read")
     base = f"{proxy.url}/{store.bucket}/web"
@@ -324,8 +330,8 @@ def test_web_addresses(store: ObjectStore, proxy: Proxy) -> None:
         ("rank1.pickle#0", 3),
         ("rank1.pickle#2", 3),
     ]
-    with pytest.raises(UsageError, match=r"rank\*: a web server does not list its files; name"):
+    with pytest.raises(UsageError, match=r"rank\*: web servers don't list their files; pass"):
         listed([f"{base}/rank*?key=secret"])
-    store.system().chmod(store.bucket, acl="public-read")  # else it says 403 of what is not there
-    with pytest.raises(UsageError, match=r"rank7\.pickle: there is no such file"):
+    store.system().chmod(store.bucket, acl="public-read")  # 403 if missing
+    with pytest.raises(UsageError, match=r"rank7\.pickle: no such file"):
         listed([f"{base}/rank7.pickle?key=secret"])

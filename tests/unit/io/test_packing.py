@@ -25,16 +25,16 @@ from memreplay.io.packing import by_name, packed
         ("", (None, None)),
     ],
 )
-def test_by_name(name: str, want: object) -> None:
+def test_format_is_chosen_by_suffix(name: str, want: object) -> None:
     assert by_name(name) == want
 
 
-def test_no_zip() -> None:
-    with pytest.raises(mr.UsageError, match="zip archives are not written"):
+def test_zip_is_refused() -> None:
+    with pytest.raises(mr.UsageError, match="zip archives can't be written"):
         by_name("a.pkl.zip")
 
 
-def test_the_same_bytes_are_packed_alike() -> None:
+def test_output_is_deterministic() -> None:
     made = []
     for _ in range(2):
         out = io.BytesIO()
@@ -47,7 +47,7 @@ def test_the_same_bytes_are_packed_alike() -> None:
 
 
 class OwnError(Exception):
-    """As zstandard's, which has one for all that fails."""
+    """An error like that of zstandard, which has a single exception class."""
 
 
 @pytest.mark.parametrize("at", ["compress", "flush"])
@@ -55,7 +55,7 @@ class OwnError(Exception):
     "words, raised",
     [("Allocation error : not enough memory", MemoryError), ("Src size is incorrect", OwnError)],
 )
-def test_a_want_of_memory_is_one_whatever_a_library_calls_it(
+def test_out_of_memory_of_any_library_is_a_memory_error(
     at: str, words: str, raised: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Compressor:
@@ -74,7 +74,7 @@ def test_a_want_of_memory_is_one_whatever_a_library_calls_it(
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, OSError])
-def test_what_the_file_says_is_left_as_it_is(error: type[OSError]) -> None:
+def test_errors_of_the_output_file_are_unchanged(error: type[OSError]) -> None:
     class Full(io.BytesIO):
         def write(self, data: object) -> int:
             raise error(28, "no memory left")

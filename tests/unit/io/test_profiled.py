@@ -1,4 +1,4 @@
-"""profiled: a torch.profiler trace is its memory events, held against the trace's own totals."""
+"""profiled: a torch.profiler trace's memory events add up to the trace's own totals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def reasons(snap: mr.Snapshot, device: int = 0) -> set[str]:
 
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[Kineto, dict[int, list[tuple[float, int, int]]]]:
-    """A trace, and of each device the time, the total and what was reserved after each event."""
+    """Draw a trace and, for each device, the time, the total and the reserved bytes after each
+    event.
+    """
     devices = draw(st.integers(1, 3))
     trace = Kineto(base_ns=draw(st.sampled_from([0, 1_790_857_026_000_000_000, 123])))
     totals = {d: draw(st.integers(0, 3)) * 4096 for d in range(devices)}
@@ -59,13 +61,13 @@ def programs(draw: st.DrawFn) -> tuple[Kineto, dict[int, list[tuple[float, int, 
         if draw(st.booleans()):
             trace.memory(time, 77, 5, 5, 0, device=-1, kind=0)
         told[device].append((time, totals[device], reserved[device]))
-    # Threads lie one after the other in the file, and in any order.
+    # Each thread's events are together in the file; the threads are in any order.
     draw(st.randoms(use_true_random=False)).shuffle(trace.events)
     return trace, {device: rows for device, rows in told.items() if rows}
 
 
 @given(programs(), st.booleans())
-def test_equals_the_traces_own_totals(
+def test_usage_matches_the_totals_in_the_trace(
     made: tuple[Kineto, dict[int, list[tuple[float, int, int]]]], packed: bool
 ) -> None:
     trace, told = made
@@ -94,7 +96,7 @@ def test_equals_the_traces_own_totals(
         assert verdict(snap, usage).trusted
 
 
-def test_stacks_are_the_calls_around_an_event_on_its_thread() -> None:
+def test_stack_is_the_enclosing_calls_on_the_thread() -> None:
     trace = Kineto()
     trace.span(0, 100, "train.py(12): main", "python_function")
     trace.span(1, 90, "torch/nn/modules/module.py(5): _call_impl", "python_function")
@@ -105,11 +107,11 @@ def test_stacks_are_the_calls_around_an_event_on_its_thread() -> None:
     trace.span(30, 10, "aten::view")
     trace.span(0, 100, "aten::elsewhere", thread=2)
     trace.span(0, 100, "ProfilerStep#1", "user_annotation")
-    trace.memory(15, 4096, 512, 512)  # in addmm
-    trace.memory(30, 8192, 512, 1024)  # where addmm ends and view begins: in view
+    trace.memory(15, 4096, 512, 512)  # inside addmm
+    trace.memory(30, 8192, 512, 1024)  # where addmm ends and view starts, so inside view
     trace.memory(55, 12288, 512, 1536)  # where linear ends
     trace.memory(56, 16384, 512, 2048, thread=2)
-    trace.memory(101, 20480, 512, 2560)  # after all
+    trace.memory(101, 20480, 512, 2560)  # after everything
     random.Random(1).shuffle(trace.events)
     snap = opened(trace)
     replay = snap.replay()
@@ -127,7 +129,7 @@ def test_stacks_are_the_calls_around_an_event_on_its_thread() -> None:
     ]
 
 
-def test_annotations() -> None:
+def test_spans_become_annotations() -> None:
     trace = Kineto(base_ns=5_000_000)
     trace.span(10, 10, "ProfilerStep#1", "user_annotation")
     trace.span(20, 10, "ProfilerStep#2", "user_annotation")
@@ -150,7 +152,7 @@ def test_annotations() -> None:
     ]
 
 
-def test_what_was_allocated_before() -> None:
+def test_free_without_an_alloc_was_carried_over() -> None:
     trace = Kineto()
     trace.memory(1, 4096, -512, 10_000)
     trace.memory(2, 8192, 1_024, 11_024)
@@ -162,7 +164,7 @@ def test_what_was_allocated_before() -> None:
     assert replay.peak.event_index == 1
 
 
-def test_a_failed_request() -> None:
+def test_failed_request_becomes_an_oom_event() -> None:
     trace = Kineto()
     trace.memory(1, 4096, 512, 512)
     trace.event(
@@ -176,7 +178,7 @@ def test_a_failed_request() -> None:
     assert snap.replay().measure().series.tolist() == [512, 512]
 
 
-def test_reasons() -> None:
+def test_missing_or_contradictory_totals_are_reasons() -> None:
     trace = Kineto()
     trace.memory(1, 4096, 512, 512)
     assert reasons(opened(trace)) == {"from_profiler", "profiler_without_reserved"}
@@ -193,7 +195,7 @@ def test_reasons() -> None:
     assert "no_blocks" in verdict(snap, snap.replay().measure("reserved")).reasons
 
 
-def test_ranges_and_devices() -> None:
+def test_range_and_device_select_events() -> None:
     trace = Kineto()
     for i in range(10):
         trace.memory(i, 4096 * (i + 1), 512, 512 * (i + 1), device=i % 2)
@@ -206,25 +208,31 @@ def test_ranges_and_devices() -> None:
 @pytest.mark.parametrize(
     "trace, said",
     [
-        (Kineto(), "a trace of torch.profiler without memory events; profile with profile_memory"),
-        (Kineto().memory(1, 2, 3, 3, device=-1, kind=0), "are all of the CPU"),
-        (Kineto().memory(1, 2, 3, 3).memory(1, 2, 3, 3, kind=20), "2 kinds of devices"),
+        (Kineto(), "a torch.profiler trace without memory events; profile with profile_memory"),
+        (
+            Kineto().memory(1, 2, 3, 3, device=-1, kind=0),
+            "all memory events in this torch.profiler trace are from the CPU",
+        ),
+        (Kineto().memory(1, 2, 3, 3).memory(1, 2, 3, 3, kind=20), "2 kinds of device "),
         (Kineto().event("[memory]", 1, {"Bytes": 5, "Device Type": 1}), "1 of the trace's 1 mem"),
-        (Kineto().event("[memory]", 1, {"Addr": 5, "Device Type": 1}), "no address, size or time"),
-        (Kineto().memory(1, 2, 2**63, 3), "no address, size or time"),
-        (Kineto().memory(1, "x", 2, 3), "no address, size or time"),
-        (Kineto().memory(float("inf"), 1, 2, 3), "no address, size or time"),
-        (Kineto().memory("now", 1, 2, 3), "no address, size or time"),
+        (
+            Kineto().event("[memory]", 1, {"Addr": 5, "Device Type": 1}),
+            "a missing or impossible address, size or time",
+        ),
+        (Kineto().memory(1, 2, 2**63, 3), "a missing or impossible address, size or time"),
+        (Kineto().memory(1, "x", 2, 3), "a missing or impossible address, size or time"),
+        (Kineto().memory(float("inf"), 1, 2, 3), "a missing or impossible address, size or time"),
+        (Kineto().memory("now", 1, 2, 3), "a missing or impossible address, size or time"),
     ],
 )
-def test_what_is_refused(trace: Kineto, said: str) -> None:
+def test_unusable_traces_are_refused(trace: Kineto, said: str) -> None:
     with pytest.raises(SnapshotError, match=r"^[^\n]*$") as error:
         opened(trace)
     assert said in str(error.value)
     assert error.value.hint
 
 
-def test_limits() -> None:
+def test_limits_apply_to_traces() -> None:
     trace = Kineto().memory(1, 2, 3, 3, device=5_000)
     with pytest.raises(LimitError, match="device 5000; devices count from 0 to below 1024"):
         opened(trace)
@@ -238,7 +246,7 @@ def test_limits() -> None:
         mr.open(deep)
 
 
-def test_a_deep_stack_and_many_events_take_no_memory_beyond_measure() -> None:
+def test_deep_stacks_and_many_events_take_bounded_memory() -> None:
     trace = Kineto()
     for i in range(5_000):
         trace.span(i, 20_000 - 2 * i, f"op{i}")
@@ -248,7 +256,7 @@ def test_a_deep_stack_and_many_events_take_no_memory_beyond_measure() -> None:
     assert max(len(snap.stack(i)) for i in range(snap.native.n_stacks)) == 256
 
 
-def test_damage() -> None:
+def test_truncated_or_broken_trace_is_an_error() -> None:
     data = Kineto().memory(1, 2, 3, 3).memory(2, 9, 3, 6).json()
     for cut in range(40, len(data) - 1):
         with pytest.raises(SnapshotError) as error:
@@ -260,7 +268,7 @@ def test_damage() -> None:
         mr.open(data.replace(b'"ts": 2', b'"ts" 2'))
 
 
-def test_other_events_and_places_are_left_alone() -> None:
+def test_other_events_and_fields_are_ignored() -> None:
     trace = Kineto().memory(1, 4096, 512, 512)
     trace.events += [
         {"ph": "M", "name": "process_name", "args": {"name": "python", "Addr": "x"}},
@@ -274,13 +282,13 @@ def test_other_events_and_places_are_left_alone() -> None:
     assert snap.replay().events == 1
 
 
-def test_a_bare_list_of_events() -> None:
+def test_bare_list_of_events_is_a_trace() -> None:
     trace = Kineto().memory(1, 4096, 512, 512)
     snap = mr.open(json.dumps(trace.events).encode())
     assert snap.replay().peak.bytes == 512
 
 
-def test_a_slice_of_it_is_a_snapshot(tmp_path: Any) -> None:
+def test_slice_is_a_snapshot(tmp_path: Any) -> None:
     from memreplay.export.snapshots.cutting import cut
 
     trace = Kineto()

@@ -1,4 +1,6 @@
-"""ranges: a real object store that stalls, resets and refuses gives the bytes, or one line."""
+"""ranges: reading from a real object store that stalls, resets or refuses connections gives the
+bytes or a one-line error.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ DATA = random.Random(21).randbytes(1000 * KIB + 17)
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranges and waits that fit a file of 1 MB."""
+    """Use ranges and delays suited to a 1 MB file."""
     monkeypatch.setattr(ranges, "RANGE", 128 * KIB)
     monkeypatch.setattr(ranges, "ENOUGH", 4 * KIB)
     monkeypatch.setattr(ranges, "FIRST_WAIT_S", 0.01)
@@ -56,21 +58,21 @@ def read(url: str, piece: int = 10_000) -> bytes:
 
 
 def gets(proxy: Proxy) -> list[tuple[int, int]]:
-    """The first and last byte of each GET."""
+    """Return the first and last byte of each GET."""
     found = [asked for method, _, asked in proxy.seen if method == "GET" and asked]
     return [tuple(map(int, asked[6:].split("-"))) for asked in found]  # type: ignore[misc]
 
 
-def test_a_snapshot_of_an_object_store(store: ObjectStore, proxy: Proxy) -> None:
+def test_snapshot_is_read_from_an_object_store(store: ObjectStore, proxy: Proxy) -> None:
     data = build.dump(build.SnapshotBuilder().alloc(0x1000, 64).build())
     store.put("run/rank0.pickle", data)
     url = f"s3://{store.bucket}/run/rank0.pickle"
     snap = mr.open(url)
     assert (snap.native.n_events, snap.file, snap.file_bytes) == (1, url, len(data))
-    assert len(proxy.seen) == 2  # what it is, and its bytes
+    assert len(proxy.seen) == 2  # one for the version, one for the bytes
 
 
-def test_ranges_are_asked_for_at_once(proxy: Proxy, url: str) -> None:
+def test_ranges_are_requested_in_parallel(proxy: Proxy, url: str) -> None:
     proxy.faults.rate = 2000 * KIB
     assert read(url) == DATA
     expected = [
@@ -81,11 +83,11 @@ def test_ranges_are_asked_for_at_once(proxy: Proxy, url: str) -> None:
     assert proxy.most_at_once == ranges.PARALLEL
 
 
-def test_no_more_is_held_than_is_said(proxy: Proxy, url: str) -> None:
+def test_memory_is_bounded(proxy: Proxy, url: str) -> None:
     raw = open_source(url)
     assert raw.read(1) == DATA[:1]
     time.sleep(0.3)
-    # The range that is read, and those after it: nobody asks for the rest.
+    # Only the range being read and the next few are requested, never the rest.
     assert len(gets(proxy)) == ranges.PARALLEL
     raw.close()
 
@@ -106,14 +108,16 @@ def test_no_more_is_held_than_is_said(proxy: Proxy, url: str) -> None:
     }.items(),
     ids=lambda case: case[0],
 )
-def test_reading_through_faults(proxy: Proxy, url: str, faults: tuple[str, Faults]) -> None:
+def test_faults_of_a_store_do_not_change_the_bytes(
+    proxy: Proxy, url: str, faults: tuple[str, Faults]
+) -> None:
     proxy.faults = Faults(**vars(faults[1]))
     assert read(url) == DATA
     for kind in ("resets", "closes", "stalls", "refused", "refused_heads"):
-        assert getattr(proxy.faults, kind) < max(1, getattr(faults[1], kind))  # it was met
+        assert getattr(proxy.faults, kind) < max(1, getattr(faults[1], kind))  # the fault occurred
 
 
-def test_it_goes_on_from_where_it_stopped(
+def test_interrupted_range_resumes_where_it_stopped(
     proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "PARALLEL", 1)
@@ -126,14 +130,14 @@ def test_it_goes_on_from_where_it_stopped(
     ]
 
 
-def test_tries_that_bring_something_are_not_in_vain(
+def test_retries_with_progress_do_not_use_up_the_limit(
     proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "RANGE", len(DATA))
     proxy.faults = Faults(closes=3 * ranges.TRIES, after=50 * KIB)
     assert read(url) == DATA
     assert proxy.faults.closes == 0
-    # A drop now and then is not enough to go on for ever.
+    # Occasional drops are not a reason to continue forever.
     monkeypatch.setattr(ranges, "ENOUGH", 64 * KIB)
     proxy.faults = Faults(closes=3 * ranges.TRIES, after=50 * KIB)
     with pytest.raises(OSError, match=f"^gave up at byte {50 * KIB * ranges.TRIES} of "):
@@ -149,16 +153,16 @@ GIVES_UP = {
 
 
 @pytest.mark.parametrize("faults, words", GIVES_UP.values(), ids=GIVES_UP)
-def test_giving_up_is_one_line(
+def test_error_after_the_last_try_takes_one_line(
     proxy: Proxy, url: str, faults: Faults, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # those of botocore itself
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # botocore's own
     monkeypatch.setattr(ranges, "TRIES", 3)
     proxy.faults = Faults(**vars(faults))
     raw = open_source(url)
     began = time.monotonic()
     said = set()
-    for _ in range(2):  # the second time it is not taken for the end
+    for _ in range(2):  # a second read isn't mistaken for the end of the file
         with pytest.raises(
             OSError, match=r"^gave up at byte [0-9]+ of 1024017 after 3 tries: "
         ) as e:
@@ -177,30 +181,30 @@ def test_giving_up_is_one_line(
     assert "hidden" not in done.output + line  # the secret key
 
 
-def test_the_pace_is_that_of_the_time_spent_waiting() -> None:
+def test_slowness_counts_only_time_spent_waiting() -> None:
     pace = ranges.Pace()
     for _ in range(9):
         pace.took(ranges.LEAST // 9 + 1, ranges.STALL_S / 9)
-    pace.took(1, ranges.STALL_S * 0.9)  # another time begins
+    pace.took(1, ranges.STALL_S * 0.9)  # another period starts
     with pytest.raises(ranges.TooSlowError) as failed:
         pace.took(ranges.LEAST - 2, ranges.STALL_S * 0.2)
-    assert ranges.why(failed.value) == "fewer than 1,024 bytes in 0 s"
+    assert ranges.failure_reason(failed.value) == "fewer than 1,024 bytes in 0 s"
     pace = ranges.Pace()
     for _ in range(100):
         pace.took(ranges.LEAST, ranges.STALL_S)
     pace.took(1, 0)
 
 
-def test_waiting_as_long_as_the_server_says() -> None:
+def test_retry_waits_as_long_as_the_server_says() -> None:
     class BusyError(Exception):
         status = 429
         headers = {"Retry-After": "7"}  # noqa: RUF012
 
-    assert ranges._asked_wait(BusyError()) == 7
+    assert ranges._retry_after(BusyError()) == 7
     BusyError.headers = {"Retry-After": "86400"}
-    assert ranges._asked_wait(BusyError()) == ranges.LONGEST_ASKED_S
+    assert ranges._retry_after(BusyError()) == ranges.LONGEST_ASKED_S
     BusyError.headers = {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}
-    assert ranges._asked_wait(BusyError()) == ranges._asked_wait(OSError()) == 0
+    assert ranges._retry_after(BusyError()) == ranges._retry_after(OSError()) == 0
 
 
 def on_the_third_get(action: Callable[[], None]) -> Callable[[str, str], None]:
@@ -216,7 +220,7 @@ def on_the_third_get(action: Callable[[], None]) -> Callable[[str, str], None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("other", [DATA[::-1], DATA[:-1], b"x"], ids=["as long", "shorter", "tiny"])
-def test_a_file_that_is_replaced(
+def test_file_replaced_while_it_is_read_is_an_error(
     store: ObjectStore, proxy: Proxy, url: str, other: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "PARALLEL", 1)
@@ -225,7 +229,7 @@ def test_a_file_that_is_replaced(
         read(url)
 
 
-def test_a_file_that_is_deleted(
+def test_file_deleted_while_it_is_read_is_an_error(
     store: ObjectStore, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "PARALLEL", 1)
@@ -235,10 +239,10 @@ def test_a_file_that_is_deleted(
         read(url)
 
 
-def test_a_range_that_nobody_asks_for_any_more_fails_without_a_word(
+def test_abandoned_range_fails_silently(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """asyncio would show where it was raised, on stderr."""
+    """Otherwise asyncio would print a traceback to stderr."""
 
     class File:
         size = 3 * ranges.RANGE
@@ -265,16 +269,18 @@ def test_a_range_that_nobody_asks_for_any_more_fails_without_a_word(
     assert caplog.text == ""
 
 
-def test_credentials_that_expire(proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_credentials_are_not_retried(
+    proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     raw = open_source(url)
     proxy.faults = Faults(refused=99, status=403)
     with pytest.raises(OSError, match=r"the server says 403 .*, at byte 0 of 1024017$"):
         raw.read()
-    assert proxy.faults.refused >= 99 - ranges.PARALLEL  # not asked again
+    assert proxy.faults.refused >= 99 - ranges.PARALLEL  # not requested again
     raw.close()
 
 
-def test_seeking(proxy: Proxy, url: str) -> None:
+def test_seeking_moves_the_position(proxy: Proxy, url: str) -> None:
     raw = open_source(url)
     assert raw.seekable()
     assert (raw.seek(-4, os.SEEK_END), raw.read()) == (len(DATA) - 4, DATA[-4:])

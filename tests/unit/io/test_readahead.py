@@ -1,4 +1,6 @@
-"""readahead: the same bytes and errors as without it, few blocks of memory, no thread left."""
+"""readahead: it gives the same bytes and errors as reading directly, holds only a few blocks, and
+leaves no thread behind.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,14 @@ def no_thread_left() -> Iterator[None]:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks so small that what is left over does not always fit in front of the next one."""
+    """Use blocks so small that the remainder doesn't always fit in front of the next block."""
     monkeypatch.setattr(readahead, "SIZE", 5_000)
     monkeypatch.setattr(readahead, "ROOM", 300)
 
 
 @pytest.fixture(autouse=True)
 def wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the machine, and for files that tests can afford."""
+    """Read ahead by the same amount on every machine, small enough for tests."""
     monkeypatch.setattr(snapshot, "several_cpus", lambda: True)
     monkeypatch.setattr(container, "SLOW_FROM", 1 << 20)
 
@@ -54,7 +56,7 @@ def threads() -> list[threading.Thread]:
 
 
 def soon(true: Callable[[], bool]) -> bool:
-    """Waits until something is true, however busy the machine is; False where it never is."""
+    """Wait until something is true, however busy the machine is; return False if it never is."""
     until = time.monotonic() + 30
     while not true() and time.monotonic() < until:
         time.sleep(0.01)
@@ -62,7 +64,9 @@ def soon(true: Callable[[], bool]) -> bool:
 
 
 def reads(pid: int, path: Path) -> bool:
-    """Whether a process has a file open; elsewhere than on Linux, whether it had time to do so."""
+    """Return whether a process has a file open. On systems other than Linux, just wait and return
+    True.
+    """
     fds = Path(f"/proc/{pid}/fd")
     if not fds.is_dir():
         time.sleep(1.5)
@@ -73,7 +77,9 @@ def reads(pid: int, path: Path) -> bool:
 
 
 def filler(data: bytes, most: int = 1 << 30, error: BaseException | None = None) -> Any:
-    """A readinto over `data` that gives `most` bytes at once, and ends in `error`."""
+    """Return a readinto over `data` that yields up to `most` bytes at once, and ends with
+    `error`.
+    """
     file = io.BytesIO(data)
 
     def fill(view: memoryview) -> int:
@@ -89,7 +95,7 @@ def nothing() -> None: ...
 
 
 def drained(ahead: ReadAhead) -> tuple[bytes, BaseException | None]:
-    """What all blocks hold, and the error of the last."""
+    """Return all blocks' contents, and the last one's error."""
     out = bytearray()
     while True:
         block, start, stop, error = ahead.next()
@@ -104,24 +110,24 @@ DATA = random.Random(7).randbytes(3 * SIZE + 12_345)
 
 @pytest.mark.parametrize("length", [0, 1, SIZE - 1, SIZE, SIZE + 1, 2 * SIZE, len(DATA)])
 @pytest.mark.parametrize("most", [1 << 30, 300_000])
-def test_all_bytes_come_in_order(length: int, most: int) -> None:
+def test_bytes_arrive_in_order(length: int, most: int) -> None:
     ahead = ReadAhead(filler(DATA[:length], most), nothing)
     assert drained(ahead) == (DATA[:length], None)
     ahead.close()
 
 
-def test_a_block_stays_as_it_is_until_the_call_after_the_next() -> None:
+def test_block_stays_valid_until_the_call_after_next() -> None:
     ahead = ReadAhead(filler(DATA), nothing)
     first = ahead.next()[0]
     before = bytes(first)
     second = ahead.next()[0]
-    time.sleep(0.02)  # the thread fills what is free
+    time.sleep(0.02)  # the thread fills free blocks
     assert first == before
     assert second is not first
     ahead.close()
 
 
-def test_no_more_than_a_few_blocks_are_read_ahead() -> None:
+def test_readahead_is_limited_to_a_few_blocks() -> None:
     asked: list[int] = []
 
     def endless(view: memoryview) -> int:
@@ -131,12 +137,12 @@ def test_no_more_than_a_few_blocks_are_read_ahead() -> None:
     ahead = ReadAhead(endless, nothing)
     ahead.next()
     assert soon(lambda: sum(asked) >= BLOCKS * SIZE)
-    time.sleep(0.1)  # no more comes
+    time.sleep(0.1)  # nothing more arrives
     assert sum(asked) == BLOCKS * SIZE
     ahead.close()
 
 
-def test_bytes_before_an_error_come_with_it() -> None:
+def test_bytes_before_an_error_are_delivered_first() -> None:
     ahead = ReadAhead(filler(DATA, error=OSError("the disk is gone")), nothing)
     data, error = drained(ahead)
     assert data == DATA
@@ -145,7 +151,7 @@ def test_bytes_before_an_error_come_with_it() -> None:
 
 
 @pytest.mark.parametrize("given", [-1, 1 << 40])
-def test_a_source_that_lies_is_refused(given: int) -> None:
+def test_source_with_wrong_lengths_is_refused(given: int) -> None:
     ahead = ReadAhead(lambda view: given, nothing)
     assert isinstance(ahead.next()[3], ValueError)
     ahead.close()
@@ -161,7 +167,7 @@ def test_closing_early_ends_the_thread_before_the_source(blocks: int) -> None:
     assert alive == [0]
 
 
-def test_a_read_that_hangs_is_left_alone_and_its_source_closed_afterwards() -> None:
+def test_hanging_read_is_abandoned_and_its_source_closed_later() -> None:
     hanging, goes_on, closed = threading.Event(), threading.Event(), threading.Event()
 
     def fill(view: memoryview) -> int:
@@ -199,7 +205,7 @@ def pickled() -> bytes:
 
 @pytest.fixture(scope="module")
 def plain() -> bytes:
-    """A snapshot of two windows and more."""
+    """Return a snapshot that spans more than two windows."""
     data = pickled()
     assert len(data) > 2 << 20
     return data
@@ -230,12 +236,12 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Call it to read on one thread from there on."""
+    """Return a function that switches reading to a single thread."""
     return lambda: monkeypatch.setattr(snapshot, "several_cpus", lambda: False)
 
 
 def outcome(source: Any, salvage: bool = False) -> tuple[object, ...]:
-    """What reading gives: the columns, or the error in words."""
+    """Return the result of reading: the columns, or the error message."""
     try:
         snap = mr.open(source, salvage=salvage)
     except (mr.MemreplayError, OSError) as error:
@@ -246,7 +252,7 @@ def outcome(source: Any, salvage: bool = False) -> tuple[object, ...]:
 
 
 def sources(path: Path) -> Iterator[Any]:
-    """The ways to hand in a file that is read on another thread."""
+    """The kinds of input that another thread reads ahead."""
     data = path.read_bytes()
     yield path
     yield data
@@ -258,7 +264,7 @@ def sources(path: Path) -> Iterator[Any]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kind", PACKERS)
-def test_a_snapshot_reads_the_same(
+def test_snapshot_reads_the_same_on_one_thread(
     kind: str, plain: bytes, tmp_path: Path, alone: Callable[[], None]
 ) -> None:
     path = tmp_path / "snap.pkl"
@@ -273,7 +279,7 @@ def test_a_snapshot_reads_the_same(
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kind", PACKERS)
 @pytest.mark.parametrize("salvage", [False, True])
-def test_what_is_cut_off_ends_the_same(
+def test_truncated_input_gives_the_same_error_on_one_thread(
     kind: str, salvage: bool, plain: bytes, tmp_path: Path, alone: Callable[[], None]
 ) -> None:
     path = tmp_path / "snap.pkl"
@@ -289,10 +295,10 @@ def test_what_is_cut_off_ends_the_same(
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kind", ["gzip", "xz", "bzip2", "zstd"])
-def test_damage_behind_the_snapshot_is_seen(kind: str, plain: bytes, tmp_path: Path) -> None:
+def test_damage_after_the_snapshot_is_detected(kind: str, plain: bytes, tmp_path: Path) -> None:
     path = tmp_path / "snap.pkl"
     data = bytearray(PACKERS[kind](plain))
-    # In each format the last bytes are, or hold, a checksum.
+    # In each format the last bytes are, or contain, a checksum.
     data[-6 if kind != "zstd" else -2] ^= 0xFF
     path.write_bytes(data)
     with pytest.raises(mr.SnapshotError, match=f"{kind} stream"):
@@ -300,7 +306,7 @@ def test_damage_behind_the_snapshot_is_seen(kind: str, plain: bytes, tmp_path: P
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_a_text_longer_than_many_blocks(tmp_path: Path) -> None:
+def test_string_may_be_longer_than_many_blocks(tmp_path: Path) -> None:
     path = tmp_path / "snap.pkl"
     text = "x" * 700_001 + "y" * 900_000
     settings = {f"key{i}": text[i:] for i in range(4)}
@@ -309,14 +315,14 @@ def test_a_text_longer_than_many_blocks(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_bomb_is_told_by_its_ratio(tmp_path: Path) -> None:
+def test_bomb_is_detected_by_its_ratio(tmp_path: Path) -> None:
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(b"\x80\x04" + b"N0" * (40 << 20)))
     with pytest.raises(mr.LimitError, match="decompression_ratio"):
         mr.open(path)
 
 
-def test_an_early_error_ends_the_reading(plain: bytes, tmp_path: Path) -> None:
+def test_early_error_ends_the_reading(plain: bytes, tmp_path: Path) -> None:
     path = tmp_path / "snap.pkl"
     at = len(plain) // 2
     path.write_bytes(plain[:at] + b"\xff" * 64 + plain * 4)
@@ -324,7 +330,7 @@ def test_an_early_error_ends_the_reading(plain: bytes, tmp_path: Path) -> None:
         mr.open(path)
 
 
-def test_a_callback_may_stop_the_reading(plain: bytes, tmp_path: Path) -> None:
+def test_callback_can_stop_the_reading(plain: bytes, tmp_path: Path) -> None:
     path = tmp_path / "snap.pkl"
     path.write_bytes(plain)
 
@@ -337,7 +343,7 @@ def test_a_callback_may_stop_the_reading(plain: bytes, tmp_path: Path) -> None:
 
 
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[ReadAhead]:
-    """Each ReadAhead whose thread begins from here on."""
+    """Return a list to which every ReadAhead started after this call is added."""
     found: list[ReadAhead] = []
     begin = ReadAhead._begin
 
@@ -349,7 +355,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[ReadAhead]:
     return found
 
 
-def test_no_thread_where_it_would_not_pay(
+def test_small_input_starts_no_thread(
     plain: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: Callable[[], None]
 ) -> None:
     found = begun(monkeypatch)
@@ -357,11 +363,11 @@ def test_no_thread_where_it_would_not_pay(
     path.write_bytes(plain)
     mr.open(path)
     mr.open(gzip.compress(plain))
-    mr.open(plain)  # what is in memory is copied, piece by piece: that too goes on beside
+    mr.open(plain)  # data in memory is copied in chunks, also in the background
     mr.open(io.BytesIO(plain))
     assert len(found) == 4
     path.write_bytes(build.dump(SnapshotBuilder().build()))
-    mr.open(path)  # less than a window
+    mr.open(path)  # the file is smaller than a window
     path.write_bytes(plain)
     monkeypatch.setattr(container, "SLOW_FROM", len(plain) + 1)
     mr.open(path)
@@ -372,10 +378,10 @@ def test_no_thread_where_it_would_not_pay(
 
 
 @pytest.mark.parametrize("kind", ["pickle", "gzip"])
-def test_a_pipe_is_read_by_the_caller(
+def test_pipe_is_read_by_the_caller(
     kind: str, plain: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A read of it may wait for ever, and only the caller's can be interrupted.
+    # Reading a pipe may wait forever, and only the caller's read can be interrupted.
     found = begun(monkeypatch)
     taking, giving = os.pipe()
 
@@ -391,7 +397,7 @@ def test_a_pipe_is_read_by_the_caller(
     assert found == []
 
 
-def test_without_threads_it_reads_as_well(
+def test_snapshot_is_read_without_threads(
     plain: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left(self: threading.Thread) -> None:
@@ -404,8 +410,8 @@ def test_without_threads_it_reads_as_well(
 
 
 @pytest.mark.slow
-def test_an_interrupt_ends_the_command(tmp_path: Path) -> None:
-    # Compressed so that there is far more to read than is read before the signal comes.
+def test_interrupt_ends_the_command(tmp_path: Path) -> None:
+    # The file is compressed so well that the signal arrives long before everything is read.
     path = tmp_path / "endless.pkl.gz"
     part = gzip.compress(b"N0" * (4 << 20), 1)
     path.write_bytes(gzip.compress(b"\x80\x04") + part * 2_000)

@@ -1,4 +1,4 @@
-"""remote: a URL as a stream, by fsspec, and what may go wrong before there is one."""
+"""remote: reading a URL as a stream through fsspec, and errors on opening it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def remote() -> Iterator[Any]:
     system.store.clear()
 
 
-def test_urls(remote: Any, tmp_path: Path) -> None:
+def test_snapshot_is_read_from_a_url(remote: Any, tmp_path: Path) -> None:
     data = pickled()
     remote.pipe("/folder/snap.pkl", data)
     (tmp_path / "snap.pkl").write_bytes(data)
@@ -42,7 +42,7 @@ def test_urls(remote: Any, tmp_path: Path) -> None:
         assert told[-1] == (len(data), len(data))
 
 
-def test_a_remote_file_is_read_in_blocks(remote: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_file_is_read_in_blocks(remote: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from fsspec.implementations.memory import MemoryFileSystem
     from fsspec.spec import AbstractBufferedFile
 
@@ -72,11 +72,11 @@ def test_a_remote_file_is_read_in_blocks(remote: Any, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     "url, words",
     [
-        ("memory://nothing.pkl", "there is no such file"),
+        ("memory://nothing.pkl", "no such file"),
         ("nope://nothing.pkl", "protocol not known: nope"),
     ],
 )
-def test_urls_that_cannot_be_opened(remote: Any, url: str, words: str) -> None:
+def test_url_that_cannot_be_opened_is_an_error(remote: Any, url: str, words: str) -> None:
     with pytest.raises(OSError):  # noqa: PT011 - the words are the command line's
         mr.open(url)
     done = command_runner().invoke(app, ["peak", url])
@@ -85,7 +85,7 @@ def test_urls_that_cannot_be_opened(remote: Any, url: str, words: str) -> None:
 
 
 class UnreachedError(OSError):
-    """As aiohttp's: it knows the host."""
+    """An error like aiohttp's, whose text contains the host."""
 
     host = "nosuchhost.invalid"
 
@@ -106,16 +106,16 @@ class AnsweredError(Exception):
         (ConnectionRefusedError(111, "Connection refused"), "connection refused"),
         (TimeoutError(), "timeouterror"),
         (AnsweredError(403, "Forbidden"), "the server says 403 forbidden"),
-        (AnsweredError(404, "Not found"), "there is no such file"),
-        (ValueError("x"), "there is no such file"),
-        (None, "there is no such file"),
+        (AnsweredError(404, "Not found"), "no such file"),
+        (ValueError("x"), "no such file"),
+        (None, "no such file"),
     ],
 )
-def test_a_server_that_cannot_be_reached_is_no_missing_file(
+def test_unreachable_server_is_not_a_missing_file(
     remote: Any, monkeypatch: pytest.MonkeyPatch, cause: Exception | None, words: str
 ) -> None:
     def fails(*_: object, **__: object) -> None:
-        # So says fsspec's file system of https://, whatever went wrong.
+        # fsspec's file system for https:// reports this for any error.
         raise FileNotFoundError("memory://snap.pkl") from cause
 
     monkeypatch.setattr(type(remote), "_open", fails)
@@ -124,7 +124,7 @@ def test_a_server_that_cannot_be_reached_is_no_missing_file(
     assert done.stderr == f"memreplay: error: memory://snap.pkl: {words}\n"
 
 
-def test_any_error_of_a_remote_file_is_an_os_error(
+def test_every_error_of_a_remote_file_is_an_os_error(
     remote: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(io.BytesIO):
@@ -144,7 +144,7 @@ def test_any_error_of_a_remote_file_is_an_os_error(
     assert (done.exit_code, done.stderr.count("\n")) == (3, 1)
 
 
-def test_fsspec_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_fsspec_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(mr.MissingExtraError, match=r"\(the extra 'remote'\)"):
@@ -152,9 +152,7 @@ def test_fsspec_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert mr.open(pickled()).native.n_events == 1
 
 
-def test_a_store_may_need_a_package_of_its_own(
-    remote: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_store_package_is_named(remote: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(url: str) -> None:
         raise ImportError("Install s3fs to access S3")
 

@@ -1,4 +1,4 @@
-"""sources: what is a URL and what a path, every way to hand bytes in, and what may go wrong."""
+"""sources: URLs and paths, every way to pass bytes, and their errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pickled() -> bytes:
 # ---- paths, bytes, files -------------------------------------------------------------------------
 
 
-def test_bytes_of_any_kind() -> None:
+def test_any_bytes_like_object_is_a_source() -> None:
     data = pickled()
     padded = data + b"." * (-len(data) % 8)
     kinds: list[Any] = [data, bytearray(data), memoryview(data), array("q", padded)]
@@ -35,7 +35,7 @@ def test_bytes_of_any_kind() -> None:
         assert mr.open(source).native.n_events == 1
 
 
-def test_bytes_are_read_where_they_lie() -> None:
+def test_bytes_are_read_in_place() -> None:
     data = memoryview(bytearray(b"0123456789"))
     raw = open_source(data)
     data[9] = ord("x")
@@ -45,13 +45,13 @@ def test_bytes_are_read_where_they_lie() -> None:
     assert (raw.seek(50), raw.read(1), raw.seek(-50, os.SEEK_END)) == (50, b"", 0)
 
 
-def test_what_was_read_is_let_go() -> None:
+def test_input_is_released_after_reading() -> None:
     data = bytearray(pickled())
     mr.open(data)
-    data.clear()  # which a view of it would not allow
+    data.clear()  # a memoryview of the bytes would not allow this
 
 
-def test_bytes_of_other_forms() -> None:
+def test_multidimensional_and_strided_buffers_are_read() -> None:
     data = pickled()
     table = memoryview(data).cast("B", (len(data), 1))
     for source in (table, memoryview(b"".join(bytes([b, 0]) for b in data))[::2]):
@@ -63,7 +63,7 @@ def test_bytes_of_other_forms() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is asked of Linux")
 @pytest.mark.parametrize("wrap", ["bytes", "bytearray", "memoryview", "io.BytesIO"])
-def test_bytes_take_no_more_memory_than_the_file(wrap: str, tmp_path: Path) -> None:
+def test_bytes_take_no_more_memory_than_a_file(wrap: str, tmp_path: Path) -> None:
     code = f"""
 import io, sys
 import memreplay as mr
@@ -79,7 +79,7 @@ except mr.SnapshotError:
 print(resident() - before)
 """
     path = tmp_path / "large.pkl"
-    # A snapshot whose unknown key has 64 MB of bytes that are dropped.
+    # A snapshot with 64 MB of values under an unknown key, which the reader drops.
     unknown = b"\x8c\x07unknownB" + (1 << 20).to_bytes(4, "little") + bytes(1 << 20)
     path.write_bytes(b"\x80\x04}(" + 64 * unknown + b"u.")
     done = subprocess.run(
@@ -88,14 +88,14 @@ print(resident() - before)
     assert int(done.stdout) < 16 << 10  # KiB
 
 
-def test_what_is_no_source() -> None:
+def test_object_that_is_not_a_source_is_a_type_error() -> None:
     for source in (None, 7, ["snap.pkl"]):
-        with pytest.raises(TypeError, match="a path, a URL, bytes or a binary file, not from"):
+        with pytest.raises(TypeError, match="a path, a URL, bytes or a binary file, got"):
             open_source(source)  # type: ignore[arg-type]
 
 
 class Dribbling(io.RawIOBase):
-    """A file that gives three bytes at a time."""
+    """A file that returns three bytes at a time."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class Dribbling(io.RawIOBase):
         return self._file.tell()
 
 
-def test_read_gives_all_that_was_asked_for() -> None:
+def test_read_returns_everything_requested() -> None:
     data = bytes(range(100))
     raw = open_source(Dribbling(data))  # type: ignore[arg-type]
     assert raw.read(50) == data[:50]
@@ -128,7 +128,7 @@ def test_read_gives_all_that_was_asked_for() -> None:
     assert raw.read() == data[97:]
 
 
-def test_a_source_that_does_not_block_is_not_at_its_end() -> None:
+def test_non_blocking_source_is_not_at_its_end() -> None:
     taking, giving = os.pipe()
     os.set_blocking(taking, False)
     with open(taking, "rb", buffering=0) as file, pytest.raises(BlockingIOError, match="no data"):

@@ -1,4 +1,6 @@
-"""stores: ranges of S3, of web servers with and without them, and of any other store of fsspec."""
+"""stores: reading ranges from S3, from web servers with or without range support, and from any
+other fsspec store.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Plain(http.server.BaseHTTPRequestHandler):
-    """A server that knows no ranges, as Python's own."""
+    """A server without ranges, like Python's own."""
 
     protocol_version = "HTTP/1.1"
     server: Server
@@ -76,7 +78,7 @@ class Plain(http.server.BaseHTTPRequestHandler):
 
 
 class OnceRanged(Plain):
-    """One that gives a range the first time, and then no more."""
+    """A server that honours a range the first time, and never again."""
 
     def do_GET(self) -> None:
         if self.headers["Range"] != "bytes=0-0":
@@ -110,7 +112,7 @@ def address(server: Server) -> str:
     return f"http://127.0.0.1:{server.server_address[1]}/snap.pkl"
 
 
-def test_a_server_with_ranges(store: ObjectStore, proxy: Proxy) -> None:
+def test_ranges_are_read_from_a_web_server(store: ObjectStore, proxy: Proxy) -> None:
     store.put("web.bin", DATA, ACL="public-read")
     url = f"{proxy.url}/{store.bucket}/web.bin?key=secret"
     proxy.faults = Faults(resets=3, after=100 * KIB, rate=2000 * KIB)
@@ -123,7 +125,7 @@ def test_a_server_with_ranges(store: ObjectStore, proxy: Proxy) -> None:
     assert read(f"{proxy.url}/{store.bucket}/empty.bin") == b""
 
 
-def test_a_server_that_stops(
+def test_server_that_stops_is_an_error(
     store: ObjectStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "TRIES", 2)
@@ -141,7 +143,7 @@ def test_a_server_that_stops(
         assert "secret" not in done.output
 
 
-def test_a_page_that_is_replaced(
+def test_web_file_replaced_while_it_is_read_is_an_error(
     store: ObjectStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "PARALLEL", 1)
@@ -156,7 +158,7 @@ def test_a_page_that_is_replaced(
         read(f"{proxy.url}/{store.bucket}/web.bin")
 
 
-def test_a_server_without_ranges(serve: Callable[[type[Plain]], Server]) -> None:
+def test_server_without_ranges_sends_the_whole_file(serve: Callable[[type[Plain]], Server]) -> None:
     server = serve(Plain)
     assert read(address(server)) == DATA
     assert server.seen == [("GET", "bytes=0-0"), ("GET", None)]
@@ -167,8 +169,10 @@ def test_a_server_without_ranges(serve: Callable[[type[Plain]], Server]) -> None
     assert mr.open(address(server)).native.n_events == 1
 
 
-def test_a_server_that_forgets_ranges(serve: Callable[[type[Plain]], Server]) -> None:
-    with pytest.raises(OSError, match="the server ignores which part of the file it is asked for"):
+def test_server_that_starts_to_ignore_ranges_is_an_error(
+    serve: Callable[[type[Plain]], Server],
+) -> None:
+    with pytest.raises(OSError, match="the server ignored the requested range"):
         read(address(serve(OnceRanged)))
 
 
@@ -176,12 +180,12 @@ def test_a_server_that_forgets_ranges(serve: Callable[[type[Plain]], Server]) ->
 
 
 class Shelf(AsyncFileSystem):  # type: ignore[misc, unused-ignore]
-    """A store of one file, as gcsfs and adlfs are."""
+    """A store with one file, like gcsfs and adlfs."""
 
     cachable = False
     data = DATA
     tag = "a"
-    after: dict[int, Callable[[Shelf], None]]  # what happens at which request
+    after: dict[int, Callable[[Shelf], None]]  # what each request does
     asked = 0
 
     async def _info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -217,13 +221,13 @@ def fail(_: Shelf) -> None:
     raise ConnectionResetError("by peer")
 
 
-def test_any_store() -> None:
+def test_failed_parts_are_requested_again_from_any_store() -> None:
     shelf, reader = shelved(_3=fail, _4=fail, _9=fail)
     assert all_of(reader) == DATA
-    assert shelf.asked == 19 + 3  # parts, and those that failed
+    assert shelf.asked == 19 + 3  # 19 parts, 3 of which failed once
 
 
-def test_any_store_that_fails_for_good() -> None:
+def test_store_that_always_fails_is_an_error() -> None:
     def refuse(_: Shelf) -> None:
         raise PermissionError("no such right")
 
@@ -233,23 +237,23 @@ def test_any_store_that_fails_for_good() -> None:
     reader.close()
 
 
-def test_any_file_that_is_replaced() -> None:
+def test_file_replaced_while_it_is_read_is_an_error() -> None:
     _, reader = shelved(_7=lambda shelf: setattr(shelf, "tag", "b"))
     with pytest.raises(OSError, match="the file was replaced while it was read"):
         all_of(reader)
     reader.close()
 
 
-def test_folders_are_no_files(store: ObjectStore, proxy: Proxy) -> None:
+def test_folders_are_not_files(store: ObjectStore, proxy: Proxy) -> None:
     shelf = Shelf()
     with pytest.raises(IsADirectoryError):
         asyncio.run_coroutine_threadsafe(remote_file(shelf, "a/folder"), shelf.loop).result()
     store.put("folder/snap.pkl", b"1")
     done = command_runner().invoke(app, ["peak", f"s3://{store.bucket}/folder"])
-    assert done.output.endswith("/folder: this is a directory; name a snapshot file in it\n")
+    assert done.output.endswith("/folder: this is a directory; give a snapshot file in it\n")
 
 
-def test_versions_of_a_file() -> None:
+def test_version_tag_comes_from_the_stores_metadata() -> None:
     when = datetime(2026, 1, 2, tzinfo=timezone.utc)
     assert tag_of({"ETag": '"abc"', "LastModified": when}) == "abc"
     assert tag_of({"generation": 7, "mtime": when}) == "7"

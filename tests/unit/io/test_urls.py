@@ -1,4 +1,4 @@
-"""urls: what is a URL, which errors pass, and what is said of the others, without secrets."""
+"""urls: recognizing URLs and temporary errors, and messages without secrets for other errors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import memreplay as mr
 from memreplay.io.urls import (
     StoreError,
     as_os_errors,
+    error_line,
+    is_unreachable,
     is_url,
     may_pass,
-    never_reached,
     status_of,
     without_secrets,
-    words_of,
 )
 from tests import build
 
@@ -44,12 +44,12 @@ def pickled() -> bytes:
         ("", False),
     ],
 )
-def test_what_is_a_url(name: str, expected: bool) -> None:
+def test_url_is_recognized_by_its_scheme(name: str, expected: bool) -> None:
     assert is_url(name) is expected
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such file names")
-def test_a_local_file_is_no_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_file_is_not_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "memory:").mkdir()
     (tmp_path / "memory:" / "snap.pkl").write_bytes(pickled())
@@ -76,7 +76,9 @@ def test_reports_show_no_secrets(url: str, shown: str) -> None:
 
 
 class AnsweredError(Exception):
-    """As aiohttp's (`status`), azure's (`status_code`), gcsfs's (`code`) and botocore's are."""
+    """An error with the attributes of aiohttp's (`status`), azure's (`status_code`), gcsfs's
+    (`code`) and botocore's errors.
+    """
 
     def __init__(self, message: str = "", /, **known: Any) -> None:
         super().__init__(message)
@@ -118,14 +120,16 @@ def caused(error: BaseException, cause: BaseException) -> BaseException:
         (KeyError("x"), None, False),
     ],
 )
-def test_what_may_pass(error: Exception, status: int | None, passes: bool) -> None:
+def test_only_temporary_errors_are_retried(
+    error: Exception, status: int | None, passes: bool
+) -> None:
     assert (status_of(error), may_pass(error)) == (status, passes)
 
 
-def test_what_was_never_reached() -> None:
-    assert never_reached(caused(FileNotFoundError(), ConnectionRefusedError()))
-    assert not never_reached(ConnectionResetError())
-    assert not never_reached(None)
+def test_refused_connection_means_an_unreachable_server() -> None:
+    assert is_unreachable(caused(FileNotFoundError(), ConnectionRefusedError()))
+    assert not is_unreachable(ConnectionResetError())
+    assert not is_unreachable(None)
 
 
 @pytest.mark.parametrize(
@@ -148,14 +152,14 @@ def test_what_was_never_reached() -> None:
         (KeyError(), "KeyError"),
     ],
 )
-def test_words(error: Exception, words: str) -> None:
-    assert words_of(error) == words
+def test_error_is_worded_in_one_line(error: Exception, words: str) -> None:
+    assert error_line(error) == words
     with pytest.raises(OSError) as raised, as_os_errors():  # noqa: PT011 - its words follow
         raise error
     assert str(raised.value) == words
 
 
-def test_errors_of_this_machine_stay_as_they_are() -> None:
+def test_local_errors_are_unchanged() -> None:
     for error in (
         PermissionError(13, "Permission denied"),
         FileNotFoundError(2, "No such file"),

@@ -1,4 +1,4 @@
-"""viewer_page: the snapshot that a page of PyTorch's viewer holds is read as the file itself."""
+"""viewer_page: the snapshot in a page of PyTorch's viewer reads like the file itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pickled(events: int = 300) -> bytes:
 
 
 def read_all(data: bytes, step: int = 1 << 16) -> bytes:
-    """Everything that a page gives, asked for in pieces of `step` bytes."""
+    """Return everything that a page yields, read in chunks of `step` bytes."""
     source = io.BytesIO(data)
     pages = PageSnapshots(source.readinto)
     room = memoryview(bytearray(step))
@@ -44,7 +44,7 @@ def read_all(data: bytes, step: int = 1 << 16) -> bytes:
     return found
 
 
-def test_a_page_is_its_snapshot(tmp_path: Path) -> None:
+def test_page_equals_its_snapshot(tmp_path: Path) -> None:
     data = pickled()
     path = tmp_path / "trace_plot.html"
     path.write_bytes(page(data))
@@ -72,7 +72,7 @@ def zipped(data: bytes) -> bytes:
         ("zip", zipped),
     ],
 )
-def test_a_packed_page(kind: str, pack: Callable[[bytes], bytes]) -> None:
+def test_compressed_page_is_read(kind: str, pack: Callable[[bytes], bytes]) -> None:
     snap = mr.open(pack(page(pickled())))
     assert snap.container == f"html in {kind}"
     assert snap.native.n_events == 300
@@ -80,7 +80,7 @@ def test_a_packed_page(kind: str, pack: Callable[[bytes], bytes]) -> None:
 
 @pytest.mark.parametrize("length", range(8))
 @pytest.mark.parametrize("step", [1, 2, 3, 5, 1 << 16])
-def test_every_length_and_every_piece(length: int, step: int) -> None:
+def test_snapshot_of_any_length_is_read_in_chunks_of_any_size(length: int, step: int) -> None:
     data = bytes(range(250, 250 + length)) if length < 6 else b"\xff\0" * length
     padded = data + b"\0" * (3 - len(data) % 3)
     assert read_all(page(data), step) == padded
@@ -88,8 +88,8 @@ def test_every_length_and_every_piece(length: int, step: int) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=300), st.integers(1, 300), st.integers(1, 40))
-def test_pieces_that_cut_anything_apart(data: bytes, ahead: int, piece: int) -> None:
-    # The mark and the letters are cut wherever a piece ends.
+def test_chunks_may_split_the_marker_and_the_base64(data: bytes, ahead: int, piece: int) -> None:
+    # The marker and the letters are cut at every chunk boundary.
     text = b"<html>" + b" " * ahead + page(data)
     source = io.BytesIO(text)
     pages = PageSnapshots(source.readinto)
@@ -109,7 +109,7 @@ def test_pieces_that_cut_anything_apart(data: bytes, ahead: int, piece: int) -> 
         ("\ufeff<!-- saved --> <!DOCTYPE HTML>" + "x" * 100_000 + '"base64":"', '"'),
     ],
 )
-def test_how_the_mark_may_be_written(before: str, after: str) -> None:
+def test_marker_is_found_in_every_spelling(before: str, after: str) -> None:
     data = pickled()
     for letters in (
         base64.b64encode(data).decode(),
@@ -124,9 +124,9 @@ def test_how_the_mark_may_be_written(before: str, after: str) -> None:
     "letters",
     ["gA", "gASV=gAS", "gA==gASV", "gASV====", "=", "gA=V", "gA-_", "gASé", "g\0AS", "<b>x</b>"],
 )
-def test_damaged_base64(letters: str) -> None:
+def test_damaged_base64_is_an_error(letters: str) -> None:
     if letters == "gA":
-        letters = "gAS"  # a number of letters that no bytes have
+        letters = "gAS"  # base64 can't have this length
     with pytest.raises(SnapshotError, match=r"damaged base64 in the page \(byte \d+"):
         read_all(f'<html>"base64":"{letters}"'.encode())
     with pytest.raises(SnapshotError, match="damaged base64"):
@@ -144,20 +144,20 @@ def test_damaged_base64(letters: str) -> None:
         '<html>{"base64"' + " " * 1_000 + ': "gASV"}',
     ],
 )
-def test_a_page_without_a_snapshot(text: str) -> None:
+def test_page_without_a_snapshot_is_an_error(text: str) -> None:
     with pytest.raises(SnapshotError) as error:
         mr.open(text.encode())
     assert "but an HTML page without a snapshot in it; download the file itself" in str(error.value)
 
 
-def test_a_page_of_memreplays_own(tmp_path: Path) -> None:
+def test_memreplays_own_page_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "view.html"
     mr.view(mr.open(pickled())).save(path)
-    with pytest.raises(SnapshotError, match="but a page that memreplay wrote; name the snapshot"):
+    with pytest.raises(SnapshotError, match="but a page written by memreplay; pass the snapshot"):
         mr.open(path)
 
 
-def test_what_a_page_holds_besides_a_snapshot() -> None:
+def test_page_with_other_content_is_an_error() -> None:
     with pytest.raises(SnapshotError, match="a PNG picture"):
         mr.open(page(b"\x89PNG\r\n\x1a\n" + bytes(100)))
     with pytest.raises(mr.UnsafePickleError):
@@ -167,7 +167,7 @@ def test_what_a_page_holds_besides_a_snapshot() -> None:
 
 
 @pytest.mark.parametrize("keep", [0.2, 0.5, 0.9])
-def test_a_page_that_is_cut_off(keep: float) -> None:
+def test_truncated_page_can_be_salvaged(keep: float) -> None:
     data = page(pickled(3_000))
     cut = data[: int(len(data) * keep)]
     with pytest.raises(TruncatedError, match=r"the page ends inside its snapshot \(byte \d+"):
@@ -178,7 +178,7 @@ def test_a_page_that_is_cut_off(keep: float) -> None:
 
 
 def most_held(pages: PageSnapshots, room: memoryview) -> int:
-    """The most bytes that are held at once until the page ends in an error."""
+    """Return the maximum of the bytes held at once while reading a page that ends in an error."""
     most = 0
     try:
         while pages.fill(room):
@@ -188,8 +188,8 @@ def most_held(pages: PageSnapshots, room: memoryview) -> int:
     raise AssertionError("the page has an end")
 
 
-def test_memory_is_a_piece_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A page of 20 MiB without a snapshot, and one whose base64 never ends, are read in pieces.
+def test_memory_holds_one_chunk_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A page of 20 MiB without a snapshot, and one whose base64 never ends, are read in chunks.
     for start, endless in ((b"<html>", b"base64 "), (b'<html>"base64":"', b"AAAA")):
         left = 20 << 20
 
@@ -207,7 +207,7 @@ def test_memory_is_a_piece_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
         assert left < 8
 
 
-def test_several_files_come_one_after_the_other() -> None:
+def test_several_files_are_read_in_order() -> None:
     first, second = pickled(3), pickled(4)
     found = read_all(page(first, second))
     assert found.startswith(first)
@@ -220,7 +220,7 @@ def test_names_and_other_text_do_not_matter() -> None:
     assert mr.open(text).native.n_events == 300
 
 
-def test_a_page_through_a_pipe_of_bytes() -> None:
+def test_page_is_recognized_without_seeking() -> None:
     stream = open_stream(page(pickled(10)))
     assert stream.kind == "html"
     assert stream.head[:2] == b"\x80\x04"

@@ -1,4 +1,6 @@
-"""Tests of io/web_stream.py: the whole of a file by one request; servers that lie: tests/faults."""
+"""Tests of io/web_stream.py: reading a whole file with one request. tests/faults covers lying
+servers.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def read(stream: Any) -> bytes:
 
 
 @pytest.mark.parametrize("is_said", [True, False])
-def test_the_whole_file(is_said: bool) -> None:
+def test_whole_file_takes_one_request(is_said: bool) -> None:
     said: dict[str, str | int] = {"Content_Length": len(DATA)} if is_said else {}
     with lying(lambda *_: [head("200 OK", **said), DATA[:9], 0.1, DATA[9:]]) as server:
         stream = opened(server.url)
@@ -49,7 +51,7 @@ def test_the_whole_file(is_said: bool) -> None:
     assert server.asked == [None]
 
 
-def test_a_server_that_stops_says_so_every_time() -> None:
+def test_server_that_stops_is_reported_every_time() -> None:
     def answer(*_: object) -> Iterable[bytes | float]:
         return [head("200 OK", Content_Length=len(DATA)), DATA[:1000], 20.0]
 
@@ -61,7 +63,7 @@ def test_a_server_that_stops_says_so_every_time() -> None:
         stream.close()
 
 
-def test_a_server_that_never_answers() -> None:
+def test_server_that_never_answers_is_an_error() -> None:
     with (
         lying(lambda *_: [20.0]) as server,
         pytest.raises(StoreError, match=r"^gave up: no data for 0 s; run it again later"),
@@ -69,7 +71,7 @@ def test_a_server_that_never_answers() -> None:
         opened(server.url)
 
 
-def test_a_server_that_sends_next_to_nothing() -> None:
+def test_server_that_sends_very_slowly_is_an_error() -> None:
     def answer(*_: object) -> Iterable[bytes | float]:
         yield head("200 OK", Content_Length=len(DATA))
         for at in range(1000):
@@ -83,7 +85,7 @@ def test_a_server_that_sends_next_to_nothing() -> None:
         stream.close()
 
 
-def test_a_server_that_has_none() -> None:
+def test_missing_file_is_not_found() -> None:
     with (
         lying(lambda *_: [head("404 Not Found", Content_Length=0)]) as server,
         pytest.raises(FileNotFoundError),

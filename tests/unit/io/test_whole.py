@@ -1,4 +1,4 @@
-"""Tests of io/whole.py: a file gets its name when it is whole; what dead writers left goes."""
+"""Tests of io/whole.py: a file is renamed when complete; leftovers of dead writers are removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW = 1_800_000_000.0
 DAY_S = 86_400
 OURS = part_name()
 THEIRS = ".memreplay-12345678-0123456789ab.part"
-EARLIER = ".memreplay-0123456789ab.part"  # as older versions called them
+EARLIER = ".memreplay-0123456789ab.part"  # names used by older versions
 
 
 def put(path: Path, age_s: float = 0) -> Path:
@@ -36,7 +36,7 @@ def left(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-def test_it_is_there_when_it_is_whole(tmp_path: Path) -> None:
+def test_file_appears_only_when_complete(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with whole_file(path) as file:
         file.write(b"new")
@@ -47,18 +47,18 @@ def test_it_is_there_when_it_is_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_a_name_that_is_free(tmp_path: Path) -> None:
+def test_next_free_name_is_taken(tmp_path: Path) -> None:
     put(tmp_path / "out")
     one = Whole(tmp_path / "out")
     one.begin().write(b"new")
-    left_names = [tmp_path / "out", tmp_path / "out-1"]  # another process had the first
+    left_names = [tmp_path / "out", tmp_path / "out-1"]  # another process took the first name
     assert one.finish(lambda: str(left_names.pop(0))) == str(tmp_path / "out-1")
     assert (tmp_path / "out").read_bytes() == b"half"
     assert (tmp_path / "out-1").read_bytes() == b"new"
     assert sorted(os.listdir(tmp_path)) == ["out", "out-1"]
 
 
-def test_one_of_many_leaves_the_others_parts(tmp_path: Path) -> None:
+def test_one_of_many_writers_keeps_the_others_parts(tmp_path: Path) -> None:
     put(tmp_path / OURS)
     with whole_file(tmp_path / "out", many=True, sweeps=False) as file:
         file.write(b"new")
@@ -68,7 +68,7 @@ def test_one_of_many_leaves_the_others_parts(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
+def test_error_keeps_the_old_file(tmp_path: Path) -> None:
     path = put(tmp_path / "out")
     with pytest.raises(ZeroDivisionError), whole_file(path) as file:
         file.write(b"%d" % (1 // 0))
@@ -77,7 +77,7 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["fsync", "replace", "dup"])
-def test_an_error_of_the_disk_leaves_what_was_there(
+def test_disk_error_keeps_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     def fail(*_: Any) -> None:
@@ -91,7 +91,7 @@ def test_an_error_of_the_disk_leaves_what_was_there(
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_the_first_error_is_told_though_no_part_can_be_removed(
+def test_first_error_is_raised_even_if_cleanup_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
@@ -102,7 +102,7 @@ def test_the_first_error_is_told_though_no_part_can_be_removed(
         raise ZeroDivisionError
 
 
-def test_what_replaces_a_file_is_on_the_disk_before(
+def test_new_file_is_synced_before_it_replaces_the_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
@@ -120,7 +120,7 @@ def test_what_replaces_a_file_is_on_the_disk_before(
     assert seen == ["replaced", "5", "replaced"]
 
 
-def test_a_disk_that_knows_no_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_written_if_fsync_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
 
@@ -131,7 +131,7 @@ def test_a_disk_that_knows_no_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert path.read_bytes() == b"new"
 
 
-def test_no_file_is_left_open(tmp_path: Path) -> None:
+def test_no_file_stays_open(tmp_path: Path) -> None:
     before = os.listdir("/dev/fd")
     with whole_file(tmp_path / "out"):
         pass
@@ -140,7 +140,7 @@ def test_no_file_is_left_open(tmp_path: Path) -> None:
     assert os.listdir("/dev/fd") == before
 
 
-# ---- what dead writers left ----------------------------------------------------------------------
+# ---- dead writers' leftovers ---------------------------------------------------------------------
 
 WRITER = """
 import sys
@@ -152,7 +152,7 @@ sys.stdin.read()
 """
 
 
-def test_a_part_goes_with_its_writer_and_not_before(tmp_path: Path) -> None:
+def test_part_is_removed_with_its_writer_and_not_before(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(tmp_path / "out")]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe) as writer:
@@ -163,7 +163,7 @@ def test_a_part_goes_with_its_writer_and_not_before(tmp_path: Path) -> None:
         for age_s in (0, 30 * DAY_S):
             os.utime(tmp_path / part, (NOW - age_s, NOW - age_s))
             assert left(tmp_path) == [part]
-        with whole_file(tmp_path / "other"):  # the same, by a writer
+        with whole_file(tmp_path / "other"):  # another writer doesn't remove it either
             pass
         assert sorted(os.listdir(tmp_path)) == [part, "other"]
         writer.send_signal(signal.SIGKILL)
@@ -173,19 +173,19 @@ def test_a_part_goes_with_its_writer_and_not_before(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["other", "out"]
 
 
-def test_of_other_machines_and_versions_they_go_after_a_week(tmp_path: Path) -> None:
+def test_parts_of_other_machines_and_versions_are_removed_after_a_week(tmp_path: Path) -> None:
     for name in (THEIRS, EARLIER):
         put(tmp_path / name, 6 * DAY_S)
     assert left(tmp_path) == [EARLIER, THEIRS]
     held = os.open(put(tmp_path / THEIRS, 8 * DAY_S), os.O_RDWR)
-    fcntl.flock(held, fcntl.LOCK_EX)  # of a disk that tells locks to all machines
+    fcntl.flock(held, fcntl.LOCK_EX)  # on a disk that shares locks between machines
     put(tmp_path / EARLIER, 8 * DAY_S)
     assert left(tmp_path) == [THEIRS]
     os.close(held)
     assert left(tmp_path) == []
 
 
-def test_where_nobody_says_since_when_the_machine_runs(
+def test_parts_are_removed_after_a_week_if_the_boot_time_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole, "_boot", lambda: whole._UNKNOWN)
@@ -196,7 +196,7 @@ def test_where_nobody_says_since_when_the_machine_runs(
 
 
 @pytest.mark.parametrize("without", ["a module", "locks"])
-def test_without_locks_they_go_after_a_week(
+def test_parts_are_removed_after_a_week_without_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without: str
 ) -> None:
     def fail(*_: Any) -> None:
@@ -214,7 +214,7 @@ def test_without_locks_they_go_after_a_week(
     assert left(tmp_path) == ["out"]
 
 
-def test_among_many_writers_only_this_machine_s_are_looked_at(
+def test_only_this_machines_writers_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path / OURS)
@@ -234,7 +234,7 @@ def test_among_many_writers_only_this_machine_s_are_looked_at(
     assert sorted(os.listdir(tmp_path)) == [THEIRS, "out"]
 
 
-def test_all_else_stays(tmp_path: Path) -> None:
+def test_other_files_are_kept(tmp_path: Path) -> None:
     names = [
         f"{OURS}x",
         f"x{OURS}",
@@ -251,9 +251,7 @@ def test_all_else_stays(tmp_path: Path) -> None:
     assert left(tmp_path) == sorted([*names, "elsewhere", OURS, THEIRS])
 
 
-def test_what_belongs_to_another_user_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_another_user_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / OURS, 30 * DAY_S)
     me = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
@@ -262,10 +260,10 @@ def test_what_belongs_to_another_user_stays(
     assert left(tmp_path) == []
 
 
-def test_a_writer_whose_part_another_process_removes_takes_another_name(
+def test_writer_takes_another_name_if_its_part_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the moment when a part is made and that when its lock is taken."""
+    """The part is removed after it was created and before it's locked."""
     real = fcntl.flock
     removed: list[str] = []
 
@@ -286,9 +284,7 @@ def test_a_writer_whose_part_another_process_removes_takes_another_name(
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_a_folder_that_cannot_be_listed_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unlistable_folder_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError(errno.EACCES, "Permission denied")
 
@@ -297,12 +293,12 @@ def test_a_folder_that_cannot_be_listed_is_no_error(
         pass
 
 
-def test_folders_go_likewise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_are_cleaned_up_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part = tmp_path / OURS
     part.mkdir()
     (part / "new").mkdir()
     remove_stale(str(tmp_path), time.time())
-    assert os.listdir(tmp_path) == [OURS]  # its lock may be about to be made
+    assert os.listdir(tmp_path) == [OURS]  # its lock may be about to be created
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda real=time.time: real() + 3700)
         remove_stale(str(tmp_path), None)
@@ -321,7 +317,7 @@ def test_folders_go_likewise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert os.listdir(tmp_path) == []
 
 
-def test_undo_is_called_at_any_time(tmp_path: Path) -> None:
+def test_undo_may_be_called_at_any_time(tmp_path: Path) -> None:
     one = Whole(tmp_path / "out")
     one.undo()
     one.begin()
@@ -330,10 +326,12 @@ def test_undo_is_called_at_any_time(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-# ---- what is there -------------------------------------------------------------------------------
+# ---- existing files ------------------------------------------------------------------------------
 
 
-def test_what_lies_at_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mode_of_a_path_is_none_if_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = put(tmp_path / "file")
     link = tmp_path / "link"
     link.symlink_to("nowhere")
@@ -350,7 +348,7 @@ def test_what_lies_at_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         mode_of(str(path))
 
 
-def test_names_of_parts_are_never_the_same() -> None:
+def test_names_of_parts_are_unique() -> None:
     names = {part_name() for _ in range(100)}
     assert len(names) == 100
     assert all(re.fullmatch(r"\.memreplay-[0-9a-f]{8}-[0-9a-f]{12}\.part", one) for one in names)

@@ -1,4 +1,4 @@
-"""Tests of io/whole_folder.py: what a killed writer of a folder had begun to replace."""
+"""Tests of io/whole_folder.py: undoing what a killed writer of a folder had replaced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memreplay.io.whole_folder import NOTE, forget, note, remove_folder
 
 @pytest.fixture
 def part(tmp_path: Path) -> Path:
-    """Two new files, of which the first came to its name, in the place of an old one."""
+    """Write two new files, the first of which has replaced an old one."""
     made = tmp_path / "part"
     for name in ("a", "b"):
         for folder in (made / "new", made / "old"):
@@ -36,19 +36,19 @@ def test_old_files_get_their_names_back(part: Path) -> None:
     assert files(part.parent) == {"a": b"old a", "b": b"old b"}
 
 
-def test_one_that_was_about_to_be_replaced(part: Path) -> None:
+def test_file_about_to_be_replaced_is_kept(part: Path) -> None:
     os.replace(part.parent / "b", part / "old" / "b")
     remove_folder(str(part))
     assert files(part.parent) == {"a": b"old a", "b": b"old b"}
 
 
-def test_one_that_was_not_there_before_goes(part: Path) -> None:
+def test_new_file_is_removed(part: Path) -> None:
     (part / "old" / "a").unlink()
     remove_folder(str(part))
     assert files(part.parent) == {"b": b"old b"}
 
 
-def test_what_somebody_wrote_since_stays(part: Path) -> None:
+def test_files_written_by_others_meanwhile_are_kept(part: Path) -> None:
     (part.parent / "a").write_bytes(b"mine")
     os.replace(part.parent / "b", part / "old" / "b")
     (part.parent / "b").write_bytes(b"mine, too")
@@ -56,14 +56,14 @@ def test_what_somebody_wrote_since_stays(part: Path) -> None:
     assert files(part.parent) == {"a": b"mine", "b": b"mine, too"}
 
 
-def test_what_was_done_is_not_undone(part: Path) -> None:
+def test_finished_work_is_not_undone(part: Path) -> None:
     forget(str(part))
     forget(str(part))
     remove_folder(str(part))
     assert files(part.parent) == {"a": b"new", "b": b"old b"}
 
 
-def test_a_note_that_is_cut_off_was_before_the_first(part: Path) -> None:
+def test_truncated_note_means_nothing_was_renamed(part: Path) -> None:
     (part / NOTE).write_bytes((part / NOTE).read_bytes()[:9])
     remove_folder(str(part))
     assert files(part.parent) == {"a": b"new", "b": b"old b"}
@@ -71,7 +71,7 @@ def test_a_note_that_is_cut_off_was_before_the_first(part: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", "below/../../outside"])
 @pytest.mark.parametrize("key", ["files", "folders"])
-def test_a_note_that_leads_out_of_the_folder_moves_nothing(part: Path, name: str, key: str) -> None:
+def test_note_with_a_path_outside_the_folder_moves_nothing(part: Path, name: str, key: str) -> None:
     said = json.loads((part / NOTE).read_text())
     said[key] = {name: [1, 2, 3]} if key == "files" else [name]
     (part / NOTE).write_text(json.dumps(said))
@@ -81,7 +81,9 @@ def test_a_note_that_leads_out_of_the_folder_moves_nothing(part: Path, name: str
     assert files(part / "old") == before
 
 
-def test_what_cannot_be_put_back_is_kept(part: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_restored_are_kept(
+    part: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 

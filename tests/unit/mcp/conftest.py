@@ -1,4 +1,4 @@
-"""What these tests share: a folder of snapshots, and calls as the server makes them."""
+"""Fixtures: a folder of snapshots, and tool calls as the server makes them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from memreplay.analysis.categories.rules import rules_of
 from memreplay.commands.shared.source import Reading
 from memreplay.mcp.allowed import Allowed
-from memreplay.mcp.asking import Asking
-from memreplay.mcp.kept import Kept
+from memreplay.mcp.cache import Kept
+from memreplay.mcp.calls import ToolCall
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
@@ -22,11 +22,11 @@ from tests.unit.commands.conftest import neutral_environment, runner
 __all__ = ["neutral_environment", "runner"]
 
 LEAKY, OOM = "leaky_training.pkl.gz", "serving_oom.pkl.gz"
-Asks = Callable[..., Asking]
+Asks = Callable[..., ToolCall]
 
 
 def snapshot(events: int = 1) -> bytes:
-    """A small snapshot with so many allocations."""
+    """Return a small snapshot with this many allocations."""
     builder = SnapshotBuilder()
     for i in range(events):
         builder.alloc(0x1000 * (i + 1), 512 * (i + 1), frames=[("train", "/home/a/train.py", 7)])
@@ -35,7 +35,7 @@ def snapshot(events: int = 1) -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a small snapshot, two real ones, and something else."""
+    """Create a folder with a small snapshot, two real ones, and another file."""
     found = tmp_path / "dumps"
     (found / "run").mkdir(parents=True)
     (found / "small.pkl").write_bytes(snapshot())
@@ -47,11 +47,11 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asks() -> Asks:
-    """Makes the asking of a call about some folders."""
+    """Return a function that calls tools on some folders."""
 
-    def made(*folders: Path, kept: Kept | None = None, **reading: object) -> Asking:
+    def made(*folders: Path, kept: Kept | None = None, **reading: object) -> ToolCall:
         allowed = Allowed([str(one) for one in folders])
-        return Asking(
+        return ToolCall(
             allowed,
             Kept() if kept is None else kept,
             Reading(**reading),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Regular files below the folders, whichever way they are named; and nothing else at all."""
+"""Only regular files below the folders are allowed, under any name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def refusal(allowed: Allowed, name: str) -> str:
     "name",
     ["run/serving_oom.pkl.gz", "./run/../run/serving_oom.pkl.gz", "{}/run/serving_oom.pkl.gz"],
 )
-def test_a_file_below_the_folder(allowed: Allowed, folder: Path, name: str) -> None:
+def test_file_below_the_folder_is_opened(allowed: Allowed, folder: Path, name: str) -> None:
     file = allowed.file(name.format(folder))
     assert file.name == "run/serving_oom.pkl.gz"
     assert file.path == str(folder.resolve() / "run/serving_oom.pkl.gz")
@@ -38,7 +38,7 @@ def test_a_file_below_the_folder(allowed: Allowed, folder: Path, name: str) -> N
         assert source.name == file.name
 
 
-def test_links_within_are_followed(allowed: Allowed, folder: Path) -> None:
+def test_links_inside_the_folder_are_followed(allowed: Allowed, folder: Path) -> None:
     (folder / "link.pkl").symlink_to("small.pkl")
     (folder / "linked").symlink_to("run")
     assert allowed.file("link.pkl").name == "small.pkl"
@@ -47,7 +47,9 @@ def test_links_within_are_followed(allowed: Allowed, folder: Path) -> None:
         assert source.read(2) == b"\x1f\x8b"
 
 
-def test_what_leads_out_is_refused(allowed: Allowed, folder: Path, tmp_path: Path) -> None:
+def test_paths_outside_the_folder_are_refused(
+    allowed: Allowed, folder: Path, tmp_path: Path
+) -> None:
     secret = tmp_path / "secret.pkl"
     secret.write_bytes(b"secret")
     beside = tmp_path / "dumps2"
@@ -64,36 +66,34 @@ def test_what_leads_out_is_refused(allowed: Allowed, folder: Path, tmp_path: Pat
         "outside/secret.pkl",
         "gone.pkl",
         "../none.pkl",
-        "../dumps2/a.pkl",  # a name that begins as the folder's does
+        "../dumps2/a.pkl",  # a folder whose name starts like the allowed one
         "/etc/passwd",
         "..",
         ".",
         str(folder),
         "~/x.pkl/../../../../../../../etc/passwd",
     ]
-    only = f"this server reads only files below {folder.resolve()}"
+    only = f"this server only reads files below {folder.resolve()}"
     for name in names:
         assert refusal(allowed, name) == f"{name}: not allowed: {only}"
         assert not allowed.may_read(os.path.join(folder, name))
-    assert refusal(allowed, "file:///etc/passwd").endswith(f"URLs are not read here: {only}")
+    assert refusal(allowed, "file:///etc/passwd").endswith(f": URLs can't be read: {only}")
     assert "URLs" in refusal(allowed, "s3://bucket/a.pkl")
 
 
-def test_what_is_no_file(allowed: Allowed, folder: Path) -> None:
+def test_anything_but_a_regular_file_is_refused(allowed: Allowed, folder: Path) -> None:
     os.mkfifo(folder / "pipe.pkl")
     (folder / "loop.pkl").symlink_to("loop.pkl")
-    assert refusal(allowed, "pipe.pkl") == "pipe.pkl: not allowed: it is no regular file"
+    assert refusal(allowed, "pipe.pkl") == "pipe.pkl: not allowed: it isn't a regular file"
     assert "this is a directory; the tool files lists what is in it" in refusal(allowed, "run")
-    assert refusal(allowed, "none.pkl") == (
-        "none.pkl: there is no such file; the tool files lists them"
-    )
-    assert "there is no such file" in refusal(allowed, "loop.pkl")
+    assert refusal(allowed, "none.pkl") == ("none.pkl: no such file; the tool files lists them")
+    assert "no such file" in refusal(allowed, "loop.pkl")
     for name in ("", "a\0b", "x" * 5000):
-        assert refusal(allowed, name) == "name a file, as the tool files lists it"
+        assert refusal(allowed, name) == "give a file as listed by the tool files"
     assert not allowed.may_read(str(folder / "pipe.pkl"))
 
 
-def test_never_of_the_kernel() -> None:
+def test_kernel_files_are_always_refused() -> None:
     whole = Allowed(["/"])
     for name in (
         "/proc/self/environ",
@@ -106,7 +106,7 @@ def test_never_of_the_kernel() -> None:
         assert not whole.may_read(name)
 
 
-def test_all_of_a_machine(folder: Path) -> None:
+def test_root_folder_allows_every_regular_file(folder: Path) -> None:
     whole = Allowed(["/"])
     file = whole.file(str(folder / "small.pkl"))
     assert file.name == str(folder.resolve() / "small.pkl")[1:]
@@ -115,13 +115,13 @@ def test_all_of_a_machine(folder: Path) -> None:
         assert source.read() == (folder / "small.pkl").read_bytes()
 
 
-def test_several_folders(folder: Path, tmp_path: Path) -> None:
+def test_files_of_several_folders_are_named_with_their_folder(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "small.pkl").write_bytes(b"other")
     both = Allowed([str(folder), str(other), str(folder)])
     assert both.roots == (str(folder.resolve()), str(other.resolve()))
-    # As `files` lists them, so that both can be named.
+    # Each file has the name that `files` lists, so the two can be told apart.
     for root in both.roots:
         name = f"{root}/small.pkl"
         assert both.file(name).name == name
@@ -130,20 +130,22 @@ def test_several_folders(folder: Path, tmp_path: Path) -> None:
     assert "below " + ", ".join(both.roots) in refusal(both, "../x")
 
 
-def test_folders_have_to_be_there(folder: Path) -> None:
+def test_folders_must_exist(folder: Path) -> None:
     for name in (str(folder / "none"), str(folder / "small.pkl")):
-        with pytest.raises(UsageError, match="there is no such folder"):
+        with pytest.raises(UsageError, match=": no such folder"):
             Allowed([name])
 
 
-def test_a_file_that_was_replaced_meanwhile(allowed: Allowed, folder: Path) -> None:
+def test_file_replaced_before_it_is_opened_is_refused(allowed: Allowed, folder: Path) -> None:
     file = allowed.file("small.pkl")
     (folder / "small.pkl").write_bytes(b"longer than it was" * 100)
-    with pytest.raises(UsageError, match=r"small\.pkl: it was replaced just now; ask again"):
+    with pytest.raises(UsageError, match=r"small\.pkl: it was just replaced; try again"):
         allowed.open(file)
 
 
-def test_a_path_that_was_swapped_meanwhile(allowed: Allowed, folder: Path, tmp_path: Path) -> None:
+def test_path_swapped_before_it_is_opened_is_refused(
+    allowed: Allowed, folder: Path, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "serving_oom.pkl.gz").write_bytes(b"secret")
@@ -153,20 +155,20 @@ def test_a_path_that_was_swapped_meanwhile(allowed: Allowed, folder: Path, tmp_p
     before = len(os.listdir("/dev/fd"))
     with pytest.raises(OSError, match="run"):
         allowed.open(file)
-    # The file itself.
+    # -
     small = allowed.file("small.pkl")
     (folder / "small.pkl").unlink()
     (folder / "small.pkl").symlink_to(outside / "serving_oom.pkl.gz")
     with pytest.raises(OSError, match="small"):
         allowed.open(small)
-    # A pipe, which is not waited for.
+    # Checking a pipe doesn't wait for a writer.
     (folder / "small.pkl").unlink()
     os.mkfifo(folder / "small.pkl")
-    with pytest.raises(UsageError, match="no regular file"):
+    with pytest.raises(UsageError, match="isn't a regular file"):
         allowed.open(small)
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_without_what_other_systems_lack(folder: Path) -> None:
+def test_files_are_checked_without_linux_features(folder: Path) -> None:
     for name in ("_NOFOLLOW", "_NONBLOCK", "_CLOEXEC", "_DIRECTORY"):
-        assert getattr(module, name)  # of Linux and macOS, which memreplay is for
+        assert getattr(module, name)  # on Linux and macOS, which memreplay supports

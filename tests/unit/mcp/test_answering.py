@@ -1,4 +1,4 @@
-"""Each tool says what the public function of its name finds, and hands on what it was asked."""
+"""Each tool passes all arguments to the public function with its name, and returns the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memreplay.commands.simulate.text import simulate_document
 from memreplay.commands.steps.text import steps_document
 from memreplay.commands.summary.text import summary_document
 from memreplay.errors import UsageError
-from memreplay.mcp.asking import Asking, ToldError
+from memreplay.mcp.calls import ReportedError, ToolCall
 from memreplay.mcp.tools import TOOLS, Toolbox
 from memreplay.render.compact import compact_lines
 from memreplay.render.document import Document
@@ -36,7 +36,7 @@ LEAKY, OOM, TWO = "leaky_training.pkl.gz", "serving_oom.pkl.gz", "two_gpus.pkl.g
 
 
 @pytest.fixture
-def asking(asks: Asks) -> Asking:
+def tool_call(asks: Asks) -> ToolCall:
     return asks(ROOT / "examples")
 
 
@@ -46,12 +46,12 @@ def opened(name: str) -> mr.Snapshot:
     return snap
 
 
-def call(asking: Asking, tool: str, **given: Any) -> str:
-    return Toolbox().call(tool, given, asking)
+def call(tool_call: ToolCall, tool: str, **given: Any) -> str:
+    return Toolbox().call(tool, given, tool_call)
 
 
 def words(document: Document) -> str:
-    """What a tool says of it: but for commands that are no tools."""
+    """Return a tool's version of the text, without commands that aren't tools."""
     lines = (line.text for line in compact_lines(document))
     return "\n".join(line for line in lines if not line.startswith("memreplay timeline "))
 
@@ -120,7 +120,7 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
         ("leaks", {"file": LEAKY}, lambda: leaks_document(mr.leaks(opened(LEAKY), top=3))),
         (
             "leaks",
-            {"file": LEAKY, "windows": 20, "total_memory": "1GiB", "by": "file", "top": 1},
+            {"file": LEAKY, "step_windows": 20, "total_memory": "1GiB", "by": "file", "top": 1},
             lambda: leaks_document(
                 mr.leaks(opened(LEAKY), windows=20, total_memory=1 << 30, by="file", top=1)
             ),
@@ -136,7 +136,7 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
             lambda: oom_document(
                 mr.oom(
                     opened(OOM),
-                    number=2,
+                    oom=2,
                     most=20,
                     total_memory=850 << 20,
                     top=1,
@@ -161,27 +161,23 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
             "simulate",
             {"file": OOM, "set": "expandable_segments:True", "total_memory": "800MiB"},
             lambda: simulate_document(
-                mr.simulate(
-                    opened(OOM), settings="expandable_segments:True", total_memory=800 << 20
-                )
+                mr.simulate(opened(OOM), set="expandable_segments:True", total_memory=800 << 20)
             ),
         ),
         (
             "simulate",
-            {"file": OOM, "search": True},
-            lambda: simulate_document(mr.simulate(opened(OOM), search=True), top=5),
+            {"file": OOM, "search": "settings"},
+            lambda: simulate_document(mr.simulate(opened(OOM), search="settings"), top=5),
         ),
         (
             "simulate",
-            {"file": GPT, "scale": 0.5, "category": "activations", "include": "model.py"},
+            {"file": GPT, "scale": 0.5, "only_category": "activations", "include": "model.py"},
             lambda: simulate_document(
                 mr.simulate(
                     opened(GPT),
-                    change=mr.Change(
-                        factor=0.5,
-                        filters=Filters(include=("model.py",)),
-                        categories=("activations",),
-                    ),
+                    scale=0.5,
+                    category="activations",
+                    include="model.py",
                     rules=RULES,
                 )
             ),
@@ -189,7 +185,7 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
         ("steps", {"file": LEAKY}, lambda: steps_document(mr.steps(opened(LEAKY)), top=8)),
         (
             "steps",
-            {"file": LEAKY, "period": 100},
+            {"file": LEAKY, "step_period": 100},
             lambda: steps_document(mr.steps(opened(LEAKY), period=100), top=8),
         ),
         (
@@ -199,14 +195,14 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
         ),
     ],
 )
-def test_answers_are_what_the_library_finds(
-    asking: Asking, tool: str, given: dict[str, Any], document: Any
+def test_answers_match_the_library(
+    tool_call: ToolCall, tool: str, given: dict[str, Any], document: Any
 ) -> None:
-    assert call(asking, tool, **given) == words(document())
+    assert call(tool_call, tool, **given) == words(document())
 
 
-def test_sql(asking: Asking) -> None:
-    lines = call(asking, "sql", file=LEAKY, query="select count(*) as n from allocations")
+def test_sql_returns_the_rows_of_a_query(tool_call: ToolCall) -> None:
+    lines = call(tool_call, "sql", file=LEAKY, query="select count(*) as n from allocations")
     assert lines == "1 row\nn\n7820"
 
 
@@ -216,19 +212,41 @@ def test_sql(asking: Asking) -> None:
         ("peak", {"by": "color"}, "by: 'color' is not one of stack, "),
         ("at", {"when": "1200x"}, "when: "),
         ("oom", {"total_memory": "much"}, "total_memory: "),
-        ("leaks", {"total_memory": "0B"}, "total_memory: '0B' is too small here"),
-        ("simulate", {"include": "x"}, "what to do with the chosen allocations? give --scale"),
-        ("simulate", {"category": "x"}, "what to do with the chosen allocations? give --scale"),
-        ("peak", {"include": "(a|a)*$"}, "include: a group that repeats"),
-        ("at", {"when": "end", "exclude": "(a|a)*$"}, "exclude: a group that repeats"),
-        ("simulate", {"include": "(a|a)*$", "scale": 2}, "include: a group that repeats"),
+        (
+            "leaks",
+            {"total_memory": "0B"},
+            "total_memory: '0B' is out of range; give a value of at least 1",
+        ),
+        ("simulate", {"include": "x"}, "say what to do with the chosen allocations: scale"),
+        (
+            "simulate",
+            {"only_category": "x"},
+            "say what to do with the chosen allocations: scale",
+        ),
+        (
+            "peak",
+            {"include": "(a|a)*$"},
+            "include: a repeated group can't contain a repeat or |, because it may never finish",
+        ),
+        (
+            "at",
+            {"when": "end", "exclude": "(a|a)*$"},
+            "exclude: a repeated group can't contain a repeat or |, because it may never finish",
+        ),
+        (
+            "simulate",
+            {"include": "(a|a)*$", "scale": 2},
+            "include: a repeated group can't contain a repeat or |, because it may never finish",
+        ),
         ("peak", {"top": 10**30}, "top: "),
-        ("peak", {"include": "["}, "include: '[' is not a regular expression: "),
+        ("peak", {"include": "["}, "include: '[' is not a regular expression"),
     ],
 )
-def test_wrong_values(asking: Asking, tool: str, given: dict[str, Any], said: str) -> None:
+def test_wrong_value_is_a_one_line_error(
+    tool_call: ToolCall, tool: str, given: dict[str, Any], said: str
+) -> None:
     with pytest.raises(UsageError) as caught:
-        call(asking, tool, file=OOM, **given)
+        call(tool_call, tool, file=OOM, **given)
     assert str(caught.value).startswith(said)
     assert "\n" not in str(caught.value)
 
@@ -241,40 +259,44 @@ def test_wrong_values(asking: Asking, tool: str, given: dict[str, Any], said: st
         ("oom", {"oom": 9}, f"{OOM}: "),
         ("steps", {}, f"{OOM}: "),
         ("simulate", {"set": "nonsense:1"}, f"{OOM}: "),
-        ("simulate", {"scale": 2, "category": "nothing"}, f"{OOM}: "),
+        ("simulate", {"scale": 2, "only_category": "nothing"}, f"{OOM}: "),
     ],
 )
-def test_what_a_file_has_not(asking: Asking, tool: str, given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ToldError) as caught:
-        call(asking, tool, file=OOM, **given)
+def test_missing_data_is_a_one_line_error(
+    tool_call: ToolCall, tool: str, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ReportedError) as caught:
+        call(tool_call, tool, file=OOM, **given)
     assert str(caught.value).startswith(said)
     assert "\n" not in str(caught.value)
 
 
-def test_a_report_advises_tools_alone(asking: Asking) -> None:
-    said = re.findall(r"^memreplay (\S+)", call(asking, "report", file=GPT), re.MULTILINE)
+def test_report_suggests_only_tools(tool_call: ToolCall) -> None:
+    said = re.findall(r"^memreplay (\S+)", call(tool_call, "report", file=GPT), re.MULTILINE)
     assert said
     assert {*said} <= {*TOOLS}
 
 
-def test_a_file_without_a_leak_or_a_failure_is_no_error(asking: Asking) -> None:
-    assert "no out-of-memory event in this file" in call(asking, "oom", file=GPT)
-    assert "device 0: no leak\n" in call(asking, "leaks", file=OOM)
+def test_file_without_a_leak_or_failure_is_not_an_error(tool_call: ToolCall) -> None:
+    assert "no out-of-memory event in this file" in call(tool_call, "oom", file=GPT)
+    assert "device 0: no stack grows throughout the recording\n" in call(
+        tool_call, "leaks", file=OOM
+    )
 
 
-def test_what_is_cut_off(asks: Asks, tmp_path: Path) -> None:
+def test_truncated_file_is_answered_with_salvage(asks: Asks, tmp_path: Path) -> None:
     whole = mr.open(ROOT / "examples" / LEAKY)
     import gzip
 
     plain = gzip.decompress((ROOT / "examples" / LEAKY).read_bytes())
     (tmp_path / "cut.pkl").write_bytes(plain[: len(plain) // 2])
-    asking = asks(tmp_path)
-    with pytest.raises(ToldError, match=r"cut\.pkl: truncated pickle: .*--salvage"):
-        call(asking, "summary", file="cut.pkl")
+    tool_call = asks(tmp_path)
+    with pytest.raises(ReportedError, match=r"cut\.pkl: truncated pickle: .*--salvage"):
+        call(tool_call, "summary", file="cut.pkl")
     for tool in ("report", "summary", "peak", "leaks", "oom", "fragmentation", "simulate", "steps"):
-        assert call(asking, tool, file="cut.pkl", salvage=True)
-    assert call(asking, "at", file="cut.pkl", when="end", salvage=True)
-    assert call(asking, "diff", base="cut.pkl", new="cut.pkl", salvage=True)
+        assert call(tool_call, tool, file="cut.pkl", salvage=True)
+    assert call(tool_call, "at", file="cut.pkl", when="end", salvage=True)
+    assert call(tool_call, "diff", base="cut.pkl", new="cut.pkl", salvage=True)
     query = "select count(*) from events"
-    rows = int(call(asking, "sql", file="cut.pkl", salvage=True, query=query).split("\n")[-1])
+    rows = int(call(tool_call, "sql", file="cut.pkl", salvage=True, query=query).split("\n")[-1])
     assert 0 < rows < whole.native.n_events

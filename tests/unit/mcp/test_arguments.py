@@ -1,4 +1,6 @@
-"""Arguments are read as their records say; schemas are short, and errors say which is wrong."""
+"""Arguments are parsed by their records; schemas are short, and errors name the invalid
+argument.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ RECORDS = {name: tool.arguments for name, tool in TOOLS.items()}
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_schemas(name: str) -> None:
+def test_schemas_are_valid_and_short(name: str) -> None:
     schema = asked.schema_of(RECORDS[name])
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["type"] == "object"
@@ -31,7 +33,7 @@ def test_schemas(name: str) -> None:
         assert len(one.get("description", "")) <= 125
 
 
-def test_what_a_schema_takes_is_read() -> None:
+def test_values_valid_in_the_schema_are_accepted() -> None:
     given: dict[str, Any] = {"file": "a", "top": 3, "measure": "held", "by": "file"}
     jsonschema.validate(given, asked.schema_of(asked.Chosen))
     found = asked.read_arguments(asked.Chosen, given)
@@ -39,7 +41,7 @@ def test_what_a_schema_takes_is_read() -> None:
     assert (found.salvage, found.device) == (False, UNSET)
 
 
-def test_numbers_may_be_texts() -> None:
+def test_numbers_may_be_strings() -> None:
     found = asked.read_arguments(asked.Chosen, {"file": "a", "top": "3", "salvage": "true"})
     assert (found.top, found.salvage) == (3, True)
 
@@ -47,28 +49,30 @@ def test_numbers_may_be_texts() -> None:
 @pytest.mark.parametrize(
     "record, given, words",
     [
-        (asked.OfFile, {}, "missing required field file; the arguments are: file, salvage"),
+        (asked.OfFile, {}, "missing required field file; known arguments: file, salvage"),
         (asked.OfFile, {"file": 3}, "file: expected str, got int"),
-        (asked.OfFile, {"file": "a", "path": "b"}, "no such argument: path"),
+        (asked.OfFile, {"file": "a", "path": "b"}, "unknown argument: path"),
         (asked.Chosen, {"file": "a", "top": -1}, "top: expected int >= 0"),
         (asked.Chosen, {"file": "a", "top": "x"}, "top: expected int, got str"),
         (asked.Chosen, {"file": "a", "measure": "x"}, "measure: Invalid enum value 'x'"),
-        (asked.LeaksArguments, {"file": "a", "windows": 2}, "windows: expected int >= 5"),
+        (asked.LeaksArguments, {"file": "a", "step_windows": 2}, "step_windows: expected int >= 5"),
         (asked.SimulateArguments, {"file": "a", "scale": "nan"}, "scale: "),
         (asked.MoreArguments, {}, "missing required field cursor"),
     ],
 )
-def test_errors(record: type[asked.Nothing], given: dict[str, Any], words: str) -> None:
+def test_error_names_the_argument_and_lists_the_known_ones(
+    record: type[asked.Nothing], given: dict[str, Any], words: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         asked.read_arguments(record, given)
     said = str(caught.value)
     assert said.startswith(words)
     assert "\n" not in said
     assert "`" not in said
-    assert said.endswith("; the arguments are: " + ", ".join(record.__struct_fields__))
+    assert said.endswith("; known arguments: " + ", ".join(record.__struct_fields__))
 
 
-def test_measures_and_ways_are_those_there_are() -> None:
+def test_measures_and_keys_match_the_librarys() -> None:
     assert set(asked.schema_of(asked.Chosen)["properties"]["measure"]["enum"]) == set(MEASURES)
     described = asked.schema_of(asked.Chosen)["properties"]["by"]["description"]
     named = described.partition(";")[0].replace(" (default)", "").split(", ")

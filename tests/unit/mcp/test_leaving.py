@@ -1,4 +1,6 @@
-"""A pipe that nobody reads ends the process; one that is read, or closed here, does not."""
+"""The process exits once nobody reads its output pipe, but not if the process closes the pipe
+itself.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from threading import Event
 from memreplay.mcp.leaving import watch_output
 
 
-def test_the_end_of_who_reads() -> None:
+def test_process_ends_when_the_client_disconnects() -> None:
     read, write = os.pipe()
     codes: list[int] = []
     ended = Event()
@@ -20,7 +22,7 @@ def test_the_end_of_who_reads() -> None:
     watch_output(write, end)
     os.write(write, b"x")
     assert not ended.wait(0.1)
-    os.close(write)  # the descriptor that is watched is another one
+    os.close(write)  # not the watched descriptor
     assert not ended.wait(0.1)
     os.close(read)
     assert ended.wait(20)

@@ -1,4 +1,6 @@
-"""Snapshots are listed by name, and each is checked once; time and folders are bounded."""
+"""Snapshots are listed by name, and each is checked once; the time and the number of folders are
+limited.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,19 @@ import pytest
 from memreplay.mcp import listing
 from memreplay.mcp.allowed import Allowed
 from memreplay.mcp.arguments import FilesArguments
-from memreplay.mcp.asking import Asking
+from memreplay.mcp.calls import ToolCall
 from memreplay.mcp.listing import Checked, list_files, snapshots_below
 from tests.unit.mcp.conftest import LEAKY, OOM, Asks, snapshot
 
 
-def listed(asking: Asking, checked: Checked | None = None, **given: object) -> list[str]:
+def listed(tool_call: ToolCall, checked: Checked | None = None, **given: object) -> list[str]:
     arguments = FilesArguments(**{k: v for k, v in given.items() if k != "seconds"})  # type: ignore[arg-type]
     seconds = {k: v for k, v in given.items() if k == "seconds"}
-    lines = list_files(arguments, asking, checked or Checked(), **seconds)  # type: ignore[arg-type]
+    lines = list_files(arguments, tool_call, checked or Checked(), **seconds)  # type: ignore[arg-type]
     return [line.text for line in lines]
 
 
-def test_what_is_there(asks: Asks, folder: Path) -> None:
+def test_files_are_listed_with_size_and_time(asks: Asks, folder: Path) -> None:
     for name in ("small.pkl", f"run/{LEAKY}", f"run/{OOM}"):
         os.utime(folder / name, (1_700_000_000, 1_700_000_000))
     n_bytes = (folder / "small.pkl").stat().st_size
@@ -36,21 +38,21 @@ def test_what_is_there(asks: Asks, folder: Path) -> None:
     ]
 
 
-def test_what_is_in_them(asks: Asks, folder: Path) -> None:
+def test_check_summarizes_each_file(asks: Asks, folder: Path) -> None:
     (folder / "bad.pkl").write_bytes(b"none")
     words = "peak 56.4 MiB, no request failed, leaks: 1 stack keeps 64.0 KiB more a step"
     lines = listed(asks(folder), check=True)
     assert lines[1] == "file | size | found"
     assert lines[2].startswith("bad.pkl | 4 B | not a memory snapshot")
     assert lines[3].startswith(f"run/{LEAKY} | 163.3 KiB | device 0: {words}, over 40 steps")
-    ran_out = "device 0: peak 457.5 MiB, memory ran out, leaks: none found"
+    ran_out = "device 0: peak 457.5 MiB, memory ran out, leaks: not judged"
     assert lines[4] == f"run/{OOM} | 116.2 KiB | {ran_out}"
     small = "device 0: peak 512 B, no request failed, ends at 100.0% of the peak, leaks: not judged"
     assert small in lines[5]
     assert len(lines) == 6
 
 
-def test_some_of_them(asks: Asks, folder: Path) -> None:
+def test_match_selects_files_by_part_of_their_name(asks: Asks, folder: Path) -> None:
     lines = listed(asks(folder), match="oom")
     assert lines[0] == f"1 of 3 snapshots below {folder.resolve()} with 'oom' in the name"
     assert len(lines) == 3
@@ -58,17 +60,17 @@ def test_some_of_them(asks: Asks, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("match", ["*oom*", "run/s*.gz", "*oom.pkl.g?"])
-def test_some_of_them_by_a_pattern(asks: Asks, folder: Path, match: str) -> None:
+def test_match_selects_files_by_pattern(asks: Asks, folder: Path, match: str) -> None:
     assert f"{OOM} | 116.2 KiB" in listed(asks(folder), match=match)[2]
     assert len(listed(asks(folder), match="*.zst")) == 1
 
 
-def test_none(asks: Asks, tmp_path: Path) -> None:
+def test_folder_without_snapshots_has_a_message(asks: Asks, tmp_path: Path) -> None:
     (line,) = listed(asks(tmp_path))
-    assert line.startswith(f"no snapshot below {tmp_path.resolve()}: no name ends in .pkl")
+    assert line.startswith(f"no snapshot below {tmp_path.resolve()}: no file name ends in .pkl")
 
 
-def test_time_is_bounded_and_a_second_call_goes_on(
+def test_time_is_bounded_and_a_second_call_continues(
     asks: Asks, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked, now = Checked(), [0.0]
@@ -78,23 +80,23 @@ def test_time_is_bounded_and_a_second_call_goes_on(
         return now[0]
 
     monkeypatch.setattr("time.monotonic", tick)
-    # The clock is looked at once to begin with, then before each file that is not known.
+    # The clock is read once at the start, then before each unknown file.
     first = listed(asks(folder), checked, check=True, seconds=2.0)
     assert [line.endswith("not checked yet") for line in first[2:5]] == [False, True, True]
-    assert first[-1] == "note: 2 files not checked yet: call again to go on"
+    assert first[-1] == "note: 2 files not checked yet; call again to continue"
     second = listed(asks(folder), checked, check=True, seconds=3.0)
     assert second[:3] == first[:3]
     assert not any("not checked" in line for line in second)
 
 
-def test_one_that_was_replaced_is_checked_anew(asks: Asks, folder: Path) -> None:
+def test_replaced_file_is_checked_again(asks: Asks, folder: Path) -> None:
     checked = Checked()
     for count, peak in ((1, "512 B"), (2, "1.5 KiB")):
         (folder / "small.pkl").write_bytes(snapshot(count))
         assert f"peak {peak}" in listed(asks(folder), checked, check=True, match="small")[-1]
 
 
-def test_lines_are_bounded(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_number_of_lines_is_bounded(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(listing, "_REMEMBERED", 1)
     allowed = Allowed([str(folder)])
     one, two = (allowed.file(f"run/{name}").identity for name in (LEAKY, OOM))
@@ -104,7 +106,7 @@ def test_lines_are_bounded(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Non
     assert (checked.get(one), checked.get(two)) == (None, "y")
 
 
-def test_names(folder: Path, tmp_path: Path) -> None:
+def test_hidden_special_and_outside_files_are_left_out(folder: Path, tmp_path: Path) -> None:
     for name in ("rank10.pkl", "rank2.pickle.zst", ".hidden.pkl", "settings.json"):
         (folder / name).write_bytes(b"")
     (folder / ".git").mkdir()
@@ -136,7 +138,7 @@ def page_of(pickle: bytes) -> bytes:
     return f'<!DOCTYPE html><script>add([{{"name": "a", "base64": "{text}"}}])</script>'.encode()
 
 
-def test_pages_that_hold_a_snapshot(asks: Asks, folder: Path, tmp_path: Path) -> None:
+def test_viewer_pages_with_a_snapshot_are_listed(asks: Asks, folder: Path, tmp_path: Path) -> None:
     page = page_of(snapshot(1))
     (folder / "plots").mkdir()
     for name in ("rank0_trace_plot.html", "rank0_segment_plot.html", "trace_plot.htm"):
@@ -145,7 +147,7 @@ def test_pages_that_hold_a_snapshot(asks: Asks, folder: Path, tmp_path: Path) ->
     (folder / "plots" / "notes.html").write_bytes(b"<!DOCTYPE html><p>base64</p>")
     own = b'<!doctype html><meta name="generator" content="memreplay 1.0">' + page
     (folder / "plots" / "own.html").write_bytes(own)
-    (folder / "small_trace_plot.html").write_bytes(page)  # small.pkl lies beside it
+    (folder / "small_trace_plot.html").write_bytes(page)  # small.pkl is next to it
     os.mkfifo(folder / "plots" / "pipe.html")
     (tmp_path / "outside.html").write_bytes(page)
     (folder / "plots" / "out.html").symlink_to(tmp_path / "outside.html")
@@ -159,7 +161,7 @@ def test_pages_that_hold_a_snapshot(asks: Asks, folder: Path, tmp_path: Path) ->
     assert [line.partition(": ")[2][:10] for line in lines[2:]] == ["peak 512 B"] * 2
 
 
-def test_pages_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_pages_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "MOST_PAGES", 2)
     for n in range(3):
         (folder / f"page{n}.html").write_bytes(page_of(snapshot(1)))
@@ -170,13 +172,18 @@ def test_pages_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
-def test_folders_are_bounded(asks: Asks, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_folders_is_bounded(
+    asks: Asks, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     deep = folder
     for _ in range(listing.MOST_LEVELS + 1):
         deep /= "d"
     deep.mkdir(parents=True)
     (deep / "deep.pkl").write_bytes(b"")
-    note = "note: there is more in the folders than is looked through here: start with smaller ones"
+    note = (
+        "note: the folders have more files than this tool searches; start the server with smaller"
+        " ones"
+    )
     lines = listed(asks(folder))
     assert lines[-1] == note
     assert len(lines) == 6
@@ -186,7 +193,7 @@ def test_folders_are_bounded(asks: Asks, folder: Path, monkeypatch: pytest.Monke
     assert listed(asks(folder))[0].startswith("no snapshot")
 
 
-def test_a_folder_that_may_not_be_listed(asks: Asks, folder: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_unlistable_folder_is_left_out(asks: Asks, folder: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     scandir = os.scandir
 
     def denied(path: str):  # type: ignore[no-untyped-def]
@@ -198,23 +205,25 @@ def test_a_folder_that_may_not_be_listed(asks: Asks, folder: Path, monkeypatch) 
     assert listed(asks(folder))[2:][0].startswith("small.pkl")
 
 
-def test_one_that_goes_meanwhile(asks: Asks, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asking = asks(folder)
+def test_file_deleted_meanwhile_is_left_out(
+    asks: Asks, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool_call = asks(folder)
     monkeypatch.setattr(
         listing, "snapshots_below", lambda allowed: (["small.pkl", "gone.pkl"], True)
     )
-    assert len(listed(asking)) == 3
+    assert len(listed(tool_call)) == 3
 
 
-def test_a_name_is_escaped(asks: Asks, folder: Path) -> None:
+def test_names_are_escaped(asks: Asks, folder: Path) -> None:
     (folder / "a\x1b[31m\n.pkl").write_bytes(b"")
     assert any(line.startswith("a\\x1b[31m\\n.pkl | 0 B") for line in listed(asks(folder)))
 
 
-def test_a_call_that_was_given_up(asks: Asks, folder: Path) -> None:
-    from memreplay.mcp.asking import StoppedError
+def test_cancelled_call_stops_the_listing(asks: Asks, folder: Path) -> None:
+    from memreplay.mcp.calls import StoppedError
 
-    asking = asks(folder)
-    asking.stop.set()
+    tool_call = asks(folder)
+    tool_call.stop.set()
     with pytest.raises(StoppedError):
-        listed(asking)
+        listed(tool_call)

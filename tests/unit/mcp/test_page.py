@@ -1,11 +1,11 @@
-"""docs/mcp.md shows what the tools answer, and lists each tool with its arguments and limits."""
+"""docs/mcp.md shows real answers, and lists each tool with its arguments and limits."""
 
 from __future__ import annotations
 
 import json
 import re
 
-from memreplay.mcp import kept, listing, paging, patterns, querying, running
+from memreplay.mcp import cache, listing, paging, patterns, querying, running
 from memreplay.mcp.tools import TOOLS, Toolbox
 from tests.conftest import ROOT
 from tests.test_project import missing_lines
@@ -16,7 +16,7 @@ BLOCK = re.compile(r"^```text\n> (\w+) (\{[^\n]*\})\n(.*?)^```", re.MULTILINE | 
 ROW = re.compile(r"^\| `(\w+)` \| .* \| (.*) \|$", re.MULTILINE)
 
 
-def test_answers_are_as_shown(asks: Asks) -> None:
+def test_answers_match_the_page(asks: Asks) -> None:
     blocks = BLOCK.findall(PAGE)
     assert len(blocks) == PAGE.count("```text") == 2
     for tool, given, shown in blocks:
@@ -38,23 +38,23 @@ def test_every_tool_has_a_row_with_its_arguments() -> None:
         assert set(named) == fields, name
 
 
-def test_limits_are_those_there_are() -> None:
+def test_limits_match_those_in_the_code() -> None:
     limits = " ".join(PAGE.partition("## Limits")[2].partition("\n## ")[0].split())
     assert f"at most {paging.MOST_BYTES:,} bytes" in limits
     assert f"at most {paging.LONGEST:,} bytes" in limits
     assert paging._ANSWERS == 8
     assert "the last eight answers" in limits
-    assert f"for {listing.CHECK_S:g} seconds a call" in limits
-    assert f"{listing.MOST_ENTRIES:,} entries of folders, {listing.MOST_LEVELS} levels" in limits
+    assert f"{listing.CHECK_S:g} seconds per call" in limits
+    assert f"{listing.MOST_ENTRIES:,} folder entries, {listing.MOST_LEVELS} levels" in limits
     assert f"at most {querying.MOST_ROWS:,} rows" in limits
-    assert f"After {querying.MOST_SECONDS:g} seconds" in limits
+    assert f"stopped after {querying.MOST_SECONDS:g} seconds" in limits
     assert querying._SETTINGS == {"memory_limit": "512MB", "threads": "2"}
     assert "two threads and 512 MB" in limits
-    assert (kept.MOST, kept.MOST_BYTES) == (4, 1 << 30)
+    assert (cache.MOST, cache.MOST_BYTES) == (4, 1 << 30)
     assert "The last four snapshots" in limits
     assert "more than 1 GiB" in limits
-    assert f"at most {patterns.LONGEST} letters and {patterns.MOST_REPEATS} repeats" in limits
+    assert f"at most {patterns.LONGEST} characters and {patterns.MOST_REPEATS} repeats" in limits
     assert running.AT_ONCE == 4
-    assert "Four calls run at once" in limits
+    assert "four calls run at once" in limits
     assert f"{len(TOOLS)}" == "13"
     assert "thirteen tools" in PAGE

@@ -1,4 +1,4 @@
-"""Pages hold all lines once, in order, within the limit; each says how to go on."""
+"""Pages contain all lines once, in order, within the limit; each says how to continue."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINES = st.builds(
 
 
 def read(answers: Answers, text: str) -> list[str]:
-    """All lines of an answer, page after page, without heads and feet."""
+    """Return all lines of an answer, page after page, without headings and footers."""
     found: list[str] = []
     first = True
     while True:
@@ -41,7 +41,7 @@ def read(answers: Answers, text: str) -> list[str]:
 
 
 @given(st.lists(LINES, min_size=1, max_size=200))
-def test_pages_together_are_the_answer(lines: list[CompactLine]) -> None:
+def test_pages_add_up_to_the_answer(lines: list[CompactLine]) -> None:
     answers = Answers()
     answer = paged("peak(file='a')", lines)
     found = read(answers, answers.first(answer))
@@ -56,7 +56,7 @@ def test_pages_together_are_the_answer(lines: list[CompactLine]) -> None:
             assert more == f"{left:,} bytes more)"
 
 
-def test_what_is_left_is_counted() -> None:
+def test_footer_counts_the_remaining_text() -> None:
     lines = [CompactLine(f"{i} {'x' * 990}") for i in range(100)]
     answers = Answers()
     text, total = answers.first(paged("sql()", lines)), 0
@@ -67,7 +67,7 @@ def test_what_is_left_is_counted() -> None:
     assert total > 80
 
 
-def test_a_page_that_begins_in_a_table_has_its_titles() -> None:
+def test_page_that_starts_inside_a_table_repeats_the_headings() -> None:
     rows = [CompactLine(f"{i} | {'y' * 900}", "n | name") for i in range(20)]
     answers = Answers()
     answers.first(paged("sql()", [CompactLine("20 rows"), CompactLine("n | name"), *rows]))
@@ -77,21 +77,21 @@ def test_a_page_that_begins_in_a_table_has_its_titles() -> None:
     assert answers.page("2.2").split("\n")[0] == "page 2 of 3: report()"
 
 
-def test_a_short_answer_is_a_page() -> None:
+def test_short_answer_is_one_page() -> None:
     answers = Answers()
     assert answers.first(paged("peak()", [CompactLine("a"), CompactLine("b")])) == "a\nb"
     assert answers.first(paged("peak()", [])) == ""
-    with pytest.raises(UsageError, match="not kept"):
+    with pytest.raises(UsageError, match="has expired"):
         answers.page("1.2")
 
 
 @pytest.mark.parametrize("cursor", ["", "1", "1.", ".2", "a.b", "-1.2", "1.2.3", "²." + "9" * 5000])
-def test_what_is_no_cursor(cursor: str) -> None:
+def test_invalid_cursor_is_refused_with_advice(cursor: str) -> None:
     with pytest.raises(UsageError, match="copy it from the end of an answer"):
         Answers().page(cursor)
 
 
-def test_pages_that_there_are_not() -> None:
+def test_page_out_of_range_is_refused() -> None:
     answers = Answers()
     answers.first(paged("peak()", [CompactLine("w" * 2900)] * 6))
     assert answers.page(" 1.1 ").startswith("w")
@@ -100,20 +100,20 @@ def test_pages_that_there_are_not() -> None:
             answers.page(f"1.{page}")
 
 
-def test_old_answers_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_answers_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paging, "_ANSWERS", 2)
     answers = Answers()
     answer = paged("peak()", [CompactLine("w" * 2900)] * 6)
     for _ in range(2):
         answers.first(answer)
-    answers.page("1.2")  # asked for last: it stays
+    answers.page("1.2")  # the most recently used answer stays
     answers.first(answer)
     answers.page("1.2")
-    with pytest.raises(UsageError, match=r"cursor 2\.2: that answer is not kept any more"):
+    with pytest.raises(UsageError, match=r"cursor 2\.2: that answer has expired; ask again"):
         answers.page("2.2")
 
 
-def test_text_is_bounded_but_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_bounded_except_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = paged("peak()", [CompactLine("w" * 2900)] * 6)
     monkeypatch.setattr(paging, "_KEPT_BYTES", answer.n_bytes - 1)
     answers = Answers()
@@ -133,10 +133,10 @@ def test_full_pages_are_within_the_limit(width: int, titles: str) -> None:
         for page in range(1, len(answer.pages) + 1)
     ]
     assert max(sizes) <= MOST_BYTES
-    assert sizes[0] > MOST_BYTES - 200  # and they are full
+    assert sizes[0] > MOST_BYTES - 200  # the pages are full
 
 
-def test_the_titles_of_a_page_are_bounded() -> None:
+def test_headings_on_a_page_are_bounded() -> None:
     lines = [CompactLine("ü" * 1400, "é" * 1400)] * 9
     answer = paged("q" * 200, lines)
     for page in range(1, len(answer.pages) + 1):

@@ -1,4 +1,6 @@
-"""Queries see the tables alone, and end: by rows, by time, or because nobody waits."""
+"""Queries can read only the tables, and stop at a number of rows, at a time limit, or when all
+callers cancel.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from memreplay.analysis.categories.rules import rules_of
 from memreplay.errors import UsageError
 from memreplay.export.tables import TABLES
 from memreplay.mcp import querying
-from memreplay.mcp.asking import StoppedError
+from memreplay.mcp.calls import StoppedError
 from memreplay.mcp.querying import MOST_ROWS, queried
 from tests.unit.mcp.conftest import snapshot
 
@@ -38,7 +40,7 @@ def refusal(snap: mr.Snapshot, query: str) -> str:
     return str(caught.value)
 
 
-def test_rows(snap: mr.Snapshot) -> None:
+def test_rows_are_counted_and_escaped(snap: mr.Snapshot) -> None:
     query = "select bytes, file, null as n from flat order by 1 limit 2"
     assert run(snap, query) == [
         "2 rows",
@@ -63,30 +65,32 @@ def test_rows(snap: mr.Snapshot) -> None:
         "select 1; select 2",
     ],
 )
-def test_queries_of_all_kinds(snap: mr.Snapshot, query: str) -> None:
+def test_every_kind_of_query_returns_rows(snap: mr.Snapshot, query: str) -> None:
     assert len(run(snap, query)) > 1
 
 
 @pytest.mark.parametrize("query", ["", "  \n"])
-def test_without_a_query_the_tables(snap: mr.Snapshot, query: str) -> None:
+def test_without_a_query_the_tables_are_listed(snap: mr.Snapshot, query: str) -> None:
     lines = run(snap, query)
     assert [line.split(" ")[0] for line in lines] == [*TABLES, "flat"]
     assert lines[0].startswith("events (3 rows): device int32, event_index int64, action text?, ")
 
 
-def test_rows_are_bounded(snap: mr.Snapshot) -> None:
+def test_number_of_rows_is_bounded(snap: mr.Snapshot) -> None:
     lines = run(snap, "select * from range(100000)")
-    assert lines[0] == "the first 1,000 rows: sum up, or go on with limit and offset"
+    assert lines[0] == "the first 1,000 rows; aggregate, or page with limit and offset"
     assert len(lines) == MOST_ROWS + 2
     assert run(snap, f"select * from range({MOST_ROWS})")[0] == "1,000 rows"
 
 
 def test_time_is_bounded(snap: mr.Snapshot) -> None:
-    with pytest.raises(UsageError, match=r"took longer than 0\.2 s and was stopped"):
+    with pytest.raises(
+        UsageError, match=r"took longer than 0\.2 s and was stopped; narrow it with where or limit"
+    ):
         run(snap, ENDLESS, seconds=0.2)
 
 
-def test_a_query_ends_when_nobody_waits(snap: mr.Snapshot) -> None:
+def test_query_stops_when_all_callers_cancel(snap: mr.Snapshot) -> None:
     stop = Event()
     Timer(0.2, stop.set).start()
     with pytest.raises(StoppedError):
@@ -101,13 +105,13 @@ def test_memory_is_bounded(snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch) -
     assert "memory" in said.lower()
 
 
-def test_rows_are_not_too_long(snap: mr.Snapshot) -> None:
+def test_long_rows_are_cut(snap: mr.Snapshot) -> None:
     said = refusal(snap, "select repeat('x', 10000000) from range(9)")
-    assert said == "the rows are too long: select less of each, as by substr or limit"
+    assert said == "the rows are too long; shorten them with substr, or use limit"
     assert len(run(snap, "select repeat('x', 1000000)")) == 3
 
 
-CHANGES = "SQL: only queries are run here: select, with, describe, summarize, explain"
+CHANGES = "SQL: only queries can run here: select, with, describe, summarize, explain"
 
 
 @pytest.mark.parametrize(
@@ -139,9 +143,9 @@ CHANGES = "SQL: only queries are run here: select, with, describe, summarize, ex
         "begin",
     ],
 )
-def test_nothing_is_changed(snap: mr.Snapshot, query: str, tmp_path: Path) -> None:
+def test_queries_change_nothing(snap: mr.Snapshot, query: str, tmp_path: Path) -> None:
     found = refusal(snap, query.format(tmp_path))
-    # Old versions of duckdb read what is to be imported before they say what kind of query it is.
+    # Old versions of duckdb read the imported file before they report the kind of query.
     assert found == CHANGES or "file system operations are disabled by configuration" in found
     assert list(tmp_path.iterdir()) == []
 
@@ -165,29 +169,29 @@ def test_nothing_is_changed(snap: mr.Snapshot, query: str, tmp_path: Path) -> No
         "summarize from '{0}/x.csv'",
     ],
 )
-def test_no_file_is_read(snap: mr.Snapshot, query: str, tmp_path: Path) -> None:
+def test_queries_read_no_files(snap: mr.Snapshot, query: str, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("secret\n1\n")
     said = refusal(snap, query.format(tmp_path))
     assert "secret" not in said
     assert "--allow-files" not in said
 
 
-def test_what_is_denied_is_said(snap: mr.Snapshot) -> None:
+def test_denied_access_is_explained(snap: mr.Snapshot) -> None:
     said = refusal(snap, "select * from read_text('/etc/passwd')")
-    assert said.endswith("; a query sees the tables alone, and no files, network or extensions")
+    assert said.endswith("; a query sees only the tables: no files, network or extensions")
 
 
-def test_variables_of_this_program_are_no_tables(snap: mr.Snapshot) -> None:
+def test_python_variables_are_not_tables(snap: mr.Snapshot) -> None:
     secret = [1]  # noqa: F841 - what a query may not see
     assert "secret" in refusal(snap, "select * from secret")
 
 
-def test_what_is_no_sql(snap: mr.Snapshot) -> None:
+def test_invalid_sql_is_refused(snap: mr.Snapshot) -> None:
     assert refusal(snap, "selekt 1").startswith("SQL: ")
     assert refusal(snap, "select nothing from events").startswith("SQL: ")
-    assert refusal(snap, "-- nothing") == "there is nothing to run in the query"
+    assert refusal(snap, "-- nothing") == "the query is empty"
     assert "it is a column of" in refusal(snap, "select category from events")
 
 
-def test_nobody_finds_stored_secrets(snap: mr.Snapshot) -> None:
+def test_stored_secrets_are_inaccessible(snap: mr.Snapshot) -> None:
     assert run(snap, "select count(*) from duckdb_secrets()")[2] == "0"

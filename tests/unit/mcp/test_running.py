@@ -1,4 +1,4 @@
-"""Work runs beside the loop, a few at once; who stops waiting says so to the work."""
+"""Work runs outside the loop, a few at a time; a cancelled caller tells its work to stop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from memreplay.mcp.running import Threads
 
 
-def test_what_work_returns_and_raises() -> None:
+def test_results_and_exceptions_of_work_reach_the_caller() -> None:
     def fail(_stop: Event) -> None:
         raise KeyError("x")
 
@@ -25,7 +25,7 @@ def test_what_work_returns_and_raises() -> None:
     asyncio.run(main())
 
 
-def test_so_many_at_once() -> None:
+def test_amount_of_work_at_a_time_is_limited() -> None:
     running = most = 0
     lock = threading.Lock()
     go = Event()
@@ -49,7 +49,7 @@ def test_so_many_at_once() -> None:
     assert most == 2
 
 
-def test_the_loop_goes_on_meanwhile() -> None:
+def test_loop_stays_responsive() -> None:
     async def main() -> None:
         threads, let = Threads(), Event()
         slow = asyncio.create_task(threads.run(lambda _stop: let.wait(20)))
@@ -61,7 +61,7 @@ def test_the_loop_goes_on_meanwhile() -> None:
     asyncio.run(main())
 
 
-def test_work_hears_that_nobody_waits_and_keeps_its_place_until_then() -> None:
+def test_cancelled_work_is_told_to_stop_and_keeps_its_slot_until_it_ends() -> None:
     heard, end = Event(), Event()
 
     def work(stop: Event) -> None:
@@ -87,7 +87,7 @@ def test_work_hears_that_nobody_waits_and_keeps_its_place_until_then() -> None:
     assert heard.is_set()
 
 
-def test_a_loop_that_is_gone_is_left_alone() -> None:
+def test_closed_loop_is_left_alone() -> None:
     end, ended = Event(), Event()
 
     def work(_stop: Event) -> None:

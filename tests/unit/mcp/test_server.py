@@ -1,4 +1,6 @@
-"""The server by the SDK's own client: every tool of every file within bounds, errors as errors."""
+"""The server with the SDK's own client: every tool stays within bounds on every file, and errors
+stay errors.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ Work = Callable[[Client], Awaitable[Any]]
 
 
 def session(work: Work, *folders: Path) -> Any:
-    """What `work` finds with a client of a server of these folders."""
+    """Run `work` with a client of a server for these folders."""
 
     async def main() -> Any:
         served = server_of(Allowed([str(one) for one in folders]), Reading(), rules_of({}, ""))
@@ -56,7 +58,7 @@ def text_of(result: CallToolResult) -> str:
 
 
 def calls_of(file: str, moment: str = "end") -> list[tuple[str, dict[str, Any]]]:
-    """A call of each tool that takes a file, those that say most among them."""
+    """Return a call to each tool that takes a file, including the most verbose ones."""
     one = {"file": file}
     return [
         ("files", {}),
@@ -71,8 +73,8 @@ def calls_of(file: str, moment: str = "end") -> list[tuple[str, dict[str, Any]]]
         ("leaks", one | {"top": 0}),
         ("oom", one | {"top": 0}),
         ("fragmentation", one | {"top": 0}),
-        ("simulate", one | {"search": True}),
-        ("simulate", one | {"scale": 0.5, "category": "activations"}),
+        ("simulate", one | {"search": "settings"}),
+        ("simulate", one | {"scale": 0.5, "only_category": "activations"}),
         ("steps", one | {"top": 0}),
         ("sql", one),
         ("sql", one | {"query": "from flat"}),
@@ -80,7 +82,9 @@ def calls_of(file: str, moment: str = "end") -> list[tuple[str, dict[str, Any]]]
 
 
 async def bounded(client: Client, files: list[str]) -> set[str]:
-    """Each tool's answer of each file, read to its last page; the tools that answered."""
+    """Call each tool on each file, read each answer to its last page, and return the tools that
+    answered.
+    """
     answered = set()
     for file in files:
         for tool, given in calls_of(file):
@@ -97,7 +101,7 @@ async def bounded(client: Client, files: list[str]) -> set[str]:
                 text = text_of(more)
                 pages += 1
                 assert text.startswith(f"page {pages} of ")
-                if pages == 4:  # of some there are hundreds
+                if pages == 4:  # some have hundreds
                     break
     return answered
 
@@ -115,7 +119,7 @@ def test_every_tool_of_real_files_is_within_bounds(corpus_file: Path) -> None:
     assert session(lambda client: bounded(client, [name]), corpus_file.parent)
 
 
-def test_the_list_of_tools() -> None:
+def test_tools_are_listed_as_read_only() -> None:
     async def work(client: Client) -> tuple[list[Tool], str]:
         return (await client.list_tools()).tools, client.instructions or ""
 
@@ -129,24 +133,24 @@ def test_the_list_of_tools() -> None:
     assert spelled <= 6_000
 
 
-def test_errors_are_told_as_errors(folder: Path) -> None:
+def test_errors_are_returned_as_errors(folder: Path) -> None:
     (folder / "out.pkl").symlink_to("/etc/passwd")
     os.mkfifo(folder / "pipe.pkl")
     (folder / "broken.pkl").write_bytes(b"nothing")
     refused: list[tuple[str, dict[str, Any], str]] = [
-        ("peak", {"file": "out.pkl"}, "out.pkl: not allowed: this server reads only files below"),
+        ("peak", {"file": "out.pkl"}, "out.pkl: not allowed: this server only reads files below"),
         ("peak", {"file": "/etc/passwd"}, "/etc/passwd: not allowed"),
-        ("peak", {"file": "pipe.pkl"}, "pipe.pkl: not allowed: it is no regular file"),
-        ("peak", {"file": "none.pkl"}, "none.pkl: there is no such file"),
+        ("peak", {"file": "pipe.pkl"}, "pipe.pkl: not allowed: it isn't a regular file"),
+        ("peak", {"file": "none.pkl"}, "none.pkl: no such file"),
         ("diff", {"base": "small.pkl", "new": "../x"}, "../x: not allowed"),
         ("peak", {"file": "broken.pkl"}, "broken.pkl: not a memory snapshot"),
         ("peak", {"file": "small.pkl", "device": 3}, "small.pkl: no device 3"),
         ("peak", {}, "missing required field file"),
-        ("nothing", {}, "there is no tool 'nothing'"),
-        ("more", {"cursor": "1.2"}, "cursor 1.2: that answer is not kept any more"),
+        ("nothing", {}, "unknown tool 'nothing'"),
+        ("more", {"cursor": "1.2"}, "cursor 1.2: that answer has expired; ask again"),
         ("sql", {"file": "small.pkl", "query": "attach ':memory:' as x"}, "small.pkl: SQL: only"),
         ("sql", {"file": "small.pkl", "query": "select " + "x" * 9000}, "small.pkl: SQL: "),
-        ("peak", {"file": "a\x1b\n\u202e.pkl"}, "a\\x1b\\n\\u202e.pkl: there is no such file"),
+        ("peak", {"file": "a\x1b\n\u202e.pkl"}, "a\\x1b\\n\\u202e.pkl: no such file"),
         ("peak", {"file": "ü" * 4000}, "üü"),
     ]
 
@@ -162,7 +166,7 @@ def test_errors_are_told_as_errors(folder: Path) -> None:
     session(work, folder)
 
 
-def test_a_bug_ends_no_session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_does_not_end_the_session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_given: object) -> str:
         raise ZeroDivisionError("by \x1b zero")
 
@@ -178,7 +182,7 @@ def test_a_bug_ends_no_session(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_what_files_hold_is_escaped(tmp_path: Path) -> None:
+def test_file_contents_are_escaped(tmp_path: Path) -> None:
     builder = SnapshotBuilder(user_metadata=HOSTILE, compile_context=HOSTILE)
     for i in range(20):
         frames = [(HOSTILE + str(i), f"/w/{HOSTILE}.py", i), ("é" * 9000, "/" + "\u0301" * 9000, 1)]
@@ -201,7 +205,7 @@ def test_what_files_hold_is_escaped(tmp_path: Path) -> None:
     assert not any(character in text for text in seen for character in "\x1b\u202e\u2066\x07")
 
 
-def test_a_replaced_file_is_read_anew(folder: Path) -> None:
+def test_replaced_file_is_read_again(folder: Path) -> None:
     async def work(client: Client) -> list[str]:
         found = []
         for name in ("transformer_step", "leaky_training", "transformer_step"):
@@ -234,7 +238,7 @@ def test_ten_calls_read_a_file_once(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert opened == ["run/leaky_training.pkl.gz"]
 
 
-def test_calls_at_once(folder: Path) -> None:
+def test_concurrent_calls_give_the_same_answers(folder: Path) -> None:
     names = ["small.pkl", "run/leaky_training.pkl.gz", "run/serving_oom.pkl.gz"]
 
     async def work(client: Client) -> None:
@@ -253,7 +257,7 @@ def test_calls_at_once(folder: Path) -> None:
     session(work, folder)
 
 
-def test_a_slow_call_keeps_no_other_waiting(folder: Path) -> None:
+def test_slow_call_does_not_block_others(folder: Path) -> None:
     endless = {
         "file": "run/leaky_training.pkl.gz",
         "query": "select count(*) from range(1000000000000)",
@@ -267,14 +271,14 @@ def test_a_slow_call_keeps_no_other_waiting(folder: Path) -> None:
         slow.cancel()
         with pytest.raises(asyncio.CancelledError):
             await slow
-        # It was interrupted: the file it held can be asked again.
+        # The slow call was interrupted, so its file can be queried again.
         result = await client.call_tool("peak", {"file": "run/leaky_training.pkl.gz"})
         assert not result.is_error
 
     session(work, folder)
 
 
-def test_what_is_cut_off_names_salvage(folder: Path) -> None:
+def test_truncated_file_suggests_salvage(folder: Path) -> None:
     plain = gzip.decompress((ROOT / "examples" / "two_gpus.pkl.gz").read_bytes())
     (folder / "cut.pkl").write_bytes(plain[:200_000])
 
@@ -287,15 +291,15 @@ def test_what_is_cut_off_names_salvage(folder: Path) -> None:
     session(work, folder)
 
 
-def test_no_thread_is_left(folder: Path) -> None:
+def test_session_leaves_no_thread(folder: Path) -> None:
     before = threading.active_count()
     session(lambda client: client.call_tool("files", {"check": True}), folder)
-    assert threading.active_count() <= before + 1  # asyncio's own, of the loop that ends
+    assert threading.active_count() <= before + 1  # asyncio has a thread in the closing loop
 
 
-def test_only_broken_pipes_are_told_as_one() -> None:
+def test_only_broken_pipes_or_groups_of_them_count_as_a_broken_pipe() -> None:
     class GroupError(Exception):
-        """As exception groups of Python 3.11 are."""
+        """An error like Python 3.11's exception groups."""
 
         def __init__(self, *exceptions: BaseException) -> None:
             self.exceptions = exceptions
@@ -308,7 +312,7 @@ def test_only_broken_pipes_are_told_as_one() -> None:
     assert not is_broken(GroupError())
 
 
-def test_the_server_is_the_sdk_s(folder: Path) -> None:
+def test_server_is_the_sdks_with_our_name_and_version(folder: Path) -> None:
     async def main() -> None:
         served = server_of(Allowed([str(folder)]), Reading(), rules_of({}, ""))
         assert isinstance(served, Server)

@@ -1,4 +1,4 @@
-"""The list of tools is short, and calls go to the right one; long answers go on in `more`."""
+"""The list of tools is short, and calls reach the right tool; `more` continues long answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memreplay.mcp.tools import INSTRUCTIONS, TOOLS, Toolbox
 from tests.unit.mcp.conftest import Asks, snapshot
 
 
-def test_descriptions() -> None:
+def test_descriptions_are_short_single_lines() -> None:
     for tool in TOOLS.values():
         assert 10 < len(tool.description) <= 80
         assert "\n" not in tool.description
@@ -23,7 +23,7 @@ def test_descriptions() -> None:
         assert name in TOOLS
 
 
-def test_who_answers() -> None:
+def test_tools_call_their_functions() -> None:
     without = {name for name, tool in TOOLS.items() if tool.answer is None}
     assert without == {"files", "more"}
     assert TOOLS["files"].arguments is FilesArguments
@@ -34,22 +34,22 @@ def test_who_answers() -> None:
         assert answer.__name__ == name
 
 
-def test_calls(asks: Asks, folder: Path) -> None:
+def test_calls_reach_the_named_tool(asks: Asks, folder: Path) -> None:
     toolbox = Toolbox()
     assert toolbox.call("files", {}, asks(folder)).startswith("3 snapshots below ")
     assert toolbox.call("summary", {"file": "small.pkl"}, asks(folder)).startswith("small.pkl\n")
-    with pytest.raises(UsageError, match="there is no tool 'peaks'; there are: files, report, "):
+    with pytest.raises(UsageError, match="unknown tool 'peaks'; tools: files, report, "):
         toolbox.call("peaks", {}, asks(folder))
 
 
-def test_a_long_answer_goes_on(asks: Asks, folder: Path) -> None:
-    toolbox, asking = Toolbox(), asks(folder)
+def test_long_answer_continues_on_another_page(asks: Asks, folder: Path) -> None:
+    toolbox, tool_call = Toolbox(), asks(folder)
     query = "select range as n, repeat('x', 30) as text from range(900)"
-    text = toolbox.call("sql", {"file": "small.pkl", "query": query}, asking)
+    text = toolbox.call("sql", {"file": "small.pkl", "query": query}, tool_call)
     found: list[str] = text.split("\n")[2:-1]
     pages = 1
     while (match := re.search(r'more\(cursor="([\d.]+)"\)$', text)) is not None:
-        text = toolbox.call("more", {"cursor": match[1]}, asking)
+        text = toolbox.call("more", {"cursor": match[1]}, tool_call)
         head, *rows = text.split("\n")
         pages += 1
         assert head.startswith(f"page {pages} of ")
@@ -60,22 +60,24 @@ def test_a_long_answer_goes_on(asks: Asks, folder: Path) -> None:
     assert found == [f"{n} | {'x' * 30}" for n in range(900)]
 
 
-def test_a_page_of_a_file_that_was_replaced_is_of_the_answer(asks: Asks, folder: Path) -> None:
-    toolbox, asking = Toolbox(), asks(folder)
+def test_later_page_of_a_replaced_file_belongs_to_the_first_answer(
+    asks: Asks, folder: Path
+) -> None:
+    toolbox, tool_call = Toolbox(), asks(folder)
     (folder / "small.pkl").write_bytes(snapshot(500))
-    text = toolbox.call("sql", {"file": "small.pkl", "query": "from events"}, asking)
+    text = toolbox.call("sql", {"file": "small.pkl", "query": "from events"}, tool_call)
     (folder / "small.pkl").unlink()
     match = re.search(r'cursor="([\d.]+)"', text)
     assert match
-    assert "alloc" in toolbox.call("more", {"cursor": match[1]}, asking)
+    assert "alloc" in toolbox.call("more", {"cursor": match[1]}, tool_call)
 
 
-def test_the_head_of_a_page_is_short_and_clean(asks: Asks, folder: Path) -> None:
-    toolbox, asking = Toolbox(), asks(folder)
+def test_page_heading_is_short_and_escaped(asks: Asks, folder: Path) -> None:
+    toolbox, tool_call = Toolbox(), asks(folder)
     query = "select repeat('y', 100) from range(500) where true /* \x1b\n" + "x" * 5000 + " */"
-    text = toolbox.call("sql", {"file": "small.pkl", "query": query}, asking)
+    text = toolbox.call("sql", {"file": "small.pkl", "query": query}, tool_call)
     match = re.search(r'cursor="([\d.]+)"', text)
     assert match
-    head = toolbox.call("more", {"cursor": match[1]}, asking).split("\n")[0]
+    head = toolbox.call("more", {"cursor": match[1]}, tool_call).split("\n")[0]
     assert head.isprintable()
     assert len(head) < 300

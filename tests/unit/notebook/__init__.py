@@ -1,1 +1,1 @@
-"""Tests of commands in the cells of a notebook."""
+"""Tests of memreplay's commands in notebook cells."""

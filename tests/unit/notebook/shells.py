@@ -1,4 +1,4 @@
-"""IPython's shell for tests: as in a terminal, or as a notebook's kernel has it."""
+"""IPython's shell for tests, as in a terminal or as in a notebook's kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ IPython = pytest.importorskip("IPython")
 
 
 class Cell(NamedTuple):
-    """What came of a cell."""
+    """A cell's result."""
 
     out: str
     err: str
@@ -19,7 +19,7 @@ class Cell(NamedTuple):
 
 
 class Shell:
-    """A shell, whose cells are run by calling it."""
+    """A shell that runs cells when called."""
 
     def __init__(self, *, notebook: bool) -> None:
         from IPython.core.interactiveshell import InteractiveShell
@@ -37,7 +37,7 @@ class Shell:
         from IPython.utils.capture import capture_output
 
         shells = cast("Any", InteractiveShell)
-        shells._instance = self.ipython  # whom `display` asks
+        shells._instance = self.ipython  # used by `display`
         try:
             with capture_output() as seen:
                 result = self.ipython.run_cell(code, store_history=True)
@@ -46,7 +46,7 @@ class Shell:
         return Cell(seen.stdout, seen.stderr, seen.outputs, result.error_in_exec)
 
     def complete(self, line: str) -> list[str]:
-        """What IPython offers for the last word."""
+        """Return IPython's completions of the last word."""
         from IPython.core.completer import provisionalcompleter
 
         with provisionalcompleter():

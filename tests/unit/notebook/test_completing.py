@@ -1,4 +1,4 @@
-"""Tests of notebook/completing.py: words of a line that may come next."""
+"""Tests of notebook/completing.py: completing a line."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tests.unit.notebook.shells import Shell
         ("%%memreplay --stacks ", ["auto", "python", "all"]),
     ],
 )
-def test_words(text: str, found: list[str]) -> None:
+def test_commands_options_and_values_are_completed(text: str, found: list[str]) -> None:
     assert completions(text) == found
 
 
 @pytest.mark.parametrize("text", ["%memreplay peak sna", "%memreplay export x -o ", "print(1)"])
-def test_files_are_left_to_others(text: str) -> None:
+def test_file_names_are_left_to_others(text: str) -> None:
     assert completions(text) is None
 
 
-def test_ipython_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ipython_calls_the_completer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     shell = Shell(notebook=True)
     assert shell.complete("%memreplay fragm") == ["fragmentation"]

@@ -19,7 +19,7 @@ def notebook() -> Shell:
     return Shell(notebook=True)
 
 
-def test_a_line_is_shown_once_and_has_a_value(notebook: Shell) -> None:
+def test_line_magic_prints_once_and_returns_a_value(notebook: Shell) -> None:
     cell = notebook(f"path = {STEP!r}\nx = %memreplay peak {{path}} --top 1\n%memreplay --version")
     assert cell.error is None
     assert cell.out.count("peak 5.2 GiB") == 1
@@ -29,12 +29,12 @@ def test_a_line_is_shown_once_and_has_a_value(notebook: Shell) -> None:
     assert notebook("%memreplay peak $path --top 1").out.count("peak 5.2 GiB") == 1
 
 
-def test_a_page_in_the_cell(notebook: Shell) -> None:
+def test_page_is_displayed_in_the_cell(notebook: Shell) -> None:
     (page,) = notebook(f"%memreplay view {STEP}").shown
     assert page.data["text/html"].startswith("<iframe")
 
 
-def test_a_terminal_gets_lines() -> None:
+def test_terminal_gets_text() -> None:
     cell = Shell(notebook=False)("%memreplay --version")
     said = f"memreplay {memreplay.__version__}"
     assert cell.out.splitlines() == [said, "Out[1]: <memreplay --version: exit code 0>"]
@@ -48,7 +48,7 @@ def test_a_terminal_gets_lines() -> None:
         ("%%memreplay\n1", "torch is not installed"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_mistakes_take_one_line(
     code: str, said: str, notebook: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -59,20 +59,20 @@ def test_mistakes_are_one_line(
     assert "Out[" not in cell.out
 
 
-def test_the_help_of_a_cell_runs_nothing(notebook: Shell) -> None:
+def test_help_of_the_cell_magic_does_not_run_the_cell(notebook: Shell) -> None:
     cell = notebook("%%memreplay --help\nmade = 1")
     assert "Usage: %%memreplay" in cell.out
     assert "made" not in notebook.ipython.user_ns
 
 
-def test_it_goes_again(notebook: Shell) -> None:
+def test_extension_can_be_unloaded(notebook: Shell) -> None:
     notebook.ipython.run_line_magic("reload_ext", "memreplay")
     assert notebook("%memreplay --version").error is None
     notebook.ipython.run_line_magic("unload_ext", "memreplay")
     assert "not found" in notebook("%memreplay --version").err
 
 
-def test_importing_the_package_loads_nothing_of_it() -> None:
+def test_importing_the_package_does_not_load_the_extension() -> None:
     code = (
         "import sys, memreplay; memreplay.load_ipython_extension\n"
         "print([one for one in sys.modules if 'IPython' in one or 'notebook' in one])"

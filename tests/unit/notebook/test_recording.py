@@ -1,4 +1,4 @@
-"""Tests of notebook/recording.py, over a stand-in for torch: a cell recorded and reported."""
+"""Tests of notebook/recording.py, with a stand-in for torch: a cell is recorded and reported."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def notebook(torch: Torch) -> Shell:
     return found
 
 
-def test_a_cell_is_recorded_and_reported(notebook: Shell) -> None:
+def test_cell_is_recorded_and_reported(notebook: Shell) -> None:
     cell = notebook("%%memreplay\ntorch.memory.take()\nmade = 6\nmade * 7")
     assert cell.error is None
     assert ": 42\n" in cell.out
     assert "device 0: peak" in cell.out
     assert "what to do next" in cell.out
     assert notebook.ipython.user_ns["made"] == 6
-    # What the report says to ask next can be asked.
+    # The follow-up commands in the report run.
     path = next(word for word in cell.out.split() if word.endswith("cell.pickle"))
     assert notebook(f"%memreplay summary {path}").err == ""
     assert notebook("%%memreplay\ntorch.memory.take()").error is None
 
 
-def test_another_command_and_a_file(notebook: Shell, tmp_path: Path) -> None:
+def test_options_choose_the_command_and_the_file(notebook: Shell, tmp_path: Path) -> None:
     path = tmp_path / "my step.pickle"
     code = f"%%memreplay -o '{path}' --show 'summary --json'\ntorch.memory.take()"
     cell = notebook(code)
@@ -55,10 +55,10 @@ def test_another_command_and_a_file(notebook: Shell, tmp_path: Path) -> None:
     assert notebook(code.replace("memreplay -o", "memreplay --force -o", 1)).error is None
 
 
-def test_lines_of_cells_are_kept_if_they_are_asked_for(notebook: Shell, tmp_path: Path) -> None:
+def test_source_lines_are_kept_on_request(notebook: Shell, tmp_path: Path) -> None:
     for options in ("", "--source"):
         path = tmp_path / f"{options}.pickle"
-        # The stand-in records no stacks of its own.
+        # The stand-in records no stacks itself.
         cell = notebook(
             f"%%memreplay {options} -o '{path}'\n"
             "import sys; frames = [('<module>', sys._getframe().f_code.co_filename, 2)]\n"
@@ -71,23 +71,23 @@ def test_lines_of_cells_are_kept_if_they_are_asked_for(notebook: Shell, tmp_path
         assert (f"> {line}" in cell.out) is bool(options)
 
 
-def test_an_error_of_the_cell_comes_after_the_report(notebook: Shell) -> None:
+def test_cell_error_follows_the_report(notebook: Shell) -> None:
     cell = notebook("%%memreplay\ntorch.memory.take()\n1 // 0")
     assert isinstance(cell.error, ZeroDivisionError)
     assert "device 0: peak" in cell.out
     assert "ZeroDivisionError" in cell.out + cell.err
 
 
-def test_magics_within_the_cell(notebook: Shell) -> None:
+def test_magics_inside_the_cell_run(notebook: Shell) -> None:
     cell = notebook("%%memreplay\n%memreplay --version\nx = !echo hello\ntorch.memory.take()")
     assert cell.error is None
     assert f"memreplay {mr.__version__}" in cell.out
     assert notebook.ipython.user_ns["x"] == ["hello"]
 
 
-def test_names_of_models(notebook: Shell) -> None:
+def test_model_option_names_a_module_of_the_notebook(notebook: Shell) -> None:
     cell = notebook("%%memreplay --model net\n1")
-    assert cell.err == "UsageError: net: the notebook has nothing of this name\n"
+    assert cell.err == "UsageError: net: the notebook has no variable with this name\n"
     cell = notebook("net = 1")
     cell = notebook("%%memreplay --model net\n1")
-    assert "model: a torch.nn.Module" in cell.err
+    assert "model: must be a torch.nn.Module" in cell.err

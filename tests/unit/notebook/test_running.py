@@ -1,4 +1,4 @@
-"""Tests of notebook/running.py: command lines in this process, and what a cell shows of them."""
+"""Tests of notebook/running.py: command lines in this process, and their display in a cell."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return found
 
 
-def test_words_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_is_split_like_in_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
     assert split("peak 'my snap.pkl' --top 5") == ("peak", "my snap.pkl", "--top", "5")
     assert split("peak ~/a.pkl x~") == ("peak", "/home/someone/a.pkl", "x~")
@@ -38,7 +38,7 @@ def test_words_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
         split("peak 'x")
 
 
-def test_what_it_writes_is_shown_and_kept(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_is_shown_and_kept(capsys: pytest.CaptureFixture[str]) -> None:
     ran = run(("peak", STEP, "--top", "1"), inline=True)
     seen = capsys.readouterr()
     assert seen.out == ran.styled
@@ -48,7 +48,7 @@ def test_what_it_writes_is_shown_and_kept(capsys: pytest.CaptureFixture[str]) ->
     assert (ran.exit_code, seen.err) == (0, "")
 
 
-def test_width_and_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_width_and_colour_follow_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     def longest() -> int:
         ran = run(("peak", STEP), inline=True)
         return max(map(len, ran.stdout.splitlines()[3:]))
@@ -59,26 +59,30 @@ def test_width_and_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in run(("peak", STEP), inline=True).styled
     monkeypatch.delenv("NO_COLOR")
-    # Where there is no notebook, stdout decides: here it is captured.
+    # Without a notebook, stdout decides, which is captured here.
     assert "\x1b" not in run(("peak", STEP), inline=False).styled
 
 
 @pytest.mark.parametrize(
     "words, exit_code, said",
     [
-        (("peak", "none.pkl"), 3, "memreplay: error: none.pkl: there is no such file"),
+        (("peak", "none.pkl"), 3, "memreplay: error: none.pkl: no such file"),
         (("peek",), 2, "did you mean peak?"),
         (("peak", STEP, "--device", "7"), 2, "no device 7"),
-        (("steps", STEP, "--period", "9999999"), 2, "no steps"),
+        (("steps", STEP, "--step", "period=9999999"), 2, "no steps"),
         (("gate", STEP, "--max-peak", "1MiB"), 1, ""),
-        (("export", STEP, "--format", "pprof", "-o", "-"), 2, "no text"),
-        (("record", "--", "python"), 2, "%%memreplay records a cell"),
+        (("export", STEP, "--format", "pprof", "-o", "-"), 2, "isn't text"),
+        (
+            ("record", "--", "python"),
+            2,
+            "record runs a separate program; use %%memreplay to record a cell",
+        ),
         (("dryrun", "--", "python"), 2, "!memreplay dryrun"),
         (("explore", STEP), 2, "%memreplay view"),
         (("mcp",), 2, "memreplay help mcp"),
     ],
 )
-def test_errors_are_lines(
+def test_errors_are_printed(
     words: tuple[str, ...], exit_code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran = run(words, inline=True)
@@ -89,19 +93,19 @@ def test_errors_are_lines(
     assert "Traceback" not in ran.stderr
 
 
-def test_help_of_what_does_not_run_here() -> None:
+def test_help_is_printed_for_commands_unavailable_in_notebooks() -> None:
     ran = run(("record", "--help"), inline=True)
     assert ran.exit_code == 0
     assert "Usage: memreplay record" in ran.stdout
 
 
-def test_json_is_kept_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_kept_completely(capsys: pytest.CaptureFixture[str]) -> None:
     ran = run(("peak", STEP, "--json"), inline=True)
     assert ran.json()["devices"][0]["peak_bytes"] == 5586941980
     assert len(capsys.readouterr().out) < len(ran.stdout) // 10
 
 
-def test_a_page_is_shown(
+def test_page_is_shown(
     shown: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -114,7 +118,7 @@ def test_a_page_is_shown(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_page_that_goes_elsewhere(
+def test_page_written_to_a_file_is_not_displayed(
     shown: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -122,20 +126,20 @@ def test_a_page_that_goes_elsewhere(
     assert (ran.page, shown) == (None, [])
     assert "wrote page.html" in ran.stderr
     shutil.copy(STEP, "snap.pkl.gz")
-    # In a terminal it is as on the command line.
+    # In a terminal, the command does the same as in a shell.
     assert run(("view", "snap.pkl.gz"), inline=False).page is None
     assert (tmp_path / "snap.html").exists()
 
 
-def test_a_page_that_cannot_be(shown: list[object]) -> None:
+def test_page_that_cannot_be_written_is_an_error(shown: list[object]) -> None:
     ran = run(("view", "none.pkl"), inline=True)
     assert (ran.exit_code, ran.page, shown) == (3, None, [])
-    assert "there is no such file" in ran.stderr
+    assert "no such file" in ran.stderr
     assert "Usage: memreplay view" in run(("view", "--help"), inline=True).stdout
     assert run(("view",), inline=True).exit_code == 2
 
 
-def test_an_interrupt_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_gives_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

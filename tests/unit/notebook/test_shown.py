@@ -1,4 +1,4 @@
-"""Every public object as IPython shows it: one short line, and HTML of bounded size."""
+"""IPython displays every public object as one short line, and as HTML of bounded size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = "</td><script>alert(1)</script>\x1b[31m\u202e"
 
 @pytest.fixture(scope="module")
 def hostile() -> mr.Snapshot:
-    """A snapshot with many names, all of which want to act."""
+    """Build a snapshot with many names, all of them hostile."""
     builder = SnapshotBuilder()
     for i in range(300):
         builder.alloc(i << 20, 1 << 19, frames=[(f"{NAME}{i}", f"{NAME}.py", i + 1)])
@@ -58,16 +58,16 @@ ASKED: dict[str, Callable[[mr.Snapshot], Any]] = {
     "peak": lambda snap: mr.peak(snap, top=0),
     "peak's device": lambda snap: mr.peak(snap, top=0).devices[0],
     "peak's group": lambda snap: mr.peak(snap, top=0).devices[0].groups[0],
-    "at": lambda snap: mr.at(snap, mr.When("end"), listed=True, top=0),
+    "at": lambda snap: mr.at(snap, mr.When("end"), list=True, top=0),
     "timeline": lambda snap: mr.timeline(snap, by="line", top=0, points=300),
     "allocations": lambda snap: mr.allocations(snap, top=0),
     "diff": lambda snap: mr.diff(mr.open(EXAMPLES / "serving_oom.pkl.gz"), snap, top=0),
     "report": mr.report,
     "summary": mr.summary,
     "segments report": mr.segments,
-    "fragmentation": mr.fragmentation,
+    "fragmentation": lambda _: mr.fragmentation(EXAMPLES / "serving_oom.pkl.gz"),
     "oom": mr.oom,
-    "simulate": lambda snap: mr.simulate(snap, settings="expandable_segments:True"),
+    "simulate": lambda snap: mr.simulate(snap, set="expandable_segments:True"),
     "gate": lambda snap: mr.gate(snap, max_peak="1MiB", allow_untrusted=True),
     "baseline": lambda snap: mr.baseline(mr.open(EXAMPLES / "serving_oom.pkl.gz")),
     "leaks": lambda snap: mr.leaks(mr.open(EXAMPLES / "leaky_training.pkl.gz")),
@@ -78,7 +78,7 @@ ASKED: dict[str, Callable[[mr.Snapshot], Any]] = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_as_ipython_shows_it(name: str, hostile: mr.Snapshot) -> None:
+def test_ipython_displays_objects_as_one_line_and_html(name: str, hostile: mr.Snapshot) -> None:
     from IPython.core.formatters import DisplayFormatter
 
     value = ASKED[name](hostile)
@@ -93,7 +93,7 @@ def test_as_ipython_shows_it(name: str, hostile: mr.Snapshot) -> None:
     assert not {"\x1b", "\u202e"} & set(html + line)
     assert html.startswith(("<table>", "<div>"))
     assert len(html) < 60_000
-    # Of each table within it a few rows.
+    # Each nested table shows a few rows.
     assert all(
         len(table.findall("tr")) <= 40 for table in ElementTree.fromstring(html).iter("table")
     )
@@ -103,7 +103,7 @@ def test_as_ipython_shows_it(name: str, hostile: mr.Snapshot) -> None:
     )
 
 
-def test_a_table_has_its_first_rows(hostile: mr.Snapshot) -> None:
+def test_table_shows_its_first_rows(hostile: mr.Snapshot) -> None:
     html = mr.table(hostile, "usage")._repr_html_()
     rows = ElementTree.fromstring(html).findall("tr")
     assert len(rows) == 1 + MOST_ROWS + 1
@@ -111,27 +111,27 @@ def test_a_table_has_its_first_rows(hostile: mr.Snapshot) -> None:
     assert rows[-1][0].text == f"… {301 - MOST_ROWS} more"
 
 
-def test_numbers_and_texts_are_for_readers(hostile: mr.Snapshot) -> None:
+def test_numbers_and_texts_are_formatted(hostile: mr.Snapshot) -> None:
     html = mr.peak(hostile, by="file").devices[0]._repr_html_()
     assert f"<td>{300 << 19:,}</td>" in html
-    assert "<td>1</td>" in html  # the share, and no 1.0
+    assert "<td>1</td>" in html  # the share is shown as 1, not 1.0
     assert "<td>&#x27;" not in html
     peak = mr.Replay._repr_html_(hostile.replay())
     assert "<th>event_index</th>" in peak
 
 
-def test_no_public_class_is_forgotten() -> None:
-    """What has no table is short text that a user wrote, or an error."""
-    plain = {"Change", "Limits", "PageView", "Rule"}
+def test_every_public_class_is_covered() -> None:
+    """Objects without a table are short text from the user, or an error."""
+    plain = {"Limits", "PageView", "Rule"}
     for name in mr.__all__:
         value = getattr(mr, name)
         if not isinstance(value, type) or issubclass(value, Exception):
             continue
         if name not in plain | {"record", "estimating"}:
             assert hasattr(value, "_repr_html_"), name
-    for one in (mr.Change(), mr.Limits(), mr.Rule("a", frames="b")):
+    for one in (mr.Limits(), mr.Rule("a", frames="b")):
         assert len(repr(one)) < MOST_LINE
 
 
-def test_a_recording_says_where_it_goes() -> None:
+def test_recording_shows_its_target() -> None:
     assert repr(mr.record("snap.pickle")) == "<Recorder snap.pickle: not recording>"

@@ -1,4 +1,4 @@
-"""Tests of notebook/streams.py: a cell is never flooded, and what it does not show is kept."""
+"""Tests of notebook/streams.py: a cell is never flooded, and hidden output is kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def stream() -> tuple[CellText, io.StringIO]:
     return CellText(cell, shows_colour=True, columns=100), cell
 
 
-def test_what_comes_is_passed_on_and_kept() -> None:
+def test_output_is_forwarded_and_kept() -> None:
     out, cell = stream()
     click.echo("a", file=cast("Any", out))
     assert cell.getvalue() == "a\n"
@@ -29,7 +29,7 @@ def test_what_comes_is_passed_on_and_kept() -> None:
     assert not out.isatty()
 
 
-def test_a_letter_in_two_pieces() -> None:
+def test_character_may_be_split_between_writes() -> None:
     out, cell = stream()
     for piece in (b"caf\xc3", b"\xa9"):
         out.buffer.write(piece)
@@ -38,15 +38,15 @@ def test_a_letter_in_two_pieces() -> None:
 
 
 @pytest.mark.parametrize("data", [b"PAR1\xff\x00", b"text\x00more"])
-def test_what_is_no_text_is_an_error(data: bytes) -> None:
+def test_invalid_utf8_is_an_error(data: bytes) -> None:
     out, cell = stream()
     out.buffer.write(data)
-    with pytest.raises(UsageError, match="no text"):
+    with pytest.raises(UsageError, match="isn't text"):
         out.buffer.flush()
     assert cell.getvalue() == ""
 
 
-def test_a_cell_shows_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_in_a_cell_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MOST_SHOWN", 10)
     out, cell = stream()
     for _ in range(5):
@@ -60,7 +60,7 @@ def test_a_cell_shows_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cell.getvalue() == "0123456789"
 
 
-def test_of_json_it_shows_less(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_displayed_json_has_a_lower_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MOST_JSON", 4)
     out, cell = stream()
     out.write('{"a": 1}')
@@ -68,7 +68,7 @@ def test_of_json_it_shows_less(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cell.getvalue() == f'{{"a"\n{streams.MORE_JSON}\n'
 
 
-def test_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_output_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MOST_KEPT", 6)
     out, _ = stream()
     for _ in range(5):
@@ -76,16 +76,16 @@ def test_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert out.text() == "abcdab"
 
 
-def test_bytes_of_a_page() -> None:
+def test_binary_output_of_a_page_is_kept_unchanged() -> None:
     out = CellBytes()
     out.write("é")
     out.buffer.write(b"\xff")
     assert out.buffer.getvalue() == b"\xc3\xa9\xff"
 
 
-def test_a_cell_that_is_gone_is_no_error() -> None:
+def test_closed_cell_is_not_an_error() -> None:
     out, cell = stream()
     out.write("a")
     cell.close()
-    out.buffer.close()  # as Python does with a stream that nobody has any more
+    out.buffer.close()  # as Python does with a stream that is no longer referenced
     out.close()

@@ -1,4 +1,4 @@
-"""What several tests of the recorder need."""
+"""Fixtures shared by several tests of the recorder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memreplay.recording.facts import OLD_SYMBOLIZE, SYMBOLIZE
 
 @pytest.fixture
 def linux(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A platform on which PyTorch unwinds C++ stacks, and nothing chosen by the user."""
+    """A platform on which PyTorch unwinds C++ stacks, without user settings."""
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     for name in (SYMBOLIZE, OLD_SYMBOLIZE):

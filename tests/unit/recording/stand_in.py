@@ -1,6 +1,6 @@
-"""A stand-in for torch: it notes what the recorder asks of it, and takes memory.
+"""A fake torch that logs the recorder's calls and allocates memory.
 
-Blocks are told to nobody: no category is noted with it.
+It has no callback for blocks, so no categories are recorded.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ SIZE = 512
 
 
 class OutOfMemoryError(RuntimeError):
-    """As PyTorch's, by its name."""
+    """An error with the name of PyTorch's."""
 
 
 class Memory:
-    """torch.cuda.memory, or torch.xpu's."""
+    """A fake torch.cuda.memory, or torch.xpu's."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -50,13 +50,13 @@ class Memory:
         return dict(self.made.build())
 
     def take(self) -> None:
-        """Allocates a block."""
+        """Allocate a block."""
         self.addresses += SIZE
         self.made.alloc(self.addresses, SIZE)
 
 
 class Torch(ModuleType):
-    """torch."""
+    """A fake torch."""
 
     def __init__(self, kinds: tuple[str, ...] = ("cuda",)) -> None:
         super().__init__("torch")
@@ -79,14 +79,14 @@ class Torch(ModuleType):
         )
 
     def run_out(self) -> None:
-        """Takes more than there is."""
+        """Request more memory than exists."""
         for observer in self.observers:
             observer(0, SIZE, SIZE, 0)
         raise OutOfMemoryError("CUDA out of memory.")
 
 
 def make_torch(folder: Path, unwind: str = "enum class Mode { addr2line, fast, dladdr };") -> str:
-    """A folder of PyTorch with the header that says how it can name C++ frames."""
+    """Write a PyTorch folder with the header that shows how it can symbolize C++ frames."""
     path = folder / "include/torch/csrc/profiler/unwind/unwind.h"
     path.parent.mkdir(parents=True)
     path.write_text(unwind)

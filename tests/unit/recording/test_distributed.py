@@ -1,4 +1,4 @@
-"""Tests of recording/distributed.py, without PyTorch: functions are wrapped, and set back."""
+"""Tests of recording/distributed.py, without PyTorch: functions are wrapped, and restored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memreplay.recording.guarding import Guard
 
 @pytest.fixture
 def package(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """FSDP2's functions, which say what they give."""
+    """Fakes of FSDP2's functions, which report their results."""
     group: Any = ModuleType("group")
     group.foreach_reduce = lambda: _tracker.give(0)
 
@@ -31,7 +31,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Any:
     return SimpleNamespace(group=group, Param=FSDPParam)
 
 
-def test_what_they_allocate_is_given_a_category(package: Any) -> None:
+def test_allocations_of_wrapped_functions_get_a_category(package: Any) -> None:
     addresses: Any = SimpleNamespace(guard=Guard())
     theirs = package.group.foreach_reduce, package.Param.init_unsharded_param
     distributed = Distributed(addresses)
@@ -44,7 +44,7 @@ def test_what_they_allocate_is_given_a_category(package: Any) -> None:
     assert package.group.foreach_reduce() == 0
 
 
-def test_what_a_program_has_put_around_them_stays(package: Any) -> None:
+def test_wrappers_of_the_program_are_kept(package: Any) -> None:
     addresses: Any = SimpleNamespace(guard=Guard())
     distributed = Distributed(addresses)
     distributed.look()
@@ -53,4 +53,4 @@ def test_what_a_program_has_put_around_them_stays(package: Any) -> None:
     package.group.foreach_reduce = around
     distributed.remove()
     assert package.group.foreach_reduce is around
-    assert around() == 100  # nothing is given any more
+    assert around() == 100  # nothing is reported any more

@@ -1,4 +1,4 @@
-"""Estimates, as far as no torch is needed; tests/recording has the others."""
+"""Tests of estimates that don't need torch; the others are in tests/recording."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memreplay.recording.writing import noted
 
 
 class Storage:
-    """One of torch's."""
+    """One of torch's storages."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -30,11 +30,11 @@ def events(storages: Storages, place: int) -> list[tuple[str, int]]:
     return [(one["action"], one["size"]) for one in storages.events[place]]
 
 
-def test_a_storage_is_a_block_while_it_is_there() -> None:
+def test_storage_is_a_block_while_alive() -> None:
     storages = Storages(())
     one = Storage(1000)
     storages.see(one, CARD)
-    storages.see(one, HOST)  # it stays where it is
+    storages.see(one, HOST)  # the storage stays on the card
     assert storages.place() == CARD
     assert events(storages, CARD) == [("segment_alloc", 1024), ("alloc", 1000)]
     (segment,) = storages.segments(CARD)
@@ -60,7 +60,7 @@ def test_a_storage_is_a_block_while_it_is_there() -> None:
     assert events(storages, CARD)[-1] == ("alloc", 513)
 
 
-def test_a_storage_may_be_larger_than_it_says() -> None:
+def test_storage_may_be_larger_than_its_reported_size() -> None:
     storages = Storages(())
     one = Storage(4)
     storages.see(one, HOST, least=4000)
@@ -70,14 +70,14 @@ def test_a_storage_may_be_larger_than_it_says() -> None:
     assert (sizes, storages.place()) == ([4000, 77], HOST)
 
 
-def test_stacks_leave_files_out() -> None:
+def test_stacks_skip_internal_files() -> None:
     here = Stacks(()).now()
-    assert here[0]["name"] == "test_stacks_leave_files_out"
+    assert here[0]["name"] == "test_stacks_skip_internal_files"
     assert here[0]["filename"] == __file__
     assert __file__ not in {frame["filename"] for frame in Stacks((str(Path(__file__)),)).now()}
 
 
-def test_the_figures_of_a_snapshot() -> None:
+def test_estimated_snapshot_has_the_tracked_sizes() -> None:
     _tracker.begin(1 << 62)
     try:
         storages = Storages(())
@@ -116,7 +116,7 @@ HEADER = """
 """
 
 
-def test_the_lists_of_autocast() -> None:
+def test_autocast_lists_are_read_from_a_header() -> None:
     assert list(listed(HEADER)) == [
         ("_convolution.deprecated", "lower"),
         ("mm", "lower"),
@@ -125,10 +125,10 @@ def test_the_lists_of_autocast() -> None:
     assert list(listed("")) == []
 
 
-def test_wrong_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_usage_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = tmp_path / "there.pickle"
     there.write_bytes(b"")
-    with pytest.raises(UsageError, match="steps: 1 or more"):
+    with pytest.raises(UsageError, match="steps must be at least 1"):
         mr.estimate(lambda: None, steps=0)
     with pytest.raises(UsageError, match="already exists"):
         mr.estimate(lambda: None, path=there)

@@ -1,4 +1,4 @@
-"""What has to be known of a PyTorch, and what a run says of itself."""
+"""Facts about a PyTorch version, and a run's own notes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.unit.recording.stand_in import make_torch
         ("", None),
     ],
 )
-def test_where_the_functions_are(
+def test_tracing_functions_are_found_in_the_header(
     tmp_path: Path, header: str, slots: tuple[int, int, int] | None
 ) -> None:
     path = tmp_path / "include/c10/core/impl/PyInterpreter.h"
@@ -43,13 +43,11 @@ def test_where_the_functions_are(
     assert tracing_slots(str(tmp_path)) == slots
 
 
-def test_cpp_frames_are_recorded_where_they_are_cheap(
-    linux: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_cpp_frames_are_recorded_where_cheap(linux: pytest.MonkeyPatch, tmp_path: Path) -> None:
     torch = make_torch(tmp_path)
     assert stacks_for("auto", torch) == "all"
     assert stacks_for("python", torch) == "python"
-    # Versions before 2.4 ask addr2line, which takes minutes.
+    # Versions before 2.4 call addr2line, which takes minutes.
     old = make_torch(tmp_path / "old", "std::vector<Frame> symbolize(const std::vector<void*>&);")
     assert stacks_for("auto", old) == "python"
     assert stacks_for("auto", str(tmp_path / "no headers")) == "python"
@@ -57,7 +55,7 @@ def test_cpp_frames_are_recorded_where_they_are_cheap(
 
 
 @pytest.mark.parametrize("system, machine", [("win32", "AMD64"), ("linux", "aarch64")])
-def test_other_platforms_cannot_unwind(
+def test_no_cpp_frames_on_platforms_that_cannot_unwind(
     linux: pytest.MonkeyPatch, tmp_path: Path, system: str, machine: str
 ) -> None:
     linux.setattr(sys, "platform", system)
@@ -75,7 +73,7 @@ def test_other_platforms_cannot_unwind(
         (OLD_SYMBOLIZE, "0", "python"),
     ],
 )
-def test_what_the_user_chose_stays(
+def test_users_symbolizer_settings_are_kept(
     linux: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str, stacks: str
 ) -> None:
     linux.setenv(name, value)
@@ -84,7 +82,7 @@ def test_what_the_user_chose_stays(
     assert os.environ[name] == value
 
 
-def test_frames_are_named_inside_of_the_process(linux: pytest.MonkeyPatch) -> None:
+def test_frames_are_symbolized_in_the_process(linux: pytest.MonkeyPatch) -> None:
     assert name_frames_quickly()
     assert os.environ[SYMBOLIZE] == "dladdr"
 
@@ -101,29 +99,29 @@ def traced(*actions: str) -> list[dict[str, Any]]:
     return [{"action": action} for action in actions]
 
 
-def test_how_many_events_were_dropped() -> None:
-    """What PyTorch counted of a kind since, less what the trace has of it."""
+def test_dropped_events_are_counted() -> None:
+    """The number is PyTorch's count of these events since the start, minus those in the trace."""
     traces = [
         traced("free_completed", "segment_alloc", "alloc", "snapshot"),
         traced("alloc", "free_requested", "free_completed"),
-        traced("alloc"),  # a device of which nothing is counted
+        traced("alloc"),  # a device without counters
     ]
     before = [counted(made=5, freed=2, done=2), counted()]
     now = [counted(made=9, freed=4, done=4), counted(made=1, freed=1, done=1)]
     found = kept_events(traces, 4, before, now)
     assert found == {"max_entries": 4, "dropped_events": [4 + 2 + 2 - 2, 0, 0]}
-    # What is not recorded is not missing.
+    # Events that aren't recorded aren't missing.
     found = kept_events(traces, None, before, now, ["free_requested"])
     assert found == {"max_entries": None, "dropped_events": [4 + 2 - 2, 0, 0]}
 
 
-def test_counters_that_the_program_set_back_leave_less_than_there_was() -> None:
+def test_counters_reset_by_the_program_start_from_zero() -> None:
     before, now = [counted(made=100, freed=90, done=90)], [counted(made=7, freed=5, done=5)]
     assert kept_events([traced("alloc")], 1, before, now)["dropped_events"] == [7 + 5 + 5 - 1]
     assert kept_events([traced("alloc")], 1, [], [])["dropped_events"] == [0]
 
 
-def test_a_torch_that_counts_nothing() -> None:
+def test_torch_without_counters_gives_no_statistics() -> None:
     class Old:
         def device_count(self) -> int:
             return 2

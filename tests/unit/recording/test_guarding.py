@@ -1,4 +1,4 @@
-"""Tests of recording/guarding.py: errors that stay with the recorder, and those that pass."""
+"""Tests of recording/guarding.py: errors that stay inside the recorder, and those that don't."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def failing(error: BaseException) -> None:
     raise error
 
 
-def test_what_works_is_returned() -> None:
+def test_result_is_returned() -> None:
     guard = Guard()
     assert guard.run("adding", lambda a, b: a + b, 1, 2) == 3
     assert guard.failures() == []
@@ -33,11 +33,11 @@ def test_errors_are_counted_and_the_first_is_reported(capsys: pytest.CaptureFixt
         {"doing": "asking", "error": "KeyError: 'x'", "count": 1},
     ]
     (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith("memreplay: looking failed (ValueError: a b): the program goes on")
+    assert said.startswith("memreplay: looking failed (ValueError: a b); the program continues")
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_what_ends_a_program_passes(kind: type[BaseException]) -> None:
+def test_exceptions_that_end_the_program_pass(kind: type[BaseException]) -> None:
     guard, error = Guard(), kind("x")
     with pytest.raises(kind) as raised:
         guard.run("looking", failing, error)
@@ -50,7 +50,7 @@ class UnreadableError(Exception):
         raise ValueError("no text")
 
 
-def test_an_error_that_cannot_be_read_and_a_stderr_that_is_gone(
+def test_failures_are_kept_without_stderr_or_a_readable_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sys.stderr", None)
@@ -62,7 +62,7 @@ def test_an_error_that_cannot_be_read_and_a_stderr_that_is_gone(
     assert len(long["error"]) == LONGEST
 
 
-def test_kinds_of_failures_have_a_bound() -> None:
+def test_number_of_distinct_failures_is_bounded() -> None:
     guard = Guard(say=lambda _: None)
     for i in range(2 * MOST_FAILURES):
         guard.run("looking", failing, ValueError(str(i)))
@@ -92,20 +92,22 @@ class Handler:
 @pytest.mark.parametrize(
     "handler", [timed_out, functools.partial(timed_out, more=1), Handler(), Handler().method]
 )
-def test_what_the_programs_signal_handler_raises_passes(handler: Any) -> None:
-    """A timeout may come while the recorder is at work: it is the program's."""
+def test_exception_of_a_signal_handler_passes(handler: Any) -> None:
+    """A program's timeout may fire while the recorder is working, but the exception belongs to the
+    program.
+    """
     before = signal.signal(signal.SIGUSR2, handler)
     guard = Guard()
     try:
         with pytest.raises(TimedOutError):
             guard.run("looking", signal.raise_signal, signal.SIGUSR2)
-        assert guard.run("looking", failing, TimedOutError()) is None  # nobody's handler did
+        assert guard.run("looking", failing, TimedOutError()) is None  # no handler raised it
     finally:
         signal.signal(signal.SIGUSR2, before)
     assert [one["count"] for one in guard.failures()] == [1]
 
 
-def test_the_programs_torch_function_is_not_called() -> None:
+def test_torch_function_of_the_program_is_not_called() -> None:
     entered: list[str] = []
 
     @contextlib.contextmanager

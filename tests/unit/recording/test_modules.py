@@ -1,4 +1,4 @@
-"""Tests of recording/modules.py, without PyTorch: what is put around methods, and names."""
+"""Tests of recording/modules.py, without PyTorch: wrappers around methods, and names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Scaler:
 
 
 class Grown(Scaler):
-    """One that has it from above."""
+    """A class that inherits the patched method."""
 
 
 def modules() -> Modules:
@@ -33,7 +33,7 @@ def handed_back(of: Modules) -> None:
         handle.remove()
 
 
-def test_a_patched_method_does_that_first_until_it_is_handed_back() -> None:
+def test_patched_method_is_restored() -> None:
     for kind in (Scaler, Grown):
         theirs, known, heard = vars(kind).get("update"), modules(), list[Any]()
         one = kind()
@@ -44,7 +44,7 @@ def test_a_patched_method_does_that_first_until_it_is_handed_back() -> None:
         assert vars(kind).get("update") is theirs
 
 
-def test_what_a_program_has_put_around_it_stays() -> None:
+def test_wrappers_of_the_program_are_kept() -> None:
     theirs, known, heard = Scaler.update, modules(), list[int]()
     known.patch(Scaler, "update", lambda _: heard.append(1))
     ours = Scaler.update
@@ -54,17 +54,17 @@ def test_what_a_program_has_put_around_it_stays() -> None:
         assert (Scaler().update(3), heard) == (40, [1])
         handed_back(known)
         assert Scaler.update is around
-        assert (Scaler().update(3), heard) == (40, [1])  # and nothing is heard any more
+        assert (Scaler().update(3), heard) == (40, [1])  # and nothing is reported any more
     finally:
         Scaler.update = theirs  # type: ignore[method-assign]
 
 
-def test_modules_that_are_made_anew_have_one_name() -> None:
+def test_recreated_modules_share_a_name() -> None:
     known = modules()
     first, second, other = Scaler(), Scaler(), Grown()
-    known.anew(first, "Model.Scaler")
-    known.anew(second, "Model.Scaler")
-    known.anew(other, "Model.Grown")
+    known.register_shared(first, "Model.Scaler")
+    known.register_shared(second, "Model.Scaler")
+    known.register_shared(other, "Model.Grown")
     assert known.names == ["", "Model.Scaler", "Model.Grown"]
     assert [known.numbers[id(one)] for one in (first, second, other)] == [1, 1, 2]
     gone = id(first)
@@ -74,7 +74,7 @@ def test_modules_that_are_made_anew_have_one_name() -> None:
     assert set(known.kept) == {id(second), id(other)}
 
 
-def test_a_patched_method_goes_on_when_the_recorder_fails() -> None:
+def test_patched_method_works_if_the_recorder_fails() -> None:
     known = modules()
 
     def fails(_: object) -> None:
@@ -93,7 +93,7 @@ def test_a_patched_method_goes_on_when_the_recorder_fails() -> None:
 
 
 class Module:
-    """Stands for torch.nn.Module: what is asked of it but for `_modules` is an error."""
+    """A fake torch.nn.Module: accessing anything but `_modules` is an error."""
 
     def __init__(self, **inner: Any) -> None:
         self.__dict__["_modules"] = inner
@@ -108,11 +108,11 @@ class Module:
 
 
 class DataParallel(Module):
-    """Stands for PyTorch's wrapper of this name."""
+    """A fake of PyTorch's wrapper with this name."""
 
 
 def named_modules(module: Any, seen: list[int], prefix: str = "") -> list[tuple[str, int]]:
-    """As torch.nn.Module has it."""
+    """Like torch.nn.Module."""
     if id(module) in seen:
         return []
     seen.append(id(module))
@@ -123,18 +123,18 @@ def named_modules(module: Any, seen: list[int], prefix: str = "") -> list[tuple[
     return found
 
 
-def test_modules_within_others_have_the_names_of_named_modules() -> None:
+def test_nested_modules_have_the_names_of_named_modules() -> None:
     shared = Module(deep=Module())
     loop = Module(shared=shared, none=None)
     vars(loop)["_modules"]["itself"] = loop
-    # `module` is a name that programs give, too.
+    # Programs use the name `module`, too.
     wrapper = Module(module=Module(mid=loop, again=shared), last=Module(module=Module()))
     found = [(name, id(one)) for name, one in within(wrapper)]
     assert found == named_modules(wrapper, [])
     assert "module.mid.shared.deep" in dict(found)
 
 
-def test_the_name_of_a_part_that_ran_before_its_model_is_free_again() -> None:
+def test_modules_are_renamed_if_one_turns_out_to_be_part_of_a_model() -> None:
     known = modules()
     vars(known)["mark"] = lambda root: None
     part, another, third = Module(), Module(mid=Module()), Module()
@@ -143,25 +143,25 @@ def test_the_name_of_a_part_that_ran_before_its_model_is_free_again() -> None:
     assert known.names[1:] == ["Module", "Module#2", "Module#2.mid", "Module#3"]
 
     class Model(Module):
-        """Its forward() never runs."""
+        """A model whose forward() never runs."""
 
     model = Model(encoder=part)
     known.root(model)
     known.rename([model, part, another, third])
     assert known.names[1:] == ["Model.encoder", "Module", "Module.mid", "Module#2", "Model"]
-    # And stays so.
+    # And remains so.
     known.rename([model, part, another, third])
     assert known.names[1:] == ["Model.encoder", "Module", "Module.mid", "Module#2", "Model"]
 
 
-def test_names_of_pytorchs_wrappers_are_left_out() -> None:
+def test_pytorch_wrappers_are_left_out_of_names() -> None:
     inner = Module(module=Module(), layer=Module(_checkpoint_wrapped_module=Module(mid=Module())))
     names = [name for name, _ in within(DataParallel(module=inner))]
     assert names == ["", "", "module", "layer", "layer", "layer.mid"]
 
 
 class Parameter:
-    """Stands for torch.nn.Parameter."""
+    """A fake torch.nn.Parameter."""
 
     requires_grad = is_leaf = True
     grad = None
@@ -170,7 +170,7 @@ class Parameter:
         self.swap()
 
     def swap(self) -> None:
-        """As torch.utils.swap_tensors does, for one that has no hooks."""
+        """Swap a parameter as torch.utils.swap_tensors does for parameters without hooks."""
         assert not weakref.getweakrefs(self)
         self.hooks = Hooks()
 
@@ -181,11 +181,11 @@ class Parameter:
 
 
 class Hooks(dict[int, Any]):
-    """A dict that may have weak references, as an OrderedDict."""
+    """A dict that allows weak references, like an OrderedDict."""
 
 
 def linear() -> tuple[Modules, Any, Parameter]:
-    """A model of one module with one parameter, which are known."""
+    """Return a model with one module and one parameter, both known."""
     known = modules()
     known.addresses.all = lambda tensor: []  # type: ignore[method-assign]
     module: Any = Module()
@@ -195,7 +195,7 @@ def linear() -> tuple[Modules, Any, Parameter]:
     return known, module, parameter
 
 
-def test_a_parameter_may_be_swapped_and_is_known_by_where_it_is() -> None:
+def test_swapped_parameter_is_identified_by_its_place() -> None:
     known, module, parameter = linear()
     assert (known.knows(parameter), known.owner(parameter)) == (True, 1)
     parameter.swap()
@@ -208,7 +208,7 @@ def test_a_parameter_may_be_swapped_and_is_known_by_where_it_is() -> None:
     assert known.owner(parameter) == 0
 
 
-def test_the_place_of_a_parameter_is_empty_when_its_module_is_gone() -> None:
+def test_place_of_a_parameter_is_empty_after_its_module_is_gone() -> None:
     known, module, parameter = linear()
     place, _ = known.owners[id(parameter)]
     assert place() is parameter
@@ -217,7 +217,7 @@ def test_the_place_of_a_parameter_is_empty_when_its_module_is_gone() -> None:
     assert known.owner(parameter) == 0
 
 
-def test_a_parameter_of_no_module_is_known_by_its_hook() -> None:
+def test_parameter_outside_modules_is_identified_by_its_hook() -> None:
     known, *_ = linear()
     loose = Parameter()
     known.mark_parameter(loose)

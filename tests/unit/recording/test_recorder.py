@@ -1,4 +1,4 @@
-"""Tests of recording/recorder.py, over a stand-in for torch: what a program calls."""
+"""Tests of recording/recorder.py, with a stand-in for torch: the functions that programs call."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Torch]:
 
 
 def events(path: str | Path) -> int:
-    """How many a file has."""
+    """Return the number of events in a file."""
     with mr.open(path) as snap:
         return snap.trace_events(0)
 
 
-def test_it_shows_its_public_names_only(tmp_path: Path) -> None:
+def test_only_public_names_are_listed(tmp_path: Path) -> None:
     recorder = mr.record(tmp_path / "snap.pickle")
     assert mr.record is Recorder
     assert dir(recorder) == ["dump", "path", "recording", "snapshot", "start", "step", "stop"]
@@ -41,7 +41,7 @@ def test_it_shows_its_public_names_only(tmp_path: Path) -> None:
     assert not hasattr(recorder, "__dict__")
 
 
-def test_start_and_stop(torch: Torch, tmp_path: Path) -> None:
+def test_events_between_start_and_stop_are_recorded(torch: Torch, tmp_path: Path) -> None:
     path = tmp_path / "snap.pickle"
     recorder = mr.record(path, quiet=True)
     states = [recorder.recording]
@@ -52,16 +52,16 @@ def test_start_and_stop(torch: Torch, tmp_path: Path) -> None:
     assert recorder.stop() == str(path) == recorder.path
     assert [*states, recorder.recording] == [False, True, False]
     assert events(path) == 1
-    # Calls after the end do nothing.
+    # Calls after the end have no effect.
     assert recorder.stop() is None
     assert recorder.dump(tmp_path / "late.pickle") is None
     recorder.step()
-    with pytest.raises(UsageError, match=r"nothing is recorded now: call snapshot\(\) between"):
+    with pytest.raises(UsageError, match=r"nothing is being recorded; call snapshot\(\) between"):
         recorder.snapshot()
     assert [one.name for one in tmp_path.iterdir()] == ["snap.pickle"]
 
 
-def test_stop_knows_what_ended_the_program(torch: Torch, tmp_path: Path) -> None:
+def test_stop_writes_the_events_up_to_out_of_memory(torch: Torch, tmp_path: Path) -> None:
     recorder = mr.record(tmp_path / "snap.pickle", quiet=True)
 
     def program() -> None:
@@ -75,11 +75,11 @@ def test_stop_knows_what_ended_the_program(torch: Torch, tmp_path: Path) -> None
 
     with pytest.raises(OutOfMemoryError):
         program()
-    assert events(recorder.path) == 1  # that of the moment, and not of the end
+    assert events(recorder.path) == 1  # the event count at that moment, not at the end
     assert [one.name for one in tmp_path.iterdir()] == ["snap.pickle"]
 
 
-def test_a_decorated_function(torch: Torch, tmp_path: Path) -> None:
+def test_decorated_function_is_recorded_at_each_call(torch: Torch, tmp_path: Path) -> None:
     @mr.record(tmp_path / "snap.pickle", quiet=True)
     def train(steps: int, *, more: int = 0) -> int:
         """Train."""
@@ -89,14 +89,14 @@ def test_a_decorated_function(torch: Torch, tmp_path: Path) -> None:
 
     assert (train.__name__, train.__doc__) == ("train", "Train.")
     assert train(2, more=1) == 2
-    # A second call, and a third, do not write over the first one's file.
+    # A second and a third call don't overwrite the first one's file.
     assert train(1) == 1
     assert train(1) == 1
     found = {one.name: events(one) for one in tmp_path.iterdir()}
     assert found == {"snap.pickle": 3, "snap-1.pickle": 4, "snap-2.pickle": 5}
 
 
-def test_a_decorated_coroutine(torch: Torch, tmp_path: Path) -> None:
+def test_decorated_coroutine_is_recorded(torch: Torch, tmp_path: Path) -> None:
     @mr.record(tmp_path / "snap.pickle", quiet=True)
     async def train() -> int:
         await asyncio.sleep(0)
@@ -111,10 +111,10 @@ def test_a_decorated_coroutine(torch: Torch, tmp_path: Path) -> None:
     "there, words",
     [
         (None, "memreplay.record needs PyTorch, and torch is not installed"),
-        (Torch(()), "there is no CUDA or XPU device here; memreplay dryrun records without one"),
+        (Torch(()), "no CUDA or XPU device found; memreplay dryrun works without one"),
     ],
 )
-def test_without_a_device_there_is_a_warning(
+def test_missing_device_gives_a_warning(
     there: Torch | None,
     words: str,
     tmp_path: Path,
@@ -130,7 +130,7 @@ def test_without_a_device_there_is_a_warning(
     assert recorder(lambda: 7)() == 7
     assert caplog.record_tuples == [("memreplay", logging.WARNING, f"nothing is recorded: {words}")]
     assert not list(tmp_path.iterdir())
-    # The program's own error is its own.
+    # The program's own error is raised.
     with pytest.raises(KeyError), mr.record(tmp_path / "snap.pickle", quiet=True):
         raise KeyError
     assert len(caplog.records) == 1
@@ -138,19 +138,19 @@ def test_without_a_device_there_is_a_warning(
         mr.record(tmp_path / "snap.pickle", strict=True).start()
 
 
-def test_wrong_arguments_are_errors_without_a_device_too(
+def test_wrong_arguments_are_errors_even_without_a_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They would fail on the machine that has one."""
+    """On a machine with a device, they would fail anyway."""
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(UsageError, match="model: a torch"):
+    with pytest.raises(UsageError, match="model: must be a torch"):
         mr.record(tmp_path / "snap.pickle", model="gpt").start()
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="no such folder"):
         mr.record(tmp_path / "none" / "snap.pickle")
 
 
 def said(program: str, folder: Path) -> str:
-    """The stderr of a program without a device."""
+    """Return the stderr of a program without a device."""
     code = f"import sys, logging\nsys.modules['torch'] = None\nimport memreplay as mr\n{program}"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder
@@ -159,7 +159,7 @@ def said(program: str, folder: Path) -> str:
     return done.stderr
 
 
-def test_a_program_without_logging_has_it_on_stderr(tmp_path: Path) -> None:
+def test_messages_go_to_stderr_without_logging(tmp_path: Path) -> None:
     record = "with mr.record(): pass"
     words = "nothing is recorded: memreplay.record needs PyTorch, and torch is not installed"
     assert said(record, tmp_path) == f"memreplay: {words}\n"

@@ -1,4 +1,6 @@
-"""Tests of recording/session.py, over a stand-in for torch: when what is written where."""
+"""Tests of recording/session.py, with a stand-in for torch: the times and places at which files are
+written.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,12 @@ def torch(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
 
 
 def events(path: Path) -> int:
-    """How many a file has."""
+    """Return the number of events in a file."""
     with mr.open(path) as snap:
         return snap.trace_events(0)
 
 
-def test_it_is_written_at_the_end(
+def test_snapshot_is_written_at_the_end(
     torch: Torch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "snap.pickle"
@@ -60,14 +62,14 @@ def test_it_is_written_at_the_end(
     assert own["cards"] == [{"name": "A card", "total_bytes": 1 << 30}]
     assert "allocations" not in own
     said = caplog.messages
-    # Of this torch nothing is known: it is said, and the recording is PyTorch's.
-    assert said[0].startswith("categories are not recorded: ")
+    # This version of torch is unknown: a message says so, and PyTorch's own recording is used.
+    assert said[0].startswith("categories aren't recorded: ")
     assert said[1:] == [f"wrote {path} (0.0 MB)"]
     assert [one.levelname for one in caplog.records] == ["WARNING", "INFO"]
     assert recorder.path == str(path)
 
 
-def test_cpp_frames_are_recorded_where_they_are_cheap(
+def test_cpp_frames_are_recorded_where_cheap(
     torch: Torch, tmp_path: Path, linux: pytest.MonkeyPatch
 ) -> None:
     torch.__file__ = make_torch(tmp_path / "torch") + "/__init__.py"
@@ -75,29 +77,29 @@ def test_cpp_frames_are_recorded_where_they_are_cheap(
         assert os.environ[SYMBOLIZE] == "dladdr"
     assert torch.memory.asked[0]["stacks"] == "all"
     assert SYMBOLIZE not in os.environ
-    # What was asked for stays, and PyTorch names frames its own way.
+    # The user's option stays, and PyTorch symbolizes frames its own way.
     for stacks in ("all", "python"):
         with mr.record(tmp_path / f"{stacks}.pickle", stacks=stacks, quiet=True):
             assert SYMBOLIZE not in os.environ
         assert torch.memory.asked[-2]["stacks"] == stacks
 
 
-def test_of_frees_no_stack_is_taken_by_a_torch_that_loses_exceptions_then(
+def test_free_stacks_are_off_if_torch_would_lose_exceptions(
     torch: Torch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     torch.__version__ = "2.11.0+cu130"
     with mr.record(tmp_path / "snap.pickle"):
         pass
     assert torch.memory.asked[0]["context"] == "alloc"
-    assert "where memory is freed is not recorded: PyTorch 2.11.0+cu130" in caplog.text
+    assert "stacks of frees aren't recorded, because PyTorch 2.11.0+cu130" in caplog.text
     caplog.clear()
     with mr.record(tmp_path / "all.pickle", context="all"):
         pass
     assert torch.memory.asked[2]["context"] == "all"
-    assert "where memory is freed" not in caplog.text
+    assert "stacks of frees aren't recorded, because PyTorch" not in caplog.text
 
 
-def test_an_exception_is_told_and_the_snapshot_written(torch: Torch, tmp_path: Path) -> None:
+def test_exception_is_reported_and_the_snapshot_written(torch: Torch, tmp_path: Path) -> None:
     def program() -> None:
         with mr.record(tmp_path / "snap.pickle", quiet=True):
             torch.memory.take()
@@ -108,7 +110,7 @@ def test_an_exception_is_told_and_the_snapshot_written(torch: Torch, tmp_path: P
     assert events(tmp_path / "snap.pickle") == 1
 
 
-def test_out_of_memory_is_of_that_moment(
+def test_snapshot_is_taken_when_memory_runs_out(
     torch: Torch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "snap.pickle.gz"
@@ -119,16 +121,16 @@ def test_out_of_memory_is_of_that_moment(
             try:
                 torch.run_out()
             finally:
-                torch.memory.take()  # what goes on while the exception is on its way
+                torch.memory.take()  # events while the exception propagates
 
     with pytest.raises(OutOfMemoryError):
         program()
     assert events(path) == 1
     assert [one.name for one in tmp_path.iterdir()] == ["snap.pickle.gz"]
-    assert caplog.messages[-1] == f"out of memory: the snapshot of that moment is {path}"
+    assert caplog.messages[-1] == f"out of memory: wrote a snapshot of that moment to {path}"
 
 
-def test_a_program_that_goes_on_after_it_was_out_of_memory(torch: Torch, tmp_path: Path) -> None:
+def test_program_may_continue_after_out_of_memory(torch: Torch, tmp_path: Path) -> None:
     with mr.record(tmp_path / "snap.pickle", quiet=True):
         for _ in range(5):
             torch.memory.take()
@@ -143,11 +145,11 @@ def test_a_program_that_goes_on_after_it_was_out_of_memory(torch: Torch, tmp_pat
     }
     torch.memory.take()
     with pytest.raises(OutOfMemoryError):
-        torch.run_out()  # PyTorch keeps the observer, and nothing is recorded any more
+        torch.run_out()  # PyTorch keeps the observer, but nothing is recorded any more
     assert len(list(tmp_path.iterdir())) == 4
 
 
-def test_what_was_no_memory() -> None:
+def test_other_errors_are_not_noted_as_out_of_memory() -> None:
     first = OutOfMemoryError()
     second = ValueError()
     second.__cause__ = first
@@ -157,14 +159,14 @@ def test_what_was_no_memory() -> None:
     assert not ran_out(None)
 
 
-def test_the_default_file_is_replaced_and_that_is_said(
+def test_default_file_is_replaced_with_a_note(
     torch: Torch,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for words in ("", "; it replaces that of an earlier run"):
+    for words in ("", "; it replaces an earlier run's"):
         with mr.record() as recorder:
             torch.memory.take()
             recorder.dump("snapshot.pickle")
@@ -172,11 +174,11 @@ def test_the_default_file_is_replaced_and_that_is_said(
         caplog.clear()
         first, second = said
         assert first.endswith(f"MB){words}")
-        assert second.endswith("MB)")  # its own is no earlier one
+        assert second.endswith("MB)")  # the session's own file doesn't count as an earlier file
     assert sorted(one.name for one in tmp_path.iterdir()) == ["snapshot.pickle"]
 
 
-def test_nothing_is_written_over(torch: Torch, tmp_path: Path) -> None:
+def test_files_are_not_overwritten(torch: Torch, tmp_path: Path) -> None:
     path = tmp_path / "snap.pickle"
     path.write_text("mine")
     with pytest.raises(UsageError, match="already exists; pass overwrite=True"):
@@ -193,7 +195,7 @@ def test_nothing_is_written_over(torch: Torch, tmp_path: Path) -> None:
     )
 
 
-def test_steps_and_moments(torch: Torch, tmp_path: Path) -> None:
+def test_snapshots_are_written_every_n_steps_and_on_demand(torch: Torch, tmp_path: Path) -> None:
     with mr.record(tmp_path / "snap.pickle", every=2, quiet=True) as recorder:
         for _ in range(5):
             torch.memory.take()
@@ -211,7 +213,7 @@ def test_steps_and_moments(torch: Torch, tmp_path: Path) -> None:
             mr.record(tmp_path / "x.pickle", **wrong)
 
 
-def test_a_signal(torch: Torch, tmp_path: Path) -> None:
+def test_signal_writes_a_snapshot(torch: Torch, tmp_path: Path) -> None:
     with mr.record(tmp_path / "snap.pickle", quiet=True):
         os.kill(os.getpid(), signal.SIGUSR1)
         os.kill(os.getpid(), signal.SIGUSR1)
@@ -232,7 +234,7 @@ def test_a_signal(torch: Torch, tmp_path: Path) -> None:
     assert signal.signal(signal.SIGUSR1, signal.SIG_DFL) is signal.SIG_IGN
 
 
-def test_signals_while_one_is_written_are_left_out(
+def test_signals_during_a_write_are_ignored(
     torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dump = pickle.dump
@@ -249,7 +251,7 @@ def test_signals_while_one_is_written_are_left_out(
     assert {path.name for path in tmp_path.iterdir()} == {"snap.pickle", "snap.signal.pickle"}
 
 
-def test_a_child_that_was_forked_writes_nothing(
+def test_forked_child_writes_nothing(
     torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with mr.record(tmp_path / "snap.pickle", quiet=True):
@@ -257,22 +259,26 @@ def test_a_child_that_was_forked_writes_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+def test_invalid_file_names_are_refused(tmp_path: Path) -> None:
     for path in ("", f"{tmp_path}", f"{tmp_path}{os.sep}"):
-        with pytest.raises(UsageError, match="is no name of a file"):
+        with pytest.raises(UsageError, match="isn't a file name"):
             mr.record(path, overwrite=True)
 
 
-def test_names_that_do_not_fit(tmp_path: Path) -> None:
-    """Those beside it must, too: of parts, steps and snapshots of being out of memory."""
-    with pytest.raises(UsageError, match="the name is too long"):
+def test_too_long_names_are_refused(tmp_path: Path) -> None:
+    """The names of related files must fit as well: temporary files, steps and out-of-memory
+    snapshots.
+    """
+    with pytest.raises(UsageError, match=": the file name is too long"):
         mr.record(tmp_path / f"{'x' * 240}.pickle")
     mr.record(tmp_path / f"{'x' * 180}.pickle")
-    with pytest.raises(UsageError, match="memreplay view makes a page of it"):
+    with pytest.raises(
+        UsageError, match=": snapshots are pickles; memreplay view turns one into a page"
+    ):
         mr.record(tmp_path / "snap.html")
 
 
-def test_what_is_said_is_plain(
+def test_messages_are_escaped(
     torch: Torch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with mr.record(tmp_path / "a\x1b[31mb.pickle"):
@@ -280,10 +286,10 @@ def test_what_is_said_is_plain(
     assert "a\\x1b[31mb.pickle" in caplog.text
 
 
-def test_one_at_a_time(torch: Torch, tmp_path: Path) -> None:
+def test_second_recording_at_a_time_is_refused(torch: Torch, tmp_path: Path) -> None:
     with (
         mr.record(tmp_path / "snap.pickle", quiet=True),
-        pytest.raises(UsageError, match=r"a recording goes on already, to .*snap\.pickle"),
+        pytest.raises(UsageError, match=r"already recording, to .*snap\.pickle"),
         mr.record(tmp_path / "other.pickle"),
     ):
         pass
@@ -291,7 +297,7 @@ def test_one_at_a_time(torch: Torch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kinds, found", [(("xpu",), "xpu"), (("cuda", "xpu"), "cuda")])
-def test_kinds(
+def test_kind_of_device_is_detected(
     kinds: tuple[str, ...], found: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", Torch(kinds))
@@ -299,7 +305,7 @@ def test_kinds(
         assert recorder._session.kind == found
 
 
-def test_what_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unsupported_device_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refused(torch: Any, words: str, **options: Any) -> None:
         monkeypatch.setitem(sys.modules, "torch", torch)
         with (
@@ -311,17 +317,19 @@ def test_what_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         assert not list(tmp_path.iterdir())
 
     refused(None, "torch is not installed")
-    refused(Torch(()), "there is no CUDA or XPU device here")
-    refused(Torch(), "model: a torch.nn.Module, or a list of them; this is of type str", model="g")
-    refused(Torch(), "optimizer: .*; this is of type int", optimizer=[3])
-    refused(Torch(), "does not record with depth; it has: clear_history, context", depth=3)
-    refused(Torch(), "enabled: it cannot be chosen", enabled="state")
+    refused(Torch(()), "no CUDA or XPU device found; memreplay dryrun works without one")
+    refused(
+        Torch(), "model: must be a torch.nn.Module, or a list of them, not of type str", model="g"
+    )
+    refused(Torch(), "optimizer: .*, not of type int", optimizer=[3])
+    refused(Torch(), "doesn't know depth; known options: clear_history, context", depth=3)
+    refused(Torch(), "enabled can't be changed; everything is recorded", enabled="state")
     old = Torch()
     old.memory._record_memory_history = lambda enabled=True, record_context=True: None  # type: ignore[method-assign, assignment, misc]
-    refused(old, "2.1 and later can")
+    refused(old, "this torch is too old to record; upgrade to 2.1 or later")
 
 
-def test_a_disk_that_is_full(
+def test_full_disk_is_an_error_or_a_warning(
     torch: Torch,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -337,12 +345,12 @@ def test_a_disk_that_is_full(
         mr.record(path),
     ):
         pass
-    # The program's own error counts more.
+    # The program's own error takes precedence.
     with pytest.raises(KeyError), mr.record(path):
         raise KeyError
     assert "No space left" in caplog.text
     caplog.clear()
-    # A snapshot that the program did not ask for does not end it.
+    # If the program didn't request the snapshot and writing it fails, the program continues.
     recorder = mr.record(path, every=1)
     recorder.__enter__()
     os.kill(os.getpid(), signal.SIGUSR1)
@@ -352,7 +360,7 @@ def test_a_disk_that_is_full(
     assert not list(tmp_path.iterdir())
 
 
-def test_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_name_contains_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     assert (own_path("a.pickle"), own_path("a{rank}.pickle")) == ("a.pickle", "a0.pickle")
@@ -362,7 +370,7 @@ def test_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert own_path("a{rank}.pickle") == "a3.pickle"
 
 
-def test_models_are_taken_one_or_many() -> None:
+def test_model_or_list_of_models_becomes_a_list() -> None:
     class Model:
         def __call__(self) -> None: ...
 
@@ -371,5 +379,5 @@ def test_models_are_taken_one_or_many() -> None:
 
     model = Model()
     assert module.as_list(None) == []
-    assert module.as_list(model) == [model]  # as a Sequential
+    assert module.as_list(model) == [model]  # like a Sequential
     assert module.as_list([model, 1]) == [model, 1]

@@ -1,4 +1,4 @@
-"""Tests of recording/source_lines.py: which lines are kept, how many, and that no others are."""
+"""Tests of recording/source_lines.py: choosing the lines to keep, and limiting their number."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Kept = dict[str, dict[str, str]]
 
 
 def kept(*places: tuple[Any, Any], libraries: tuple[str, ...] = ()) -> Kept:
-    """Of a snapshot with these frames, each in an event of its own."""
+    """Return the lines kept for a snapshot with these frames, each in its own event."""
     events = [
         {"action": "alloc", "frames": [{"name": "<module>", "filename": file, "line": line}]}
         for file, line in places
@@ -35,7 +35,7 @@ def kept(*places: tuple[Any, Any], libraries: tuple[str, ...] = ()) -> Kept:
 
 
 def written(path: Path, text: str) -> str:
-    """An old file."""
+    """Write an old file."""
     path.write_text(text, encoding="utf-8")
     before = time.time() - 36_000
     os.utime(path, (before, before))
@@ -49,24 +49,24 @@ def code(tmp_path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def later(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The process begins after the files were written; nothing is cached."""
+    """Pretend that the process starts after the files were written, with nothing cached."""
     monkeypatch.setattr(source_lines, "process_began", lambda: time.time() + 60)
     yield
     linecache.clearcache()
 
 
-def test_lines_are_kept_without_the_space_around_them(code: str) -> None:
+def test_lines_are_stripped(code: str) -> None:
     assert kept((code, 3), (code, 4), (code, 3)) == {
         code: {"3": "x = torch.empty(3)  # é", "4": "last"}
     }
 
 
 @pytest.mark.parametrize("line", [2, 0, -1, 5, 2**64 - 1, None, "3"])
-def test_what_is_no_line_of_the_file(code: str, line: Any) -> None:
+def test_line_outside_the_file_is_left_out(code: str, line: Any) -> None:
     assert kept((code, line)) == {}
 
 
-def test_frames_of_segments_and_blocks_count(code: str) -> None:
+def test_frames_of_segments_and_blocks_are_included(code: str) -> None:
     frames = [[{"name": "<module>", "filename": code, "line": line}] for line in (1, 3)]
     segment = {"frames": frames[0], "blocks": [{"frames": frames[1]}, {}]}
     found = source_lines.source_lines({"segments": [segment, {}]}, lambda _: False)
@@ -74,7 +74,7 @@ def test_frames_of_segments_and_blocks_count(code: str) -> None:
 
 
 def stack(*frames: tuple[str, str, int]) -> Kept:
-    """What is kept of one stack: functions, files and lines, innermost first."""
+    """Return the kept part of one stack: functions, files and lines, innermost first."""
     made = [{"name": name, "filename": file, "line": line} for name, file, line in frames]
     snapshot = {"device_traces": [[{"action": "alloc", "frames": made}]], "segments": []}
     return source_lines.source_lines(snapshot, lambda file: file.startswith("<frozen"))
@@ -96,7 +96,7 @@ work(3)
 """
 
 
-def test_functions_are_those_of_the_file(tmp_path: Path) -> None:
+def test_function_names_match_the_file(tmp_path: Path) -> None:
     path = written(tmp_path / "net.py", CODE)
     assert stack(("<lambda>", path, 5), ("work", path, 4), ("<module>", path, 13)) == {
         path: {"5": "torch.ones(k)", "4": "return list(map(lambda k: (", "13": "work(3)"}
@@ -107,18 +107,18 @@ def test_functions_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name, line", [("helper", 5), ("work", 1), ("work", 13), ("forward", 9)])
-def test_a_function_of_a_text_that_was_compiled_under_the_files_name(
+def test_function_that_does_not_match_its_file_has_no_line(
     name: str, line: int, tmp_path: Path
 ) -> None:
     path = written(tmp_path / "net.py", CODE)
     assert stack((name, path, line)) == {}
-    # Both are there, and share the line.
+    # Both functions exist, and share the line.
     assert stack((name, path, line), ("<module>", path, line)) == {}
 
 
-def test_a_text_that_the_program_ran_under_the_name_of_a_file(code: str, tmp_path: Path) -> None:
+def test_code_executed_under_another_files_name_has_no_line(code: str, tmp_path: Path) -> None:
     other = written(tmp_path / "other.py", "first\nsecond\n")
-    # It runs a text as itself, and as another file.
+    # A file executes a string under its own name, and another file's name.
     assert stack(("<module>", code, 3), ("<module>", code, 4)) == {code: {"4": "last"}}
     assert stack(("<module>", other, 1), ("", "", 0), ("run", code, 3)) == {}
     assert stack(("<module>", other, 1), ("<module>", "<string>", 1)) == {}
@@ -128,8 +128,8 @@ def test_a_text_that_the_program_ran_under_the_name_of_a_file(code: str, tmp_pat
         assert kept == {other: {"2": "second"}, code: {"4": "last"}}
 
 
-def test_code_that_was_really_compiled_so(code: str) -> None:
-    """As Python itself names the frames of such code."""
+def test_code_compiled_from_the_file_has_its_lines(code: str) -> None:
+    """Python itself names this code's frames after the file."""
     text = "\n\ndef made():\n    return sys._getframe()\n\n\nhere = made()\n"
     names: dict[str, Any] = {"sys": sys}
     exec(compile(text, code, "exec"), names)
@@ -141,7 +141,7 @@ def test_code_that_was_really_compiled_so(code: str) -> None:
     assert code not in stack(*frames)
 
 
-def test_a_cell_with_a_magic(tmp_path: Path) -> None:
+def test_line_of_a_cell_with_a_magic_is_kept(tmp_path: Path) -> None:
     name = "/tmp/ipykernel_114/77.py"
     linecache.cache[name] = 9, None, ["%time\n", "y = model(x)\n"], name
     assert stack(("<module>", name, 2), ("run_code", "<frozen x>", 1)) == {
@@ -159,28 +159,28 @@ def test_libraries_are_left_out(code: str, tmp_path: Path) -> None:
     assert is_library("/other/lib/python3.9/dist-packages/a.py", folders)
     assert is_library("<frozen runpy>", folders)
     assert not is_library(code, folders)
-    # A torch that isn't in a folder makes nothing a library.
+    # Without a folder, torch doesn't make any file a library.
     assert not is_library(code, library_folders(""))
 
 
-def test_a_file_that_was_changed_since_the_process_began(
+def test_file_changed_since_the_process_started_is_left_out(
     code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kept((code, 1)) == {code: {"1": "import torch"}}
-    # One with an old time may have taken the place of another.
+    # A file with an old time may have replaced another.
     monkeypatch.setattr(source_lines, "process_began", lambda: time.time() - 60)
     assert kept((code, 1)) == {}
     os.utime(code)
     assert kept((code, 1)) == {}
 
 
-def test_when_the_process_began(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_start_time_is_known_or_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < process_began() <= time.time()
     if sys.platform == "linux":
         assert process_began() < source_lines.LOADED
         # It doesn't move.
         assert abs(process_began() - process_began()) < 0.1
-    monkeypatch.delattr(os, "sysconf")  # as on Windows
+    monkeypatch.delattr(os, "sysconf")  # like on Windows
     assert process_began() == source_lines.LOADED
 
 
@@ -190,28 +190,28 @@ def test_when_the_process_began(monkeypatch: pytest.MonkeyPatch) -> None:
         ("/tmp/ipykernel_114/3105878423.py", True),
         ("<ipython-input-5-0123456789ab>", True),
         ("/root/.ipykernel/114/command-5-1", True),
-        ("<eval_with_key>.7", False),  # torch.fx has made it
-        ("<string>", False),  # of any number of texts that were evaluated
+        ("<eval_with_key>.7", False),  # created by torch.fx
+        ("<string>", False),  # one of any number of evaluated strings
     ],
 )
-def test_cells_of_notebooks(name: str, found: bool) -> None:
+def test_lines_of_notebook_cells_are_kept(name: str, found: bool) -> None:
     linecache.cache[name] = 9, None, ["y = model(x)\n"], name
     assert kept((name, 1)) == ({name: {"1": "y = model(x)"}} if found else {})
 
 
 @pytest.mark.parametrize("name", ["", "??", "/no/such/file.py", "a\0b.py", "train.py\n", None, 7])
-def test_files_that_are_none(name: Any) -> None:
+def test_names_that_are_not_files_have_no_lines(name: Any) -> None:
     assert kept((name, 1)) == {}
 
 
-def test_only_files_of_python_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_python_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = written(tmp_path / "secrets.txt", "password\n")
     assert kept((other, 1)) == {}
     broken = written(tmp_path / "broken.py", "")
     Path(broken).write_bytes(b"\xff\xfe\x00 = 1\n")
     os.utime(broken, (1, 1))
     assert kept((broken, 1)) == {}
-    # A script needs no ending.
+    # A script needs no suffix.
     monkeypatch.setattr(sys.modules["__main__"], "__file__", other, raising=False)
     assert kept((other, 1)) == {other: {"1": "password"}}
 
@@ -222,14 +222,15 @@ def test_long_lines_are_cut(tmp_path: Path) -> None:
     assert line == f"x = {'1' * 196}"
 
 
-def test_there_is_a_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_lines_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "many.py", "".join(f"x = {i:>6}\n" for i in range(100)))
     places = [(path, i + 1) for i in range(100)]
     assert len(kept(*places)[path]) == 100
     monkeypatch.setattr(source_lines, "MOST_LINES", 7)
     assert len(kept(*places)[path]) == 7
     monkeypatch.setattr(source_lines, "MOST_LINES", 1000)
-    monkeypatch.setattr(source_lines, "MOST_BYTES", len(path) + 35)  # three, and a half
+    # Room for three complete lines and half of the next.
+    monkeypatch.setattr(source_lines, "MOST_BYTES", len(path) + 35)
     assert len(kept(*places)[path]) == 3
 
 
@@ -251,7 +252,7 @@ def notes(path: Path) -> dict[str, Any]:
     return found
 
 
-def test_the_recorder_keeps_lines_only_if_asked(torch: Torch, tmp_path: Path, code: str) -> None:
+def test_lines_are_kept_only_on_request(torch: Torch, tmp_path: Path, code: str) -> None:
     for source in (False, True):
         path = tmp_path / f"{source}.pickle"
         with Recorder(path, source=source, quiet=True):
@@ -262,7 +263,7 @@ def test_the_recorder_keeps_lines_only_if_asked(torch: Torch, tmp_path: Path, co
     assert frame.source == "x = torch.empty(3)  # é"
 
 
-def test_an_error_is_none_of_the_program(
+def test_errors_while_reading_lines_do_not_reach_the_program(
     torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:

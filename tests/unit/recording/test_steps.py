@@ -1,4 +1,4 @@
-"""Tests of recording/steps.py: the steps of a program with any number of optimizers."""
+"""Tests of recording/steps.py: a program's steps, with any number of optimizers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memreplay.recording.steps import MOST_OPTIMIZERS, Steps
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Each look at it is a microsecond."""
+    """Advance the clock by a microsecond each time it is read."""
     now = [0]
 
     def tick() -> int:
@@ -27,8 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def ran(*iterations: str) -> tuple[Steps, list[int]]:
-    """A program whose optimizers step in this order, and how many had ended after each of its
-    iterations."""
+    """Run optimizers in this order; return the number of ended steps after each iteration."""
     steps, counts = Steps(), []
     for iteration in iterations:
         for optimizer in iteration:
@@ -42,7 +41,7 @@ def ran(*iterations: str) -> tuple[Steps, list[int]]:
     [
         ["a"] * 12,
         ["dg"] * 12,  # a GAN
-        ["ab", *["b"] * 9] * 6,  # the first steps every 10th time
+        ["ab", *["b"] * 9] * 6,  # the first optimizer steps every 10th time
         ["c", "ca"] * 6,  # a critic, and an actor every second time
         ["abcdefgh"] * 12,
         ["abc", "abc", "bca", "cab", "bc", "abc"],
@@ -50,35 +49,35 @@ def ran(*iterations: str) -> tuple[Steps, list[int]]:
         ["dg"],
     ],
 )
-def test_each_iteration_is_a_step(iterations: list[str]) -> None:
+def test_every_iteration_is_a_step(iterations: list[str]) -> None:
     steps, counts = ran(*iterations)
     assert len(steps.ends()) == len(iterations)
     assert counts == list(range(1, len(iterations) + 1))
 
 
-def test_the_end_is_that_of_the_optimizer_that_steps_most_often() -> None:
+def test_steps_end_with_the_most_frequent_optimizer() -> None:
     steps, _ = ran("ab", "b", "b", "ab", "b")
-    assert steps.ends() == [2, 3, 4, 6, 7]  # of each b
+    assert steps.ends() == [2, 3, 4, 6, 7]  # one step for each b
     steps, _ = ran("dg", "dg")
-    assert steps.ends() == [8, 10]  # of equals, the first
+    assert steps.ends() == [8, 10]  # the first of two equally frequent optimizers
 
 
-def test_of_five_turns_of_a_critic_each_is_a_step() -> None:
+def test_every_critic_iteration_is_a_step() -> None:
     steps, _ = ran(*["dddddg"] * 4)
     assert len(steps.ends()) == 20
 
 
-def test_an_optimizer_that_takes_over_from_another() -> None:
-    """The last step of the old one and the first of the new one are two."""
+def test_one_optimizer_takes_over_from_another() -> None:
+    """The old optimizer's last step and the new one's first step are two separate steps."""
     assert len(ran(*"aaaaa", *"bbbbb")[0].ends()) == 10
     assert len(ran(*["ab"] * 5, *["cd"] * 5)[0].ends()) == 10
-    assert len(ran("ab")[0].ends()) == 1  # of one iteration nothing of the kind is known
+    assert len(ran("ab")[0].ends()) == 1  # a single iteration isn't enough to establish a pattern
 
 
 @given(
     st.lists(st.tuples(st.sets(st.integers(1, 4)), st.sets(st.integers(1, 4))), max_size=30),
 )
-def test_whatever_steps_before_and_after_one_that_always_does(
+def test_regular_optimizer_counts_the_steps_among_others(
     others: list[tuple[set[int], set[int]]],
 ) -> None:
     steps = Steps()
@@ -94,7 +93,7 @@ def test_whatever_steps_before_and_after_one_that_always_does(
     assert all(0 in one.ends for one in steps.iterations)
 
 
-def test_optimizers_in_a_backward_pass_end_a_step_where_that_ends(clock: list[int]) -> None:
+def test_optimizers_inside_backward_end_the_step_with_it(clock: list[int]) -> None:
     steps = Steps()
     ended: list[int] = []
     steps.after = lambda: ended.append(steps.count)
@@ -103,7 +102,7 @@ def test_optimizers_in_a_backward_pass_end_a_step_where_that_ends(clock: list[in
         for parameter in range(35):
             steps.stepped(parameter, waiting.append)
             clock[0] += 1
-        assert ended == list(range(1, k + 1))  # not before it is over
+        assert ended == list(range(1, k + 1))  # no step ends before the pass is over
         clock[0] = 1000 * (k + 1)
         (end,) = waiting
         end()
@@ -111,7 +110,7 @@ def test_optimizers_in_a_backward_pass_end_a_step_where_that_ends(clock: list[in
     assert ended == list(range(1, 13))
 
 
-def test_a_backward_pass_of_which_nobody_says_that_it_is_over() -> None:
+def test_backward_pass_without_a_known_end_still_gives_steps() -> None:
     steps = Steps()
     ended: list[int] = []
     steps.after = lambda: ended.append(steps.count)
@@ -122,7 +121,7 @@ def test_a_backward_pass_of_which_nobody_says_that_it_is_over() -> None:
     assert ended == [1, 2]
 
 
-def test_what_the_program_says_counts_alone() -> None:
+def test_explicit_steps_take_precedence() -> None:
     steps, _ = ran("a", "a", "a")
     steps.tell()
     steps.stepped(1)
@@ -130,7 +129,7 @@ def test_what_the_program_says_counts_alone() -> None:
     assert (steps.count, len(steps.ends())) == (2, 2)
 
 
-def test_a_step_of_very_many_optimizers_takes_little_memory() -> None:
+def test_step_with_very_many_optimizers_takes_little_memory() -> None:
     steps = Steps()
     for _ in range(3):
         for one in range(10 * MOST_OPTIMIZERS):

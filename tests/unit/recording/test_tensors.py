@@ -11,7 +11,7 @@ from memreplay.recording.tensors import DEEPEST, Addresses
 
 
 class Tensor:
-    """Stands for torch.Tensor: on a device, its storage at an address."""
+    """A fake torch.Tensor: on a device, its storage at an address."""
 
     layout = "torch.strided"
 
@@ -34,7 +34,7 @@ class Buffer(Tensor):
 
 
 class Local(Tensor):
-    """Stands for a DTensor: this rank's part is a tensor."""
+    """A fake DTensor: this rank's part is a tensor."""
 
     def __init__(self, local: Tensor) -> None:
         super().__init__(None)
@@ -42,7 +42,7 @@ class Local(Tensor):
 
 
 class Quantized(Tensor):
-    """Stands for one that is made of others."""
+    """A fake tensor made up of others."""
 
     def __init__(self, data: Tensor, scale: Tensor) -> None:
         super().__init__(None)
@@ -61,28 +61,28 @@ def addresses(request: pytest.FixtureRequest) -> Addresses:
     return Addresses(SimpleNamespace(Tensor=Tensor, nn=nn, _C=core), "cuda")
 
 
-def test_where_a_storage_begins(addresses: Addresses) -> None:
+def test_address_is_the_start_of_the_storage_on_the_device(addresses: Addresses) -> None:
     assert addresses.of(Tensor(512)) == [512]
     assert addresses.of(Tensor(512, "cpu")) == []
     assert addresses.of(Tensor(None)) == []
-    assert addresses.of(Tensor(0)) == []  # it has no memory
+    assert addresses.of(Tensor(0)) == []  # this tensor has no memory
 
 
-def test_of_tensors_that_are_made_of_others(addresses: Addresses) -> None:
+def test_inner_tensors_are_located(addresses: Addresses) -> None:
     made = Local(Quantized(Tensor(512), Local(Parameter(1024))))
     assert addresses.all(made) == [512, 1024]
     for plain in (Tensor(512), Parameter(512), Buffer(512)):
         assert addresses.all(plain) == [512]
 
 
-def test_the_tensors_in_what_a_caller_gives(addresses: Addresses) -> None:
+def test_tensors_are_found_in_nested_arguments(addresses: Addresses) -> None:
     one, two, three = Tensor(1), Parameter(2), Tensor(3)
     given = ((one, 5, "x"), {"mask": [two, None], "deep": {"er": (three,)}})
     assert list(addresses.found_in(given)) == [one, two, three]
     assert list(addresses.found_in({1, 2})) == []
 
 
-def test_what_holds_itself_has_an_end(addresses: Addresses) -> None:
+def test_self_references_terminate(addresses: Addresses) -> None:
     one = Tensor(1)
     ring: list[Any] = [one]
     ring.append(ring)
@@ -90,7 +90,7 @@ def test_what_holds_itself_has_an_end(addresses: Addresses) -> None:
 
 
 class Sparse(Tensor):
-    """Stands for a sparse tensor, which has no storage of its own."""
+    """A fake sparse tensor, which has no storage itself."""
 
     def __init__(self, layout: str, **parts: Tensor) -> None:
         super().__init__(None)
@@ -99,7 +99,7 @@ class Sparse(Tensor):
             setattr(self, name, lambda part=part: part)
 
 
-def test_sparse_tensors_are_where_their_values_are(addresses: Addresses) -> None:
+def test_sparse_tensors_are_located_by_their_values(addresses: Addresses) -> None:
     coo = Sparse("sparse_coo", _indices=Tensor(512), _values=Tensor(1024))
     assert addresses.all(coo) == [512, 1024]
     rows = Sparse(
@@ -110,7 +110,7 @@ def test_sparse_tensors_are_where_their_values_are(addresses: Addresses) -> None
 
 
 class Wrapper(Tensor):
-    """Holds another and says nothing of it."""
+    """A wrapper that doesn't report its inner tensor."""
 
     def __init__(self, inner: Tensor) -> None:
         super().__init__(None)
@@ -118,21 +118,21 @@ class Wrapper(Tensor):
 
 
 class FakeTensor(Tensor):
-    """Stands for PyTorch's, which has no memory and warns those who ask for it."""
+    """A fake of PyTorch's FakeTensor, which has no memory and warns on access."""
 
     def untyped_storage(self) -> Any:
         raise AssertionError("asked")
 
 
 class Raising(Tensor):
-    """Whatever is asked of it is an error."""
+    """Any access raises an error."""
 
     def __getattribute__(self, name: str) -> Any:
         raise AttributeError(name) if name.startswith("__") else ValueError(name)
 
 
 class Angry:
-    """So is this, and no tensor."""
+    """Any access raises an error; this one isn't a tensor."""
 
     def __getattribute__(self, name: str) -> Any:
         raise ValueError(name)
@@ -151,7 +151,7 @@ class AngryDict(dict[str, Any]):
         raise ValueError("values")
 
 
-def test_wrappers_and_fake_tensors(addresses: Addresses) -> None:
+def test_wrappers_are_followed_and_fake_tensors_left_out(addresses: Addresses) -> None:
     assert addresses.all(Wrapper(Wrapper(Tensor(512)))) == [512]
     around = Wrapper(Tensor(512))
     around.inner = around  # holds itself
@@ -159,7 +159,7 @@ def test_wrappers_and_fake_tensors(addresses: Addresses) -> None:
     assert addresses.all(FakeTensor(512)) == []
 
 
-def test_what_tensors_raise_is_counted_and_goes_no_further(addresses: Addresses) -> None:
+def test_exceptions_of_tensors_are_counted_and_swallowed(addresses: Addresses) -> None:
     said: list[str] = []
     addresses.guard.say = said.append
     assert addresses.all(Raising(512)) == addresses.all(Raising(512)) == []

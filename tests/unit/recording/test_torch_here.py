@@ -1,4 +1,4 @@
-"""Why torch can't be imported."""
+"""Tests of the message that says why torch can't be imported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memreplay.recording.torch_here import find_torch
         ("raise RuntimeError", "RuntimeError: "),
     ],
 )
-def test_the_reason_is_that_of_the_import(
+def test_reason_is_the_import_error(
     source: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torch.py").write_text(source)
@@ -31,6 +31,6 @@ def test_the_reason_is_that_of_the_import(
     assert (torch is None) == bool(error)
 
 
-def test_a_torch_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_torch_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert find_torch() == (None, "torch is not installed")

@@ -1,4 +1,6 @@
-"""Tests of recording/writing.py: names of files, files whole or not at all, and what is in them."""
+"""Tests of recording/writing.py: the files' names, and their contents; a file is complete or
+doesn't exist.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ from tests import build
 from tests.build import SnapshotBuilder
 
 
-def test_names(tmp_path: Path) -> None:
+def test_free_name_has_the_next_number(tmp_path: Path) -> None:
     path = str(tmp_path / "snap.pickle")
     assert free_name(path) == path
     for number in (1, 2, 3):
@@ -51,24 +53,26 @@ def test_names(tmp_path: Path) -> None:
         (".pickle", ".oom.pickle"),
     ],
 )
-def test_a_name_beside_another(path: str, name: str) -> None:
+def test_related_file_has_a_suffix_before_its_extension(path: str, name: str) -> None:
     assert beside(path, ".oom") == name
 
 
-def test_paths_that_cannot_be_written_to(tmp_path: Path) -> None:
+def test_json_names_and_missing_folders_are_refused(tmp_path: Path) -> None:
     assert checked(str(tmp_path / "snap.pickle.gz")) == str(tmp_path / "snap.pickle.gz")
-    with pytest.raises(UsageError, match="memreplay export makes JSON of it"):
+    with pytest.raises(
+        UsageError, match=": snapshots are pickles; memreplay export converts them to JSON"
+    ):
         checked(str(tmp_path / "snap.json"))
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="no such folder"):
         checked(str(tmp_path / "gone" / "snap.pickle"))
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_file_is_complete_or_absent(tmp_path: Path) -> None:
     path = tmp_path / "snap.pickle.gz"
     name, size = write(str(path), {"a": 1}, overwrite=False)
     assert (name, size) == (str(path), path.stat().st_size)
     assert pickle.loads(gzip.decompress(path.read_bytes())) == {"a": 1}
-    # One that is there is left as it is, unless that is asked for.
+    # An existing file is left alone unless asked to replace it.
     name, _ = write(str(path), {"a": 2}, overwrite=False)
     assert name == str(tmp_path / "snap-1.pickle.gz")
     assert pickle.loads(gzip.decompress(path.read_bytes())) == {"a": 1}
@@ -81,10 +85,8 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["snap-1.pickle.gz", "snap.pickle.gz"]
 
 
-def test_a_file_is_of_protocol_4_whatever_python_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Python 3.14 writes 5, which PyTorch's hosted viewer can't read.
+def test_file_always_uses_protocol_4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Python 3.14 writes protocol 5, which PyTorch's hosted viewer can't read.
     dump = pickle.dump
 
     def newest(value: object, out: BinaryIO, protocol: int = 5) -> None:
@@ -95,7 +97,7 @@ def test_a_file_is_of_protocol_4_whatever_python_writes(
     assert Path(path).read_bytes()[:2] == b"\x80\x04"
 
 
-def test_what_a_killed_program_left_goes_when_the_next_one_writes(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_program_are_removed_by_the_next(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys; from memreplay.recording import writing\n"
         "def dump(value, out, protocol):\n"
@@ -113,7 +115,9 @@ def test_what_a_killed_program_left_goes_when_the_next_one_writes(tmp_path: Path
     assert os.listdir(tmp_path) == ["snap.pickle"]
 
 
-def test_a_disk_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_file_is_kept_on_a_disk_without_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none(*_: object) -> None:
         raise OSError
 
@@ -138,13 +142,13 @@ def at(*times: int) -> list[dict[str, Any]]:
         ((), (5,), 99, []),
         ((10, 20, 30), (20, 35), 99, [0, 2, 3]),
         ((10, 20, 30), (25, 25), 99, [0, 2, 2]),
-        # Steps that ended before the first event, and a ring that is full: no step begins there.
+        # With a full ring buffer, some steps ended before the first event, so no step starts there.
         ((10, 20, 30), (5, 20), 99, [2]),
         ((10, 20, 30), (20,), 3, [2]),
         ((10, 20, 30), (1, 2), 3, []),
     ],
 )
-def test_where_steps_ended(
+def test_step_boundaries_are_positions_in_the_trace(
     times: tuple[int, ...], steps: tuple[int, ...], keep: int, found: list[int]
 ) -> None:
     assert boundaries(at(*times), steps, keep) == found
@@ -154,21 +158,21 @@ def test_where_steps_ended(
     st.lists(st.integers(1, 99), min_size=1, max_size=9).map(sorted),
     st.lists(st.integers(1, 99), max_size=5).map(sorted),
 )
-def test_boundaries_are_counts_of_events(times: list[int], steps: list[int]) -> None:
+def test_boundaries_are_event_counts(times: list[int], steps: list[int]) -> None:
     found = boundaries(at(*times), steps, 1_000)
     counts = [sum(time <= step for time in times) for step in steps]
     assert [one for one in found if one] == [one for one in counts if one]
     assert found.count(0) <= 1
 
 
-def test_what_was_noted_is_read_as_it_was() -> None:
+def test_notes_round_trip() -> None:
     _tracker.begin(1 << 62)
     try:
         _tracker.mark(0x3000, _tracker.PARAMETER, 1)
         _tracker.enter(2)
-        _tracker.taken(0x1000)
+        _tracker.track_alloc(0x1000)
         _tracker.leave(2)
-        _tracker.let_go(0x3000)
+        _tracker.track_free(0x3000)
         builder = SnapshotBuilder().alloc(0x1000, 64, time_us=0).free(0x3000, 8)
         whole = builder.finish_segments().build()
         for event in whole["device_traces"][0]:

@@ -1,4 +1,4 @@
-"""Checks a result against its JSON schema (ci/schemas.py), and the schema against the result."""
+"""Check results against their JSON schemas (ci/schemas.py), and the schemas against the results."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import jsonschema
 
-from ci.schemas import made
+from ci.schemas import all_schemas
 
 
 def check_against(schema_name: str, result: object) -> None:
-    """Assert that `result` is valid, with no key that the schema does not describe."""
-    schema = made()[schema_name]
+    """Assert that `result` is valid, without keys that the schema doesn't describe."""
+    schema = all_schemas()[schema_name]
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(result)
     _assert_described(result, schema, schema.get("$defs", {}), schema_name)

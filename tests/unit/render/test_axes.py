@@ -1,4 +1,4 @@
-"""axes: ticks are round, ascending, within the axis, and not too many."""
+"""axes: ticks are round, ascending, few enough and within the axis."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def labels(ticks: Sequence[Tick]) -> list[str]:
         (-2 * KIB, 2 * KIB, 4, ["-2 KiB", "-1 KiB", "0 B", "1 KiB", "2 KiB"]),
     ],
 )
-def test_bytes(low: int, high: int, most: int, want: list[str]) -> None:
+def test_byte_ticks_are_round_sizes(low: int, high: int, most: int, want: list[str]) -> None:
     assert labels(byte_ticks(low, high, most)) == want
 
 
-def test_events() -> None:
+def test_event_ticks_are_round_numbers() -> None:
     assert labels(event_ticks(0, 10_000, 5)) == ["0", "2,000", "4,000", "6,000", "8,000"]
     assert labels(event_ticks(1_234, 1_240, 3)) == ["1,234", "1,236", "1,238"]
     assert labels(event_ticks(0, 1, 5)) == ["0"]
@@ -53,7 +53,7 @@ def test_events() -> None:
         (0, 4, ["0 us"]),
     ],
 )
-def test_elapsed(whole: int, most: int, want: list[str]) -> None:
+def test_elapsed_ticks_are_round_durations(whole: int, most: int, want: list[str]) -> None:
     assert labels(elapsed_ticks(whole, most)) == want
 
 
@@ -66,7 +66,7 @@ def test_elapsed(whole: int, most: int, want: list[str]) -> None:
         (3 * 24 * 3600 * SECOND, ["2023-11-15", "2023-11-16", "2023-11-17"]),
     ],
 )
-def test_clock(whole: int, want: list[str]) -> None:
+def test_clock_ticks_are_round_times(whole: int, want: list[str]) -> None:
     start = START_US // SECOND * SECOND
     assert labels(clock_ticks(start, start + whole, 3))[:3] == want
 
@@ -75,7 +75,7 @@ ANY_TIME = st.integers(-(2**63) + 1, 2**63 - 1)
 
 
 @given(ANY_TIME, ANY_TIME, st.integers(2, 20))
-def test_any_axis(one: int, other: int, most: int) -> None:
+def test_ticks_of_any_axis_ascend_within_it(one: int, other: int, most: int) -> None:
     low, high = sorted((one, other))
     for ticks, first, last in (
         (byte_ticks(low, max(high, low + 1), most), low, max(high, low + 1)),

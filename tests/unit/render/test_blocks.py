@@ -76,7 +76,9 @@ SHOWN = TableBlock(
         ((Table(("a",), ("left",), ()),), (TableBlock(titles=("a",), aligns=("left",), rows=()),)),
     ],
 )
-def test_blocks(document: Document, blocks: tuple[ReportBlock, ...]) -> None:
+def test_document_becomes_records_that_round_trip(
+    document: Document, blocks: tuple[ReportBlock, ...]
+) -> None:
     found = blocks_of(document)
     assert found == blocks
     again = msgspec.json.decode(json.dumps(plain(found)), type=tuple[ReportBlock, ...])
@@ -84,7 +86,7 @@ def test_blocks(document: Document, blocks: tuple[ReportBlock, ...]) -> None:
 
 
 def texts(value: object) -> list[str]:
-    """All texts of some blocks."""
+    """Return all strings in some blocks."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):
@@ -93,7 +95,7 @@ def texts(value: object) -> list[str]:
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
-def test_a_report_has_the_words_of_its_text(path: Path) -> None:
+def test_report_contains_the_words_of_its_text(path: Path) -> None:
     document = report_document(overview(mr.open(path), fold=True))
     words = set("\n".join(texts(json.loads(json.dumps(plain(blocks_of(document)))))).split())
     shown = set(render_plain(document, width=1000).split())

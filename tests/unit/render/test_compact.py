@@ -1,4 +1,4 @@
-"""A document for models: a row is a line, places are whole, nothing hostile gets through."""
+"""Documents for language models: one line per row, whole paths, hostile strings escaped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def texts(document: Document) -> list[str]:
     return [line.text for line in compact_lines(document)]
 
 
-def test_every_block() -> None:
+def test_every_kind_of_block_becomes_lines() -> None:
     document: Document = (
         Heading(("device 0: peak", Place(file="a.pkl"))),
         Pairs((("live", "2 blocks"), ("end", "0 B"))),
@@ -59,33 +59,33 @@ def test_every_block() -> None:
     ]
 
 
-def test_rows_know_their_titles() -> None:
+def test_each_row_knows_its_tables_headings() -> None:
     head, *rows = compact_lines((CALLS,))
     assert head.titles == ""
     assert {row.titles for row in rows} == {head.text}
 
 
-def test_below_what_is_no_call_stands_the_rest_of_it() -> None:
+def test_text_after_a_node_that_is_not_a_call_is_below_it() -> None:
     row = Row((Place("a:1,"),), ((Place("b:2"), "plain"),))
     assert texts((Table(("settings",), ("left",), (row,)),)) == ["settings", "a:1, b:2"]
 
 
-@pytest.mark.parametrize("title", ["asked by, and its callers", "out of memory, asked by"])
-def test_below_a_call_stand_its_callers(title: str) -> None:
+@pytest.mark.parametrize("title", ["requested at, and its callers", "out of memory, requested at"])
+def test_callers_are_below_a_call(title: str) -> None:
     row = Row((CALL,), ((CALLER, "dim"),))
     assert texts((Table((title,), ("left",), (row,)),))[1:] == [
         "step /w/train.py:7 < main /w/train.py:9 (2 paths)"
     ]
 
 
-def test_a_line_of_source_code_stands_behind_its_place() -> None:
+def test_source_line_follows_its_location() -> None:
     row = Row((replace(CALL, source="y = f(x)\x1b"),), ((CALLER, "dim"),))
     assert texts((Table(("allocated at, and its callers",), ("left",), (row,)),))[1:] == [
         "step /w/train.py:7 `y = f(x)\\x1b` < main /w/train.py:9 (2 paths)"
     ]
 
 
-def test_paths_are_whole_up_to_a_length() -> None:
+def test_short_paths_are_shown_in_full() -> None:
     path = "/" + "/".join(["folder"] * 20) + "/model.py"
     assert len(path) < FILE
     (line,) = texts((Heading((Place("f", path, 3),)),))
@@ -96,7 +96,7 @@ def test_paths_are_whole_up_to_a_length() -> None:
 
 
 @pytest.mark.parametrize("hostile", ["\x1b[31m", "a\nb", "\u202eb", "\x00", "\r", "\u2028"])
-def test_what_is_hostile_is_escaped(hostile: str) -> None:
+def test_hostile_text_is_escaped(hostile: str) -> None:
     place = Place(hostile, hostile, 1, hostile)
     table = Table((hostile,), ("left",), (Row((hostile,)), Row((place,), ((place, "dim"),))))
     document: Document = (
@@ -111,7 +111,7 @@ def test_what_is_hostile_is_escaped(hostile: str) -> None:
     assert len(lines) == 9
 
 
-def test_a_table_of_texts() -> None:
+def test_table_of_texts_is_cut_and_has_headings() -> None:
     lines = compact_table(["a", "b"], [["1", "x" * 9000], ["2", ""]])
     assert [line.titles for line in lines] == ["", "a | b", "a | b"]
     assert lines[1].text == "1 | " + "x" * (OTHER - 1) + "…"

@@ -1,4 +1,4 @@
-"""Filters in words and as JSON, and what a report says that has nothing left."""
+"""Filters as text and as JSON, and the message of a report without matches."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ALL = Filters(("a", "b"), ("c",), 1 << 20, only_live_at_end=True, only_carried_o
 
 
 @pytest.mark.parametrize("filters", [None, Filters()])
-def test_none(filters: Filters | None) -> None:
+def test_no_filters_add_no_text(filters: Filters | None) -> None:
     assert filter_pairs(filters) == []
 
 
-def test_all() -> None:
+def test_every_filter_is_in_the_text_and_the_json() -> None:
     ((name, words),) = filter_pairs(ALL)
     assert name == "only"
     assert words == (
@@ -36,7 +36,7 @@ def test_all() -> None:
     }
 
 
-def test_a_report_says_which() -> None:
+def test_report_lists_its_filters() -> None:
     text = render_plain(peak_document(replace(PEAK, filters=ALL)), width=120)
     assert "only          frames with a or b" in text
     assert NOTHING_LEFT not in text

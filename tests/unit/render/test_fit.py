@@ -29,18 +29,18 @@ PLACE = Place("forward", "/home/ada/run/src/model/layers.py", 88, "aten::linear"
         (12, "for…  …py:88"),
     ],
 )
-def test_place_gives_up_what_matters_least(width: int, text: str) -> None:
+def test_call_site_drops_the_least_important_part_first(width: int, text: str) -> None:
     assert fit.fit_place(PLACE, width) == text
 
 
-def test_place_without_parts() -> None:
+def test_call_site_may_lack_its_function_or_line() -> None:
     assert fit.fit_place(Place(file="/a/b.py", line=0), 20) == "/a/b.py"
     assert fit.fit_place(Place(function="at::empty(long)"), 10) == "at::empty…"
     assert fit.fit_place(Place("f", "x.cpp", 0), 20) == "f  x.cpp"
 
 
 @pytest.mark.parametrize("width", [20, 40, 100])
-def test_source_stands_in_a_line_of_its_own(width: int) -> None:
+def test_source_line_takes_its_own_line(width: int) -> None:
     place = Place(
         "forward", "/home/ada/run/src/model/layers.py", 88, source="y = f(x)" + "\n+ 1" * 9
     )
@@ -48,31 +48,31 @@ def test_source_stands_in_a_line_of_its_own(width: int) -> None:
     assert named == fit.place_lines(Place(place.function, place.file, place.line), width)
     assert source.startswith("    > y = f(x)\\n"[:width])
     assert fit.cell_width(source) <= width
-    # In a sentence or a heading there is none.
+    # A sentence or a heading has no columns.
     assert fit.fit_place(place, 100) == "forward  /home/ada/run/src/model/layers.py:88"
 
 
-def test_relative_paths_keep_their_name() -> None:
+def test_relative_paths_keep_their_file_name() -> None:
     assert fit.fit_path("train.py:63", 8) == "…n.py:63"
     assert fit.fit_path("run/train.py:63", 12) == "train.py:63"
     assert fit.fit_path("run/train.py:63", 13) == "…/train.py:63"
 
 
 @given(st.text("/a\u0301\u540d", max_size=12), st.integers(1, 14))
-def test_as_many_parts_of_a_path_as_fit(path: str, width: int) -> None:
+def test_path_keeps_as_many_parts_as_fit(path: str, width: int) -> None:
     tails = [path] + ["\u2026" + path[i:] for i in range(1, len(path)) if path[i] == "/"]
     fitting = [tail for tail in tails if fit.cell_width(tail) <= width]
     name = fit.cut_left(path.rpartition("/")[2], width)
     assert fit.fit_path(path, width) == (fitting[0] if fitting else name)
 
 
-def test_a_path_of_many_parts() -> None:
+def test_path_with_many_parts_takes_linear_time() -> None:
     begun = time.process_time()
     assert fit.fit_path("/" * 100_000 + "a.py", 8) == "\u2026///a.py"
     assert time.process_time() - begun < 1  # 0.00 s
 
 
-def test_wide_and_combining_characters() -> None:
+def test_widths_count_terminal_cells() -> None:
     assert fit.cell_width("名前") == 4
     assert fit.cell_width("e\u0301") == 1
     assert fit.cut_right("名前名前", 5) == "名前…"
@@ -87,12 +87,12 @@ def test_wrap_keeps_a_number_with_its_unit() -> None:
 @given(
     st.builds(Place, st.text(), st.text(), st.integers(0, 10**6), st.text()), st.integers(8, 100)
 )
-def test_place_is_never_wider(place: Place, width: int) -> None:
+def test_call_site_fits_the_width(place: Place, width: int) -> None:
     assert fit.cell_width(fit.fit_place(place, width)) <= width
 
 
 @given(st.text(), st.integers(8, 60))
-def test_wrapped_ascii_is_never_wider(text: str, width: int) -> None:
+def test_wrapped_ascii_fits_the_width(text: str, width: int) -> None:
     ascii_text = clean(text).encode("ascii", "replace").decode()
     assert all(len(line) <= width for line in fit.wrap(ascii_text, width))
 
@@ -106,7 +106,7 @@ def test_wrapped_ascii_is_never_wider(text: str, width: int) -> None:
         (20, ["scaled_dot_product_…", "    …ansformer.py:27"]),
     ],
 )
-def test_a_narrow_place_takes_two_lines(width: int, lines: list[str]) -> None:
+def test_narrow_call_site_takes_two_lines(width: int, lines: list[str]) -> None:
     place = Place("scaled_dot_product_attention", "/home/ana/gpt/transformer.py", 27)
     found = fit.place_lines(place, width)
     assert found == lines
@@ -116,12 +116,12 @@ def test_a_narrow_place_takes_two_lines(width: int, lines: list[str]) -> None:
     "place",
     [Place("f", "a.py", 1), Place("f"), Place(file="/a/b/" + "c" * 60), Place("f" * 60, note="n")],
 )
-def test_a_place_that_two_lines_do_not_help_takes_one(place: Place) -> None:
+def test_call_site_that_does_not_fit_two_lines_takes_one(place: Place) -> None:
     assert fit.place_lines(place, 30) == [fit.fit_place(place, 30)]
 
 
 @given(
     st.builds(Place, st.text(), st.text(), st.integers(0, 10**6), st.text()), st.integers(12, 100)
 )
-def test_lines_of_a_place_are_never_wider(place: Place, width: int) -> None:
+def test_lines_of_a_call_site_fit_the_width(place: Place, width: int) -> None:
     assert max(map(fit.cell_width, fit.place_lines(place, width))) <= width

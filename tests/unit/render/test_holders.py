@@ -1,4 +1,4 @@
-"""Tests of render/holders.py: rows of who held the memory, no two of them alike."""
+"""Tests of render/holders.py: a reader can tell the rows of a table of memory holders apart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memreplay.analysis.code.naming import without_arguments
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.peak.result import DevicePeak
 from memreplay.render.document import Place, Row
-from memreplay.render.holders import group_row, group_rows, place_of, told_apart
+from memreplay.render.holders import distinguish_rows, group_row, group_rows, place_of
 from memreplay.snapshot.model import Frame, Group
 from tests import build
 from tests.build import FrameSpec, SnapshotBuilder
@@ -38,7 +38,7 @@ def peak_of(*stacks: tuple[FrameSpec, ...], fold: bool = True, top: int = 20) ->
 
 
 def lines(row: Row) -> list[str]:
-    """A row's place and what stands below it, unshortened."""
+    """Return a row's call site and the text below it, unshortened."""
     places = [row.cells[-1], *(place for place, _ in row.below)]
     return [
         f"{place.function} {place.file}:{place.line} {place.note}".strip()
@@ -53,7 +53,7 @@ def shown(device: DevicePeak) -> list[list[str]]:
     return [lines(row) for row in rows]
 
 
-def test_a_library_between_is_named_and_the_user_is_who_called_it() -> None:
+def test_library_called_by_user_code_is_named_with_its_caller() -> None:
     device = peak_of((OPERATOR, EINSUM, LINEAR, BLOCK, MODEL, MAIN))
     (group,) = device.groups
     assert group.label == "forward /home/ana/layers.py:22 aten::einsum"
@@ -67,14 +67,14 @@ def test_a_library_between_is_named_and_the_user_is_who_called_it() -> None:
     ]
 
 
-def test_a_stack_of_nothing_but_libraries_is_theirs() -> None:
+def test_library_only_stack_belongs_to_the_library() -> None:
     device = peak_of((OPERATOR, EINSUM, ("einsum", EINOPS + "einops.py", 916)))
     (group,) = device.groups
     assert (group.user, group.libraries) == ((1, 2), ())
     assert shown(device)[0][0] == f"einsum {EINOPS}_backends.py:288 aten::einsum"
 
 
-def test_a_library_that_calls_the_user_stands_between_nothing() -> None:
+def test_library_that_calls_user_code_is_not_named() -> None:
     runner: FrameSpec = ("run", "/v/lib/python3.12/site-packages/lightning/loop.py", 3)
     device = peak_of((OPERATOR, LINEAR, runner, MAIN))
     assert shown(device) == [
@@ -82,7 +82,7 @@ def test_a_library_that_calls_the_user_stands_between_nothing() -> None:
     ]
 
 
-def test_stacks_that_differ_in_plumbing_alone_are_one_row() -> None:
+def test_stacks_that_differ_only_in_plumbing_are_merged() -> None:
     call: FrameSpec = ("_call_impl", "/v/lib/python3.12/site-packages/torch/nn/module.py", 1)
     alike = [
         (OPERATOR, LINEAR, MAIN),
@@ -100,7 +100,7 @@ def test_stacks_that_differ_in_plumbing_alone_are_one_row() -> None:
     ]
 
 
-def test_the_fold_is_made_before_the_rows_are_cut() -> None:
+def test_rows_are_merged_before_they_are_cut() -> None:
     same = [(("at::f", f"f{i}.cpp", i), LINEAR, MAIN) for i in range(5)]
     device = peak_of(*same[:3], (BLOCK, MAIN), *same[3:], top=1)
     (one,) = device.groups
@@ -108,7 +108,7 @@ def test_the_fold_is_made_before_the_rows_are_cut() -> None:
     assert (device.rest_bytes, device.rest_count, device.groups_total) == (0b1000, 1, 2)
 
 
-def test_rows_that_look_alike_show_the_first_frame_in_which_they_differ() -> None:
+def test_ambiguous_rows_show_the_first_different_frame() -> None:
     def stack(line: int, *more: FrameSpec) -> tuple[FrameSpec, ...]:
         return (LINEAR, BLOCK, MODEL, MAIN, ("run", "/home/ana/run.py", line), *more)
 
@@ -129,7 +129,7 @@ def test_rows_that_look_alike_show_the_first_frame_in_which_they_differ() -> Non
     ]
 
 
-def test_of_equal_code_the_plumbing_tells_rows_apart() -> None:
+def test_plumbing_distinguishes_rows_with_equal_code() -> None:
     device = peak_of((OPERATOR, LINEAR, MAIN), (BMM, OPERATOR, LINEAR, MAIN), fold=False)
     assert sorted(shown(device)) == [
         [
@@ -148,7 +148,7 @@ FRAMES = (OPERATOR, BMM, NODE, EINSUM, LINEAR, BLOCK, MODEL, MAIN)
     st.lists(st.lists(st.sampled_from(FRAMES), max_size=8).map(tuple), min_size=1, max_size=20),
     st.booleans(),
 )
-def test_no_two_rows_look_alike_and_they_add_up(
+def test_rows_are_distinguishable_and_add_up(
     stacks: list[tuple[FrameSpec, ...]], fold: bool
 ) -> None:
     device = peak_of(*stacks, fold=fold, top=0)
@@ -168,13 +168,13 @@ def test_rows_of_other_tables_keep_their_cells() -> None:
     )
     other = replace(group, frames=(group.frames[0], Frame("h", "c.py", 3)))
     rows = [group_row(one, "stack", all_frames=False, more=("x",)) for one in (group, other)]
-    apart = told_apart(rows, [group, other])
+    apart = distinguish_rows(rows, [group, other])
     assert [row.cells for row in apart] == [row.cells for row in rows]
     assert [lines(row)[-1] for row in apart] == ["… g b.py:2", "… h c.py:3"]
 
 
 @pytest.mark.parametrize("by", ["file", "category", "pool"])
-def test_what_is_no_code_is_left_as_it_is(by: str) -> None:
+def test_text_that_is_not_code_is_unchanged(by: str) -> None:
     groups = [
         Group(label="a", bytes=10, count=1, share=0.5),
         Group(label="b", bytes=10, count=1, share=0.5),
@@ -198,8 +198,8 @@ def test_what_is_no_code_is_left_as_it_is(by: str) -> None:
         ("??", "??"),
     ],
 )
-def test_functions_of_shared_libraries(function: str, shown: str) -> None:
-    """How far into the library it is, is no line; and signatures are long."""
+def test_functions_of_shared_libraries_are_shortened(function: str, shown: str) -> None:
+    """An offset into a library isn't a line, and signatures are too long to print."""
     for file in ("/site/torch/lib/libtorch_cpu.so", "/lib/libc.so.6"):
         place = place_of(Frame(function, file, 34082790))
         assert (place.function, place.file, place.line) == (shown, file, 0)

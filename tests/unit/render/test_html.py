@@ -1,4 +1,4 @@
-"""Tests of render/html.py: a document as a notebook shows it."""
+"""Tests of render/html.py: a document as a notebook displays it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ HOSTILE = "</td><script>alert(1)</script>\x1b[31m\u202e"
 
 
 def texts(*blocks: Block) -> list[str]:
-    """All texts, in their order; the HTML is well-formed."""
+    """Return all strings in order; the HTML is well-formed."""
     return [
         one.strip() for one in ElementTree.fromstring(render_html(blocks)).itertext() if one.strip()
     ]
 
 
-def test_every_kind_of_block() -> None:
+def test_every_kind_of_block_becomes_html() -> None:
     table = Table(
         ("bytes", "share", "place"),
         ("right", "left", "left"),
@@ -50,7 +50,7 @@ def test_every_kind_of_block() -> None:
     ]
 
 
-def test_names_do_nothing() -> None:
+def test_markup_in_names_has_no_effect() -> None:
     blocks = (
         Heading((HOSTILE,)),
         Pairs(((HOSTILE, HOSTILE),)),
@@ -64,7 +64,7 @@ def test_names_do_nothing() -> None:
     assert not {"\x1b", "\u202e"} & set(html)
 
 
-def test_what_is_long_is_cut() -> None:
+def test_long_text_is_cut() -> None:
     long = Table(("n",), ("right",), tuple(Row((str(i),)) for i in range(1000)))
     assert texts(long)[-2:] == [str(MOST_ROWS - 1), f"… {1000 - MOST_ROWS} more"]
     assert texts(*[Note("a")] * 100)[-1] == "… (print shows all)"

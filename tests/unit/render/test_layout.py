@@ -1,4 +1,4 @@
-"""Tests of render/layout.py, through the plain sink, which adds nothing to it."""
+"""Tests of render/layout.py, through the plain sink, which adds nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from memreplay.render.plain import render_plain
 PLACE = Place("forward", "/home/ada/run/src/model/layers.py", 88)
 
 
-def test_heading_breaks_between_phrases() -> None:
+def test_heading_wraps_between_phrases() -> None:
     heading = Heading(("device 0: peak 24.2 GiB", "at event 3,737 of 22,331", "+0.412 s"))
     assert render_plain((heading,), width=50).splitlines() == [
         "device 0: peak 24.2 GiB, at event 3,737 of 22,331,",
@@ -32,7 +32,7 @@ def test_heading_breaks_between_phrases() -> None:
     ]
 
 
-def test_words_of_a_heading_take_two_lines_where_they_must() -> None:
+def test_heading_words_wrap_if_they_must() -> None:
     heading = Heading(("device 0: peak 683.5 MiB requested at event 1,200,002 of 3,000,002", "x"))
     assert render_plain((heading,), width=60).splitlines() == [
         "device 0: peak 683.5 MiB requested at event 1,200,002 of",
@@ -42,7 +42,7 @@ def test_words_of_a_heading_take_two_lines_where_they_must() -> None:
     assert len(render_plain((Heading(("word " * 99,)),), width=60).splitlines()) <= 3
 
 
-def test_pairs_hang_under_their_values() -> None:
+def test_pairs_are_indented_under_their_values() -> None:
     pairs = Pairs((("a", "one two three four five six seven eight nine"), ("long", "x")))
     assert render_plain((pairs,), width=40).splitlines() == [
         "a     one two three four five six seven",
@@ -51,7 +51,7 @@ def test_pairs_hang_under_their_values() -> None:
     ]
 
 
-def test_table_aligns_and_indents() -> None:
+def test_columns_are_aligned_and_callers_indented() -> None:
     rows = (
         Row(("9", PLACE), ((Place("main", "/x/y.py", 1), "dim"),)),
         Row(("1,000", "7 more")),
@@ -65,7 +65,7 @@ def test_table_aligns_and_indents() -> None:
     ]
 
 
-def test_only_what_belongs_together_stands_together() -> None:
+def test_only_related_lines_are_adjacent() -> None:
     document = (
         Heading(("one",)),
         Pairs((("a", "b"),)),
@@ -86,13 +86,13 @@ def test_only_what_belongs_together_stands_together() -> None:
     ]
 
 
-def test_styles_reach_the_sink() -> None:
+def test_parts_keep_their_styles() -> None:
     lines = lay_out((Heading(("one",)), Note("careful", "warning")), 80)
     assert lines == [(("one", "strong"),), (("warning: ", "warning"), ("careful", "plain"))]
 
 
 @pytest.mark.parametrize("width", [-1, 0, 1, 39])
-def test_no_narrower_than_it_can_be(width: int) -> None:
+def test_widths_below_the_minimum_give_the_minimum(width: int) -> None:
     table = Table(("n", "where"), ("right", "left"), (Row(("9", PLACE)),))
     assert lay_out((table,), width) == lay_out((table,), MIN_WIDTH)
 
@@ -113,7 +113,7 @@ blocks = st.one_of(
 
 
 @given(st.lists(blocks, max_size=3), st.integers(MIN_WIDTH, 160))
-def test_no_line_is_wider(document: list[Block], width: int) -> None:
+def test_lines_fit_the_width(document: list[Block], width: int) -> None:
     for line in lay_out(tuple(document), width):
         assert cell_width("".join(text for text, _ in line)) <= width
 
@@ -124,7 +124,7 @@ def table(*rows: tuple[str, int]) -> Table:
     return Table(("of", ""), ("right", "left"), cells)
 
 
-def test_bars_are_as_long_as_there_is_room() -> None:
+def test_bars_fill_the_available_width() -> None:
     bars = table(("a", 100), ("long", 50), ("b", 1), ("c", 0))
     for width, length in ((40, 34), (100, 40), (300, 40)):
         lines = render_plain((bars,), width=width).splitlines()
@@ -136,7 +136,7 @@ def test_bars_are_as_long_as_there_is_room() -> None:
         ]
 
 
-def test_tables_stand_beside_each_other_where_there_is_room() -> None:
+def test_tables_are_side_by_side_if_they_fit() -> None:
     left = Table(("n",), ("left",), (Row(("one",)), Row(("two",)), Row(("three",))))
     right = Table(("m", "x"), ("right", "left"), (Row(("4", PLACE)), Row(("5", "a"))))
     wide = render_plain((Beside((left, right)),), width=116).splitlines()
@@ -150,7 +150,7 @@ def test_tables_stand_beside_each_other_where_there_is_room() -> None:
     assert below == render_plain((left, right), width=115)
 
 
-def test_spare_columns_go_while_the_last_is_too_narrow() -> None:
+def test_optional_columns_are_dropped_if_the_last_is_too_narrow() -> None:
     row = Row(("a" * 10, "b" * 10, "c" * 10, PLACE), ((PLACE, "dim"),))
     spared = Table(("1", "2", "3", "4"), ("left", "left", "left", "left"), (row,), spare=(1, 2))
     titles = [render_plain((spared,), width=w).splitlines()[0].split() for w in (72, 71, 60, 59)]
@@ -159,7 +159,7 @@ def test_spare_columns_go_while_the_last_is_too_narrow() -> None:
     assert first == "aaaaaaaaaa  forward  /home/ada/run/src/model/layers.py:88"[:60]
 
 
-def test_notes_that_tell_rows_apart_are_shown_where_there_is_no_room_beside() -> None:
+def test_distinguishing_notes_move_below_if_they_do_not_fit() -> None:
     def table(*notes: str) -> Table:
         rows = tuple(
             Row(("1", Place("forward", "/a/b/layers.py", 88, note)), ((Place("main"), "dim"),))
@@ -176,14 +176,14 @@ def test_notes_that_tell_rows_apart_are_shown_where_there_is_no_room_beside() ->
         "     aten::sigmoid",
         "     main",
     ]
-    # One that tells nothing apart is left out, and with room there is no line for it.
+    # A note that distinguishes nothing is left out; with enough room, a note takes no extra line.
     assert "aten::" not in render_plain((table("aten::mul_Tensor"),), width=40)
     assert (
         len(render_plain((table("aten::mul_Tensor", "aten::sigmoid"),), width=80).split("\n")) == 5
     )
 
 
-def test_spare_columns_of_numbers_go_where_there_is_no_room() -> None:
+def test_optional_number_columns_are_dropped_first() -> None:
     rows = (Row(("what is said of it at some length", "1.0 GiB", "2.0 GiB")),)
     table = Table(("when", "spare", "kept"), ("left", "right", "right"), rows, spare=(1,))
     assert "spare" in render_plain((table,), width=60)

@@ -26,7 +26,7 @@ TABLE = Table(
 )
 
 
-def test_each_block() -> None:
+def test_each_kind_of_block_becomes_markdown() -> None:
     text = render_markdown(
         (
             Heading((Place(file="a_b.pkl"),)),
@@ -53,25 +53,25 @@ def test_each_block() -> None:
     ]
 
 
-def test_a_line_of_source_code_stands_below_its_place() -> None:
+def test_source_line_is_below_its_location() -> None:
     row = Row((Place("f", "a.py", 3, source="<b>|*x*"),), ((Place("g", "b.py"), "dim"),))
     text = render_markdown((Table(("at",), ("left",), (row,)),))
     assert text.splitlines()[-1] == r"| f  a.py:3<br>&gt; &lt;b&gt;\|\*x\*<br>g  b.py |"
 
 
-def test_tables_beside_each_other_are_below_each_other() -> None:
+def test_side_by_side_tables_are_stacked() -> None:
     text = render_markdown((Beside((TABLE, TABLE)),))
     assert text.count("| ---: | --- |") == 2
 
 
-def test_bars() -> None:
+def test_bars_are_drawn_with_blocks() -> None:
     table = Table(("part",), ("left",), (Row((Bar(0.5),)),))
     assert "| ██████████ |" in render_markdown((table,))
 
 
-def test_nothing_in_pairs_is_nothing() -> None:
+def test_empty_pairs_give_no_output() -> None:
     assert render_markdown((Pairs(()),)) == ""
 
 
-def test_escapes_of_a_terminal_do_not_pass() -> None:
+def test_terminal_escapes_are_removed() -> None:
     assert "\x1b" not in render_markdown((Heading(("\x1b[31m",)), Note("\x1b]0;x\x07")))

@@ -9,13 +9,13 @@ from memreplay.render.document import Heading, Pairs, Row, Table
 from memreplay.render.plain import render_plain
 
 
-def test_plain_text_and_nothing_else() -> None:
+def test_output_is_plain_text() -> None:
     table = Table(("state", "n"), ("left", "left"), (Row(("x", "")),))
     text = render_plain((Heading(("hostile \x1b[31m",)), table), width=80)
     assert text == "hostile \\x1b[31m\n\nstate  n\nx"
 
 
-def test_no_spaces_at_the_end_of_a_line() -> None:
+def test_lines_have_no_trailing_spaces() -> None:
     assert render_plain((Pairs((("name", ""), ("longer", "x"))),), width=80) == "name\nlonger  x"
 
 

@@ -1,4 +1,4 @@
-"""plot: what is said where matplotlib is missing."""
+"""plot: the message if matplotlib is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memreplay.errors import MissingExtraError
 from memreplay.render.plot import check_plot
 
 
-def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(
         MissingExtraError, match=r"^pictures need .*: pip install .* \(the extra 'plot'\)"
@@ -18,6 +18,6 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
         check_plot()
 
 
-def test_with_matplotlib() -> None:
+def test_installed_matplotlib_passes_the_check() -> None:
     pytest.importorskip("matplotlib")
     check_plot()

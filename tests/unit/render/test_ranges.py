@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memreplay.analysis.selecting.parsing import parse_moment
-from memreplay.render.ranges import ranges_words
+from memreplay.analysis.selecting.parsing import parse_when
+from memreplay.render.ranges import ranges_text
 from memreplay.snapshot.model import EventRange, Moment
 
 RANGES = [
@@ -22,16 +22,17 @@ RANGES = [
 
 
 @pytest.mark.parametrize("found, words", RANGES)
-def test_words_are_those_of_the_options(found: EventRange, words: str) -> None:
-    assert ranges_words(EventRange(), found) == f"the base covers all events, this covers {words}"
+def test_wording_matches_the_options(found: EventRange, words: str) -> None:
+    assert ranges_text(EventRange(), found) == f"the base covers all events, this covers {words}"
     parts = words.split()
     if parts[0].startswith("--"):
         spelled = dict(zip(parts[::2], parts[1::2], strict=True))
-        read = {key: parse_moment(text) for key, text in spelled.items()}
+        whens = {key: parse_when(text) for key, text in spelled.items()}
+        read = {key: Moment(one.kind, one.value) for key, one in whens.items()}  # type: ignore[arg-type]
         assert EventRange(read.get("--from"), read.get("--to")) == found
 
 
-def test_what_differs() -> None:
+def test_ranges_are_not_different_if_only_their_times_differ() -> None:
     event, elapsed = Moment("event", 5), Moment("elapsed", 5)
     early, late = Moment("time", 5), Moment("time", 6)
     assert not EventRange(event, late).differs(EventRange(event, early))

@@ -1,10 +1,10 @@
-"""ranks: runs of numbers in words."""
+"""ranks: runs of numbers as text."""
 
 from __future__ import annotations
 
 import pytest
 
-from memreplay.render.ranks import ranks_words
+from memreplay.render.ranks import rank_list_text
 
 
 @pytest.mark.parametrize(
@@ -17,5 +17,5 @@ from memreplay.render.ranks import ranks_words
         ([0, 2, 3, 9, 10, 11], "ranks 0, 2, 3, 9 to 11"),
     ],
 )
-def test_ranks_in_words(ranks: list[int], words: str) -> None:
-    assert ranks_words(ranks) == words
+def test_runs_of_ranks_are_abbreviated(ranks: list[int], words: str) -> None:
+    assert rank_list_text(ranks) == words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memreplay.render.simulations import SETTINGS_WIDTH, settings_lines, settings_words
+from memreplay.render.simulations import SETTINGS_WIDTH, settings_lines, settings_text
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,9 @@ from memreplay.render.simulations import SETTINGS_WIDTH, settings_lines, setting
         ),
     ],
 )
-def test_settings_are_broken_behind_commas(settings: str, shown: list[str]) -> None:
+def test_settings_wrap_after_commas(settings: str, shown: list[str]) -> None:
     first, below = settings_lines(settings)
     lines = [first, *(place.function for place, _ in below)]
     assert lines == shown
-    assert "".join(lines) == settings_words(settings)
+    assert "".join(lines) == settings_text(settings)
     assert all(len(line) <= SETTINGS_WIDTH for line in lines)

@@ -16,7 +16,7 @@ from tests.unit.commands.results import NO_EVENTS_PEAK, ODD_SUMMARY, PEAK, SUMMA
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def test_styles() -> None:
+def test_styles_become_escape_sequences() -> None:
     text = render_terminal((Heading(("one",)), Note("careful", "warning")), width=80)
     assert text == "\x1b[1mone\x1b[0m\n\x1b[1;33mwarning: \x1b[0mcareful"
 
@@ -31,13 +31,13 @@ def test_styles() -> None:
         summary_document(ODD_SUMMARY),
     ],
 )
-def test_the_words_are_those_of_the_plain_sink(document: Document, width: int) -> None:
+def test_text_without_styles_equals_plain_output(document: Document, width: int) -> None:
     assert ANSI.sub("", render_terminal(document, width=width)) == render_plain(
         document, width=width
     )
 
 
-def test_neither_markup_nor_the_environment_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markup_and_environment_have_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(("where",), ("left",), (Row((Place("[red]f[/red] :smile:", "[b].py", 1),)),))
     document = (table, Note("careful", "warning"))
     before = render_terminal(document, width=80)

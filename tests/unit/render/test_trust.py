@@ -1,4 +1,4 @@
-"""Tests of render/trust.py: how far numbers can be trusted, in the same words everywhere."""
+"""Tests of render/trust.py: trust is described in the same words everywhere."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import pytest
 
 from memreplay.analysis.trust.trust import REMARKS, UNSEEN, graded
 from memreplay.render.reasons import REASONS
-from memreplay.render.trust import label_of, trust_label, trust_mark, trust_words
+from memreplay.render.trust import label_of, trust_label, trust_mark, trust_text
 from memreplay.snapshot.model import SIMULATION_REASONS, Verdict
 
 
 class Numbers(Verdict, frozen=True):
-    """A verdict, with the events that it is of."""
+    """A verdict, with its events."""
 
     trace_events: int = 0
 
@@ -32,7 +32,7 @@ MISSING = "so an earlier, higher peak may be missing."
         (
             of("blocks_assumed"),
             "estimated",
-            "Estimated: the snapshot is consistent, but doesn't have all that these numbers need.",
+            "Estimated: the snapshot is consistent, but lacks some of the data these numbers need.",
         ),
         (
             of("ring_overflow"),
@@ -67,8 +67,8 @@ MISSING = "so an earlier, higher peak may be missing."
         (of("made_up_later"), "not trustworthy", "Not trustworthy: made up later."),
     ],
 )
-def test_the_words(found: Numbers, label: str, words: str) -> None:
-    assert (trust_label(found), trust_words(found)) == (label, words)
+def test_verdict_has_its_label_and_words(found: Numbers, label: str, words: str) -> None:
+    assert (trust_label(found), trust_text(found)) == (label, words)
 
 
 @pytest.mark.parametrize(
@@ -82,27 +82,27 @@ def test_the_words(found: Numbers, label: str, words: str) -> None:
         (of("ring_overflow", "unmatched_frees"), "?"),
     ],
 )
-def test_the_marks(found: Numbers, mark: str) -> None:
+def test_verdict_has_its_mark(found: Numbers, mark: str) -> None:
     assert trust_mark(found) == mark
 
 
 @pytest.mark.parametrize("reason", sorted(SIMULATION_REASONS))
-def test_a_simulation_that_is_an_estimate_is_no_doubt(reason: str) -> None:
+def test_estimated_simulation_is_not_a_doubt(reason: str) -> None:
     assert label_of("estimated", [reason]) == "estimated"
     assert label_of("estimated", [reason, "ring_overflow"], 7) == "estimated for the last 7 events"
     assert label_of("estimated", [reason, "unmatched_frees"]) == "not trustworthy"
 
 
-def test_of_many_doubts_two_are_said() -> None:
+def test_at_most_two_doubts_are_printed() -> None:
     found = of("truncated", "ring_overflow", "blocks_assumed", "skip_actions", "tail_race")
-    words = trust_words(found)
+    words = trust_text(found)
     assert words.startswith(f"Not trustworthy: {REASONS['truncated'].what}; ")
     assert words.endswith(", and 2 more reasons (summary lists them).")
 
 
 @pytest.mark.parametrize("reason", sorted(set(REASONS) - SIMULATION_REASONS))
-def test_what_is_trusted_says_so_and_nothing_else(reason: str) -> None:
-    """A verdict that `--strict` refuses is never worded as one that it lets pass."""
+def test_only_trustworthy_verdicts_are_worded_as_such(reason: str) -> None:
+    """A verdict that fails `--strict` is never worded like one that passes."""
     found = graded([reason])
     assert found.trusted is (reason in REMARKS)
     assert (label_of(found.exactness, [reason]) in ("exact", "estimated")) is found.trusted

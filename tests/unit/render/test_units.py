@@ -21,23 +21,23 @@ from memreplay.render import units
         (2**80, "1048576.0 EiB"),
     ],
 )
-def test_size(n_bytes: int, text: str) -> None:
+def test_sizes_have_a_binary_unit(n_bytes: int, text: str) -> None:
     assert units.size(n_bytes) == text
 
 
-def test_signed_forms() -> None:
+def test_signed_values_show_their_sign() -> None:
     assert [units.signed_size(n) for n in (1_536, 0, -512)] == ["+1.5 KiB", "0 B", "-512 B"]
     assert [units.signed_count(n) for n in (22_331, 0, -5)] == ["+22,331", "0", "-5"]
     assert [units.signed_duration(n) for n in (412_345, 0, -3)] == ["+0.412 s", "+0 us", "-3 us"]
 
 
-def test_counted() -> None:
+def test_counts_have_their_plural() -> None:
     assert units.counted(1, "block") == "1 block"
     assert units.counted(0, "block") == "0 blocks"
     assert units.counted(22_331, "block") == "22,331 blocks"
 
 
-def test_percent() -> None:
+def test_shares_become_percentages() -> None:
     assert [units.percent(share) for share in (0.0, 0.0001, 0.4213, 1.0)] == [
         "0.0%",
         "<0.1%",
@@ -60,17 +60,17 @@ def test_percent() -> None:
         (-1_500_000, "-1.500 s"),
     ],
 )
-def test_duration(us: int, text: str) -> None:
+def test_durations_have_a_unit(us: int, text: str) -> None:
     assert units.duration(us) == text
 
 
-def test_time_utc() -> None:
+def test_times_are_utc() -> None:
     assert units.time_utc(1_783_874_422_412_345) == "2026-07-12 16:40:22.412345 UTC"
     assert units.time_utc(-1) == "1969-12-31 23:59:59.999999 UTC"
 
 
 @pytest.mark.parametrize("us", [2**63, -(2**63), 10**30])
-def test_time_utc_of_what_is_no_time(us: int) -> None:
+def test_invalid_times_are_microseconds_since_1970(us: int) -> None:
     assert units.time_utc(us) == f"{us} us since 1970"
 
 
@@ -89,5 +89,5 @@ def test_time_utc_of_what_is_no_time(us: int) -> None:
         (3_600_000_000, "1 h 00 min"),
     ],
 )
-def test_fine_duration(us: int, text: str) -> None:
+def test_fine_durations_include_milliseconds(us: int, text: str) -> None:
     assert units.fine_duration(us) == text

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from memreplay.analysis.steps.records import StepAt
-from memreplay.render.where import NAME_WIDTH, where_words
+from memreplay.render.where import NAME_WIDTH, where_text
 
 PROFILER: dict[str, Any] = {
     "annotation": "ProfilerStep",
-    "found": "annotation",
+    "found_by": "annotation",
     "by": "ProfilerStep",
 }
 MARKED: dict[str, Any] = {
     "annotation": "Optimizer.step",
-    "found": "annotation",
+    "found_by": "annotation",
     "by": "Optimizer.step",
 }
-TURNS: dict[str, Any] = {"annotation": None, "found": "optimizer", "by": "zero_grad"}
+TURNS: dict[str, Any] = {"annotation": None, "found_by": "optimizer", "by": "zero_grad"}
 ADAM = "Optimizer.step#Adam.step"
 SEVENTH = "ProfilerStep#7"
 
@@ -61,11 +61,13 @@ SEVENTH = "ProfilerStep#7"
         ),
     ],
 )
-def test_the_words(step: StepAt | None, annotations: tuple[str, ...], words: str) -> None:
-    assert where_words(step, annotations) == words
+def test_step_and_annotations_are_worded(
+    step: StepAt | None, annotations: tuple[str, ...], words: str
+) -> None:
+    assert where_text(step, annotations) == words
 
 
-def test_a_long_name_is_cut_and_control_characters_are_shown() -> None:
-    words = where_words(None, ("a" * 100,))
+def test_long_name_is_cut_and_control_characters_are_escaped() -> None:
+    words = where_text(None, ("a" * 100,))
     assert len(words) == len("annotation ") + NAME_WIDTH
-    assert "\x1b" not in where_words(None, ("\x1b[2J",))
+    assert "\x1b" not in where_text(None, ("\x1b[2J",))

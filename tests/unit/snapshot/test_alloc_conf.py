@@ -1,4 +1,6 @@
-"""alloc_conf: allocator settings as PyTorch spells them. ci/truth asks PyTorch itself."""
+"""alloc_conf: parsing allocator settings as PyTorch does. ci/truth compares the results with
+PyTorch's.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ NONE = (0,) * STEPS
 
 
 def changed(text: str, settings: AllocatorSettings = DEFAULT) -> dict[str, Any]:
-    """What a text changes."""
+    """Return the settings that a string changes."""
     after = asdict(changed_settings(settings, text))
     return {name: value for name, value in after.items() if value != getattr(settings, name)}
 
 
-def test_defaults() -> None:
+def test_empty_settings_are_pytorchs_defaults() -> None:
     assert astuple(AllocatorSettings()) == (NONE, -1, 20 * MIB, 20 * MIB, False, 0.0, None)
     assert recorded_settings({}) == DEFAULT
     assert changed_settings(DEFAULT, "") == DEFAULT
@@ -44,7 +46,7 @@ def test_defaults() -> None:
     [
         ("max_split_size_mb:20", {"max_split_bytes": 20 * MIB}),
         ("max_split_size_mb:00128", {"max_split_bytes": 128 * MIB}),
-        ("max_split_size_mb:8796093022208", {}),  # 2**63 bytes: there is no such block
+        ("max_split_size_mb:8796093022208", {}),  # 2**63 bytes: no block is this large
         ("max_split_size_mb:18446744073709551615", {}),
         ("max_non_split_rounding_mb:64", {"max_non_split_bytes": 64 * MIB}),
         ("max_non_split_rounding_mb:18446744073709551615", {"max_non_split_bytes": 2**62}),
@@ -62,7 +64,7 @@ def test_defaults() -> None:
         ("garbage_collection_threshold:8e-1", {"collect_threshold": 0.8}),
         ("per_process_memory_fraction:0.25", {"memory_fraction": 0.25}),
         ("per_process_memory_fraction:0", {"memory_fraction": 0.0}),
-        ("per_process_memory_fraction:1.0", {}),  # no limit, as PyTorch has it
+        ("per_process_memory_fraction:1.0", {}),  # no limit in PyTorch
         (
             "max_split_size_mb:40,expandable_segments:True,",
             {"max_split_bytes": 40 * MIB, "expandable": True},
@@ -76,7 +78,7 @@ def test_defaults() -> None:
         ("pinned_max_cached_size_mb:0,pinned_reserve_segment_size_mb:1", {}),
     ],
 )  # fmt: skip
-def test_what_a_text_changes(text: str, want: dict[str, Any]) -> None:
+def test_each_setting_changes_its_field(text: str, want: dict[str, Any]) -> None:
     assert changed(text) == want
 
 
@@ -98,13 +100,13 @@ def test_what_a_text_changes(text: str, want: dict[str, Any]) -> None:
         ("4611686018427387904", [2**62] * 16),
     ],
 )
-def test_divisions(text: str, want: list[int]) -> None:
-    before = replace(DEFAULT, divisions=(16,) * STEPS)  # no text goes on from those of another
+def test_divisions_are_spread_over_the_powers_of_two(text: str, want: list[int]) -> None:
+    before = replace(DEFAULT, divisions=(16,) * STEPS)  # no string inherits values from another
     found = changed_settings(before, f"roundup_power2_divisions:{text}")
     assert found == replace(DEFAULT, divisions=tuple(want))
 
 
-def test_what_is_not_named_stays() -> None:
+def test_unnamed_settings_are_unchanged() -> None:
     before = changed_settings(
         DEFAULT,
         "max_split_size_mb:64,max_non_split_rounding_mb:48,roundup_power2_divisions:[4:2,>:8],"
@@ -116,21 +118,21 @@ def test_what_is_not_named_stays() -> None:
     assert changed("per_process_memory_fraction:1", before) == {"memory_fraction": None}
 
 
-def test_large_segments_are_read_first() -> None:
-    """What must not be below them is compared with the last that the text says."""
+def test_large_segment_size_is_read_first() -> None:
+    """Lower bounds are checked against the last large_segment_size_mb in the string."""
     assert changed("max_split_size_mb:12,large_segment_size_mb:64,large_segment_size_mb:11") == {
         "max_split_bytes": 12 * MIB,
         "large_segment_bytes": 11 * MIB,
         "max_non_split_bytes": 11 * MIB,
     }
-    with pytest.raises(UsageError, match="max_split_size_mb is at least 40, not '39'"):
+    with pytest.raises(UsageError, match="max_split_size_mb must be at least 40, not '39'"):
         changed("max_split_size_mb:39,large_segment_size_mb:40")
-    with pytest.raises(UsageError, match="max_non_split_rounding_mb is at least 40, not '39'"):
+    with pytest.raises(UsageError, match="max_non_split_rounding_mb must be at least 40, not '39'"):
         changed("max_non_split_rounding_mb:39,large_segment_size_mb:40")
 
 
 @pytest.mark.parametrize("key", ["max_split_size_mb", "max_non_split_rounding_mb"])
-def test_what_stays_must_fit_large_segments(key: str) -> None:
+def test_remaining_settings_must_fit_large_segments(key: str) -> None:
     before = changed_settings(DEFAULT, f"{key}:32")
     assert changed_settings(before, "large_segment_size_mb:32").large_segment_bytes == 32 * MIB
     with pytest.raises(UsageError, match=f"large_segment_size_mb:33 needs {key} of at least that"):
@@ -141,61 +143,61 @@ def test_what_stays_must_fit_large_segments(key: str) -> None:
 @pytest.mark.parametrize(
     "text, says",
     [
-        ("foo:1", "there is no allocator setting 'foo'; there are: expandable_segments, max_split"),
-        ("MAX_SPLIT_SIZE_MB:40", "there is no allocator setting 'MAX_SPLIT_SIZE_MB'"),
-        ("max_split_size_mb=40", "there is no allocator setting 'max_split_size_mb=40'"),
-        ("\x1b[31m", r"there is no allocator setting '\x1b'"),
-        ("é:1", r"there is no allocator setting '\xe9'"),
-        ("x" * 100, f"there is no allocator setting '{'x' * 40}...'"),
+        ("foo:1", "no allocator setting 'foo'; available: expandable_segments, max_split"),
+        ("MAX_SPLIT_SIZE_MB:40", "no allocator setting 'MAX_SPLIT_SIZE_MB'"),
+        ("max_split_size_mb=40", "no allocator setting 'max_split_size_mb=40'"),
+        ("\x1b[31m", r"no allocator setting '\x1b'"),
+        ("é:1", r"no allocator setting '\xe9'"),
+        ("x" * 100, f"no allocator setting '{'x' * 40}...'"),
         (",", "a setting is missing before ',': settings are KEY:VALUE,KEY:VALUE"),
         ("max_split_size_mb:40,,", "a setting is missing before ','"),
         ("max_split_size_mb", "'max_split_size_mb' has no value"),
         ("max_split_size_mb:", "'max_split_size_mb' has no value"),
         ("max_split_size_mb,40", "':' is missing between 'max_split_size_mb' and ','"),
         ("max_split_size_mb:40:", "',' is missing between '40' and ':'"),
-        ("max_split_size_mb:[40]", "max_split_size_mb has one value, not a list"),
-        ("max_split_size_mb:19", "max_split_size_mb is at least 20, not '19'"),
-        ("max_split_size_mb:128MB", "max_split_size_mb takes whole numbers, not '128MB'"),
-        ("max_split_size_mb:40.5", "max_split_size_mb takes whole numbers, not '40.5'"),
-        ("max_split_size_mb:-1", "max_split_size_mb takes whole numbers, not '-1'"),
-        ("max_split_size_mb:+40", "max_split_size_mb takes whole numbers, not '+40'"),
-        ("max_split_size_mb:18446744073709551616", "max_split_size_mb takes whole numbers"),
-        ("max_split_size_mb:٤٠", r"max_split_size_mb takes whole numbers, not '\u0664\u0660'"),
-        ("max_non_split_rounding_mb:19", "max_non_split_rounding_mb is at least 20, not '19'"),
-        ("large_segment_size_mb:10", "large_segment_size_mb is from 11 to 1048576, not '10'"),
-        ("large_segment_size_mb:1048577", "large_segment_size_mb is from 11 to 1048576, not"),
-        ("expandable_segments:true", "expandable_segments is True or False, not 'true'"),
-        ("expandable_segments:1", "expandable_segments is True or False, not '1'"),
-        ("garbage_collection_threshold:0", "garbage_collection_threshold is a number above 0 and"),
-        ("garbage_collection_threshold:1", "garbage_collection_threshold is a number above 0 and"),
-        ("garbage_collection_threshold:nan", "garbage_collection_threshold takes a number as 0.8"),
-        ("garbage_collection_threshold:0x1p-1", "garbage_collection_threshold takes a number as"),
+        ("max_split_size_mb:[40]", "max_split_size_mb takes a single value, not a list"),
+        ("max_split_size_mb:19", "max_split_size_mb must be at least 20, not '19'"),
+        ("max_split_size_mb:128MB", "max_split_size_mb must be a whole number, not '128MB'"),
+        ("max_split_size_mb:40.5", "max_split_size_mb must be a whole number, not '40.5'"),
+        ("max_split_size_mb:-1", "max_split_size_mb must be a whole number, not '-1'"),
+        ("max_split_size_mb:+40", "max_split_size_mb must be a whole number, not '+40'"),
+        ("max_split_size_mb:18446744073709551616", "max_split_size_mb must be a whole number"),
+        ("max_split_size_mb:٤٠", r"max_split_size_mb must be a whole number, not '\u0664\u0660'"),
+        ("max_non_split_rounding_mb:19", "max_non_split_rounding_mb must be at least 20, not '19'"),
+        ("large_segment_size_mb:10", "large_segment_size_mb must be from 11 to 1048576, not '10'"),
+        ("large_segment_size_mb:1048577", "large_segment_size_mb must be from 11 to 1048576, not"),
+        ("expandable_segments:true", "expandable_segments must be True or False, not 'true'"),
+        ("expandable_segments:1", "expandable_segments must be True or False, not '1'"),
+        ("garbage_collection_threshold:0", "garbage_collection_threshold must be above 0 and"),
+        ("garbage_collection_threshold:1", "garbage_collection_threshold must be above 0 and"),
+        ("garbage_collection_threshold:nan", "must be a number like 0.8"),
+        ("garbage_collection_threshold:0x1p-1", "garbage_collection_threshold must be a number"),
         ("garbage_collection_threshold:1e-310", "garbage_collection_threshold: '1e-310' is too"),
         ("per_process_memory_fraction:1e-400", "per_process_memory_fraction: '1e-400' is too"),
-        ("per_process_memory_fraction:1.1", "per_process_memory_fraction is a number from 0 to 1"),
-        ("per_process_memory_fraction:-0.1", "per_process_memory_fraction is a number from 0 to 1"),
-        ("roundup_power2_divisions:0", "roundup_power2_divisions takes powers of two, not '0'"),
-        ("roundup_power2_divisions:3", "roundup_power2_divisions takes powers of two, not '3'"),
-        ("roundup_power2_divisions:9223372036854775808", "takes powers of two, not '922337"),
-        ("roundup_power2_divisions:[4:3]", "takes powers of two, or 0 for none, not '3'"),
-        ("roundup_power2_divisions:[3:4]", "takes powers of two as sizes, not '3'"),
-        ("roundup_power2_divisions:[0:4]", "takes powers of two as sizes, not '0'"),
-        ("roundup_power2_divisions:[4]", "is a number, or a list as [256:1,512:2,>:4]"),
-        ("roundup_power2_divisions:[4:2:8:2]", "is a number, or a list as [256:1,512:2,>:4]"),
-        ("roundup_power2_divisions:[4,2]", "is a number, or a list as [256:1,512:2,>:4]"),
-        ("roundup_power2_divisions:[4:2", "the list of 'roundup_power2_divisions' has no end"),
+        ("per_process_memory_fraction:1.1", "per_process_memory_fraction must be from 0 to 1"),
+        ("per_process_memory_fraction:-0.1", "per_process_memory_fraction must be from 0 to 1"),
+        ("roundup_power2_divisions:0", "roundup_power2_divisions must be a power of two, not '0'"),
+        ("roundup_power2_divisions:3", "roundup_power2_divisions must be a power of two, not '3'"),
+        ("roundup_power2_divisions:9223372036854775808", "must be a power of two, not '922337"),
+        ("roundup_power2_divisions:[4:3]", "must be a power of two, or 0 for none, not '3'"),
+        ("roundup_power2_divisions:[3:4]", "must be powers of two, not '3'"),
+        ("roundup_power2_divisions:[0:4]", "must be powers of two, not '0'"),
+        ("roundup_power2_divisions:[4]", "a number, or a list like [256:1,512:2,>:4]"),
+        ("roundup_power2_divisions:[4:2:8:2]", "a number, or a list like [256:1,512:2,>:4]"),
+        ("roundup_power2_divisions:[4,2]", "a number, or a list like [256:1,512:2,>:4]"),
+        ("roundup_power2_divisions:[4:2", "the list of 'roundup_power2_divisions' isn't closed"),
         ("backend:cudaMallocAsync", "backend:cudaMallocAsync: only the native"),
-        ("backend:cuda", "backend is native or cudaMallocAsync, not 'cuda'"),
-        ("expandable_segments_reserve:0.5", "expandable_segments_reserve is not simulated"),
-        ("expandable_segments_reserve_by_class:[a:1]", "reserve_by_class is not simulated"),
-        ("pinned_num_register_threads:3", "is a power of two up to 128, not '3'"),
-        ("pinned_num_register_threads:256", "is a power of two up to 128, not '256'"),
-        ("pinned_reserve_segment_size_mb:0", "pinned_reserve_segment_size_mb is at least 1"),
-        ("release_lock_on_cudamalloc:1", "release_lock_on_cudamalloc is True or False"),
-        ("expandable_segments:True,foo:1", "there is no allocator setting 'foo'"),
+        ("backend:cuda", "backend must be native or cudaMallocAsync, not 'cuda'"),
+        ("expandable_segments_reserve:0.5", "expandable_segments_reserve isn't simulated"),
+        ("expandable_segments_reserve_by_class:[a:1]", "reserve_by_class isn't simulated"),
+        ("pinned_num_register_threads:3", "must be a power of two up to 128, not '3'"),
+        ("pinned_num_register_threads:256", "must be a power of two up to 128, not '256'"),
+        ("pinned_reserve_segment_size_mb:0", "pinned_reserve_segment_size_mb must be at least 1"),
+        ("release_lock_on_cudamalloc:1", "release_lock_on_cudamalloc must be True or False"),
+        ("expandable_segments:True,foo:1", "no allocator setting 'foo'"),
     ],
 )  # fmt: skip
-def test_what_is_refused(text: str, says: str) -> None:
+def test_invalid_settings_raise_a_one_line_error(text: str, says: str) -> None:
     with pytest.raises(UsageError) as raised:
         changed_settings(DEFAULT, text)
     said = str(raised.value)
@@ -204,13 +206,13 @@ def test_what_is_refused(text: str, says: str) -> None:
     assert said.isprintable()
 
 
-def test_the_message_lists_all_keys() -> None:
+def test_message_lists_all_keys() -> None:
     with pytest.raises(UsageError) as raised:
         changed_settings(DEFAULT, "foo:1")
     assert str(raised.value).endswith(", ".join(KEYS))
 
 
-def test_what_is_spelled() -> None:
+def test_settings_are_spelled_as_one_string() -> None:
     text = (
         "expandable_segments:True,max_split_size_mb:64,max_non_split_rounding_mb:48,"
         "roundup_power2_divisions:[256:1,512:2,1024:4,>:8],garbage_collection_threshold:0.8,"
@@ -236,7 +238,7 @@ def test_what_is_spelled() -> None:
         "per_process_memory_fraction:0.0",
     ],
 )
-def test_spelled_as_it_was_said(text: str) -> None:
+def test_canonical_settings_are_spelled_unchanged(text: str) -> None:
     assert spelled(changed_settings(DEFAULT, text)) == text
 
 
@@ -261,7 +263,7 @@ TEXTS = st.lists(
 
 
 @given(st.lists(TEXTS, max_size=3))
-def test_what_is_spelled_is_read_as_the_same(texts: list[str]) -> None:
+def test_spelled_settings_parse_as_the_same(texts: list[str]) -> None:
     settings = DEFAULT
     for text in texts:
         with contextlib.suppress(UsageError):  # below large segments, or too close to 0
@@ -270,7 +272,7 @@ def test_what_is_spelled_is_read_as_the_same(texts: list[str]) -> None:
     assert spelled(changed_settings(DEFAULT, spelled(settings))) == spelled(settings)
 
 
-def test_recorded() -> None:
+def test_recorded_values_take_precedence_over_the_text() -> None:
     found = recorded_settings(
         {
             "PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:99,max_non_split_rounding_mb:64,"
@@ -293,7 +295,7 @@ def test_recorded() -> None:
         ("large_segment_size_mb:40MB", 40, 40, None),
         ("large_segment_size_mb,40]max_non_split_rounding_mb[64.5", 40, 64, None),
         ("per_process_memory_fraction:0.25x", 20, 20, 0.25),
-        ("per_process_memory_fraction:0x1p-1", 20, 20, None),  # not 0, of which nothing would fit
+        ("per_process_memory_fraction:0x1p-1", 20, 20, None),  # not 0, which would fit nothing
         ("large_segment_size_mb:10,max_non_split_rounding_mb:64", 20, 64, None),
         ("large_segment_size_mb:40,max_non_split_rounding_mb:39", 40, 40, None),
         ("large_segment_size_mb:40,[", 40, 40, None),
@@ -301,7 +303,7 @@ def test_recorded() -> None:
         ("foo:bar,backend:cudaMallocAsync,large_segment_size_mb:[40]", 20, 20, None),
     ],
 )
-def test_a_recorded_text_is_read_as_pytorch_does(
+def test_recorded_text_is_parsed_like_pytorch(
     text: str, large: int, non_split: int, fraction: float | None
 ) -> None:
     found = recorded_settings({"PYTORCH_CUDA_ALLOC_CONF": text})
@@ -310,12 +312,12 @@ def test_a_recorded_text_is_read_as_pytorch_does(
 
 
 @pytest.mark.parametrize("value", [None, True, 0, 1, -0.5, 1.0, 10**400, "0.5", [], float("nan")])
-def test_no_threshold(value: object) -> None:
+def test_invalid_threshold_means_no_garbage_collection(value: object) -> None:
     assert recorded_settings({"garbage_collection_threshold": value}).collect_threshold == 0.0
 
 
 @pytest.mark.parametrize("value", [-1, -(1 << 20), -(2**63), 2**62, 2**70, 1e300, None, "40"])
-def test_no_limit_of_splits(value: object) -> None:
+def test_invalid_split_limit_means_no_limit(value: object) -> None:
     assert recorded_settings({"max_split_size": value}).max_split_bytes == -1
 
 
@@ -348,7 +350,7 @@ PIECES = st.lists(st.sampled_from([*KEYS, *":,[]>", "True", "64"]) | CHARACTERS)
         ANYTHING | PIECES,
     )
 )
-def test_no_file_is_an_error(found: dict[str, object]) -> None:
+def test_any_recorded_values_give_valid_settings(found: dict[str, object]) -> None:
     settings = recorded_settings(found)
     assert len(settings.divisions) == STEPS
     assert min(settings.divisions) >= 0
@@ -360,12 +362,12 @@ def test_no_file_is_an_error(found: dict[str, object]) -> None:
 
 
 @given(PIECES)
-def test_no_text_is_a_traceback(text: str) -> None:
+def test_any_text_gives_settings_or_a_usage_error(text: str) -> None:
     try:
         settings = changed_settings(DEFAULT, text)
     except UsageError:
         return
-    # What is taken is read alike in a file.
+    # Accepted settings parse the same way in a file.
     recorded = recorded_settings({"PYTORCH_CUDA_ALLOC_CONF": text})
     assert recorded.max_non_split_bytes == settings.max_non_split_bytes
     assert recorded.large_segment_bytes == settings.large_segment_bytes
@@ -386,7 +388,7 @@ def test_no_text_is_a_traceback(text: str) -> None:
     ],
     ids=lambda text: f"{text[:30]} {len(text)}",
 )
-def test_long_texts_take_no_time(text: str) -> None:
+def test_long_texts_take_linear_time(text: str) -> None:
     began = time.process_time()
     recorded_settings({"PYTORCH_CUDA_ALLOC_CONF": text})
     with pytest.raises(UsageError) as raised:

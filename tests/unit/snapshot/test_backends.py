@@ -1,4 +1,4 @@
-"""backends: which backend's allocator wrote a file, told by its settings, stacks, blocks, trace."""
+"""backends: finding a file's backend from its settings, stacks, blocks and trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.export.snapshots.cutting import cut
-from memreplay.snapshot.backends import CUDA, NPU, NPU_UNPADDED, XPU, Backend, Evidence, likely
+from memreplay.snapshot.backends import (
+    CUDA,
+    CUDA_2_0,
+    NPU,
+    NPU_UNPADDED,
+    XPU,
+    Backend,
+    Evidence,
+    likely,
+)
 from memreplay.snapshot.retold import retold
 from tests import build
 from tests.allocator import GIB, KIB, MIB, Machine, Settings, Stack
@@ -22,8 +31,11 @@ XPU_STACK: Stack = (("step", "/env/torch/xpu/memory.py", 1), ("main", "train.py"
 @pytest.mark.parametrize(
     "found, want",
     [
-        (NOTHING, (CUDA, NPU)),  # the trace tells
+        (NOTHING, (CUDA, NPU)),  # no evidence; only the trace can tell
         (replace(NOTHING, plain=3), (CUDA,)),
+        (replace(NOTHING, old=True), (CUDA_2_0, NPU)),
+        (replace(NOTHING, old=True, plain=3), (CUDA_2_0,)),
+        (replace(NOTHING, old=True, padded=3), (NPU,)),
         (replace(NOTHING, padded=3), (NPU,)),
         (replace(NOTHING, plain=1, padded=3), (NPU,)),
         (replace(NOTHING, settings=frozenset({"max_split_size"}), padded=3), (CUDA,)),
@@ -38,13 +50,14 @@ XPU_STACK: Stack = (("step", "/env/torch/xpu/memory.py", 1), ("main", "train.py"
         (replace(NOTHING, noted="a toaster", padded=3), (NPU,)),
     ],
 )
-def test_likely(found: Evidence, want: tuple[Backend, ...]) -> None:
+def test_evidence_gives_the_likely_backends(found: Evidence, want: tuple[Backend, ...]) -> None:
     assert likely(found) == want
 
 
 def recorded(settings: Settings, *, freed: bool, stack: Stack = ()) -> dict[str, Any]:
-    """Small and large blocks side by side, all of them freed at the end or none, as torch_npu
-    writes them: without settings and times."""
+    """Record small and large blocks side by side as torch_npu writes them, without settings and
+    times; at the end, all or none of them are freed.
+    """
     machine = Machine(settings)
     device = machine.devices[0]
     sizes = (512, 1000, 4 * KIB, 3 * MIB, 2 * MIB, 30 * MIB, 512 * KIB, 2 * MIB + 512, 64)
@@ -69,13 +82,13 @@ def recorded(settings: Settings, *, freed: bool, stack: Stack = ()) -> dict[str,
     "npu, stack, want",
     [
         (True, STACK, NPU),
-        (True, (), NPU),  # told by the blocks, or by where the trace puts them
+        (True, (), NPU),  # shown by the blocks, or by the addresses in the trace
         (False, STACK, NPU_UNPADDED),  # newer chips
         (False, XPU_STACK, XPU),
         (False, (), CUDA),
     ],
 )
-def test_it_is_told_by_stacks_blocks_or_the_trace(
+def test_backend_is_recognized_by_stacks_blocks_or_the_trace(
     npu: bool, stack: Stack, want: Backend, freed: bool, expandable: bool
 ) -> None:
     settings = Settings(npu=npu, expandable_segments=expandable)
@@ -99,9 +112,7 @@ BY_BACKEND = {
 
 @pytest.mark.parametrize("freed", [False, True])
 @pytest.mark.parametrize("kind", BY_BACKEND)
-def test_what_is_written_without_stacks_is_read_as_of_the_same_backend(
-    kind: str, freed: bool
-) -> None:
+def test_backend_survives_export_without_stacks(kind: str, freed: bool) -> None:
     settings, stack, want = BY_BACKEND[kind]
     snap = mr.open(build.dump(recorded(settings, freed=freed, stack=stack)))
     found = snap.replay(0).simulate("max_split_size_mb:64")
@@ -109,7 +120,7 @@ def test_what_is_written_without_stacks_is_read_as_of_the_same_backend(
         again = mr.open(b"".join(cut(one, strip="all")[1]))
         assert again.backend == again.replay(0).backend == want
         assert again.replay(0).recorded.reproduced
-        # And of that once more, with hardly anything left to tell it by.
+        # Cut the file once more, so that hardly any evidence is left.
         last = mr.open(b"".join(cut(again, min_bytes=GIB)[1]))
         assert last.backend == want
     simulated = retold(snap, {0: found})
@@ -118,7 +129,7 @@ def test_what_is_written_without_stacks_is_read_as_of_the_same_backend(
 
 
 @pytest.mark.parametrize("backend", [CUDA, XPU, NPU])
-def test_settings_are_read_from_the_variable_of_the_backend(backend: Backend) -> None:
+def test_settings_come_from_the_variable_of_the_backend(backend: Backend) -> None:
     made = build.SnapshotBuilder().build()
     made["segments"] = build.SnapshotBuilder().segment(2**40, MIB, blocks=[]).build()["segments"]
     made["allocator_settings"] = {backend.variable: "large_segment_size_mb:40"}
@@ -126,17 +137,15 @@ def test_settings_are_read_from_the_variable_of_the_backend(backend: Backend) ->
 
 
 @pytest.mark.parametrize("own", [{"backend": []}, {"backend": "?"}, [], {"a": [[]] * 200_000}])
-def test_a_note_of_the_backend_that_makes_no_sense_is_none(own: object) -> None:
+def test_invalid_backend_note_is_ignored(own: object) -> None:
     made = {**recorded(Settings(npu=True), freed=False), "memreplay": own}
     assert mr.open(build.dump(made)).backend == NPU
 
 
-def test_settings_that_say_nothing_of_expandable_segments_do_not_make_mixed_ones_expandable() -> (
-    None
-):
+def test_mixed_segments_do_not_show_that_expandable_segments_were_on() -> None:
     b = build.SnapshotBuilder().segment_alloc(2**40, 2 * MIB).segment_map(2**41, 2 * MIB)
     assert not mr.open(build.dump(b.build())).replay(0).settings.expandable
 
 
-def test_of_a_file_without_memory() -> None:
+def test_file_without_events_or_segments_counts_as_cuda() -> None:
     assert mr.open(build.dump(build.SnapshotBuilder().build())).backend is CUDA

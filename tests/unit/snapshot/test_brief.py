@@ -1,4 +1,4 @@
-"""brief: one short line at a prompt, a table in a notebook, whatever a result holds."""
+"""brief: a record is one short line at a prompt, and an HTML table in a notebook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memreplay.commands.peak.find import peak_report
 from memreplay.commands.summary.find import summarize
 from memreplay.declared import Options
 from memreplay.snapshot import model
-from memreplay.snapshot.brief import MOST_LINE, MOST_ROWS, value_words
+from memreplay.snapshot.brief import MOST_LINE, MOST_ROWS, value_text
 from memreplay.snapshot.record import Record
 from tests import build
 from tests.build import SnapshotBuilder
@@ -59,7 +59,7 @@ def classes() -> list[type]:
         if isinstance(one, type)
         and issubclass(one, Struct)
         and one.__module__ == module.__name__
-        and not issubclass(one, Options)  # what is asked, and no result
+        and not issubclass(one, Options)  # an option, not a result
     ]
 
 
@@ -71,7 +71,7 @@ def test_every_result_is_a_record() -> None:
         assert issubclass(one, Record)
 
 
-def test_a_line() -> None:
+def test_repr_of_a_record_fits_one_line() -> None:
     assert repr(Inner("a")) == "Inner(name='a')"
     assert repr(Inner("a", 5)) == "Inner(name='a', n_bytes=5)"
     assert repr(Outer("x", (Inner("a"),) * 3, (1, 2), known=True, settings={"a": 1})) == (
@@ -99,11 +99,11 @@ def test_a_line() -> None:
         (Inner("a" * 90), "Inner(…)"),
     ],
 )
-def test_values(value: object, words: str) -> None:
-    assert value_words(value) == words
+def test_values_are_shown_as_short_text(value: object, words: str) -> None:
+    assert value_text(value) == words
 
 
-def test_nothing_floods_the_prompt() -> None:
+def test_repr_of_a_snapshot_and_its_parts_is_short() -> None:
     snap = snapshot()
     replay = snap.replay()
     usage = replay.measure()
@@ -128,7 +128,7 @@ def test_nothing_floods_the_prompt() -> None:
         assert "\n" not in repr(one)
 
 
-def test_tables_of_a_notebook() -> None:
+def test_tables_in_a_notebook_are_short_and_escaped() -> None:
     snap = snapshot(50)
     replay = snap.replay()
     live = replay.live_at(event=40)
@@ -146,14 +146,14 @@ def test_tables_of_a_notebook() -> None:
 HOSTILE = "</td><script>alert(1)</script>\x1b[31m\u202e\ud800 &amp; \n"
 
 
-def test_hostile_text_is_text() -> None:
+def test_hostile_text_is_escaped() -> None:
     class Named(Record, frozen=True):
         text: str
         many: tuple[Inner, ...] = ()
 
     html = Named(HOSTILE, (Inner(HOSTILE),) * 3)._repr_html_()
     ElementTree.fromstring(html)
-    html.encode()  # half a character could not be sent to a browser
+    html.encode()  # a lone surrogate couldn't be sent to a browser
     assert "<script" not in html
     assert not {"\x1b", "\u202e"} & set(html)
     shown = "&lt;/td&gt;&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[31m\\u202e\\ud800 &amp;amp; \\n"
@@ -161,14 +161,14 @@ def test_hostile_text_is_text() -> None:
     assert repr(Named(HOSTILE)).isprintable()
 
 
-def test_what_is_long_takes_no_time() -> None:
-    # By what is looked at, and not by a clock.
+def test_long_text_takes_linear_time() -> None:
+    # Count the reads instead of measuring the time.
     class Seen(tuple):  # type: ignore[type-arg]
         __slots__ = ()
 
         def __repr__(self) -> str:
             raise AssertionError("all of it was spelled")
 
-    assert value_words(Seen(range(100_000))) == "<tuple of 100000 int>"
-    assert len(value_words("x" * 10_000_000)) == 80
-    assert len(value_words(b"x" * 10_000_000)) < 85
+    assert value_text(Seen(range(100_000))) == "<tuple of 100000 int>"
+    assert len(value_text("x" * 10_000_000)) == 80
+    assert len(value_text(b"x" * 10_000_000)) < 85

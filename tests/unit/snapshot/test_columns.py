@@ -1,4 +1,4 @@
-"""columns: each table's fields, dtypes and lengths; a column of one number takes no memory."""
+"""columns: each table's fields, dtypes and lengths; a constant column takes no memory."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def snap() -> mr.Snapshot:
 
 
 @pytest.mark.parametrize("table", DTYPES)
-def test_dtypes_and_lengths(snap: mr.Snapshot, table: str) -> None:
+def test_columns_have_their_dtype_and_length(snap: mr.Snapshot, table: str) -> None:
     rows: Table = getattr(snap, table)
     assert len(rows) > 0
     assert str(len(rows)) in repr(rows)
@@ -90,7 +90,7 @@ def test_dtypes_and_lengths(snap: mr.Snapshot, table: str) -> None:
         assert column.shape == (len(rows),), name
 
 
-def test_values(snap: mr.Snapshot) -> None:
+def test_columns_have_the_files_values(snap: mr.Snapshot) -> None:
     assert snap.events.device.tolist() == [0, 1, 1]
     assert snap.events.stream.tolist() == [0, 7, 0]
     assert snap.ooms.event.tolist() == [2]
@@ -122,14 +122,14 @@ def test_stacks_are_offsets_into_frames(snap: mr.Snapshot) -> None:
         assert snap.stack(i) == tuple(snap.frame(int(f)) for f in ids)
 
 
-def test_a_column_of_one_number_takes_no_memory() -> None:
+def test_constant_column_takes_no_memory() -> None:
     column = view(7, 1_000_000, "u8")
     assert column.strides == (0,)
     assert column[999_999] == 7
     assert not column.flags.writeable
 
 
-def test_empty_tables() -> None:
+def test_tables_of_an_empty_snapshot_are_empty() -> None:
     snap = mr.open(build.dump({"segments": [], "device_traces": []}))
     for table, fields in DTYPES.items():
         for name in fields:

@@ -1,4 +1,4 @@
-"""Other forms of a snapshot's bytes: what it holds stays what it is."""
+"""Converting a snapshot to another protocol or to JSON keeps its contents."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def converted(data: bytes, **options: Any) -> bytes:
 
 
 def rows(data: bytes) -> list[bytes]:
-    """All that memreplay reads of it; the header, which names the form, left out."""
+    """Return everything that memreplay reads, without the header, which names the file's format."""
     return b"".join(render_dump(mr.open(data), "ndjson")).splitlines()[1:]
 
 
 def lists(value: Any) -> Any:
-    """As JSON has it: no tuples."""
+    """JSON values: no tuples."""
     if isinstance(value, dict):
         return {key: lists(item) for key, item in value.items()}
     return [lists(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -62,8 +62,8 @@ def snapshot() -> dict[str, Any]:
     return builder.finish_segments().build()
 
 
-def test_protocol_5_becomes_4_unless_it_is_asked_for() -> None:
-    # PyTorch's hosted viewer reads none after 4.
+def test_protocol_5_becomes_4_by_default() -> None:
+    # PyTorch's hosted viewer reads no protocol above 4.
     data = build.dump(snapshot(), 5)
     other = converted(data)
     assert other[:2] == b"\x80\x04"
@@ -74,7 +74,9 @@ def test_protocol_5_becomes_4_unless_it_is_asked_for() -> None:
         as_it_is = build.dump(snapshot(), protocol)
         assert converted(as_it_is) == as_it_is
     only_5 = pickle.dumps({"segments": [], "unknown": bytearray(b"x")}, 5)
-    with pytest.raises(mr.SnapshotError, match=r"protocol 4 cannot say it.*--protocol 5 keeps it"):
+    with pytest.raises(
+        mr.SnapshotError, match=r"not possible in protocol 4.*--protocol 5 keeps it"
+    ):
         converted(only_5)
 
 
@@ -83,7 +85,7 @@ def test_protocol_5_becomes_4_unless_it_is_asked_for() -> None:
 @pytest.mark.parametrize("writer", WRITERS)
 @settings(max_examples=examples(20))
 @given(made=traces(max_events=20))
-def test_another_protocol(writer: str, protocol: int, made: Any) -> None:
+def test_other_protocol_has_the_same_contents(writer: str, protocol: int, made: Any) -> None:
     data = WRITERS[writer](made)
     other = converted(data, protocol=protocol)
     assert pickle.loads(other) == pickle.loads(data)
@@ -91,7 +93,7 @@ def test_another_protocol(writer: str, protocol: int, made: Any) -> None:
     assert other[:2] == bytes([0x80, protocol])
     highest = max(op.proto for op, _, _ in pickletools.genops(other))
     assert highest <= protocol
-    # There and back is the same again, and so is the same twice.
+    # A round trip gives the same bytes, and so does converting twice.
     assert converted(other, protocol=protocol) == other
     assert converted(data, protocol=protocol) == other
 
@@ -99,7 +101,7 @@ def test_another_protocol(writer: str, protocol: int, made: Any) -> None:
 @pytest.mark.parametrize("writer", WRITERS)
 @settings(max_examples=examples(20))
 @given(made=traces(max_events=20))
-def test_json_and_back(writer: str, made: Any) -> None:
+def test_json_round_trip(writer: str, made: Any) -> None:
     data = WRITERS[writer](made)
     text = converted(data, fmt="json")
     assert json.loads(text) == lists(pickle.loads(data))
@@ -111,7 +113,7 @@ def test_json_and_back(writer: str, made: Any) -> None:
         assert converted(text, fmt="pickle", protocol=protocol) == back
 
 
-def test_keys_that_nobody_knows_are_kept() -> None:
+def test_unknown_keys_are_kept() -> None:
     made = snapshot()
     for writer in ("protocol 2", "protocol 4", "optimized", "nothing shared"):
         data = WRITERS[writer](made)
@@ -122,7 +124,7 @@ def test_keys_that_nobody_knows_are_kept() -> None:
         assert lists(pickle.loads(converted(text, fmt="pickle"))) == lists(made)
 
 
-def test_pool_ids_are_tuples_again() -> None:
+def test_pool_ids_become_tuples_again() -> None:
     text = converted(build.dump(snapshot()), fmt="json")
     event = pickle.loads(converted(text, fmt="pickle"))["device_traces"][0][0]
     assert event["pool_id"] == (0, 1)
@@ -140,7 +142,7 @@ def test_shared_frames_stay_shared() -> None:
     assert first["frames"][0] is second["frames"][0]
 
 
-def test_floats_that_json_does_not_have() -> None:
+def test_infinity_and_nan_are_kept_in_json() -> None:
     made = {"segments": [], "more": [math.inf, -math.inf, math.nan]}
     found = json.loads(converted(build.dump(made), fmt="json"))["more"]
     assert found[:2] == [math.inf, -math.inf]
@@ -149,7 +151,7 @@ def test_floats_that_json_does_not_have() -> None:
     assert back[:2] == [math.inf, -math.inf]
 
 
-def test_as_it_is() -> None:
+def test_file_in_the_requested_form_is_unchanged() -> None:
     data = build.dump(snapshot()) + b"what follows"
     assert converted(data) == data
     assert converted(data, protocol=4) == data
@@ -162,7 +164,7 @@ TUPLES = [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), [(1, 2)], (1, (2, 3)), {"a"
 
 
 @pytest.mark.parametrize("value", TUPLES)
-def test_tuples_are_lists(value: Any) -> None:
+def test_tuples_become_lists(value: Any) -> None:
     data = build.dump({"segments": [], "unknown": value, "after": [value, 1]})
     found = json.loads(converted(data, fmt="json"))
     assert found == {"segments": [], "unknown": lists(value), "after": [lists(value), 1]}
@@ -171,12 +173,16 @@ def test_tuples_are_lists(value: Any) -> None:
 @pytest.mark.parametrize(
     "value, protocol, said",
     [
-        (b"bytes", 2, "protocol 2 cannot say it: a kind of value that the protocol does not have"),
-        ({1, 2}, 3, "protocol 3 cannot say it"),
-        (bytearray(b"x"), 4, "protocol 4 cannot say it"),
+        (
+            b"bytes",
+            2,
+            "not possible in protocol 2: a kind of value that the protocol doesn't support",
+        ),
+        ({1, 2}, 3, "not possible in protocol 3"),
+        (bytearray(b"x"), 4, "not possible in protocol 4"),
     ],
 )
-def test_what_a_protocol_does_not_have(value: Any, protocol: int, said: str) -> None:
+def test_value_unsupported_by_a_protocol_is_refused(value: Any, protocol: int, said: str) -> None:
     data = pickle.dumps({"segments": [], "unknown": value}, 5)
     assert pickle.loads(converted(data, protocol=5))["unknown"] == value
     with pytest.raises(mr.SnapshotError, match=said):
@@ -186,28 +192,28 @@ def test_what_a_protocol_does_not_have(value: Any, protocol: int, said: str) -> 
 @pytest.mark.parametrize(
     "value, said",
     [
-        (b"bytes", "a value that JSON does not have"),
-        ({1: 2}, "a key that is no text"),
-        (2**64, "an integer of more than 64 bits"),
-        (-(2**63) - 1, "an integer of more than 64 bits"),
+        (b"bytes", "a value that JSON doesn't support"),
+        ({1: 2}, "a key that isn't a string"),
+        (2**64, "an integer over 64 bits"),
+        (-(2**63) - 1, "an integer over 64 bits"),
         (((1, 2), 3), "a tuple that begins with a tuple"),
     ],
 )
-def test_what_json_does_not_have(value: Any, said: str) -> None:
+def test_value_unsupported_by_json_is_refused(value: Any, said: str) -> None:
     data = pickle.dumps({"segments": [], "unknown": value}, 4)
-    with pytest.raises(mr.SnapshotError, match=f"JSON cannot say it: {said}"):
+    with pytest.raises(mr.SnapshotError, match=f"not possible in JSON: {said}"):
         converted(data, fmt="json")
 
 
-def test_what_holds_itself_is_no_json() -> None:
+def test_self_references_are_not_json() -> None:
     cycle: list[Any] = []
     cycle.append(cycle)
     data = pickle.dumps({"segments": [], "unknown": cycle}, 4)
-    with pytest.raises(mr.SnapshotError, match="a container that holds itself"):
+    with pytest.raises(mr.SnapshotError, match="a container that contains itself"):
         b"".join(as_json(data))
 
 
-def test_a_few_bytes_do_not_become_many() -> None:
+def test_few_bytes_do_not_expand_to_many() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list().string("unknown")
     ops.empty_list().raw(b"\x94").mark().string("x" * 200).appends()
     deep = bytes(ops.setitems().stop())
@@ -221,7 +227,7 @@ def test_a_few_bytes_do_not_become_many() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"protocol": 2}, {"fmt": "json"}])
-def test_what_is_no_snapshot_is_not_converted(options: Any) -> None:
+def test_file_that_is_not_a_snapshot_is_refused(options: Any) -> None:
     whole = build.dump(snapshot())
     for data in (whole[:-20], b"text", pickle.dumps([1, 2]), b""):
         with pytest.raises(mr.SnapshotError):
@@ -229,7 +235,7 @@ def test_what_is_no_snapshot_is_not_converted(options: Any) -> None:
 
 
 @given(cut=st.integers(0, 2000), change=st.binary(min_size=1, max_size=4))
-def test_any_bytes_are_one_clear_error_or_none(cut: int, change: bytes) -> None:
+def test_any_bytes_convert_or_give_one_clear_error(cut: int, change: bytes) -> None:
     for data in (
         build.dump(snapshot()),
         build.dump_cpp(snapshot()),
@@ -243,8 +249,10 @@ def test_any_bytes_are_one_clear_error_or_none(cut: int, change: bytes) -> None:
 
 
 @given(data=st.binary(max_size=60))
-def test_any_opcodes(data: bytes) -> None:
-    """Past the reader too: nothing is read or written where it should not be."""
+def test_any_opcodes_are_converted_or_refused(data: bytes) -> None:
+    """The converter is called directly, without the reader's checks. It must never read or write
+    out of bounds.
+    """
     from memreplay.engine.write import _converting
 
     pickled = b"\x80\x04" + data + b"."
@@ -256,9 +264,9 @@ def test_any_opcodes(data: bytes) -> None:
         b"".join(_converting.Pickled(data, 4))
 
 
-def test_real_files(corpus_file: Path) -> None:
+def test_real_files_convert_without_loss(corpus_file: Path) -> None:
     data = corpus_file.read_bytes()
-    # Each takes some seconds of a large file: one protocol will do for those.
+    # Converting a large file takes several seconds, so one protocol is enough.
     protocols = (2, 4, 5) if len(data) <= 5_000_000 else (2,)
     want, want_rows = pickle.loads(data), rows(data)
     for protocol in protocols:
@@ -273,13 +281,13 @@ def test_real_files(corpus_file: Path) -> None:
 
 
 def nested(depth: int) -> bytes:
-    """A snapshot with so many lists one in the other."""
+    """Return a snapshot with this many nested lists."""
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list().string("unknown")
     return bytes(ops.raw(b"]" * depth + b"a" * (depth - 1)).setitems().stop())
 
 
 def refused(data: bytes, **options: Any) -> str:
-    """The error's text; nothing has been written."""
+    """Check that nothing was written, and return the error's text."""
     out = io.BytesIO()
     with pytest.raises(mr.SnapshotError) as caught:
         convert(data, out.write, **options)
@@ -287,23 +295,24 @@ def refused(data: bytes, **options: Any) -> str:
     return str(caught.value)
 
 
-def test_json_that_nests_deeper_than_is_read_is_not_written() -> None:
-    # The dict and 999 lists are read, and not one more; of a pickle the lists are no nesting.
+def test_too_deep_json_is_not_written() -> None:
+    # The dict and 999 lists can be read, but not one more. In a pickle, lists don't count as
+    # nesting.
     assert rows(converted(nested(999), fmt="json")) == []
     told = refused(nested(1000), fmt="json")
-    assert "as JSON it could not be read again: nesting_depth is 1001" in told
+    assert "the resulting JSON can't be read: nesting_depth is 1001" in told
     assert "memreplay export" in told
 
 
-def test_what_json_would_change_is_not_written() -> None:
-    # Of a tuple that is no plain one metadata has null, and JSON a list.
+def test_values_that_json_would_change_are_not_written() -> None:
+    # For an unusual tuple, metadata has null, but JSON has a list.
     event = {"action": "alloc", "addr": 1, "user_metadata": ("a", ["b"])}
     told = refused(build.dump({"segments": [], "device_traces": [[event]]}), fmt="json")
-    assert "as JSON it would be read as another snapshot" in told
+    assert "the resulting JSON isn't the same snapshot" in told
 
 
 @pytest.mark.parametrize("form", [{"fmt": "json"}, {"fmt": "pickle", "protocol": 2}, {}])
-def test_sizes_that_cannot_be_added_up(form: Any) -> None:
+def test_overflowing_sizes_are_refused(form: Any) -> None:
     segments = [
         {
             "address": 4096 * i,
@@ -316,7 +325,7 @@ def test_sizes_that_cannot_be_added_up(form: Any) -> None:
         convert(build.dump({"segments": segments}), io.BytesIO().write, **form)
 
 
-def test_json_that_is_no_snapshot_as_a_pickle() -> None:
+def test_json_becomes_a_pickle_even_if_deeply_nested() -> None:
     text = json.dumps(snapshot()).encode()
     assert rows(converted(text, fmt="pickle")) == rows(text)
     deep = b'{"segments": [], "unknown": %s}' % (b"[" * 999 + b"]" * 999)

@@ -11,7 +11,7 @@ from memreplay.render.strict_json import to_json
 from memreplay.snapshot.json_values import json_safe
 
 
-def test_values_that_json_lacks() -> None:
+def test_values_unsupported_by_json_are_replaced() -> None:
     value = {
         "nan": math.nan,
         "inf": [math.inf],
@@ -38,7 +38,7 @@ def test_values_that_json_lacks() -> None:
     }
 
 
-def test_cycles_and_bombs_end() -> None:
+def test_cycles_and_expansion_bombs_terminate() -> None:
     cycle: list[object] = []
     cycle += [cycle, cycle]
     assert len(to_json(json_safe(cycle), indent=None)) < 10_000
@@ -54,7 +54,7 @@ def test_nesting_past_the_limit_does_not_recurse() -> None:
     for _ in range(100_000):
         deep = [deep]
     text = to_json(json_safe(deep), indent=None)
-    while isinstance(deep, list):  # Python frees deep lists by recursion, too, on some versions
+    while isinstance(deep, list):  # some versions of Python also free deep lists by recursion
         deep = deep.pop()
     assert text == "[" * 8 + '"..."' + "]" * 8
 

@@ -1,4 +1,6 @@
-"""measured: every measure of one small trace by hand, of a pool, of a stream, and in a range."""
+"""measured: every measure of a small trace, computed by hand, also for a pool, a stream and a
+range.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ A, B, C = 0x7F00_0000_0000, 0x7F00_4000_0000, 0x7F00_8000_0000
 
 
 def by_hand() -> SnapshotBuilder:
-    """A small segment comes; of a large one on stream 7 and in a pool two blocks were there."""
+    """Add a small segment. A large one, on stream 7 and in a pool, already has two blocks."""
     b = SnapshotBuilder(start_us=1_000)
     b.segment_alloc(A, 2 * MIB, time_us=1_000, pool_id=(0, 0))
     b.alloc(A, 100, time_us=1_010, pool_id=(0, 0))
@@ -69,12 +71,12 @@ SERIES: dict[MeasureName, list[int]] = {
 }
 
 
-def test_there_is_one_of_each_name() -> None:
+def test_measure_names_are_unique() -> None:
     assert set(SERIES) == set(MEASURES) == set(get_args(MeasureName))
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_the_series(measure: MeasureName) -> None:
+def test_series_and_extremes_match_those_worked_out_by_hand(measure: MeasureName) -> None:
     usage, want = replay().measure(measure), SERIES[measure]
     assert series(usage) == want
     assert usage.series.dtype == np.int64
@@ -108,7 +110,7 @@ def test_live_sets_and_lifetimes_add_up(measure: MeasureName) -> None:
     assert lifetimes.size.tolist() == (in_blocks if blocks else in_requests)
 
 
-def test_what_was_let_go_before_is_in_no_lifetime_of_held() -> None:
+def test_blocks_released_earlier_are_not_held_allocations() -> None:
     b = SnapshotBuilder().free_completed(A, 5).alloc(B, 1).free(C, 2)
     held = replay(b).measure("held")
     assert held.lifetimes.address.tolist() == [B, C]
@@ -116,7 +118,7 @@ def test_what_was_let_go_before_is_in_no_lifetime_of_held() -> None:
     assert len(replay(b).lifetimes) == 3
 
 
-def test_one_pool_and_one_stream() -> None:
+def test_measure_of_one_pool_or_stream_has_only_its_blocks() -> None:
     found = replay()
     for part in ({"pool": (0, 1)}, {"stream": 7}, {"pool": (0, 1), "stream": 7}):
         usage = found.measure("requested", **part)
@@ -128,19 +130,19 @@ def test_one_pool_and_one_stream() -> None:
         assert usage.lifetimes.address.tolist() == [B, B + 3 * MIB]
     assert series(found.measure("allocated", pool=(0, 0))) == [0, 0, 512, 512, 1536, 1536, 1024]
     assert series(found.measure("active", pool=(0, 0), stream=7)) == [0] * 7
-    # The whole is as it was.
+    # -
     assert series(found.measure()) == SERIES["requested"]
     assert found.measure("held", stream=7).series is found.measure("held", stream=7).series
 
 
-def test_parts() -> None:
+def test_parts_of_held_bytes_match_those_worked_out_by_hand() -> None:
     usage = replay().measure("held")
     (large, small) = usage.parts("stream", 3)
     assert (large.stream, large.pool, small.stream) == (7, UNSET, 0)
     assert (large.bytes, large.start_bytes, large.end_bytes) == (KEPT, LIVE, KEPT)
-    assert (large.peak_bytes, large.event_index, large.count) == (LIVE, -1, 1)
+    assert (large.peak_bytes, large.peak_event, large.count) == (LIVE, -1, 1)
     assert (small.bytes, small.start_bytes, small.end_bytes) == (700, 0, 600)
-    assert (small.peak_bytes, small.event_index, small.count) == (700, 3, 2)
+    assert (small.peak_bytes, small.peak_event, small.count) == (700, 3, 2)
     assert (small.reserved_bytes, small.reserved_peak_bytes) == (2 * MIB, 2 * MIB)
     assert (small.reserved_peak_event, small.reserved_end_bytes) == (0, 2 * MIB)
     assert (large.reserved_bytes, large.reserved_peak_event) == (20 * MIB, -1)
@@ -149,7 +151,7 @@ def test_parts() -> None:
     assert [(part.pool, part.bytes) for part in reserved] == [((0, 1), 20 * MIB), ((0, 0), 2 * MIB)]
 
 
-def test_parts_of_one_pool_or_stream_have_what_was_reserved_for_it() -> None:
+def test_parts_of_one_pool_or_stream_include_its_reserved_bytes() -> None:
     b = SnapshotBuilder().segment_alloc(A, 2 * MIB, pool_id=(0, 0)).alloc(A, 5, pool_id=(0, 0))
     b.segment_alloc(B, 20 * MIB, pool_id=(0, 1)).alloc(B, 7 * MIB, pool_id=(0, 1))
     b.segment(A, 2 * MIB, blocks=[b.block(A, 512, 5)])
@@ -168,7 +170,7 @@ def test_parts_of_one_pool_or_stream_have_what_was_reserved_for_it() -> None:
     assert reserved("pool", pool=(0, 1), stream=7) == [((0, 1), 2 * MIB, 2 * MIB)]
 
 
-def test_reserved_of_one_pool_and_stream() -> None:
+def test_reserved_bytes_of_one_pool_or_stream_are_its_segments() -> None:
     found = replay()
     assert series(found.measure("reserved", pool=(0, 1))) == [20 * MIB] * 7
     assert series(found.measure("reserved", stream=0)) == [0] + [2 * MIB] * 6
@@ -182,14 +184,16 @@ def test_reserved_of_one_pool_and_stream() -> None:
         _ = found.measure("reserved", pool=(5, 5)).peak
 
 
-def test_parts_of_what_only_left_them() -> None:
-    """A segment comes on one stream and goes on another: made up, and it adds up."""
+def test_part_that_only_lost_memory_is_negative() -> None:
+    """A segment is allocated on one stream and freed on another. No real file does this, but the
+    sum is right.
+    """
     b = SnapshotBuilder().segment_alloc(A, MIB, stream=1).segment_free(A, MIB, stream=2)
     parts = replay(b).measure("reserved").parts("stream", 1)
     assert [(part.stream, part.bytes) for part in parts] == [(1, MIB), (2, -MIB)]
 
 
-def test_separate_peaks() -> None:
+def test_separate_peaks_have_a_dip_between_them() -> None:
     b = SnapshotBuilder(times=False)
     for size in (10, 1000, 20, 990, 980, 990, 5, 300, 1):
         b.alloc(A, size)
@@ -200,7 +204,7 @@ def test_separate_peaks() -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_a_series_that_was_let_go_of_is_made_anew(measure: MeasureName) -> None:
+def test_released_series_is_computed_again(measure: MeasureName) -> None:
     usage = replay().measure(measure)
     before, peak = usage.series.tolist(), usage.peak
     usage.release()
@@ -208,8 +212,8 @@ def test_a_series_that_was_let_go_of_is_made_anew(measure: MeasureName) -> None:
     assert (usage.series.tolist(), usage.peak) == (before, peak)
 
 
-def test_the_highest_is_the_first_of_equal_ones() -> None:
-    usage = replay().measure()  # LIVE at the start, and after the first event too
+def test_first_of_equal_peaks_is_the_highest() -> None:
+    usage = replay().measure()  # LIVE both at the start and after the first event
     assert usage.highest(-1, 0) == mr.PeakPoint(LIVE, -1, 1_000)
     assert usage.highest(0, 0) == mr.PeakPoint(LIVE, 0, 1_000)
     assert usage.highest(-1, 2) == usage.highest(0, 2) == mr.PeakPoint(LIVE + 100, 1, 1_010)
@@ -218,8 +222,8 @@ def test_the_highest_is_the_first_of_equal_ones() -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_ranges_have_the_numbers_of_the_whole_trace(measure: MeasureName) -> None:
-    whole = SERIES[measure]  # of the start, then after each event
+def test_ranges_match_the_whole_trace(measure: MeasureName) -> None:
+    whole = SERIES[measure]  # at the start, then after each event
     usage = replay().measure(measure)
     low, high, event = usage.ranges([0, 2, 2, 6, 6])
     assert low == [min(whole[1:3]), whole[2], min(whole[3:]), whole[6]]
@@ -236,13 +240,13 @@ def test_ranges_have_the_numbers_of_the_whole_trace(measure: MeasureName) -> Non
 
 
 @pytest.mark.parametrize("bounds", [[1, 3], [2, 6], [3, 2], [2**63, 2**63], [-(2**70), 2], []])
-def test_ranges_of_events_that_are_not_there(bounds: list[int]) -> None:
-    said = "bounds of ranges are events from 2 to 5, and never fall"
+def test_ranges_beyond_the_trace_are_refused(bounds: list[int]) -> None:
+    said = "bounds must be ascending events from 2 to 5"
     with pytest.raises(UsageError, match=said):
         replay(start=2, stop=5).measure().ranges(bounds)
 
 
-def test_a_range_keeps_the_wholes_event_numbers() -> None:
+def test_range_keeps_event_numbers() -> None:
     found = replay(start=2, stop=5)
     for measure, whole in SERIES.items():
         usage = found.measure(measure)
@@ -257,7 +261,7 @@ def test_a_range_keeps_the_wholes_event_numbers() -> None:
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("by", ["pool", "stream"])
-def test_parts_asked_for_again_are_those_asked_for_once(measure: MeasureName, by: str) -> None:
+def test_repeated_parts_are_equal(measure: MeasureName, by: str) -> None:
     made = record(5, steps=300, late=40)
     data = build.dump(made.snapshot)
     usage = mr.open(data).replay().measure(measure)
@@ -267,7 +271,7 @@ def test_parts_asked_for_again_are_those_asked_for_once(measure: MeasureName, by
         assert sum(part.bytes for part in again) == usage.bytes_at(event)
 
 
-def test_traffic_has_the_numbers_of_the_whole_trace() -> None:
+def test_traffic_matches_the_whole_trace() -> None:
     builder = SnapshotBuilder()
     builder.alloc(512, 3).alloc(2048, 5).free_completed(512, 3).alloc(512, 9)
     data = build.dump(builder.build())
@@ -283,7 +287,7 @@ def test_traffic_has_the_numbers_of_the_whole_trace() -> None:
                 usage.traffic(keys, begin, end, 0)
 
 
-def test_no_events() -> None:
+def test_measures_without_events_have_one_value() -> None:
     b = SnapshotBuilder()
     b.segment(A, 2 * MIB, blocks=[b.block(A, 512, 300)])
     found = replay(b)
@@ -296,7 +300,7 @@ def test_no_events() -> None:
         assert [part.bytes for part in usage.parts("pool", -1)] == [want]
 
 
-def test_what_is_not_there() -> None:
+def test_unknown_measures_and_keys_are_refused() -> None:
     found = replay()
     for event in (-2, 6):
         for ask in (

@@ -1,4 +1,4 @@
-"""once: one value for all threads, no waiting for others' values, and none for who is gone."""
+"""once: all threads share one value and don't wait for other values; nothing outlives its owner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_S = 60.0
 
 
 class Slow:
-    """Makes its value when somebody lets it."""
+    """A value that is computed when the test allows it."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
@@ -26,7 +26,7 @@ class Slow:
 
     @once
     def value(self) -> object:
-        """Something that is no other."""
+        """A unique object."""
         self.times += 1
         self.begun.set()
         assert self.let.wait(PATIENCE_S)
@@ -34,17 +34,17 @@ class Slow:
 
     @once
     def other(self) -> int:
-        """Made without the value."""
+        """Return a value whose computation doesn't depend on the other one."""
         return 7
 
 
 def asked(thing: Slow) -> tuple[ThreadPoolExecutor, list[Callable[[], object]]]:
-    """So many threads that wait for the value of one thing."""
+    """Start this many threads, which all wait for one object's value."""
     pool = ThreadPoolExecutor(THREADS)
     return pool, [pool.submit(lambda: thing.value).result for _ in range(THREADS)]
 
 
-def test_all_threads_get_the_same() -> None:
+def test_all_threads_get_the_same_value() -> None:
     thing = Slow()
     pool, answers = asked(thing)
     with pool:
@@ -55,7 +55,7 @@ def test_all_threads_get_the_same() -> None:
     assert thing.times == 1
 
 
-def test_nobody_waits_for_another_value() -> None:
+def test_computing_one_value_does_not_block_another() -> None:
     thing, other = Slow(), Slow()
     other.let.set()
     pool, _ = asked(thing)
@@ -68,13 +68,13 @@ def test_nobody_waits_for_another_value() -> None:
             thing.let.set()
 
 
-def test_a_failure_is_tried_again() -> None:
+def test_failure_is_retried() -> None:
     class Failing:
         times = 0
 
         @once
         def value(self) -> int:
-            """Not the first time."""
+            """Fail the first time; return the value later."""
             Failing.times += 1
             if Failing.times == 1:
                 raise ValueError("not yet")
@@ -86,7 +86,7 @@ def test_a_failure_is_tried_again() -> None:
     assert thing.value == 3
 
 
-def test_what_was_let_go_is_made_anew() -> None:
+def test_released_value_is_computed_again() -> None:
     values: Once[str, list[int]] = Once()
     first = values.get("a", list)
     assert values.get("a", list) is first
@@ -102,13 +102,15 @@ def test_no_lock_is_kept() -> None:
     assert values._making == {}
 
 
-def test_a_value_may_be_made_of_another() -> None:
+def test_value_may_be_computed_from_another() -> None:
     values: Once[str, int] = Once()
     assert values.get("a", lambda: values.get("b", lambda: 1) + 1) == 2
 
 
-def test_a_lock_of_another_process_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who held it when this one was forked is not here, and never lets go."""
+def test_lock_held_during_a_fork_does_not_block_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that held the lock during the fork doesn't exist in the child, so it never
+    releases it.
+    """
     values: Once[str, int] = Once()
     begun, let = threading.Event(), threading.Event()
 
@@ -125,4 +127,4 @@ def test_a_lock_of_another_process_holds_nobody(monkeypatch: pytest.MonkeyPatch)
             assert pool.submit(values.get, "a", lambda: 2).result(PATIENCE_S) == 2
         finally:
             let.set()
-        assert first.result(PATIENCE_S) == 2  # what was there first
+        assert first.result(PATIENCE_S) == 2  # the earlier value

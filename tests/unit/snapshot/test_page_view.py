@@ -17,7 +17,7 @@ PAGE = '<!doctype html><p title="a&amp;b">&lt; é \u2028</p></iframe><script>1 &
 
 
 class Frames(HTMLParser):
-    """The elements of what a notebook shows."""
+    """Parser for the elements in a notebook's display."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -32,20 +32,20 @@ class Frames(HTMLParser):
         raise AssertionError(f"text: {data}")
 
 
-def test_a_notebook_has_it_in_a_frame_of_its_own() -> None:
+def test_notebook_shows_a_page_in_its_own_frame() -> None:
     view = PageView(PAGE.encode(), 'a "b" <c>', 400)
     ((tag, attributes),) = Frames(view._repr_html_()).found
     assert tag == "iframe"
     assert attributes == {
         "title": 'a "b" <c>',
-        # It may run its script and save pictures, and touches nothing of the notebook.
+        # The page may run its script and save pictures, but can't access the notebook.
         "sandbox": "allow-scripts allow-downloads",
         "style": "width: 100%; height: 400px; border: 0",
         "srcdoc": PAGE,
     }
 
 
-def test_what_is_too_large_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebook_says_that_a_page_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_view, "MOST_INLINE", 10)
     assert "<iframe" in PageView(b"x" * 10, "t")._repr_html_()
     said = PageView(b"x" * 11, "<b>")._repr_html_()
@@ -54,11 +54,11 @@ def test_what_is_too_large_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_prompt() -> None:
+def test_repr_has_the_title_and_the_size() -> None:
     assert repr(PageView(b"x" * (5 << 18), "snap.pkl")) == "<PageView snap.pkl: 1.2 MiB>"
 
 
-def test_saved(tmp_path: Path) -> None:
+def test_saved_page_has_the_same_bytes(tmp_path: Path) -> None:
     view = PageView(PAGE.encode(), "t")
     view.save(tmp_path / "a.html")
     view.save(f"{tmp_path}/a.html")
@@ -69,9 +69,7 @@ def test_saved(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a.html", "link.html"]
 
 
-def test_what_cannot_be_saved_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_save_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError):
         PageView(b"x", "t").save(tmp_path / "missing" / "a.html")
 
@@ -84,6 +82,6 @@ def test_what_cannot_be_saved_leaves_nothing(
     assert os.listdir(tmp_path) == []
 
 
-def test_the_height_is_the_same_wherever_it_is_asked_for() -> None:
+def test_height_is_the_same_everywhere() -> None:
     assert inspect.signature(Snapshot.view).parameters["height"].default == HEIGHT
     assert PageView(b"", "t").height == HEIGHT

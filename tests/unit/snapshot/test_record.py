@@ -1,4 +1,4 @@
-"""record: what every result is, and what of it JSON has."""
+"""record: the base class of all results, and their JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import json
 import pickle
 from datetime import datetime, timedelta, timezone
-from typing import cast
+from typing import Annotated, Literal, cast
 
 import polars
 import pyarrow as pa
@@ -54,7 +54,7 @@ TOLD = Told(7, label="a\udc80", frames=(Frame("f", "é.py", 1),), user=(0,))
 WHOLE = Whole(parts=(TOLD,), pool=(0, 1), names={"x": ("y",)})
 
 
-def test_json_is_the_fields_in_their_order() -> None:
+def test_json_has_the_fields_in_order() -> None:
     text = render_json(WHOLE, indent=None)
     assert text == (
         '{"schema": "memreplay.whole/1", "pool": [0, 1], "parts": [{"rows": 7,'
@@ -65,18 +65,18 @@ def test_json_is_the_fields_in_their_order() -> None:
     assert render_json(WHOLE) == json.dumps(json.loads(text), indent=2)
 
 
-def test_a_field_that_is_not_always_there() -> None:
+def test_optional_field_is_left_out_if_unset() -> None:
     assert json.loads(render_json(replace(WHOLE, tree=0)))["tree"] == 0
     assert "tree" not in json.loads(render_json(WHOLE))
 
 
-def test_what_no_json_can_say() -> None:
+def test_nan_in_a_record_is_refused() -> None:
     group = Group(bytes=1, count=1, share=float("nan"), label="x")
     with pytest.raises(ValueError, match="JSON"):
         render_json(group)
 
 
-def test_records_are_values() -> None:
+def test_records_are_immutable_values() -> None:
     with pytest.raises(AttributeError):
         WHOLE.top = 7  # type: ignore[misc]
     snap = mr.open(leaky.snapshot_bytes(leaky.Options(steps=12)))
@@ -84,7 +84,7 @@ def test_records_are_values() -> None:
         TOLD,
         summarize(snap),
         peak_report(snap, by="category,file", peaks=2),
-        at_report(snap, [When("end")], listed=True),
+        at_report(snap, [When("end")], list=True),
         steps_report(snap),
         leaks_report(snap),
     ):
@@ -102,7 +102,7 @@ def test_columns_are_compared_by_identity() -> None:
     assert pickle.loads(pickle.dumps(live)).size.tolist() == live.size.tolist()
 
 
-# ---- records in a row
+# ---- sequences of records
 
 
 class Item(Record, frozen=True):
@@ -125,7 +125,7 @@ class Holding(Record, frozen=True):
 HOLDING = Holding((Item("a", 2**53 + 1, 5, 7, "x", (Moment("event", 3),)), Item("b", 2)))
 
 
-def test_records_in_a_row_are_a_table() -> None:
+def test_sequence_of_records_is_a_table() -> None:
     items = cast("Rows[Item]", HOLDING.items)
     assert [one.name for one in items] == ["a", "b"]
     assert type(items) is Rows
@@ -153,21 +153,21 @@ def test_records_in_a_row_are_a_table() -> None:
     assert items._repr_html_().startswith("<table>")
 
 
-def test_what_is_no_row_of_records_is_as_it_was() -> None:
+def test_other_sequences_are_unchanged() -> None:
     assert type(HOLDING.numbers) is tuple
     assert type(HOLDING.frames) is tuple
     assert HOLDING.moments is UNSET
 
 
-def test_a_row_of_none_has_its_columns() -> None:
+def test_empty_sequence_has_its_columns() -> None:
     none = cast("Rows[Item]", Holding(()).items)
     assert none.columns == ("name", "bytes", "time_us", "age_us", "part")
     assert none.to_pandas().shape == (0, 5)
     assert none._repr_html_() == "<table></table>"
 
 
-def test_a_record_is_the_same_before_and_after() -> None:
-    """Compared, hashed, copied, pickled and written."""
+def test_record_round_trips() -> None:
+    """Records with equal values have the same hash and JSON; copies and pickles are equal."""
     one, two = (Holding((Item("a", 1),), (), (Moment("event", 3),)) for _ in range(2))
     assert one.items
     assert one == two
@@ -179,9 +179,60 @@ def test_a_record_is_the_same_before_and_after() -> None:
         one.items = ()  # type: ignore[misc]
 
 
-def test_values_of_several_kinds_are_json() -> None:
+def test_mixed_values_are_json() -> None:
     class Mixed(Record, frozen=True):
         value: object
 
     found = Rows((Mixed(1), Mixed("a"), Mixed(None), Mixed({"b": 2})))
     assert found.to_arrow().to_pydict() == {"value": ["1", '"a"', None, '{"b": 2}']}
+
+
+def test_repr_of_many_rows_is_one_short_line() -> None:
+    few = cast("Rows[Item]", Holding((Item("a", 1),)).items)
+    many = cast("Rows[Item]", Holding((Item("a", 1),) * 1000).items)
+    assert repr(few) == "(Item(name='a', bytes=1),)"
+    assert repr(many) == "<1000 rows of Item: name, bytes, time_us, age_us, part>"
+
+
+class Typed(Record, frozen=True):
+    items: tuple[Item, ...] = ()
+    source: Literal["given", "file"] = "file"
+    wide: int | UnsetType = UNSET
+    pool: tuple[int, int] | None = None
+    share: Annotated[float, "of the peak"] = 0.0
+    any: int | str = 0
+
+
+class Several(Record, frozen=True):
+    rows: tuple[Typed, ...]
+
+
+def test_schema_depends_on_the_fields_types_and_not_on_the_rows() -> None:
+    rows = [Typed(HOLDING.items, pool=(0, 1), wide=7), Typed(share=0.5, source="given"), Typed()]
+    schemas = [
+        cast("Rows[Typed]", Several(tuple(some)).rows).to_arrow().schema
+        for some in (rows, rows[1:], rows[2:], [])
+    ]
+    fields = [(one.name, str(one.type)) for one in schemas[0]]
+    moment = "list<item: struct<kind: string, value: int64>>"
+    times = "time_us: timestamp[us, tz=UTC], age_us: duration[us]"
+    item = f"name: string, bytes: int64, {times}, part: {moment}"
+    assert fields == [
+        ("items", f"list<item: struct<{item}>>"),
+        ("source", "string"),
+        ("wide", "int64"),
+        ("pool", "list<item: int64>"),
+        ("share", "double"),
+        ("any", "int64"),  # only the values can tell
+    ]
+    assert {tuple(one for one in schema if one.name != "any") for schema in schemas} == {
+        tuple(one for one in schemas[0] if one.name != "any")
+    }
+
+
+def test_integers_beyond_64_bits_become_text() -> None:
+    def kind(*values: int) -> str:
+        rows = cast("Rows[Typed]", Several(tuple(Typed(wide=one) for one in values)).rows)
+        return str(rows.to_arrow().schema.field("wide").type)
+
+    assert (kind(2**63 - 1), kind(-1, 2**63)) == ("int64", "string")

@@ -1,4 +1,4 @@
-"""Tests of snapshot/recorded.py: what was noted, and that nothing of it is trusted."""
+"""Tests of snapshot/recorded.py: the recorder's notes, none of which are trusted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def u4(*numbers: int) -> str:
 
 
 def simple() -> Any:
-    """Two allocations, and a block that was there before."""
+    """Build two allocations and a carried-over block."""
     builder = SnapshotBuilder().alloc(0x1000, 64).free(0x3000, 8).alloc(0x2000, 32)
     whole = builder.finish_segments().build()
     whole["memreplay"] = {
@@ -65,7 +65,7 @@ def opened(whole: Any) -> mr.Snapshot:
     return mr.open(build.dump(whole))
 
 
-def test_kinds_of_events_and_of_what_was_there_before() -> None:
+def test_notes_give_the_kinds_of_allocations() -> None:
     snap = opened(simple())
     assert snap.recorded is not None
     assert snap.recorded_flaw == ""
@@ -74,14 +74,14 @@ def test_kinds_of_events_and_of_what_was_there_before() -> None:
     assert snap.recorded.of_events(replay).tolist() == [0, UNKNOWN, UNKNOWN, 1]
     assert snap.recorded.of_carried(replay).tolist() == [1]
     assert "notes_disagree" not in device_verdict(snap, replay).reasons
-    # Of a range what was made in the events before it is known, too.
+    # For a range, the kinds of earlier events' allocations are known as well.
     part = mr.open(build.dump(simple()), start=3)
     assert part.recorded is not None
     assert part.recorded.of_events(part.replay(0)).tolist() == [1]
     assert part.recorded.of_carried(part.replay(0)).tolist() == [0]
 
 
-def test_who_recorded_nothing_has_no_flaw() -> None:
+def test_file_without_notes_has_no_flaw() -> None:
     whole = simple()
     others: list[Any] = [None, {}, {"recorder": "dryrun"}, [], "x", 3]
     for key in others:
@@ -91,7 +91,7 @@ def test_who_recorded_nothing_has_no_flaw() -> None:
 
 
 def put(*path: Any) -> Callable[[Any], None]:
-    """Puts the last of these where the others lead to, in what was noted."""
+    """Replace the value at this path in the notes."""
 
     def change(whole: Any) -> None:
         *keys, last, value = path
@@ -127,13 +127,13 @@ def another_device(whole: Any) -> None:
 
 MANY = column(np.zeros(SPARE + 1_000, "<u8"))
 FLAWS: dict[str, tuple[Callable[[Any], None], str]] = {
-    "no form": (lambda whole: whole["memreplay"].update(allocations=[1]), "the recorder's form"),
-    "no categories": (without("categories"), "the recorder's form"),
-    "categories that are no list": (put("categories", "abc"), "the recorder's form"),
-    "a category that is no text": (put("categories", 1, None), "the recorder's form"),
-    "no kinds": (without("kinds"), "the recorder's form"),
-    "no before": (without("before"), "the recorder's form"),
-    "bytes": (put("kinds", [1, 2, 3]), "the recorder's form"),
+    "no form": (lambda whole: whole["memreplay"].update(allocations=[1]), "the recorder's format"),
+    "no categories": (without("categories"), "the recorder's format"),
+    "categories that are no list": (put("categories", "abc"), "the recorder's format"),
+    "a category that is no text": (put("categories", 1, None), "the recorder's format"),
+    "no kinds": (without("kinds"), "the recorder's format"),
+    "no before": (without("before"), "the recorder's format"),
+    "bytes": (put("kinds", [1, 2, 3]), "the recorder's format"),
     "no base64": (put("kinds", "!!!!"), "damaged"),
     "not of ASCII": (put("kinds", "é" * 8), "damaged"),
     "not packed": (put("kinds", base64.b64encode(b"abcdefgh").decode()), "damaged"),
@@ -143,26 +143,26 @@ FLAWS: dict[str, tuple[Callable[[Any], None], str]] = {
     ),
     "half a number": (put("events", 0, base64.b64encode(zlib.compress(b"123")).decode()), "damag"),
     "two of three": (put("kinds", u4(1, 0)), "different lengths"),
-    "kinds too many": (put("kinds", u4(*range(3 * (SPARE + 50)))), "longer than there are"),
-    "addresses too many": (put("before", "addresses", MANY), "longer than there are events"),
+    "kinds too many": (put("kinds", u4(*range(3 * (SPARE + 50)))), "more rows than events"),
+    "addresses too many": (put("before", "addresses", MANY), "more rows than events"),
     "an address more": (put("before", "kinds", u4(1, 2)), "different lengths"),
-    "a category that is not there": (put("kinds", u4(3, 0, 0)), "that it does not have"),
-    "a module that is not there": (put("kinds", u4(0, 0, 2**32 - 1)), "that it does not have"),
-    "a kind that is not there": (put("events", 0, u4(3, 0, 0, 0)), "a kind that it does not have"),
-    "the highest kind": (put("before", "kinds", u4(2**32 - 1)), "a kind that it does not have"),
-    "events that are no list": (put("events", {}), "no columns of events"),
-    "a column that is none": (put("events", 0, 7), "the recorder's form"),
-    "no column": (put("events", []), "nothing of device 0"),
-    "a short column": (put("events", 0, u4(1)), "1 events of device 0, and there are 4"),
-    "a long column": (put("events", 0, u4(1, 0, 0, 2, 0)), "longer than there are events"),
-    "events more": (more_events, "4 events of device 0, and there are 5"),
-    "events fewer": (fewer_events, "longer than there are events"),
-    "a device more": (another_device, "nothing of device 1"),
+    "a category that is not there": (put("kinds", u4(3, 0, 0)), "an unknown category"),
+    "a module that is not there": (put("kinds", u4(0, 0, 2**32 - 1)), "an unknown category"),
+    "a kind that is not there": (put("events", 0, u4(3, 0, 0, 0)), "an unknown kind"),
+    "the highest kind": (put("before", "kinds", u4(2**32 - 1)), "an unknown kind"),
+    "events that are no list": (put("events", {}), "no event columns"),
+    "a column that is none": (put("events", 0, 7), "the recorder's format"),
+    "no column": (put("events", []), "no notes on device 0"),
+    "a short column": (put("events", 0, u4(1)), "1 events of device 0, which has 4"),
+    "a long column": (put("events", 0, u4(1, 0, 0, 2, 0)), "more rows than events"),
+    "events more": (more_events, "4 events of device 0, which has 5"),
+    "events fewer": (fewer_events, "more rows than events"),
+    "a device more": (another_device, "no notes on device 1"),
 }
 
 
 @pytest.mark.parametrize("name", FLAWS)
-def test_what_does_not_fit_is_said_and_guessed(name: str) -> None:
+def test_inconsistent_notes_are_reported_and_kinds_guessed(name: str) -> None:
     change, words = FLAWS[name]
     whole = simple()
     change(whole)
@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_said_and_guessed(name: str) -> None:
     there = verdict(other, other.replay(0).measure("requested"))
     assert set(found.reasons) - set(there.reasons) == {"notes_disagree"}
     assert (found.trusted, found.exact) == (there.trusted, there.exact)
-    # Reports say so, and are those of a file without it.
+    # Reports mention the flaw, and otherwise match those on a file without notes.
     for by in WAYS:
         report = peak_report(snap, by=by, top=0)
         groups = peak_report(other, by=by, top=0).devices[0].groups
@@ -186,12 +186,12 @@ def test_what_does_not_fit_is_said_and_guessed(name: str) -> None:
         assert REASONS["notes_disagree"].what in said
     said = " ".join(render_plain(summary_document(summarize(snap)), width=100).split())
     assert REASONS["notes_disagree"].what in said
-    # A slice has nothing of it.
+    # A slice drops unreadable notes.
     sliced = pickle.loads(b"".join(cut(snap)[1]))
     assert "allocations" not in sliced["memreplay"]
 
 
-def test_addresses_that_come_twice() -> None:
+def test_last_of_duplicate_addresses_counts() -> None:
     whole = simple()
     addresses = column(np.array([0x3000, 0x3000], "<u8"))
     whole["memreplay"]["allocations"]["before"] = {"addresses": addresses, "kinds": u4(2, 1)}
@@ -200,7 +200,7 @@ def test_addresses_that_come_twice() -> None:
     assert snap.recorded.of_carried(snap.replay(0)).tolist() == [1]
 
 
-def test_what_unpacks_to_far_more_takes_no_memory() -> None:
+def test_decompression_bomb_takes_no_memory() -> None:
     whole = simple()
     bomb = base64.b64encode(zlib.compress(b"\0" * (64 << 20), 9)).decode()
     for key in ("kinds", "events"):
@@ -214,14 +214,14 @@ def test_what_unpacks_to_far_more_takes_no_memory() -> None:
         whole = simple()
 
 
-def test_a_column_is_packed_as_the_recorder_packs_it() -> None:
+def test_columns_are_packed_like_the_recorders() -> None:
     from memreplay.io.packing import as_text
 
     numbers = np.arange(100, dtype="<u4")
     assert packed(numbers) == as_text(numbers.tobytes())
 
 
-# --- anything anywhere ----------------------------------------------------------------------------
+# --- arbitrary values anywhere in the notes -------------------------------------------------------
 
 LEAVES = st.one_of(
     st.none(),
@@ -242,13 +242,13 @@ ANYTHING = st.recursive(
 
 
 def places(of: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The way to each value, and to each inside of it."""
+    """Return the path to each value, and to each nested one."""
     inside = of.items() if isinstance(of, dict) else enumerate(of) if isinstance(of, list) else ()
     return [path, *(place for key, value in inside for place in places(value, (*path, key)))]
 
 
 @given(st.data())
-def test_any_value_anywhere(data: st.DataObject) -> None:
+def test_any_value_in_any_field_is_tolerated(data: st.DataObject) -> None:
     whole = simple()
     whole["memreplay"] |= {"steps": [[1, 2]], "cards": [{"total_bytes": 1 << 30}]}
     holder = {"key": whole["memreplay"]}
@@ -275,11 +275,11 @@ def test_any_value_anywhere(data: st.DataObject) -> None:
         assert again.recorded_flaw == ""
 
 
-def test_failures_of_the_recorder_are_a_remark() -> None:
+def test_recorders_failures_become_a_note() -> None:
     whole = simple()
     whole["memreplay"]["failures"] = [
         {"doing": "noting a parameter", "error": "ValueError: no", "count": 3},
-        *({}, None, {"count": "x"}, {"count": True}),  # of a file that somebody edited
+        *({}, None, {"count": "x"}, {"count": True}),  # from an edited file
     ]
     snap = opened(whole)
     assert snap.recorder_failures == (("noting a parameter", "ValueError: no", 3),)

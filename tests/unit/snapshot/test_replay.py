@@ -1,4 +1,4 @@
-"""replay: a small trace by hand, moments by event and by time, and what is refused."""
+"""replay: a small hand-made trace, choosing moments by event and by time, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def replay_of(builder: SnapshotBuilder, device: int = 0) -> mr.Replay:
 
 
 def by_hand() -> SnapshotBuilder:
-    """B (50 bytes) is there before, C (7 bytes) before and after; A comes and goes."""
+    """Carry over B (50 bytes) and C (7 bytes), which stays; allocate and free A."""
     builder = SnapshotBuilder(start_us=1_000)
     builder.alloc(A, 100, time_us=1_000)
     builder.free_requested(A, 100, time_us=1_010)
@@ -30,7 +30,7 @@ def by_hand() -> SnapshotBuilder:
     return builder.finish_segments(extra_live=[(0, C, 7)])
 
 
-def test_by_hand() -> None:
+def test_numbers_of_a_small_trace_match_those_worked_out_by_hand() -> None:
     replay = replay_of(by_hand())
     assert replay.carried_over_bytes == 57
     assert replay.usage.tolist() == [157, 157, 57, 7, 37]
@@ -46,7 +46,7 @@ def test_by_hand() -> None:
     assert len(replay.lifetimes) == 4
 
 
-def test_live_sets_by_event_and_by_time() -> None:
+def test_live_sets_are_found_by_event_and_by_time() -> None:
     replay = replay_of(by_hand())
     assert replay.live_at(event=-1).size.tolist() == [50, 7]
     assert replay.live_at(event=1).size.tolist() == [100, 50, 7]
@@ -56,7 +56,7 @@ def test_live_sets_by_event_and_by_time() -> None:
     assert len(replay.live_at(event=4)) == 2
 
 
-def test_time_goes_by_index_where_it_runs_backwards() -> None:
+def test_times_are_searched_by_index_if_the_clock_runs_backwards() -> None:
     builder = SnapshotBuilder()
     builder.alloc(A, 1, time_us=100).alloc(B, 2, time_us=90).alloc(C, 4, time_us=110)
     replay = replay_of(builder)
@@ -65,38 +65,38 @@ def test_time_goes_by_index_where_it_runs_backwards() -> None:
     assert replay.live_at(time_us=110).bytes == 7
 
 
-def test_one_time_for_all_events() -> None:
+def test_last_of_several_events_with_one_time_is_found() -> None:
     builder = SnapshotBuilder().alloc(A, 1, time_us=100).alloc(B, 2, time_us=100)
     replay = replay_of(builder)
     assert replay.live_at(time_us=99).event_index == -1
     assert replay.live_at(time_us=100).event_index == 1
 
 
-def test_the_peak_may_be_at_the_start() -> None:
+def test_peak_may_be_at_the_start() -> None:
     builder = SnapshotBuilder().free(A, 10, time_us=5).alloc(B, 10, time_us=6)
     assert replay_of(builder).peak == mr.PeakPoint(10, -1, 5)
 
 
-def test_the_first_of_equal_peaks_counts() -> None:
+def test_first_of_equal_peaks_wins() -> None:
     builder = SnapshotBuilder().alloc(A, 10).free(A, 10).alloc(A, 10)
     assert replay_of(builder).peak.event_index == 0
 
 
-def test_a_double_alloc_ends_the_older_block() -> None:
+def test_double_alloc_ends_the_older_allocation() -> None:
     replay = replay_of(SnapshotBuilder().alloc(A, 10).alloc(A, 4).free(A, 4))
     assert replay.usage.tolist() == [10, 4, 4, 0]
     assert replay.double_allocs == 1
     assert replay.lifetimes.free_event.tolist() == [1, 3]
 
 
-def test_a_second_free_has_no_effect() -> None:
+def test_second_free_has_no_effect() -> None:
     replay = replay_of(SnapshotBuilder().alloc(A, 10).free(A, 10).free_completed(A, 10))
     assert replay.usage.tolist() == [10, 10, 0, 0]
     assert replay.unmatched_frees == 1
     assert replay.carried_over_bytes == 0
 
 
-def test_a_pending_free_is_still_held() -> None:
+def test_pending_free_is_still_held() -> None:
     builder = SnapshotBuilder().alloc(A, 10).free_requested(A, 10)
     block = builder.block(A, 512, 10, "active_pending_free")
     replay = replay_of(builder.segment(A, 2**21, blocks=[block]))
@@ -104,7 +104,7 @@ def test_a_pending_free_is_still_held() -> None:
     assert replay.reconciliation_bytes == 0
 
 
-def test_devices_do_not_mix() -> None:
+def test_devices_are_separate() -> None:
     builder = SnapshotBuilder(devices=2).alloc(A, 1, device=0).alloc(A, 2, device=1)
     builder.free(A, 2, device=1)
     snap = mr.open(build.dump(builder.build()))
@@ -112,7 +112,7 @@ def test_devices_do_not_mix() -> None:
     assert snap.replay(1).usage.tolist() == [2, 2, 0]
 
 
-def test_a_device_with_segments_only() -> None:
+def test_device_with_segments_only_has_its_final_state() -> None:
     builder = SnapshotBuilder()
     builder.segment(A, 2**21, device=1, blocks=[builder.block(A, 512, 300)])
     replay = replay_of(builder, device=1)
@@ -131,27 +131,27 @@ def test_a_device_with_segments_only() -> None:
         ({"event": 1, "time_us": 1}, "either event= or time_us="),
     ],
 )
-def test_moments_that_are_not_there(arguments: dict[str, Any], words: str) -> None:
+def test_missing_moments_are_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(mr.UsageError, match=words):
         replay_of(by_hand()).live_at(**arguments)
 
 
-def test_times_that_are_not_there() -> None:
+def test_moment_by_time_needs_times() -> None:
     replay = replay_of(SnapshotBuilder(times=False).alloc(A, 1))
     assert replay.peak.time_us is None
     with pytest.raises(mr.UsageError, match="has no times"):
         replay.live_at(time_us=3)
 
 
-def test_sizes_that_do_not_add_up_to_a_number() -> None:
+def test_overflowing_sizes_are_refused() -> None:
     builder = SnapshotBuilder()
     for i in range(3):
         builder.alloc(A + i, 2**62 - 1)
-    with pytest.raises(mr.SnapshotError, match="add up to more than 64 bits hold"):
+    with pytest.raises(mr.SnapshotError, match="add up to more than 64 bits"):
         replay_of(builder)
 
 
-def test_times_that_only_another_device_has() -> None:
+def test_moment_by_time_needs_times_on_its_own_device() -> None:
     builder = SnapshotBuilder(devices=2).alloc(A, 1, device=0).alloc(B, 2, device=1)
     builder.drop("time_us")
     snap = mr.open(build.dump(builder.build()))
@@ -163,20 +163,20 @@ def test_times_that_only_another_device_has() -> None:
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ({"name": "peak"}, "no measure is called 'peak'; there are: requested, held, active"),
+        ({"name": "peak"}, "unknown measure 'peak'; available: requested, held, active"),
         ({"name": "reserved", "pool": (9, 9)}, "device 0 has no pool 9:9; its pools: 0:0"),
         ({"pool": (9, 9)}, "device 0 has no pool 9:9; its pools: 0:0"),
         ({"name": "held", "stream": 5}, "device 0 has no stream 5; its streams: 0"),
         ({"stream": "0"}, "no stream 0"),
     ],
 )
-def test_measures_that_are_not_there(arguments: dict[str, Any], words: str) -> None:
+def test_unknown_measures_are_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(mr.UsageError, match=words):
         replay_of(by_hand()).measure(**arguments).series  # noqa: B018
 
 
-def test_pools_are_named_once_whoever_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tracks ask for a pool each: to name all for each of them would take the square."""
+def test_pools_are_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each track requests one pool. Naming all pools for every track would take quadratic time."""
     builder = SnapshotBuilder()
     for i in range(50):
         builder.alloc(A + i, 1, pool_id=(0, i))
@@ -194,7 +194,7 @@ def test_pools_are_named_once_whoever_asks_for_one(monkeypatch: pytest.MonkeyPat
     assert len(named) <= 51
 
 
-def test_an_error_names_a_few_of_many_streams() -> None:
+def test_error_lists_a_few_of_many_streams() -> None:
     builder = SnapshotBuilder()
     for i in range(5000):
         builder.alloc(A + i, 1, stream=i)
@@ -202,13 +202,13 @@ def test_an_error_names_a_few_of_many_streams() -> None:
         replay_of(builder).measure(stream=7000).series  # noqa: B018
 
 
-def test_pools_that_nobody_knows() -> None:
+def test_unknown_pools_are_refused() -> None:
     builder = SnapshotBuilder().alloc(A, 1)
     with pytest.raises(mr.UsageError, match="no pool 0:0; its pools: none is known"):
         replay_of(builder).measure(pool=(0, 0)).series  # noqa: B018
 
 
-def test_what_measures_are_made_of_is_made_once() -> None:
+def test_inputs_of_measures_are_computed_once() -> None:
     replay = replay_of(by_hand())
     assert replay.holding is replay.holding
     assert replay.reserved is replay.blocks.reserved
@@ -218,7 +218,7 @@ def test_what_measures_are_made_of_is_made_once() -> None:
     assert repr(replay).startswith("<Replay of device 0: 5 events, ")
 
 
-def test_settings_decide_the_sizes_of_blocks() -> None:
+def test_settings_determine_the_sizes_of_blocks() -> None:
     def allocated(**settings: Any) -> int:
         builder = SnapshotBuilder().segment_alloc(A * 2**20, 20 * 2**20)
         builder.alloc(A * 2**20, 5 * 2**20 + 1).settings(**settings)
@@ -229,7 +229,7 @@ def test_settings_decide_the_sizes_of_blocks() -> None:
     assert allocated(max_split_size=2**20) == 20 * 2**20
 
 
-def test_events_of_an_action() -> None:
+def test_events_of_an_action_are_counted_on_their_device() -> None:
     builder = SnapshotBuilder(devices=2).alloc(512, 1).oom(5).alloc(1024, 2).oom(6)
     builder.alloc(512, 1, device=1).oom(7, device=1)
     data = build.dump(builder.build())
@@ -241,7 +241,7 @@ def test_events_of_an_action() -> None:
         assert snap.replay(0).events_of("oom") == [3]
 
 
-def test_times_of_events_and_their_range() -> None:
+def test_times_of_events_may_be_missing() -> None:
     builder = SnapshotBuilder().alloc(512, 1).drop("time_us")
     builder.alloc(1024, 2, time_us=9).alloc(2048, 3, time_us=4)
     with mr.open(build.dump(builder.build())) as snap:
@@ -253,7 +253,7 @@ def test_times_of_events_and_their_range() -> None:
         assert snap.replay().time_range is None
 
 
-def test_what_an_event_asked_for() -> None:
+def test_request_of_an_event_has_its_size_and_stack() -> None:
     builder = SnapshotBuilder().alloc(512, 100, frames=[("f", "a.py", 1)]).free(512, 100)
     builder.oom(700, frames=[("g", "b.py", 2)])
     snap = mr.open(build.dump(builder.build()))

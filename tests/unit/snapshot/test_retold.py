@@ -1,4 +1,4 @@
-"""retold: simulations as snapshots, against what the model records when it runs the program so."""
+"""retold: a simulation written as a snapshot matches the model's recording of the same run."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def written(snap: Snapshot) -> dict[str, Any]:
 
 
 @given(recorded=NAMES, other=NAMES, seed=st.integers(0, 2**32 - 1), steps=st.integers(10, 150))
-def test_it_is_what_the_program_would_have_recorded(
+def test_written_simulation_matches_a_real_recording(
     recorded: str, other: str, seed: int, steps: int
 ) -> None:
-    """Each event with its address and stack, each segment and block."""
+    """Compare events with their addresses and stacks, segments and blocks."""
     assume(ROOMY[recorded].npu == ROOMY[other].npu)
     without = ("empty cache",)
     first, _ = modelled(ROOMY[recorded], seed, steps, without)
@@ -56,7 +56,7 @@ def test_it_is_what_the_program_would_have_recorded(
     snap = mr.open(build.dump(first))
     if not snap.devices:
         return  # nothing happened
-    found = snap.replay(0).simulate(text_of(ROOMY[other]), total_bytes=80 * GIB)
+    found = snap.replay(0).simulate(text_of(ROOMY[other]), program_memory=80 * GIB)
     made = written(retold(snap, {0: found}))
     assert [told(one) for one in made["device_traces"][0]] == [
         told(one) for one in want["device_traces"][0]
@@ -65,12 +65,16 @@ def test_it_is_what_the_program_would_have_recorded(
 
 
 def told(event: dict[str, Any]) -> list[object]:
-    """All but times: whoever maps more memory takes one more event for it."""
+    """Return everything but the times, which differ because mapping more memory takes one more
+    event.
+    """
     return [event["action"], event.get("addr"), event["size"], event["stream"], frames(event)]
 
 
 def listed(segment: dict[str, Any]) -> list[object]:
-    """A free block's requested size is what was there before, and means nothing."""
+    """Return the blocks, without the requested sizes of free ones, which are leftovers without
+    meaning.
+    """
     same = ("address", "total_size", "allocated_size", "active_size", "requested_size", "stream")
     blocks = [
         [
@@ -90,12 +94,14 @@ def frames(entry: dict[str, Any]) -> list[object]:
 
 
 @given(name=NAMES, other=NAMES, seed=st.integers(0, 2**32 - 1), before=st.integers(0, 100))
-def test_it_reads_as_what_was_simulated(name: str, other: str, seed: int, before: int) -> None:
-    """Whatever the recording began with, and where memory is short, too."""
+def test_written_simulation_reads_back_as_simulated(
+    name: str, other: str, seed: int, before: int
+) -> None:
+    """The recording may start at any event, and memory may run short."""
     snap = mr.open(build.dump(modelled(SETTINGS[name], seed, 100, before=before)[0]))
     start = snap.replay(0).reserved.start_bytes
     settings = text_of(SETTINGS[name if start else other])
-    found = snap.replay(0).simulate(settings, total_bytes=SETTINGS[other].capacity)
+    found = snap.replay(0).simulate(settings, program_memory=SETTINGS[other].capacity)
     again = retold(snap, {0: found})
     assert again.replay(0).recorded.outcome == replaced(found.outcome, again)
     assert again.replay(0).recorded.reproduced or start
@@ -107,8 +113,9 @@ def test_it_reads_as_what_was_simulated(name: str, other: str, seed: int, before
 
 
 def replaced(outcome: Any, snap: Snapshot) -> Any:
-    """With events numbered as in the new snapshot, which may have more or fewer. A retry that gave
-    back oversize blocks alone looks like what PyTorch does before a retry."""
+    """Number the simulation's events as in the new snapshot, which may have more or fewer events. A
+    retry that freed only oversize blocks looks like the steps that PyTorch takes before a retry.
+    """
     names = [name for name in outcome.__struct_fields__ if name.endswith("_event")]
     names.append("alloc_retries")
     there = snap.replay(0).recorded.outcome
@@ -120,7 +127,7 @@ def replaced(outcome: Any, snap: Snapshot) -> Any:
     )
 
 
-def test_the_simulated_card_and_settings_are_noted() -> None:
+def test_simulated_card_and_settings_are_noted() -> None:
     b = build.SnapshotBuilder().segment_alloc(2**40, 20 << 20).alloc(2**40, 5 << 20)
     snapshot = b.build()
     noted = {"cards": [{"total_bytes": 2**30}], "steps": [[0, 2]]}
@@ -138,26 +145,26 @@ def test_the_simulated_card_and_settings_are_noted() -> None:
         "source_lines": lines,
         "steps": [[0, 2]],
     }
-    # Read again, the card has as much for the program.
-    assert again.replay(0).recorded.total_bytes == found.total_bytes
-    small = retold(snap, {0: snap.replay(0).simulate(total_bytes=7)})
+    # After the file is read again, the program can use the same amount of memory.
+    assert again.replay(0).recorded.program_memory_bytes == found.program_memory_bytes
+    small = retold(snap, {0: snap.replay(0).simulate(program_memory=7)})
     assert small.card_bytes(0) == 7
-    assert small.replay(0).recorded.total_bytes == 7
+    assert small.replay(0).recorded.program_memory_bytes == 7
     assert again.settings["other"] == [1, "x"]
     assert again.settings["expandable_segments"] is True
     assert again.replay(0).settings == found.settings
 
 
-def test_a_simulation_of_nothing() -> None:
-    """On a card that is too small for the first request there are neither segments nor blocks."""
+def test_simulation_may_have_no_events() -> None:
+    """A card that is too small for the first request has neither segments nor blocks."""
     b = build.SnapshotBuilder().segment_alloc(2**40, 20 << 20).alloc(2**40, 5 << 20)
     snap = mr.open(build.dump(b.finish_segments().build()))
-    again = retold(snap, {0: snap.replay(0).simulate(total_bytes=1)})
+    again = retold(snap, {0: snap.replay(0).simulate(program_memory=1)})
     assert again.segment_count == 0
-    assert again.replay(0).recorded.outcome.ooms == 1
+    assert again.replay(0).recorded.outcome.oom_count == 1
 
 
-def test_simulations_of_others() -> None:
+def test_simulations_of_another_snapshot_are_refused() -> None:
     b = build.SnapshotBuilder(2)
     for device in (0, 1):
         at = 2**40 + (device << 30)
@@ -167,15 +174,17 @@ def test_simulations_of_others() -> None:
     mine = {device: snap.replay(device).simulate() for device in (0, 1)}
     assert retold(snap, mine).devices == (0, 1)
     for wrong in ({0: other.replay(0).simulate()}, {1: mine[0]}, {3: mine[0]}):
-        with pytest.raises(mr.UsageError, match="the simulation is not of this snapshot's device"):
+        with pytest.raises(
+            mr.UsageError, match="the simulation belongs to another snapshot or device"
+        ):
             retold(snap, wrong)
     differs = mine | {1: snap.replay(1).simulate("expandable_segments:True")}
-    with pytest.raises(mr.UsageError, match="a snapshot has one set of allocator settings"):
+    with pytest.raises(mr.UsageError, match="a snapshot has a single set of allocator settings"):
         retold(snap, differs)
 
 
 @pytest.mark.parametrize("settings", ["", "expandable_segments:True", "roundup_power2_divisions:2"])
-def test_what_the_recorder_noted_stays_with_its_allocations(settings: str) -> None:
+def test_notes_stay_with_their_allocations(settings: str) -> None:
     snap = mr.open(ROOT / "tests/data" / "recorded_gpt.pkl.gz")
     again = retold(snap, {0: snap.replay(0).simulate(settings)})
     assert again.recorded_flaw == ""
@@ -194,7 +203,7 @@ def of_groups(snap: Snapshot, by: str) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("device", [0, 1])
-def test_devices_stay_apart(device: int) -> None:
+def test_devices_are_separate(device: int) -> None:
     b = build.SnapshotBuilder(devices=2)
     for one in (0, 1):
         b.segment_alloc(2**40, 20 << 20, device=one).alloc(2**40, 5 << 20, device=one)

@@ -1,4 +1,4 @@
-"""rules: what allocator settings say of block sizes, whatever a file puts there."""
+"""settings: any allocator settings in a file give valid rules for block sizes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.allocator_strategies import SETTINGS
 NONE = (0,) * STEPS
 
 
-def test_defaults() -> None:
+def test_empty_settings_are_the_defaults() -> None:
     assert block_rules({}) == BlockRules(NONE, -1, False)
     assert STEPS == _measures.DIVISION_STEPS
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_what_pytorch_writes(name: str) -> None:
+def test_settings_written_by_pytorch_are_read(name: str) -> None:
     made = SETTINGS[name]
     limit = -1 if made.max_split_size is None else made.max_split_size
     want = BlockRules(made.roundup_power2_divisions, limit, made.expandable_segments)
@@ -35,8 +35,8 @@ def test_what_pytorch_writes(name: str) -> None:
         ({"1": 4, "1024": 8}, (4, *NONE[1:10], 8, *NONE[11:])),
         ({"32768": 2}, (*NONE[1:], 2)),
         ({"65536": 2, "0": 2, "-1": 2, "x": 2, "": 2, "9" * 30: 2}, NONE),
-        ({"9" * 5000: 2, "1" * 5000: 2}, NONE),  # longer than Python reads a number
-        ({"3": 2}, (0, 2, *NONE[2:])),  # as the power of two below it
+        ({"9" * 5000: 2, "1" * 5000: 2}, NONE),  # longer than the integers Python parses
+        ({"3": 2}, (0, 2, *NONE[2:])),  # read as the next lower power of two
         ({1: 2}, NONE),
         (-4, NONE),
         (2.9, (2,) * 16),
@@ -51,7 +51,7 @@ def test_what_pytorch_writes(name: str) -> None:
     ],
     ids=repr,
 )
-def test_divisions(found: Any, want: tuple[int, ...]) -> None:
+def test_any_recorded_divisions_are_read_or_ignored(found: Any, want: tuple[int, ...]) -> None:
     assert block_rules({"roundup_power2_divisions": found}).divisions == want
 
 
@@ -70,10 +70,10 @@ def test_divisions(found: Any, want: tuple[int, ...]) -> None:
     ],
     ids=repr,
 )
-def test_max_split(found: Any, want: int) -> None:
+def test_any_recorded_split_limit_is_read_or_ignored(found: Any, want: int) -> None:
     assert block_rules({"max_split_size": found}).max_split_bytes == want
 
 
 @pytest.mark.parametrize("found, want", [(True, True), (False, False), (1, True), (None, False)])
-def test_expandable(found: Any, want: bool) -> None:
+def test_any_recorded_expandable_flag_is_read_or_ignored(found: Any, want: bool) -> None:
     assert block_rules({"expandable_segments": found}).expandable is want

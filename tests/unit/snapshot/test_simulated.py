@@ -1,4 +1,4 @@
-"""Tests of snapshot/simulated.py, against the slow model of the allocator."""
+"""Tests of snapshot/simulated.py: simulations match the slow model of the allocator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.simulated import BASE, Placed, Told
 SEEDS = st.integers(0, 2**32 - 1)
 STEPS = st.integers(20, 200)
 ROOMY = {name: replace(one, capacity=80 * GIB) for name, one in SETTINGS.items()}
-# How PYTORCH_CUDA_ALLOC_CONF spells them.
+# Each one's PYTORCH_CUDA_ALLOC_CONF.
 SPELLED = {
     "default": "",
     "roundup": "roundup_power2_divisions:4",
@@ -39,7 +39,7 @@ FREES = ("segment_free", "segment_unmap")
 
 
 class Counting(Placed):
-    """A device that counts its retries, and knows whether it gave memory back by itself."""
+    """A device that counts its retries, and knows whether it freed memory itself."""
 
     retries = 0
     asked = False
@@ -61,7 +61,7 @@ class Counting(Placed):
 
 
 class Ran(NamedTuple):
-    """A random program on the model, and the truth of it."""
+    """A random program on the model, with its true results."""
 
     snapshot: Snapshot
     truth: Truth
@@ -74,18 +74,18 @@ class Ran(NamedTuple):
         return [one.event["action"] for one in self.truth.recorded]
 
     def request(self, event: int) -> int:
-        """The request for which something was asked of the driver with this event."""
+        """Return the request that caused this event's driver call."""
         while event >= 0 and self.actions[event] not in ("alloc", "oom"):
             event += 1
         return event
 
     def requests_before(self, event: int) -> int:
-        """How many requests came before this event, and after the start."""
+        """Return the number of requests between the start and this event."""
         some = self.actions[: max(event, 0)]
         return -1 if event < 0 else sum(action in ("alloc", "oom") for action in some)
 
     def outcome(self) -> dict[str, Any]:
-        """What `Outcome` has to say, told of the truth alone; events as they are in it."""
+        """Compute an `Outcome` only from the truth, with the truth's event numbers."""
         reserved, active, requested = (
             [self.truth.start_of(name), *self.truth.series(name)]
             for name in ("reserved", "active", "requested")
@@ -104,7 +104,7 @@ class Ran(NamedTuple):
             "driver_allocs": sum(action in ALLOCS for action in self.actions),
             "driver_frees": sum(action in FREES for action in self.actions),
             "alloc_retries": self.retries,
-            "ooms": len(ooms),
+            "oom_count": len(ooms),
             "failed_event": ooms[0] if ooms else None,
         }
 
@@ -112,7 +112,7 @@ class Ran(NamedTuple):
 def ran(
     settings: Settings, seed: int, steps: int, without: tuple[str, ...] = (), before: int = 0
 ) -> Ran:
-    """The same seed and the same steps ask for the same, whatever the settings."""
+    """Run a program; the same seed and steps make the same requests under any settings."""
     machine = Machine(settings)
     device = machine.devices[0] = Counting(settings, BASE)
     program = Told(device, random.Random(seed), private_pools=False)
@@ -141,34 +141,35 @@ def told(outcome: Outcome) -> dict[str, Any]:
 
 
 @given(name=st.sampled_from(list(SETTINGS)), seed=SEEDS, steps=STEPS)
-def test_what_the_recording_says_is_the_truth(name: str, seed: int, steps: int) -> None:
+def test_recording_matches_the_truth(name: str, seed: int, steps: int) -> None:
     run = ran(SETTINGS[name], seed, steps)
     recorded = replayed(run.snapshot).recorded
     want, got = run.outcome(), told(recorded.outcome)
     if not recorded.reproduced or SETTINGS[name].max_split_size is not None:
-        # Whether oversize blocks went alone or with all the others no event says.
+        # No event shows whether only oversize blocks were freed, or all other blocks as well.
         assert got.pop("alloc_retries") <= want.pop("alloc_retries")
     assert got == want
 
 
 @given(name=st.sampled_from(list(SETTINGS)), seed=SEEDS, steps=STEPS)
-def test_its_own_settings_give_the_same_again(name: str, seed: int, steps: int) -> None:
+def test_recorded_settings_reproduce_the_recording(name: str, seed: int, steps: int) -> None:
     run = ran(SETTINGS[name], seed, steps)
     want = run.outcome()
     replay = replayed(run.snapshot)
     found = replay.simulate()
     assert found.same
     if replay.recorded.total_inferred:
-        # How much there was no event says, but what it was less than.
+        # Events give only an upper bound on the memory that the card had.
         assert "oom" not in run.actions
-        assert replay.recorded.total_bytes is not None
-        assert replay.recorded.total_bytes >= replay.measure("reserved").peak.bytes
+        assert replay.recorded.program_memory_bytes is not None
+        assert replay.recorded.program_memory_bytes >= replay.measure("reserved").peak.bytes
     assert (found.exact, replay.recorded.reproduced) == (True, True)
-    # The segment event is the request's that it was made for.
+    # The segment event belongs to the request that needed the segment.
     want["reserved_peak_event"] = run.request(want["reserved_peak_event"])
     got = told(found.outcome)
     if SETTINGS[name].max_split_size is not None:
-        # A retry that gave back oversize blocks alone looks like what PyTorch does before one.
+        # A retry that freed only oversize blocks looks like the steps that PyTorch takes before
+        # one.
         del got["alloc_retries"], want["alloc_retries"]
     assert got == want
     assert list(found.failed_events) == [i for i, one in enumerate(run.actions) if one == "oom"]
@@ -176,16 +177,16 @@ def test_its_own_settings_give_the_same_again(name: str, seed: int, steps: int) 
     assert found.fits == (not found.failed_events)
 
 
-def test_a_simulation_of_the_same_settings_is_the_one_that_is_held_against_the_recording() -> None:
+def test_simulation_with_recorded_settings_is_compared_with_the_recording() -> None:
     replay = replayed(ran(SETTINGS["crowded"], 3, 150).snapshot)
-    total = replay.recorded.total_bytes
+    total = replay.recorded.program_memory_bytes
     assert total is not None
     assert replay.simulate().native is replay.recorded.own
-    assert replay.simulate(replay.settings, total_bytes=total).native is replay.recorded.own
-    assert replay.simulate(total_bytes=total + MIB).native is not replay.recorded.own
+    assert replay.simulate(replay.settings, program_memory=total).native is replay.recorded.own
+    assert replay.simulate(program_memory=total + MIB).native is not replay.recorded.own
 
 
-def test_what_was_simulated_goes_with_its_replay_and_not_when_python_looks(
+def test_simulation_is_freed_with_its_replay(
     request: pytest.FixtureRequest,
 ) -> None:
     gc.disable()
@@ -199,7 +200,7 @@ def test_what_was_simulated_goes_with_its_replay_and_not_when_python_looks(
     assert [one() for one in gone] == [None, None]
 
 
-# --- other settings, and smaller cards, against what the program gets with them -------------------
+# --- other settings and smaller cards, compared with running the program with them ----------------
 
 WITHOUT_EVENTS = (
     "reserved_peak_event",
@@ -215,8 +216,10 @@ WITHOUT_EVENTS = (
     seed=SEEDS,
     steps=STEPS,
 )
-def test_other_settings(recorded: str, other: str, seed: int, steps: int) -> None:
-    """An emptied cache of which nothing went leaves no event."""
+def test_other_settings_match_the_program_run_with_them(
+    recorded: str, other: str, seed: int, steps: int
+) -> None:
+    """If empty_cache frees nothing, it leaves no event."""
     run = ran(ROOMY[recorded], seed, steps, without=("empty cache",))
     wanted = ran(ROOMY[other], seed, steps, without=("empty cache",))
     found = replayed(run.snapshot).simulate(back(recorded, other))
@@ -229,7 +232,7 @@ def test_other_settings(recorded: str, other: str, seed: int, steps: int) -> Non
 
 
 def back(recorded: str, other: str) -> str:
-    """The text that makes the settings of one those of the other."""
+    """Return the string that changes the second settings back to the first."""
     texts = [SPELLED[other]]
     if "expandable" in recorded and "expandable" not in other:
         texts.append("expandable_segments:False")
@@ -246,15 +249,17 @@ def back(recorded: str, other: str) -> str:
     steps=st.integers(60, 250),
     part=st.floats(0.1, 0.95),
 )
-def test_a_smaller_card(name: str, seed: int, steps: int, part: float) -> None:
-    """Up to the first request that fails: what the model's program does then is another one."""
+def test_smaller_card_matches_the_program_run_on_it(
+    name: str, seed: int, steps: int, part: float
+) -> None:
+    """Compare up to the first failing request, after which the model's program differs."""
     without = ("empty cache", "record stream")
     run = ran(ROOMY[name], seed, steps, without)
     replay = replayed(run.snapshot)
     peak = replay.recorded.outcome.reserved_peak_bytes
     total = max(2 * MIB, int(peak * part))
     wanted = ran(replace(ROOMY[name], capacity=total), seed, steps, without)
-    found = replay.simulate(total_bytes=total)
+    found = replay.simulate(program_memory=total)
     ooms = [i for i, action in enumerate(wanted.actions) if action == "oom"]
     if not ooms:
         assert (found.failed_events, found.stopped_event, found.fits) == ((), None, True)
@@ -266,7 +271,7 @@ def test_a_smaller_card(name: str, seed: int, steps: int, part: float) -> None:
     stopped = found.stopped_event
     assert stopped is not None
     assert (found.failed_events, found.outcome.failed_event) == ((stopped,), stopped)
-    assert (found.fits, found.outcome.ooms) == (False, 1)
+    assert (found.fits, found.outcome.oom_count) == (False, 1)
     assert run.requests_before(stopped) == wanted.requests_before(ooms[0])
     until = wanted.truth.series("reserved")[: ooms[0]]
     assert found.outcome.reserved_peak_bytes == max([0, *until])
@@ -275,12 +280,13 @@ def test_a_smaller_card(name: str, seed: int, steps: int, part: float) -> None:
     assert found.outcome.driver_frees == sum(action in FREES for action in some)
 
 
-# --- what a result is worth -----------------------------------------------------------------------
+# --- how exact a result is ----------------------------------------------------------------------
 
 
 def small(*sizes: int, total: int | None = None) -> mr.Replay:
-    """Requests that each have a segment of their own, of which the last one is freed; then one for
-    all of a card, for which its segment goes in vain."""
+    """Build requests with a segment each, and free the last one. Then request a whole card, for
+    which PyTorch frees that segment in vain.
+    """
     b = SnapshotBuilder()
     at = BASE
     for size in sizes:
@@ -292,15 +298,15 @@ def small(*sizes: int, total: int | None = None) -> mr.Replay:
     return replayed(b.finish_segments().build())
 
 
-def test_nothing_speaks_against_a_recording_from_the_first_allocation_on() -> None:
+def test_recording_from_the_first_allocation_is_trusted() -> None:
     replay = small(30 * MIB, 40 * MIB)
     for found in (replay.simulate(), replay.simulate("expandable_segments:True")):
         assert (found.reasons, found.exact) == ((), True)
-    assert replay.recorded.total_bytes is None
+    assert replay.recorded.program_memory_bytes is None
 
 
-def test_a_recording_that_is_not_reproduced() -> None:
-    b = SnapshotBuilder().segment_alloc(BASE, 64 * MIB).alloc(BASE, 5 * MIB)  # 20 MiB would do
+def test_reason_if_the_recording_is_not_reproduced() -> None:
+    b = SnapshotBuilder().segment_alloc(BASE, 64 * MIB).alloc(BASE, 5 * MIB)  # 20 MiB is enough
     replay = replayed(b.finish_segments().build())
     assert not replay.recorded.reproduced
     assert replay.simulate().reasons == ("not_reproduced",)
@@ -308,7 +314,7 @@ def test_a_recording_that_is_not_reproduced() -> None:
 
 
 class Falling(Placed):
-    """A device whose driver goes down in addresses, as no simulation does."""
+    """A device whose driver assigns descending addresses, which no simulation does."""
 
     low = BASE + (1 << 40)
 
@@ -321,8 +327,10 @@ class Falling(Placed):
         return area
 
 
-def test_other_blocks_of_the_same_segments_are_not_exact() -> None:
-    """Of two free blocks of 14 MiB the other one is used, so that 15.5 MiB have a larger block."""
+def test_different_blocks_in_the_same_segments_are_inexact() -> None:
+    """The simulation uses the other of two free 14 MiB blocks, so a request for 15.5 MiB gets a
+    larger block.
+    """
     machine = Machine(Settings())
     device = machine.devices[0] = Falling(Settings(), BASE)
 
@@ -349,9 +357,10 @@ def test_other_blocks_of_the_same_segments_are_not_exact() -> None:
 
 
 @pytest.mark.parametrize("reuses", [False, True])
-def test_where_the_driver_puts_segments(reuses: bool) -> None:
-    """Two free blocks of 14 MiB: one in the older segment, one at the lower address, if the driver
-    gives that of the first segment again."""
+def test_free_block_is_chosen_by_the_drivers_addresses(reuses: bool) -> None:
+    """There are two free 14 MiB blocks: one in the older segment and, if the driver reuses the
+    first segment's address, one at the lower address.
+    """
     machine = Machine(Settings())
     device = machine.devices[0] = Placed(Settings(), BASE)
     device.reuses = reuses
@@ -377,7 +386,9 @@ def test_where_the_driver_puts_segments(reuses: bool) -> None:
 
 
 def waiting(*, total: int) -> mr.Replay:
-    """A free that waits for a stream, and a request that fails unless streams are waited for."""
+    """Build a free that waits for a stream, and a request that fails unless it waits for
+    streams.
+    """
     settings = Settings(capacity=total)
     machine = Machine(settings)
     device = machine.devices[0] = Placed(settings, BASE)
@@ -391,23 +402,23 @@ def waiting(*, total: int) -> mr.Replay:
     return replayed(machine.dump()[0])
 
 
-def test_streams_that_a_request_waits_for() -> None:
-    """When frees complete after that no file tells."""
+def test_request_may_wait_for_other_streams() -> None:
+    """The file doesn't show when frees complete after a failed request."""
     short, roomy = waiting(total=60 * MIB), waiting(total=200 * MIB)
     for replay in (short, roomy):
         assert replay.recorded.reproduced
         assert replay.simulate().resynced_event is None
     for found in (
-        short.simulate(total_bytes=200 * MIB),
-        roomy.simulate(total_bytes=60 * MIB),
+        short.simulate(program_memory=200 * MIB),
+        roomy.simulate(program_memory=60 * MIB),
     ):
         assert found.resynced_event is not None
         assert "streams_waited" in found.reasons
-    assert "streams_waited" not in roomy.simulate(total_bytes=150 * MIB).reasons
+    assert "streams_waited" not in roomy.simulate(program_memory=150 * MIB).reasons
 
 
 def late() -> mr.Replay:
-    """64 MiB in use before the recording, and 20 cached."""
+    """Build 64 MiB that are in use before the recording, and 20 that are cached."""
     b = SnapshotBuilder().alloc(BASE + 128 * MIB, 4 * MIB)
     made = b.build()
     made["segments"] = [segment(BASE, 64 * MIB, used=True), segment(BASE + 128 * MIB, 20 * MIB)]
@@ -440,36 +451,36 @@ def segment(address: int, size: int, *, used: bool = False) -> dict[str, Any]:
     }
 
 
-def test_what_was_there_before() -> None:
+def test_carried_over_memory_is_assumed_to_be_needed() -> None:
     replay = late()
     assert replay.simulate().reasons == ()
     found = replay.simulate("expandable_segments:True")
     assert found.reasons == ("began_with_memory",)
     assert found.outcome.reserved_peak_bytes == 84 * MIB
-    # What is reserved at the start is taken to be needed, though nothing more is asked for.
+    # Memory reserved at the start is assumed to be needed, although nothing more is requested.
     for total, fits in ((84 * MIB, True), (84 * MIB - 1, False)):
-        found = replay.simulate(total_bytes=total)
+        found = replay.simulate(program_memory=total)
         assert (found.fits, found.failed_events) == (fits, ())
         assert ("start_too_large" in found.reasons) == (not fits)
 
 
-def test_memory_of_the_start_that_lies_nowhere() -> None:
+def test_reason_if_carried_over_memory_has_no_segment() -> None:
     b = SnapshotBuilder().free(BASE, 4 * MIB)
     found = replayed(b.finish_segments().build()).simulate()
     assert "start_unplaced" in found.reasons
 
 
-def test_a_request_that_succeeds_now() -> None:
+def test_reason_if_a_failed_request_succeeds() -> None:
     replay = small(30 * MIB, 40 * MIB, total=100 * MIB)
-    assert replay.recorded.outcome.ooms == 1
-    assert replay.recorded.total_bytes == 100 * MIB
+    assert replay.recorded.outcome.oom_count == 1
+    assert replay.recorded.program_memory_bytes == 100 * MIB
     assert (replay.simulate().failed_events, replay.simulate().reasons) == ((7,), ())
-    found = replay.simulate(total_bytes=200 * MIB)
+    found = replay.simulate(program_memory=200 * MIB)
     assert (found.failed_events, found.fits, found.reasons) == ((), True, ("request_succeeds",))
     assert found.outcome.reserved_peak_bytes == (30 + 40 + 100) * MIB
 
 
-def test_memory_that_was_short_and_no_event_says_how_much_there_was() -> None:
+def test_capacity_is_inferred_if_no_event_gives_it() -> None:
     b = SnapshotBuilder()
     for at, size in ((0, 30), (100, 40)):
         b.segment_alloc(BASE + at * MIB, size * MIB).alloc(BASE + at * MIB, size * MIB)
@@ -477,15 +488,15 @@ def test_memory_that_was_short_and_no_event_says_how_much_there_was() -> None:
     b.segment_alloc(BASE + 200 * MIB, 60 * MIB).alloc(BASE + 200 * MIB, 60 * MIB)
     replay = replayed(b.finish_segments().build())
     assert replay.recorded.total_inferred
-    assert replay.recorded.total_bytes == 130 * MIB - 1  # 70 and 60 more there was not
+    assert replay.recorded.program_memory_bytes == 130 * MIB - 1  # 70 + 60 MiB weren't available
     assert replay.recorded.outcome.alloc_retries == 1
     assert replay.simulate().reasons == ()
     assert replay.simulate("max_split_size_mb:64").reasons == ("total_inferred",)
-    found = replay.simulate(total_bytes=200 * MIB)
+    found = replay.simulate(program_memory=200 * MIB)
     assert (found.outcome.reserved_peak_bytes, found.reasons) == (130 * MIB, ())
 
 
-def test_a_limit_of_the_process() -> None:
+def test_process_limit_is_inferred_from_a_failed_request() -> None:
     b = SnapshotBuilder().segment_alloc(BASE, 30 * MIB).alloc(BASE, 30 * MIB)
     b.oom(40 * MIB, 10 * GIB)
     replay = replayed(b.finish_segments().build())
@@ -493,23 +504,23 @@ def test_a_limit_of_the_process() -> None:
     assert replay.recorded.allowed_inferred
     assert replay.simulate().failed_events == (2,)
     assert replay.simulate("max_split_size_mb:64").reasons == ("limit_inferred",)
-    # Who says how much there is says it of a card of which the process has all.
-    found = replay.simulate("max_split_size_mb:64", total_bytes=10 * GIB)
+    # A given capacity means a card that no other process uses.
+    found = replay.simulate("max_split_size_mb:64", program_memory=10 * GIB)
     assert found.reasons == ("request_succeeds",)
 
 
-def test_a_part_of_the_card() -> None:
+def test_memory_fraction_limits_a_given_card() -> None:
     replay = small(30 * MIB, 40 * MIB)
     half = "per_process_memory_fraction:0.5"
-    assert replay.simulate(half, total_bytes=140 * MIB).fits
-    found = replay.simulate(half, total_bytes=139 * MIB)
+    assert replay.simulate(half, program_memory=140 * MIB).fits
+    found = replay.simulate(half, program_memory=139 * MIB)
     assert (found.fits, found.stopped_event) == (False, 3)
-    assert replay.simulate(total_bytes=139 * MIB).fits
-    with pytest.raises(mr.UsageError, match="give --total-memory"):
+    assert replay.simulate(program_memory=139 * MIB).fits
+    with pytest.raises(mr.UsageError, match="add --total-memory"):
         replay.simulate(half)
 
 
-def test_what_the_recorder_noted_of_the_card() -> None:
+def test_card_noted_by_the_recorder_gives_the_capacity() -> None:
     made = (
         SnapshotBuilder()
         .segment_alloc(BASE, 30 * MIB)
@@ -518,38 +529,38 @@ def test_what_the_recorder_noted_of_the_card() -> None:
         .build()
     )
     card = find("A100-40")
-    noted = {"name": card.name, "total_bytes": 600 * MIB}  # as a dry run's --total-memory makes it
+    noted = {"name": card.name, "total_bytes": 600 * MIB}  # as set by a dry run's --total-memory
     replay = replayed({**made, "memreplay": {"cards": [noted]}})
-    assert replay.recorded.total_bytes == 600 * MIB - card.context_bytes
-    assert replay.simulate().total_bytes == 600 * MIB - card.context_bytes
-    assert replay.simulate("per_process_memory_fraction:0.05").fits  # of all of the card
+    assert replay.recorded.program_memory_bytes == 600 * MIB - card.context_bytes
+    assert replay.simulate().program_memory_bytes == 600 * MIB - card.context_bytes
+    assert replay.simulate("per_process_memory_fraction:0.05").fits  # a fraction of the whole card
     assert not replay.simulate("per_process_memory_fraction:0.049").fits
 
 
-def test_what_was_reserved_the_card_had() -> None:
+def test_program_could_use_at_least_its_reserved_memory() -> None:
     made = SnapshotBuilder().segment_alloc(BASE, 30 * MIB).finish_segments().build()
     replay = replayed({**made, "memreplay": {"cards": [{"total_bytes": 60 * MIB}]}})
-    assert replay.recorded.total_bytes == 30 * MIB
+    assert replay.recorded.program_memory_bytes == 30 * MIB
 
 
-def test_settings_that_there_are_not() -> None:
-    with pytest.raises(mr.UsageError, match="there is no allocator setting 'nothing'"):
+def test_unknown_settings_are_refused() -> None:
+    with pytest.raises(mr.UsageError, match="no allocator setting 'nothing'"):
         small(MIB).simulate("nothing:1")
 
 
-def test_what_segment_events_are_missing_for_is_not_below_zero() -> None:
+def test_missing_segment_events_do_not_give_negative_bytes() -> None:
     b = SnapshotBuilder().segment_alloc(BASE, 2 * MIB).alloc(BASE, MIB).alloc(BASE + GIB, 50 * MIB)
     assert replayed(b.build()).recorded.outcome.unused_bytes == 0
 
 
-def test_nothing_at_all() -> None:
+def test_snapshot_without_events_keeps_its_segments() -> None:
     made = {"segments": [segment(BASE, 20 * MIB)], "device_traces": [[]]}
-    found = replayed(made).simulate("expandable_segments:True", total_bytes=GIB)
+    found = replayed(made).simulate("expandable_segments:True", program_memory=GIB)
     assert found.outcome.reserved_peak_bytes == 20 * MIB
     assert (found.outcome.segments, found.outcome.driver_allocs) == (1, 0)
 
 
-def test_a_short_word() -> None:
+def test_repr_names_the_settings_and_the_outcome() -> None:
     found = small(30 * MIB).simulate("expandable_segments:True")
     assert repr(found).startswith("<Simulated: expandable_segments:True, Outcome(reserved_peak_")
     assert "expandable_segments:True" in found._repr_html_()
@@ -557,11 +568,11 @@ def test_a_short_word() -> None:
 
 # --- real snapshots -------------------------------------------------------------------------------
 
-# Segment events are missing in it, as its other numbers say, too.
+# This file's segment events are incomplete, as other numbers in it show.
 WITHOUT_EVENTS_OF_SEGMENTS = {"facebookresearch_mosaic__output"}
 
 
-def test_real_recordings_come_out_as_they_are(corpus_file: Path) -> None:
+def test_real_recordings_are_reproduced(corpus_file: Path) -> None:
     snap = mr.open(corpus_file)
     for device in snap.devices:
         replay = snap.replay(device)
@@ -572,14 +583,14 @@ def test_real_recordings_come_out_as_they_are(corpus_file: Path) -> None:
         want, got = told(replay.recorded.outcome), told(replay.simulate().outcome)
         assert got.pop("reserved_peak_event") >= want.pop("reserved_peak_event")
         assert got == want
-        # A setting that no request meets changes nothing.
+        # A setting that affects no request changes nothing.
         beyond = f"max_split_size_mb:{2**30}"
         if replay.settings.max_split_bytes < 0:
             assert told(replay.simulate(beyond).outcome) == told(replay.simulate().outcome)
 
 
-def test_what_is_asked_of_real_recordings_stays_the_same(corpus_file: Path) -> None:
-    """Other settings change where memory lies, and not how much is asked for."""
+def test_results_for_real_recordings_are_stable(corpus_file: Path) -> None:
+    """Other settings change the addresses, but not the requested bytes."""
     replay = mr.open(corpus_file).replay()
     peak = replay.measure("requested").peak
     for text in ("expandable_segments:True", "max_split_size_mb:64", "roundup_power2_divisions:8"):
@@ -591,14 +602,14 @@ def test_what_is_asked_of_real_recordings_stays_the_same(corpus_file: Path) -> N
 
 
 @pytest.mark.parametrize("total", [-1, 0, 1 << 62, 1 << 70])
-def test_cards_that_there_are_not(total: int) -> None:
-    with pytest.raises(mr.UsageError, match="a card has from 1 to"):
-        small(30 * MIB).simulate(total_bytes=total)
+def test_impossible_card_sizes_are_refused(total: int) -> None:
+    with pytest.raises(mr.UsageError, match="program_memory must be from 1 to"):
+        small(30 * MIB).simulate(program_memory=total)
 
 
-def test_what_is_no_setting_and_no_size() -> None:
+def test_settings_and_sizes_of_another_type_are_refused() -> None:
     replay = small(30 * MIB)
-    with pytest.raises(TypeError, match="settings are a text"):
+    with pytest.raises(TypeError, match="settings must be a string"):
         replay.simulate(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="str"):
-        replay.simulate(total_bytes="40GiB")  # type: ignore[arg-type]
+        replay.simulate(program_memory="40GiB")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""snapshot: what `memreplay.open` takes, what a Snapshot offers, how ids are spelled out."""
+"""snapshot: the arguments of `memreplay.open`, the Snapshot class, and decoding ids."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def small() -> Any:
     return builder.settings(expandable_segments=True, nested={"a": [1, 2.5, None]}).build()
 
 
-def test_takes_a_path_bytes_and_a_file(tmp_path: Path) -> None:
+def test_open_accepts_a_path_bytes_or_a_file(tmp_path: Path) -> None:
     data = build.dump(small())
     path = tmp_path / "snap.pkl"
     path.write_bytes(data)
@@ -43,13 +43,13 @@ def test_takes_a_path_bytes_and_a_file(tmp_path: Path) -> None:
         assert not file.closed
 
 
-def test_a_file_is_read_from_where_it_stands() -> None:
+def test_file_is_read_from_its_position() -> None:
     file = io.BytesIO(b"something else" + build.dump(small()))
     file.seek(len(b"something else"))
     assert mr.open(file).native.n_events == 3
 
 
-def test_says_what_it_read(tmp_path: Path) -> None:
+def test_snapshot_describes_the_file_it_was_read_from(tmp_path: Path) -> None:
     path = tmp_path / "snap.pkl.gz"
     data = build.dump(small(), 4)
     path.write_bytes(gzip.compress(data))
@@ -62,7 +62,7 @@ def test_says_what_it_read(tmp_path: Path) -> None:
     assert "3 events" in repr(snap)
 
 
-def test_spells_ids_out() -> None:
+def test_ids_are_decoded() -> None:
     snap = mr.open(build.dump(small()))
     events = snap.events
     assert [snap.action_name(int(a)) for a in events.action] == [
@@ -85,20 +85,20 @@ def test_spells_ids_out() -> None:
         snap.frame(99)
 
 
-def test_keeps_settings() -> None:
+def test_settings_are_kept() -> None:
     snap = mr.open(build.dump(small()))
     assert snap.settings == {"expandable_segments": True, "nested": {"a": [1, 2.5, None]}}
     assert mr.open(build.dump({"segments": [], "device_traces": []})).settings == {}
 
 
-def test_replays_a_device_once() -> None:
+def test_device_is_replayed_once() -> None:
     snap = mr.open(build.dump(small()))
     assert snap.replay(0) is snap.replay()
     with pytest.raises(mr.UsageError, match="no device 3; this snapshot has: 0"):
         snap.replay(3)
     empty = mr.open(build.dump({"segments": [], "device_traces": [[], []]}))
     assert empty.devices == ()
-    with pytest.raises(mr.UsageError, match="this snapshot has: none"):
+    with pytest.raises(mr.UsageError, match="no device 0; this snapshot has: none"):
         empty.replay()
 
 
@@ -115,7 +115,7 @@ def test_columns_are_read_only_views_that_outlive_the_snapshot() -> None:
     assert sorted(line.tolist()) == [0, 3, 7]
 
 
-def test_progress_is_told_in_bytes_of_the_input(tmp_path: Path) -> None:
+def test_progress_counts_input_bytes(tmp_path: Path) -> None:
     data = build.dump(small())
     path = tmp_path / "snap.pkl"
     path.write_bytes(data)
@@ -127,7 +127,7 @@ def test_progress_is_told_in_bytes_of_the_input(tmp_path: Path) -> None:
     assert told[-1][1] is None
 
 
-def test_a_progress_callback_may_stop_the_reading() -> None:
+def test_progress_callback_can_stop_the_reading() -> None:
     def stop(_done: int, _total: int | None) -> None:
         raise KeyboardInterrupt
 
@@ -143,20 +143,22 @@ def test_limits_can_be_set() -> None:
         mr.open(data, limits=mr.Limits(nesting_depth=1))
 
 
-def test_a_dict_without_the_keys_is_no_snapshot() -> None:
+def test_dict_without_the_keys_is_not_a_snapshot() -> None:
     with pytest.raises(mr.SnapshotError, match="neither 'segments' nor 'device_traces'"):
         mr.open(build.dump({"model": {"weight": 1}}))
 
 
-def test_nothing_waits_for_the_collector() -> None:
-    """A command over many files should hold one of them, not those that Python has yet to find."""
+def test_snapshot_has_no_reference_cycles() -> None:
+    """A command over many files should hold one at a time, rather than several that wait for the
+    garbage collector.
+    """
     gc.disable()
     try:
         with mr.open(build.dump(small())) as snap:
             usage = snap.replay().measure("held")
             kept = usage.peak
             replay = weakref.ref(snap.replay())
-        # What somebody still holds goes on to work.
+        # Objects that are still referenced keep working.
         assert usage.end_bytes == 0
         assert usage.replay.measure("held").peak == kept
         assert usage.replay.measure("held").series is usage.series
@@ -167,7 +169,7 @@ def test_nothing_waits_for_the_collector() -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 1, 0, 2, 1, 0), (-1, 3, -1), ()])
-def test_segments_of_devices_in_any_order(order: tuple[int, ...]) -> None:
+def test_segments_may_list_devices_in_any_order(order: tuple[int, ...]) -> None:
     builder = SnapshotBuilder(3)
     for i, device in enumerate(order):
         start = (1 + i) << 24
@@ -199,7 +201,7 @@ def test_segments_of_devices_in_any_order(order: tuple[int, ...]) -> None:
         assert again.native.tally() == tally
 
 
-# ---- what memreplay's own recorder says
+# ---- notes of memreplay's own recorder
 
 RUN = {"version": 1, "cards": [{"name": "Tesla T4", "total_bytes": 1 << 34}, {"name": "?"}]}
 
@@ -208,7 +210,7 @@ def recorded(run: object) -> mr.Snapshot:
     return mr.open(build.dump(SnapshotBuilder(2).alloc(0x1000, 5).top("memreplay", run).build()))
 
 
-def test_what_the_recorder_says() -> None:
+def test_recorder_has_the_recorders_notes() -> None:
     snap = recorded(RUN)
     assert snap.recorder == snap.kept("memreplay") == RUN
     assert [snap.card_bytes(i) for i in range(3)] == [1 << 34, None, None]
@@ -217,7 +219,7 @@ def test_what_the_recorder_says() -> None:
 
 
 @pytest.mark.parametrize("writer", [build.dump, build.dump_cpp, build.dump_unshared])
-def test_the_recorder_of_every_writer(writer: Any) -> None:
+def test_recorders_notes_are_read_from_every_writer(writer: Any) -> None:
     made = SnapshotBuilder().alloc(0x1000, 5).top("memreplay", RUN).build()
     assert mr.open(writer(made)).recorder == RUN
 
@@ -234,18 +236,18 @@ def test_the_recorder_of_every_writer(writer: Any) -> None:
         *([{"total_bytes": one}] for one in (0, -1, 1 << 63, 1.5, "8", None)),
     ],
 )
-def test_a_card_that_makes_no_sense_is_none(cards: object) -> None:
+def test_invalid_card_is_ignored(cards: object) -> None:
     assert recorded({"cards": cards}).card_bytes(0) is None
 
 
 @pytest.mark.parametrize("run", [[1], "x", 7, None])
-def test_a_recorder_that_is_no_dict(run: object) -> None:
+def test_recorder_that_is_not_a_dict_is_ignored(run: object) -> None:
     assert recorded(run).recorder == {}
     assert recorded(run).card_bytes(0) is None
 
 
 def in_itself(*way: str) -> dict[str, Any]:
-    """A dict that is in itself, by way of these keys."""
+    """Return a dict that contains itself under these nested keys."""
     found: dict[str, Any] = {}
     inner = found
     for key in way[:-1]:
@@ -256,7 +258,7 @@ def in_itself(*way: str) -> dict[str, Any]:
 
 
 def odd_notes() -> dict[str, Any]:
-    """Snapshots whose notes can't be read: what stands beside these, and they."""
+    """Return unreadable notes, each with other data for the same snapshot."""
     deep: Any = {}
     for _ in range(40):
         deep = {"more": deep}
@@ -290,14 +292,14 @@ def odd_notes() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", list(odd_notes()))
 @pytest.mark.parametrize("first", [True, False])
-def test_notes_that_cannot_be_read_are_left_out_and_said(name: str, first: bool) -> None:
+def test_unreadable_notes_are_dropped_and_reported(name: str, first: bool) -> None:
     for protocol in range(3 if name in ("bytes", "a set") else 0, 6):
         whole = odd_notes()[name]
         made = SnapshotBuilder(2).alloc(0x1000, 5).settings(expandable_segments=True).build()
         if first:
             whole.update(made)
         else:
-            # In the same dict: the notes may hold it.
+            # Keep the same dict, because the notes may contain it.
             noted = dict(whole)
             whole.clear()
             whole.update({**made, **noted})
@@ -318,7 +320,7 @@ def test_notes_that_cannot_be_read_are_left_out_and_said(name: str, first: bool)
         assert mr.open(out.getvalue()).notes_flaw == snap.notes_flaw
 
 
-def test_notes_that_can_be_read_have_no_flaw() -> None:
+def test_readable_notes_have_no_flaw() -> None:
     assert not recorded(RUN).notes_flaw
     assert not recorded({}).notes_flaw
     plain = mr.open(build.dump(small()))
@@ -326,26 +328,26 @@ def test_notes_that_can_be_read_have_no_flaw() -> None:
     assert "notes_unreadable" not in device_verdict(plain, plain.replay()).reasons
 
 
-def test_a_slice_leaves_out_notes_that_cannot_be_read() -> None:
+def test_slice_drops_unreadable_notes() -> None:
     snap = mr.open(pickle.dumps({**small(), "memreplay": in_itself("me")}))
     sliced, pieces = cut(snap)
     assert [one.key for one in sliced.left_out] == ['"memreplay"']
-    assert "nest too deep" in sliced.left_out[0].why
+    assert "nested too deep" in sliced.left_out[0].why
     again = mr.open(b"".join(pieces))
     assert again.kept("memreplay") is None
     assert not again.notes_flaw
 
 
 @pytest.mark.parametrize("shared", ["segments", "unknown"])
-def test_settings_within_which_something_else_stands_are_refused(shared: str) -> None:
+def test_settings_with_unexpected_nesting_are_refused(shared: str) -> None:
     whole: dict[str, Any] = {"segments": [], "device_traces": [], "unknown": {"a": 1}}
     whole["allocator_settings"] = {"x": [whole[shared]]}
     for protocol in range(6):
-        with pytest.raises(mr.SnapshotError, match=r"something else inside kept data \(byte \d+"):
+        with pytest.raises(mr.SnapshotError, match=r"the snapshot inside kept data \(byte \d+"):
             mr.open(pickle.dumps(whole, protocol))
 
 
-def test_the_recorder_is_kept_by_whatever_writes_snapshots() -> None:
+def test_every_writer_keeps_the_recorder() -> None:
     snap = recorded(RUN)
     assert mr.open(b"".join(cut(snap)[1])).recorder == RUN
     data = build.dump(SnapshotBuilder().alloc(0x1000, 5).top("memreplay", RUN).build())
@@ -356,7 +358,7 @@ def test_the_recorder_is_kept_by_whatever_writes_snapshots() -> None:
 
 
 def unused_beside(events: int = 1) -> SnapshotBuilder:
-    """Two devices on which nothing was, as PyTorch writes them, and one that was used."""
+    """Build two unused devices, as PyTorch writes them, and a used one."""
     made = SnapshotBuilder(devices=3)
     for device in (0, 1, 2):
         made.event("snapshot", 0, 0, device=device)
@@ -365,40 +367,40 @@ def unused_beside(events: int = 1) -> SnapshotBuilder:
     return made
 
 
-def test_devices_on_which_nothing_was_are_left_out() -> None:
+def test_unused_devices_are_left_out() -> None:
     data = build.dump(unused_beside().build())
     snap = mr.open(data)
     assert snap.devices == (2,)
     assert snap.replay().peak.bytes == 512
-    assert mr.open(data, start=1).devices == (2,)  # what says so lies outside of the range
+    assert mr.open(data, start=1).devices == (2,)  # the evidence is outside the range
     assert mr.open(data, stop=1).devices == (2,)
 
 
-def test_a_device_on_which_nothing_was_can_be_asked_for() -> None:
+def test_unused_device_can_be_selected() -> None:
     data = build.dump(unused_beside().build())
     assert mr.open(data).replay(1).peak.bytes == 0
     assert mr.open(data, device=1).devices == (1,)
 
 
-def test_devices_on_which_nothing_was_are_all_there_is() -> None:
+def test_unused_devices_are_listed_if_no_other_exists() -> None:
     assert mr.open(build.dump(unused_beside(0).build())).devices == (0, 1, 2)
 
 
-def test_a_device_whose_events_say_that_something_was_there_is_used() -> None:
+def test_device_with_evidence_of_use_in_its_events_is_used() -> None:
     made = unused_beside()
     made.event("snapshot", 0, 512, device=1)
     assert mr.open(build.dump(made.build())).devices == (1, 2)
 
 
-def test_a_device_with_a_segment_alone_is_used() -> None:
+def test_device_with_only_a_segment_is_used() -> None:
     made = unused_beside().segment(0x7000, 1 << 21, device=0)
     assert mr.open(build.dump(made.build())).devices == (0, 2)
 
 
 @pytest.mark.parametrize("before", range(6))
 @pytest.mark.parametrize("key", ["allocator_settings", "memreplay"])
-def test_a_tuple_of_shared_dicts_is_dropped_and_no_flaw(before: int, key: str) -> None:
-    """However many unknown lists there were before."""
+def test_tuple_of_shared_dicts_is_dropped_without_a_flaw(before: int, key: str) -> None:
+    """Any number of unknown lists may come before the tuple."""
     frame = {"name": "f"}
     other: list[Any] = [frame, *([] for _ in range(before))]
     whole = {"other": other, "segments": [], "device_traces": [[]], key: {"x": (frame,)}}

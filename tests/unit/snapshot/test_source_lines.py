@@ -1,4 +1,4 @@
-"""Tests of snapshot/source_lines.py: lines of source are shown, and nothing of them is trusted."""
+"""Tests of snapshot/source_lines.py: source lines are shown, but not trusted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def opened(lines: Any = LINES, **more: Any) -> mr.Snapshot:
     return mr.open(build.dump(made.build()))
 
 
-def test_frames_have_their_source() -> None:
+def test_frames_have_their_source_line() -> None:
     inner, outer = opened().stack(1)
     assert (inner.source, outer.source) == ("y = self.up(x)", "loss = model(x)")
     inner, outer = opened(None).stack(1)
@@ -45,7 +45,7 @@ def test_frames_have_their_source() -> None:
     assert not outer.source
 
 
-def test_reports_show_it() -> None:
+def test_reports_show_source_lines() -> None:
     with_it, without = (
         render_plain(report_document(overview(opened(lines), fold=True)), width=100)
         for lines in (LINES, None)
@@ -53,26 +53,26 @@ def test_reports_show_it() -> None:
     assert "forward  /w/model.py:7\n" in with_it
     assert "\n                          > y = self.up(x)\n" in with_it
     assert "by model.py:7 (y = self.up(x)) failed" in " ".join(with_it.split())
-    # Of callers there is none.
+    # Callers have no source line.
     assert "loss = model(x)" not in with_it
     assert "self.up" not in without
 
 
-def test_whole_stacks_show_it_for_each_frame() -> None:
+def test_whole_stacks_show_every_source_line() -> None:
     document = peak_document(peak_report(opened()), all_frames=True)
     lines = [one.strip() for one in render_plain(document, width=100).splitlines()]
     at = lines.index("> y = self.up(x)")
     assert lines[at + 1 : at + 3] == ["main  /w/train.py:9", "> loss = model(x)"]
 
 
-def test_json_has_it_only_where_it_is_known() -> None:
+def test_json_has_source_lines_only_if_known() -> None:
     (device,) = json.loads(render_json(peak_report(opened())))["devices"]
     inner = {"function": "forward", "file": "/w/model.py", "line": 7, "source": "y = self.up(x)"}
     assert device["groups"][0]["frames"][0] == inner
     assert '"source"' not in render_json(peak_report(opened(None)))
 
 
-def test_frames_of_two_files_are_the_same_whatever_their_lines_say() -> None:
+def test_frames_are_equal_despite_different_source_lines() -> None:
     plain, told = Frame("f", "a.py", 3), Frame("f", "a.py", 3, "x = 1")
     assert plain == told
     assert hash(plain) == hash(told)
@@ -86,11 +86,11 @@ def test_frames_of_two_files_are_the_same_whatever_their_lines_say() -> None:
         assert exactly.statuses["same"] == 1
 
 
-def test_it_lasts_as_long_as_the_recorder_makes_it() -> None:
+def test_length_limit_matches_the_recorder() -> None:
     assert recording.LONGEST == LONGEST
 
 
-# ---- what no recorder has written
+# ---- lines that no recorder writes
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_it_lasts_as_long_as_the_recorder_makes_it() -> None:
         {"/w/other.py": {"7": "y"}},
     ],
 )
-def test_what_is_not_in_its_form_is_left_out(found: Any) -> None:
+def test_malformed_lines_are_left_out(found: Any) -> None:
     snap = opened(found)
     assert not snap.stack(1)[0].source
     assert "> " not in render_plain(peak_document(peak_report(snap)), width=100)
 
 
-def test_hostile_lines_do_nothing() -> None:
+def test_hostile_lines_are_escaped() -> None:
     text = "\x1b[2J\u202e##[error]x\ud800\n" + "é" * 100_000
     snap = opened({"/w/model.py": {"7": text}})
     (inner, _) = snap.stack(1)
@@ -133,8 +133,8 @@ def test_hostile_lines_do_nothing() -> None:
     assert json.loads(render_json(peak_report(snap)))
 
 
-def test_more_than_a_recorder_keeps() -> None:
-    """Notes that are too large are none; the file is read all the same."""
+def test_more_lines_than_a_recorder_keeps_are_dropped() -> None:
+    """Notes that are too large are dropped; the rest of the file is read."""
     lines = {f"/w/{i}.py": {str(line): "y" for line in range(1, 400)} for i in range(300)}
     snap = opened(lines)
     assert snap.source_lines == {}
@@ -151,7 +151,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES | st.dictionaries(st.text(max_size=4), st.dictionaries(st.text("0123x"), VALUES)))
-def test_any_value_gives_lines(found: object) -> None:
+def test_any_value_is_tolerated_as_source_lines(found: object) -> None:
     for file, lines in checked_lines(found).items():
         assert isinstance(file, str)
         for line, text in lines.items():
@@ -159,7 +159,7 @@ def test_any_value_gives_lines(found: object) -> None:
             assert text == text.strip()
 
 
-def test_selections_keep_it() -> None:
+def test_selections_keep_source_lines() -> None:
     made = SnapshotBuilder()
     for i in range(1, 9):
         made.alloc(0x1000 * i, 64, frames=FRAMES)

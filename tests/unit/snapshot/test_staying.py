@@ -1,4 +1,4 @@
-"""staying: no pickle is made of it, and a copy is the thing itself."""
+"""staying: objects that can't be pickled; copying one returns the same object."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from memreplay.snapshot.staying import Staying
 
 
 class Thing(Staying):
-    """Holds something."""
+    """An object that holds a value."""
 
     def __init__(self) -> None:
         self.held: list[int] = []
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_no_pickle(protocol: int) -> None:
+def test_object_cannot_be_pickled(protocol: int) -> None:
     with pytest.raises(TypeError) as error:
         pickle.dumps(Thing(), protocol)
     assert str(error.value) == (
-        "Thing cannot be pickled: in another process open the file again, with memreplay.open"
+        "Thing can't be pickled: in another process, open the file again with memreplay.open"
     )
 
 
-def test_a_copy_is_the_thing() -> None:
+def test_copy_returns_the_same_object() -> None:
     thing = Thing()
     assert copy.copy(thing) is thing
     assert copy.deepcopy({"a": thing})["a"] is thing

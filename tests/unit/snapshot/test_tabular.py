@@ -1,4 +1,4 @@
-"""Tests of snapshot/tabular.py: all tables as rows, and as others take them."""
+"""Tests of snapshot/tabular.py: reading all tables as rows, and passing them to other libraries."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def snap() -> mr.Snapshot:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_every_table_is_one(name: str, snap: mr.Snapshot) -> None:
+def test_every_public_table_is_tabular(name: str, snap: mr.Snapshot) -> None:
     made = MADE[name](snap)
-    whole = pa.table(made)  # by the PyCapsule interface
+    whole = pa.table(made)  # through the PyCapsule interface
     whole.validate(full=True)
     assert whole.schema == pa.schema(made) == made.to_arrow().schema
     assert made.columns == tuple(whole.schema.names)
@@ -81,7 +81,9 @@ def test_every_table_is_one(name: str, snap: mr.Snapshot) -> None:
             made[wrong]
 
 
-def test_rows_of_any_batch(snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_do_not_depend_on_the_batch_size(
+    snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batching, "ROWS", 7)
     made = mr.table(snap, "events")
     expected = made.to_arrow().to_pylist()
@@ -91,7 +93,7 @@ def test_rows_of_any_batch(snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch) -
     assert list(made) == expected
 
 
-def test_times_are_those_of_the_file(snap: mr.Snapshot) -> None:
+def test_times_match_the_file(snap: mr.Snapshot) -> None:
     micros = int(snap.events.time_us[0])
     epoch = datetime.datetime(1970, 1, 1, tzinfo=UTC)
     moment = epoch + datetime.timedelta(microseconds=micros)
@@ -102,8 +104,8 @@ def test_times_are_those_of_the_file(snap: mr.Snapshot) -> None:
     assert found == [(micros,)]
 
 
-def test_a_table_outlives_its_snapshot() -> None:
-    """And there's no circle: the last name frees the memory."""
+def test_table_outlives_its_snapshot() -> None:
+    """There's no reference cycle, so dropping the last name frees the memory."""
     snap = mr.open(EXAMPLE, start=1000)
     gc.disable()
     try:
@@ -131,7 +133,7 @@ def test_a_table_outlives_its_snapshot() -> None:
         ("polars", "snap.ooms.to_polars()", "needs polars: pip install polars"),
     ],
 )
-def test_a_package_that_is_not_there_is_named(
+def test_missing_package_is_named(
     package: str, call: str, words: str, snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snap.events._last = None
@@ -140,7 +142,7 @@ def test_a_package_that_is_not_there_is_named(
         eval(call, {"snap": snap})
 
 
-def test_columns_of_arrays_need_nothing(snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_array_columns_need_no_package(snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     live = snap.replay().live_at(event=100)
     assert live.columns == ("alloc_event", "address", "size", "stack")
@@ -148,15 +150,15 @@ def test_columns_of_arrays_need_nothing(snap: mr.Snapshot, monkeypatch: pytest.M
     assert type(live[0]["size"]) is int
 
 
-def test_who_opens_by_another_way_is_told(
+def test_wrong_ways_to_open_a_table_are_explained(
     snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_offered", [])
-    with pytest.raises(UsageError, match=r"open it with memreplay\.open"):
+    with pytest.raises(UsageError, match=r"opened with memreplay\.open"):
         _ = snap.allocations
 
 
-def test_opening_needs_no_numpy() -> None:
+def test_opening_does_not_import_numpy() -> None:
     code = (
         "import sys, memreplay as mr\n"
         f"mr.open({str(EXAMPLE)!r})\n"

@@ -1,4 +1,4 @@
-"""A pool of processes says what a loop would, whatever its workers come to."""
+"""A pool of processes gives the same results as a loop, whatever happens to its workers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def statuses(done: Iterator[Done[R]]) -> dict[int, str]:
 
 
 def gone(number: int) -> bool:
-    """Whether a process has ended; one that nobody asked how (a zombie) has."""
+    """Return whether a process has ended; a zombie counts as ended."""
     try:
         state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -54,7 +54,7 @@ def all_gone(numbers: list[int], seconds: float = 5) -> bool:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_it_says_what_a_loop_says(workers: int) -> None:
+def test_results_match_those_of_a_loop(workers: int) -> None:
     items = list(range(300))
     with LocalPool(workers) as pool:
         found = sorted_of(pool.run(works.mixed, items))
@@ -62,19 +62,19 @@ def test_it_says_what_a_loop_says(workers: int) -> None:
     assert {one.status for one in found} == {"ok", "failed"}
 
 
-def test_results_come_as_they_end() -> None:
+def test_results_arrive_as_they_finish() -> None:
     seconds = [0.3, 0, 0, 0]
     assert [one.index for one in LocalPool(2).run(works.who, seconds)][-1] == 0
 
 
-def test_no_more_workers_than_items_and_none_for_none() -> None:
+def test_pool_starts_at_most_one_worker_per_item() -> None:
     assert list(LocalPool(8).run(works.square, [])) == []
     seen = {one.result for one in LocalPool(3).run(works.who, [0.05] * 12)}
     assert 1 < len(seen) <= 3
     assert os.getpid() not in seen
 
 
-def test_thousands_of_items_with_one_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thousands_of_items_are_packed_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     packed_items = 0
     pack = packed_item
 
@@ -91,15 +91,15 @@ def test_thousands_of_items_with_one_a_worker(monkeypatch: pytest.MonkeyPatch) -
     assert most <= 4
 
 
-def test_a_worker_that_is_killed_takes_its_item_alone() -> None:
+def test_killed_worker_loses_only_its_item() -> None:
     found = list(LocalPool(2).run(works.dies_of_threes, range(30)))
     assert statuses(iter(found)) == {n: "died" if n % 10 == 3 else "ok" for n in range(30)}
     assert all(one.result == one.index for one in found if one.status == "ok")
     errors = {one.error for one in found if one.status == "died"}
-    assert errors == {"its worker ended twice: SIGKILL, maybe for want of memory"}
+    assert errors == {"its worker ended twice: SIGKILL, maybe out of memory"}
 
 
-def test_what_dies_once_is_done_again(tmp_path: Path) -> None:
+def test_item_that_kills_a_worker_once_is_retried(tmp_path: Path) -> None:
     items = [(str(tmp_path), number) for number in range(30)]
     found = sorted_of(LocalPool(2).run(works.dies_once, items))
     assert found == [Done(number, number, "ok", "") for number in range(30)]
@@ -107,8 +107,8 @@ def test_what_dies_once_is_done_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_done_again_with_no_other_beside(tmp_path: Path) -> None:
-    """Those that died wait for all others, then for each other."""
+def test_retry_runs_without_other_workers(tmp_path: Path) -> None:
+    """Items whose worker died run last, and one at a time."""
     folder = tmp_path / "at work"
     folder.mkdir()
     items = [(str(folder), number < 3) for number in range(20)]
@@ -121,7 +121,7 @@ def test_it_is_done_again_with_no_other_beside(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_killed_from_outside(tmp_path: Path) -> None:
+def test_item_of_a_killed_worker_is_retried(tmp_path: Path) -> None:
     run = LocalPool(2).run(works.who, [0.02] * 30)
     first = next(run)
     assert first.result is not None
@@ -139,12 +139,12 @@ def test_a_worker_killed_from_outside(tmp_path: Path) -> None:
         ("interrupt", "died", "its worker ended twice: exit code 1"),
     ],
 )
-def test_what_is_raised_is_a_line(kind: str, status: str, error: str) -> None:
+def test_exception_takes_one_line(kind: str, status: str, error: str) -> None:
     assert list(LocalPool(1).run(works.odd, [kind])) == [Done(0, None, status, error)]  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
-def test_ends_that_are_no_signals_are_told() -> None:
+def test_exit_codes_and_signals_of_workers_are_reported() -> None:
     found: Done[Any]
     (found,) = LocalPool(1).run(os._exit, [5])
     assert (found.status, found.error) == ("died", "its worker ended twice: exit code 5")
@@ -154,7 +154,7 @@ def test_ends_that_are_no_signals_are_told() -> None:
     assert found.error == f"its worker ended twice: signal {signal.SIGRTMIN + 3}"
 
 
-def test_items_that_cannot_be_sent() -> None:
+def test_item_that_cannot_be_sent_is_a_failure() -> None:
     items = [1, lambda: None, 3, lambda: None]
     assert statuses(LocalPool(2).run(works.square, items)) == {  # type: ignore[arg-type]
         0: "ok",
@@ -164,7 +164,7 @@ def test_items_that_cannot_be_sent() -> None:
     }
 
 
-def test_items_and_results_of_any_size() -> None:
+def test_items_and_results_may_have_any_size() -> None:
     items = [bytes(number * 300_000) for number in range(8)]
     found = sorted_of(LocalPool(2).run(bytes, items))
     assert [one.result for one in found] == items
@@ -184,33 +184,33 @@ def test_memory_is_bounded() -> None:
         4: "ok",
         5: "ok",
     }
-    # Those that had too much are replaced, and the same is no more than too much again.
+    # Workers that used too much memory are replaced; only items that are too large fail again.
     found = list(LocalPool(1, memory_bytes=100 << 20).run(works.takes, [more] * 3))
     assert {(one.status, one.error) for one in found} == {("memory", "out of memory")}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
-def test_what_a_worker_did_before_is_in_nobodys_way() -> None:
-    """Whether an item has enough does not depend on which others its worker had."""
+def test_earlier_memory_of_a_worker_does_not_count() -> None:
+    """Whether an item has enough memory doesn't depend on its worker's earlier items."""
     size = 40 << 20
     found = list(LocalPool(1, memory_bytes=100 << 20).run(works.leaves_and_takes, [size] * 7))
     assert [one.status for one in sorted(found, key=lambda one: one.index)] == ["ok"] * 7
 
 
 @pytest.mark.slow
-def test_where_memory_has_no_bound_others_may_have_had_it(tmp_path: Path) -> None:
+def test_item_short_of_memory_is_retried_without_a_memory_limit(tmp_path: Path) -> None:
     pool = LocalPool(2)
     found = statuses(pool.run(works.short_once, [(str(tmp_path), number) for number in range(4)]))
     assert found == dict.fromkeys(range(4), "ok")
 
 
-def test_nothing_is_left_of_what_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_printed_output_is_discarded(capfd: pytest.CaptureFixture[str]) -> None:
     assert len(list(LocalPool(1).run(works.prints, range(3)))) == 3
     assert capfd.readouterr() == ("", "")
 
 
-def test_workers_end_with_the_iterator_and_with_the_pool(tmp_path: Path) -> None:
+def test_workers_exit_when_the_iterator_or_the_pool_is_closed(tmp_path: Path) -> None:
     items = [(str(tmp_path), number) for number in range(3)]
     pool = LocalPool(3)
     run = pool.run(works.first_ends, items)
@@ -229,7 +229,7 @@ def test_workers_end_with_the_iterator_and_with_the_pool(tmp_path: Path) -> None
 
 
 def pids(folder: Path, count: int) -> list[int]:
-    """The processes that have noted themselves there, once there are so many."""
+    """Return the registered processes, once there are this many."""
     until = time.monotonic() + 10
     while time.monotonic() < until:
         noted = list(folder.glob("*.pid"))
@@ -239,7 +239,7 @@ def pids(folder: Path, count: int) -> list[int]:
     raise AssertionError(f"{len(noted)} processes of {count}")
 
 
-# No guard: workers must not load it.
+# The script has no `__main__` guard, because workers must not import it.
 PROGRAM = """
 import sys
 from memreplay.workers.pool import LocalPool
@@ -269,14 +269,14 @@ def program(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_ctrl_c_ends_all_without_a_word(program: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_ctrl_c_ends_all_processes_quietly(program: subprocess.Popen[str], tmp_path: Path) -> None:
     numbers = pids(tmp_path, 2)
-    os.killpg(program.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(program.pid, signal.SIGINT)  # like a terminal
     assert program.communicate(timeout=10) == ("stopped\n", "")
     assert all_gone(numbers)
 
 
-def test_workers_end_when_the_pools_process_is_killed(
+def test_workers_exit_if_the_pools_process_is_killed(
     program: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     numbers = pids(tmp_path, 2)
@@ -285,7 +285,7 @@ def test_workers_end_when_the_pools_process_is_killed(
     assert all_gone(numbers)
 
 
-def test_ctrl_c_while_workers_start(tmp_path: Path) -> None:
+def test_ctrl_c_during_worker_startup_ends_quietly(tmp_path: Path) -> None:
     script = (
         "import os, signal\n"
         "from memreplay.workers.pool import LocalPool, _Crew\n"
@@ -309,16 +309,16 @@ def test_ctrl_c_while_workers_start(tmp_path: Path) -> None:
         assert (ended.stdout, ended.stderr) == ("stopped\n", "")
 
 
-def test_what_workers_cannot_load_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unloadable_function_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(works, "late", works.square, raising=False)
     monkeypatch.setattr(works.square, "__name__", "late")
     monkeypatch.setattr(works.square, "__qualname__", "late")
-    with pytest.raises(MemreplayError, match=r"^a worker cannot begin: AttributeError: .*late"):
+    with pytest.raises(MemreplayError, match=r"^a worker can't start: AttributeError: .*late"):
         list(LocalPool(2).run(works.square, [1, 2, 3]))
 
 
-def test_no_more_workers_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that there are go on; without any it is an error."""
+def test_worker_that_cannot_start_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other workers continue; if none can start, it's an error."""
     start = subprocess.Popen
     started: list[Any] = []
 
@@ -332,14 +332,14 @@ def test_no_more_workers_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(subprocess, "Popen", limited)
     assert [one.result for one in LocalPool(3).run(works.square, range(4))] == [0, 1, 4, 9]
     most = 1
-    with pytest.raises(MemreplayError, match="cannot start a worker: BlockingIOError"):
+    with pytest.raises(MemreplayError, match="can't start a worker: BlockingIOError"):
         list(LocalPool(3).run(works.square, range(4)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
-def test_standard_streams_that_are_closed(closed: tuple[int, ...], tmp_path: Path) -> None:
-    """What a worker says on stderr is never an answer."""
+def test_pool_works_with_closed_standard_streams(closed: tuple[int, ...], tmp_path: Path) -> None:
+    """A worker's stderr is never taken for an answer."""
     code = f"""
 import os, sys
 from pathlib import Path
@@ -356,31 +356,35 @@ Path({str(tmp_path)!r}, "said").write_text(str(found == list(range(20))))
     assert (tmp_path / "said").read_text() == "True"
 
 
-def test_functions_that_no_worker_can_have() -> None:
-    with pytest.raises(UsageError, match="no worker can be given this function"):
+def test_function_that_cannot_be_sent_is_an_error() -> None:
+    with pytest.raises(UsageError, match="this function can't be sent to workers:"):
         list(LocalPool(1).run(lambda x: x, [1]))
     work = type("Work", (), {"__module__": "__main__", "__call__": abs})()
-    with pytest.raises(UsageError, match="no process can load a function of __main__"):
+    with pytest.raises(
+        UsageError, match="workers can't import a function from __main__; move it to a module"
+    ):
         list(LocalPool(1).run(work, [1]))
 
 
-def test_workers_that_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_do_not_start_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(MemreplayError, match=r"^workers end before they are ready: exit code 1$"):
+    with pytest.raises(MemreplayError, match=r"^workers exit before they are ready: exit code 1$"):
         list(LocalPool(2).run(works.square, range(9)))
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(MemreplayError, match=r"^cannot start a worker: FileNotFoundError: "):
+    with pytest.raises(MemreplayError, match=r"^can't start a worker: FileNotFoundError: "):
         list(LocalPool(2).run(works.square, range(9)))
 
 
-def test_what_is_asked_for_must_be_possible() -> None:
+def test_impossible_requests_are_refused() -> None:
     with pytest.raises(UsageError, match="at least one worker, not 0"):
         LocalPool(0)
     with pytest.raises(UsageError, match="needs memory, not 0 bytes"):
         LocalPool(1, memory_bytes=0)
 
 
-def test_as_many_workers_as_processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_default_is_one_worker_per_processor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     quota = tmp_path / "cpu.max"
     monkeypatch.setattr(module, "open", lambda *_, **__: quota.open(), raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(7)), raising=False)

@@ -1,4 +1,4 @@
-"""What became of an item, in a line and on its way between processes."""
+"""An item's result: its one-line message, and how it's sent between processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def done(kind: str) -> Done[object]:
     return heard(7, attempt(works.odd, packed(kind)))
 
 
-def test_a_result_comes_back_as_it_was() -> None:
+def test_result_round_trips() -> None:
     assert done("fine") == Done(7, "fine", "ok", "")
 
 
@@ -42,25 +42,25 @@ def test_a_result_comes_back_as_it_was() -> None:
         ("surrogate", r"FileNotFoundError: [Errno 2] No such file: '\udc80\u202e.pickle'"),
     ],
 )
-def test_what_was_raised_is_a_line(kind: str, error: str) -> None:
+def test_exception_takes_one_line(kind: str, error: str) -> None:
     assert done(kind) == Done(7, None, "failed", error)
 
 
-def test_a_long_message_is_cut() -> None:
+def test_long_message_is_cut() -> None:
     error = done("long").error
     assert len(error) == LONGEST
     assert error.startswith("ValueError: long long")
     assert error.endswith("…")
 
 
-def test_a_result_that_cannot_be_sent_failed() -> None:
+def test_unsendable_result_is_a_failure() -> None:
     found = done("unpicklable result")
     assert (found.status, found.result) == ("failed", None)
-    assert re.search("pickle|local object", found.error)  # as Pythons have it
+    assert re.search("pickle|local object", found.error)  # varies between Pythons
     assert "\n" not in found.error
 
 
-def test_an_error_of_memreplay_has_words_for_itself() -> None:
+def test_memreplay_errors_keep_their_message() -> None:
     assert in_a_line(SnapshotError("no snapshot", offset=3)) == "no snapshot (byte 3)"
 
 
@@ -73,15 +73,15 @@ def test_an_error_of_memreplay_has_words_for_itself() -> None:
         (RuntimeError("can't start new thread"), "out of memory: can't start new thread"),
     ],
 )
-def test_no_memory_has_many_names(error: BaseException, words: str) -> None:
+def test_every_form_of_out_of_memory_is_recognized(error: BaseException, words: str) -> None:
     def fails(_: object) -> None:
         raise error
 
     assert heard(0, attempt(fails, packed(1))) == Done(0, None, "memory", words)
 
 
-def test_what_failed_is_let_go_before_it_is_told() -> None:
-    """A frame that is kept keeps what there was no memory beside."""
+def test_failed_work_is_freed_before_it_is_reported() -> None:
+    """A frame that stays alive would keep memory that the next item needs."""
     kept: list[BaseException] = []
 
     def fails(_: object) -> None:
@@ -96,18 +96,18 @@ def test_what_failed_is_let_go_before_it_is_told() -> None:
     assert (error.__traceback__, error.__context__, error.__cause__) == (None, None, None)
 
 
-def test_ctrl_c_is_not_an_items_failure() -> None:
+def test_ctrl_c_is_not_a_failed_item() -> None:
     with pytest.raises(KeyboardInterrupt):
         done("interrupt")
 
 
-def test_an_answer_that_cannot_be_read_failed() -> None:
+def test_unreadable_answer_is_a_failure() -> None:
     found = heard(2, b"nonsense")
     assert (found.index, found.status) == (2, "failed")
     assert found.error.startswith("UnpicklingError: ")
 
 
-def test_an_item_that_cannot_be_sent_is_done() -> None:
+def test_unsendable_item_is_finished() -> None:
     found = packed_item(4, lambda: None)
     assert isinstance(found, Done)
     assert (found.index, found.status) == (4, "failed")
@@ -116,14 +116,14 @@ def test_an_item_that_cannot_be_sent_is_done() -> None:
     assert pickle.loads(sent) == "x"
 
 
-def test_a_function_that_cannot_be_sent_is_an_error() -> None:
+def test_unsendable_function_is_an_error() -> None:
     with pytest.raises(
-        UsageError, match=r"^no worker can be given this function: .*(pickle|local object)"
+        UsageError, match=r"^this function can't be sent to workers: .*(pickle|local object)"
     ):
         packed_work(lambda: None)
 
 
-def test_one_after_another() -> None:
+def test_serial_run_continues_after_a_failure() -> None:
     one = Serial()
     items: list[Any] = ["fine", "lines", lambda: None, "good"]
     found = list(one.run(works.odd, items))

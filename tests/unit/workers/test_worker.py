@@ -1,4 +1,4 @@
-"""What a process of a pool does, one step after another, in this process."""
+"""Tests that run the code of a pool's worker process step by step, in this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from . import works
 
 @pytest.fixture
 def harmless(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What a worker would do to this process is noted instead."""
+    """Record a worker's actions on its own process, instead of carrying them out."""
     done: list[object] = []
     monkeypatch.setattr(worker, "_end_with", lambda number: done.append("watches"))
     monkeypatch.setattr(worker, "_be_the_first_to_go", lambda: done.append("first to go"))
@@ -31,12 +31,12 @@ def harmless(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 def answers(*said: bytes) -> list[bytes]:
-    """What a worker answers to these, before it ends."""
+    """Return a worker's answers to these items, before it exits."""
     ours, theirs = Pipe()
     for message in said:
         ours.send_bytes(message)
     with socket.socket(fileno=os.dup(ours.fileno())) as same:
-        same.shutdown(socket.SHUT_WR)  # no more is said, and answers are heard
+        same.shutdown(socket.SHUT_WR)  # nothing more is sent, but answers are received
     number = os.dup(theirs.fileno())
     theirs.close()
     worker.main(number)
@@ -47,7 +47,7 @@ def answers(*said: bytes) -> list[bytes]:
     return found
 
 
-def test_it_is_ready_then_answers(harmless: list[object]) -> None:
+def test_worker_announces_itself_then_answers(harmless: list[object]) -> None:
     orders = packed((packed(works.square), 1 << 20))
     ready, first, second = answers(orders, packed(3), packed("x"))
     assert ready == b""
@@ -57,14 +57,14 @@ def test_it_is_ready_then_answers(harmless: list[object]) -> None:
     assert harmless == [ignored, "watches", "first to go", 1 << 20]
 
 
-def test_what_it_cannot_load_it_says(harmless: list[object]) -> None:
+def test_import_failure_is_reported(harmless: list[object]) -> None:
     missing = pickle.dumps(works.square).replace(b"square", b"circle")
     (why,) = answers(packed((missing, None)))
     assert why.startswith(b"AttributeError: ")
     assert b"circle" in why
 
 
-def test_the_bound_is_above_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_limit_is_added_to_the_current_use(monkeypatch: pytest.MonkeyPatch) -> None:
     def has() -> int:
         status = Path("/proc/self/status").read_text()
         return 1024 * int(status.partition("VmData:")[2].split()[0])
@@ -79,17 +79,17 @@ def test_the_bound_is_above_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None
     (limit, most), (least, kept) = asked
     assert before - (1 << 20) <= limit - (1 << 30) <= has() + (1 << 20)
     assert most == resource.RLIM_INFINITY
-    assert (least, kept) == (5000, 5000)  # what the system's administrator allows, and no more
+    assert (least, kept) == (5000, 5000)  # not above the system administrator's limit
 
 
-def test_it_is_more_likely_to_be_killed_than_the_pool(
+def test_worker_is_more_likely_to_be_killed_than_the_pool(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     score = tmp_path / "score"
     monkeypatch.setattr(
         worker, "open", lambda name, *rest, **more: score.open(*rest), raising=False
     )
-    worker._be_the_first_to_go()  # where there is no such file, nothing
+    worker._be_the_first_to_go()  # does nothing if the file doesn't exist
     for before, after in [("0", "500"), ("900", "1000")]:
         score.write_text(before)
         worker._be_the_first_to_go()

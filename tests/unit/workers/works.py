@@ -1,4 +1,4 @@
-"""What the tests let workers do: a module of its own, which workers load in no time."""
+"""Functions that tests run on workers. They have their own module, which imports quickly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class OddError(Exception):
-    """No other process can load it: it takes two arguments, and tells one."""
+    """An error that can't be unpickled, because it takes two arguments but passes on only one."""
 
     def __init__(self, text: str, held: object) -> None:
         super().__init__(text)
@@ -29,7 +29,7 @@ def square(number: int) -> int:
 
 
 def mixed(number: int) -> tuple[int, str]:
-    """A bit of work that may fail; the same for the same number."""
+    """Do a bit of work that may fail. The same number always fails in the same way."""
     chosen = random.Random(number)
     time.sleep(chosen.random() * 0.002)
     if chosen.random() < 0.1:
@@ -48,7 +48,7 @@ def dies_of_threes(number: int) -> int:
 
 
 def dies_once(asked: tuple[str, int]) -> int:
-    """The first time, as a file tells."""
+    """Return the number. For some numbers, die at the first call, which a file records."""
     folder, number = asked
     flag = Path(folder, str(number))
     if number % 10 == 3 and not flag.exists():
@@ -78,7 +78,7 @@ def odd(kind: str) -> object:
 
 
 def takes(count: int) -> int:
-    """So many bytes, at once if that is even, else little by little."""
+    """Allocate this many bytes, at once if the number is even, otherwise little by little."""
     if count % 2 == 0:
         return len(bytearray(count))
     kept = [bytes(1000) for _ in range(count // 1000)]
@@ -86,7 +86,7 @@ def takes(count: int) -> int:
 
 
 def leaves_and_takes(count: int) -> int:
-    """What is taken stays, so that the next has less."""
+    """Keep the allocated memory, so that less is left for the next item."""
     LEFT.append(bytearray(count))
     return len(LEFT)
 
@@ -95,7 +95,7 @@ LEFT: list[bytearray] = []
 
 
 def short_once(asked: tuple[str, int]) -> int:
-    """No memory the first time that it is asked for a number, as others have it; then enough."""
+    """Fail to allocate on the first call for a number, as if in another library; then succeed."""
     folder, number = asked
     first = Path(folder, str(number))
     if not first.exists():
@@ -105,7 +105,7 @@ def short_once(asked: tuple[str, int]) -> int:
 
 
 def complains(number: int) -> int:
-    """On stderr, past Python, if there is one."""
+    """Print directly to file descriptor 2, if it's open, bypassing Python."""
     with suppress(OSError):
         os.write(2, b"complaint" * 10)
     return number
@@ -117,7 +117,7 @@ def who(seconds: float) -> int:
 
 
 def notes_and_sleeps(asked: tuple[str, int]) -> None:
-    """Write which process this is, and be busy for long."""
+    """Write this process's ID, then stay busy for a long time."""
     folder, number = asked
     Path(folder, f"{number}.part").write_text(str(os.getpid()))
     Path(folder, f"{number}.part").rename(Path(folder, f"{number}.pid"))
@@ -125,7 +125,9 @@ def notes_and_sleeps(asked: tuple[str, int]) -> None:
 
 
 def how_many_at_once(asked: tuple[str, bool]) -> int:
-    """How many others are at work now; who is to kill its worker notes that before."""
+    """Return the number of other items in progress; an item that kills its worker first writes this
+    number to a file.
+    """
     folder, dies = asked
     mine = Path(folder, str(os.getpid()))
     mine.touch()
@@ -152,12 +154,12 @@ def _lives(number: int) -> bool:
 
 
 def shut(_: object) -> None:
-    """Close all that is open, as a careless daemon does."""
+    """Close all descriptors, like a careless daemon."""
     os.closerange(3, 100)
 
 
 def first_ends(asked: tuple[str, int]) -> None:
-    """The first ends as soon as two others are there, which sleep."""
+    """Kill the first process once two others exist, which sleep."""
     folder, number = asked
     if number:
         notes_and_sleeps(asked)

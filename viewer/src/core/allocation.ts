@@ -1,4 +1,4 @@
-// One allocation, as it is told to people.
+// One allocation, as the page describes it.
 
 import type { Allocation } from '../protocol.js';
 import type { Device } from './device.js';
@@ -18,8 +18,7 @@ export function allocation(device: Device, id: number): Allocation {
     id,
     made: made < 0 ? null : event(made),
     freed: done ? event(freed) : null,
-    // A free that was done without having been asked for is none that was; nor does the trace have
-    // those from before it.
+    // Null if the free was never requested, or was requested before the trace.
     asked: let_go >= 0 && let_go < freed ? event(let_go) : null,
     madeUs: made < 0 ? null : device.timeOf(made),
     freedUs: done ? device.timeOf(freed) : null,
@@ -33,7 +32,7 @@ export function allocation(device: Device, id: number): Allocation {
   };
 }
 
-/** `0:1`; null for a pool that nobody knows. */
+/** `0:1`; null for an unknown pool. */
 export function poolText(pool: readonly [number, number] | null | undefined): string | null {
   return pool ? pool.join(':') : null;
 }

@@ -1,19 +1,19 @@
-// Who blocks what is free: the blocks in use that keep free bytes from being given back, as
-// engine/query/blockers.pyx and engine/replay/blockmap.pyx have it.
+// Blocks in use that keep free memory from being released, as in engine/query/blockers.pyx and
+// engine/replay/blockmap.pyx.
 //
-// A unit is what empty_cache() gives back as a whole: a segment, or a handle of an expandable one. Of
-// one with a block in use it gives back nothing: its free bytes are blocked, an equal part by each of
-// its blocks in use.
+// A unit is the memory that empty_cache() releases as a whole: a segment, or one handle of an
+// expandable segment. A unit with blocks in use isn't released. Each of these blocks counts as
+// blocking an equal part of the unit's free bytes.
 
 import type { Blocker, Blocking, MapBlock, PoolShare } from '../protocol.js';
 import type { Grouping } from './groups.js';
 
-/** A segment at a moment, or what is mapped of an expandable one, and the blocks in it by offset. */
+/** A segment at a moment, or the mapped part of an expandable one, with its blocks by offset. */
 export interface Laid {
   /** Bytes from the base on. */
   readonly address: number;
   readonly size: number;
-  /** Places in the device's lists. */
+  /** Indices into the device's lists. */
   readonly pool: number;
   readonly stream: number;
   readonly expandable: boolean;
@@ -25,7 +25,7 @@ export interface Laid {
 const SMALL_HANDLE = 2 << 20;
 const LARGE_HANDLE = 20 << 20;
 
-/** Bytes [from, to) of a segment: a block, or what is free between two (null). */
+/** Bytes [from, to) of a segment: a block, or the free bytes between two (null). */
 interface Tile {
   readonly from: number;
   readonly to: number;
@@ -50,19 +50,19 @@ function tilesOf({ size, blocks }: Laid): Tile[] {
   return found;
 }
 
-/** What of a segment is given back as one. */
+/** A part of a segment that is released as a whole. */
 function handleOf({ size, expandable, small }: Laid): number {
   if (!expandable) return size;
   const handle = small || size % LARGE_HANDLE ? SMALL_HANDLE : LARGE_HANDLE;
   return size % handle ? size : handle;
 }
 
-/** The units of a segment; handles inside of one tile come as one. */
+/** The units of a segment. All handles within one tile count as one unit. */
 function* unitsOf(segment: Laid, tiles: readonly Tile[]): Generator<Unit> {
   const handle = handleOf(segment);
   let next = 0;
   for (let start = 0; start < segment.size; ) {
-    // The last tile of the unit before may reach into this one.
+    // The last tile of the previous unit may reach into this one.
     if (next && tiles[next - 1]!.to > start) next--;
     const within = Math.floor((tiles[next]!.to - start) / handle);
     const end = start + Math.max(within, 1) * handle;
@@ -80,15 +80,15 @@ function* unitsOf(segment: Laid, tiles: readonly Tile[]): Generator<Unit> {
 
 type Sums<T> = { -readonly [K in keyof T]: T[K] };
 
-/** Groups of blocks, and what they block. */
+/** Groups of blocks, and the bytes they block. */
 class Blockers {
   private readonly sums = new Map<number, Sums<Blocker> & { seen: Laid | null }>();
 
   constructor(private readonly grouping: Grouping) {}
 
-  /** Shares the free bytes of a unit out among its blocks in use; the first ones have the odd bytes.
-   * `counted` are the blocks of this segment that were met: one at the border of two handles comes
-   * twice. */
+  /** Divides a unit's free bytes equally among its blocks in use; the first blocks get the
+   * remainder. `counted`: the blocks of this segment that were already counted, because a block on
+   * the border of two handles occurs in both. */
   share({ free, inUse }: Unit, segment: Laid, counted: Set<MapBlock>): void {
     const part = Math.floor(free / inUse.length);
     let odd = free % inUse.length;
@@ -114,15 +114,15 @@ class Blockers {
     return made;
   }
 
-  /** The groups, the most bytes first. */
+  /** The groups, sorted by bytes, descending. */
   all(): Blocker[] {
     const found = Array.from(this.sums.values(), ({ seen: _, ...said }) => said);
     return found.sort((a, b) => b.bytes - a.bytes || b.count - a.count || a.group - b.group);
   }
 }
 
-/** What is free in segments, what of it can be given back, and who blocks the rest. `named` says what
- * the pool and the stream of a segment are called. */
+/** Sums up the free memory in segments: how much empty_cache() can release, and which groups block
+ * the rest. `named` returns the names of a segment's pool and stream. */
 export function blocking(
   segments: readonly Laid[],
   grouping: Grouping,

@@ -1,25 +1,25 @@
-// Where moments lie: on the axis of events a moment is at its number; on that of time it lasts from
-// the event that made it to the next one. Moment 0 begins at 0, the time of the first event, and the
-// last one ends at the time of the last event.
+// The positions of moments. On the event axis, a moment's position is its number. On the time axis,
+// a moment lasts from its event to the next one. Moment 0 begins at 0, the time of the first event,
+// and the last one ends at the time of the last event.
 
 import type { Axis, Span } from '../protocol.js';
 import type { Counts } from './columns.js';
 import { lowerBound } from './curve.js';
 
-/** Of each column of pixels its moments [from, to): none where these are equal. */
+/** The moments [from, to) of each pixel column; empty if both are equal. */
 export interface Ranges {
   readonly from: Int32Array;
   readonly to: Int32Array;
 }
 
 export class Clock {
-  /** Microseconds of each event since the first one; null where there are none. */
+  /** Microseconds of each event since the first one; null without times. */
   constructor(
     private readonly events: number,
     private readonly times: Counts | null,
   ) {}
 
-  /** The moments of each of some columns, which share a span evenly. */
+  /** The moments of each column; columns divide a span evenly. */
   ranges(axis: Axis, span: Span, columns: number): Ranges {
     const from = new Int32Array(columns);
     const to = new Int32Array(columns);
@@ -32,7 +32,8 @@ export class Clock {
       let first: number;
       let stop: number;
       if (times) {
-        // All that begin before its right edge, and do not end before its left one.
+        // A column shows moments that begin before its right edge and don't end before its left
+        // edge.
         if (right <= 0 || left > times[times.length - 1]!) continue;
         first = lowerBound(times, left);
         stop = lowerBound(times, right) + 1;
@@ -49,7 +50,7 @@ export class Clock {
     return { from, to };
   }
 
-  /** The moment at a place: the last one that has begun there, the first one before all. */
+  /** The moment at a position: the last one that has begun there, or the first one if none has. */
   momentAt(axis: Axis, x: number): number {
     if (axis === 'event') return Math.min(Math.max(Math.floor(x), 0), this.events);
     const times = this.known();

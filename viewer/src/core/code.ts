@@ -1,15 +1,15 @@
-// The frames of a snapshot, and its stacks: what code its allocations come from.
+// A snapshot's frames and stacks: the code that allocated.
 
 import type { Frames, Stack } from '../protocol.js';
 import { decoded, integers } from './columns.js';
 import type { PageData } from './page.js';
 
-/** Nodes of a tree that are no frames: the root, what was recorded without a stack, what was there
- * before the recording and has none. */
+/** Tree nodes that aren't frames: the root, allocations recorded without a stack, and carried-over
+ * allocations without one. */
 export const ROOT = -1;
 export const NO_STACK = -2;
 export const BEFORE_RECORDING = -3;
-/** From here on down: groups by `line`, the first of which is this one. */
+/** This number and all lower ones represent groups by `line`. */
 export const NAMED = -16;
 
 const CHECKPOINTS = [
@@ -20,12 +20,13 @@ const CHECKPOINTS = [
 export class Code {
   readonly texts: readonly string[];
   readonly frames: Frames;
-  /** How many stacks there are. The next number is none, the one after it none before the recording. */
+  /** Number of stacks. As a stack's number, it means no stack, and the next number means carried
+   * over without a stack. */
   readonly stacks: number;
-  /** Where the frames of each stack begin, innermost first, and of the last one where they end. */
+  /** The index of each stack's first (innermost) frame, then the end of the last stack. */
   readonly offsets: Int32Array;
   readonly ids: Int32Array;
-  /** Of each of these 1 for code of the user's or of a library. */
+  /** For each of `ids`, 1 if the frame is user or library code. */
   readonly own: Uint8Array;
   private madeByGraphs: Uint8Array | null = null;
 
@@ -49,7 +50,7 @@ export class Code {
     this.own = new Uint8Array(integers(data, said.stack_code));
   }
 
-  /** The frames of a stack; of one that there is not, none. */
+  /** The frames of a stack; empty if it doesn't exist. */
   stack(number: number): Stack {
     const [from, to] = [this.offsets[number] ?? 0, this.offsets[number + 1] ?? 0];
     if (number < 0 || number >= this.stacks)
@@ -57,8 +58,8 @@ export class Code {
     return { frames: this.ids.slice(from, to), code: this.own.slice(from, to) };
   }
 
-  /** Of each stack 1 where a checkpoint of CUDA graphs made its allocations: they carry sizes of blocks
-   * (see memreplay/engine/replay/synthetic.pyx). */
+  /** For each stack, 1 if a CUDA graph checkpoint made its allocations, which have the sizes of
+   * blocks (see memreplay/engine/replay/synthetic.pyx). */
   get synthetic(): Uint8Array {
     this.madeByGraphs ??= this.findSynthetic();
     return this.madeByGraphs;
@@ -76,9 +77,9 @@ export class Code {
     return found;
   }
 
-  /** What a tree shows of a stack, innermost first: its frames, or only those that are code. For a
-   * stack without any stands its group by `line`, which is the one that says most, where these are
-   * given, else its innermost frame; for none what says so. */
+  /** Stores a stack's tree nodes in `into`, innermost first: all its frames, or only those that
+   * are code. For a stack without code, that's its group by `line` (`named`) or, if there are
+   * no such groups, its innermost frame. If there's no stack, the node is the number for that. */
   path(number: number, frames: 'all' | 'code', named: Int32Array | null, into: number[]): void {
     into.length = 0;
     if (number >= this.stacks) {

@@ -1,15 +1,15 @@
-// Colours of the stacked picture: who is seen in each pixel, as RGBA.
+// Colours of the stacked picture: the allocation seen at each pixel, as RGBA.
 //
-// The rule, which a slow painter elsewhere is held against. Colours are three channels of 0 to 255.
-// 1. A pixel where nobody is has the background's colour.
-// 2. An allocation has its group's own colour where `colours` has one, else
+// The rules, which a slow painter in the tests also follows. Colours are three channels, 0 to 255.
+// 1. A pixel without an allocation has the background's colour.
+// 2. An allocation has its group's colour if `colours` has one, else
 //    others[group mod the number of others].
-// 3. Where something is highlighted, what does not meet it is faded: of each channel c, with b of the
-//    background's, it becomes floor((c + 3 b + 2) / 4).
-// 4. A run is all pixels above each other, in one column, in which one allocation is seen. Where the
-//    pixel below a run shows another allocation, and its colour (after 2 and 3) is that of the run, and
-//    the run is at least 3 pixels high as it is seen, the run's lowest pixel is darkened: of each
-//    channel c it becomes floor((4 c + 2) / 5).
+// 3. If something is highlighted, everything else is faded: each channel c, with b in the
+//    background, becomes floor((c + 3 b + 2) / 4).
+// 4. A run is a vertical series of pixels, within one column, that show the same allocation. If a
+//    run is at least 3 visible pixels high, and the pixel below it shows another allocation in the
+//    same colour (after rules 2 and 3), the run's lowest pixel is darkened: each channel c becomes
+//    floor((4 c + 2) / 5).
 // Everything is opaque.
 
 import type { Colouring } from '../protocol.js';
@@ -17,8 +17,8 @@ import type { Grouping } from './groups.js';
 import type { Selection } from './search.js';
 import { NOBODY } from './stack.js';
 
-/** 0xRRGGBB as the bytes R, G, B, 255 in memory, of a machine whose lowest byte comes first, as all
- * are that have a browser. */
+/** Converts 0xRRGGBB to a number whose bytes in memory are R, G, B, 255 on a little-endian machine,
+ * which every machine with a browser is. */
 function bytes(colour: number): number {
   const r = (colour >> 16) & 255;
   const g = (colour >> 8) & 255;
@@ -38,7 +38,7 @@ export function darkened(colour: number): number {
   return channels(colour, (c) => Math.floor((4 * c + 2) / 5));
 }
 
-/** RGBA, row by row from the top, of a picture that is so wide. */
+/** RGBA, row by row from the top, of a picture of this width. */
 export function coloured(
   ids: Int32Array,
   width: number,
@@ -49,7 +49,7 @@ export function coloured(
   const { background } = colouring;
   const own = new Map(colouring.colours);
   const others = colouring.others.length ? colouring.others : [background];
-  // Of each group its colour, as it is and faded; found when it is first met.
+  // Each group's colour, plain and faded, computed at first use.
   const plain = new Map<number, number>();
   const pale = new Map<number, number>();
   const colourOf = (id: number): number => {
@@ -76,8 +76,8 @@ export function coloured(
     }
     pixels[i] = colour;
   }
-  // What is darkened is the lowest pixel of a run of 3 at least, and what it is compared with is the
-  // highest one of another run: no pixel that is looked at has been darkened before.
+  // Darkens only the lowest pixel of a run of at least 3, and compares it with the highest pixel of
+  // another run, so no pixel that is read here has been darkened before.
   const dark = new Map<number, number>();
   for (let i = 2 * width; i < ids.length - width; i++) {
     const id = ids[i]!;
@@ -87,7 +87,7 @@ export function coloured(
     if (mine !== pixels[i + width]! || ids[i - width] !== id || ids[i - 2 * width] !== id) continue;
     let found = dark.get(mine);
     if (found === undefined) {
-      // Channels are darkened alike, so their order does not matter.
+      // All channels are darkened the same way, so their order doesn't matter.
       found = (bytes(0) | darkened(mine & 0xffffff)) >>> 0;
       dark.set(mine, found);
     }

@@ -1,26 +1,25 @@
-// Columns of integers, as export/page/coding.py writes them: planes of bytes, of numbers that were
-// folded so that -1 is 1 and 1 is 2, and that may be differences.
+// Columns of integers, as export/page/coding.py writes them: byte planes of numbers, which may be differences and are folded so that -1 becomes 1 and 1 becomes 2.
 
-/** Where a column's bytes are, and how to read them. */
+/** A column's position and encoding. */
 export interface Coded {
   readonly rows: number;
   readonly width: number;
   readonly differences: boolean;
   readonly at: number;
-  /** Where it is there, numbers say how many rows before the same one stood, 0 where none did: then
-   * it is the next one of `fresh`. */
+  /** If present, each number is the distance to the previous row with the same value, or 0 if there
+   * is none; the value is then the next one in `fresh`. */
   readonly fresh?: Coded | null;
 }
 
-/** Integers that are not negative, four bytes each where that is enough. */
+/** Non-negative integers, four bytes each if that's enough. */
 export type Counts = Uint32Array | Float64Array;
 
 const BYTE = 256;
-/** As many planes as a number has that 32 bits hold. */
+/** Number of planes of a 32-bit number. */
 const SMALL = 4;
 const BEYOND = 2 ** 32;
 
-/** The numbers of a column. They are exact up to 2^53, as everything is that a page counts. */
+/** The numbers of a column, exact up to 2^53. */
 export function decoded(data: Uint8Array, column: Coded): Float64Array {
   const { rows, width, at } = column;
   if (column.fresh)
@@ -29,7 +28,7 @@ export function decoded(data: Uint8Array, column: Coded): Float64Array {
   const found = new Float64Array(rows);
   const folded = lowPlanes(data, column);
   if (width <= SMALL) {
-    // A folded number of 32 bits may have its highest bit set: `>>> 1` takes it as it is.
+    // The highest bit of a folded 32-bit number may be set, so `>>> 1` treats it as unsigned.
     for (let i = 0; i < rows; i++) found[i] = (folded[i]! >>> 1) ^ -(folded[i]! & 1);
   } else {
     for (let i = 0; i < rows; i++) {
@@ -51,7 +50,7 @@ export function decoded(data: Uint8Array, column: Coded): Float64Array {
   return found;
 }
 
-/** The same of a column whose numbers fit 32 bits: numbers of events, of stacks, of groups. */
+/** Decodes a column of 32-bit numbers, e.g. of events, stacks or groups. */
 export function integers(data: Uint8Array, column: Coded): Int32Array {
   if (column.width > SMALL || column.fresh) return checked(decoded(data, column));
   const folded = lowPlanes(data, column);
@@ -74,14 +73,14 @@ export function integers(data: Uint8Array, column: Coded): Int32Array {
   return found;
 }
 
-const TOO_LARGE = 'the page has a number that is larger than it can be';
+const TOO_LARGE = 'the page is damaged: a number is too large';
 
 function checked(numbers: Float64Array): Int32Array {
   for (const one of numbers) if (one !== (one | 0)) throw new Error(TOO_LARGE);
   return new Int32Array(numbers);
 }
 
-/** The same of a column without negative numbers. */
+/** Decodes a column without negative numbers. */
 export function counts(data: Uint8Array, column: Coded): Counts {
   if (column.width <= SMALL && !column.differences && !column.fresh) {
     return new Uint32Array(integers(data, column).buffer);
@@ -89,18 +88,18 @@ export function counts(data: Uint8Array, column: Coded): Counts {
   return narrowed(decoded(data, column));
 }
 
-/** Numbers in four bytes each where all of them fit. None is negative. */
+/** Non-negative numbers, in four bytes each if all fit. */
 export function narrowed(numbers: Float64Array): Counts {
   let most = 0;
   for (let i = 0; i < numbers.length; i++) if (numbers[i]! > most) most = numbers[i]!;
   return most < BEYOND ? new Uint32Array(numbers) : numbers;
 }
 
-/** Of each folded number the lowest four bytes. */
+/** The lowest four bytes of each folded number. */
 function lowPlanes(data: Uint8Array, { rows, width, at }: Coded): Uint32Array {
   const folded = new Uint32Array(rows);
   const plane = (k: number): Uint8Array => data.subarray(at + k * rows, at + (k + 1) * rows);
-  // One loop for as many planes as there are is far quicker than one a plane.
+  // One loop over all planes is far quicker than one per plane.
   const [a, b, c, d] = [plane(0), plane(1), plane(2), plane(3)];
   if (width === 1) folded.set(a);
   else if (width === 2) for (let i = 0; i < rows; i++) folded[i] = a[i]! | (b[i]! << 8);
@@ -114,7 +113,7 @@ function lowPlanes(data: Uint8Array, { rows, width, at }: Coded): Uint32Array {
   return folded;
 }
 
-/** Numbers of which it is said how many rows before the same one stood. */
+/** Numbers encoded as the distance to the previous row with the same number. */
 function recurring(back: Int32Array, data: Uint8Array, fresh: Coded): Float64Array {
   const found = decoded(data, fresh);
   const all = new Float64Array(back.length);

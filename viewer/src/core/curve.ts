@@ -1,8 +1,8 @@
-// The curve of a measure: the least and the highest bytes of any range of moments, exactly, and when.
-// A pyramid over the values: of each 32 the place of the highest and of the least, of each 32 of these
-// again, and so on up.
+// The curve of a measure: the exact minimum and maximum of any range of moments, and where they
+// are. It uses a pyramid of indices: for each 32 values, the indices of the highest and the lowest
+// one; then the same for each 32 of these indices, and so on.
 
-/** How many entries of a level make one of the next. */
+/** Each entry of a level summarizes 2 ** SHIFT entries of the previous level. */
 const SHIFT = 5;
 const WIDE = 1 << SHIFT;
 
@@ -10,8 +10,8 @@ export class Series {
   private readonly above: readonly Int32Array[];
   private readonly below: readonly Int32Array[];
 
-  /** Bytes, and the moments from which on they are so, the first of which is 0; null where there is
-   * a value a moment. `moments` is how many there are. */
+  /** `values`: bytes. `starts`: the moment from which on each value holds, 0 for the first; null if
+   * there is one value per moment. `moments`: the number of moments. */
   constructor(
     readonly values: Float64Array,
     private readonly starts: Int32Array | null,
@@ -27,7 +27,7 @@ export class Series {
     return this.values[this.place(moment)]!;
   }
 
-  /** The moment of the most bytes in [from, to), the first of equal ones. */
+  /** The first moment with the most bytes in [from, to). */
   highestAt(from: number, to: number): number {
     const best = this.best(this.above, 1, from, to);
     return this.starts ? Math.max(this.starts[best]!, from) : best;
@@ -41,17 +41,17 @@ export class Series {
     return this.values[this.best(this.below, -1, from, to)]!;
   }
 
-  /** The values that there are within [from, to): places in `values`, [first, stop). */
+  /** The values within [from, to), as indices [first, stop) of `values`. */
   within(from: number, to: number): { first: number; stop: number } {
     return { first: this.place(from), stop: this.place(to - 1) + 1 };
   }
 
-  /** From which moment on it is the value at a place. */
+  /** The moment at which the value at an index begins. */
   startOf(place: number): number {
     return this.starts ? this.starts[place]! : place;
   }
 
-  /** Which value it is at a moment: the last that began up to it. */
+  /** The index of the value at a moment: the last value that has begun. */
   private place(moment: number): number {
     if (!this.starts) return moment;
     return lowerBound(this.starts, moment + 1) - 1;
@@ -64,7 +64,7 @@ export class Series {
     let best = from;
     let most = sign * values[from]!;
     for (let level = 0; from < to; level++) {
-      // What is not in a whole entry of the next level, on the left and on the right.
+      // Values at the left and right end that don't fill an entry of the next level.
       const entries = level ? tree[level - 1]! : null;
       const top = level === tree.length;
       const left = top ? to : Math.min(to, (from + WIDE - 1) & -WIDE);
@@ -87,7 +87,7 @@ export class Series {
   }
 }
 
-/** Of each level the places of the highest and of the least values, the first of equal ones. */
+/** For each level, the indices of the highest and lowest values; the first of equal ones. */
 function levels(values: Float64Array): { above: Int32Array[]; below: Int32Array[] } {
   const above: Int32Array[] = [];
   const below: Int32Array[] = [];
@@ -100,7 +100,7 @@ function levels(values: Float64Array): { above: Int32Array[]; below: Int32Array[
   return { above, below };
 }
 
-/** Of each 32 values the place of the highest (or of the least, where the sign is -1). */
+/** For each 32 values, the index of the highest (or the lowest, if the sign is -1). */
 function first(values: Float64Array, found: Int32Array, sign: number): Int32Array {
   for (let i = 0; i < found.length; i++) {
     const stop = Math.min((i + 1) << SHIFT, values.length);
@@ -118,7 +118,7 @@ function first(values: Float64Array, found: Int32Array, sign: number): Int32Arra
   return found;
 }
 
-/** The same of 32 places each. */
+/** Like `first`, but for each 32 indices. */
 function extremes(values: Float64Array, places: Int32Array, sign: number): Int32Array {
   const found = new Int32Array(Math.ceil(places.length / WIDE));
   for (let i = 0; i < found.length; i++) {
@@ -132,7 +132,7 @@ function extremes(values: Float64Array, places: Int32Array, sign: number): Int32
   return found;
 }
 
-/** How many numbers of a sorted list are smaller. */
+/** The number of smaller entries in a sorted list. */
 export function lowerBound(sorted: Int32Array | Uint32Array | Float64Array, than: number): number {
   let from = 0;
   let to = sorted.length;
@@ -149,11 +149,11 @@ export interface Maximum {
   readonly bytes: number;
 }
 
-/** Between two separate maxima bytes fall by this part of their range, as for the command line
- * (SEPARATION of snapshot/measured.py). */
+/** Between two separate maxima, bytes fall by at least this part of their range, as on the command
+ * line (SEPARATION in snapshot/measured.py). */
 const SEPARATION = 0.05;
 
-/** The highest separate maxima of moments [from, to), the highest first, the first of equal ones. */
+/** The highest separate maxima in moments [from, to), highest first; the first of equal ones. */
 export function maxima(series: Series, from: number, to: number, most: number): Maximum[] {
   const peak = series.highestAt(from, to);
   if (most <= 1) return [{ moment: peak, bytes: series.at(peak) }].slice(0, most);
@@ -161,7 +161,7 @@ export function maxima(series: Series, from: number, to: number, most: number): 
   const { values } = series;
   const { first, stop } = series.within(from, to);
   const places: number[] = [];
-  let rising = true; // since the last maximum that was taken
+  let rising = true; // since the last accepted maximum
   let top = first;
   let low = values[first]!;
   for (let k = first + 1; k < stop; k++) {

@@ -1,4 +1,4 @@
-// One device of a snapshot: its columns, read when they are asked for, and what is live by each
+// One device of a snapshot: its columns, decoded on first use, and its live allocations by each
 // measure.
 
 import { Clock } from './clock.js';
@@ -8,9 +8,9 @@ import { type Grouping, grouping } from './groups.js';
 import { Ends, Timeline } from './lives.js';
 import type { LifeColumns, LifeMeasure, Measure, PageDevice, Way } from './page.js';
 
-/** Measures that count until the free of an allocation was asked for, not until it was done. */
+/** Measures that count until an allocation's free is requested, not until it completes. */
 const UNTIL_ASKED: ReadonlySet<Measure> = new Set(['held', 'allocated']);
-/** Those that count the bytes of blocks, not the requested ones. */
+/** Measures that count block bytes instead of requested bytes. */
 const BLOCKS: ReadonlySet<Measure> = new Set(['active', 'allocated']);
 
 export class Device {
@@ -21,7 +21,7 @@ export class Device {
     private readonly data: Uint8Array,
   ) {}
 
-  /** How many allocations there are. */
+  /** Number of allocations. */
   get lives(): number {
     return this.said.lives.begin.rows;
   }
@@ -38,7 +38,7 @@ export class Device {
     return this.said.time ? this.clock.xOf('time', event + 1) : null;
   }
 
-  /** What is live when, by one measure. Throws an Error where it is not what the page says it is. */
+  /** When each allocation is live, by one measure. Throws an Error if that contradicts the page. */
   timeline(measure: LifeMeasure): Timeline {
     return this.once(`timeline ${measure}`, () => {
       const made = new Timeline(this.bytes(measure), this.ends(UNTIL_ASKED.has(measure)));
@@ -57,19 +57,20 @@ export class Device {
     });
   }
 
-  /** Of each allocation its bytes. */
+  /** The bytes of each allocation. */
   bytes(measure: LifeMeasure): Counts {
     if (!BLOCKS.has(measure)) return this.once('requested', () => this.counts('requested'));
     return this.once('block', () => {
       const requested = this.bytes('requested');
-      // As large as a block may be: it need not fit 32 bits.
+      // A block's size may exceed 32 bits.
       const bytes = decoded(this.data, this.said.lives.slack);
       for (let i = 0; i < bytes.length; i++) bytes[i]! += requested[i]!;
       return narrowed(bytes);
     });
   }
 
-  /** From when to when it counts: until its free was done, or asked for. */
+  /** When each allocation stops counting: when its free is requested, or when the free
+   * completes. */
   ends(asked: boolean): Ends {
     return this.once(asked ? 'asked' : 'done', () => {
       if (!asked) {
@@ -98,12 +99,12 @@ export class Device {
     return this.once('streams', () => this.column('stream'));
   }
 
-  /** In units, from 1 on; 0 for those that nobody knows. */
+  /** Each allocation's address: 1 plus its distance from the base in units; 0 if unknown. */
   get addresses(): Counts {
     return this.once('addresses', () => this.counts('address'));
   }
 
-  /** Which group each allocation is in; null where the way says nothing of this device. */
+  /** The group of each allocation; null if the device has no data for this key. */
   grouping(way: Way, measure: LifeMeasure): Grouping | null {
     const said = this.said.groups.find((one) => one.way === way);
     if (!said) return null;
@@ -119,7 +120,7 @@ export class Device {
     );
   }
 
-  /** Of each stack its group by a way, and what groups are called; null where stacks do not decide it. */
+  /** Each stack's group by a key, and the groups' names; null if the stack doesn't determine the group. */
   ofStacks(way: Way): { groups: Int32Array; lines: readonly (readonly number[])[] } | null {
     const said = this.said.groups.find((one) => one.way === way);
     if (!said?.of_stacks) return null;
@@ -127,12 +128,12 @@ export class Device {
     return { groups: this.once(`stacks ${way}`, () => integers(this.data, of_stacks)), lines };
   }
 
-  /** The numbers of any column that belongs to the device. */
+  /** The numbers of any of the device's columns. */
   numbers(column: Coded): Float64Array {
     return decoded(this.data, column);
   }
 
-  /** An address, as it is written, of a number of units from the base on. */
+  /** Formats an address, given in units from the base. */
   addressText(units: number): string {
     const { address_base, address_unit } = this.said;
     return `0x${(BigInt(address_base) + BigInt(units) * BigInt(address_unit)).toString(16)}`;
@@ -154,7 +155,7 @@ export class Device {
     const values = new Float64Array(at.length + 1);
     values[0] = reserved_start;
     values.set(bytes, 1);
-    // What an event changes counts from the moment after it on.
+    // An event's change counts from the next moment on.
     for (let i = 0; i < at.length; i++) starts[i + 1] = at[i]! + 1;
     return new Series(values, starts, events + 1);
   }
@@ -165,12 +166,12 @@ export class Device {
     const said = this.said.peaks[measure];
     if (found !== said.bytes) {
       throw new Error(
-        `the page is damaged: ${measure} bytes go up to ${found}, and to ${said.bytes} in the file`,
+        `the page is damaged: ${measure} bytes go up to ${found}, but to ${said.bytes} in the file`,
       );
     }
     if (moment !== said.moment) {
       throw new Error(
-        `the page is damaged: ${measure} bytes are highest at ${moment}, and at ${said.moment} in the file`,
+        `the page is damaged: ${measure} bytes are highest at ${moment}, but at ${said.moment} in the file`,
       );
     }
   }

@@ -1,4 +1,4 @@
-// All that the page asks of its worker, of the snapshots that are open.
+// Answers all requests of the page about open snapshots, in the worker.
 
 import type {
   Allocation,
@@ -38,16 +38,16 @@ import { type Selection, selection, stacksMet } from './search.js';
 import { paint } from './stack.js';
 import { callTree, type Live, treeOfBoth } from './tree.js';
 
-/** A snapshot that is open. */
+/** An open snapshot. */
 interface Open {
   readonly code: Code;
   readonly devices: readonly Device[];
-  /** What searches found: of each stack whether it is met. */
+  /** Search results: whether each stack matches. */
   readonly searches: Map<string, Uint8Array>;
   readonly pieces: Map<number, Pieces>;
 }
 
-/** As many searches are kept as someone goes back and forth between. */
+/** How many searches to keep, so that going back to one is fast. */
 const SEARCHES = 8;
 
 export class PageEngine implements Engine {
@@ -55,7 +55,7 @@ export class PageEngine implements Engine {
 
   constructor(private readonly page: Page) {}
 
-  /** Takes the columns of a snapshot. */
+  /** Receives the columns of a snapshot. */
   load(snapshot: number, data: Uint8Array): void {
     const said = this.page.snapshots[snapshot];
     if (!said) throw new Error(`the page has no snapshot ${snapshot}`);
@@ -151,7 +151,7 @@ export class PageEngine implements Engine {
 
   allocation(place: Place, id: number): Allocation {
     const device = this.device(place);
-    if (!(id >= 0 && id < device.lives)) throw new Error(`there is no allocation ${id}`);
+    if (!(id >= 0 && id < device.lives)) throw new Error(`no allocation ${id}`);
     return allocation(device, id);
   }
 
@@ -214,7 +214,7 @@ export class PageEngine implements Engine {
     const device = this.device(place);
     const { pieces, code } = this.snapshot(place.snapshot);
     const { segments } = device.said;
-    if (!segments) throw new Error('the file does not say which segments there were');
+    if (!segments) throw new Error('the file has no segments');
     const known = pieces.get(place.device) ?? new Pieces(device, segments, code);
     pieces.set(place.device, known);
     return known;
@@ -236,10 +236,10 @@ export class PageEngine implements Engine {
     const found = device.grouping(way, measure);
     if (found) return found;
     if (!device.lives) return { at: () => 0 };
-    throw new Error(`the page does not tell allocations apart by ${way}`);
+    throw new Error(`the page can't group by ${way}`);
   }
 
-  /** What a filter lets through; null for everything. */
+  /** The allocations that pass a filter; null for all. */
   private selected(place: Place, measure: LifeMeasure, filter: Filter | null): Selection | null {
     if (!filter) return null;
     const { include, way, group } = filter;
@@ -277,7 +277,7 @@ export class PageEngine implements Engine {
   }
 }
 
-/** A moment that there is. */
+/** An existing moment. */
 function within(device: Device, moment: number): number {
   return Math.min(Math.max(Math.floor(moment), 0), device.said.events);
 }

@@ -1,11 +1,11 @@
-// What a page knows of a fleet: the records of export/page/fleet_records.py; and its ranks over time.
+// A page's data about a fleet: the records of export/page/fleet_records.py, and its ranks over time.
 
 import { type Coded, decoded } from './columns.js';
 import { inflated } from './inflate.js';
 import type { Measure, ReportBlock } from './page.js';
 
 export interface PageShare {
-  /** A place in `texts`. */
+  /** An index into `texts`. */
   readonly text: number;
   readonly bytes: number;
 }
@@ -16,22 +16,22 @@ export interface PageRank {
   readonly status: string;
   readonly error: string;
   readonly host: string | null;
-  /** The place of its group among `groups`. */
+  /** The index of the rank's group in `groups`. */
   readonly group: number | null;
-  /** Of a rank that is like no other: the number of the one that it was compared with. */
+  /** For an odd rank: the number of the rank that it was compared with. */
   readonly typical: number | null;
   readonly device: number | null;
   readonly peak_bytes: number;
-  readonly reserved_bytes: number;
+  readonly reserved_bytes: number | null;
   readonly headroom_bytes: number | null;
   readonly step: number | null;
   readonly ooms: number;
   readonly leak_bytes_per_step: number | null;
-  /** How far its numbers can be trusted: `exact`, or what keeps them from it. */
+  /** `exact`, or the reason why the rank's numbers aren't exact. */
   readonly trust: string;
   readonly categories: readonly PageShare[];
   readonly holders: readonly PageShare[];
-  /** How many numbers of `curves` are its own. */
+  /** How many numbers in `curves` belong to the rank. */
   readonly moments: number;
 }
 
@@ -45,10 +45,10 @@ export interface FleetPage {
   readonly version: string;
   readonly title: string;
   readonly headline: string;
-  /** Why not all of it can be trusted; empty if it can. */
+  /** Why some numbers can't be trusted; empty if all can. */
   readonly doubt: string;
   readonly measure: Measure;
-  /** What a row is. */
+  /** What a row represents. */
   readonly noun: 'rank' | 'device';
   readonly curve_by: 'steps' | 'events';
   readonly texts: readonly string[];
@@ -59,14 +59,14 @@ export interface FleetPage {
   readonly report: readonly ReportBlock[];
 }
 
-/** The highest bytes of each rank in each moment: rank by rank; NaN where a rank has no such moment. */
+/** Each rank's highest byte count in each moment, rank by rank; NaN if a rank has no such moment. */
 export interface Curves {
   readonly ranks: number;
   readonly moments: number;
   readonly bytes: Float64Array;
 }
 
-/** Out of the page's column. */
+/** Reads the ranks from the page's column. */
 export async function curvesOf(page: FleetPage, base64: string): Promise<Curves> {
   const data = await inflated(base64, page.bytes);
   return spread(
@@ -75,7 +75,7 @@ export async function curvesOf(page: FleetPage, base64: string): Promise<Curves>
   );
 }
 
-/** Curves one behind the other as rows of one length. */
+/** Turns concatenated curves into rows of equal length. */
 export function spread(lengths: readonly number[], numbers: Float64Array): Curves {
   const moments = lengths.reduce((most, one) => Math.max(most, one), 0);
   const whole = lengths.reduce((sum, one) => sum + one, 0);
@@ -95,8 +95,8 @@ export function bytesAt({ moments, bytes }: Curves, rank: number, moment: number
   return bytes[rank * moments + moment] ?? Number.NaN;
 }
 
-/** How all ranks lie in one moment: of an even number the median is the mean of the two in the
- * middle, rounded down. NaN where no rank has the moment. */
+/** The distribution over all ranks at one moment. For an even number of ranks, the median is the
+ * mean of the middle two, rounded down. NaN if no rank has the moment. */
 export interface Lying {
   readonly min: number;
   readonly median: number;
@@ -119,7 +119,7 @@ export function lyingOf(curves: Curves): Lying[] {
 export const ORDERS = ['rank', 'peak', 'alike', 'host'] as const;
 export type Order = (typeof ORDERS)[number];
 
-/** The places of the ranks in an order; ranks without a number, and those that were not read, last. */
+/** The ranks' indices in a given order. Ranks without a number or that weren't read come last. */
 export function ordered(ranks: readonly PageRank[], order: Order): number[] {
   const number = ({ rank }: PageRank) => rank ?? Number.POSITIVE_INFINITY;
   const by: Record<Order, (a: PageRank, b: PageRank) => number> = {

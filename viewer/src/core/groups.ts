@@ -1,9 +1,9 @@
-// Which group each allocation is in, by each way.
+// Each allocation's group, for each key.
 
 import { type Coded, type Counts, integers } from './columns.js';
 import type { PageGroups } from './page.js';
 
-/** Of each allocation its group. */
+/** The group of each allocation. */
 export interface Grouping {
   at(id: number): number;
 }
@@ -35,14 +35,14 @@ class BySize implements Grouping {
   }
 }
 
-/** How many bits a number has: 0 of 0, 1 of 1, 2 of 2 and 3. */
+/** The number of bits in a number: 0 for 0, 1 for 1, 2 for 2 and 3. */
 export function bits(bytes: number): number {
   const high = Math.floor(bytes / 2 ** 32);
   return high ? 64 - Math.clz32(high) : 32 - Math.clz32(bytes);
 }
 
-/** The groups of a device's allocations by one way. `stacks` are those of its allocations, `bytes`
- * theirs by the measure that sizes go by. */
+/** Returns the groups of a device's allocations by one key. `stacks` returns each allocation's
+ * stack, and `bytes` its size by the measure that groups by size refer to. */
 export function grouping(
   said: PageGroups,
   data: Uint8Array,

@@ -1,13 +1,13 @@
-// A heat map: numbers of rows and columns as colours, at most one for each pixel there is.
+// A heat map: rows and columns of numbers as colours, at most one per pixel.
 //
-// The rule. A cell of the picture stands for some rows and columns of the numbers; it shows the one
-// that is furthest from the middle of the scale (the highest one, where the scale begins at the low
-// end), so that no spike and no dip is lost, however small the picture is. NaN is no number: a cell
-// without any has the colour of holes.
+// A cell of the picture covers some rows and columns of numbers, and shows the number that is
+// furthest from the middle of the scale. This way, no spike or dip is lost, however small the
+// picture is. If the middle of the scale is its low end, a cell shows its highest number. NaN
+// doesn't count as a number. A cell without numbers has the colour of holes.
 
 export type Channels = readonly [number, number, number];
 
-/** What the numbers are between: `middle` is the low end, or what both ends are equally far from. */
+/** The range of the numbers: `middle` is the low end, or halfway between both ends. */
 export interface Scale {
   readonly low: number;
   readonly middle: number;
@@ -21,7 +21,7 @@ export interface Grid {
   readonly values: Float64Array;
 }
 
-/** The numbers in as many cells as fit; `order` has the rows from top to bottom. */
+/** Reduces the numbers to as many cells as fit; `order` has the rows from top to bottom. */
 export function gridOf(
   values: Float64Array,
   columns: number,
@@ -45,19 +45,19 @@ export function gridOf(
   return { rows, columns: wide, values: found };
 }
 
-/** Of two that are equally far the higher one counts. */
+/** If two are equally far, the higher one wins. */
 function further(value: number, than: number, middle: number): boolean {
   const [a, b] = [Math.abs(value - middle), Math.abs(than - middle)];
   return a > b || (a === b && value > than);
 }
 
-/** From the lowest to the highest number. */
+/** The lowest and highest number. */
 export function plainScale(values: Float64Array): Scale {
   const [low, high] = ends(values);
   return { low, middle: low, high };
 }
 
-/** As far below 0 as above. */
+/** A scale that goes as far below 0 as above. */
 export function evenScale(values: Float64Array): Scale {
   const [low, high] = ends(values);
   const far = Math.max(Math.abs(low), Math.abs(high));
@@ -73,7 +73,7 @@ function ends(values: Float64Array): [number, number] {
   return low > high ? [0, 0] : [low, high];
 }
 
-/** By how much each number is above the median of its column, as a share of that. */
+/** How far each number is above its column's median, as a fraction of the median. */
 export function aboveMedian(
   values: Float64Array,
   columns: number,
@@ -85,7 +85,7 @@ export function aboveMedian(
   });
 }
 
-/** Of viridis (CC0): from the low end to the high one, as light as it is high. */
+/** viridis (CC0), from the low end to the high end; higher is lighter. */
 const RISING: readonly Channels[] = [
   [68, 1, 84],
   [71, 44, 122],
@@ -98,7 +98,7 @@ const RISING: readonly Channels[] = [
   [253, 231, 37],
 ];
 
-/** From what is below through the background to what is above. */
+/** A ramp from low numbers through the background's colour to high numbers. */
 export function diverging(less: Channels, background: Channels, more: Channels): Channels[] {
   return [less, background, more];
 }
@@ -107,7 +107,7 @@ export function rising(): readonly Channels[] {
   return RISING;
 }
 
-/** The colour of a share from 0 to 1, between those of a ramp. */
+/** The colour at a fraction from 0 to 1, interpolated in a ramp. */
 export function shade(ramp: readonly Channels[], share: number): Channels {
   const at = Math.min(Math.max(share, 0), 1) * (ramp.length - 1);
   const below = Math.min(Math.floor(at), ramp.length - 2);
@@ -117,12 +117,12 @@ export function shade(ramp: readonly Channels[], share: number): Channels {
   return [mixed(0), mixed(1), mixed(2)];
 }
 
-/** Where a number is on a scale, from 0 to 1. */
+/** A number's position on a scale, from 0 to 1. */
 export function shareOf({ low, high }: Scale, value: number): number {
   return high > low ? (value - low) / (high - low) : 0.5;
 }
 
-/** RGBA of the cells, opaque, row by row. */
+/** The cells as opaque RGBA, row by row. */
 export function painted(
   grid: Grid,
   scale: Scale,

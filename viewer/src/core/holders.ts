@@ -1,4 +1,5 @@
-// Who holds what is live at a moment, by group; and what came and went between two moments.
+// The holders of memory at a moment, by group, and what was allocated and freed between two
+// moments.
 
 import type { Changed, Holder, Holders } from '../protocol.js';
 import type { Grouping } from './groups.js';
@@ -27,7 +28,7 @@ class Sums {
   }
 }
 
-/** The groups of what is live at a moment and selected (null: all of it). */
+/** The groups of the selected allocations (null: all of them) that are live at a moment. */
 export function holders(
   timeline: Timeline,
   moment: number,
@@ -56,7 +57,7 @@ export function holders(
   };
 }
 
-/** What came and went from one moment to a later one, by group: what changed most first. */
+/** What was allocated and freed between two moments, by group, largest change first. */
 export function between(
   timeline: Timeline,
   moment: number,

@@ -1,12 +1,12 @@
-// The columns of a snapshot out of the page's text: base64 of a zlib stream.
+// Decodes a snapshot's columns from the page's text: base64 of a zlib stream.
 
 const TEXT = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 const NONE = 64;
-/** Of each character. */
+/** By character. */
 const VALUES = new Uint8Array(1 << 16).fill(NONE);
 for (let i = 0; i < TEXT.length; i++) VALUES[TEXT.charCodeAt(i)] = i;
 
-/** The bytes of a text in base64, which has no white space. Throws an Error if it is none. */
+/** Decodes base64 without white space. Throws an Error if the text isn't base64. */
 export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
   const { length } = text;
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
@@ -31,17 +31,17 @@ export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
     found[at] = (a << 2) | (b >> 4);
     if (padding === 1) found[at + 1] = (b << 4) | (c >> 2);
   }
-  if (wrong & NONE) throw new Error('the page is damaged: its columns are no base64');
+  if (wrong & NONE) throw new Error("the page is damaged: its columns aren't base64");
   return found;
 }
 
-/** The columns of a page, which stand in it deflated and in base64. Throws an Error unless they are as
- * long as the page says. */
+/** Decodes a page's columns, which are stored deflated and in base64. Throws an Error if their
+ * length isn't the one that the page says. */
 export async function inflated(base64: string, length: number): Promise<Uint8Array> {
   const stream = new Blob([bytesOf(base64)]).stream();
   const all = new Response(stream.pipeThrough(new DecompressionStream('deflate')));
   const buffer = await all.arrayBuffer().catch(() => {
-    throw new Error('the page is damaged: its columns cannot be unpacked');
+    throw new Error("the page is damaged: its columns can't be unpacked");
   });
   const found = new Uint8Array(buffer);
   if (found.length !== length) {

@@ -1,4 +1,4 @@
-// What is live at a moment, one by one: sorted, a page at a time.
+// The allocations live at a moment, sorted, a page at a time.
 
 import type { LiveQuery, LiveRows, SortKey } from '../protocol.js';
 import { allocation } from './allocation.js';
@@ -8,8 +8,8 @@ import type { Selection } from './search.js';
 
 export type Order = Pick<LiveQuery, 'sort' | 'descending' | 'offset' | 'limit'>;
 
-/** Those that are live and selected (null: all of them), in this order; of equal ones the older
- * first. */
+/** Returns the selected allocations (null: all of them) that are live at a moment, in the requested
+ * order. Among equal ones, the older comes first. */
 export function listing(
   device: Device,
   timeline: Timeline,
@@ -32,7 +32,7 @@ export function listing(
 function keys(device: Device, { bytes }: Timeline, sort: SortKey): (id: number) => number {
   const { begin, end } = device.ends(false);
   if (sort === 'bytes') return (id) => bytes[id]!;
-  // Those that were there before the first event have the same begin; what never ends does so last.
+  // Carried-over allocations all have the same begin. Allocations that never end sort last.
   if (sort === 'made') return (id) => begin[id]!;
   if (sort === 'life') return (id) => end[id]! - begin[id]!;
   const { addresses } = device;

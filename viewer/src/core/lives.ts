@@ -1,26 +1,26 @@
-// The allocations of a device over its events, by one measure: what is live when, and how many bytes
-// that is. Nothing is kept of any moment but its bytes: who is live follows from two sorted lists, of
-// begins and of ends.
+// A device's allocations over its events, by one measure: which are live when, and how many bytes
+// they hold. For each moment, only its byte count is stored. The set of allocations live at a
+// moment is computed from two sorted lists, one of start events and one of end events.
 
 import type { Counts } from './columns.js';
 import { lowerBound, Series } from './curve.js';
 
-/** Of each allocation, in the order in which they were made. Events count from 0; -1 is before the
- * first one, and what never ends does so behind the last one. What does not end after it begins is
- * live at no moment. */
+/** One entry per allocation, in the order in which they were made. Events count from 0; -1 is
+ * before the first event. An allocation that never ends has an end after the last event. An
+ * allocation that doesn't end after it begins is never live. */
 export interface Lives {
   readonly begin: Int32Array;
   readonly end: Int32Array;
   readonly bytes: Counts;
 }
 
-/** Allocations of which the last end is known are these many. */
+/** The last end is stored for each group of this many allocations. */
 const SHIFT = 6;
 
-/** Who ends when, and blocks of allocations with the last of their ends: the same for measures that
- * count until the same events. */
+/** The allocations in the order of their ends, and the last end in each group of allocations.
+ * Measures that stop counting at the same events share this object. */
 export class Ends {
-  // Made when somebody asks: for bytes alone nobody does.
+  // Computed on first use, because byte counts don't need it.
   private inOrder: Int32Array | null = null;
   private lasts: readonly [Int32Array, Int32Array] | null = null;
 
@@ -30,13 +30,13 @@ export class Ends {
     readonly events: number,
   ) {}
 
-  /** All that end with an event, in the order in which they do. */
+  /** All allocations that end with an event, in order of their ends. */
   get ended(): Int32Array {
     this.inOrder ??= this.sorted();
     return this.inOrder;
   }
 
-  /** Of each 64 allocations the last end, and of each 64 of these again. */
+  /** The last end of each 64 allocations, and of each 64 of these groups. */
   get last(): readonly [Int32Array, Int32Array] {
     if (!this.lasts) {
       const one = highest(this.end);
@@ -48,7 +48,7 @@ export class Ends {
   private sorted(): Int32Array {
     const { begin, end, events } = this;
     const n = begin.length;
-    // How many end with each event, then where those of an event stand.
+    // The number of allocations that end with each event, then where each event's allocations start.
     const at = new Int32Array(events + 1);
     let all = 0;
     for (let i = 0; i < n; i++) {
@@ -71,7 +71,7 @@ export class Ends {
     return found;
   }
 
-  /** How many of `ended` do so before an event. */
+  /** How many of `ended` end before an event. */
   endedBefore(event: number): number {
     const { ended, end } = this;
     let from = 0;
@@ -93,8 +93,8 @@ function highest(values: Int32Array): Int32Array {
   return found;
 }
 
-/** A moment m is between events: after m of them; moment 0 is the start, and there is one more moment
- * than events. An allocation is live at m where begin < m <= end. */
+/** Moment m is after m events: moment 0 is the start, and there is one more moment than events. An
+ * allocation is live at m if begin < m <= end. */
 export class Timeline {
   readonly events: number;
   /** Bytes at each moment. */
@@ -120,12 +120,12 @@ export class Timeline {
     this.usage = new Series(usage, null, events + 1);
   }
 
-  /** How many began before a moment: these are the first ones. */
+  /** How many allocations began before a moment. They are the first ones in the list. */
   begunBefore(moment: number): number {
     return lowerBound(this.ends.begin, moment);
   }
 
-  /** Who is live at a moment, in order of allocation. */
+  /** The allocations that are live at a moment, in order of allocation. */
   live(moment: number): Int32Array {
     const { end } = this.ends;
     const [last, lastOfMany] = this.ends.last;

@@ -1,5 +1,5 @@
-// The allocator at a moment: which segments there are, which blocks are in them, what is free; as
-// engine/replay/blockmap.pyx has it.
+// The allocator at a moment: its segments, their blocks and free memory, as in
+// engine/replay/blockmap.pyx.
 
 import type { Blocking, MapBlock, MapSegment, SegmentMap } from '../protocol.js';
 import { poolText } from './allocation.js';
@@ -20,7 +20,7 @@ interface Layout {
 
 type Bare = { -readonly [K in keyof Omit<Laid, 'blocks'>]: Laid[K] };
 
-/** The pieces of a device's segments, over all of its events. Addresses in bytes from the base on. */
+/** The pieces of a device's segments over all of its events. Addresses are in bytes from the base. */
 export class Pieces {
   private readonly begin: Float64Array;
   private readonly end: Float64Array;
@@ -47,11 +47,11 @@ export class Pieces {
     this.stream = device.numbers(columns.stream);
     this.kind = device.numbers(columns.kind);
     if (this.address.some((one, i) => one + this.size[i]! > Number.MAX_SAFE_INTEGER)) {
-      throw new Error('the segments are too far apart to be shown');
+      throw new Error('the segments are too far apart to show');
     }
   }
 
-  /** Segments and what is in them. */
+  /** Segments and their contents. */
   at(moment: number): SegmentMap {
     const { segments, outside } = this.laid(moment);
     let reserved = 0;
@@ -79,7 +79,7 @@ export class Pieces {
     return { reserved, active: all, outside, segments: found };
   }
 
-  /** Who blocks what is free. */
+  /** Which groups block free memory. */
   blocking(moment: number, grouping: Grouping): Blocking {
     return blocking(this.laid(moment).segments, grouping, (one) => this.named(one));
   }
@@ -89,9 +89,9 @@ export class Pieces {
     return { pool: poolText(pools[pool]), stream: streams[stream] ?? null };
   }
 
-  /** Segments with the blocks in them; bytes of blocks that lie in none, or where another one is. */
+  /** Segments with their blocks; and the bytes of blocks outside all segments, or on top of another block. */
   private laid(moment: number): Layout {
-    // Whoever asks for the map asks for who blocks what is free in it, too.
+    // Cached, because a request for the map is followed by one for the groups that block free memory.
     if (this.last?.moment !== moment) this.last = { moment, ...this.lay(moment) };
     return this.last;
   }
@@ -113,14 +113,14 @@ export class Pieces {
       let { small } = one;
       for (; next < blocks.length && blocks[next]!.address < end; next++) {
         const { address, size, ...said } = blocks[next]!;
-        // Where events were lost a block may lie where another is, or reach out of its segment.
+        // If events were lost, a block may overlap another, or extend beyond its segment.
         const from = Math.max(address, at);
         const to = Math.min(address + size, end);
         if (to <= from) continue;
         at = to;
         outside -= to - from;
         within.push({ ...said, offset: from - one.address, size: to - from });
-        // Such a block lies in small segments only; a checkpoint's says nothing.
+        // Only small segments serve small requests. A checkpoint's block doesn't show this.
         if (one.expandable && said.requested <= small_limit && !synthetic[stacks[said.id]!]) {
           small = true;
         }
@@ -134,7 +134,7 @@ export class Pieces {
     return `0x${(BigInt(this.device.said.address_base) + BigInt(bytes)).toString(16)}`;
   }
 
-  /** Pieces of one segment that touch are one, unless their pools are known and differ. */
+  /** Adjacent pieces of a segment are merged, unless their pools are known and differ. */
   private segments(moment: number): Bare[] {
     const { begin, end, address, size, segment, pool, stream, kind } = this;
     const { pools } = this.device.said;
@@ -170,7 +170,7 @@ export class Pieces {
     return found;
   }
 
-  /** What is active, by address. What nobody knows where it is comes behind all. */
+  /** Active blocks by address. Blocks with an unknown address come last. */
   private blocks(moment: number): (Omit<MapBlock, 'offset'> & { address: number })[] {
     const { device } = this;
     const timeline = device.timeline('active');
@@ -185,7 +185,7 @@ export class Pieces {
       requested: requested[id]!,
       awaiting: asked[id]! < moment,
     }));
-    // Where events were lost two blocks may have one address; then those of the trace come first.
+    // If events were lost, two blocks may have the same address; the trace's blocks then come first.
     const before = (id: number) => (device.ends(true).begin[id]! < 0 ? 1 : 0);
     return found.sort((a, b) =>
       a.address === b.address ? before(a.id) - before(b.id) || a.id - b.id : a.address - b.address,

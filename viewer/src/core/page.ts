@@ -1,4 +1,4 @@
-// What a page knows of a snapshot: the records of export/page/records.py. Its columns stand beside them.
+// A page's data about a snapshot: the records of export/page/records.py. Its columns are stored separately.
 
 import type { Coded } from './columns.js';
 
@@ -6,11 +6,11 @@ export { inflated } from './inflate.js';
 
 export const MEASURES = ['requested', 'held', 'active', 'allocated', 'reserved'] as const;
 export type Measure = (typeof MEASURES)[number];
-/** Those that allocations add up to. */
+/** The measures that are sums of allocations. */
 export type LifeMeasure = Exclude<Measure, 'reserved'>;
 
-/** The name of a way to group allocations, as after the command line's `--by`: a page has those that
- * say something of its devices. */
+/** The name of a grouping key, as in the command line's `--by`. A page has the keys that
+ * distinguish something on its devices. */
 export type Way = string;
 
 export interface LifeColumns {
@@ -19,12 +19,13 @@ export interface LifeColumns {
   readonly lag: Coded;
   readonly requested: Coded;
   readonly slack: Coded;
-  /** The number of its stack; that of stacks for none, one more for none before the recording. */
+  /** The number of the allocation's stack. The number of stacks means no stack, and one more
+   * means carried over without a stack. */
   readonly stack: Coded;
   readonly pool: Coded;
   readonly stream: Coded;
-  /** Where its block is, in units of `address_unit`, from `address_base` on; 0 where nobody knows,
-   * else one more than that. */
+  /** The address of the allocation's block: 1 plus the offset from `address_base` in units of
+   * `address_unit`, or 0 if unknown. */
   readonly address: Coded;
 }
 
@@ -36,57 +37,56 @@ export interface PageSpan {
   readonly end_us: number | null;
 }
 
-/** The groups of a device by one way. Ways that say nothing of a snapshot (all its groups stand for
- * "none") are left out, but for stacks and sizes. Without allocations there are none at all. */
+/** A device's groups by one key. Keys that don't distinguish anything in the snapshot (all groups
+ * mean "none") are left out, except stacks and sizes. Without allocations, there are no keys. */
 export interface PageGroups {
   readonly way: Way;
-  /** The heading of a column of its groups. */
+  /** The heading of the column that shows the groups. */
   readonly title: string;
-  /** The same of who blocks free memory. */
+  /** The heading of the column that shows groups that block free memory. */
   readonly pinned_title: string;
-  /** Whether the details of a single allocation show it. */
+  /** Whether an allocation's details show its group by this key. */
   readonly detail: boolean;
-  /** Of each group the lines that it is called by, as places in the snapshot's `texts`: its name,
-   * and for stacks the callers below it, as `memreplay peak` shows them. */
+  /** The lines of each group's label, as indices into the snapshot's `texts`: its name and, for
+   * stacks, the callers below it, as in `memreplay peak`. */
   readonly lines: readonly (readonly number[])[];
-  /** Of each stack its group, 0 where no allocation of the device has it; behind the stacks that of
-   * allocations without one, and that of those without one that were there before the recording.
-   * Null where stacks do not decide it. */
+  /** Each stack's group, or 0 if no allocation of the device has the stack. Two more groups follow:
+   * that of allocations without a stack, and that of carried-over allocations without one. Null if
+   * the stack doesn't determine the group. */
   readonly of_stacks: Coded | null;
-  /** Of each allocation its group, where stacks do not decide it. Both are null for sizes, whose
-   * group is the number of bits of the bytes (0 for 0 bytes), by the measure. */
+  /** Each allocation's group, if the stack doesn't determine it. Both fields are null for sizes,
+   * for which the group is the number of bits in the size by the measure (0 for 0 bytes). */
   readonly of_lives: Coded | null;
 }
 
-/** Pieces of segments: from event to event as allocations have them. A segment that is mapped bit
- * by bit (expandable) has a row for each piece; an address never stands in two at once. At every
- * moment they add up to what is reserved. Addresses are those of allocations without the 1 that is
- * added there. */
+/** Pieces of segments, with a begin and an end like allocations. An expandable segment has a row
+ * for each mapped piece, and no address is in two pieces at once. At every moment, the pieces add
+ * up to reserved memory. Addresses are encoded as for allocations, but without adding 1. */
 export interface SegmentColumns {
   readonly begin: Coded;
   readonly life: Coded;
   readonly address: Coded;
   readonly size: Coded;
-  /** A number. Pieces of one number that touch are one segment, unless they have two pools that are
-   * known and differ; of those that are not known it has the pool of the others. */
+  /** The segment's number. Adjacent pieces with the same number are one segment, unless their pools
+   * are known and differ. A piece whose pool is unknown belongs to the pool of the others. */
   readonly segment: Coded;
   readonly pool: Coded;
   readonly stream: Coded;
-  /** The sum of 1 for what is expandable, and of 2 for what is said to be small: a segment is if a piece
-   * of it is, or, of expandable ones, if a block tells it (see `Pieces.laid`). */
+  /** 1 if the segment is expandable, plus 2 if it's known to be small. A segment is small if one
+   * of its pieces is or, for expandable segments, if a block shows it (see `Pieces.laid`). */
   readonly kind: Coded;
 }
 
 export interface PageMark {
   readonly kind: 'oom' | 'snapshot' | 'step';
   readonly text: string;
-  /** The moment after it; of a step where it begins. */
+  /** The moment after the event; for a step, the moment at which the step begins. */
   readonly moment: number;
-  /** Of a step where it ends. */
+  /** For a step, the moment at which the step ends. */
   readonly end: number | null;
 }
 
-/** The highest bytes, and after how many events they first are. */
+/** The highest byte count, and the number of events after which it's first reached. */
 export interface PagePeak {
   readonly bytes: number;
   readonly moment: number;
@@ -104,7 +104,7 @@ export interface PageDevice {
   readonly reserved_bytes: Coded;
   readonly time: Coded | null;
   readonly first_us: number | null;
-  /** The last event's, as `time` has it: since the first one. */
+  /** The last event's time: microseconds since the first event, as in `time`. */
   readonly last_us: number | null;
   readonly spans: readonly PageSpan[];
   readonly marks: readonly PageMark[];
@@ -113,14 +113,14 @@ export interface PageDevice {
   readonly address_unit: number;
   /** The largest request that comes from a small segment. */
   readonly small_limit: number;
-  /** Null where they do not add up to what was reserved. */
+  /** Null if the segments don't add up to the reserved bytes. */
   readonly segments: SegmentColumns | null;
   /** How far the numbers of a measure can be trusted; a warning if they aren't exact. */
   readonly trust: Readonly<Record<Measure, PageNote>>;
   readonly peaks: Readonly<Record<Measure, PagePeak>>;
 }
 
-/** A block of a report, as render/document.py has them; cells are texts, or places in code. */
+/** A block of a report, as in render/document.py; cells are text or locations in code. */
 export type ReportBlock =
   | { readonly kind: 'heading'; readonly text: string }
   | { readonly kind: 'pairs'; readonly rows: readonly (readonly [string, string])[] }
@@ -134,40 +134,40 @@ export type ReportBlock =
       }[];
     }
   | { readonly kind: 'note'; readonly text: string; readonly warning: boolean }
-  /** Lines as they are: command lines, or a picture in characters. */
+  /** Preformatted lines: commands, or a picture made of characters. */
   | { readonly kind: 'lines'; readonly lines: readonly string[] };
 
 /** A sentence or two; `warning`: a number may be wrong. */
 export type PageNote = Extract<ReportBlock, { readonly kind: 'note' }>;
 
-/** A page: one snapshot, two that are compared, or the ranks of a run. */
+/** A page: one snapshot, two snapshots to compare, or the ranks of a run. */
 export interface Page {
   readonly schema: 'memreplay.page/1';
   readonly version: string;
   readonly title: string;
   readonly kind: 'one' | 'compare' | 'ranks';
   readonly snapshots: readonly PageData[];
-  /** What `memreplay diff` says of two snapshots: its text as blocks. */
+  /** What `memreplay diff` reports about two snapshots: its text as blocks. */
   readonly diff: readonly ReportBlock[] | null;
 }
 
-/** A snapshot of a page. Its columns stand beside it, in base64. */
+/** A snapshot on a page. Its columns are stored next to it, in base64. */
 export interface PageData {
-  /** What it is called on the page: its file's name, or its rank. */
+  /** The snapshot's name on the page: the file's name, or the rank. */
   readonly name: string;
   readonly file: string;
-  /** The options that make other commands read the same of the file, as words of a command line:
-   * `--from`, `1200`. */
+  /** The options that make other commands read the same part of the file, as words of a command
+   * line: `--from`, `1200`. */
   readonly options: readonly string[];
   /** The page of `memreplay report`; null for ranks. */
   readonly report: readonly ReportBlock[] | null;
-  /** What is wrong with the file as a whole (it is cut off, …). */
+  /** Problems with the file as a whole (it's cut off, …). */
   readonly notes: readonly string[];
   readonly texts: readonly string[];
   readonly frame_function: Coded;
   readonly frame_file: Coded;
   readonly frame_line: Coded;
-  /** What the line says: a place in `texts`, from 1 on; 0 where that isn't known. */
+  /** The source line: an index into `texts`, from 1; 0 if unknown. */
   readonly frame_source: Coded;
   readonly stack_frames: Coded;
   readonly frames: Coded;

@@ -1,11 +1,11 @@
-// Which allocations a filter lets through: those with a frame that a pattern is found in, and those of
-// a group. The pattern is that of `--include`: what it is found in is as in analysis/selecting/filters.py,
-// for what a regular expression of Python and one of JavaScript have in common.
+// Selects the allocations that pass a filter: those with a frame that matches a pattern, and those
+// in a group. Patterns work as with `--include`, and are searched in the same text as in
+// analysis/selecting/filters.py, as far as Python's and JavaScript's regular expressions agree.
 
 import type { Code } from './code.js';
 import type { Grouping } from './groups.js';
 
-/** What a filter lets through. */
+/** The allocations that pass a filter. */
 export interface Selection {
   has(id: number): boolean;
 }
@@ -25,7 +25,7 @@ class Both implements Selection {
   }
 }
 
-/** Those whose stack is one of `met` (null: all of them), and whose group is this one. */
+/** Selects the allocations of a group whose stack is in `met` (null: any stack). */
 export function selection(
   met: Uint8Array | null,
   stacks: Int32Array | null,
@@ -35,20 +35,20 @@ export function selection(
   return new Both(met, stacks, groups, group);
 }
 
-/** What a name of C++ stands for: `at::_ops::add_::call` is the operator `add_`. */
+/** Finds the operator in a C++ name: `at::_ops::add_::call` is `add_`. */
 const OPERATOR = /at::_ops::(\w+)::(?:call|redispatch)\b/;
-/** What stands around a place where it was copied out of a table. */
+/** Characters around a location that was copied from a table. */
 const BEFORE = /^(?:… |via (?:[\w.-]+: )?)/;
 const BEHIND = /(?: +\((?:autograd|PyTorch's own)\)(?: +aten::\w+)?|(?<=\d) {2,}aten::\w+)$/;
 
-/** Of each stack whether the pattern is found in one of its frames; of those behind the stacks, which
- * stand for none, it is not. Throws an Error for what is no regular expression. */
+/** Returns, for each stack, whether the pattern matches one of its frames. The numbers after the
+ * last stack, which mean no stack, never match. Throws an Error for an invalid regular expression. */
 export function stacksMet(code: Code, pattern: string): Uint8Array {
   const searched = searches(pattern);
   const found = (text: string): boolean => searched.some((one) => one.test(text));
   const { functions, files, lines } = code.frames;
   const { texts } = code;
-  // Texts without the line are searched once, however many lines of them are frames.
+  // Each text without its line number is searched once, however many frames have it.
   const known = new Map<number, boolean>();
   const frames = new Uint8Array(lines.length);
   for (let i = 0; i < frames.length; i++) {
@@ -81,8 +81,9 @@ export function stacksMet(code: Code, pattern: string): Uint8Array {
   return stacks;
 }
 
-/** The regular expression, and the same text to the letter, as a name of C++ is none. A line's number
- * at the end is the whole number; `…` is where a name was cut. */
+/** Returns what to search for: the pattern as a regular expression and as literal text, because C++
+ * names often aren't valid expressions. A line number at the end only matches whole numbers. `…`
+ * marks where a name was cut. */
 export function searches(pattern: string): RegExp[] {
   const place = pattern.trim().replace(BEHIND, '').replace(BEFORE, '');
   const text = place.replace(/ {2,}/g, ' ').replaceAll('…', '.*');
@@ -90,7 +91,7 @@ export function searches(pattern: string): RegExp[] {
   const end = /:\d+$/.test(text) ? '(?!\\d)' : '';
   const found = [new RegExp(letters + end)];
   if (text === letters) return found;
-  // `(?i)` in front is what Python has for a flag.
+  // Python writes flags as a leading `(?i)`.
   const flag = /^\(\?([im]+)\)/.exec(text);
   try {
     const said = asJavaScript(text.slice(flag?.[0].length ?? 0));
@@ -107,7 +108,7 @@ function escaped(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&');
 }
 
-/** Letters, digits and `_` of all scripts: what Python means by `\\w`. */
+/** Python's `\\w`: letters and digits of all scripts, and `_`. */
 const WORD = '\\p{L}\\p{N}_';
 const EDGE = `(?:(?<=[${WORD}])(?![${WORD}])|(?<![${WORD}])(?=[${WORD}]))`;
 const OUTSIDE: Readonly<Record<string, string>> = {
@@ -125,11 +126,12 @@ const INSIDE: Readonly<Record<string, string>> = {
   '\\d': '\\p{Nd}',
   '\\D': '\\P{Nd}',
 };
-/** What may be escaped with the flag `u`; Python lets any sign be. */
+/** Characters that may be escaped with the flag `u`; Python allows any punctuation. */
 const ESCAPED = /[\^$\\.*+?()[\]{}|/]/;
 
-/** A regular expression of Python's as JavaScript has it with the flag `u`, which refuses what it does
- * not know: letters are those of all scripts, `\\A` and `\\Z` are the ends, `{,n}` begins with 0. */
+/** Converts a Python regular expression to JavaScript's syntax with the flag `u`, which rejects
+ * anything unknown. Letters are those of all scripts, `\\A` and `\\Z` match the start and the end,
+ * and `{,n}` starts at 0. */
 export function asJavaScript(pattern: string): string {
   let found = '';
   let inside = false;
@@ -141,7 +143,7 @@ export function asJavaScript(pattern: string): string {
       i++;
       const known = (inside ? INSIDE : OUTSIDE)[two];
       if (inside && (two === '\\W' || two === '\\b')) {
-        throw new SyntaxError(`${two} in [] is not known here`);
+        throw new SyntaxError(`${two} in [] isn't supported`);
       }
       if (known) found += known;
       else if (sign && /[^\w\s]/.test(sign) && !ESCAPED.test(sign))
@@ -150,7 +152,7 @@ export function asJavaScript(pattern: string): string {
       continue;
     }
     if (inside) {
-      // In a set brackets that open one are signs like any other.
+      // Inside a set, an opening bracket is an ordinary character.
       if (one === '[') {
         found += '\\[';
         continue;
@@ -162,7 +164,7 @@ export function asJavaScript(pattern: string): string {
     if (one === '[') {
       inside = true;
       found += one;
-      // A bracket that stands first is one of the set.
+      // A leading closing bracket is a member of the set.
       const rest = /^\^?\]/.exec(pattern.slice(i + 1));
       if (rest) {
         found += rest[0].replace(']', '\\]');

@@ -1,26 +1,27 @@
-// The stacked picture: for each column of pixels the moment of its highest use, and what is live then,
-// in order of allocation, each at its true height. Of those that share a pixel the one that holds the
-// byte at its middle is seen.
+// The stacked picture: each column of pixels shows the moment with the most bytes in it, and the
+// allocations that are live then, in order of allocation, each at its exact height. If several
+// allocations share a pixel, it shows the one that holds the byte at the pixel's middle.
 //
-// From column to column only what changed is worked on, without what comes and goes in between. What
-// is live stands in places in its order, which are added up in chunks, so that it is quick to find who
-// holds a byte. All below the lowest place that changed stays as it was.
+// From column to column, only changes are processed. Allocations that begin and end between two
+// columns are skipped. Live allocations occupy places in order. Their bytes are summed up in
+// chunks, so that finding the holder of a byte is quick. Everything below the lowest changed place
+// stays the same.
 
 import type { Counts } from './columns.js';
 import type { Timeline } from './lives.js';
 
-/** Bytes [low, high) from the bottom to the top, and in how many pixels. */
+/** The picture shows bytes [low, high), from bottom to top, in this many rows of pixels. */
 export interface Heights {
   readonly low: number;
   readonly high: number;
   readonly height: number;
 }
 
-/** Nobody is there. */
+/** No allocation. */
 export const NOBODY = -1;
 
-/** Who is seen in each pixel, row by row from the top, of columns that show these moments, which never
- * fall; a negative one shows nothing. */
+/** Returns the allocation seen in each pixel, row by row from the top. Each column shows one of
+ * `moments`, which never decrease; a negative moment shows nothing. */
 export function paint(timeline: Timeline, moments: Int32Array, view: Heights): Int32Array {
   const { height } = view;
   const width = moments.length;
@@ -38,7 +39,7 @@ export function paint(timeline: Timeline, moments: Int32Array, view: Heights): I
   return ids;
 }
 
-/** Of each row of pixels, from the bottom, the byte at its middle. */
+/** The byte at the middle of each row of pixels, from the bottom. */
 function middlesOf({ low, high, height }: Heights): Float64Array {
   const found = new Float64Array(height);
   for (let row = 0; row < height; row++) found[row] = low + ((row + 0.5) * (high - low)) / height;
@@ -46,31 +47,31 @@ function middlesOf({ low, high, height }: Heights): Float64Array {
 }
 
 const NOWHERE = 2 ** 31 - 1;
-/** There is room for so many times as many as are live when it is made, and for so many at least. */
+/** The initial room for places: this many times the number of live allocations, and a minimum. */
 const ROOM = 2;
 const LEAST_ROOM = 1 << 12;
 
-/** Of each allocation its place, NOWHERE if it holds no bytes: one array for all, as there is one `Places` at a time. */
+/** Each allocation's place; NOWHERE if it holds no bytes. One shared array is enough, because there's only one `Places` at a time. */
 let places = new Int32Array(0);
 
-/** What is live at a moment, in places that have gaps where something went. Places are added up in
- * chunks, of which there are about as many as places are looked at within one. */
+/** The live allocations at a moment, each in a place; places of freed allocations are gaps. Bytes
+ * are summed up in chunks of places. There are about as many chunks as places in a chunk. */
 class Places {
   private moment = -1;
-  /** How many have begun, and ended, before the moment. */
+  /** The number of allocations that began, and that ended, before the moment. */
   private begun = 0;
   private over = 0;
-  /** Who has each place, or had it. */
+  /** The allocation that has, or had, each place. */
   private ids = new Int32Array(0);
   private used = 0;
-  /** Bytes of each place, and of each chunk of them. */
+  /** Bytes of each place, and of each chunk of places. */
   private sums: Counts = new Uint32Array(0);
   private chunks = new Float64Array(0);
   private shift = 0;
-  /** The lowest place that changed since it was painted. */
+  /** The lowest place that has changed since the last painting. */
   private lowest = NOWHERE;
 
-  /** To be painted in so many rows of pixels. */
+  /** Prepares painting in this many rows of pixels. */
   constructor(
     private readonly timeline: Timeline,
     private readonly rows: number,
@@ -79,7 +80,7 @@ class Places {
     if (places.length < length) places = new Int32Array(length);
   }
 
-  /** On to a moment that is not earlier. */
+  /** Moves on to a moment that isn't earlier. */
   go(moment: number): void {
     const { timeline, moment: before } = this;
     if (moment === before) return;
@@ -101,7 +102,7 @@ class Places {
       return;
     }
     for (let i = over; i < this.over; i++) {
-      // What began since the moment before has no place.
+      // Allocations that began since the previous moment have no place yet.
       if (ended[i]! < begun) this.take(places[ended[i]!]!);
     }
     for (let id = begun; id < this.begun; id++) {
@@ -145,7 +146,7 @@ class Places {
     this.settle();
   }
 
-  /** Makes room behind what stands in the first places, and adds it up. */
+  /** Compacts the occupied places at the start to make room, and sums up their bytes. */
   private settle(): void {
     const { used } = this;
     const room = Math.max(LEAST_ROOM, ROOM * used);
@@ -165,7 +166,7 @@ class Places {
     }
   }
 
-  /** Who holds the byte in the middle of each pixel of a column, given what the column was before. */
+  /** Finds the holder of the byte in the middle of each pixel of a column, given the previous column. */
   fill(middles: Float64Array, column: Int32Array): void {
     if (this.lowest === NOWHERE) return;
     const { ids, sums, chunks, shift } = this;
@@ -173,9 +174,9 @@ class Places {
     const whole = this.timeline.usage.at(this.moment);
     let chunk = this.lowest >> shift;
     let at = chunk << shift;
-    let sum = 0; // of all below `at`
+    let sum = 0; // bytes of all places below `at`
     for (let c = 0; c < chunk; c++) sum += chunks[c]!;
-    let edge = sum + chunks[chunk]!; // of all up to the end of the chunk
+    let edge = sum + chunks[chunk]!; // bytes of all places up to the end of the chunk
     for (; at < this.lowest; at++) sum += sums[at]!;
     let row = firstRow(middles, sum);
     this.lowest = NOWHERE;
@@ -202,7 +203,7 @@ class Places {
   }
 }
 
-/** The first row whose middle is not below so many bytes, nor below 0. */
+/** The first row whose middle isn't below this many bytes, nor below 0. */
 function firstRow(middles: Float64Array, bytes: number): number {
   let from = 0;
   let to = middles.length;

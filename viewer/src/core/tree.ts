@@ -1,23 +1,23 @@
-// What is live as a tree of calls, as engine/query/calltree.pyx folds it; and two such trees as one.
+// Live allocations as a tree of calls, as in engine/query/calltree.pyx; and two such trees merged.
 //
-// It differs from the command line's in this: every call is a node, where a line of the command line
-// shows those that lead to nothing but each other as one; and it can be rooted in the calls that
-// allocate.
+// It differs from the command line's tree in two ways: every call is a node, whereas a line of the
+// command line can show a chain of calls; and it can be inverted, with the calls that allocate at
+// the root.
 
 import type { Tree, TreeQuery } from '../protocol.js';
 import { type Code, NAMED, ROOT } from './code.js';
 import { grown, type Timeline } from './lives.js';
 import type { Selection } from './search.js';
 
-/** A tree that grows: nodes by their parents, in the order in which they were met. */
+/** A growing tree: nodes with their parents, in the order in which they were found. */
 class Growing {
   size = 1;
   parent = new Int32Array(1 << 10).fill(-1, 0, 1);
-  /** What a node is called: equal ones of one parent are one node. */
+  /** The nodes' keys: equal keys under one parent are one node. */
   key = new Int32Array(1 << 10).fill(ROOT, 0, 1);
   private readonly children = new Map<number, number>();
 
-  /** The child of a node with this key, of 32 bits. */
+  /** The child of a node with this 32-bit key. */
   child(node: number, key: number): number {
     const which = node * 2 ** 32 + (key + 2 ** 31);
     const known = this.children.get(which);
@@ -33,7 +33,7 @@ class Growing {
   }
 }
 
-/** What the nodes of a tree hold: sums of the stacks that end in them, then of all below, too. */
+/** The sums of a tree's nodes: first of the stacks that end there, later including all nodes below. */
 class Weights {
   own = new Float64Array(1 << 10);
   count = new Int32Array(1 << 10);
@@ -49,9 +49,9 @@ class Weights {
     this.count[node]! += count;
   }
 
-  /** Of each node what it and all below it hold. Parents come before their children. */
+  /** Adds to each node the sums of all nodes below it. Parents come before their children. */
   totals({ parent, size }: Growing): { bytes: Float64Array; count: Int32Array } {
-    this.add(size, 0, 0); // there is room for all
+    this.add(size, 0, 0); // there's room for all of them
     const bytes = this.own.slice(0, size);
     const count = this.count.slice(0, size);
     for (let i = size - 1; i > 0; i--) {
@@ -64,7 +64,7 @@ class Weights {
 
 type Shape = Pick<TreeQuery, 'root' | 'frames'>;
 
-/** Adds what is live at a moment and selected: `keyOf` a frame is what nodes are matched by. */
+/** Adds the selected allocations that are live at a moment; nodes are matched by `keyOf` their frame. */
 function fold(
   tree: Growing,
   weights: Weights,
@@ -93,19 +93,19 @@ function fold(
   }
 }
 
-/** What a tree is made of. */
+/** The data that a tree is built from. */
 export interface Live {
   readonly code: Code;
   readonly timeline: Timeline;
   readonly moment: number;
   readonly stacks: Int32Array;
-  /** Of each stack its group by `line`, and the lines that these are called by; null for neither. */
+  /** Each stack's group by `line`, and the text lines of these groups; null without either. */
   readonly named: Int32Array | null;
   readonly lines: readonly (readonly number[])[];
   readonly selected: Selection | null;
 }
 
-/** The nodes of a tree that are kept, a node before all that is below it; of one parent in order. */
+/** The tree's nodes that are kept, each before all nodes below it; children are in order. */
 function inOrder(
   { parent, size }: Growing,
   kept: (node: number) => boolean,
@@ -146,12 +146,12 @@ function placed(
   return { parent, depth };
 }
 
-/** Frames in order of their numbers, behind them what is none. */
+/** Frames sort by number; nodes that aren't frames come after them. */
 function byKey(a: number, b: number): number {
   return (a >>> 0) - (b >>> 0);
 }
 
-/** What is live as a tree: of one parent the largest first, then those of most allocations. */
+/** Live allocations as a tree; children are sorted by bytes, then by number of allocations. */
 export function callTree(live: Live, shape: Shape, least: number): Tree {
   const tree = new Growing();
   const weights = new Weights();
@@ -171,15 +171,15 @@ export function callTree(live: Live, shape: Shape, least: number): Tree {
   };
 }
 
-/** What frames of two snapshots are called, as numbers: equal for frames of the same function and
- * file, as lines move from one version of a program to the next. */
+/** Numbers for the names of two snapshots' frames. Frames of the same function and file have the
+ * same number, because lines move between versions of a program. */
 class Names {
   private readonly texts = new Map<string, number>();
   private readonly numbers = new Map<number, number>();
-  /** Of each number a frame that is called so, and which of the two it is of. */
+  /** For each key, a frame with that name, and which of the two snapshots it's from. */
   private readonly frames: (readonly [number, 0 | 1])[] = [];
 
-  /** The numbers of the frames of one of the two. */
+  /** The keys of one snapshot's frames. */
   keys({ code, lines }: Live, which: 0 | 1): (frame: number) => number {
     const known = new Map<number, number>();
     const { functions, files } = code.frames;
@@ -193,7 +193,7 @@ class Names {
           ? -1 - text(lines[NAMED - frame]?.[0] ?? -1)
           : text(functions[frame]!) * 2 ** 26 + text(files[frame]!);
       const number = numbered(this.numbers, name);
-      // That of the second one where it has one.
+      // The second snapshot's frame, if it has one.
       if (this.frames[number]?.[1] !== which) this.frames[number] = [frame, which];
       known.set(frame, number);
       return number;
@@ -212,8 +212,8 @@ function numbered<T>(numbers: Map<T, number>, one: T): number {
   return numbers.size - 1;
 }
 
-/** Two trees as one. `before` has the bytes of the first, all else is of the second. Of one parent those
- * that hold most in either come first. */
+/** Merges two trees. `before` has the first one's bytes; everything else is the second one's. A
+ * node's children are sorted by the larger of their two byte counts. */
 export function treeOfBoth(
   before: Live,
   after: Live,

@@ -1,4 +1,4 @@
-// The allocator at the cursor: segments, the blocks in them, what is free and who keeps it.
+// The allocator at the cursor: segments, their blocks, free memory and the groups that block it.
 
 import type { SegmentMap } from '../protocol.js';
 import { useAnswer } from './answers.js';
@@ -73,7 +73,7 @@ export function Allocator() {
   );
 }
 
-/** A row a block, and a row a hole. */
+/** One row per block, and one per hole. */
 function mapRows({ segments }: SegmentMap): Rows {
   const rows: (readonly (string | number)[])[] = [
     ['segment', 'pool', 'stream', 'offset', 'bytes', 'requested_bytes', 'state', 'allocation'],

@@ -1,12 +1,12 @@
-// Questions to the engine within components: the last answer stays until the next one is there.
+// Requests to the engine in components: the last answer is shown until the next one arrives.
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-/** How many questions are not answered yet: scripts wait for none. */
+/** The number of unanswered requests; scripts wait until it's 0. */
 export const asked = signal(0);
 
-/** Counts a promise among what is not done yet. */
+/** Counts a promise as an unanswered request. */
 export async function counted<T>(work: Promise<T>): Promise<T> {
   asked.value++;
   try {
@@ -19,12 +19,12 @@ export async function counted<T>(work: Promise<T>): Promise<T> {
 export interface Answered<T> {
   readonly value: T | null;
   readonly error: string | null;
-  /** Whether it is the answer to an earlier question. */
+  /** Whether the value is the answer to an earlier question. */
   readonly stale: boolean;
 }
 
-/** The answer to a question that is told from others by its key. Questions that come while one is
- * being answered wait, and only the last of them is asked. */
+/** Returns the answer to the question with this key. Questions that arrive while one is being
+ * answered wait, and only the last of them is asked. */
 export function useAnswer<T>(key: string, ask: () => Promise<T>): Answered<T> {
   const [answer, setAnswer] = useState<{ key: string; value: T | null; error: string | null }>({
     key: '',

@@ -1,4 +1,4 @@
-// The page: a bar, the verdict, curves, the stacked picture, and below it who holds what is live.
+// The page: a bar, the verdict, curves, the stacked picture, and below it the tabs.
 
 import { useSignal } from '@preact/signals';
 import { Component, type ComponentChildren } from 'preact';
@@ -32,7 +32,7 @@ import { change, state, type Tab } from './state.js';
 import { count, percent, size } from './units.js';
 import { Windows } from './windows.js';
 
-/** What fails says so where it stands; the rest of the page stays. */
+/** A part that fails shows an error in its place; the rest of the page stays. */
 class Guard extends Component<{ children: ComponentChildren }, { error: string | null }> {
   override state = { error: null };
 
@@ -122,7 +122,7 @@ function Tabs() {
   );
 }
 
-/** The numbers at the cursor, and what is to be known of the whole. */
+/** The numbers at the cursor, and facts about the whole recording. */
 function Headline() {
   const ground = useGround();
   const { snapshot, device, state, at, engine, place } = ground;
@@ -196,7 +196,7 @@ function Headline() {
   );
 }
 
-/** What is reserved at the cursor, and how much of it nobody uses. */
+/** The reserved memory at the cursor, and how much of it is unused. */
 function Spare() {
   const { engine, place, at } = useGround();
   const answer = useAnswer(JSON.stringify([place, at]), async () => {
@@ -292,7 +292,7 @@ function Nothing({ page }: { page: Page }) {
   );
 }
 
-/** The frames of a device's snapshot, once it is read. */
+/** The frames of a device's snapshot, once the snapshot is read. */
 function useRead(engine: Remote, place: Place | null) {
   const { measure } = state.value;
   return useAnswer(JSON.stringify([place, measure]), async () =>
@@ -342,7 +342,7 @@ function useOther(page: Page, engine: Remote, first: Ground | null): Ground | nu
   const place = useMemo(() => (there ? { snapshot, device } : null), [there, snapshot, device]);
   const answer = useRead(engine, place);
   const ready = first && place && answer.value?.place === place ? answer.value.frames : null;
-  // By time a moment is where the other one is after as long; by event, in the same step.
+  // On the time axis, the other moment is the one after the same interval; on the event axis, the one in the same step.
   const time = first?.axis === 'time' && ready !== null && devices[device]!.last_us !== null;
   const at = useAnswer(JSON.stringify([place, time, first?.place, first?.at]), async () =>
     time && place && first

@@ -1,4 +1,4 @@
-// Ticks of axes: round numbers of bytes, events and times, a label each.
+// Axis ticks at round numbers of bytes, events or time, each with a label.
 
 import { count, size } from './units.js';
 
@@ -11,7 +11,7 @@ export interface Tick {
 const BINARY = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const DECIMAL = [1, 2, 5];
 
-/** Ticks of bytes from 0 up to a height: few enough, and round in their unit. */
+/** Byte ticks from 0 up to a height: not too many, and round in their unit. */
 export function byteTicks(low: number, high: number, most: number): Tick[] {
   const least = (high - low) / Math.max(most, 1);
   let step = 1;
@@ -37,17 +37,17 @@ function ticks(from: number, to: number, step: number): number[] {
   return found;
 }
 
-/** Ticks of events: whole numbers. `first` is the number of the event at 0. */
+/** Event ticks: whole numbers. `first` is the number of the event at 0. */
 export function eventTicks(from: number, to: number, first: number, most: number): Tick[] {
   const step = Math.max(1, decimalStep((to - from) / Math.max(most, 1)));
   return ticks(from + first, to + first, step).map((at) => ({
     at: at - first,
-    // Before the first event of all is the start.
+    // Anything before the first event is labeled as the start.
     label: at < 0 ? 'start' : count(at),
   }));
 }
 
-/** Ticks of times since the start, in microseconds. */
+/** Time ticks, in microseconds since the start. */
 export function timeTicks(from: number, to: number, most: number): Tick[] {
   const step = decimalStep((to - from) / Math.max(most, 1));
   const [unit, name] = to >= 1e6 ? [1e6, 's'] : to >= 1e3 ? [1e3, 'ms'] : [1, 'µs'];

@@ -1,4 +1,4 @@
-// The bar on top: what file it is, and what of it is shown.
+// The bar at the top: the file, and the part of it that is shown.
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
@@ -11,7 +11,7 @@ import { swapAxis } from './keys.js';
 import { change, type State } from './state.js';
 import { dark, nextTheme } from './theme.js';
 
-/** Typing waits so long before what was typed is searched for. */
+/** How long typing must pause before the search starts. */
 const TYPING_MS = 200;
 
 function Search({ search }: { search: string }) {
@@ -39,7 +39,7 @@ function Search({ search }: { search: string }) {
         id="search"
         type="search"
         placeholder="Search code ( / )"
-        aria-label="Search functions and files by a regular expression"
+        aria-label="Search functions and files with a regular expression"
         aria-invalid={wrong.value !== null}
         title={
           wrong.value ?? 'A regular expression: matches a function, file:line or file:function'
@@ -58,7 +58,7 @@ function Search({ search }: { search: string }) {
   );
 }
 
-/** What of another device means nothing on this one. */
+/** Reset the state that is specific to another device. */
 const ELSEWHERE: Partial<State> = {
   from: null,
   to: null,
@@ -128,7 +128,7 @@ export function Bar({ showHelp }: { showHelp: () => void }) {
           <select
             value={axis}
             disabled={device.last_us === null}
-            title={device.last_us === null ? 'this snapshot has no times' : 'What the axis shows'}
+            title={device.last_us === null ? 'this snapshot has no times' : 'Axis'}
             onChange={(event) =>
               (event.currentTarget.value as Axis) !== axis && void swapAxis(ground)
             }
@@ -142,7 +142,7 @@ export function Bar({ showHelp }: { showHelp: () => void }) {
       <div class="buttons">
         <DoneButton
           label="link"
-          title="Copy the address that shows just this"
+          title="Copy a link to this view"
           done="copied"
           act={() => copyText(location.href)}
         />

@@ -1,4 +1,4 @@
-// What came and what went between two cursors, by group.
+// Bytes allocated and freed between two cursors, by group.
 
 import { useSignal } from '@preact/signals';
 import type { Changed } from '../protocol.js';
@@ -112,7 +112,7 @@ export function Between() {
         />
       </div>
       <Table
-        label="What came and what went"
+        label="Allocated and freed"
         columns={columns}
         total={rows.length}
         row={(index) => rows[index]}
@@ -124,7 +124,7 @@ export function Between() {
         chosen={({ group }) => state.group === group && state.of === way}
         onChoose={({ group }) => change(toggled(ground, way, group))}
         attributes={({ group }) => ({ 'data-group': group })}
-        empty="nothing changed in between"
+        empty="no changes in between"
       />
     </div>
   );

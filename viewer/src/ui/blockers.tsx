@@ -1,4 +1,4 @@
-// Who blocks what is free at the cursor: groups of the blocks in use that keep it from being given back.
+// The groups whose blocks keep free memory from being returned to the driver at the cursor.
 
 import { useSignal } from '@preact/signals';
 import type { Blocker, Blocking, PoolShare } from '../protocol.js';
@@ -15,7 +15,7 @@ import { count, percent, size } from './units.js';
 
 const ONE_LINE = 26;
 const TWO_LINES = 42;
-/** Of the row of titles, and of what is said where there are no others. */
+/** The heights of the title row, and of the message if there are no other rows. */
 const TITLES = 28;
 const NO_ROWS = 44;
 
@@ -109,10 +109,10 @@ export function Blockers() {
         )}
       </div>
       {found && found.pools.length > 1 && <Shares pools={found.pools} />}
-      {/* No higher than its rows: all else is the map's. */}
+      {/* The table is no higher than its rows, because the map gets the rest. */}
       <div class="blocked" style={{ '--high': `${high}px` }}>
         <Table
-          label={`Who blocks what is free, by ${way}`}
+          label={`Who blocks free memory, by ${way}`}
           columns={columns}
           total={rows.length}
           row={(index) => rows[index]}
@@ -124,14 +124,14 @@ export function Blockers() {
           chosen={({ group }) => (state.group === group && state.of === way) || pinned === group}
           onChoose={({ group }) => change(toggled(ground, way, group))}
           attributes={({ group }) => ({ 'data-group': group })}
-          empty={found ? 'nothing that is free is blocked here' : '…'}
+          empty={found ? 'no free memory is blocked here' : '…'}
         />
       </div>
     </>
   );
 }
 
-/** What can go back and what cannot, in words. */
+/** Describes how much can be returned and how much can't. */
 function Sum({ found }: { found: Blocking }) {
   const { free, blocked, returned, returnedPending, privateReturned } = found;
   return (
@@ -144,7 +144,7 @@ function Sum({ found }: { found: Blocking }) {
       <span data-what="returned" data-bytes={returned}>
         {size(returned)}
       </span>
-      {returnedPending > 0 ? `, ${size(returnedPending)} of it waits for a stream now` : ''}
+      {returnedPending > 0 ? `, ${size(returnedPending)} of it is waiting for a stream` : ''}
       {privateReturned > 0
         ? `; at most ${size(privateReturned)} more if private pools were released`
         : ''}
@@ -165,7 +165,7 @@ function Shares({ pools }: { pools: readonly PoolShare[] }) {
                 {title}
               </th>
             ))}
-            <th scope="col">of requests of</th>
+            <th scope="col">for requests of</th>
           </tr>
         </thead>
         <tbody>
@@ -191,7 +191,7 @@ function Shares({ pools }: { pools: readonly PoolShare[] }) {
   );
 }
 
-/** A row a group. */
+/** One row per group. */
 function blockerRows(ground: Ground, { blocked }: Blocking, rows: readonly Blocker[]): Rows {
   const way = wayOf(ground);
   return [

@@ -1,4 +1,4 @@
-// The command line that gives the numbers of what is shown.
+// The command line that prints the displayed numbers.
 
 import type { Ground } from './ground.js';
 import { eventOf, wayOf } from './ground.js';
@@ -9,17 +9,17 @@ function event(ground: Ground, moment: number): string {
   return moment ? String(eventOf(ground, moment)) : 'start';
 }
 
-/** The words of the command for a tab; null where no command says just that. */
+/** The command's words for a tab; null if no command prints exactly that. */
 export function wordsOf(ground: Ground, tab: Tab): string[] | null {
   const { snapshot, page, state, device, at, other, counted } = ground;
-  // With what makes the command read the same of the file.
+  // Adds the options that make the command read the same part of the file.
   const file = [snapshot.file, ...snapshot.options];
   const one = snapshot.devices.length > 1 ? ['--device', String(device.device)] : [];
   const of = [...one, ...(counted === 'requested' ? [] : ['--measure', counted])];
   const include = state.search ? ['--include', state.search] : [];
   const way = wayOf(ground);
   const by = way === 'stack' ? [] : ['--by', way];
-  // With a filter the peak is that of what it lets through; that of reserved bytes is another moment.
+  // With a filter, the peak is that of the matching allocations; reserved bytes peak at another moment.
   const peak = state.at === null && !state.search && state.measure !== 'reserved';
   const moment = peak ? ['peak', ...file] : ['at', ...file, event(ground, at)];
   switch (tab) {
@@ -58,7 +58,7 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
   }
 }
 
-/** That as a line for a shell. */
+/** The command as a shell command line. */
 export function commandOf(ground: Ground, tab: Tab): string | null {
   const words = wordsOf(ground, tab);
   return words && ['memreplay', ...words].map(quoted).join(' ');

@@ -1,4 +1,4 @@
-// Two snapshots in sync: what is seen of one is seen of the other, step by step or by time.
+// Keeps two snapshots in sync: both show the same part, by step or by time.
 
 import { signal } from '@preact/signals';
 import { createContext } from 'preact';
@@ -8,15 +8,15 @@ import type { Ground } from './ground.js';
 
 export const ComparedContext = createContext<readonly [Ground, Ground] | null>(null);
 
-/** The snapshot to compare with, and the one that is compared. */
+/** The base snapshot, and the one compared with it. */
 export function useCompared(): readonly [Ground, Ground] | null {
   return useContext(ComparedContext);
 }
 
-/** Of each picture what it goes up to: two that are compared have one scale. */
+/** Each picture's maximum; compared pictures share a scale. */
 export const heights = signal<ReadonlyMap<number, number>>(new Map());
 
-/** What a picture is to go up to, given what is in it. */
+/** The height of a picture's scale, given its contents. */
 export function commonHeight(high: number, compared: boolean): number {
   return compared ? Math.max(high, ...heights.value.values()) : high;
 }
@@ -27,15 +27,16 @@ export function sayHeight(snapshot: number, high: number): void {
   }
 }
 
-/** Moments of a device that are places in a program: the start, where each step begins and ends, the
- * end. */
+/** Returns the moments by which two recordings are aligned: the start, the start and end of each
+ * step, and the end. */
 export function anchors(device: PageDevice): number[] {
   const steps = device.marks.filter(({ kind }) => kind === 'step');
   return [0, ...steps.flatMap(({ moment, end }) => [moment, end ?? moment]), device.events + 1];
 }
 
-/** A place on one axis of events where the other has its like: between two anchors in proportion.
- * The k-th step is the other's k-th; what comes behind the last that both have goes to the end. */
+/** Maps a position on one event axis to the corresponding position on another, by interpolating
+ * between anchors. The k-th step corresponds to the other's k-th step. The part after the last
+ * step that both have corresponds to the other's remaining part. */
 export function mapped(from: readonly number[], to: readonly number[], x: number): number {
   const both = Math.min(from.length, to.length) - 1;
   const a = [...from.slice(0, both), from[from.length - 1]!];

@@ -1,11 +1,11 @@
-// What a view gives to take along: the command line, a table as CSV, pictures.
+// Copy or save from a view: the command line, a table as CSV, pictures.
 
 import { useSignal } from '@preact/signals';
 
 type Cell = string | number;
 export type Rows = readonly (readonly Cell[])[];
 
-/** Rows as RFC 4180 has them. Cells that a spreadsheet would run as a formula begin with an apostrophe. */
+/** Formats rows as in RFC 4180. An apostrophe is put before cells that a spreadsheet would run as a formula. */
 export function csvOf(rows: readonly (readonly Cell[])[]): string {
   const cell = (value: Cell) => {
     const text =
@@ -24,7 +24,7 @@ export function save(name: string, blob: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** Puts text on the clipboard, also where there is only the older way (pages of files). */
+/** Copies text to the clipboard, with a fallback for pages opened from a file. */
 export async function copyText(text: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
@@ -38,7 +38,7 @@ export async function copyText(text: string): Promise<void> {
   }
 }
 
-/** A button that says that it has done what it does. */
+/** A button that confirms its action. */
 export function DoneButton(props: {
   label: string;
   title: string;
@@ -64,12 +64,12 @@ export function DoneButton(props: {
   );
 }
 
-/** The command line of a view, and its ways out. */
+/** A view's command line, and buttons to copy and save. */
 export function Copying(props: {
   name: string;
-  /** Null where no command says just what is shown. */
+  /** Null if no command prints exactly what is shown. */
   command: string | null;
-  /** What the command gives that the view does not say, or the other way round. */
+  /** How the command's output differs from the view. */
   note?: string;
   csv?: () => Rows | Promise<Rows>;
   svg?: () => string;
@@ -84,13 +84,13 @@ export function Copying(props: {
           <code
             class="command"
             data-what="command"
-            title={`The command line that gives these numbers (with --top 0, all rows):\n${command}`}
+            title={`The command for these numbers (all rows with --top 0):\n${command}`}
           >
             {command}
           </code>
           <DoneButton
             label="copy"
-            title="Copy the command line"
+            title="Copy the command"
             done="copied"
             act={() => copyText(command)}
           />
@@ -129,7 +129,7 @@ export function canvasPng(selector: string): Promise<Blob> {
   return new Promise((done, failed) => {
     if (!canvas) failed(new Error('there is no picture'));
     canvas?.toBlob((blob) =>
-      blob ? done(blob) : failed(new Error('the browser made no picture')),
+      blob ? done(blob) : failed(new Error("the browser couldn't create the picture")),
     );
   });
 }

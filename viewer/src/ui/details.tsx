@@ -1,4 +1,4 @@
-// One allocation in words: how large, from when to when, and who asked for it.
+// Details of one allocation: its size, when it was live, and the code that requested it.
 
 import { useSignal } from '@preact/signals';
 import type { Allocation, Stack } from '../protocol.js';
@@ -18,7 +18,7 @@ function life(one: Allocation, ground: Ground): string {
   return words.length ? words.join(', ') : `${ground.device.events} events`;
 }
 
-/** Its lines: the few that a tooltip has room for, or all. */
+/** The lines to show: the few that fit in a tooltip, or all. */
 export function AllocationLines(props: {
   ground: Ground;
   allocation: Allocation;
@@ -52,7 +52,7 @@ export function AllocationLines(props: {
         <dd>
           {one.freed === null ? 'not in the recording' : `event ${count(one.freed)}`}
           {one.asked !== null && one.freed !== null && one.asked !== one.freed
-            ? `, asked for at ${count(one.asked)}`
+            ? `, requested at ${count(one.asked)}`
             : ''}
         </dd>
         <dt>lived</dt>
@@ -79,7 +79,7 @@ export function AllocationLines(props: {
   );
 }
 
-/** The frames of a stack, innermost first: code, or all of them, plumbing dim. */
+/** A stack's frames, innermost first: only code, or all of them with plumbing dimmed. */
 export function StackLines({ ground, stack }: { ground: Ground; stack: Stack }) {
   const all = useSignal(false);
   const { snapshot } = ground;
@@ -116,7 +116,7 @@ export function StackLines({ ground, stack }: { ground: Ground; stack: Stack }) 
   );
 }
 
-/** The allocation that was clicked. */
+/** The details of the allocation that was clicked. */
 export function Details() {
   const ground = useGround();
   const { engine, place, state } = ground;

@@ -1,4 +1,4 @@
-// What differs between two snapshots: what `memreplay diff` says, and a flame graph of differences.
+// The differences between two snapshots: the report of `memreplay diff`, and a flame graph.
 
 import { useAnswer } from './answers.js';
 import { Flame } from './canvas/flame.js';
@@ -76,7 +76,7 @@ export function Diff() {
       )}
       {page.diff && (
         <>
-          <p class="dim">What memreplay diff says of the two peaks, wherever the cursors are:</p>
+          <p class="dim">memreplay diff of the two peaks, independent of the cursors:</p>
           <Blocks blocks={page.diff} />
         </>
       )}
@@ -84,7 +84,7 @@ export function Diff() {
   );
 }
 
-/** A node is all lines of a function: lines move from one version of a program to the next. */
+/** A node represents all lines of a function, because line numbers change between versions of a program. */
 function withoutLine({ title, detail }: FrameName): FrameName {
   return { title, detail: detail.replace(/:\d+$/, '') };
 }

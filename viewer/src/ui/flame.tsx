@@ -1,6 +1,6 @@
-// Who holds it as a graph of calls: a box a call, as wide as what it and all below it hold.
+// The holders of memory as a flame graph: a box per call, as wide as its own and its callees' bytes.
 
-import { BEFORE_RECORDING, NAMED } from '../core/code.js';
+import { BEFORE_RECORDING, NAMED, NO_STACK } from '../core/code.js';
 import type { Tree } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { hashed, softColours } from './canvas/colour.js';
@@ -13,7 +13,7 @@ import { change } from './state.js';
 import { dark } from './theme.js';
 import { count, size } from './units.js';
 
-/** Boxes narrower than this part of all are left out. */
+/** Boxes narrower than this share are left out. */
 const LEAST = 1 / 5000;
 const SPECIAL: Readonly<Record<number, string>> = {
   [-1]: 'all',
@@ -26,14 +26,17 @@ export interface FrameName {
   readonly detail: string;
 }
 
-/** What a frame is called, and where it is. */
+/** A frame's name and location. */
 export function frameName(ground: Ground, frame: number): FrameName {
   const { snapshot } = ground;
   if (frame <= NAMED) {
     return { title: groupLines(ground, 'line', NAMED - frame)[0] ?? '', detail: '' };
   }
   if (frame === BEFORE_RECORDING && ground.device.events === 0) {
-    return { title: '(no events were recorded)', detail: '' };
+    // Frame 0 is empty; without events, the final state can still have stacks.
+    const title =
+      ground.frames.functions.length > 1 ? SPECIAL[NO_STACK]! : '(no events were recorded)';
+    return { title, detail: '' };
   }
   if (frame < 0) return { title: SPECIAL[frame] ?? '', detail: '' };
   const { functions, files, lines } = ground.frames;
@@ -45,7 +48,7 @@ export function frameName(ground: Ground, frame: number): FrameName {
   };
 }
 
-/** A colour a file, so that what belongs together is seen. */
+/** A colour per file. */
 export function frameColour({ frames, snapshot }: Ground, frame: number): string {
   if (frame < 0 && frame > NAMED) return 'var(--hole)';
   const colours = softColours(dark.value);
@@ -54,7 +57,7 @@ export function frameColour({ frames, snapshot }: Ground, frame: number): string
   ]!;
 }
 
-/** A choice between a few, as buttons. */
+/** A few choices, as buttons. */
 export function Choice<T extends string>(props: {
   label: string;
   value: T;
@@ -150,7 +153,7 @@ export function FlameTab() {
   );
 }
 
-/** A tree as rows: how deep, what is called, what it and all below it hold, what it holds itself. */
+/** A tree as rows: depth, name, total bytes including nodes below, own bytes. */
 export function treeRows(ground: Ground, tree: Tree): Rows {
   const name = (frame: number) => {
     const { title, detail } = frameName(ground, frame);

@@ -1,12 +1,12 @@
-// What pointers do on a plot: drag moves, drag with Shift selects a range, a click picks.
+// Pointer gestures on a plot: drag moves, Shift+drag selects a range, a click selects.
 
 import type { Span } from '../protocol.js';
 
 const CLICK_PX = 4;
-/** Of a wheel's step in pixels: how much it zooms. */
+/** How much a wheel step in pixels zooms. */
 const ZOOM = 0.0018;
 
-/** A span around a part of it, 0 to 1, that stays where it is. */
+/** Zooms a span around a position (0 to 1) that stays fixed. */
 export function zoomed(span: Span, part: number, delta: number): Span {
   const factor = Math.exp(Math.max(Math.min(delta, 400), -400) * ZOOM);
   const fixed = span.from + part * (span.to - span.from);
@@ -16,11 +16,11 @@ export function zoomed(span: Span, part: number, delta: number): Span {
 interface Handlers<S> {
   start(): S;
   move(start: S, dx: number): void;
-  /** Two fingers: by how much their distance has grown, around a place. */
+  /** Pinch: the factor by which the fingers' distance has grown, and the position between them. */
   pinch(start: S, factor: number, x: number): void;
-  /** Whether a drag bounds a range without Shift, too: there is none on a phone. */
+  /** Whether a drag selects a range even without Shift, which phones don't have. */
   readonly ranging: boolean;
-  /** Pixels from the element's left; `done` when the pointer is let go. */
+  /** Pixels from the element's left edge; `done` when the pointer is released. */
   range(from: number, to: number, done: boolean): void;
   click(x: number, y: number): void;
   hover(x: number | null, y: number | null): void;
@@ -34,9 +34,9 @@ interface Drag {
   moved: boolean;
 }
 
-// One pointer drags at a time, and handlers are new at each rendering.
+// Kept in a ref, because handlers are recreated at each rendering; only one pointer drags at a time.
 let drag: Drag | null = null;
-/** Fingers that are down, and how far two of them were apart. */
+/** The fingers that are down, and the previous distance between two of them. */
 const fingers = new Map<number, number>();
 let apart = 0;
 

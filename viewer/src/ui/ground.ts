@@ -1,4 +1,4 @@
-// What all parts of the page stand on: the device that is shown, its peaks, and how far it reaches.
+// Data shared by all parts of the page: the displayed device, its peaks, and its extent.
 
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
@@ -14,18 +14,19 @@ export interface Ground {
   readonly place: Place;
   readonly snapshot: PageData;
   readonly device: PageDevice;
-  /** What the places in stacks stand for. */
+  /** The meaning of the indices in stacks. */
   readonly frames: Frames;
   readonly axis: Axis;
-  /** All there is along the axis, and what is seen. */
+  /** The whole axis, and its visible part. */
   readonly whole: Span;
   readonly span: Span;
   /** The moments of the cursors. */
   readonly at: number;
   readonly other: number | null;
-  /** What counts where allocations are listed: reserved bytes are segments, in which blocks are. */
+  /** The measure for lists of allocations. For reserved bytes, which consist of segments, it's the
+   * measure of the blocks in them. */
   readonly counted: Exclude<Measure, 'reserved'>;
-  /** Shows something else. Places along the axis are this device's own. */
+  /** Changes the view. Positions on the axis are specific to this device. */
   readonly change: (partial: Partial<State>) => void;
 }
 
@@ -35,14 +36,14 @@ export function useGround(): Ground {
   return useContext(GroundContext)!;
 }
 
-/** Reads a device, whose numbers by a measure must be those of the page. */
+/** Reads a device, whose numbers for a measure must match the page's. */
 export async function read(engine: Remote, place: Place, measure: Measure): Promise<Frames> {
   await engine.open(place.snapshot);
   await engine.bytesAt(place, measure, 0);
   return engine.frames(place.snapshot);
 }
 
-/** Puts together what the state means for a device. */
+/** Derives the view of a device from the state. */
 export function grounded(
   page: Page,
   engine: Remote,
@@ -74,41 +75,41 @@ export function grounded(
   };
 }
 
-/** A part of the whole, as long as asked where there is room. */
+/** A part of the whole with the requested length, if there's room. */
 export function within(whole: Span, from: number, to: number): Span {
   const length = Math.min(Math.max(to - from, 1), whole.to - whole.from);
   const start = Math.min(Math.max(from, whole.from), whole.to - length);
   return { from: start, to: start + length };
 }
 
-/** The groups of a device by a way, where it has them. */
+/** A device's groups by a key, if it has any. */
 export function groupsOf(device: PageDevice, way: Way): PageGroups | undefined {
   return device.groups.find((one) => one.way === way);
 }
 
-/** The ways that say something of a device. */
+/** The keys for which a device has data. */
 export function waysOf(device: PageDevice): Way[] {
   return device.groups.map((one) => one.way);
 }
 
-/** The way that rows are grouped by: the one that was asked for, if the device has it. */
+/** The key that rows are grouped by: the requested one, if the device has it. */
 export function wayOf({ state, device }: Ground): Way {
   const ways = waysOf(device);
   return ways.includes(state.by) ? state.by : (ways[0] ?? 'stack');
 }
 
-/** The lines that a group is called by: its name, then callers. */
+/** A group's text: its name, then its callers. */
 export function groupLines({ snapshot, device }: Ground, way: Way, group: number): string[] {
   const lines = groupsOf(device, way)?.lines[group] ?? [];
   return lines.length ? lines.map((one) => snapshot.texts[one] ?? '') : [`#${group}`];
 }
 
-/** A line with files by their last name, for where there is little room. */
+/** A line with file names instead of paths, for narrow places. */
 export function short(line: string): string {
   return line.replace(/(^|\s)\S*\/(?=[^\s/]+)/g, '$1');
 }
 
-/** What is searched for or selected, as a filter; null for nothing. */
+/** The search or selection as a filter; null for none. */
 export function filterOf({ state, device }: Ground): Filter | null {
   const { search, group, of } = state;
   const selected = group !== null && groupsOf(device, of) !== undefined;
@@ -116,7 +117,7 @@ export function filterOf({ state, device }: Ground): Filter | null {
   return { ...(search ? { include: search } : {}), ...(selected ? { way: of, group } : {}) };
 }
 
-/** Selects a group, or nothing where it is the one that is selected. */
+/** Selects a group, or clears the selection if the group is already selected. */
 export function toggled({ state }: Ground, way: Way, group: number): Partial<State> {
   const chosen = state.group === group && state.of === way;
   return chosen ? { group: null } : { of: way, group, pin: null };

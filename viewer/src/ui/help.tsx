@@ -1,4 +1,4 @@
-// The keys, in a dialog.
+// The dialog of keys.
 
 import { useEffect, useRef } from 'preact/hooks';
 import type { Key } from './keys.js';
@@ -19,13 +19,13 @@ export function Help({ keys, close }: { keys: readonly Key[]; close: () => void 
           </>
         ))}
         <dt>click</dt>
-        <dd>puts the cursor there, and selects the allocation</dd>
+        <dd>moves the cursor there and selects the allocation</dd>
         <dt>wheel, pinch</dt>
         <dd>zooms; double-click shows all again</dd>
         <dt>drag</dt>
         <dd>moves the picture; with Shift, or after “range”, it bounds a range</dd>
         <dt>drag above</dt>
-        <dd>on the curves: chooses the part that the picture shows</dd>
+        <dd>on the curves: select the part to show</dd>
       </dl>
       <form method="dialog">
         <button type="submit">Close</button>

@@ -1,4 +1,4 @@
-// Who holds it at the cursor, as a table: groups by one of the ways, the largest first.
+// The holders of memory at the cursor, as a table: groups by one key, largest first.
 
 import { useSignal } from '@preact/signals';
 import type { Way } from '../core/page.js';
@@ -16,7 +16,7 @@ import { count, percent, size } from './units.js';
 const ONE_LINE = 26;
 const TWO_LINES = 42;
 
-/** The name of a group, and who called it in a second line. */
+/** A group's name, with its callers on a second line. */
 export function GroupName({ ground, way, group }: { ground: Ground; way: Way; group: number }) {
   const [name = '', ...callers] = groupLines(ground, way, group);
   return (
@@ -172,7 +172,7 @@ export function Holders() {
         chosen={({ group }) => (state.group === group && state.of === way) || pinned === group}
         onChoose={({ group }) => change(toggled(ground, way, group))}
         attributes={({ group }) => ({ 'data-group': group })}
-        empty={state.search ? 'nothing that is live here matches' : 'nothing is live here'}
+        empty={state.search ? 'no live allocation matches' : 'no live allocations'}
       />
     </div>
   );

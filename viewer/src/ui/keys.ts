@@ -1,4 +1,4 @@
-// What keys do, and what help says of them: one list for both.
+// Keys, their actions and their help: one list for all.
 
 import { counted } from './answers.js';
 import { filterOf, type Ground } from './ground.js';
@@ -13,7 +13,7 @@ export interface Key {
   act(ground: Ground, event: KeyboardEvent): unknown;
 }
 
-/** Part of what is seen that a large step of the cursor goes. */
+/** The fraction of the visible part that a large cursor step covers. */
 const LEAP = 0.02;
 
 async function step(ground: Ground, direction: 1 | -1, large: boolean): Promise<void> {
@@ -35,7 +35,7 @@ export const TAB_NAMES: readonly (readonly [Tab, string])[] = [
   ['ranks', 'Ranks'],
 ];
 
-/** The tabs that a page has. */
+/** The tabs of a page. */
 export function tabsOf({ page, snapshot }: Ground): readonly (readonly [Tab, string])[] {
   return TAB_NAMES.filter(
     ([tab]) =>
@@ -49,19 +49,19 @@ function toSearch(): void {
   document.querySelector<HTMLInputElement>('#search')?.focus();
 }
 
-/** `showHelp` is what `?` does. */
+/** All keys. `showHelp` is called for `?`. */
 export function keysOf(showHelp: () => void): readonly Key[] {
   return [
     {
       keys: ['ArrowLeft', 'ArrowRight'],
       shown: '← →',
-      does: 'move the cursor an event (with Shift: a larger step)',
+      does: 'move the cursor by one event (Shift: further)',
       act: (ground, { key, shiftKey }) => step(ground, key === 'ArrowLeft' ? -1 : 1, shiftKey),
     },
     {
       keys: [],
       shown: '↑ ↓ Enter',
-      does: 'on the picture: select what is live at the cursor, one after the other',
+      does: 'on the picture: select the next live allocation at the cursor',
       act: () => undefined,
     },
     {
@@ -73,63 +73,63 @@ export function keysOf(showHelp: () => void): readonly Key[] {
     {
       keys: ['a', 'd', 'h', 'l'],
       shown: 'a d',
-      does: 'move what is seen to the left and right (also h and l)',
+      does: 'scroll left and right (also h and l)',
       act: (ground, { key }) => pan(ground, key === 'a' || key === 'h' ? -0.25 : 0.25),
     },
     {
       keys: ['PageUp', 'PageDown'],
       shown: 'Page up, down',
-      does: 'the window before this one, and after it',
+      does: 'previous and next window',
       act: (ground, { key }) => pan(ground, key === 'PageUp' ? -1 : 1),
     },
     {
       keys: ['Home', 'End'],
       shown: 'Home, End',
-      does: 'the cursor to the start, to the end',
+      does: 'cursor to the start, to the end',
       act: (ground, { key }) => goTo(ground, key === 'Home' ? 0 : ground.device.events),
     },
     {
       keys: ['0'],
       shown: '0',
-      does: 'all of the recording',
+      does: 'show the whole recording',
       act: (ground) => lookAt(ground, ground.whole),
     },
     {
       keys: ['p', 'P'],
       shown: 'p P',
-      does: 'the next peak, the one before',
+      does: 'next and previous peak',
       act: async (ground, { key }) =>
         toNext(ground, await peakMoments(ground), key === 'p' ? 1 : -1),
     },
     {
       keys: ['m'],
       shown: 'm',
-      does: 'the highest peak of all',
+      does: 'highest peak',
       act: (ground) => goTo(ground, ground.device.peaks[ground.state.measure].moment),
     },
     {
       keys: ['s', 'S'],
       shown: 's S',
-      does: 'the next step, the one before',
+      does: 'next and previous step',
       act: (ground, { key }) => toNext(ground, markMoments(ground, 'step'), key === 's' ? 1 : -1),
     },
     {
       keys: ['n', 'N'],
       shown: 'n N',
-      does: 'the next annotation, the one before',
+      does: 'next and previous annotation',
       act: (ground, { key }) =>
         toNext(ground, markMoments(ground, 'annotation'), key === 'n' ? 1 : -1),
     },
     {
       keys: ['o', 'O'],
       shown: 'o O',
-      does: 'the next request that failed, the one before',
+      does: 'next and previous failed request',
       act: (ground, { key }) => toNext(ground, markMoments(ground, 'oom'), key === 'o' ? 1 : -1),
     },
     {
       keys: ['[', ']'],
       shown: '[ ]',
-      does: 'start a range at the cursor; end it: what came and went in between',
+      does: 'start a range at the cursor, then end it and show the changes',
       act: ({ at }, { key }) => (key === '[' ? change({ other: at }) : change({ tab: 'between' })),
     },
     { keys: ['/'], shown: '/', does: 'search', act: toSearch },
@@ -152,7 +152,7 @@ export function keysOf(showHelp: () => void): readonly Key[] {
     {
       keys: ['Escape'],
       shown: 'Esc',
-      does: 'deselect; then forget what was searched for',
+      does: 'deselect, then clear the search',
       act: (ground) => {
         const { state } = ground;
         if (state.pin !== null || state.group !== null) change({ pin: null, group: null });
@@ -184,7 +184,7 @@ export async function swapAxis(ground: Ground): Promise<void> {
   change({ axis: next, from, to: Math.max(to, from + 1) });
 }
 
-/** Lets keys act on what is shown then; returns what stops it. */
+/** Starts handling keys; returns a function that stops it. */
 export function listen(keys: readonly Key[], ground: () => Ground | null): () => void {
   const act = (event: KeyboardEvent) => {
     const target = event.target as Element | null;
@@ -194,7 +194,7 @@ export function listen(keys: readonly Key[], ground: () => Ground | null): () =>
       if (event.key === 'Escape') (target as HTMLElement).blur();
       return;
     }
-    // What has the focus has arrows of its own.
+    // Some focused elements handle the arrow keys themselves.
     if (
       target?.closest('[role=tree], [role=tablist], .own-keys') &&
       /^(Arrow|Home|End|Page|Escape)/.test(event.key)

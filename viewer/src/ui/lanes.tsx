@@ -19,8 +19,7 @@ export function AnnotationLanes() {
       ...marks.map(({ moment }) => moment),
       ...marks.map(({ moment, end }) => end ?? moment),
     ]);
-    // A moment has a width of its own on the axis of events: what begins or ends with it does so in
-    // its middle, where the cursor stands.
+    // On the event axis a moment has a width. Ranges begin and end in its middle, where the cursor is.
     const x = (await engine.xsOf(place, axis, moments)).map((one) => one + half);
     const [n, k] = [spans.length, marks.length];
     return {
@@ -51,7 +50,7 @@ export function AnnotationLanes() {
           engine.momentAt(place, axis, from),
           engine.momentAt(place, axis, to),
         ]);
-        // A point is a cursor, a range is two.
+        // A point sets one cursor; a range sets both.
         change({ at: one, other: to > from ? two : null });
       }}
       onZoom={({ from, to }) => lookAt(ground, { from, to })}
@@ -64,13 +63,13 @@ export function AnnotationLanes() {
   );
 }
 
-/** When a range was, and how long it lasted. */
+/** When a range began, and how long it lasted. */
 function wordsOf({ axis, device }: Ground, from: number, to: number): [string, string][] {
   if (axis === 'time') {
     const at: [string, string] = ['at', `+${duration(Math.round(from))}`];
     return to > from ? [at, ['lasts', fineDuration(Math.round(to - from))]] : [at];
   }
-  // `from` moments and a half: so many events come before it.
+  // `from` is in the middle of a moment, so this many events come before it.
   const first = device.first_event + Math.floor(from);
   if (to <= from) return [['at', `event ${count(first)}`]];
   return [

@@ -1,4 +1,4 @@
-// What the colours of the picture mean: the groups that have one, and what they hold at the cursor.
+// The legend: groups with a colour, and their bytes at the cursor.
 
 import type { Way } from '../core/page.js';
 import { useAnswer } from './answers.js';
@@ -22,14 +22,15 @@ export function useShades(): Shades {
   return dark.value ? DARK : LIGHT;
 }
 
-/** How many groups are listed. */
+/** Number of listed groups. */
 const ROWS = 14;
 
-/** What is in no group of its own is as quiet as all that is left over. */
+/** Allocations without a meaningful group are drawn in the same muted colours as the remaining
+ * groups. */
 const NOBODYS = /^\(|^unknown$|^before the recording/;
 
-/** The groups that have a colour of their own: those that make most of the picture of the whole
- * recording. They keep it at every zoom and for every measure. */
+/** Returns the groups that have their own colour: those that fill most of the whole recording's
+ * picture. They keep it at every zoom and for every measure. */
 export function useColours(ground: Ground): Coloured {
   const { engine, place, state, device } = ground;
   const ways = waysOf(device);
@@ -65,7 +66,7 @@ export function Legend() {
   }));
   const now = answer.value?.way === way ? answer.value : null;
   const of = new Map(now?.groups.map((one) => [one.group, one]));
-  // Those that have a colour, then the largest of the others.
+  // The groups with a colour, then the largest of the others.
   const own = new Set(colours.own.map(({ group }) => group));
   const quiet = (now?.groups ?? [])
     .filter(({ group }) => !own.has(group))

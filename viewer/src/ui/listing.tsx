@@ -12,7 +12,7 @@ import { change } from './state.js';
 import { type Column, Table } from './table.js';
 import { count, size } from './units.js';
 
-/** Rows are asked for so many at a time. */
+/** Rows per request. */
 const PAGE = 200;
 
 function nameOf(ground: Ground, { groups }: Allocation): string {
@@ -82,7 +82,7 @@ export function Listing() {
     {
       key: 'made',
       spare: true,
-      title: 'made at',
+      title: 'allocated',
       right: true,
       width: '7rem',
       sortable: true,
@@ -91,7 +91,7 @@ export function Listing() {
     {
       key: 'life',
       spare: true,
-      title: 'lives events',
+      title: 'events live',
       right: true,
       width: '7rem',
       sortable: true,
@@ -147,7 +147,7 @@ export function Listing() {
         onRange={(from) => {
           first.value = from;
         }}
-        empty="nothing that is live here matches"
+        empty="no live allocation matches"
       />
     </div>
   );

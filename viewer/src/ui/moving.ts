@@ -1,11 +1,11 @@
-// Moving about: the cursor by events, peaks and marks; what is seen by windows and zoom.
+// Navigation: the cursor by events, peaks and marks; the view by windows and zoom.
 
 import type { Span } from '../protocol.js';
 import { eventOf, type Ground, within } from './ground.js';
 
 const PEAKS = 100;
 
-/** As fine as a pixel may be, and short in an address. */
+/** Precise enough for any pixel, but short in a URL. */
 function rounded(x: number): number {
   return Math.round(x * 100) / 100;
 }
@@ -16,7 +16,7 @@ export function lookAt({ whole, change }: Ground, next: Span): void {
   change(all ? { from: null, to: null } : { from, to });
 }
 
-/** Zooms around the cursor where it is seen, else around the middle. */
+/** Zooms around the cursor if it's visible, otherwise around the middle. */
 export async function zoomBy(ground: Ground, factor: number): Promise<void> {
   const { engine, place, axis, at, span } = ground;
   const x = await engine.xOf(place, axis, at);
@@ -27,13 +27,13 @@ export async function zoomBy(ground: Ground, factor: number): Promise<void> {
   });
 }
 
-/** Moves what is seen by a part of its length. */
+/** Scrolls by a fraction of the view. */
 export function pan(ground: Ground, part: number): void {
   const by = part * (ground.span.to - ground.span.from);
   lookAt(ground, { from: ground.span.from + by, to: ground.span.to + by });
 }
 
-/** Puts the cursor on a moment, and moves what is seen so that it is in it. */
+/** Moves the cursor to a moment, and scrolls it into view. */
 export async function goTo(ground: Ground, moment: number): Promise<void> {
   const { engine, place, axis, span, device, change } = ground;
   const at = Math.min(Math.max(moment, 0), device.events);
@@ -45,14 +45,14 @@ export async function goTo(ground: Ground, moment: number): Promise<void> {
   }
 }
 
-/** The moments of the highest separate peaks, in the order in which they come. */
+/** The moments of the highest separate peaks, in chronological order. */
 export async function peakMoments(ground: Ground): Promise<number[]> {
   const { engine, place, counted, device } = ground;
   const found = await engine.peaks(place, counted, 0, device.events + 1, PEAKS);
   return found.map(({ moment }) => moment).sort((a, b) => a - b);
 }
 
-/** The next of some moments, in one direction; where there is none nothing moves. */
+/** Moves to the next of these moments, forward or backward, if there is one. */
 export async function toNext(
   ground: Ground,
   moments: readonly number[],
@@ -63,7 +63,7 @@ export async function toNext(
   if (next !== undefined) await goTo(ground, next);
 }
 
-/** The moments of steps, of failures, and where annotations begin. */
+/** The moments of steps, failures and starts of annotations. */
 export function markMoments({ device }: Ground, kind: 'step' | 'oom' | 'annotation'): number[] {
   const found =
     kind === 'annotation'
@@ -72,7 +72,7 @@ export function markMoments({ device }: Ground, kind: 'step' | 'oom' | 'annotati
   return [...new Set(found)].sort((a, b) => a - b);
 }
 
-/** `event 1,087` as it is said of a moment. */
+/** `event 1,087`: the label of a moment. */
 export function momentName(ground: Ground, moment: number): string {
   const event = eventOf(ground, moment);
   return event < 0 ? 'the start' : `event ${event.toLocaleString('en')}`;

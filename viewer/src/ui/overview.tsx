@@ -1,4 +1,4 @@
-// The whole recording as curves; a brush over them says what part the rest of the page shows.
+// The whole recording as curves, with a brush that selects the part shown by the rest of the page.
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -19,7 +19,7 @@ const COLOURS: Readonly<Record<Measure, Rgb>> = {
   allocated: [204, 187, 68],
   reserved: [238, 102, 119],
 };
-/** The curves that are drawn besides the measure that is shown. */
+/** The curves drawn in addition to the selected measure. */
 export const drawn = signal<ReadonlySet<Measure>>(new Set(['reserved']));
 
 const HEADROOM = 1.08;
@@ -36,7 +36,7 @@ interface Marks {
   readonly ooms: readonly number[];
 }
 
-/** What a pointer that is down does: chooses a part, or moves the part that is seen. */
+/** What dragging does: select a part, or move the visible part. */
 interface Drag {
   readonly from: number;
   readonly moves: { readonly from: number; readonly to: number } | null;
@@ -111,7 +111,7 @@ export function Overview() {
       lookAt(ground, whole);
     },
   };
-  // What a pointer does here keys do on the picture below: these are listeners of the canvas.
+  // Keys on the picture below do what the pointer does here; these are the canvas's listeners.
   const latest = useRef(handlers);
   latest.current = handlers;
   useEffect(() => {
@@ -224,7 +224,7 @@ function paint(
     framed(span.from, span.to);
   }
   if (!marks) return;
-  // A moment has a width of its own on the axis of events: marks stand in its middle.
+  // On the event axis a moment has a width; marks are in its middle.
   const half = axis === 'event' ? 0.5 : 0;
   const px = (at: number) => along(at + half);
   const line = (at: number, colour: Rgb, dash: readonly number[]) => {

@@ -1,4 +1,4 @@
-// The page's own data: what stands in the document beside the script.
+// The page's data, embedded in the document.
 
 import type { Page, PageData, PageDevice } from '../core/page.js';
 
@@ -13,7 +13,7 @@ export function pageOf(root: Document): Page {
 /** The records of a page of any kind. */
 export function recordsOf(root: Document): unknown {
   const text = root.getElementById(PAGE)?.textContent;
-  if (!text) throw new Error('the page is not whole: its data are missing');
+  if (!text) throw new Error('the page is incomplete: its data is missing');
   return JSON.parse(text);
 }
 

@@ -1,7 +1,7 @@
-// Colours of groups: some that people tell apart, also the colour-blind, and quiet ones for the rest.
+// Group colours: a few that everyone can distinguish, including colour-blind people, and muted ones for the rest.
 
-/** After Paul Tol's scheme for areas (https://personal.sron.nl/~pault/, "light"), and three more in
- * between, in an order in which neighbours differ most. */
+/** Based on Paul Tol's "light" scheme for areas (https://personal.sron.nl/~pault/), with three more
+ * colours, in an order in which neighbours differ most. */
 export const GROUPS = [
   0x77aadd, 0xee8866, 0x44bb99, 0xeedd88, 0xb08ccf, 0xbbcc33, 0x99ddff, 0xffaabb, 0xaaaa00,
   0x5b8fb9, 0xc9805a, 0x7fc97f,
@@ -10,7 +10,7 @@ export const GROUPS = [
 export interface Shades {
   readonly others: readonly number[];
   readonly background: number;
-  /** What outlines are drawn in: a pixel as canvas has it, ABGR. */
+  /** The colour of outlines, as a canvas pixel (ABGR). */
   readonly ink: number;
 }
 

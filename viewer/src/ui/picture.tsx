@@ -1,4 +1,4 @@
-// The stacked picture on the page: painted by the worker, moved at once while that takes its time.
+// The stacked picture on the page. The worker paints it; until that is done, the previous picture is moved.
 
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
@@ -16,19 +16,20 @@ import { LEFT, usePlotSize } from './sizes.js';
 import { size } from './units.js';
 
 const HEADROOM = 1.04;
-/** How far reserved bytes may be above the stack to be in the picture. */
+/** The line of reserved bytes is in the picture if it's at most this many times the stack's
+ * height. */
 const ROOM = 1.3;
 const BOTTOM = 20;
-/** How long nothing has moved before all pixels are painted. */
+/** How long the view must stay unchanged before all pixels are painted. */
 const REST_MS = 90;
-/** Painting that takes longer than a frame is done with fewer columns while things move. */
+/** If painting takes longer than a frame, fewer columns are painted during motion. */
 const FRAME_MS = 30;
 const COARSE = 4;
 
-/** Whether a drag bounds a range instead of moving the picture. */
+/** Whether a drag selects a range instead of moving the picture. */
 export const ranging = signal(false);
 
-/** What scripts are told of the picture that is shown. */
+/** Information for scripts about the displayed picture. */
 export interface Shown {
   readonly ids: Int32Array;
   readonly moments: Int32Array;
@@ -38,7 +39,7 @@ export interface Shown {
 }
 export const shown: { now: Shown | null } = { now: null };
 
-/** Asks for pictures one after the other: the last one that is wanted, a coarse one while things move. */
+/** Requests one picture at a time: always the latest one needed, and a coarse one during motion. */
 class Painter {
   private wanted: PictureQuery | null = null;
   private busy = false;
@@ -132,14 +133,14 @@ export function Picture() {
     if (!curves.value) return 1;
     const shown = most(curves.value.stack.high);
     const reserved = most(curves.value.reserved.high);
-    // The line of reserved bytes is seen, unless the stack would become low.
+    // The line of reserved bytes is visible, unless the stack would become too low.
     return Math.max(
       shown,
       Math.min(reserved, state.measure === 'reserved' ? reserved : shown * ROOM),
       1,
     );
   }, [curves.value, state.measure]);
-  // Of two that are compared each says what it goes up to, and both go up to the higher one.
+  // Compared pictures share the higher of their two maxima.
   const compared = ground.page.kind === 'compare';
   useEffect(() => {
     if (compared && curves.value) sayHeight(place.snapshot, highest);
@@ -159,7 +160,8 @@ export function Picture() {
     context.clearRect(0, 0, w, h);
     const one = bitmap.current;
     if (!one) return;
-    // Where things have moved since it was painted it is moved and stretched until the next is there.
+    // If the view has changed since this picture was painted, move and stretch the picture until
+    // the next one arrives.
     const { query } = one;
     const scale = (query.span.to - query.span.from) / (span.to - span.from);
     const left = ((query.span.from - span.from) / (span.to - span.from)) * w;
@@ -244,7 +246,7 @@ export function Picture() {
     lookAt(ground, next);
   };
 
-  // Up and down go from one allocation that is seen at the cursor to the next; Enter takes the top one.
+  // Up and down move between the allocations visible at the cursor; Enter selects the top one.
   const alongStack = (event: KeyboardEvent) => {
     const step = { ArrowUp: 1, ArrowDown: -1, Enter: 0 }[event.key];
     const one = bitmap.current;
@@ -314,7 +316,7 @@ export function Picture() {
     },
     onDblClick: () => look(whole),
   };
-  // Browsers take wheel listeners as passive unless they are told otherwise.
+  // Browsers treat wheel listeners as passive by default.
   const wheel = useRef(gestures.onWheel);
   wheel.current = gestures.onWheel;
   useEffect(() => {
@@ -376,7 +378,7 @@ export function Picture() {
   );
 }
 
-/** Draws the edge of an allocation: the pixels that are its, and touch one that is not. */
+/** Draws an allocation's outline: its pixels that touch another allocation's pixels. */
 function outlineOf(
   ids: Int32Array,
   width: number,
@@ -407,7 +409,8 @@ function outlineOf(
   into.getContext('2d')?.putImageData(image, 0, 0);
 }
 
-/** What stands out: what was searched for or selected, else those of the pinned one's stack. */
+/** The highlighted allocations: those searched for or selected, otherwise those with the same
+ * stack as the pinned allocation. */
 function useHighlight(ground: Ground): Filter | null {
   const { engine, place, state } = ground;
   const pinned = useAnswer(JSON.stringify([place, state.pin]), async () =>
@@ -487,7 +490,7 @@ function Over(props: {
     at: await engine.xOf(place, axis, at),
     other: other === null ? null : await engine.xOf(place, axis, other),
   }));
-  // A moment has a width of its own on the axis of events: its middle is what a line stands on.
+  // On the event axis a moment has a width; lines are in its middle.
   const half = axis === 'event' ? 0.5 : 0;
   const px = (x: number) => LEFT + ((x - span.from) / (span.to - span.from)) * plot.width;
   const py = (bytes: number) => plot.height * (1 - bytes / high);

@@ -1,8 +1,8 @@
-// The stacked picture as a file: an SVG with its axes as they are drawn, or a PNG of that.
+// Saves the stacked picture as an SVG with its axes, or as a PNG of that.
 
 const SCALE = 2;
-/** What the page's style says of the axes' elements: a file has none of it. As attributes, since the
- * page's policy allows no style that stands in an element. */
+/** The page's style properties for the elements of axes, because a saved file has no style sheet.
+ * They become attributes, because the page's policy doesn't allow inline styles. */
 const LOOKS = [
   'fill',
   'fill-opacity',
@@ -24,7 +24,7 @@ function looked(from: Element, to: Element): void {
   for (const [i, child] of [...from.children].entries()) looked(child, to.children[i]!);
 }
 
-/** The first picture of the page with its axes; `title` stands above it. */
+/** The first picture of the page with its axes; `title` goes above it. */
 export function pictureSvg(title: string): string {
   const stage = document.querySelector('.picture');
   const canvas = stage?.querySelector<HTMLCanvasElement>('canvas.stack');
@@ -62,7 +62,7 @@ export function pictureSvg(title: string): string {
   return new XMLSerializer().serializeToString(file);
 }
 
-/** That as a PNG of twice its size. */
+/** The same as a PNG of twice the size. */
 export async function picturePng(title: string): Promise<Blob> {
   const svg = pictureSvg(title);
   const image = new Image();
@@ -73,6 +73,8 @@ export async function picturePng(title: string): Promise<Blob> {
   canvas.height = image.height * SCALE;
   canvas.getContext('2d')!.drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((done, failed) =>
-    canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error('the browser made no picture')))),
+    canvas.toBlob((blob) =>
+      blob ? done(blob) : failed(new Error("the browser couldn't create the picture")),
+    ),
   );
 }

@@ -1,4 +1,4 @@
-// The ranks of a run: how high each went, with its curve; one is chosen to be looked at.
+// The ranks of a run: each with its peak and curve; click one to show it.
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';

@@ -1,4 +1,4 @@
-// What the command line's report says, as text of the page.
+// The text of memreplay report.
 
 import type { ReportBlock } from '../core/page.js';
 

@@ -6,13 +6,13 @@ import { type Shown, shown } from './picture.js';
 import { change, type State, state } from './state.js';
 
 export interface Handle {
-  /** When all of the page's first view is there. */
+  /** Resolves when the page's first view is complete. */
   readonly ready: Promise<void>;
   readonly engine: Remote;
   state(): State;
-  /** Shows something else; done when all of the page shows it. */
+  /** Changes the view; resolves when the whole page shows it. */
   set(partial: Partial<State>): Promise<void>;
-  /** The stacked picture that is shown. */
+  /** The displayed stacked picture. */
   picture(): Shown | null;
 }
 
@@ -22,7 +22,7 @@ function frame(): Promise<void> {
   return new Promise((done) => requestAnimationFrame(() => done()));
 }
 
-/** When nothing is asked any more, also after some frames. */
+/** Resolves when there are no unanswered requests, even after a few frames. */
 export async function settled(): Promise<void> {
   for (let quiet = 0; quiet < FRAMES; ) {
     await frame();
@@ -30,8 +30,8 @@ export async function settled(): Promise<void> {
   }
 }
 
-/** When there is something to see, and nothing is asked any more. Some browsers draw frames before
- * the page has asked for anything. */
+/** Resolves when there's something to see and no request is unanswered. Some browsers draw frames
+ * before the page has requested anything. */
 async function begun(): Promise<void> {
   while (!document.querySelector('.middle, .nothing')) await frame();
   await settled();

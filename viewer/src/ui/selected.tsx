@@ -1,4 +1,4 @@
-// What is selected and counts alone here, said where it does, with a way to let it go.
+// The selection that limits this view, with a button to clear it.
 
 import { type Ground, groupLines, groupsOf, short } from './ground.js';
 
@@ -12,7 +12,7 @@ export function Selected({ ground }: { ground: Ground }) {
       type="button"
       class="selected"
       data-what="selected"
-      title={`Only ${of} ${name}: click to count all`}
+      title={`Only ${of} ${name}: click to show all`}
       onClick={() => change({ group: null })}
     >
       only {of === 'stack' ? '' : `${of} `}

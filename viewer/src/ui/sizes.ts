@@ -1,9 +1,9 @@
-// How large things are on the page, in CSS pixels, and when that changes.
+// Sizes on the page, in CSS pixels, and their changes.
 
 import type { RefObject } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 
-/** The room for labels of bytes: the same in all that shares the axis below. */
+/** The width of byte labels: the same for everything that shares the axis. */
 export const LEFT = 72;
 
 export interface PlotSize {

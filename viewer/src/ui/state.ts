@@ -1,4 +1,4 @@
-// What is shown: all of it stands in the address, so that a link shows the same.
+// The state of the page. All of it is in the URL, so that a link shows the same view.
 
 import { type Signal, signal } from '@preact/signals';
 import { MEASURES, type Measure, type Page, type Way } from '../core/page.js';
@@ -17,15 +17,15 @@ export const TABS = [
 export type Tab = (typeof TABS)[number];
 
 export interface State {
-  /** Places in the page's snapshots, and in that one's devices. */
+  /** Indices into the page's snapshots, and into that snapshot's devices. */
   readonly snapshot: number;
   readonly device: number;
   readonly measure: Measure;
   readonly axis: Axis;
-  /** What part of the recording is seen, along the axis; null: all of it. */
+  /** The visible part of the recording, along the axis; null for all. */
   readonly from: number | null;
   readonly to: number | null;
-  /** The moments of the two cursors; null: the peak, and none. */
+  /** The moments of the two cursors; null means the peak for the first, and none for the second. */
   readonly at: number | null;
   readonly other: number | null;
   readonly tab: Tab;
@@ -37,7 +37,7 @@ export interface State {
   readonly frames: 'code' | 'all';
   /** An allocation that stays selected. */
   readonly pin: number | null;
-  /** A group that stays selected, and of which way it is. */
+  /** A group that stays selected, and its key. */
   readonly group: number | null;
   readonly of: Way;
 }
@@ -70,17 +70,17 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   frames: ['code', 'all'],
 };
 const NUMBERS = new Set(['snapshot', 'device', 'from', 'to', 'at', 'other', 'pin', 'group']);
-/** Only these lie anywhere on the axis; all others count something. */
+/** Only these can be any position on the axis; all others are whole numbers. */
 const PLACES = new Set(['from', 'to']);
 
-/** The tab that a page of a kind begins with. */
+/** The initial tab for a kind of page. */
 const FIRST_TABS: Readonly<Record<Page['kind'], Tab>> = {
   one: 'holders',
   compare: 'diff',
   ranks: 'ranks',
 };
 
-/** What a page shows at the start: of ranks the one that goes highest. */
+/** A page's initial state; for ranks, the one with the highest peak. */
 export function startOf({ kind, snapshots }: Pick<Page, 'kind' | 'snapshots'>): State {
   const high = snapshots.map(({ devices }) =>
     Math.max(-1, ...devices.map(({ peaks }) => peaks.requested.bytes)),
@@ -89,7 +89,7 @@ export function startOf({ kind, snapshots }: Pick<Page, 'kind' | 'snapshots'>): 
   return { ...START, snapshot, tab: FIRST_TABS[kind] };
 }
 
-/** The state that an address' fragment says; what it does not say, or wrongly, is as at the start. */
+/** Reads the state from a URL's fragment; missing or invalid values get their defaults. */
 export function fromFragment(fragment: string, start: State = START): State {
   const found: Record<string, unknown> = { ...start };
   for (const [key, value] of new URLSearchParams(fragment.replace(/^#/, ''))) {
@@ -104,7 +104,7 @@ export function fromFragment(fragment: string, start: State = START): State {
   return found as unknown as State;
 }
 
-/** What differs from the start, as a fragment. */
+/** Writes values that differ from the defaults as a fragment. */
 export function toFragment(state: State, start: State = START): string {
   const said = new URLSearchParams();
   for (const key of Object.keys(START) as (keyof State)[]) {
@@ -116,7 +116,7 @@ export function toFragment(state: State, start: State = START): string {
 
 export const state: Signal<State> = signal(START);
 
-/** Shows something else. */
+/** Changes the state. */
 export function change(partial: Partial<State>): void {
   state.value = { ...state.value, ...partial };
 }

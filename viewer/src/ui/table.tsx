@@ -1,4 +1,4 @@
-// A table that is as long as it likes: rows are made when they come into view.
+// A table of any length: rows are created when they scroll into view.
 
 import {
   elementScroll,
@@ -13,9 +13,9 @@ export interface Column<Row> {
   readonly key: string;
   readonly title: string;
   readonly right?: boolean;
-  /** As CSS has it; one column, which has none, takes what is left. */
+  /** A CSS width; the one column without a width takes the rest. */
   readonly width?: string;
-  /** Left out where there is little room. */
+  /** Left out if space is short. */
   readonly spare?: boolean;
   readonly sortable?: boolean;
   cell(row: Row): ComponentChildren;
@@ -25,7 +25,7 @@ interface Props<Row> {
   readonly label: string;
   readonly columns: readonly Column<Row>[];
   readonly total: number;
-  /** The row at a place; undefined: not here yet. */
+  /** The row at an index; undefined while loading. */
   readonly row: (index: number) => Row | undefined;
   readonly rowHeight: number;
   readonly sort?: { readonly key: string; readonly descending: boolean };

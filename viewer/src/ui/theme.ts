@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, or as was chosen.
+// Light or dark: the system's setting, or the user's choice.
 
 import { computed, signal } from '@preact/signals';
 
@@ -15,7 +15,7 @@ export const dark = computed(() =>
   theme.value === 'auto' ? systemDark.value : theme.value === 'dark',
 );
 
-/** Tells the style which one it is. */
+/** Sets the page's style. */
 export function applyTheme(): void {
   document.documentElement.dataset['theme'] = dark.value ? 'dark' : 'light';
 }

@@ -1,13 +1,14 @@
 // Writes bytes, counts, shares, durations and times for people, as the command line does
-// (memreplay/render/units.py): the same number is the same text on both.
+// (memreplay/render/units.py): the same number always gives the same text.
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'] as const;
 
-/** A number with so many decimals. Of a number halfway between two the even one is taken, as Python
- * does; `toFixed` takes the upper one, and 1,280 bytes would be 1.3 KiB here and 1.2 KiB there. */
+/** Formats a number with this many decimals. A number halfway between two results is rounded to
+ * the even one, as in Python. `toFixed` rounds up, so 1,280 bytes would be 1.3 KiB here and 1.2
+ * KiB on the command line. */
 export function fixed(value: number, digits: number): string {
   const halves = Math.abs(value) * 2 ** (digits + 1);
-  // Only an odd number of halves of a power of two ends in a 5 behind these digits, exactly.
+  // Only odd multiples of a negative power of two end exactly in a 5 after these digits.
   if (!Number.isInteger(halves) || halves % 2 === 0) return value.toFixed(digits);
   const below = Math.floor(Math.abs(value) * 10 ** digits);
   const even = below % 2 === 0 ? below : below + 1;
@@ -18,11 +19,11 @@ function grouped(number: number): string {
   return String(number).replace(/\B(?=(?:\d{3})+$)/g, ',');
 }
 
-/** `512 B`, `38.4 GiB`: IEC units, one decimal above bytes, a minus sign where below zero. */
+/** `512 B`, `38.4 GiB`: IEC units, one decimal above bytes, and a minus sign if negative. */
 export function size(bytes: number): string {
   let value = Math.abs(bytes);
   let unit = 0;
-  // 1023.95 would be written 1024.0: what counts is the number as it will be rounded.
+  // 1023.95 would be printed as 1024.0, so choose the unit by the rounded number.
   while (unit < UNITS.length - 1 && value >= (unit === 0 ? 1024 : 1023.95)) {
     value /= 1024;
     unit += 1;
@@ -31,7 +32,7 @@ export function size(bytes: number): string {
   return `${sign}${fixed(value, unit === 0 ? 0 : 1)} ${UNITS[unit]}`;
 }
 
-/** `+1.5 MiB`, `-512 B`, `0 B`: a size that is a change. */
+/** `+1.5 MiB`, `-512 B`, `0 B`: a change in size. */
 export function signedSize(bytes: number): string {
   return bytes > 0 ? `+${size(bytes)}` : size(bytes);
 }
@@ -46,7 +47,7 @@ export function count(number: number): string {
   return grouped(number);
 }
 
-/** `+22,331`, `-5`, `0`: a count that is a change. */
+/** `+22,331`, `-5`, `0`: a change in a count. */
 export function signedCount(number: number): string {
   return number > 0 ? `+${count(number)}` : count(number);
 }
@@ -56,12 +57,12 @@ export function counted(number: number, noun: string): string {
   return number === 1 ? `${count(number)} ${noun}` : `${count(number)} ${noun}s`;
 }
 
-/** `42.1%` of a share from 0.0 to 1.0; a share that would vanish in the rounding is `<0.1%`. */
+/** Formats a share from 0.0 to 1.0 as `42.1%`; a share that would round to 0 is `<0.1%`. */
 export function percent(share: number): string {
   return share > 0 && share < 0.0005 ? '<0.1%' : `${fixed(share * 100, 1)}%`;
 }
 
-/** `250 us`, `0.412 s`, `2 min 03.5 s`, `1 h 02 min`, of whole microseconds. */
+/** Formats whole microseconds: `250 us`, `0.412 s`, `2 min 03.5 s`, `1 h 02 min`. */
 export function duration(us: number): string {
   if (us < 0) return `-${duration(-us)}`;
   if (us < 1_000) return `${us} us`;
@@ -76,7 +77,7 @@ export function duration(us: number): string {
   return `${count(Math.floor(minutes / 60))} h ${rest} min`;
 }
 
-/** `84 us`, `7.87 ms`, `1.25 s`, then as `duration`: with as many digits as tell short ones. */
+/** `84 us`, `7.87 ms`, `1.25 s`, then like `duration`: with enough digits to compare short times. */
 export function fineDuration(us: number): string {
   if (us < 1_000) return `${us} us`;
   if (us < 999_995) return `${fixed(us / 1e3, 2)} ms`;
@@ -88,13 +89,13 @@ export function signedDuration(us: number): string {
   return us < 0 ? duration(us) : `+${duration(us)}`;
 }
 
-/** The microseconds that a date can name: years 1 to 9999. */
+/** The range of microseconds that a date can represent: years 1 to 9999. */
 const FIRST_US = -62_135_596_800_000_000;
 const BEHIND_US = 253_402_300_800_000_000;
 
-/** `2026-07-12 16:40:22.412345 UTC` of microseconds since the epoch. */
+/** Formats microseconds since the epoch as `2026-07-12 16:40:22.412345 UTC`. */
 export function timeUtc(us: number): string {
-  // Not a time at all, but the file says so.
+  // This isn't a valid time, but it's what the file contains.
   if (!(us >= FIRST_US && us < BEHIND_US)) return `${us} us since 1970`;
   const seconds = Math.floor(us / 1e6);
   const rest = String(us - seconds * 1e6).padStart(6, '0');

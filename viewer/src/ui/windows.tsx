@@ -1,4 +1,4 @@
-// What part of the recording is seen, the windows before and after it, and where the highest use is.
+// The visible part of the recording, the windows around it, and the direction of the peak.
 
 import { useAnswer } from './answers.js';
 import { DoneButton, save } from './copying.js';
@@ -33,7 +33,7 @@ export function Windows() {
         class="small"
         disabled={span.from <= whole.from}
         onClick={() => pan(ground, -1)}
-        title="The window before (Page up)"
+        title="Previous window (Page up)"
       >
         ‹{before && <b title="the highest peak is this way"> ▲</b>}
       </button>
@@ -53,7 +53,7 @@ export function Windows() {
         class="small"
         disabled={span.to >= whole.to}
         onClick={() => pan(ground, 1)}
-        title="The window after (Page down)"
+        title="Next window (Page down)"
       >
         {after && <b title="the highest peak is this way">▲ </b>}›
       </button>
@@ -79,7 +79,7 @@ export function Windows() {
         class="small"
         onClick={() => lookAt(ground, whole)}
         disabled={all}
-        title="All of the recording (0)"
+        title="Whole recording (0)"
       >
         all
       </button>
@@ -87,7 +87,7 @@ export function Windows() {
         type="button"
         class="small"
         aria-pressed={ranging.value}
-        title="Drag over the picture to bound a range (or hold Shift)"
+        title="Drag over the picture to select a range (or hold Shift)"
         onClick={() => {
           ranging.value = !ranging.value;
         }}

@@ -1,8 +1,8 @@
-// Questions to the worker and its answers, as messages.
+// The worker's protocol: questions and answers as messages.
 
 import type { Engine } from '../protocol.js';
 
-/** What the page says to the worker. The first message of all is a `Hello`. */
+/** Messages from the page to the worker. The first one is a `Hello`. */
 export interface Call {
   readonly id: number;
   readonly method: string;
@@ -15,13 +15,13 @@ export type Answer =
 
 type Later<F> = F extends (...args: infer A) => infer R ? (...args: A) => Promise<R> : never;
 
-/** The engine in its worker: the same questions, answered later. */
+/** The engine in its worker: it takes the same requests, but answers them later. */
 export type Remote = { readonly [K in keyof Engine]: Later<Engine[K]> } & {
-  /** Inflates a snapshot's columns. Nothing else may be asked of it before. */
+  /** Inflates a snapshot's columns. This must come before any other request about it. */
   open(snapshot: number): Promise<void>;
 };
 
-/** What a worker looks like from here; tests have one that is none. */
+/** A worker's interface; tests use a fake worker. */
 export interface Port {
   postMessage(message: unknown): void;
   terminate(): void;
@@ -34,12 +34,12 @@ interface Waiting {
   readonly failed: (error: Error) => void;
 }
 
-/** How long a search may keep the worker from answering: a regular expression may take for ever, and
- * nothing but the end of its worker ends it. */
+/** How long a search may keep the worker from answering. A regular expression may take forever, and
+ * only terminating the worker stops it. */
 export const PATIENCE_MS = 8_000;
-const TOO_LONG = 'the search takes too long and was stopped: a simpler expression will do';
+const TOO_LONG = 'the search took too long and was stopped; try a simpler expression';
 
-/** The questions, sent to a worker that `start` starts; it is started anew where a search hangs. */
+/** Sends requests to a worker created by `start`; restarts it if a search hangs. */
 export function remote(start: () => Port, patience = PATIENCE_MS): Remote {
   let last = 0;
   let port = start();
@@ -72,7 +72,7 @@ export function remote(start: () => Port, patience = PATIENCE_MS): Remote {
       send(call);
       watch();
     });
-  /** Ends the worker. Another one opens what was open and answers the rest. */
+  /** Terminates the worker. A new one opens the same snapshots and answers the remaining requests. */
   function again(): void {
     port.terminate();
     port = start();

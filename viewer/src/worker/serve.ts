@@ -4,19 +4,19 @@ import { PageEngine } from '../core/engine.js';
 import { inflated, type Page } from '../core/page.js';
 import type { Answer, Call } from './rpc.js';
 
-/** The first message of all: what the page knows, and its columns in base64. */
+/** The first message: the page's data, and its columns in base64. */
 export interface Hello {
   readonly page: Page;
   readonly columns: readonly string[];
 }
 
-/** What a worker's global scope is, as far as this needs it. */
+/** The parts of a worker's global scope that are used here. */
 interface Scope {
   onmessage: ((event: MessageEvent<Hello | Call>) => void) | null;
   postMessage(message: Answer, transfer: Transferable[]): void;
 }
 
-/** Answers until the page is closed. */
+/** Answers until the page closes. */
 export function serve(scope: Scope): void {
   scope.onmessage = ({ data }) => {
     const hello = data as Hello;
@@ -27,8 +27,8 @@ export function serve(scope: Scope): void {
     async function open(snapshot: number): Promise<void> {
       const packed = columns[snapshot];
       const said = hello.page.snapshots[snapshot];
-      if (packed == null || !said) throw new Error('the page is not whole: columns are missing');
-      columns[snapshot] = null; // the text is as large as all that is made of it
+      if (packed == null || !said) throw new Error('the page is incomplete: columns are missing');
+      columns[snapshot] = null; // drop the text, which is as large as everything decoded from it
       engine.load(snapshot, await inflated(packed, said.bytes));
     }
 
@@ -58,7 +58,7 @@ export function serve(scope: Scope): void {
   };
 }
 
-/** The memory of the typed arrays in an answer: it goes to the page, and is not copied. */
+/** The buffers of an answer's typed arrays, which are transferred to the page instead of copied. */
 function buffers(value: unknown): Transferable[] {
   if (typeof value !== 'object' || value === null) return [];
   const found = new Set<ArrayBuffer>();

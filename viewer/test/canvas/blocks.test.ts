@@ -1,4 +1,4 @@
-// Block maps: rows, sums and pieces against what is counted byte by byte in small segments.
+// Block maps: compares rows, sums and pieces of small segments with a count of each byte.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -19,7 +19,7 @@ import { random } from './random.js';
 
 let ids = 0;
 
-/** A segment of blocks [offset, size]; what is between them is free. */
+/** A segment with blocks [offset, size]; the bytes between them are free. */
 function segment(
   size: number,
   blocks: readonly (readonly [number, number])[],
@@ -80,7 +80,7 @@ test('segments are grouped by pool and stream, with sums', () => {
   assert.equal(groupSums(groups[2]!), '5 B reserved, 5 B active, 0 B free');
 });
 
-test('segments are sorted by size, by what is free, and by address', () => {
+test('segments are sorted by size, by free bytes, or by address', () => {
   const segments = [
     segment(10, [], { address: '0xffffffffffffff00' }),
     segment(30, [[0, 25]], { address: '0x10' }),
@@ -92,7 +92,7 @@ test('segments are sorted by size, by what is free, and by address', () => {
   assert.deepEqual(sorted('address'), [1, 2, 0]);
 });
 
-test('a segment too large for a row goes on in the next', () => {
+test('a segment too large for a row continues in the next one', () => {
   const segments = [segment(25, []), segment(10, []), segment(3, [], { stream: '1' })];
   const layout = blocksLaid(segments, { sort: 'size', scale: 'size', rowBytes: 10 });
   assert.deepEqual(rowsOf(layout), [
@@ -118,7 +118,7 @@ test('a segment too large for a row goes on in the next', () => {
   );
 });
 
-test('each height is in the row that is drawn there', () => {
+test('a height is in the row that is drawn there', () => {
   const layout = blocksLaid([segment(25, []), segment(10, [])], {
     sort: 'size',
     scale: 'size',
@@ -142,7 +142,7 @@ test('rows are as long as most segments need', () => {
   assert.equal(of(2, 2, 20), 20 * MIB);
   assert.equal(of(20, 20, 42), 42 * MIB);
   assert.equal(of(...Array<number>(50).fill(2), 20), 20 * MIB);
-  // One of 10 GiB takes 20 rows, and the others can still be seen.
+  // A segment of 10 GiB takes 20 rows, so that the others are still visible.
   assert.equal(of(...Array<number>(50).fill(20), 10 * 1024), 512 * MIB);
 });
 
@@ -157,7 +157,7 @@ test('each byte is in the piece that holds it', () => {
       at += one;
     }
     const made = segment(size, blocks);
-    // In any order, as a file may have them.
+    // A file may list blocks in any order.
     const mixed = { ...made, blocks: [...made.blocks].reverse() };
     assert.deepEqual(blocksOf(mixed), made.blocks);
     let free = 0;
@@ -207,7 +207,7 @@ test('keys lead from piece to piece and from segment to segment', () => {
   assert.equal(spotOf(layout, -5), null);
 });
 
-test('what is said of blocks and holes', () => {
+test('descriptions of blocks and holes', () => {
   const one = segment(4096, [[1024, 2048]]);
   const block = { ...one.blocks[0]!, id: 7, awaiting: true };
   const of = { ...one, blocks: [block] };
@@ -217,9 +217,9 @@ test('what is said of blocks and holes', () => {
       ['block', '2.0 KiB (2,048 B)'],
       ['requested', '2.0 KiB (2,047 B)'],
       ['address', '0x7f0000000400'],
-      ['state', 'its free was asked for and is not done'],
+      ['state', 'its free is pending'],
       ['segment', '4.0 KiB at 0x7f0000000000'],
-      ['free in it', '2.0 KiB (50.0%), the largest hole 1.0 KiB'],
+      ['free', '2.0 KiB (50.0%), the largest hole 1.0 KiB'],
     ],
     colour: 'red',
   });
@@ -227,7 +227,7 @@ test('what is said of blocks and holes', () => {
   const place = 'default pool, stream 0, in a segment of 4.0 KiB';
   assert.equal(
     said(of, pieceAt(of, 1024)!, 'softmax'),
-    `softmax, block of 2.0 KiB at 0x7f0000000400, ${place}, waiting for its free`,
+    `softmax, block of 2.0 KiB at 0x7f0000000400, ${place}, free pending`,
   );
   assert.equal(said(of, pieceAt(of, 3072)!, null), `hole of 1.0 KiB at 0x7f0000000c00, ${place}`);
 });

@@ -1,4 +1,4 @@
-// Colours, text cut to a width, the theme, and where tips go.
+// Colours, truncated text, the theme, and the positions of tooltips.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -20,7 +20,7 @@ import { plain, TextWidths } from '../../src/ui/canvas/text.js';
 import { colourIn, themeOf } from '../../src/ui/canvas/theme.js';
 import { placed } from '../../src/ui/canvas/tooltip.js';
 
-test('colours are read as style sheets write them', () => {
+test('colours are parsed as in style sheets', () => {
   assert.deepEqual(parsed('#fff'), [255, 255, 255]);
   assert.deepEqual(parsed(' #12aBff '), [18, 171, 255]);
   assert.deepEqual(parsed('#12abff80'), [18, 171, 255]);
@@ -31,7 +31,7 @@ test('colours are read as style sheets write them', () => {
   assert.deepEqual(mixed([0, 0, 0], [100, 200, 40], 0.5), [50, 100, 20]);
 });
 
-test('contrast is that of WCAG', () => {
+test('contrast is computed as defined by WCAG', () => {
   assert.equal(contrast([0, 0, 0], [255, 255, 255]), 21);
   assert.equal(contrast([9, 9, 9], [9, 9, 9]), 1);
   assert.ok(Math.abs(luminance([0x40, 0x80, 0xc0]) - 0.20334) < 1e-4);
@@ -40,13 +40,13 @@ test('contrast is that of WCAG', () => {
   assert.ok(contrast([0x77, 0x77, 0x77], [255, 255, 255]) < 4.5);
 });
 
-test('a colour of OKLCH is the one that it stands for', () => {
+test('OKLCH colours are converted to RGB', () => {
   assert.equal(css(oklch(1, 0, 0)), '#ffffff');
   assert.equal(css(oklch(0.627955, 0.257683, 29.2339)), '#ff0000');
   assert.equal(css(oklch(0.452014, 0.313214, 264.052)), '#0000ff');
 });
 
-test('text can be read on every colour that boxes have', () => {
+test('text is readable on every box colour', () => {
   for (const dark of [false, true]) {
     const theme = themeOf(() => '', 'sans-serif', dark);
     const colours: Rgb[] = softColours(dark).map((one) => parsed(one)!);
@@ -62,13 +62,13 @@ test('text can be read on every colour that boxes have', () => {
   }
 });
 
-test('ink for what matters less is paler where it can be', () => {
+test('less important text is paler if it stays readable', () => {
   assert.notDeepEqual(quietInkOn([255, 255, 255]), inkOn([255, 255, 255]));
   const grey: Rgb = [0x76, 0x76, 0x76];
   assert.deepEqual(quietInkOn(grey), inkOn(grey));
 });
 
-test('more is red and less is blue, the stronger the larger the change', () => {
+test('growth is red and shrinkage blue, and larger changes have stronger colours', () => {
   const [none, more, less]: Rgb[] = [
     [200, 200, 200],
     [200, 0, 0],
@@ -83,10 +83,10 @@ test('more is red and less is blue, the stronger the larger the change', () => {
   assert.ok(greens[0]! < 180);
 });
 
-/** Ten for a character, twenty for a wide one. */
+/** Measures each character as 10 pixels, or 20 if it's wide. */
 const TEN = { measureText: (text: string) => ({ width: text > '\u2fff' ? 20 : 10 }) };
 
-test('text is cut to what fits', () => {
+test('text is truncated to fit', () => {
   const widths = new TextWidths(TEN);
   assert.equal(widths.width('forward'), 70);
   assert.equal(widths.fitted('forward', 70), 'forward');
@@ -94,13 +94,13 @@ test('text is cut to what fits', () => {
   assert.equal(widths.fitted('forward', 30), 'fo…');
   assert.equal(widths.fitted('forward', 29), '');
   assert.equal(widths.fitted('', 5), '');
-  // A character of two code units is not cut in half.
+  // A character of two code units isn't cut in half.
   assert.equal(widths.width('a😀b'), 40);
   assert.equal(widths.fitted('a😀bcd', 50), 'a😀b…');
   assert.equal(widths.fitted('ab😀😀', 45), 'ab…');
 });
 
-test('no more of a text is measured than fits, and each character once', () => {
+test('only the part of a text that fits is measured, and each character once', () => {
   let asked = 0;
   const counting = {
     measureText: (text: string) => {
@@ -114,7 +114,7 @@ test('no more of a text is measured than fits, and each character once', () => {
   assert.equal(asked, 4);
 });
 
-test('names from a snapshot hide nothing', () => {
+test('invisible characters in names are replaced', () => {
   assert.equal(plain('forward\nmodel.py'), 'forward\ufffdmodel.py');
   assert.equal(plain('safe\u202egnp.exe'), 'safe\ufffdgnp.exe');
   assert.equal(plain('a\u200bb\u0000'), 'a\ufffdb\ufffd');
@@ -122,7 +122,7 @@ test('names from a snapshot hide nothing', () => {
   assert.equal(plain('x'.repeat(1000), 10), `${'x'.repeat(9)}…`);
 });
 
-test('the theme is what the style sheet says, and else that of the system', () => {
+test('the theme comes from the style sheet, or else from the system', () => {
   const said: Record<string, string> = { '--bg': '#101010', '--fg': ' #eee', '--more': 'red' };
   const theme = themeOf((name) => said[name] ?? '', 'Inter', false);
   assert.equal(theme.dark, true);
@@ -135,14 +135,14 @@ test('the theme is what the style sheet says, and else that of the system', () =
   assert.deepEqual(colourIn(theme, 'nonsense'), theme.hole);
 });
 
-test('a tip stays within the window', () => {
+test('a tooltip stays within the window', () => {
   assert.equal(placed(100, 200, 1000), 114);
   assert.equal(placed(900, 200, 1000), 686);
   assert.equal(placed(150, 300, 390), 8);
   assert.equal(placed(10, 500, 390), 8);
 });
 
-test('a place in a box is without its folder', () => {
+test('a location in a box has no folder', () => {
   assert.equal(shortPlace('/workspace/gpt/model.py:58'), 'model.py:58');
   assert.equal(shortPlace('C:\\gpt\\model.py:58'), 'model.py:58');
   assert.equal(shortPlace('model.py:58'), 'model.py:58');

@@ -1,4 +1,4 @@
-// Boxes of flame graphs: against widths worked out node by node, and moves through small trees.
+// Flame graphs: compares boxes with widths computed node by node, and moves through small trees.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -15,7 +15,7 @@ import { type Move, moved, nodeAt, pathOf, placeOf } from '../../src/ui/canvas/f
 import { described, restTip, type Shown, tipOf } from '../../src/ui/canvas/flame/words.js';
 import { random } from './random.js';
 
-/** A call: its frame, bytes of its own, and what it calls. */
+/** A call: its frame, its own bytes, and its callees. */
 interface Call {
   readonly frame: number;
   readonly own: number;
@@ -42,7 +42,7 @@ function treeOf(root: Call): Tree {
 }
 
 const call = (frame: number, own: number, ...calls: Call[]): Call => ({ frame, own, calls });
-/** all 100: a 60 (b 40 (d 40), c 10), e 30 (b 30). */
+/** all 100: a 60 (b 40 (d 40), c 10), e 30 (b 30). Bytes include those of callees. */
 const SMALL = treeOf(
   call(-1, 10, call(0, 10, call(1, 0, call(3, 40)), call(2, 10)), call(4, 0, call(1, 30))),
 );
@@ -60,7 +60,7 @@ function anyTree(seed: number, nodes: number): Tree {
   return treeOf(call(-1, 0, ...Array.from({ length: 6 }, () => grow(1))));
 }
 
-/** Every node's box, recursively. */
+/** Computes every node's box recursively. */
 function slow({ tree, end }: Extents, zoom: number, width: number): Map<number, [number, number]> {
   const found = new Map<number, [number, number]>();
   const scale = width / tree.bytes[zoom]!;
@@ -103,7 +103,7 @@ test('a small tree, box by box', () => {
   );
 });
 
-test('boxes are where the sums say, and what is too narrow is in one box', () => {
+test('boxes are where the sums say, and narrow siblings share a box', () => {
   for (let seed = 0; seed < 40; seed++) {
     const tree = anyTree(seed, 400);
     const extents = extentsOf(tree, null);
@@ -150,13 +150,13 @@ test('the box under a pointer is the one that is drawn there', () => {
   assert.equal(boxAt(boxes, -1, 1), -1);
 });
 
-test('of differences a box is as wide as the larger number, and holds its children', () => {
+test('in differences, a box is as wide as the larger number, and contains its children', () => {
   const before = Float64Array.from([40, 40, 40, 40, 0, 0, 0]);
   const { width, left } = extentsOf(SMALL, before);
-  // e came (30), b was there before and after; c came.
+  // e (30) and c are new; b existed before and after.
   assert.deepEqual([...width], [100, 60, 40, 40, 10, 30, 30]);
   assert.deepEqual([...left], [0, 0, 0, 0, 40, 60, 60]);
-  // One went and another came: their caller is as wide as both, though it never held so much.
+  // One callee is freed and another is new, so their caller is wider than it ever was.
   const turned = extentsOf(
     treeOf(call(-1, 0, call(0, 0), call(1, 50))),
     Float64Array.from([50, 50, 0]),
@@ -164,7 +164,7 @@ test('of differences a box is as wide as the larger number, and holds its childr
   assert.deepEqual([...turned.width], [100, 50, 50]);
 });
 
-test('an empty tree and one of nothing are drawn', () => {
+test('an empty tree and a tree without bytes are drawn', () => {
   const view = { zoom: 0, width: 100, least: 0.5, first: 0, last: 9 };
   const none = extentsOf(treeOf(call(-1, 0, call(0, 0))), null);
   assert.deepEqual(boxesOf(none, view).node, [0]);
@@ -179,7 +179,7 @@ test('an empty tree and one of nothing are drawn', () => {
   assert.deepEqual(boxesOf(extentsOf(empty, null), view).node, []);
 });
 
-test('keys lead to callers, called ones and siblings', () => {
+test('keys lead to callers, callees and siblings', () => {
   const extents = extentsOf(SMALL, null);
   const go = (from: number, ...moves: Move[]) =>
     moves.reduce((node, move) => moved(extents, node, move), from);
@@ -194,13 +194,13 @@ test('keys lead to callers, called ones and siblings', () => {
   assert.equal(go(0, 'previous'), 0);
   assert.equal(go(6, 'parent', 'parent', 'parent'), 0);
   assert.equal(go(6, 'first'), 0);
-  // The widest of those called, wherever it stands.
+  // The widest callee, whatever its position.
   assert.equal(moved(extentsOf(treeOf(call(-1, 0, call(0, 1), call(1, 9))), null), 0, 'child'), 2);
   assert.deepEqual(placeOf(extents, 4), { place: 2, of: 2 });
   assert.deepEqual(placeOf(extents, 0), { place: 1, of: 1 });
 });
 
-test('a path leads to the same place in another tree, or as near as there is', () => {
+test('a path leads to the same node in another tree, or to its nearest ancestor', () => {
   const extents = extentsOf(SMALL, null);
   for (let node = 0; node < SMALL.parent.length; node++) {
     assert.deepEqual(nodeAt(extents, pathOf(SMALL, node)), { node, whole: true });
@@ -209,7 +209,7 @@ test('a path leads to the same place in another tree, or as near as there is', (
   assert.deepEqual(path, [0, 1, 3]);
   const other = extentsOf(treeOf(call(-1, 0, call(4, 90), call(0, 1, call(1, 5)))), null);
   assert.deepEqual(nodeAt(other, path), { node: 3, whole: false });
-  // Frames of two snapshots are not mistaken for each other.
+  // Frames of different snapshots aren't confused, even if they have the same number.
   const of = Uint8Array.from([0, 1, 0, 0, 1, 0, 1]);
   assert.deepEqual(nodeAt(extents, pathOf(SMALL, 4, of), of), { node: 4, whole: true });
   assert.equal(nodeAt(extents, pathOf(SMALL, 1), of).whole, false);
@@ -225,7 +225,7 @@ test('matched bytes count once', () => {
   assert.equal(matches(-1, 0), 100);
 });
 
-test('what is said of a box', () => {
+test('descriptions of a box', () => {
   const shown: Shown = {
     extents: extentsOf(SMALL, null),
     before: null,

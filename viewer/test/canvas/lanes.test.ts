@@ -1,4 +1,4 @@
-// Lanes: rows of ranges against what rows have to be, bars against a look at every range.
+// Lanes: checks the rules for rows, and compares bars with the ranges that they show.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -20,7 +20,7 @@ function rangesOf(pairs: readonly (readonly [number, number])[]): Ranges {
   };
 }
 
-/** Nested and overlapping, of several threads, some no longer than a point. */
+/** Random ranges: nested or overlapping, as with several threads; some are only a point. */
 function anyRanges(seed: number, count: number, reach: number): Ranges {
   const next = random(seed);
   return rangesOf(
@@ -31,14 +31,14 @@ function anyRanges(seed: number, count: number, reach: number): Ranges {
   );
 }
 
-test('ranges are ordered by their beginnings, the longer first', () => {
+test('ranges are sorted by start, longer ones first', () => {
   for (let seed = 0; seed < 60; seed++) {
     const ranges = anyRanges(seed, random(seed)(80), 30);
     const wanted = Array.from(ranges.from, (_, i) => i).sort(
       (a, b) => ranges.from[a]! - ranges.from[b]! || ranges.to[b]! - ranges.to[a]! || a - b,
     );
     assert.deepEqual([...ordered(ranges)], wanted);
-    // Numbers of any kind, below zero too.
+    // Fractions and negative numbers.
     const real = {
       from: ranges.from.map((x) => (x - 15) / 7),
       to: ranges.to.map((x) => (x - 15) / 7),
@@ -47,15 +47,15 @@ test('ranges are ordered by their beginnings, the longer first', () => {
   }
 });
 
-test('one inside another goes below it; others stay on top where there is room', () => {
+test('ranges inside another go below it; others go to the highest free row', () => {
   const ranges = rangesOf([
     [0, 100], // a step
-    [10, 50], // in it
-    [20, 30], // in that
-    [40, 70], // of another thread: overlaps the second one
-    [60, 90], // the second row is free again
-    [100, 120], // after the first one
-    [110, 110], // a point in it
+    [10, 50], // inside the step
+    [20, 30], // inside the previous range
+    [40, 70], // from another thread; overlaps the second range
+    [60, 90], // fits in the second row, which is free again
+    [100, 120], // after the step
+    [110, 110], // a point inside the previous range
   ]);
   const { rows, more } = laid(ranges, 9);
   assert.deepEqual(
@@ -69,7 +69,7 @@ test('one inside another goes below it; others stay on top where there is room',
   assert.equal(more.length, 0);
 });
 
-test('equal ranges nest, points too', () => {
+test('equal ranges and equal points nest', () => {
   const ranges = rangesOf([
     [5, 5],
     [5, 5],
@@ -85,7 +85,7 @@ test('equal ranges nest, points too', () => {
   );
 });
 
-test('no two of a row overlap, what holds another is above it, and all are somewhere', () => {
+test("ranges in a row don't overlap, outer ones are above inner ones, and none is lost", () => {
   for (let seed = 0; seed < 80; seed++) {
     const ranges = anyRanges(seed, 60, 100);
     const { from, to } = ranges;
@@ -104,14 +104,14 @@ test('no two of a row overlap, what holds another is above it, and all are somew
         const holds =
           from[outer]! < from[inner]! && to[inner]! <= to[outer]! && from[inner]! < to[outer]!;
         if (!holds || !rowOf.has(inner)) continue;
-        assert.ok(rowOf.has(outer), 'what holds one that is shown is shown');
+        assert.ok(rowOf.has(outer), 'the range around a shown range is shown');
         assert.ok(rowOf.get(outer)! < rowOf.get(inner)!);
       }
     }
   }
 });
 
-test('each pixel of a row has what is there', () => {
+test('each range in a row is in exactly one bar', () => {
   for (let seed = 0; seed < 60; seed++) {
     const next = random(seed);
     const ranges = anyRanges(seed, 300, 2000);
@@ -123,7 +123,7 @@ test('each pixel of a row has what is there', () => {
     const shown = [...row].filter(
       (one) => (to[one]! > start || from[one]! >= start) && (from[one]! - start) * scale < width,
     );
-    // Every range is in one bar, and only in one.
+    // Each range is in exactly one bar.
     assert.equal(
       bars.reduce((all, bar) => all + Math.max(bar.merged, 1), 0),
       shown.length,
@@ -139,7 +139,7 @@ test('each pixel of a row has what is there', () => {
         assert.ok(bar.to >= Math.min(right, left + 1) - 1e-9);
         if (bar.merged) assert.ok(right - left < 1);
       }
-      // A bar of several goes no further than to the next pixel.
+      // A bar for several ranges ends at most one pixel after the last one's start.
       const last = own.at(-1)!;
       if (bar.merged) assert.ok(bar.to <= (from[last]! - start) * scale + 2);
     }
@@ -147,7 +147,7 @@ test('each pixel of a row has what is there', () => {
   }
 });
 
-test('the bar under a pointer, and the nearest one to it', () => {
+test('the bar under a pointer, or the nearest bar', () => {
   const bars = [
     { range: 0, merged: 0, from: 0, to: 10 },
     { range: 1, merged: 0, from: 20, to: 20.2 },
@@ -160,7 +160,7 @@ test('the bar under a pointer, and the nearest one to it', () => {
   assert.equal(barAt(bars, 23, 4), 2);
 });
 
-test('the first range that ends behind a place', () => {
+test('the first range that ends after a position', () => {
   const ranges = rangesOf([
     [0, 10],
     [10, 10],
@@ -173,7 +173,7 @@ test('the first range that ends behind a place', () => {
   );
 });
 
-test('what is left over is shown where it is', () => {
+test("ranges that don't fit in rows are shown as one row", () => {
   const ranges = rangesOf([
     [0, 10],
     [5, 12],
@@ -186,7 +186,7 @@ test('what is left over is shown where it is', () => {
   assert.deepEqual([...to], [13, 20, 40]);
 });
 
-test('points, steps and annotations have lanes of their own', () => {
+test('points, steps and annotations have separate lanes', () => {
   const { lanes } = modelOf(
     [
       { name: 'inner', from: 2, to: 3 },
@@ -216,7 +216,7 @@ test('points, steps and annotations have lanes of their own', () => {
   );
 });
 
-test('a million annotations are laid out in a second, and drawn in a frame', () => {
+test('a million annotations are arranged and drawn quickly', () => {
   const count = 1_000_000;
   const next = random(1);
   const from = Float64Array.from({ length: count }, (_, i) => i + next(1000) / 1000);
@@ -225,14 +225,14 @@ test('a million annotations are laid out in a second, and drawn in a frame', () 
   const began = performance.now();
   const { rows } = laid(ranges, 6);
   const layout = performance.now() - began;
-  // The best of several: a busy machine stops a process in between.
+  // Use the best of several times, because a busy machine may interrupt the process.
   let bars = Number.POSITIVE_INFINITY;
   for (let i = 0; i < 10; i++) {
     const drawn = performance.now();
     for (const row of rows) barsOf(ranges, row, { start: 0, scale: 2000 / count, width: 2000 });
     bars = Math.min(bars, performance.now() - drawn);
   }
-  // Times are of a busy machine: many times what it takes.
+  // The limits are far above the usual times, because the machine may be busy.
   assert.ok(layout < 5000, `laid out in ${layout} ms`);
   assert.ok(bars < 200, `bars in ${bars} ms`);
   console.log(

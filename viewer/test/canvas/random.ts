@@ -1,4 +1,4 @@
-// Numbers at random, the same each time (mulberry32).
+// Random numbers that are the same in each run (mulberry32).
 
 export function random(seed: number): (below: number) => number {
   let state = seed;

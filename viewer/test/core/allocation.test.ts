@@ -4,7 +4,7 @@ import { BASE, opened } from '../build.js';
 import * as slow from '../slow.js';
 import { world } from '../world.js';
 
-test('what is said of an allocation', () => {
+test("an allocation's details", () => {
   const place = { snapshot: 0, device: 0 };
   let without = 0;
   for (let seed = 0; seed < 30; seed++) {
@@ -36,7 +36,7 @@ test('what is said of an allocation', () => {
       });
     });
     for (const id of [-1, of.lives.length, Number.NaN]) {
-      assert.throws(() => engine.allocation(place, id), /there is no allocation/);
+      assert.throws(() => engine.allocation(place, id), /no allocation/);
     }
   }
   assert.ok(without);

@@ -13,7 +13,7 @@ const POOLS = [null, '0:0', '0:7'];
 const STREAMS = ['0', '94', null];
 const named = ({ pool, stream }: Laid) => ({ pool: POOLS[pool]!, stream: STREAMS[stream]! });
 
-/** Of what is given back as one: 2 MiB, 20 MiB of large ones, if that is whole; else all of it. */
+/** A segment's bytes per unit: a handle of 20 or 2 MiB if handles fill it, otherwise all of it. */
 function handle({ size, expandable, small }: Laid): number {
   const fits = (each: number) => size % each === 0;
   if (!expandable) return size;
@@ -21,7 +21,7 @@ function handle({ size, expandable, small }: Laid): number {
   return fits(2 * MIB) ? 2 * MIB : size;
 }
 
-/** What `blocking` says, handle by handle: of each the bytes that no block has are what is free. */
+/** Computes the result of `blocking` unit by unit. Bytes outside all blocks are free. */
 function slowly(
   segments: readonly Laid[],
   groupOf: (id: number) => number,
@@ -73,7 +73,7 @@ function slowly(
   return { ...found, ...pending, blockers };
 }
 
-/** Segments with blocks in them, of any size and at any place. */
+/** Random segments with blocks of any size at any offset. */
 function segmentsOf(next: Next): Laid[] {
   const found: Laid[] = [];
   let id = 0;
@@ -96,7 +96,7 @@ function segmentsOf(next: Next): Laid[] {
   return found;
 }
 
-/** The sums of what serves the same requests, from the rows of each segment. */
+/** Sums over the segments that serve the same requests, computed from their blocks. */
 function shares(segments: readonly Laid[], groupOf: (id: number) => number): PoolShare[] {
   const alike = new Map<string, Laid[]>();
   for (const one of segments) {
@@ -126,7 +126,7 @@ function shares(segments: readonly Laid[], groupOf: (id: number) => number): Poo
   });
 }
 
-test('who blocks what is free', () => {
+test('groups that block free memory', () => {
   const next = random(21);
   const met = { handles: 0, odd: 0, border: 0, alone: 0, pending: 0, shared: 0 };
   for (let i = 0; i < 1500; i++) {
@@ -163,13 +163,13 @@ test('who blocks what is free', () => {
   );
 });
 
-/** A program whose segments have handles: 512 bytes are 1 MiB. */
+/** A random program whose sizes are scaled up, so that segments have several handles. */
 function large(seed: number, events: number): World {
   const of = world(seed, events);
   const by = MIB / of.unit;
   return {
     ...of,
-    // Some allocations are of checkpoints of CUDA graphs.
+    // Some allocations belong to checkpoints of CUDA graphs.
     texts: of.texts.map((one) => (one === 'step' ? 'at::setCheckpointPoolState(int)' : one)),
     unit: MIB,
     reservedStart: of.reservedStart * by,
@@ -188,7 +188,7 @@ function large(seed: number, events: number): World {
   };
 }
 
-/** A segment of the map, with its kind: as its pieces say, or where its blocks tell. */
+/** A segment of the map. Its pieces or, failing that, its blocks show whether it's small. */
 function laid(of: World, moment: number, segment: MapSegment, base: bigint): Laid {
   const address = Number(BigInt(segment.address) - base);
   const pieces = of.pieces!.filter(
@@ -215,7 +215,7 @@ function laid(of: World, moment: number, segment: MapSegment, base: bigint): Lai
   };
 }
 
-test('at a moment of a program, by each way', () => {
+test('blocking groups at a moment of a program, by each key', () => {
   const next = random(22);
   const met = { handles: 0, told: 0, synthetic: 0, blocked: 0 };
   for (let seed = 0; seed < 500; seed++) {
@@ -253,6 +253,6 @@ test('no segments', () => {
   const of = world(2, 20);
   assert.throws(
     () => opened({ ...of, pieces: null }).blockers(place, 3, 'stack'),
-    /which segments/,
+    /has no segments/,
   );
 });

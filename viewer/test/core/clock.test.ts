@@ -37,7 +37,7 @@ test('columns cover the moments that they touch', () => {
   }
 });
 
-test('moments and places', () => {
+test('moments and positions', () => {
   for (let seed = 0; seed < 60; seed++) {
     const world = timed(seed);
     const clock = new Clock(world.events, Uint32Array.from(world.times!));
@@ -60,7 +60,7 @@ test('moments and places', () => {
   }
 });
 
-test('without times there is no axis of them', () => {
+test("without times, there's no time axis", () => {
   const clock = new Clock(3, null);
   for (const ask of [
     () => clock.ranges('time', { from: 0, to: 1 }, 2),

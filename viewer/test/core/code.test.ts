@@ -4,7 +4,7 @@ import { Code } from '../../src/core/code.js';
 import { built, opened } from '../build.js';
 import { world } from '../world.js';
 
-test('frames and stacks come back', () => {
+test('frames and stacks are decoded', () => {
   for (let seed = 0; seed < 20; seed++) {
     const plain = world(seed, 5);
     const of = {
@@ -29,7 +29,7 @@ test('frames and stacks come back', () => {
   }
 });
 
-test('what a tree shows of a stack', () => {
+test("a stack's nodes in a tree", () => {
   const of = {
     ...world(1, 5),
     stacks: [

@@ -4,11 +4,11 @@ import { coloured, darkened, faded } from '../../src/core/colour.js';
 import { random } from '../random.js';
 import * as slow from '../slow.js';
 
-test('the colours of a picture are those of the rule', () => {
+test("a picture's colours follow the rules", () => {
   const next = random(19);
   for (let round = 0; round < 200; round++) {
     const [width, height] = [1 + next(6), 1 + next(20)];
-    // Runs of some pixels in each column.
+    // Fill each column with runs of a few pixels.
     const ids = new Int32Array(width * height);
     for (let x = 0; x < width; x++) {
       let id = next(6) - 1;
@@ -34,7 +34,7 @@ test('the colours of a picture are those of the rule', () => {
   }
 });
 
-test('without colours all is background', () => {
+test("without colours, everything has the background's colour", () => {
   const colouring = { way: 'stack', colours: [], others: [], background: 0x010203 } as const;
   const found = coloured(Int32Array.of(0, -1), 1, colouring, { at: () => 7 }, null);
   assert.deepEqual([...found], [1, 2, 3, 255, 1, 2, 3, 255]);

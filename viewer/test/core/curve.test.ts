@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { lowerBound, maxima, Series } from '../../src/core/curve.js';
 import { random } from '../random.js';
 
-/** A value a moment, and the same by the moments from which on they are so. */
+/** The same random values as two series: one value per moment, and only the changes. */
 function made(seed: number, moments: number): { values: number[]; all: Series[] } {
   const next = random(seed);
   const values: number[] = [next(100)];
@@ -23,7 +23,7 @@ function made(seed: number, moments: number): { values: number[]; all: Series[] 
   };
 }
 
-test('the least and the most of any range, and when', () => {
+test('the minimum and maximum of any range, and their moments', () => {
   const next = random(5);
   for (const moments of [1, 2, 31, 32, 33, 700, 1024, 1025, 5000]) {
     const { values, all } = made(moments, moments);
@@ -42,13 +42,12 @@ test('the least and the most of any range, and when', () => {
   }
 });
 
-/** Separate maxima: the highest, then the highest of those that a fall to both sides parts from all
- * that were found, as the definition has it. */
+/** Maxima between which the curve falls and rises by at least 5% of its range, highest first. */
 function slowMaxima(values: readonly number[], from: number, to: number): [number, number][] {
   const part = values.slice(from, to);
   const drop = Math.floor((Math.max(...part) - Math.min(...part)) * 0.05);
   const found: [number, number][] = [];
-  // Cut at the falls: a maximum ends where it has fallen by `drop`, the next begins where it rises so.
+  // A maximum is complete after a fall by `drop`. The next one begins after a rise by `drop`.
   let rising = true;
   let top = 0;
   let low = part[0]!;
@@ -72,7 +71,7 @@ function slowMaxima(values: readonly number[], from: number, to: number): [numbe
   return found.sort((a, b) => b[1] - a[1] || a[0] - b[0]);
 }
 
-test('separate maxima, the highest first', () => {
+test('separate maxima, highest first', () => {
   const next = random(6);
   for (let seed = 0; seed < 60; seed++) {
     const moments = 1 + next(300);
@@ -92,7 +91,7 @@ test('separate maxima, the highest first', () => {
   }
 });
 
-test('a ripple is no peak of its own', () => {
+test("a ripple isn't a separate peak", () => {
   const series = new Series(Float64Array.of(0, 100, 97, 99, 20, 60, 10), null, 7);
   assert.deepEqual(maxima(series, 0, 7, 9), [
     { moment: 1, bytes: 100 },
@@ -100,7 +99,7 @@ test('a ripple is no peak of its own', () => {
   ]);
 });
 
-test('how many are smaller', () => {
+test('number of smaller entries', () => {
   const sorted = Int32Array.of(1, 1, 3, 7);
   assert.deepEqual(
     [0, 1, 2, 3, 7, 8].map((than) => lowerBound(sorted, than)),

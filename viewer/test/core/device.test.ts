@@ -24,7 +24,7 @@ test('bytes at each moment by every measure', () => {
   }
 });
 
-test('a page that does not add up', () => {
+test('a page with inconsistent numbers', () => {
   for (const measure of MEASURES) {
     const { page, data } = built(world(5, 60));
     const said = page.snapshots[0]!.devices[0]!;
@@ -63,7 +63,7 @@ test('addresses and times', () => {
   assert.equal(deviceOf({ ...of, times: null }).timeOf(17), null);
 });
 
-test('numbers that 32 bits do not hold: a block far larger than what was asked for, a line', () => {
+test('numbers over 32 bits: a block much larger than its request, and a line', () => {
   const of: World = {
     ...NOTHING,
     lives: [

@@ -106,7 +106,7 @@ test('peaks within moments', () => {
   assert.deepEqual(engine.peaks(place, 'held', 30, 30, 1), []);
 });
 
-test('between two moments the first one lasts; beyond the ends nothing is', () => {
+test('positions between moments get the earlier one, and positions outside the nearest one', () => {
   const of = world(4, 60);
   const engine = opened(of);
   for (const [moment, means] of [
@@ -135,7 +135,7 @@ test('bytes at a moment, moments on the axes', () => {
   assert.notEqual(engine.xsOf(place, 'event', moments), moments);
 });
 
-test('answers are new arrays: they leave the worker', () => {
+test("answers are new arrays, because they're transferred", () => {
   const engine = opened(world(4, 60));
   const ask = [
     () => engine.frames(0).lines,
@@ -149,7 +149,7 @@ test('answers are new arrays: they leave the worker', () => {
   }
 });
 
-test('a device on which nothing happened', () => {
+test('a device without events', () => {
   const engine = opened(NOTHING);
   const at = { place, measure: 'active', moment: 0, way: 'stack', filter: null } as const;
   assert.deepEqual(engine.holders(at), {
@@ -181,7 +181,7 @@ test('a device on which nothing happened', () => {
   assert.throws(() => engine.xOf(place, 'time', 0), /no times/);
 });
 
-test('what is not open', () => {
+test("snapshots that aren't open", () => {
   const { page, data } = built(world(1, 9));
   const engine = new PageEngine(page);
   assert.equal(engine.loaded(0), false);

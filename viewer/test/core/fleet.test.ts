@@ -4,7 +4,7 @@ import { bytesAt, lyingOf, ordered, spread } from '../../src/core/fleet.js';
 import { random } from '../random.js';
 import { rankOf } from '../ranks.js';
 
-test('curves of several lengths are rows of one', () => {
+test('curves of different lengths become rows of equal length', () => {
   const curves = spread([2, 0, 3], Float64Array.of(1, 2, 3, 4, 5));
   assert.deepEqual([curves.ranks, curves.moments], [3, 3]);
   assert.deepEqual([...curves.bytes], [1, 2, NaN, NaN, NaN, NaN, 3, 4, 5]);
@@ -14,7 +14,7 @@ test('curves of several lengths are rows of one', () => {
   assert.equal(spread([], new Float64Array()).moments, 0);
 });
 
-test('how all ranks lie, as counted by hand', () => {
+test('the distribution over all ranks matches a simple computation', () => {
   const next = random(3);
   for (let round = 0; round < 100; round++) {
     const lengths = Array.from({ length: 1 + next(9) }, () => next(4));

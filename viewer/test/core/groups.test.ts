@@ -5,14 +5,14 @@ import { opened } from '../build.js';
 import * as slow from '../slow.js';
 import { NOTHING, world } from '../world.js';
 
-test('how many bits a number has', () => {
+test('number of bits in a number', () => {
   for (let n = 0; n < 54; n++) {
     assert.equal(bits(2 ** n), n + 1);
     if (n < 53) assert.equal(bits(2 ** n - 1), n);
   }
 });
 
-test('of each allocation its group', () => {
+test("each allocation's group", () => {
   for (let seed = 0; seed < 20; seed++) {
     const of = world(seed, 80);
     const engine = opened(of);
@@ -27,9 +27,9 @@ test('of each allocation its group', () => {
   }
 });
 
-test('ways that say nothing', () => {
+test('keys that distinguish nothing', () => {
   const place = { snapshot: 0, device: 0 };
   const of = world(3, 80);
-  assert.throws(() => opened(of).groups(place, 'held', 'module'), /apart by module/);
+  assert.throws(() => opened(of).groups(place, 'held', 'module'), /group by module/);
   assert.deepEqual([...opened(NOTHING).groups(place, 'held', 'module')], []);
 });

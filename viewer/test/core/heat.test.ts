@@ -13,7 +13,7 @@ import {
 } from '../../src/core/heat.js';
 import { random } from '../random.js';
 
-test('a cell shows what is furthest from the middle, whatever the size', () => {
+test("a cell shows the number furthest from the middle, whatever the picture's size", () => {
   const next = random(5);
   for (let round = 0; round < 300; round++) {
     const [ranks, columns] = [1 + next(12), 1 + next(12)];
@@ -57,7 +57,7 @@ test('scales', () => {
   assert.equal(shareOf({ low: 4, middle: 4, high: 4 }, 4), 0.5);
 });
 
-test('above the median of the column', () => {
+test("distance from the column's median", () => {
   const found = aboveMedian(Float64Array.of(2, 5, 1, NaN, 3, 0), 2, [2, 0]);
   assert.deepEqual([...found], [0, NaN, -0.5, NaN, 0.5, NaN]);
 });

@@ -8,7 +8,7 @@ import { bytesOf, world } from '../world.js';
 const place = { snapshot: 0, device: 0 };
 const LIFE_MEASURES = ['requested', 'held', 'active', 'allocated'] as const;
 
-test('who holds what is live', () => {
+test('holders of live memory', () => {
   const next = random(13);
   for (let seed = 0; seed < 30; seed++) {
     const of = world(seed, 1 + next(200));
@@ -39,7 +39,7 @@ test('who holds what is live', () => {
   }
 });
 
-test('what came and what went', () => {
+test('allocated and freed bytes', () => {
   const next = random(14);
   for (let seed = 0; seed < 30; seed++) {
     const of = world(seed, 1 + next(200));

@@ -6,7 +6,7 @@ import { random } from '../random.js';
 import * as slow from '../slow.js';
 import { bytesOf, world } from '../world.js';
 
-test('rows in their order, some at a time', () => {
+test('sorted rows, a few at a time', () => {
   const next = random(17);
   for (let seed = 0; seed < 80; seed++) {
     const of = world(seed, 1 + next(200));

@@ -6,7 +6,7 @@ import { random } from '../random.js';
 import * as slow from '../slow.js';
 import { bytesOf, endOf, world } from '../world.js';
 
-test('a timeline has what is live at every moment', () => {
+test('a timeline has the live set of every moment', () => {
   for (let seed = 0; seed < 30; seed++) {
     const events = seed * 30;
     const of = world(seed, events);
@@ -29,7 +29,7 @@ test('a timeline has what is live at every moment', () => {
   }
 });
 
-test('some of many are live', () => {
+test('a few of many allocations are live', () => {
   const next = random(8);
   const n = 20_000;
   const begin = Int32Array.from({ length: n }, (_, i) => i);
@@ -43,7 +43,7 @@ test('some of many are live', () => {
   }
 });
 
-test('what ends before it begins is at no moment', () => {
+test('an allocation that ends before it begins is never live', () => {
   const ends = new Ends(Int32Array.of(-1, 2, 3, 4), Int32Array.of(-1, 0, 3, 5), 6);
   const timeline = new Timeline(Uint32Array.of(1, 10, 100, 1000), ends);
   const moments = [0, 1, 2, 3, 4, 5, 6];

@@ -8,7 +8,7 @@ import { type PieceRow, type World, world } from '../world.js';
 
 const place = { snapshot: 0, device: 0 };
 
-/** The segments at a moment: pieces by address, those that are one together. */
+/** The segments at a moment, by address, each with its pieces. */
 function segments(of: World, moment: number): PieceRow[][] {
   const live = of
     .pieces!.filter((one) => one.begin < moment && one.end >= moment)
@@ -28,7 +28,7 @@ function segments(of: World, moment: number): PieceRow[][] {
   return found;
 }
 
-test('segments and what is in them', () => {
+test('segments and their blocks', () => {
   const next = random(18);
   let merged = 0;
   let outside = 0;
@@ -37,7 +37,7 @@ test('segments and what is in them', () => {
     const moment = next(of.events + 1);
     const map = opened(of).map(place, moment);
     const wanted = segments(of, moment);
-    // Who has each unit of 512 bytes: the first one by address, those of the trace first.
+    // The owner of each 512 bytes: the block with the lowest address or, if equal, from the trace.
     const owner = new Map<number, number>();
     const live = slow.live(of, 'active', moment);
     const placed = live.filter((id) => of.lives[id]!.address !== null);
@@ -51,7 +51,7 @@ test('segments and what is in them', () => {
       const segment = map.segments[k]!;
       const size = pieces.reduce((sum, one) => sum + one.size, 0);
       const from = pieces[0]!.address;
-      // A block is shown in the first segment that ends behind its address.
+      // A block is shown in the first segment that ends after the block's address.
       while (placed.length && of.lives[placed[0]!]!.address! < from + size) {
         const id = placed.shift()!;
         const { address, block } = of.lives[id]!;
@@ -105,9 +105,9 @@ test('segments and what is in them', () => {
   assert.ok(merged > 10 && outside > 10, `${merged} ${outside}`);
 });
 
-test('no segments, or too far apart', () => {
+test('no segments, or segments too far apart', () => {
   const of = world(2, 20);
-  assert.throws(() => opened({ ...of, pieces: null }).map(place, 3), /which segments/);
+  assert.throws(() => opened({ ...of, pieces: null }).map(place, 3), /has no segments/);
   const piece = { ...of.pieces![0]!, begin: -1, end: 20, address: 2 ** 53 };
   assert.throws(() => opened({ ...of, pieces: [piece] }).map(place, 3), /too far apart/);
 });

@@ -1,4 +1,4 @@
-// Pages that pages.py makes: what the engine says of them is in them, too.
+// Compares the engine's answers with the numbers in the pages that pages.py writes.
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';

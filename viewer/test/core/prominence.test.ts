@@ -6,7 +6,7 @@ import { bytesOf, world } from '../world.js';
 
 const place = { snapshot: 0, device: 0 };
 
-test('a group is as prominent as it is at all moments together', () => {
+test("a group's prominence is the sum over all moments", () => {
   for (let seed = 0; seed < 30; seed++) {
     const of = world(seed, 1 + 7 * seed);
     const engine = opened(of);

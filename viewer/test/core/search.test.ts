@@ -30,7 +30,7 @@ function found(of: World, moment: number, filter: Filter | null): number[] {
   return ids;
 }
 
-/** Patterns, and what they look for, where that is not the same. */
+/** Patterns, and what each one matches in JavaScript's syntax if that differs. */
 const PATTERNS: readonly (readonly [string, RegExp?])[] = [
   ['step'],
   ['^a.py:'],
@@ -65,7 +65,7 @@ test('patterns are found in frames', () => {
   }
 });
 
-test('groups, and both', () => {
+test('filters by group, and by group and pattern', () => {
   const next = random(12);
   for (let seed = 0; seed < 40; seed++) {
     const of = world(seed, 60);
@@ -86,20 +86,20 @@ test('groups, and both', () => {
   }
 });
 
-test('what has no stack meets no pattern', () => {
+test('allocations without a stack match no pattern', () => {
   const of = world(1, 60);
   const none = of.stacks.length;
   const lives = of.lives.map((one) => ({ ...one, stack: one.begin < 0 ? none + 1 : none }));
   assert.deepEqual(found({ ...of, lives }, 30, { include: '' + '.*' }), []);
 });
 
-test('no regular expression', () => {
+test('invalid regular expressions', () => {
   const of = world(1, 20);
   assert.throws(() => found(of, 9, { include: 'step(' }), /not a regular expression: /);
   assert.doesNotThrow(() => found(of, 9, { include: '… step(' }));
 });
 
-test('more searches than are kept', () => {
+test('more searches than are cached', () => {
   const of = world(4, 60);
   const engine = opened(of);
   for (let round = 0; round < 2; round++) {
@@ -115,7 +115,7 @@ test('more searches than are kept', () => {
   }
 });
 
-test('what Python means by a regular expression', () => {
+test('regular expressions mean the same as in Python', () => {
   const met = (pattern: string, text: string) => new RegExp(asJavaScript(pattern), 'u').test(text);
   for (const [pattern, yes, no] of [
     ['\\Aforward', 'forward x', 'a forward'],

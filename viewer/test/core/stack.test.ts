@@ -13,7 +13,7 @@ function timelineOf(of: World): Timeline {
   return new Timeline(bytes, new Ends(begin, end, of.events));
 }
 
-test('the picture shows who is in each pixel', () => {
+test('the picture shows the allocation in each pixel', () => {
   const next = random(9);
   for (let seed = 0; seed < 120; seed++) {
     const events = 1 + next(700);
@@ -23,7 +23,7 @@ test('the picture shows who is in each pixel', () => {
     const highest = timeline.usage.highest(0, events + 1);
     const low = next(3) ? 0 : next(highest + 2) - 1;
     const view = { low, high: low + 1 + next(highest + 1), height: 1 + next(40) };
-    // Moments that never fall, some of them none.
+    // Moments never decrease; some columns show none.
     const moments = Array.from({ length: width }, () => next(events + 1)).sort((a, b) => a - b);
     for (let x = 0; x < width; x++) if (!next(9)) moments[x] = -1;
     const wanted: number[] = [];
@@ -36,7 +36,7 @@ test('the picture shows who is in each pixel', () => {
   }
 });
 
-/** Many allocations, of which many are live at once: more than a row of places has to begin with. */
+/** Many allocations that are live at once: more than `Places` initially has room for. */
 function crowd(seed: number, n: number, live: number): Timeline {
   const next = random(seed);
   const begin = new Int32Array(n);
@@ -84,11 +84,11 @@ test('crowded pictures', () => {
   }
 });
 
-test('a byte belongs to the one that begins with it', () => {
+test('a byte on a border belongs to the allocation that begins there', () => {
   const begin = Int32Array.of(-1, -1, -1, -1);
   const end = new Int32Array(4).fill(1);
   const timeline = new Timeline(Uint32Array.of(1, 2, 0, 3), new Ends(begin, end, 1));
-  // The middles are bytes 1, 3, 5 and 7.
+  // The pixels' middles are at bytes 1, 3, 5 and 7.
   const ids = paint(timeline, Int32Array.of(0), { low: 0, high: 8, height: 4 });
   assert.deepEqual([...ids], [-1, 3, 3, 1]);
 });

@@ -11,7 +11,7 @@ const place = { snapshot: 0, device: 0 };
 
 type Shape = Pick<TreeQuery, 'root' | 'frames'>;
 
-/** What a tree shows of an allocation, from the root on. */
+/** An allocation's path in a tree, from the root on. */
 function path(of: World, id: number, { root, frames }: Shape): number[] {
   const one = of.lives[id]!;
   const stack = of.stacks[one.stack];
@@ -21,13 +21,13 @@ function path(of: World, id: number, { root, frames }: Shape): number[] {
   return root === 'outermost' ? [...shown].reverse() : shown;
 }
 
-/** What stands for a stack without code. */
+/** The number of the node that represents a stack without code. */
 function named(of: World, stack: number): number {
   const groups = of.groups.find(({ way }) => way === 'line');
   return groups ? -16 - groups.ofStacks![stack]! : of.stacks[stack]!.frames[0]!;
 }
 
-/** Of each path from the root its bytes, count and own bytes. */
+/** The bytes, count and own bytes of each path from the root. */
 type Sums = Map<string, { bytes: number; count: number; own: number }>;
 
 function sums(of: World, query: TreeQuery, name: (frame: number) => string = String): Sums {
@@ -48,10 +48,10 @@ function sums(of: World, query: TreeQuery, name: (frame: number) => string = Str
   return found;
 }
 
-/** The path of each node of a tree, which has to be laid out as it says. */
+/** The path of each node of a tree. Also checks the tree's depths and order. */
 function paths(tree: Tree, name: (node: number) => string): string[] {
   const found: string[] = [];
-  const open: number[] = []; // what the nodes before are below
+  const open: number[] = []; // the previous node and its ancestors
   tree.parent.forEach((parent, node) => {
     assert.equal(tree.depth[node], node ? tree.depth[parent]! + 1 : 0);
     if (!node) {
@@ -79,7 +79,7 @@ function query(next: (below: number) => number, events: number): TreeQuery {
   };
 }
 
-test('calls and what they hold', () => {
+test('calls and the bytes that they hold', () => {
   const next = random(15);
   for (let seed = 0; seed < 150; seed++) {
     const of = world(seed, 1 + next(120));
@@ -87,14 +87,14 @@ test('calls and what they hold', () => {
     const tree = opened(of).tree(asked);
     const wanted = sums(of, asked);
     const names = paths(tree, (node) => String(tree.frame[node]));
-    // The root is there, however little it holds.
+    // The root is always kept, however little it holds.
     const kept = [...wanted].filter(([key, { bytes }]) => !key || bytes >= asked.least);
     assert.deepEqual(new Set(names), new Set(kept.map(([key]) => key)));
     names.forEach((key, node) => {
       const { bytes, count, own } = wanted.get(key)!;
       assert.deepEqual([tree.bytes[node], tree.count[node], tree.own[node]], [bytes, count, own]);
     });
-    // Of one parent the largest first, then those of most allocations, then by frame.
+    // Siblings are sorted by bytes, then by allocations (both descending), then by frame.
     const before = new Map<number, number>();
     tree.parent.forEach((parent, node) => {
       const other = before.get(parent);
@@ -117,7 +117,7 @@ test('two snapshots as one tree', () => {
   const next = random(16);
   for (let seed = 0; seed < 100; seed++) {
     const [first, second] = [world(seed, 1 + next(120)), world(seed + 1000, 1 + next(120))];
-    // The second one calls the same by other numbers.
+    // In the second snapshot, names have other numbers.
     const turned = {
       ...second,
       texts: [...second.texts].reverse(),
@@ -166,7 +166,7 @@ test('two snapshots as one tree', () => {
   }
 });
 
-test('a stack without code is called as its group is, also in another snapshot', () => {
+test('a stack without code is named like its group, also in another snapshot', () => {
   const stacks = [
     { frames: [0, 1], code: [0, 0] },
     { frames: [1, 0], code: [0, 1] },
@@ -195,7 +195,7 @@ test('a stack without code is called as its group is, also in another snapshot',
     pools: [null],
     streams: ['0'],
   };
-  // The same name is that of another group, at another place.
+  // In the second snapshot, this name belongs to another group and has another index.
   const second: World = {
     ...first,
     texts: ['NllLossBackward0 (autograd)', 'f', 'g', 'main'],

@@ -1,9 +1,9 @@
-// Ticks: within the span, round, and no more than asked for.
+// Ticks are within the range, at round numbers, and not more than requested.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { byteTicks, eventTicks, timeTicks } from '../../src/ui/axes.js';
 
-test('bytes are round in their unit', () => {
+test('byte ticks are at round numbers of their unit', () => {
   assert.deepEqual(
     byteTicks(0, 5.2 * 2 ** 30, 6).map(({ label }) => label),
     ['0', '1.0 GiB', '2.0 GiB', '3.0 GiB', '4.0 GiB', '5.0 GiB'],
@@ -14,7 +14,7 @@ test('bytes are round in their unit', () => {
   );
 });
 
-test('ticks are few, in order and within', () => {
+test('ticks are few, ascending and within the range', () => {
   for (const high of [1, 7, 1023, 1024, 5e6, 3.3e9, 2 ** 40, 2 ** 52]) {
     for (const most of [2, 5, 9]) {
       const found = byteTicks(0, high, most).map(({ at }) => at);
@@ -24,7 +24,7 @@ test('ticks are few, in order and within', () => {
   }
 });
 
-test('events are counted as the recording counts them', () => {
+test("event ticks use the recording's event numbers", () => {
   assert.deepEqual(eventTicks(0, 100, 1950, 3), [
     { at: 0, label: '1,950' },
     { at: 50, label: '2,000' },
@@ -36,7 +36,7 @@ test('events are counted as the recording counts them', () => {
   );
 });
 
-test('times are in the unit that their step asks for', () => {
+test('the unit of time ticks depends on their distance', () => {
   assert.deepEqual(
     timeTicks(0, 2_500_000, 3).map(({ label }) => label),
     ['0', '1 s', '2 s'],

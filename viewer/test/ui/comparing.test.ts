@@ -1,9 +1,9 @@
-// Two recordings in sync: steps fall on steps, and what is between them in proportion.
+// Two recordings in sync: steps map to steps, and positions between them are interpolated.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { mapped } from '../../src/ui/comparing.js';
 
-test('steps fall on steps', () => {
+test('steps map to steps', () => {
   const [a, b] = [
     [0, 10, 30, 50],
     [0, 100, 120, 220],
@@ -16,8 +16,8 @@ test('steps fall on steps', () => {
   }
 });
 
-test('what only one has goes to the end of the other', () => {
-  // One step more: [0, 10) and [10, 20) against [0, 5), each with its start and its end.
+test("steps without a counterpart map to the other's end", () => {
+  // `a` has the steps [0, 10) and [10, 20); `b` only has [0, 5).
   const [a, b] = [
     [0, 0, 10, 10, 20, 21],
     [0, 0, 5, 6],
@@ -29,7 +29,7 @@ test('what only one has goes to the end of the other', () => {
   assert.equal(mapped(b, a, 6), 21);
 });
 
-test('an empty recording has its start', () => {
+test('an empty recording has a start', () => {
   assert.equal(mapped([0, 1], [0, 1], 0), 0);
   assert.equal(mapped([0, 0], [0, 7], 0), 0);
 });

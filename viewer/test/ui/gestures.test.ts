@@ -1,9 +1,9 @@
-// Zooming: what is under the pointer stays there.
+// Zooming keeps the position under the pointer.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { zoomed } from '../../src/ui/gestures.js';
 
-test('the place under the pointer stays', () => {
+test('zooming keeps the position under the pointer', () => {
   for (const part of [0, 0.3, 1]) {
     for (const delta of [-500, -3, 3, 500]) {
       const { from, to } = zoomed({ from: 100, to: 300 }, part, delta);

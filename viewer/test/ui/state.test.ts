@@ -1,9 +1,9 @@
-// The state in an address: what is said comes back, what is wrong does not.
+// The state in the URL: valid values are restored, invalid ones are ignored.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fromFragment, START, type State, startOf, toFragment } from '../../src/ui/state.js';
 
-test('a state comes back from its fragment', () => {
+test('a state is restored from its fragment', () => {
   const one: State = {
     ...START,
     device: 2,
@@ -25,17 +25,17 @@ test('a state comes back from its fragment', () => {
   assert.deepEqual(fromFragment(`#${toFragment(one)}`), one);
 });
 
-test('the start says nothing', () => {
+test('the initial state has an empty fragment', () => {
   assert.equal(toFragment(START), '');
   assert.deepEqual(fromFragment(''), START);
 });
 
-test('what is wrong or unknown is as at the start', () => {
+test('invalid or unknown values are ignored', () => {
   const said = '#measure=bytes&tab=&axis=log&from=x&to=&at=1e999&device=NaN&__proto__=1&nothing=2';
   assert.deepEqual(fromFragment(said), START);
 });
 
-test('a page that compares begins with what differs, and says so only of others', () => {
+test('a comparison starts with the differences, and its fragment only has other tabs', () => {
   const start = startOf({ kind: 'compare', snapshots: [] });
   assert.equal(fromFragment('', start).tab, 'diff');
   assert.equal(toFragment(start, start), '');

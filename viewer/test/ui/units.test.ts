@@ -1,4 +1,4 @@
-// Held against what the functions of memreplay/render/units.py give for the same numbers.
+// Compares units.ts with the results of memreplay/render/units.py for the same numbers.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -203,7 +203,7 @@ for (const [name, write, cases] of [
   });
 }
 
-test('whole bytes, counts of things, and parts of a trace', () => {
+test('exact bytes, counts with nouns, and ranges of events', () => {
   assert.equal(units.exactSize(1_181_116_006), '1,181,116,006 B');
   assert.deepEqual(
     [0, 1, 22_331].map((n) => units.counted(n, 'block')),

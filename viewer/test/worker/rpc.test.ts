@@ -1,9 +1,9 @@
-// Questions and answers, and a worker that a search has stopped.
+// Requests and answers, and a worker that is terminated because a search hangs.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Answer, type Call, type Port, remote } from '../../src/worker/rpc.js';
 
-/** A worker that answers with the method and the arguments, and never again after a bad search. */
+/** A worker that answers with the call's method and arguments, until a search makes it hang. */
 class Fake implements Port {
   onmessage: ((event: MessageEvent<Answer>) => void) | null = null;
   readonly asked: string[] = [];
@@ -29,7 +29,7 @@ class Fake implements Port {
 
 type Any = Record<string, (...args: unknown[]) => Promise<unknown>>;
 
-test('each question has its own answer', async () => {
+test('each request gets its own answer', async () => {
   const engine = remote(() => new Fake()) as unknown as Any;
   assert.deepEqual(await Promise.all([engine['one']!(1), engine['two']!(2, 3)]), [
     ['one', 1],
@@ -38,7 +38,7 @@ test('each question has its own answer', async () => {
   await assert.rejects(engine['fails']!(), /^Error: no$/);
 });
 
-test('a search that hangs is stopped, and all else is answered', async () => {
+test('a search that hangs is stopped, and other requests are answered', async () => {
   const workers: Fake[] = [];
   const start = () => {
     workers.push(new Fake());
@@ -48,7 +48,7 @@ test('a search that hangs is stopped, and all else is answered', async () => {
   await engine['open']!(0);
   const search = engine['holders']!({ filter: { include: '(a+)+$' } });
   const other = engine['bytesAt']!(7);
-  await assert.rejects(search, /takes too long/);
+  await assert.rejects(search, /took too long/);
   assert.deepEqual(await other, ['bytesAt', 7]);
   assert.deepEqual(
     workers.map(({ ended }) => ended),
@@ -58,7 +58,7 @@ test('a search that hangs is stopped, and all else is answered', async () => {
   assert.deepEqual(await engine['later']!(), ['later']);
 });
 
-test('a search that is answered in time stops nothing', async () => {
+test("a search that is answered in time doesn't restart the worker", async () => {
   let started = 0;
   const engine = remote(() => {
     started++;

@@ -1,4 +1,4 @@
-"""Code that has a form which takes less memory: what it holds, and how far the peak falls."""
+"""Find code that has a cheaper alternative, and compute how far the alternative lowers the peak."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from memreplay.analysis.advising.lives import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memreplay.analysis.advising.lives import Lives
+    from memreplay.analysis.advising.lives import Lives, Place
 
     Chosen = NDArray[np.bool_]
 
-LEAST = 1 << 20  # bytes of a result that a cheaper form is worth a thought for
-CHUNKS = 8  # that a loss is computed over
-SIZES = 16  # of the results of a form, those that take most
-NEAR = 6  # allocations before and after a loss, of which some are the logits and their gradients
-NEXT = 2  # allocations that a temporary outlives at most
-MOST = 10_000_000  # gradients times steps that are looked at
+LEAST = 1 << 20  # bytes; smaller results aren't worth advice about a cheaper form
+CHUNKS = 8  # number of chunks to compute a loss in
+SIZES = 16  # how many of the largest result sizes to consider per form
+NEAR = 6  # maximum distance of a loss from its logits and their gradients, in allocations
+NEXT = 2  # a temporary outlives at most this many allocations
+MOST = 10_000_000  # maximum number of gradients times number of steps
 _ATTENTION = re.compile(r"(?i)(?:^|\.)\w*att(?:n|ention)\w*(?:\.|$)")
 BACKWARD = ("backward", "autograd detail", "gradients")
 GRADIENTS = ("backward", "gradients")
 
 
 class Form(NamedTuple):
-    """What a form of code holds at the peak, and by how much that falls with the cheaper one."""
+    """Bytes that code holds at the peak, and how far the peak falls with the cheaper form."""
 
     held_bytes: int
     saved_bytes: int
-    stack: int | None
-    """The stack that holds most of it, by its number."""
+    place: Place | None
+    """The line that holds most of these bytes."""
 
 
 def attention_scores(lives: Lives) -> Form:
-    """Softmax results, and what else is of their sizes beside them: the scores and the masked ones
-    before them, dropout after them, their gradients.
+    """Find softmax results and other results of the same sizes.
 
-    A fused kernel stores none of these.
+    These are the scores, the masked scores, dropout, and their gradients. A fused kernel stores
+    none of them.
     """
     code = lives.code()
     softmax = (code & SOFTMAX) > 0
     near = lives.of_same("file", softmax)
     sizes = _sizes(lives, softmax, (1, 2, 4))
     if not len(sizes):
-        # Python shows no frame of `scores.softmax(-1)`: what attention makes that is larger than
-        # its inputs is scores.
+        # `scores.softmax(-1)` has no Python frame, so attention results larger than their inputs
+        # count as scores.
         near = ((code & ATTENTION) > 0) | lives.of_modules(_ATTENTION)
         linear = near & ((code & LINEAR) > 0)
         largest = int(lives.bytes[linear].max(initial=0))
@@ -71,9 +71,9 @@ def attention_scores(lives: Lives) -> Form:
 
 
 def loss(lives: Lives) -> Form:
-    """The logits, their log-softmax and the gradients of both, which are of one size.
+    """Find the logits, their log-softmax, and the gradients of both, which have the same size.
 
-    Over CHUNKS chunks of the tokens one part of them is there at a time.
+    If the loss is computed in CHUNKS chunks of tokens, only one chunk's share exists at a time.
     """
     code = lives.code()
     computed = (code & LOSS) > 0
@@ -92,20 +92,23 @@ def loss(lives: Lives) -> Form:
 
 
 def _in_chunks(rows: NDArray[np.int64]) -> bool:
-    """Whether these rows, which a loss made, follow each other so closely, and so often, that it
-    is computed over chunks already."""
+    """Return whether a loss's rows come in runs, which shows that the code already computes the
+    loss in chunks.
+    """
     apart = np.flatnonzero(np.diff(rows) > 2 * NEAR)
     runs = np.diff(np.concatenate(([-1], apart, [len(rows) - 1])))
     return bool(runs.max(initial=0) >= CHUNKS)
 
 
 def foreach(lives: Lives) -> Form:
-    """What an optimizer computes for all parameters at once, and drops in the same step."""
+    """Find temporaries that an optimizer computes for all parameters at once and frees in the same
+    step.
+    """
     return _form(lives, temporaries(lives), (lives.code() & FOREACH) > 0)
 
 
 def temporaries(lives: Lives) -> Chosen:
-    """Those of them that a step lets go of before it ends."""
+    """Return the chosen rows that are freed before their step ends."""
     made = (lives.code() & FOREACH) > 0
     if not made.any():
         return made
@@ -114,8 +117,10 @@ def temporaries(lives: Lives) -> Chosen:
 
 
 def stale_gradients(lives: Lives, steps: NDArray[np.int64]) -> Form:
-    """Gradients of an earlier step that are there while the next one runs its forward pass; `steps`
-    are the events at which steps begin, which may be a guess."""
+    """Find gradients of an earlier step that are live in the next forward pass.
+
+    `steps`: the events at which steps begin, possibly guessed.
+    """
     gradients = _gradients(lives)
     forward = np.append(lives.start[lives.forward()], lives.events)
     backward = np.flatnonzero(lives.of("category", *BACKWARD) | lives.of("phase", "backward"))
@@ -125,7 +130,7 @@ def stale_gradients(lives: Lives, steps: NDArray[np.int64]) -> Form:
     stale = np.zeros(len(lives), bool)
     parameters = None if lives.recorded else _parameters(lives)
     for step, end in zip(steps, np.append(steps[1:], lives.events), strict=True):
-        # Before it an optimizer may still need them.
+        # Until the forward pass begins, an optimizer may still need the gradients.
         begin = forward[np.searchsorted(forward, step)] if len(forward) > 1 else step
         old = gradients & (lives.start < begin) & (lives.end > begin)
         made = backward[(lives.start[backward] > begin) & (lives.start[backward] < end)]
@@ -136,16 +141,16 @@ def stale_gradients(lives: Lives, steps: NDArray[np.int64]) -> Form:
             after = gradients & (lives.start <= then) & (lives.end > then)
             old = _fitting(lives, old, parameters)
             old &= (lives.end <= then) | _fitting(lives, after, parameters)
-        until = np.minimum(lives.end[old], _made_anew(lives, np.flatnonzero(old), made))
+        until = np.minimum(lives.end[old], _replaced_at(lives, np.flatnonzero(old), made))
         change[begin] += lives.bytes[old].sum()
         np.add.at(change, until, -lives.bytes[old])
         if begin <= lives.peak < end:
             stale |= old
-    return Form(lives.held(stale), lives.lowered(change), lives.largest_stack(stale))
+    return Form(lives.held(stale), lives.lowered(change), lives.largest_place(stale))
 
 
 def _gradients(lives: Lives) -> Chosen:
-    """What may be a gradient that stays: temporaries of a backward pass and workspaces aren't."""
+    """Return possible gradients, leaving out workspaces and a backward pass's temporaries."""
     if lives.recorded:
         return lives.of("category", "gradients")
     chosen = lives.of("category", *GRADIENTS)
@@ -155,8 +160,10 @@ def _gradients(lives: Lives) -> Chosen:
 
 
 def _parameters(lives: Lives) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(the sizes that parameters may have, how many have each): of what was there when the first
-    gradient was made, and isn't made by a forward pass."""
+    """Return the possible parameter sizes, and the number of parameters of each size.
+
+    Parameters are live before the first gradient and not allocated by a forward pass.
+    """
     backward = lives.of("category", *BACKWARD)
     others = ~backward & ~lives.forward()
     first = lives.start[backward].min(initial=lives.events)
@@ -167,8 +174,10 @@ def _parameters(lives: Lives) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _fitting(
     lives: Lives, chosen: Chosen, parameters: tuple[NDArray[np.int64], NDArray[np.int64]]
 ) -> Chosen:
-    """Those of them that can be gradients of the parameters: of their sizes, and no more of a size
-    than there are. The oldest of too many are workspaces."""
+    """Return the rows that can be gradients: for each parameter size, at most one per parameter.
+
+    If more rows have that size, the oldest ones are assumed to be workspaces.
+    """
     sizes, counts = parameters
     rows = np.flatnonzero(chosen)[::-1]
     rows = rows[np.argsort(lives.bytes[rows], kind="stable")]
@@ -181,24 +190,29 @@ def _fitting(
     return found
 
 
-def _made_anew(lives: Lives, old: NDArray[np.int64], made: NDArray[np.int64]) -> NDArray[np.int64]:
-    """When a backward pass that made these rows has made each of the gradients again: in their
-    order, by their sizes; those of no such size at its end."""
+def _replaced_at(
+    lives: Lives, old: NDArray[np.int64], made: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return for each old gradient when a backward pass replaced it and so no longer needs it.
+
+    `made` are the rows that the pass allocated. Old and new gradients of the same size are paired
+    in order. Old gradients without a pair are needed until the pass ends.
+    """
     until = np.full(len(old), lives.start[made[-1]])
     for size in np.unique(lives.bytes[old]):
         which = np.flatnonzero(lives.bytes[old] == size)
-        # What is added to the old gradient is what the new one would be: there until it goes.
+        # A new gradient that is added to the old one is freed after the addition, which counts as
+        # the replacement.
         again = lives.end[made[lives.bytes[made] == size]][: len(which)]
         until[which[: len(again)]] = np.minimum(again, until[which[: len(again)]])
     return until
 
 
 def _form(lives: Lives, chosen: Chosen, place: Chosen, part: float = 1.0) -> Form:
-    stack = lives.largest_stack(chosen & place)
     return Form(
         lives.held(chosen),
         lives.saved(chosen, part=part),
-        lives.largest_stack(chosen) if stack is None else stack,
+        lives.largest_place(chosen, place),
     )
 
 
@@ -207,7 +221,9 @@ def _kept(lives: Lives) -> Chosen:
 
 
 def _sizes(lives: Lives, chosen: Chosen, times: tuple[int, ...]) -> NDArray[np.int64]:
-    """The sizes of which these have most bytes, and those of other types of as many elements."""
+    """Return the sizes with the most bytes in total, and the sizes of the same tensors in other
+    dtypes.
+    """
     sizes = lives.bytes[chosen & (lives.bytes >= LEAST)]
     values, counts = np.unique(sizes, return_counts=True)
     most = values[np.argsort(-values * counts)[:SIZES]]

@@ -1,4 +1,6 @@
-"""Forward passes whose results stay while others train, as when losses add up without `.item()`."""
+"""Find forward passes whose results stay live although no backward pass needs them, such as losses
+summed without `.item()`, or a teacher that runs without `no_grad()`.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +19,28 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
     Stacks = NDArray[np.uint32]
 
-SCALAR = 16  # bytes: a loss, or a sum of losses
-# Without a graph a pass keeps only its result. A KV cache keeps two of the ten or more results of a
-# layer.
+SCALAR = 16  # maximum size of a loss or a sum of losses, in bytes
+# Without an autograd graph, a pass keeps only its result. A KV cache keeps two of a layer's ten or
+# more results.
 PASS_COUNT, PASS_SHARE = 3, 0.4
 LEAST_COUNT = 6
-# Part of what is kept. Backward passes differ by less from one step to another; one through the
-# kept results would allocate a gradient for each.
+# As a share of the kept bytes. Backward passes vary less than this between steps, and a backward
+# pass through the kept results would allocate a gradient for each result.
 DIFFERENCE = 0.25
-MOST_CODE = 32  # different passes that are looked at
+MOST_CODE = 32  # maximum number of distinct passes
+# A backward pass through the kept results would allocate gradients of the same size for most of
+# them.
+GRADIENTS_SHARE = 0.5
+LEAST_TURNS = 2  # minimum number of rounds with the same pass
+MOST_ROWS = 20_000_000  # maximum number of allocations to examine
 
 
 def outliving(lives: Lives, forward: Chosen, backward: Chosen) -> Chosen:
-    """Find what passes keep beyond the next backward pass, which isn't theirs.
+    """Find results that a forward pass keeps beyond the next backward pass, which belongs to
+    another forward pass.
 
-    The evidence is another turn of forward and backward passes that trains by the same code and
-    has no such pass, and whose backward pass allocates as much.
+    The evidence is another round that trains with the same code but without such a pass. If that
+    round's backward pass allocates as much, the kept results don't take part in training.
     """
     found = np.zeros(len(lives), bool)
     if not forward.any() or not backward.any():
@@ -55,51 +63,94 @@ def outliving(lives: Lives, forward: Chosen, backward: Chosen) -> Chosen:
         size = turns.bytes[turn] - DIFFERENCE * lives.bytes[members].sum()
         count = turns.count[turn] - DIFFERENCE * len(members)
         found[members] = np.any((turns.bytes[others] >= size) & (turns.count[others] >= count))
+    return found | _unused(lives, turns, backward)
+
+
+def _unused(lives: Lives, turns: _Turns, backward: Chosen) -> Chosen:
+    """Find passes whose results are all freed at once after the backward pass, in several rounds,
+    although the backward pass allocated too few gradients of these sizes to have used the results.
+    """
+    found = np.zeros(len(lives), bool)
+    late = turns.late & (lives.bytes > SCALAR)
+    if lives.recorded:
+        late &= lives.in_modules()
+    rows = np.flatnonzero(late)
+    made = np.searchsorted(lives.start, lives.end)  # number of rows allocated before each row's end
+    rows = rows[np.lexsort((rows, made[rows], turns.of[rows]))]
+    apart = (np.diff(turns.of[rows]) != 0) | (np.diff(made[rows]) != 0)
+    bounds = np.concatenate([[0], np.flatnonzero(apart) + 1, [len(rows)]])
+    passes: dict[bytes, list[Numbers]] = {}
+    left = MOST_ROWS
+    for i in np.flatnonzero(np.diff(bounds) >= LEAST_COUNT):
+        members = rows[bounds[i] : bounds[i + 1]]
+        first, last, end = members[0], members[-1] + 1, made[members[0]]
+        left -= int(end - first)
+        if left < 0:
+            break
+        results = lives.bytes[first:last][turns.before[first:last]].sum()
+        if lives.bytes[members].sum() < PASS_SHARE * results or not len(
+            turns.trained(int(turns.of[first]))
+        ):
+            continue
+        sizes, counts = np.unique(lives.bytes[members], return_counts=True)
+        gradients = np.sort(lives.bytes[first:end][backward[first:end]])
+        there = np.searchsorted(gradients, sizes, "right") - np.searchsorted(gradients, sizes)
+        covered = (np.minimum(counts, there) * sizes).sum()
+        if covered <= GRADIENTS_SHARE * (counts * sizes).sum():
+            passes.setdefault(np.unique(lives.stack[members]).tobytes(), []).append(members)
+    for alike in passes.values():
+        if len(alike) >= LEAST_TURNS:
+            found[np.concatenate(alike)] = True
     return found
 
 
 class _Turns:
-    """Turns of forward and backward allocations: each ends with a backward pass."""
+    """Rounds of forward and backward allocations, each ending with a backward pass."""
 
     def __init__(self, lives: Lives, forward: Chosen, backward: Chosen) -> None:
         rows = np.arange(len(lives))
         both = np.flatnonzero(forward | backward)
         anew = backward[both[:-1]] & ~backward[both[1:]]
         self.of: Numbers = np.searchsorted(both[1:][anew], rows, "right")
-        """The turn of each allocation."""
+        """Round of each allocation."""
         total = int(self.of[-1]) + 1
         chosen = np.flatnonzero(backward)
         first = np.full(total, len(lives))
         last = np.full(total, len(lives))
         np.minimum.at(first, self.of[chosen], chosen)
-        last[self.of[chosen]] = chosen  # in order: the last one stays
+        last[self.of[chosen]] = chosen  # assigned in order, so the last row of each round remains
         self.count: Numbers = np.bincount(self.of[chosen], minlength=total)
-        """How many allocations its backward pass makes."""
+        """Allocations in each round's backward pass."""
         self.bytes: Numbers = np.zeros(total, np.int64)
         np.add.at(self.bytes, self.of[chosen], lives.bytes[chosen])
         starts = np.append(lives.start, [lives.events, lives.events])
         begin, end, until = starts[first], starts[last], starts[last + 1]
         self.before: Chosen = forward & (rows < first[self.of])
-        """What its forward passes make."""
+        """Allocations of a round's forward passes."""
         self.used: Chosen = self.before & (lives.end > begin[self.of])
         self.used &= lives.end <= until[self.of]
-        """What goes with its backward pass."""
+        """Allocations freed by the end of the round's backward pass."""
         self.stays: Chosen = self.before & (lives.end > until[self.of])
-        """What outlives its backward pass."""
+        """Allocations that outlive the round's backward pass."""
         ended = self.of[np.maximum(np.searchsorted(lives.start, lives.end) - 1, 0)]
         inside = forward & (lives.end > begin[ended]) & (lives.end < end[ended])
         self.stays &= ~np.isin(lives.stack, lives.stack[inside | self.used])
+        self.late: Chosen = self.before & (lives.end > end[self.of])
+        self.late &= ~np.isin(lives.stack, lives.stack[inside])
+        """Allocations that the round's backward pass doesn't free, and no other one does."""
         self._stack = lives.stack
         pairs = np.stack([self.of[self.used], lives.stack[self.used].astype(np.int64)])
         self._trained = np.unique(pairs, axis=1)
 
     def trained(self, turn: int) -> Stacks:
-        """The stacks of what goes with its backward pass."""
+        """Return the stacks of forward allocations that a round's backward pass frees."""
         low, high = np.searchsorted(self._trained[0], [turn, turn + 1])
         return self._trained[1, low:high].astype(np.uint32)
 
     def others(self, without: Stacks, trained: Stacks) -> Numbers:
-        """The turns that train by such code, and whose forward passes run none of the other."""
+        """Return the rounds that free allocations of all `trained` stacks, and whose forward passes
+        have none of the `without` stacks.
+        """
         runs = np.isin(self._trained[1], trained)
         count = np.bincount(self._trained[0][runs], minlength=len(self.count))
         count[self.of[self.before & np.isin(self._stack, without)]] = 0
@@ -107,10 +158,10 @@ class _Turns:
 
 
 def _passes(lives: Lives, turns: _Turns) -> tuple[Chosen, Numbers, Chosen]:
-    """(what stays of passes that keep much of what they make, the pass of each allocation, whether
-    that ends in a loss).
+    """Return which rows are kept by passes that keep many of their results, each row's pass, and
+    whether the pass ends in a loss.
 
-    A loss ends a pass, and so does what is no result of one: the next batch.
+    A pass ends with a loss, or with something that isn't a result, such as the next batch.
     """
     scalar = lives.bytes <= SCALAR
     ends = np.cumsum(scalar | ~turns.before)

@@ -1,4 +1,4 @@
-"""Forward passes that no backward pass follows, and that keep what one would need all the same."""
+"""Find forward passes that keep results for a backward pass although no backward pass follows."""
 
 from __future__ import annotations
 
@@ -16,40 +16,45 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memreplay.analysis.advising.lives import Lives
+    from memreplay.analysis.advising.lives import Lives, Place
 
-# Without a graph a result goes when the one after the next has been made of it.
+# Without an autograd graph, a result is freed as soon as two further results have been computed.
 NEXT = 2
-# Of what a pass made it keeps at least this part, in at least so many allocations: a KV cache keeps
-# two of the ten or more results of a layer.
+# A pass is reported if it keeps at least this share and at least this number of its results. A KV
+# cache keeps only two of a layer's ten or more results.
 KEPT_SHARE, KEPT_COUNT = 0.4, 6
-ALIKE_SHARE = 0.9  # of a pass that was cut off, of code that ran before
+# A function's results are also freed at once when it returns. Compared with a whole pass, they're
+# small.
+FUNCTION_SHARE = 0.05
+ALIKE_SHARE = 0.9  # minimum share of an interrupted pass's code that must also be in earlier passes
 
 
 class Unneeded(NamedTuple):
-    """What passes without a backward pass keep for one."""
+    """Results kept for a backward pass that never comes."""
 
     held_bytes: int
-    """What they hold at the peak."""
+    """Bytes that these results hold at the peak, or after the given event."""
     saved_bytes: int
-    """By how much the peak falls without."""
-    stack: int | None
-    """The stack that holds most of it, by its number."""
+    """How far the peak falls without a backward pass to keep them for, or how many bytes are free
+    after the given event. The latest results would be live anyway.
+    """
+    place: Place | None
+    """The line that holds most of these bytes."""
     trained: bool
-    """Whether other passes are followed by a backward pass."""
+    """Whether other passes have a backward pass."""
     ended: bool
-    """Whether a pass of them was seen to its end."""
+    """Whether any of these passes ran to its end."""
 
 
 def unneeded(
     lives: Lives, failed: Sequence[int], *, told: bool, at: int | None = None
 ) -> Unneeded | None:
-    """Find the passes that keep results for no backward pass; None if there are none, or nothing
-    tells.
+    """Find passes that keep results without a backward pass. Return None if there are no such
+    passes, or if the file doesn't show whether there are any.
 
-    `failed` are the events of requests that failed: what goes then was cut off by the error. `told`
-    is whether the file would show a backward pass: the recorder noted what allocations are for, or
-    all of them have stacks. What they hold is that at the peak, or after the event `at`.
+    `failed`: events of failed requests, because frees right after one are caused by the error.
+    `told`: whether the file would show a backward pass, either because of the recorder used or
+    because all allocations have stacks. Bytes are at the peak, or after the event `at`.
     """
     code = lives.code()
     backward = lives.of("category", *BACKWARD)
@@ -59,50 +64,72 @@ def unneeded(
     forward = lives.forward()
     backwards = lives.start[backward]
     followed = np.searchsorted(backwards, lives.end) > np.searchsorted(backwards, lives.start)
-    made = np.searchsorted(lives.start, lives.end)  # how many were made before its end
+    made = np.searchsorted(lives.start, lives.end)  # number of rows allocated before each row's end
     old = forward & ~followed & (lives.age() > NEXT)
     kept = outliving(lives, forward, backward)
     sums = np.concatenate([[0], np.cumsum(np.where(forward, lives.bytes, 0))])
     order = np.flatnonzero(old)
     order = order[np.argsort(made[order], kind="stable")]
-    ended = bool(kept.any())
+    outlived = bool(kept.any())
     bounds = np.append(np.flatnonzero(np.diff(made[order], prepend=-1)), len(order))
     cut: list[NDArray[np.int64]] = []
-    # Most are of a few allocations: a long recording has tens of thousands of these.
+    most = most_ended = 0
+    # Most passes have few allocations, and a long recording can have tens of thousands of passes.
     for i in np.flatnonzero(np.diff(bounds) >= KEPT_COUNT):
         some = order[bounds[i] : bounds[i + 1]]
         rows = np.sort(some)
         first = rows[np.searchsorted(np.cumsum(lives.bytes[rows]), lives.bytes[rows].sum() // 20)]
         whole = int(sums[made[some[0]]] - sums[first])
-        if lives.bytes[some].sum() < KEPT_SHARE * whole:
+        held = int(lives.bytes[some].sum())
+        if held < KEPT_SHARE * whole:
             continue
-        # What nothing was allocated after, or an error unwound, may have had a backward pass.
+        most = max(most, held)
+        # There may be no backward pass only because the file ends or an error occurred.
         next_one = made[some[0]]
         if next_one == len(lives) or _between(
             failed, lives.start[next_one - 1], lives.start[next_one]
         ):
             cut.append(some)
         else:
-            kept[some] = ended = True
+            kept[some] = True
+            most_ended = max(most_ended, held)
     known = np.isin(lives.stack, np.unique(lives.stack[kept])) | ((code & EVALUATES) > 0)
     for some in cut:
-        # Where others of the same code had none, this one would not have had one either.
+        # If earlier passes through the same code had no backward pass, this pass wouldn't have had
+        # one either.
         alike = lives.bytes[some][known[some]].sum()
         if not trained or alike >= ALIKE_SHARE * lives.bytes[some].sum():
             kept[some] = True
     if not kept.any():
         return None
     after = np.append(lives.start, lives.events)
-    row = np.minimum(np.arange(len(lives)) + NEXT, len(lives))
+    freed = after[np.minimum(np.arange(len(lives)) + NEXT, len(lives))]
     return Unneeded(
         lives.held(kept, at),
-        lives.saved(kept, after=after[row]),
-        lives.largest_stack(kept),
+        lives.saved(kept, after=freed) if at is None else lives.held(kept & (freed <= at), at),
+        lives.largest_place(kept),
         trained,
-        ended,
+        outlived or most_ended > FUNCTION_SHARE * most,
     )
 
 
+def kept_for_backward(lives: Lives, failed: Sequence[int], *, told: bool) -> NDArray[np.bool_]:
+    """Return which rows may be kept for a backward pass: a backward pass allocates while they're
+    live, or the file or a failed request ends before it could.
+
+    `failed` and `told` as for `unneeded`. If the file wouldn't show a backward pass, all rows may
+    be kept for one.
+    """
+    backwards = lives.start[lives.of("category", *BACKWARD)]
+    if not told and not len(backwards):
+        return np.ones(len(lives), bool)
+    followed = np.searchsorted(backwards, lives.end) > np.searchsorted(backwards, lives.start)
+    cut = np.searchsorted(failed, lives.end) > np.searchsorted(failed, lives.start)
+    cut |= lives.end == lives.events
+    kept: NDArray[np.bool_] = followed | (cut & ((lives.code() & EVALUATES) == 0))
+    return kept
+
+
 def _between(events: Sequence[int], first: int, last: int) -> bool:
-    """Whether any event lies between two others."""
+    """Return whether an event is strictly between two others."""
     return bisect_left(events, last) > bisect_left(events, first)

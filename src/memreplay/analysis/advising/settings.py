@@ -1,4 +1,4 @@
-"""Advice on the allocator's settings, given only as far as a simulation bears it out."""
+"""Advise on allocator settings, based on a simulation."""
 
 from __future__ import annotations
 
@@ -10,47 +10,53 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
 
 EXPANDABLE = "expandable_segments:True"
-# A gain below either is left out: 64 MiB is less than libraries of CUDA differ by from one run to
-# another, and 2 % is no reason to change how a job runs.
+# Smaller gains are ignored, because CUDA libraries' memory varies by 64 MiB between runs, and 2%
+# isn't worth changing a job for.
 LEAST_BYTES, LEAST_SHARE = 64 << 20, 0.02
-# What is unused from which on people try this setting, so that a "no" is worth saying, too.
+# When at least this share of reserved memory is unused, people try expandable segments, so the
+# report says if these won't help.
 MUCH_SHARE = 0.10
-# Of what is unused: a setting that saves less hardly helps.
+# As a share of the unused bytes. If a setting saves less, the report says that it doesn't help.
 LITTLE_SHARE = 0.20
 
 
 class Tried(NamedTuple):
-    """What a setting makes of the recorded program."""
+    """A simulated setting compared with the recording."""
 
     settings: str
     saved_bytes: int
-    """By how much less is reserved at the peak; below 0 for more."""
+    """Reduction of the reserved peak; negative for an increase."""
     reserved_bytes: int
-    """What was reserved at the peak in the recording."""
+    """Reserved peak in the recording."""
     fails: bool
-    """Whether a request fails that did not in the recording."""
+    """Whether a request that succeeded in the recording fails in the simulation."""
     variable: str
     """The environment variable that sets it."""
     exact: bool
-    """Whether PyTorch's allocator would do just that."""
+    """Whether the simulation is exact, that is, PyTorch's allocator would do the same."""
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether it saves enough to be advised."""
+        """Whether the setting saves enough to be recommended."""
         least = max(LEAST_BYTES, LEAST_SHARE * self.reserved_bytes)
         return not self.fails and self.saved_bytes >= least
 
     def is_useless(self, unused: int) -> bool:
-        """Whether it leaves nearly all of `unused` bytes unused. Between this and `is_worth_it` the
-        gain is too small to speak of."""
+        """Return whether nearly all of the `unused` bytes stay unused.
+
+        A gain that is too large for this but too small for `is_worth_it` isn't mentioned.
+        """
         if self.fails:
             return True
         return not self.is_worth_it and self.saved_bytes <= LITTLE_SHARE * unused
 
 
 def expandable_segments(replay: Replay) -> Tried | None:
-    """Simulate the setting that most people try first; None if it is on already, if nothing was
-    recorded to simulate, or if too little is unused for a gain: that is the most it could save."""
+    """Simulate `expandable_segments`, the setting that most people try first.
+
+    Return None if it's already on, if there is nothing to simulate, or if too little memory is
+    unused to gain anything.
+    """
     recorded = replay.recorded
     reserved = replay.measure("reserved").peak.bytes
     unused = unused_bytes(replay)
@@ -60,7 +66,8 @@ def expandable_segments(replay: Replay) -> Tried | None:
         return None
     found = replay.simulate(EXPANDABLE)
     own = recorded.own
-    # A model that does not even do what was recorded says little: the smaller gain of both counts.
+    # If the simulation with the recorded settings doesn't reproduce the recording, use the smaller
+    # gain.
     before = reserved if recorded.reproduced else min(reserved, own.reserved_peak[0])
     return Tried(
         settings=EXPANDABLE,

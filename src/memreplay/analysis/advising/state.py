@@ -1,4 +1,4 @@
-"""How much an optimizer's first step still has to allocate when a request of it fails."""
+"""Estimate what an optimizer's first step still has to allocate when one of its requests fails."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _STEP = re.compile(
 )
 _TEMPORARIES = re.compile(r":_multi_tensor_\w{1,64}$")
 _PYTORCH = re.compile(r"/torch/optim/(\w{1,64})\.py:")
-# Tensors of a parameter's size that PyTorch's optimizers keep for each.
+# How many state tensors of the parameter's size each PyTorch optimizer keeps per parameter.
 STATES = {"adam": 2, "adamw": 2, "nadam": 2, "radam": 2, "adamax": 2, "adadelta": 2, "lbfgs": 0}
-SCALAR = 4096  # bytes: step counters and the like are smaller
+SCALAR = 4096  # bytes; step counters and similar values are smaller
 
 
-def state_left(lives: Lives, frames: Sequence[Frame], event: int) -> int:
-    """Estimate what the step still allocates, the request at `event` with these frames included.
-
-    0 if it is no optimizer's step, or not the first one. A parameter's state is as large as its
-    gradient. PyTorch's default kernels then compute as much again for all parameters at once.
+def remaining_state_bytes(lives: Lives, frames: Sequence[Frame], event: int) -> int:
+    """Estimate the bytes that the step still allocates, including the request at `event`, whose
+    stack is `frames`. Return 0 if this isn't an optimizer's first step. A parameter's state is as
+    large as its gradient. PyTorch's default (foreach) kernels also need temporaries as large as all
+    parameters together.
     """
     texts = [f"{frame.file}:{frame.function}" for frame in frames]
     if not any(map(_STEP.search, texts)):
@@ -54,7 +54,7 @@ def state_left(lives: Lives, frames: Sequence[Frame], event: int) -> int:
     names = [match[1] for match in map(_PYTORCH.search, texts) if match]
     stacks = len(np.unique(lives.stack[large]))
     each = max(stacks, *(STATES.get(name, 1) for name in names), 1)
-    # A fused kernel, which needs no temporaries, keeps its step counters on the card.
+    # Fused optimizers, which need no temporaries, keep their step counters on the GPU.
     fused = bool((state & ~large).any())
     temporaries = gradients if names and not fused else 0
     held = int(lives.bytes[large].sum() + lives.bytes[temporary].sum())

@@ -1,1 +1,1 @@
-"""The annotations of a recording."""
+"""A recording's annotations."""

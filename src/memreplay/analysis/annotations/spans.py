@@ -1,4 +1,4 @@
-"""Annotations paired: from where to where each one goes, in time and in events."""
+"""Pair the starts and ends of annotations, and locate them by time and event."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 
 def spans(snap: Snapshot, replay: Replay, only: str | None = None) -> tuple[Span, ...]:
-    """The annotations of a device (those called `only` alone), in the order in which they begin.
+    """Return a device's annotations (if `only` is given, those with that name), ordered by start.
 
-    An END ends the last annotation of its name that is open; one that ends nothing is left out, and
-    one with an earlier time than its START ends there, as an event's moment is the latest time up
-    to it. Without times there are none, as nothing says between which events they were.
+    An END closes the latest open annotation of its name; unmatched ones are ignored. If an END has
+    an earlier time than its START, the annotation ends where it starts, because event times are
+    running maxima. For a file without times, the result is empty, because the position of
+    annotations among the events is unknown.
     """
     if replay.spans is None:
         found = _paired(snap, replay, only)
@@ -30,7 +31,7 @@ def spans(snap: Snapshot, replay: Replay, only: str | None = None) -> tuple[Span
 
 
 def open_at(every: Sequence[Span], event: int) -> tuple[str, ...]:
-    """The names of those that are open after an event, the outermost first."""
+    """Return the names of annotations open after an event, outermost first."""
     return tuple(
         span.name
         for span in every
@@ -39,17 +40,19 @@ def open_at(every: Sequence[Span], event: int) -> tuple[str, ...]:
 
 
 def _paired(snap: Snapshot, replay: Replay, only: str | None) -> tuple[Span, ...]:
-    """The same, from the file's rows."""
+    """Pair the file's rows of starts and ends into annotations."""
     if not snap.annotation_count or not replay.has_times:
         return ()
     names, stages, devices, times = snap.annotation_rows("name", "stage", "device", "time")
     rows: Sequence[int] = range(len(names))
     if only is not None:
-        # A file may have millions of others: no object of Python's is made for these.
+        # A file can have millions of annotations with other names, so don't create Python objects
+        # for those.
         called = {name for name in set(names) if snap.text(name) == only}
         rows = [row for row, name in enumerate(names) if name in called] if called else ()
     known: dict[int, str | None] = {}
-    # [name, start, end] each, in the order of the file; `open_at` has those without an end yet.
+    # [name, start, end] of each span, in file order. `open_at` has the indices of spans that
+    # haven't ended yet, by name.
     found: list[tuple[int, int, list[int]]] = []
     open_at: dict[int, list[int]] = {}
     for row in rows:

@@ -1,1 +1,1 @@
-"""Live sets as trees of calls."""
+"""Live sets as call trees."""

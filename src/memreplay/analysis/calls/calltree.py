@@ -1,6 +1,7 @@
-"""Live sets as trees of calls, from the outermost inward or from what allocates outward."""
+"""Live sets as call trees, from the outermost or the innermost frame."""
 
-# Annotations declare options here, which each start reads: they are no text to be evaluated.
+# No `from __future__ import annotations`, because annotations declare options and are read on every
+# start.
 import math
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,64 +19,67 @@ if TYPE_CHECKING:
 
 
 class TreeOptions(Options, frozen=True):
-    """Whether who held memory is shown as a tree of calls, how much of it, and from which end."""
+    """Options of the call tree: whether to show one, how much of it, and from which end."""
 
     tree: Annotated[
         bool,
         Opt(
-            "Show who held it as a tree of calls, the outermost first, instead of groups.",
+            "Show what held memory as a call tree, outermost call first, instead of groups.",
             group=OUTPUT,
-            brief="Show a tree of calls instead of groups.",
+            brief="Show a call tree instead of groups.",
         ),
     ] = False
-    tree_depth: Annotated[
+    depth: Annotated[
         int,
         Opt(
             "With --tree: show only this many levels; 0 for all.",
             "N",
-            flag="--depth",
             least=0,
+            needs="tree",
             group=OUTPUT,
             rare=True,
         ),
     ] = 0
-    """How many levels; 0 for all."""
+    """Number of levels; 0 for all."""
     tree_share: Annotated[
         float,
         Opt(
-            "With --tree: only calls that hold at least this share.",
+            "With --tree: show only calls that hold at least this share.",
             "SHARE",
             parse=parse_fraction,
             least=0,
             most=1,
             shown="1%",
+            needs="tree",
             group=OUTPUT,
             rare=True,
         ),
     ] = 0.01
-    """The least share of the whole that a call must hold to be there, 0.0 to 1.0."""
+    """Minimum share of the live set's bytes, 0.0 to 1.0, for a call to be shown."""
     inverted: Annotated[
         bool,
         Opt(
-            "With --tree: from what allocates outward to its callers.",
+            "With --tree: start at the innermost frame and go outward to its callers.",
+            needs="tree",
             group=OUTPUT,
             rare=True,
         ),
     ] = False
-    """From the innermost frame outward to its callers."""
+    """Start at the innermost frame and go outward to its callers."""
     whole_stacks: bool = False
-    """Whether the tree also has the frames that are not the user's."""
+    """Whether the tree includes frames outside the user's code."""
 
     def check(self, selection: "Selection") -> None:
-        """Raise UsageError where these contradict each other, or what is selected."""
-        if self.inverted and not self.tree:
-            raise UsageError("--inverted turns a tree of calls around: give --tree, too")
+        """Raise UsageError if the options contradict each other or the selection."""
         if self.tree and (selection.measure == "reserved" or selection.by is not None):
-            raise UsageError("a tree shows call stacks: leave out --by, and --measure reserved")
+            raise UsageError(
+                "--tree groups by call stack and has no reserved bytes: leave out --by and"
+                " --measure reserved"
+            )
 
 
 def call_tree(usage: "Usage", event: int, grouper: "Grouper", options: TreeOptions) -> CallTree:
-    """The live set after an event as a tree."""
+    """Return the live set after an event as a tree."""
     dimensions = grouper.dimensions
     live = usage.listed(event)
     whole = usage.bytes_at(event)
@@ -85,11 +89,11 @@ def call_tree(usage: "Usage", event: int, grouper: "Grouper", options: TreeOptio
         live,
         usage.native,
         options.whole_stacks,
-        options.tree_depth,
+        options.depth,
         least,
         options.inverted,
     )
-    # Of each row what its calls below that are shown hold, and how many they are.
+    # For each row: the total bytes and the number of the callees that are shown.
     below = [[0, 0] for _ in rows]
     above: list[int] = []
     first_level = 0

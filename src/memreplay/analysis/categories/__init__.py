@@ -1,1 +1,1 @@
-"""Rules of categories, and where allocations come from."""
+"""Category rules, and the origins of allocations."""

@@ -1,4 +1,4 @@
-"""What was there before the recording without a stack, told apart by what the trace shows of it."""
+"""Classify carried-over blocks without a stack from what the trace shows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
-# How many tensors of each parameter's size an optimizer keeps, at least, by the name of its file:
-# PyTorch's, and Adam's wherever it is.
+# Minimum number of state tensors per parameter, by the optimizer's file name. Adam is recognized in
+# files with any name.
 ONE_STATE = frozenset({"sgd.py", "rmsprop.py", "adagrad.py", "asgd.py"})
 TWO_STATES = frozenset({"adadelta.py", "rprop.py"})
 ADAM = frozenset(
     f"{kind}{name}.py" for kind in ("", "n", "r", "sparse_") for name in ("adam", "adamw", "adamax")
 )
 NO_OPTIMIZERS = frozenset({"lr_scheduler.py", "swa_utils.py"})
-# What `Optimizer.step` is wrapped in.
+# Functions that wrap `Optimizer.step`.
 AROUND_STEPS = frozenset({"wrapper", "_use_grad"})
 
 
 def marks_of(file: str, function: str) -> int:
-    """The marks of a frame. Regular expressions would say it in fewer words, and take longer to be
-    compiled than all else that a small file asks here."""
+    """Return a frame's marks.
+
+    Regular expressions would be shorter, but compiling them takes longer than all other work on a
+    small file.
+    """
     name = function.rpartition(".")[2]
     folder, _, base = file.rpartition("/")
     found = 0
@@ -35,9 +38,9 @@ def marks_of(file: str, function: str) -> int:
     elif name == "zero_grad":
         found = _before.AT_ZERO_GRAD
     elif folder.endswith("/torch/autograd"):
-        # `loss.backward()` and `torch.autograd.grad` wait here for autograd's threads. Those begin,
-        # where stacks are Python's, with a function of one's own, or a checkpoint's hook; in other
-        # threads these are called.
+        # `loss.backward()` and `torch.autograd.grad` wait in these functions for autograd's
+        # threads. In a Python-only stack, an autograd thread's outermost frame is `apply` (which
+        # runs a custom function) or `unpack_hook` (which recomputes a checkpoint).
         if (base, name) == ("function.py", "apply"):
             found = _before.OF_BACKWARD
         elif (base, name) in (
@@ -66,7 +69,7 @@ def marks_of(file: str, function: str) -> int:
 
 
 def _marks(snap: Snapshot) -> bytes:
-    """Of each frame; those of one function are looked at once."""
+    """Return each frame's marks. Frames of the same function are looked up only once."""
     code = snap.code
     known: dict[tuple[int, int], int] = {}
     found = bytearray()
@@ -81,8 +84,11 @@ def _marks(snap: Snapshot) -> bytes:
 
 
 def likely(snap: Snapshot, replay: Replay, only_python: bool) -> Column | None:
-    """Of each carried block the number of ORIGINS that it likely has. None where nothing can be
-    told: all have stacks, or no event has."""
+    """Return the likely origin (index in ORIGINS) of each carried-over block.
+
+    Return None if all blocks have stacks, so there's nothing to infer, or if no event has a stack
+    to infer from.
+    """
     if not snap.has_events or not snap.events_with_stack:
         return None
     if not _before.any_stackless(replay.native):

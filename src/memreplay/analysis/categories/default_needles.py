@@ -1,7 +1,7 @@
-"""What a text must have for a default rule's regular expression to be found in it.
+"""Substrings that a text must contain to match a default rule's regular expression.
 
-Worked out by `needles.needles`, which takes longer than all else that a small file asks of the
-rules; a test holds it against that. In the order of DEFAULT_RULES, whose conditions are one each.
+In the order of DEFAULT_RULES, which have one condition each. They were computed by
+`needles.needles`, which would take too long for small files; a test checks that they're up to date.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEEDLES: tuple[tuple[str, ...] | None, ...] = (
     ("/torch/utils/checkpoint.py:",),  # activations
     ("/torch/_tensor.py:backward", "/torch/autograd/", "backward", "torch::autograd::"),  # backward
     ("thread without python",),  # backward
-    ("attention", "cache", "cache_utils.py", "value"),  # KV cache
+    ("attention", "cache", "cache_utils", "value"),  # KV cache
     (
         "attention",
         "flash",
@@ -41,7 +41,9 @@ NEEDLES: tuple[tuple[str, ...] | None, ...] = (
     ),  # compiled code
     None,  # compiled code
     (
+        "/torch/nn/parallel/scatter_gather.py:scatter",
         "/torch/utils/data/",
+        "/torch_geometric/data/",
         "_loader",
         "collate",
         "get_batch",
@@ -52,6 +54,7 @@ NEEDLES: tuple[tuple[str, ...] | None, ...] = (
     (
         "/torch/nn/modules/",
         "/torch/nn/modules/module.py:",
+        "/torch/nn/parallel/replicate.py:",
         "/torch/nn/parameter.py:",
         "_load_from_state_dict",
         "_weight",

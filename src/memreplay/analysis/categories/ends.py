@@ -1,4 +1,6 @@
-"""Where allocations end, as far as rules ask for it: in the optimizer's step that made them."""
+"""Determine, for category rules, which allocations are freed in the same optimizer step that made
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,17 @@ if TYPE_CHECKING:
     from memreplay.snapshot.code import Code
     from memreplay.snapshot.replay import Replay
 
-# What a rule's `ends` is searched in: of each name of `passing_keys`.
+# The text that a rule's `ends` is matched against, for each name from `passing_keys`.
 IN_STEP = "in the optimizer's step"
 ENDS: tuple[str | None, ...] = (None, IN_STEP, None)
-# Functions in which the program is at work again, where an optimizer's step has called them.
+# Functions through which an optimizer step calls back into user code.
 PROGRAM = frozenset({"forward", "backward", "closure"})
 
 
 def marks_of(code: Code, optimizer: bytes) -> bytes:
-    """Of each frame the bits that `keys_by_end` needs; `optimizer` says if it's of a step, a byte
-    each."""
+    """Return each frame's flags for `keys_by_end`. `optimizer`: a byte per frame, nonzero for
+    frames of an optimizer step.
+    """
     program = {i for i in code.names()[1] if code.string(i).rpartition(".")[2] in PROGRAM}
     return bytes(
         _groups.OF_OPTIMIZER if step else _groups.OF_PROGRAM if function in program else 0
@@ -29,9 +32,9 @@ def marks_of(code: Code, optimizer: bytes) -> bytes:
 
 
 def keys_by_end(replay: Replay, marks: bytes) -> Keys:
-    """Groups under the numbers of ENDS."""
+    """Group allocations by their index in ENDS."""
     if any(mark & _groups.OF_OPTIMIZER for mark in marks):
         return _groups.passing_keys(replay.native, marks)
     found = _groups.row_keys(replay.native, 0, 0)
-    found.meet()
+    found.find_all()
     return found

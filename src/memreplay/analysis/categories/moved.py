@@ -1,12 +1,13 @@
-"""Buffers that a module's `.to()` or `.cuda()` moved: told from parameters by a line of PyTorch.
+"""Distinguish buffers from parameters that a module's `.to()` or `.cuda()` moved, by PyTorch's line
+numbers.
 
-`Module._apply` calls itself for the modules below, then moves parameters, their gradients, and
-buffers, each at a line of its own. Lines differ between versions of PyTorch, but not how far they
-are from the line of the call. From there to the line of the
+`Module._apply` calls itself for submodules, then moves parameters, gradients and buffers, each on
+its own line. Lines differ between versions of PyTorch, but the distance from the line of the
+recursive call hardly differs:
 
-- parameters it is 23 lines in PyTorch 1.13 to 2.2, 25 to 33 since,
-- gradients 37, and 63 to 78,
-- buffers 47, and 84 to 103.
+- for parameters, 23 lines in PyTorch 1.13 to 2.2, and 25 to 33 since,
+- for gradients, 37 and then 63 to 78,
+- for buffers, 47 and then 84 to 103.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ _FILE = "/torch/nn/modules/module.py"
 _NAME = "_apply"
 _BUFFERS = (range(42, 60), range(82, 121))
 MOST = 10_000
-"""Stacks in which the call is looked for. Models are moved early, so one of the first has it."""
+"""Stacks searched for the call. Models are moved early, so one of the first has it."""
 
 
 def buffer_frames(code: Code) -> list[int]:
-    """The frames in which buffers are moved. None if no stack shows the call: of a model without
-    modules in it nothing is claimed."""
+    """Return the frames in which buffers are moved. Empty if no stack shows the recursive call, as
+    for a model without submodules.
+    """
     found = _apply_frames(code)
     if len(found) < 2:
         return []
@@ -37,7 +39,7 @@ def buffer_frames(code: Code) -> list[int]:
 
 
 def _apply_frames(code: Code) -> dict[int, int]:
-    """The line of each frame of `Module._apply`."""
+    """Return the line number of each frame of `Module._apply`."""
     strings = {}
     for kind, ids in zip((_FILE, _NAME), code.names(), strict=True):
         strings[kind] = {i for i in ids if code.string(i).replace("\\", "/").endswith(kind)}
@@ -52,7 +54,9 @@ def _apply_frames(code: Code) -> dict[int, int]:
 
 
 def _line_of_call(code: Code, frames: dict[int, int]) -> int | None:
-    """The line at which `_apply` calls itself, in a stack that has it twice in a row."""
+    """Return the line where `_apply` calls itself, taken from a stack with two consecutive `_apply`
+    frames.
+    """
     for stack in range(min(code.stacks, MOST)):
         ids = code.stack(stack)
         for inner, outer in pairwise(ids):

@@ -1,4 +1,6 @@
-"""Where allocations come from, as far as more than their own stacks says it: for categories."""
+"""Determine the origins of allocations for category rules, if an allocation's own stack isn't
+enough.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
-# What a rule's `origin` is searched in: of each of origins.pxd's numbers.
+# The text that a rule's `origin` is matched against, for each number in origins.pxd.
 BEFORE = "before the recording"
 NO_PYTHON = "thread without Python"
 WEIGHT_CAST = "autocast's cast of a weight"
 EITHER_CAST = "autocast's cast of a weight or an activation"
-# Of what was there before, as far as `before.py` tells it apart.
+# Carried-over blocks, as classified by `before.py`.
 LIKELY_PARAMETER = f"{BEFORE}, likely a parameter"
 LIKELY_STATE = f"{BEFORE}, likely optimizer state"
 LIKELY_GRADIENT = f"{BEFORE}, likely a gradient"
@@ -40,8 +42,8 @@ ORIGINS: tuple[str | None, ...] = (
     LIKELY_ACTIVATION,
 )
 
-# autocast_mode.cpp casts arguments in one function, and what it casts to a lower precision are
-# those of these operators: the others' it casts to fp32, which no weight that is cached needs.
+# In autocast_mode.cpp, one function does all casts. These operators cast to lower precision. The
+# others cast to fp32, and autocast doesn't cache weights cast to fp32.
 CAST = Late(r":at::autocast::cached_cast\b", (":at::autocast::cached_cast",))
 EXIT = Late(
     r"/torch/amp/autocast_mode\.py:(?:\w+\.)?__exit__$|:at::autocast::clear_cache\b"
@@ -55,7 +57,8 @@ LOWER = Late(
     (":at::_ops::",),
 )
 
-# What the source of a cast may be, by the default category of its stack; else it is not known.
+# Possible inputs of a cast, by the default category of the cast's stack. If the category isn't
+# listed, the input is unknown.
 ROLES = {
     "parameters": _groups.A_WEIGHT,
     "buffers": _groups.A_WEIGHT,
@@ -71,9 +74,10 @@ ROLES = {
 
 
 class Origins:
-    """The origins of one snapshot's allocations; its frames are looked at once.
+    """Origins of one snapshot's allocations. Examines each frame only once.
 
-    `kept` are the frames that count: without those of C++ it is as if only Python's were recorded.
+    `kept`: the kinds of frames to use. Without C++ frames, the results are the same as for a
+    recording with only Python frames.
     """
 
     def __init__(self, snap: Snapshot, kept: FramesKept = "all") -> None:
@@ -81,27 +85,32 @@ class Origins:
         patterns: tuple[tuple[int, Late], ...] = (_groups.IS_CAST, CAST), (_groups.IS_EXIT, EXIT)
         marks = bits_of_frames(snap, patterns).tolist()
         if kept != "all":
-            from memreplay.analysis.code.native import frames_left_out  # late: few compare
+            # Imported late: rarely needed
+            from memreplay.analysis.code.native import ignored_frames
 
-            left_out = frames_left_out(snap.code, kept)
+            left_out = ignored_frames(snap.code, kept)
             marks = [0 if out else mark for mark, out in zip(marks, left_out, strict=True)]
         self.casts = any(marks)
-        if any(mark & _groups.IS_CAST for mark in marks):  # nobody asks for others' operators
+        # Without autocast, operators don't matter.
+        if any(mark & _groups.IS_CAST for mark in marks):
             marks = bits_of_frames(snap, (*patterns, (_groups.IS_LOWER, LOWER))).tolist()
         self.marks = bytes(marks)
         self.only_python = only_python(snap) if kept == "all" else kept == "python"
 
     def of_stackless(self) -> tuple[str | None, str | None]:
-        """The origin of what was recorded without a stack, and of what was there before and has
-        none."""
+        """Return two origins of allocations without a stack: of recorded allocations, and of
+        carried-over blocks.
+        """
         return NO_PYTHON if self.only_python else None, BEFORE if self.snap.has_events else None
 
     def keys(
         self, replay: Replay, by_stack: Keys, names: Sequence[str], of_carried: Buffer | None
     ) -> Keys:
-        """Groups under the numbers of ORIGINS, where there are casts. `by_stack` are groups by the
-        first rule that the stack meets, `names` what its rules are called, `of_carried` what
-        `before.py` says of carried blocks."""
+        """Group allocations by their index in ORIGINS. Only needed if there are casts.
+
+        `by_stack`: groups by the first rule that matches the stack. `names`: the rules' names.
+        `of_carried`: what `before.py` returned.
+        """
         roles = bytes(ROLES.get(name, _groups.UNSURE) for name in names)
         roles = roles.ljust(_groups.NO_RULE + 1, bytes([_groups.UNSURE]))
         return _groups.origin_keys(
@@ -116,7 +125,7 @@ class Origins:
 
 
 def only_python(snap: Snapshot) -> bool:
-    """Whether there are stacks, and all of them are Python's: none has a function of C++."""
+    """Return whether there are stacks and all of them have only Python frames."""
     _, functions = snap.code.names()
     return snap.events_with_stack > 0 and not any(
         "::" in snap.code.string(one) for one in functions

@@ -1,6 +1,6 @@
-"""The phase of a training step that an allocation was made in, guessed from its stack.
+"""Guess the phase of a training step from an allocation's stack.
 
-Where memreplay's recorder noted it nothing is guessed.
+Recorded phases take precedence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, MERGED_RULES, Rule
 
-# What the rules of categories say of phases; those that are not here say nothing of it.
+# The phase that a category rule implies, if any.
 _PHASES = {
     "weights (cast)": "forward",
     "weights or activations (cast)": "forward",

@@ -1,4 +1,4 @@
-"""Categories of memory by rules: ordered, and the first rule that holds decides."""
+"""Category rules: an ordered list in which the first match decides."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from memreplay.errors import UsageError
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
-MAX_RULES = 64  # a bit each
+MAX_RULES = 64  # because each rule has its own bit in a 64-bit number
 UNKNOWN = "unknown"
 WHERE = ("any", "own")
 CONDITIONS = ("frames", "annotation", "compile_context", "user_metadata", "origin", "ends")
@@ -36,29 +36,31 @@ _KEYS = ("name", "where", *CONDITIONS)
 
 
 class Rule(Struct, frozen=True):
-    """One rule: what it is called, and regular expressions that must all be found."""
+    """A rule: a category, and regular expressions that must all match."""
 
     name: str
     """The category."""
     frames: str | None = None
-    """Searched in `file:function` of a stack's frames."""
+    """Searched in `file:function` of the stack's frames."""
     where: str = "any"
-    """In which frames: "any" of them, or "own", the one that the stack is put down to."""
+    """Which frames to search: "any", or "own", the one that the stack is attributed to."""
     annotation: str | None = None
-    """Searched in the name of the innermost annotation that was open at the allocation."""
+    """Searched in the name of the innermost annotation open at the allocation."""
     compile_context: str | None = None
-    """Searched in what the event carries under this name."""
+    """Searched in the event's compile context."""
     user_metadata: str | None = None
-    """Searched in what the event carries under this name."""
+    """Searched in the event's user metadata."""
     origin: str | None = None
-    """Searched in the words for where it comes from, such as `before the recording`."""
+    """Searched in the description of the allocation's origin, such as `before the recording`."""
     ends: str | None = None
-    """Searched in the words for where it ends: `in the optimizer's step`, which allocated it."""
+    """Searched in the description of where the allocation is freed. The only description is `in the
+    optimizer's step`: the step that freed it also allocated it.
+    """
 
 
-# What PyTorch, and most code on top of it, calls things. The most telling come first: an optimizer
-# or a backward pass runs code that looks like anything else. Repetitions have bounds where a name
-# could make a search take more than linear time: names are hostile.
+# Names in PyTorch and common libraries. The most specific rules come first, because optimizers and
+# backward passes also run code that other rules match. Repetitions are bounded so that hostile
+# names can't make matching slower than linear.
 DEFAULT_RULES = (
     Rule("weights (cast)", origin=f"^{WEIGHT_CAST}$"),
     Rule("weights or activations (cast)", origin=f"^{EITHER_CAST}$"),
@@ -66,30 +68,34 @@ DEFAULT_RULES = (
         "NCCL",
         r"ProcessGroupNCCL|\bnccl|(?:^|[/:])c10d(?:::(?!Reducer|Logger)|/)|distributed_c10d\.py:",
     ),
-    # Not the forward of a model that is wrapped: what it calls is the model's own.
+    # Excludes wrappers' forward(), because the code that it calls belongs to the wrapped model.
     Rule(
         "FSDP/DDP",
         r"/torch/distributed/(?:fsdp|_composable|tensor)/(?!.{0,512}\bforward$)"
         r"|/torch/nn/parallel/distributed\.py:(?!(?:\w{1,64}\.)?(?:_run_ddp_)?forward$)"
         r"|c10d::Reducer|FlatParam|[Ff]ully_?[Ss]harded(?!.{0,512}\bforward$)",
     ),
-    # What a step allocates and gives back isn't state, though its stack may be that of state.
+    # Memory that a step both allocates and frees isn't state, even if its stack looks like that of
+    # state.
     Rule("optimizer temporaries", ends=f"^{IN_STEP}$"),
     Rule(
         "optimizer state",
         r"/torch/optim/(?!swa_utils)|/(?:bitsandbytes|apex)/optim|(?i:optim\w{0,64}\.py):(?:\w+\.)?"
         r"(?:step|_init_group|init_state|_\w{0,64}tensor_\w{1,64})$",
     ),
-    # Run once more in the backward pass.
+    # Recomputed during the backward pass.
     Rule("activations", r"/torch/utils/checkpoint\.py:(?:\S{1,64}\.)?recompute_fn$"),
     Rule(
         "backward",
         r"Backward\d*(?:::apply\b|$)|torch::autograd::(?:Engine|AccumulateGrad|InputBuffer)"
-        r"|/torch/autograd/|/torch/_tensor\.py:backward$|:(?:\w+\.)?backward$",
+        # Excludes function.py, because forward passes also call Function.apply. A backward() has a
+        # frame of its own.
+        r"|/torch/autograd/(?:__init__|graph)\.py:|/torch/_tensor\.py:backward$"
+        r"|:(?:\w+\.)?backward$",
     ),
-    # Where stacks are Python's, the threads in which autograd runs have none.
+    # With Python-only stacks, autograd's threads have no frames.
     Rule("backward", origin=f"^{NO_PYTHON}$"),
-    Rule("KV cache", r"(?i:kv_?cache|past_?key_?values?|cache_utils\.py|paged_?attention)"),
+    Rule("KV cache", r"(?i:kv_?cache|past_?key_?values?|cache_utils\w{0,16}\.py|paged_?attention)"),
     Rule(
         "attention",
         r"(?i:scaled_dot_product|flash_?att|mem_?eff\w{0,64}_?att|xformers|self_?att(?:n|ention)"
@@ -99,13 +105,17 @@ DEFAULT_RULES = (
     Rule("compiled code", compile_context=r"."),
     Rule(
         "data loading",
-        r"/torch/utils/data/|(?i:dataloader|data_loader)|:(?:\w{0,64}collate\w{0,64}|pin_memory|get_batch)$",
+        # DataParallel's copies of a batch.
+        r"/torch/nn/parallel/scatter_gather\.py:scatter|/torch_geometric/data/"
+        r"|/torch/utils/data/|(?i:dataloader|data_loader)|:(?:\w{0,64}collate\w{0,64}|pin_memory|get_batch)$",
     ),
-    # And what `Module._apply` moves at the line of buffers, which of_frames finds.
+    # Also covers the buffers that `Module._apply` moves, which of_frames finds by line.
     Rule("buffers", r":(?:\w+\.)?register_buffer$"),
     Rule(
         "parameters",
-        r"/torch/nn/parameter\.py:|:(?:\w+\.)?(?:reset_parameters|load_state_dict|from_pretrained"
+        # DataParallel's copies of the model.
+        r"/torch/nn/parallel/replicate\.py:"
+        r"|/torch/nn/parameter\.py:|:(?:\w+\.)?(?:reset_parameters|load_state_dict|from_pretrained"
         r"|_load_from_state_dict|(?:init|load)_weights?\w{0,64})$|/torch/nn/modules/module\.py:(?:\w+\.)?(?:to|cuda|half|float"
         r"|bfloat16|_apply)$|/torch/nn/modules/\w+\.py:__init__$",
     ),
@@ -114,14 +124,14 @@ DEFAULT_RULES = (
         r":(?:\w+\.)?forward$|/torch/nn/modules/module\.py:_(?:wrapped_)?call_impl$"
         r"|/torch/nn/functional\.py:|:(?:\w+\.)?\w{0,64}(?:[Ll]oss|cross_entropy)\w{0,16}$",
     ),
-    # What was there before, as far as the trace tells it apart.
+    # Carried-over blocks that the trace identifies.
     Rule("parameters (likely)", origin=f"^{LIKELY_PARAMETER}$"),
     Rule("optimizer state (likely)", origin=f"^{LIKELY_STATE}$"),
     Rule("gradients (likely)", origin=f"^{LIKELY_GRADIENT}$"),
     Rule("activations or inputs (likely)", origin=f"^{LIKELY_ACTIVATION}$"),
     Rule("before the recording: parameters, optimizer state, buffers", origin=f"^{BEFORE}$"),
 )
-# The bit of what an optimizer's step runs in, in frames that DEFAULT_RULES were searched in.
+# The optimizer step rule's bit in the results of matching frames against DEFAULT_RULES.
 OPTIMIZER = 1 << next(
     bit for bit, rule in enumerate(DEFAULT_RULES) if rule.name == "optimizer state"
 )
@@ -131,10 +141,10 @@ _OF_OPTIMIZERS = {
     if rule.name in ("optimizer state", "optimizer temporaries")
 }
 _BUFFERS = tuple(rule for rule in DEFAULT_RULES if rule.name == "buffers")
-# What was there before, if the trace doesn't tell apart what it is.
+# Carried-over blocks that can't be classified.
 NOT_TOLD_APART = next(rule.name for rule in DEFAULT_RULES if rule.origin == f"^{BEFORE}$")
-# What was there before by the category that it would have had in a recording from the start: the
-# same program recorded late didn't change. What autograd left are gradients of both kinds there.
+# Maps likely categories to the category that the blocks would have if recording had begun with the
+# program, so that a late recording compares equal to a full one. Gradients belong to `backward`.
 MERGED = {
     "parameters (likely)": "parameters",
     "optimizer state (likely)": "optimizer state",
@@ -143,7 +153,7 @@ MERGED = {
 }
 MERGED_RULES = tuple(replace(rule, name=MERGED.get(rule.name, rule.name)) for rule in DEFAULT_RULES)
 _LIKELY = frozenset(rule for rule in MERGED_RULES if rule not in DEFAULT_RULES)
-# The default rules' expressions: those that a file gives no reason to search are not compiled.
+# The default rules' regular expressions, compiled only for files that need them.
 _LATE = {
     pattern: Late(pattern, needles)
     for rule, needles in zip(DEFAULT_RULES, NEEDLES, strict=True)
@@ -153,28 +163,32 @@ _LATE = {
 
 
 def merged_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """The rules with what is likely of a category in that category, to be compared."""
+    """Return rules that merge likely categories into the corresponding certain ones, for
+    comparisons.
+    """
     merged = dict(zip(DEFAULT_RULES, MERGED_RULES, strict=True))
     return tuple(merged.get(rule, rule) for rule in rules)
 
 
 def parse_rules(given: object, source: str) -> tuple[Rule, ...]:
-    """Rules out of a configuration file's list of tables; `source` is what to call the file.
+    """Parse rules from a list of tables in the configuration. `source`: the file's name.
 
-    Raises UsageError that names the rule that is wrong.
+    Raises UsageError naming the invalid rule.
     """
     if not isinstance(given, list):
         raise UsageError(f"{source}: `category` must be a list of tables ([[category]])")
     rules = [_parsed(one, number, source) for number, one in enumerate(given, 1)]
     if len(rules) > MAX_RULES:
-        raise UsageError(f"{source}: {len(rules)} category rules; {MAX_RULES} at most")
+        raise UsageError(
+            f"{source}: {len(rules)} category rules, but at most {MAX_RULES} are allowed"
+        )
     return tuple(rules)
 
 
 def rules_of(config: Mapping[str, object], source: str) -> tuple[Rule, ...]:
-    """The rules of a configuration, then the defaults, unless `category_defaults` is false.
+    """Return a configuration's rules, then the defaults unless `category_defaults` is false.
 
-    Raises UsageError as `parse_rules` does.
+    Raises UsageError like `parse_rules`.
     """
     defaults = config.get("category_defaults", True)
     if not isinstance(defaults, bool):
@@ -183,8 +197,8 @@ def rules_of(config: Mapping[str, object], source: str) -> tuple[Rule, ...]:
     rules = (*own, *DEFAULT_RULES) if defaults else own
     if len(rules) > MAX_RULES:
         raise UsageError(
-            f"{source}: {len(own)} category rules and {len(DEFAULT_RULES)} defaults;"
-            f" {MAX_RULES} at most (category_defaults = false drops those)"
+            f"{source}: {len(own)} category rules and {len(DEFAULT_RULES)} defaults, but"
+            f" at most {MAX_RULES} are allowed (category_defaults = false drops those)"
         )
     return rules
 
@@ -196,15 +210,17 @@ def _parsed(given: object, number: int, source: str) -> Rule:
         raise UsageError(f"{where} is not a table")
     for key, value in given.items():
         if key not in _KEYS:
-            raise UsageError(f"{where}: unknown key {key!r}; there are: {', '.join(_KEYS)}")
+            raise UsageError(f"{where}: unknown key {key!r}; known keys: {', '.join(_KEYS)}")
         if not isinstance(value, str):
             raise UsageError(f"{where}: {key} must be a string")
     if not name or not name.strip():
         raise UsageError(f"{where} has no name")
     if name == UNKNOWN:
-        raise UsageError(f"{where}: {UNKNOWN} stands for what no rule matches; choose another name")
+        raise UsageError(
+            f"{where}: {UNKNOWN} is the name for allocations that no rule matches; choose another"
+        )
     if given.get("where", "any") not in WHERE:
-        raise UsageError(f"{where}: where must be any or own, not {given['where']!r}")
+        raise UsageError(f"{where}: `where` must be any or own, not {given['where']!r}")
     if not any(key in given for key in CONDITIONS):
         raise UsageError(f"{where} has no condition: give one of {', '.join(CONDITIONS)}")
     rule = Rule(**given)
@@ -216,11 +232,13 @@ def _parsed(given: object, number: int, source: str) -> Rule:
 
 
 class RuleSet:
-    """Rules made ready: which of them each frame, and each text, meets, as bits."""
+    """Rules prepared for matching: finds the rules that a frame or text matches, one bit per
+    rule.
+    """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         if len(rules) > MAX_RULES:
-            raise UsageError(f"{len(rules)} category rules; {MAX_RULES} at most")
+            raise UsageError(f"{len(rules)} category rules, but at most {MAX_RULES} are allowed")
         self.rules = tuple(rules)
         self._patterns = {
             key: [
@@ -236,15 +254,17 @@ class RuleSet:
         self._own = sum(1 << bit for bit, rule in enumerate(rules) if rule.where == "own")
 
     def asks(self, key: str) -> bool:
-        """Whether any rule asks for this: one of CONDITIONS."""
+        """Return whether any rule has the condition `key`, one of CONDITIONS."""
         return bool(self._patterns[key])
 
     def always(self, key: str) -> int:
-        """The rules that ask nothing of it."""
+        """Return the rules without the condition `key`, as bits."""
         return (1 << len(self.rules)) - 1 & ~sum(bit for bit, _ in self._patterns[key])
 
     def of_text(self, key: str, text: str | None) -> int:
-        """The rules that a text meets, or ask nothing of it; None for no text."""
+        """Return the rules whose condition a text matches or that don't have the condition. `text`
+        is None if the allocation has no such text.
+        """
         found = self.always(key)
         if text is not None:
             for bit, pattern in self._patterns[key]:
@@ -253,33 +273,35 @@ class RuleSet:
         return found
 
     def of_frames(self, snap: Snapshot) -> tuple[list[int], list[int]]:
-        """Of each frame: the rules that it meets anywhere in a stack, and as the stack's own."""
+        """Return for each frame the rules that it matches anywhere in a stack, and the rules that
+        it matches if the stack is attributed to it.
+        """
         met = bits_of_frames(snap, self._patterns["frames"]).tolist()
         buffers = sum(1 << bit for bit, rule in enumerate(self.rules) if rule in _BUFFERS)
         for frame in buffer_frames(snap.code) if buffers else ():
             met[frame] |= buffers
         return [bits & ~self._own for bits in met], [bits & self._own for bits in met]
 
-    def alike(self) -> list[int]:
-        """Of each rule, the number of the first of its name: a category may have several."""
+    def first_of_name(self) -> list[int]:
+        """Return for each rule the first rule with the same category."""
         first: dict[str, int] = {}
         return [first.setdefault(rule.name, number) for number, rule in enumerate(self.rules)]
 
     @property
     def own(self) -> tuple[Rule, ...]:
-        """Those that are no default rules."""
+        """Rules that aren't defaults."""
         return tuple(
             rule for rule in self.rules if rule not in DEFAULT_RULES and rule not in _LIKELY
         )
 
     @property
     def likely(self) -> tuple[int, ...]:
-        """The numbers of those that are guesses, under the name of what they likely are."""
+        """Numbers of the merged rules. Their categories include guesses."""
         return tuple(number for number, rule in enumerate(self.rules) if rule in _LIKELY)
 
     @property
     def of_optimizers(self) -> int:
-        """The bits of the default rules for what optimizers' steps allocate."""
+        """Bits of the default rules for optimizer steps."""
         return sum(
             1 << bit
             for bit, rule in enumerate(self.rules)
@@ -287,5 +309,5 @@ class RuleSet:
         )
 
     def name(self, number: int) -> str:
-        """What the category of a rule is called; UNKNOWN for no rule."""
+        """Return a rule's category; UNKNOWN for the number that means no rule."""
         return self.rules[number].name if number < len(self.rules) else UNKNOWN

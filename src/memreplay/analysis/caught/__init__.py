@@ -1,1 +1,1 @@
-"""What rules of categories caught."""
+"""The memory matched by category rules."""

@@ -1,4 +1,4 @@
-"""What each rule of categories caught of a live set, and what none did."""
+"""Sum up what each category rule matched in a live set, and what no rule matched."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 HIDDEN_CASTS = (
-    "autocast ran, and the stacks are Python's alone: copies of weights that it made and the"
-    ' backward pass keeps count as activations; record with stacks="all" to tell them apart'
+    "the program used autocast and the stacks have only Python frames, so weight"
+    " copies kept for the backward pass count as activations; record with"
+    ' stacks="all" to separate them'
 )
 
 
 class Catching(NamedTuple):
-    """Asks what rules of categories caught of the live sets of one snapshot."""
+    """Computes what category rules matched in one snapshot's live sets."""
 
     grouper: Grouper
 
     def of(self, usage: Usage, event: int, top: int) -> RulesCaught:
-        """The live set of one device after one event, by rules; `top` cuts the stacks that no rule
-        caught."""
+        """Return one device's live set after an event, by rule. `top` limits the number of
+        unmatched stacks.
+        """
         grouper = self.grouper
         way = grouper.dimensions.category
         recorded = grouper.snap.recorded is not None
         of_rules = grouper.dimensions.keys(usage, way.name) if recorded else way.of_rules(usage)
         of_stacks = grouper.keys(usage)
         both = _groups.pair(of_rules, of_stacks)
-        # A row a rule and stack, the largest first.
+        # One row per rule and stack, largest first.
         found, _, whole, _ = both.sums(usage.listed(event), usage.native, 0)
         rule_names, stack_names = memoryview(of_rules.names()), memoryview(of_stacks.names())
         rows: dict[int, list[tuple[int, int, int]]] = {}
@@ -57,7 +59,7 @@ class Catching(NamedTuple):
             held = sum(row[1] for row in mine)
             caught.append(
                 Caught(
-                    rule=name + 1 if own or not recorded else None,
+                    rule_number=name + 1 if own or not recorded else None,
                     category=category,
                     own=own,
                     bytes=held,
@@ -67,7 +69,7 @@ class Catching(NamedTuple):
                 )
             )
         return RulesCaught(
-            source="recorded" if recorded else "guessed",
+            categories_source="recorded" if recorded else "guessed",
             rules=tuple(caught),
             unknown_bytes=sum(row[1] for row in unknown),
             unknown_count=sum(row[2] for row in unknown),
@@ -78,16 +80,18 @@ class Catching(NamedTuple):
 
 
 def catching(snap: Snapshot, selection: Selection) -> Catching:
-    """What is asked by the rules of a selection. Raises UsageError for reserved memory, which has
-    no stacks."""
+    """Prepare a selection's rules. Raises UsageError for reserved memory, which has no stacks."""
     if selection.measure == "reserved":
-        raise UsageError("reserved memory consists of segments, which have no categories")
+        raise UsageError("reserved memory has no categories; choose another --measure")
     return Catching(Grouper(snap, "stack", selection.rules, fold=selection.fold))
 
 
 def _categories(grouper: Grouper, usage: Usage, there: list[int]) -> list[tuple[int, str, bool]]:
-    """(the number of a group, what it is called, whether the configuration has it): of each rule;
-    where categories were recorded of each of these that there is, after the rules of one's own."""
+    """Return (group number, category, whether the rule comes from the configuration) for each rule.
+
+    If categories were recorded, the rules are the configured ones, followed by each category that
+    occurs.
+    """
     rules = grouper.known.rules
     if grouper.snap.recorded is None:
         return [

@@ -1,4 +1,4 @@
-"""What each rule of categories caught, and what none did, as records."""
+"""Records of what each category rule matched, and what no rule matched."""
 
 from __future__ import annotations
 
@@ -9,39 +9,42 @@ from memreplay.snapshot.record import Record
 
 
 class Caught(Record, frozen=True, kw_only=True):
-    """What one rule caught: each allocation is caught by the first rule that matches."""
+    """The memory matched by a rule. If several rules match an allocation, the first one gets it."""
 
-    rule: int | None
-    """The rule's number, from 1; null for a category that memreplay's recorder noted."""
+    rule_number: int | None
+    """Number of the rule, from 1; null for a recorded category."""
     category: str
-    """The category that it gives."""
+    """The rule's category."""
     own: bool
-    """Whether the configuration has it, and not memreplay itself."""
+    """Whether the rule comes from the configuration."""
     bytes: int
-    """What it caught."""
+    """Matched bytes."""
     count: int
-    """In how many allocations."""
+    """Number of allocations."""
     share: float
     """`bytes` as a share of the live set, 0.0 to 1.0."""
     largest: Group | None
-    """The stack that holds most of it; null if nothing was caught."""
+    """The stack that holds most of these bytes; null if nothing matched."""
 
 
 class RulesCaught(Record, frozen=True, kw_only=True):
-    """A live set by the rules of categories: their `bytes` and `unknown_bytes` add up to it."""
+    """A live set, split by category rules. The rules' `bytes` and `unknown_bytes` add up to the
+    live set's bytes.
+    """
 
-    source: Literal["recorded", "guessed"]
-    """Whether memreplay's recorder noted the categories, or rules guess them."""
+    categories_source: Literal["recorded", "guessed"]
+    """Whether categories were recorded or are guessed by rules."""
     rules: tuple[Caught, ...]
-    """All rules, in their order; where categories were recorded the rules of the configuration, and
-    each category that there is."""
+    """All rules, in order. If categories were recorded, the rules are the configured ones, followed
+    by each category that occurs.
+    """
     unknown_bytes: int
-    """What no rule caught."""
+    """Bytes that no rule matched."""
     unknown_count: int
-    """In how many allocations."""
+    """Number of allocations that no rule matched."""
     unknown_total: int
-    """In how many stacks."""
+    """Number of stacks that no rule matched."""
     unknown: tuple[Group, ...]
-    """The largest of these stacks, as many as `--top` says."""
+    """The `--top` largest stacks that no rule matched."""
     notes: tuple[str, ...] = ()
-    """What the rules could not tell apart."""
+    """Limitations of the rules for this file."""

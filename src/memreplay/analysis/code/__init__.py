@@ -1,1 +1,3 @@
-"""What frames say: whose code, which operator, what a pattern matches."""
+"""Interpret frames: whose code they are, which operator they belong to, and which patterns
+match.
+"""

@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when something may be found with them."""
+"""Regular expressions that are compiled on demand."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class Late:
-    """A regular expression of memreplay's own: its mistakes are found by tests, not by people.
+    """One of memreplay's own regular expressions, compiled at first use.
 
-    Most files meet few of them, and to compile one takes as long as to load a module. `needles` are
-    what `needles.needles` finds of it, where that is worth keeping beside it: without one of them,
-    nothing is compiled.
+    Tests compile them all to find mistakes. Compiling one takes as long as importing a module, and
+    most files need only a few. `needles`: the result of `needles.needles`, if it's worth storing.
+    If a text contains none of them, the expression isn't compiled.
     """
 
     __slots__ = ("_compiled", "needles", "pattern")
@@ -25,7 +25,7 @@ class Late:
         self._compiled: Callable[[str], re.Match[str] | None] | None = None
 
     def search(self, text: str) -> re.Match[str] | None:
-        """As that of a pattern that is compiled."""
+        """Search a text, like re.Pattern.search."""
         if self._compiled is None:
             if self.needles is not None and text.isascii():
                 small = text.lower()

@@ -1,7 +1,6 @@
-"""The name of a frame, and of a stack: what every output calls a group of allocations.
+"""Name frames and stacks, and thereby the groups in all output.
 
-Text, JSON, tables, pages and the explorer show these names, so that a group has the same one
-everywhere.
+Text, JSON, tables, pages and the explorer all use these names.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
     from memreplay.snapshot.model import Frame
 
-# Files of notebooks' cells. ipykernel names them after a hash of the cell's text, older versions of
-# IPython and Colab after the number that stands before the cell.
+# File names of notebook cells. ipykernel uses a hash of the cell; older IPython versions and Colab
+# start with the cell's number.
 _NUMBERED_CELL = Late(r"(?:^<|[/\\])ipython-input-(\d{1,9})-\w+(?:>|\.py)?$", ("ipython-input-",))
 _CELL = Late(
     r"[/\\](?:ipykernel_\d+[/\\]|\.ipykernel[/\\]\d+[/\\]command-+|ipython-input-)(\d+)(?:-\d+)?(?:\.py)?$",
@@ -30,35 +29,37 @@ _CELL = Late(
 
 
 class Name(Struct, frozen=True):
-    """What a frame or a stack is called."""
+    """The name of a frame or stack."""
 
     function: str
-    """What ran."""
+    """Function."""
     file: str = ""
-    """Where, as a person reads it: the path, or the cell of a notebook."""
+    """The file as displayed, which is a path or a notebook cell."""
     line: int = 0
-    """The line; 0 if it is not known, or none of a source file."""
+    """Line; 0 if unknown or not in a source file."""
     note: str = ""
-    """What tells stacks with the same place apart: the operator that it called."""
+    """The operator called, which distinguishes stacks at the same location."""
     source: str = ""
-    """The text of the line, if the recording has it."""
+    """Source text of the line, if recorded."""
 
     @property
     def place(self) -> str:
-        """`train.py:12`; empty if nothing is known."""
+        """The location, e.g. `train.py:12`; "" if unknown."""
         return f"{self.file}:{self.line}" if self.file and self.line else self.file
 
     @property
     def words(self) -> str:
-        """`forward train.py:12 aten::linear`."""
+        """The whole name, e.g. `forward train.py:12 aten::linear`."""
         return " ".join(filter(None, (self.function, self.place, self.note)))
 
 
 def name_of_stack(
     frames: Sequence[Frame], user: Sequence[int], libraries: Sequence[int] = ()
 ) -> Name:
-    """The name of a stack: the innermost frame of the user's code with the operator that it called;
-    else the node of autograd or the operator that ran. `user` and `libraries` as in Group."""
+    """Name a stack by its innermost user frame and the operator that this frame called. A stack
+    without user frames is named by its autograd node or operator. `user` and `libraries` are as in
+    Group.
+    """
     if not frames:
         return Name("")
     at = shown_frame(frames, user)
@@ -72,14 +73,17 @@ def name_of_stack(
 
 
 def name_of_frame(frame: Frame) -> Name:
-    """The name of a frame that stands for a whole stack: a node or an operator, else its place."""
+    """Name a frame that represents a whole stack: by its autograd node or operator if it has one,
+    else by its location.
+    """
     short = short_function(frame.function)
     return Name(short) if short else place_of(frame)
 
 
 def short_function(function: str) -> str:
-    """`AddmmBackward0 (autograd)` or `aten::sum (PyTorch's own)`, if a function of C++ stands for
-    that; else empty."""
+    """Return `AddmmBackward0 (autograd)` or `aten::sum (PyTorch's own)` for a C++ function that is
+    an autograd node or an operator, otherwise "".
+    """
     if node := node_in(function):
         return f"{node} (autograd)"
     if operator := operator_in(function):
@@ -88,24 +92,24 @@ def short_function(function: str) -> str:
 
 
 def place_of(frame: Frame) -> Name:
-    """The name of a frame among others of its stack: its function and its place."""
+    """Name a frame within its stack by its function and location."""
     function = without_arguments(frame.function) if "::" in frame.function else frame.function
-    # "??" is how the C++ unwinder says that it knows no file.
+    # The C++ unwinder uses "??" for an unknown file.
     if frame.file in ("", "??"):
         unknown = "(C++, no file known)" if frame.file else "(no file known)"
         return Name(function or unknown)
     source = frame.source or ""
-    # Of a shared library the unwinder says how far into it, which is no line.
+    # For a shared library, the unwinder reports an offset instead of a line.
     library = frame.file.rpartition("/")[2]
     line = 0 if library.endswith(".so") or ".so." in library else frame.line
     cell = cell_of(frame.file)
     if cell and (function == "<module>" or function.startswith("<cell line")):
-        function = ""  # what is not in a function needs no other name than its cell's
+        function = ""  # for module-level code in a cell, the cell's name is enough
     return Name(function, cell or frame.file, line, source=source)
 
 
 def cell_of(file: str) -> str:
-    """`In [5]` or `cell 3105878423`, if a file is a cell of a notebook; else empty."""
+    """Return `In [5]` or `cell 3105878423` for a notebook cell, otherwise ""."""
     if found := _NUMBERED_CELL.search(file):
         return f"In [{found[1]}]"
     found = _CELL.search(file)
@@ -113,7 +117,7 @@ def cell_of(file: str) -> str:
 
 
 def without_arguments(function: str) -> str:
-    """`at::native::copy_` of its whole signature, as C++ spells it out."""
+    """Drop the arguments from a C++ signature, which leaves text such as `at::native::copy_`."""
     name = function.removesuffix(" const")
     if not name.endswith(")"):
         return function

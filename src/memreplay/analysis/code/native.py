@@ -1,8 +1,8 @@
-"""Which frames a recording's stacks have: of Python and C++, of Python only, or none.
+"""Determine which frames a recording's stacks have: Python and C++, only Python, or none.
 
-`_record_memory_history(stacks=...)` decides it. PyTorch's default has frames of C++, recorders of
-Python stacks don't, and threads without Python (autograd's) then have no stack at all. Two such
-recordings can only be compared by the frames that both have.
+`_record_memory_history(stacks=...)` decides that. PyTorch's default includes C++ frames. In
+recordings with only Python frames, autograd's threads have no stack at all. To compare recordings
+of different kinds, only frames of kinds that both have are used.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _DEPTHS: tuple[FramesKept, ...] = ("none", "python", "all")
 
 
 def frames_of(snap: Snapshot) -> FramesKept | None:
-    """The frames that a snapshot's stacks have; None if it has no allocations."""
-    if any(frames_left_out(snap.code, "python")):
+    """Return the kind of frames in a snapshot's stacks; None without allocations."""
+    if any(ignored_frames(snap.code, "python")):
         return "all"
     if any(map(any, map(snap.code.frame, range(snap.code.frames)))):
         return "python"
@@ -32,19 +32,19 @@ def frames_of(snap: Snapshot) -> FramesKept | None:
 
 
 def frames_among(frames: Iterable[Frame]) -> FramesKept:
-    """The same of frames alone."""
+    """Return the kind of stacks that consist of these frames."""
     native = [is_native(frame.function, frame.file) for frame in frames]
     return "none" if not native else "all" if any(native) else "python"
 
 
 def frames_of_both(base: FramesKept | None, new: FramesKept | None) -> FramesKept:
-    """Those that two recordings have in common."""
+    """Return the kind of frames that two recordings have in common."""
     there = [one for one in (base, new) if one is not None]
     return min(there, key=_DEPTHS.index, default="all")
 
 
-def frames_left_out(code: Code, kept: FramesKept) -> bytes:
-    """Of each frame whether it doesn't count, a byte each."""
+def ignored_frames(code: Code, kept: FramesKept) -> bytes:
+    """Return a byte per frame, nonzero for frames to ignore."""
     if kept != "python":
         return bytes([kept == "none"]) * code.frames
     known: dict[tuple[int, int], bool] = {}

@@ -1,4 +1,4 @@
-"""What a text must have for a regular expression to be found in it: cheaper than to search."""
+"""Find substrings that every match of a regular expression contains, as a cheap pre-filter."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _ATOMIC = getattr(constants, "ATOMIC_GROUP", None)
 
 
 def needles(pattern: re.Pattern[str] | Late) -> tuple[str, ...] | None:
-    """Texts in small letters, one of which any ASCII text in small letters has, if the pattern is
-    found in it; None where nothing is known. So what has none need not be searched.
+    """Return lower-case substrings, at least one of which occurs in every lower-cased ASCII match;
+    None if unknown.
     """
     flags = pattern.flags if isinstance(pattern, re.Pattern) else 0
     tree: Any = parser.parse(pattern.pattern, flags)
@@ -33,7 +33,7 @@ def needles(pattern: re.Pattern[str] | Late) -> tuple[str, ...] | None:
 
 
 class Sieve:
-    """Several patterns: which of them are worth searching in a text, a bit each."""
+    """A set of patterns. Finds which of them are worth searching in a text."""
 
     def __init__(self, patterns: Iterable[re.Pattern[str] | Late]) -> None:
         self._all = self._always = 0
@@ -48,14 +48,17 @@ class Sieve:
                 self._of_needle[needle] = self._of_needle.get(needle, 0) | 1 << number
 
     def left(self, texts: Sequence[str]) -> list[int]:
-        """Of each text those that may be found in it. All are looked through at once: a search of a
-        needle in a long text costs little more than one in a short one."""
-        # Other alphabets have letters that are the same as ASCII's without regard to case.
+        """Return for each text the patterns that may match, one bit per pattern.
+
+        Searches all texts as one string, because one long search is cheaper than many short ones.
+        """
+        # Other alphabets have letters that match ASCII letters when case is ignored.
         found = [self._always if text.isascii() else self._all for text in texts]
         starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
         whole = "\0".join(texts)
         small = whole.lower()
-        if len(small) != len(whole):  # a letter became two: places would be others
+        # `lower()` turned one letter into two, which shifts the positions after it.
+        if len(small) != len(whole):
             small = "".join(c.lower() if c.isascii() else c for c in whole)
         for needle, bits in self._of_needle.items():
             at = small.find(needle)
@@ -67,11 +70,13 @@ class Sieve:
 
 
 def _of(sequence: Iterable[Any]) -> frozenset[str] | None:
-    """The best that any part of a sequence says: the longest needles, and of these the fewest."""
+    """Return the best needles of any part of a sequence: those with the longest shortest needle, or
+    in a tie, the fewest.
+    """
     said: list[frozenset[str]] = []
     run = ""
     for op, value in sequence:
-        if op is constants.LITERAL and 0 < value < 128:  # 0 stands between texts
+        if op is constants.LITERAL and 0 < value < 128:  # 0 separates strings
             run += chr(value).lower()
             continue
         if run:

@@ -1,4 +1,4 @@
-"""Operators and nodes of autograd, as the C++ frames of a stack name them."""
+"""Extract operators and autograd nodes from a stack's C++ frames."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ _NODE = Late(r"torch::autograd::(?:generated::)?(\w+)::apply\b", ("torch::autogr
 
 @lru_cache(maxsize=1 << 13)
 def operator_in(function: str) -> str:
-    """`linear`: the operator that a frame's function stands for; else empty."""
+    """Return the operator that a function implements, such as `linear`, or ""."""
     return _found(_OPERATOR, function)
 
 
 @lru_cache(maxsize=1 << 13)
 def node_in(function: str) -> str:
-    """`MulBackward0`: the node that it stands for; else empty."""
+    """Return the autograd node that a function implements, such as `MulBackward0`, or ""."""
     return _found(_NODE, function)
 
 
 def outermost_operator(frames: Iterable[Frame]) -> str:
-    """`linear`: the outermost operator, which is the one that the code called; else empty.
+    """Return the outermost operator, which is the one that user code called, such as `linear`, or
+    "".
 
-    The innermost would nearly always be some kind of `empty`.
+    The innermost one would usually be some kind of `empty`.
     """
     return _last(operator_in, frames)
 
 
 def operator_of(frames: Iterable[Frame]) -> str:
-    """`aten::linear`: the same, as PyTorch writes it."""
+    """Return the outermost operator in PyTorch's spelling, such as `aten::linear`, or ""."""
     name = outermost_operator(frames)
     return f"aten::{name}" if name else ""
 
 
 def backward_of(frames: Iterable[Frame]) -> str:
-    """`MulBackward0`: the node that ran; empty where the stack is not of a backward."""
+    """Return the autograd node that ran, such as `MulBackward0`; "" outside a backward pass."""
     return _last(node_in, frames)
 
 
@@ -55,6 +56,6 @@ def _last(of: Callable[[str], str], frames: Iterable[Frame]) -> str:
 
 
 def _found(pattern: Late, function: str) -> str:
-    # Most frames are of Python: the substring test spares them the pattern.
+    # Most frames are Python frames, and this substring test is cheaper than a regular expression.
     match = pattern.search(function) if "::" in function else None
     return match[1] if match else ""

@@ -1,4 +1,4 @@
-"""Regular expressions that people give: read, and searched in the frames of a snapshot."""
+"""Compile user-supplied regular expressions and match them against frames."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ if TYPE_CHECKING:
 
 
 def compiled(pattern: str, what: str) -> re.Pattern[str]:
-    """The regular expression. Raises UsageError that says what it is: `what` and its mistake."""
+    """Compile a regular expression. Raises a UsageError that explains what's wrong; `what` names
+    the expression.
+    """
     try:
         with warnings.catch_warnings():
-            # A set that a later Python may read otherwise (`[[a]`) is no mistake yet.
+            # Python only warns about sets such as `[[a`, which later versions may interpret
+            # differently.
             warnings.simplefilter("ignore", FutureWarning)
             return re.compile(pattern)
     except re.error as error:
         raise UsageError(f"{what} is not a regular expression: {error}") from None
     except (OverflowError, RecursionError):
         raise UsageError(
-            f"{what} is not a regular expression: too large, or nested too deep"
+            f"{what} is not a usable regular expression: too large or nested too deeply"
         ) from None
 
 
 def bits_of_frames(
     snap: Snapshot, patterns: Sequence[tuple[int, re.Pattern[str] | Late]]
 ) -> array[int]:
-    """Of each frame the bits of those that are found in its `file:function`, as u64.
+    """Return for each frame the bits of the patterns found in its `file:function`, as uint64.
 
-    Each text is searched once, however many lines of it are frames.
+    Each `file:function` is searched only once, even if many of its lines are frames.
     """
     code = snap.code
     if not patterns:

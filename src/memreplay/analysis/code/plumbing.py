@@ -1,9 +1,8 @@
-"""Tells the user's code from libraries and plumbing: a rank a string, for files and functions.
+"""Distinguish user code from libraries and plumbing by ranking files and functions.
 
-Rank 0 is the user's code, rank 1 that of installed libraries that are not PyTorch. A stack is put
-down to a frame of the lowest rank, so ranks over 1 say which plumbing frame tells a reader most
-when no frame is of code: the outermost node of autograd, else the outermost operator, else the
-innermost of what is left.
+Rank 0 is the user's code, rank 1 an installed library other than PyTorch. A stack is attributed to
+a frame of the lowest rank. Higher ranks order plumbing frames by how informative they are: the
+outermost autograd node, then the outermost operator, then the innermost of the rest.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ if TYPE_CHECKING:
     from memreplay.snapshot.model import Frame
 
 USER, LIBRARY, NODE, OPERATOR, BACKWARD, OPERATION, OTHER, ALLOCATOR = range(8)
-# Of these a stack is put down to the outermost frame, as only that is what was asked for: the
-# innermost operator would nearly always be some kind of `empty`. The engine has the same numbers
-# (label.pxd).
+# A stack with only such frames is attributed to the outermost one, which is the one that the
+# program called. The innermost operator is usually some kind of `empty`. The engine uses the same
+# numbers (label.pxd).
 OUTERMOST = (NODE, OPERATOR)
 
-# Files of PyTorch, of Python itself, of C and C++, and of generated code. A file that is known only
-# as "" or "??" is a frame of C or C++. Plain text is looked for before any expression is compiled.
+# Files of PyTorch, Python, C, C++ and generated code. A file named "" or "??" is C or C++. Plain
+# substrings are tried first because they need no compiled expression.
 _NOWHERE = ("", "??")
 _GENERATED = ("<frozen ", "<eval_with_key", "<__array_function__", "<torch")
 _PYTORCH = ("torch/", "torchgen/", "functorch/", "triton/", "torch_npu/")
-# Decorators: they stand between any two functions, and are neither's.
+# Decorators can be between any two functions and belong to neither.
 _DECORATORS = ("wrapt/", "decorator.py/", "jaxtyping/", "beartype/", "typeguard/")
 _INSTALLED_AS = ("/site-packages/", "/dist-packages/")
 _NATIVE = (
@@ -41,52 +40,52 @@ _NATIVE = (
 )
 _NATIVE_FILES = (
     Late(r"\.so\.[\d.]+$", (".so.",)),
-    # Python's own program, where it has the interpreter in it
+    # the Python executable, if the interpreter isn't in a shared library
     Late(
         r"(?:^|/)(?:python|pypy)[\d.]*[dmtu]*(?:-dbg)?(?:\.exe)?$",
         ("python", "pypy"),
     ),
 )
 _OTHER_FILES = (
-    # PyTorch from a source tree, or without the folder it is in, as torch.profiler names files; a
-    # user's own folder may be called torch too
+    # PyTorch from a source tree, or as torch.profiler names files, without leading folders; users
+    # may also have a folder named torch
     Late(
         r"(?:^|/)torch/(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim|utils|xpu)/"
         r"|(?:^|/)torch/(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$",
         ("torch/",),
     ),
     Late(r"/torchinductor_[^/]*/", ("/torchinductor_",)),
-    # memreplay's recorder, which wraps an optimizer's closure and some functions of PyTorch
+    # memreplay's recorder, which wraps optimizers' closures and some PyTorch functions
     Late(r"(?:^|/)memreplay/(?:recording|dryrun|notebook)/", ("memreplay/",)),
-    # Python's own library
+    # Python's standard library
     Late(r"/lib(?:64)?/python3(?:\.\d+)?/(?!(?:site|dist)-packages/)", ("/python3",)),
     Late(r"\bpython3\d+\.zip/", (".zip/",)),
     *_NATIVE_FILES,
 )
-# What pip, conda and Debian install.
+# Packages installed by pip, conda and Debian.
 INSTALLED_FILE = Late(r"(?:^|/)(?:site|dist)-packages/")
 BACKWARD_FUNCTION = Late(r"Backward\d*(?:::apply|\b)")
-# The allocator, the stack recorder, and tensors being made: on top of every C++ stack, and the same
-# there.
+# The allocator, the stack recorder and tensor creation, which are the innermost frames of every C++
+# stack.
 ALLOCATOR_NAMES = ("CapturedTraceback", "gather_with_cpp", "CachingAllocator", "at::detail::")
 ALLOCATOR_STARTS = ("torch::unwind", "c10::", "at::TensorBase")
-# Python's own C functions, and how a thread starts.
+# Python's C functions and thread startup.
 INTERPRETER_FUNCTION = Late(
     r"^(?:_?Py[A-Z_]|_?_?libc_|_start$|__?clone\d?$|start_thread$|_?_?pthread_|execute_native_thread|"
     r"(?:cfunction|type|slot|method|object|builtin|tp)_\w+$|(?:wrapper|run|do)_\w+$|main$|"
     r"_(?:wrapped_)?call_impl$|<module>$)"
 )
 PYTHON_NAME = Late(r"^[\w.<>]+$")
-_LONGEST = 160  # characters of a folder in an error
+_LONGEST = 160  # maximum length of a folder's name in an error
 
 
 def file_rank(file: str, project: Sequence[str] = ()) -> int:
-    """USER for a file of the user's own code, LIBRARY for that of others, OTHER for plumbing.
+    """Classify a file: USER for user code, LIBRARY for other libraries, OTHER for plumbing.
 
-    The user's is what is not installed; where a project is named, what lies in it, and nothing
-    else: a folder (`/home/ana/gpt`), or the end of one (`gpt/models`, `transformers`).
+    By default, user code is whatever isn't installed. With `project`, it's exactly the files in
+    these folders, given as paths (`/home/ana/gpt`) or ends of paths (`gpt/models`, `transformers`).
     """
-    # Windows writes its own slashes.
+    # Windows paths.
     path = file.replace("\\", "/")
     if project and _in_project(path, project):
         return USER
@@ -96,8 +95,8 @@ def file_rank(file: str, project: Sequence[str] = ()) -> int:
 
 
 def is_native(function: str, file: str) -> bool:
-    """Whether a frame is of C or C++: what `stacks="python"` doesn't record."""
-    if not function and not file:  # says nothing
+    """Return whether a frame is C or C++, which `stacks="python"` doesn't record."""
+    if not function and not file:  # unknown frame
         return False
     end = file.replace("\\", "/").removesuffix("\n")
     return (
@@ -109,7 +108,7 @@ def is_native(function: str, file: str) -> bool:
 
 
 def _is_plumbing(path: str) -> bool:
-    end = path.removesuffix("\n")  # before which expressions see an end, too
+    end = path.removesuffix("\n")  # because `$` also matches before a final newline
     if end in _NOWHERE or path.startswith(_GENERATED) or end.endswith(_NATIVE):
         return True
     if "-packages/" in path:
@@ -125,9 +124,9 @@ def _is_plumbing(path: str) -> bool:
 
 
 def code_of(ranks: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of a stack's files the frames that are the user's, and those of libraries.
+    """Return the indices of user frames and of library frames, given a stack's files.
 
-    Where nothing is the user's, the libraries' stand for it.
+    If there are no user frames, the libraries' frames take their place.
     """
     user = tuple(i for i, rank in enumerate(ranks) if rank == USER)
     libraries = tuple(i for i, rank in enumerate(ranks) if rank == LIBRARY)
@@ -135,7 +134,7 @@ def code_of(ranks: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def library_of(file: str) -> str:
-    """`einops`: the installed package that a file is of; empty where it is of none."""
+    """Return the installed package that a file belongs to, such as `einops`, or ""."""
     path = file.replace("\\", "/")
     found = INSTALLED_FILE.search(path)
     return path[found.end() :].partition("/")[0].removesuffix(".py") if found else ""
@@ -155,12 +154,14 @@ def _in_project(path: str, project: Sequence[str]) -> bool:
 
 
 def function_rank(function: str) -> int:
-    """How much a plumbing frame says: an autograd node most, the allocator least."""
+    """Rank a plumbing frame's function by how informative it is: autograd nodes most, the allocator
+    least.
+    """
     if node_in(function):
         return NODE
     if operator_in(function):
         return OPERATOR
-    # Signatures of C++ are long: a plain text is found faster in them than a pattern.
+    # C++ signatures are long, and a substring search is faster than a pattern.
     if "Backward" in function and BACKWARD_FUNCTION.search(function):
         return BACKWARD
     if function in ("", "??") or function.startswith(ALLOCATOR_STARTS):
@@ -175,7 +176,9 @@ def function_rank(function: str) -> int:
 
 
 def shown_frame(frames: Sequence[Frame], user: Sequence[int]) -> int:
-    """Which frame a stack is put down to, as the engine's `label_frame`; `user` as in Group."""
+    """Return the frame that a stack is attributed to, like the engine's `label_frame`. `user` is as
+    in Group.
+    """
     if user:
         return user[0]
     best, best_rank = 0, ALLOCATOR + 1
@@ -187,9 +190,9 @@ def shown_frame(frames: Sequence[Frame], user: Sequence[int]) -> int:
 
 
 def ranks(code: Code, project: Sequence[str] = ()) -> tuple[bytes, bytes]:
-    """(rank of each string as a file, rank of each string as a function), one byte a string id.
+    """Return each string's rank as a file name and as a function name, one byte per string id.
 
-    Only strings that frames use are looked at; the rest keep rank 0.
+    Only strings used by frames are ranked; the rest keep rank 0.
     """
     files, functions = code.names()
     by_file = bytearray(code.strings)
@@ -202,7 +205,7 @@ def ranks(code: Code, project: Sequence[str] = ()) -> tuple[bytes, bytes]:
 
 
 def check_project(code: Code, project: Sequence[str]) -> None:
-    """Raises UsageError where there is code, and none of it lies in the project."""
+    """Raise UsageError if the recording has code, but none of it in the project."""
     files = [text for i in code.names()[0] if (text := code.string(i))]
     if not files or any(_in_project(file.replace("\\", "/"), project) for file in files):
         return
@@ -217,4 +220,4 @@ def check_project(code: Code, project: Sequence[str]) -> None:
         if folder
     )
     named = " or ".join(project)
-    raise UsageError(f"no code is in {named}; there are: {there or 'no folders of code'}")
+    raise UsageError(f"no code in {named}; the file has code in: {there or 'no folders of code'}")

@@ -1,1 +1,1 @@
-"""Two snapshots side by side."""
+"""Compare two snapshots."""

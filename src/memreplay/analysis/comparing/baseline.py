@@ -1,4 +1,4 @@
-"""Boils a snapshot down to the baseline that a gate and a diff hold later ones against."""
+"""Reduce a snapshot to a baseline that gates and diffs compare against."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memreplay.analysis.comparing.records import PHASES
 from memreplay.analysis.comparing.sides import REST, Scope, Sided, SnapshotSide, trimmed
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
-from memreplay.analysis.selecting.selection import Selection
+from memreplay.analysis.selecting.selection import FILTERS, Selection
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES, Frame, Group, MeasureName
 
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
     from memreplay.analysis.comparing.budgets import Budget
     from memreplay.snapshot.snapshot import Snapshot
 
-TOP = 50  # groups that are kept of a device's peak
-TOP_OF_A_PART = 10  # and of a category's, or an annotation's
+TOP = 50  # groups stored for a device's peak
+TOP_OF_A_PART = 10  # maximum number of groups stored for a category's or annotation's peak
 MOST_ANNOTATIONS = 32
 
 
-Frames = dict[Frame, int]  # each with its place in the baseline
+Frames = dict[Frame, int]  # maps each frame to its index in the baseline
 
-# What a baseline is of, unless it is said.
 DEFAULT = Selection(measure="held", top=TOP)
 
 
-@takes(selection=DEFAULT)
+@takes(selection=DEFAULT, without=("by", "pool", "stream", "fold", *FILTERS))
 def baseline_of(
     snap: Snapshot, selection: Selection, *, budgets: Iterable[Budget] = ()
 ) -> Baseline:
-    """The peaks of every device: of all measures, and of `measure` with its groups, also by
-    category, by annotation, and of what `budgets` speak of.
+    """Return every device's peaks of all measures. For `measure`, they include groups, the peaks by
+    category and annotation, and whatever `budgets` need.
 
-    `top` groups are kept of a peak (0: all). Raises UsageError for reserved memory, for a category
-    that no rule has, and for a snapshot of nothing.
+    Keep `top` groups per peak (0: all). Raises UsageError for reserved memory, for an unknown
+    category, and for an empty snapshot.
     """
     if selection.measure == "reserved":
         raise UsageError(
-            "reserved memory has no stacks: choose another measure for a baseline's groups"
+            "reserved memory has no stacks to save as groups; choose another measure for"
+            " the baseline"
         )
     if not snap.devices:
-        raise UsageError("it has neither events nor segments: nothing was recorded")
+        raise UsageError("the file has neither events nor segments: nothing was recorded")
     side = SnapshotSide(snap, Selection(rules=selection.rules, strict=selection.strict))
     asked = tuple(budgets)
     frames: Frames = {}
@@ -59,7 +59,7 @@ def baseline_of(
         BaselineDevice(
             device=device,
             reasons={name: side.verdict(device, name).reasons for name in MEASURES},
-            peaks=tuple(_peaks(side, device, selection.measure, asked, selection.top, frames)),
+            peaks=tuple(_peaks(side, device, selection, asked, frames)),
         )
         for device in chosen_devices(snap, selection)
     )
@@ -76,8 +76,8 @@ def baseline_of(
 
 
 def fingerprint(rules: tuple[Rule, ...]) -> str:
-    """The same text for the same rules of categories."""
-    import hashlib  # late: a gate mostly does without it
+    """Return a string that identifies the category rules."""
+    import hashlib  # imported late: most gates don't need it
 
     spelled = "\n".join(repr(rule) for rule in rules)
     return hashlib.sha256(spelled.encode("utf-8", "backslashreplace")).hexdigest()[:16]
@@ -86,11 +86,11 @@ def fingerprint(rules: tuple[Rule, ...]) -> str:
 def _peaks(
     side: SnapshotSide,
     device: int,
-    measure: MeasureName,
+    selection: Selection,
     budgets: tuple[Budget, ...],
-    top: int,
     frames: Frames,
 ) -> Iterator[BaselinePeak]:
+    measure = selection.measure
     whole = [Scope(name) for name in dict.fromkeys((measure, *MEASURES))]
     parts = [Scope(measure, category=name) for name in _categories(side)]
     parts += [Scope(measure, phase=phase) for phase in PHASES]
@@ -103,23 +103,25 @@ def _peaks(
                 if budget.max_reserved is not None:
                     parts.append(replace(whole_of, measure="reserved"))
     for scope in dict.fromkeys([*whole, *parts]):
-        most = top if scope in whole else TOP_OF_A_PART
+        most = selection.top if scope in whole else TOP_OF_A_PART
         found = _peak(side, device, scope, most, frames if scope.measure == measure else None)
         if found is not None:
             yield found
-        side.let_go(device, scope)
+        side.release(device, scope)
 
 
 def _categories(side: SnapshotSide) -> tuple[str, ...]:
-    """Those of the rules, or those that the recorder noted: each is a measure of its own, so no
-    more than there may be rules, however many a file names."""
+    """Return the categories from the rules or the recorder.
+
+    Each category is a separate measure, so their number is limited to the maximum number of rules.
+    """
     from memreplay.analysis.categories.rules import MAX_RULES, UNKNOWN
 
     return (*side.grouper("category").dimensions.category.names[:MAX_RULES], UNKNOWN)
 
 
 def _annotations(side: SnapshotSide, device: int, measure: MeasureName) -> list[str]:
-    """The names before a #, of as many annotations as reach highest."""
+    """Return the names (up to a #) of the annotations with the highest peaks."""
     names = dict.fromkeys(span.name.partition("#")[0] for span in side.spans(device))
     names.pop("", None)
     if len(names) <= MOST_ANNOTATIONS:
@@ -138,7 +140,9 @@ def _annotations(side: SnapshotSide, device: int, measure: MeasureName) -> list[
 
 
 def as_kept(found: Sided, scope: Scope) -> Sided:
-    """What a baseline keeps of it, as it is read again: both forms of a base blame the same."""
+    """Return a side's totals and groups as its baseline would store them, so that comparing with a
+    snapshot gives the same result as comparing with its baseline.
+    """
     part = not (scope.category is scope.annotation is scope.phase is None)
     groups = trimmed(found.groups)
     kept = groups[: TOP_OF_A_PART if part else TOP]
@@ -156,13 +160,15 @@ def as_kept(found: Sided, scope: Scope) -> Sided:
 def _peak(
     side: SnapshotSide, device: int, scope: Scope, top: int, frames: Frames | None
 ) -> BaselinePeak | None:
-    """One peak, with its groups where there are `frames` to add theirs to."""
+    """Return one peak. If `frames` is given, include the peak's groups and add their
+    frames to it.
+    """
     level = side.level(device, scope)
     if level is None:
         return None
     alone = scope.category is not None and scope.annotation is scope.phase is None
     if frames is not None and alone and not level.bytes:
-        return None  # as all categories that are not there
+        return None  # handled like a category that doesn't occur
     found = None if frames is None else side.at(device, scope)
     groups = [] if found is None else trimmed(found.groups)
     kept = groups[:top] if top else groups

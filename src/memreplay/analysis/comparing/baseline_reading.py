@@ -1,4 +1,4 @@
-"""Reads a baseline file, which may hold anything: it is checked before it is believed."""
+"""Read and validate an untrusted baseline file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from msgspec import ValidationError, convert
 from memreplay.analysis.comparing.baseline_record import SCHEMA, Baseline, BaselinePeak
 from memreplay.errors import SnapshotError
 
-MAX_BYTES = 4 << 20  # a baseline of all groups of a large file is some 100 KB
+MAX_BYTES = 4 << 20  # even with all groups of a large file, a baseline takes about 100 KB
 _LIKE_ONE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"memreplay\.')
 
 
 def is_baseline(data: bytes) -> bool:
-    """Whether this is meant as a file of memreplay's own: a JSON object with such a `schema`.
+    """Return whether this is a file written by memreplay: a JSON object with our `schema`.
 
-    A snapshot may be a JSON object too, and has no such key.
+    A snapshot can also be a JSON object, but without that key.
     """
     if _LIKE_ONE.match(data):
         return True
@@ -32,29 +32,29 @@ def is_baseline(data: bytes) -> bool:
 
 
 def parse_baseline(data: bytes) -> Baseline:
-    """The baseline that a file holds. Raises SnapshotError, in one line, for any other file."""
+    """Parse a baseline. Raises SnapshotError with a one-line message."""
     if len(data) > MAX_BYTES:
         raise SnapshotError(
-            "too long for a baseline", hint="write it again with memreplay gate --save-base"
+            "too long for a baseline", hint="save it again with memreplay gate --save-base"
         )
     try:
         found = _parsed(data)
     except (ValueError, RecursionError) as error:
-        raise _broken(f"it is not JSON: {error}") from None
+        raise _broken(f"not valid JSON: {error}") from None
     if not isinstance(found, dict):
-        raise _broken("it is not an object")
+        raise _broken("not a JSON object")
     schema = found.get("schema")
     if schema != SCHEMA:
         raise SnapshotError(
             f"this is {_shown(schema)}, not {SCHEMA}",
-            hint="make one with memreplay gate --save-base",
+            hint="create one with memreplay gate --save-base",
         )
     try:
         return _checked(convert(found, Baseline))
     except ValidationError as error:
         raise _broken(_words(error)) from None
     except UnicodeEncodeError:
-        raise _broken("a key or a measure has an unpaired surrogate") from None
+        raise _broken("a key or measure contains an unpaired surrogate") from None
 
 
 def _parsed(data: bytes) -> Any:
@@ -62,13 +62,13 @@ def _parsed(data: bytes) -> Any:
 
 
 def _integer(text: str) -> int:
-    if len(text) > 20:  # Python takes its time for very long ones
-        raise ValueError("a number of more than 20 digits")
+    if len(text) > 20:  # Python parses very long numbers slowly
+        raise ValueError("a number has more than 20 digits")
     return int(text)
 
 
 def _checked(found: Baseline) -> Baseline:
-    """The baseline, where its numbers fit each other."""
+    """Return the baseline if its numbers are consistent."""
     if len({device.device for device in found.devices}) != len(found.devices):
         raise _broken("a device appears twice")
     for i, device in enumerate(found.devices):
@@ -80,16 +80,18 @@ def _checked(found: Baseline) -> Baseline:
 def _check_peak(peak: BaselinePeak, frames: int, place: str) -> None:
     for k, group in enumerate(peak.groups):
         if any(frame >= frames for frame in group.frames):
-            raise _broken(f"a group names a frame that does not exist, at {place}.groups[{k}]")
+            raise _broken(f"a group refers to a frame that doesn't exist, at {place}.groups[{k}]")
     if peak.groups or peak.groups_total:
         if sum(group.bytes for group in peak.groups) + peak.rest_bytes != peak.bytes:
-            raise _broken(f"the groups of a peak do not add up to it, at {place}")
+            raise _broken(f"the groups of a peak don't add up to the peak, at {place}")
         if peak.groups_total < len(peak.groups):
-            raise _broken(f"a peak has more groups than it says, at {place}")
+            raise _broken(f"a peak has more groups than its count, at {place}")
 
 
 def _words(error: ValidationError) -> str:
-    """What is wrong, and where: "expected `int`, got `str`, at devices[0].peaks[2].bytes"."""
+    """Describe a decoding error and its location, such as "expected `int`, got `str`, at
+    devices[0].peaks[2].bytes".
+    """
     what, _, place = str(error).rpartition(" - at ")
     what, place = (what, place) if what else (place, "")
     what = _cut(what.replace("Object missing required field", "there is no"))
@@ -99,7 +101,7 @@ def _words(error: ValidationError) -> str:
 
 def _broken(what: str) -> SnapshotError:
     return SnapshotError(
-        f"a broken baseline: {what}", hint="write it again with memreplay gate --save-base"
+        f"damaged baseline: {what}", hint="save it again with memreplay gate --save-base"
     )
 
 

@@ -1,4 +1,4 @@
-"""The base that `memreplay gate --save-base` writes, and later snapshots are held against."""
+"""The record that `memreplay gate --save-base` writes and later snapshots are compared with."""
 
 from __future__ import annotations
 
@@ -12,54 +12,56 @@ from memreplay.snapshot.model import EventRange, MeasureName
 from memreplay.snapshot.record import Record
 
 SCHEMA = "memreplay.baseline/1"
-MOST = 2**62 - 1  # of what a snapshot counts
-MOST_BYTES = 2**63 - 1  # what replays check their sums against
+MOST = 2**62 - 1  # maximum count in a snapshot
+MOST_BYTES = 2**63 - 1  # the engine checks its sums against the same limit
 Count = Annotated[int, Meta(ge=0, le=MOST)]
-Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES)]  # a sum, which may be larger than any size
+Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES)]  # a sum can be larger than any single size
 Index = Annotated[int, Meta(ge=-1, le=MOST)]
-Line = Annotated[int, Meta(ge=-MOST, le=MOST)]  # one below 0 is what the snapshot said
+Line = Annotated[int, Meta(ge=-MOST, le=MOST)]  # a snapshot can contain negative line numbers
 
 
 class BaselineGroup(Record, frozen=True, kw_only=True):
-    """Allocations that share a stack, cut down to the user's frames."""
+    """Allocations whose stacks have the same user frames."""
 
     bytes: Bytes
-    """The bytes that they hold."""
+    """Bytes they hold."""
     count: Count
-    """How many allocations."""
+    """Number of allocations."""
     label: str
-    """A short name for people."""
+    """Short label."""
     is_user: bool
-    """Whether the frames are the user's own code."""
+    """Whether the frames are user code."""
     frames: tuple[Count, ...]
-    """Places in the `frames` of the whole, innermost first."""
+    """Indices in the baseline's `frames`, innermost first."""
 
 
 class BaselinePeak(Record, frozen=True, kw_only=True):
-    """The peak of a measure, or of a part of it. The `bytes` of the groups and `rest_bytes` add up
-    to `bytes`."""
+    """The peak of a measure, or of a part of it. The groups' `bytes` and `rest_bytes` add up to
+    `bytes`.
+    """
 
     measure: MeasureName
     category: str | None
-    """The category that it is of; null for all."""
+    """The category; null for all."""
     annotation: str | None
-    """The annotation that it is within; null for the whole recording."""
+    """The annotation; null for the whole recording."""
     phase: Phase | None = None
-    """The phase of a step that it is within; null for the whole recording."""
+    """The step phase; null for the whole recording."""
     categories: dict[str, Bytes] = field(default_factory=dict)
-    """What each category holds then; empty for measures but the baseline's own."""
+    """Bytes per category at the peak; only for the baseline's own measure, otherwise empty."""
     bytes: Bytes
-    """The highest usage."""
+    """The peak."""
     count: Count
-    """How many allocations are live then; 0 for measures but the baseline's own."""
+    """Number of live allocations at the peak; only for the baseline's own measure, otherwise 0."""
     event_index: Index
-    """The first event after which usage is that high; -1 is the start."""
+    """First event after which the peak is reached; -1 for the start."""
     groups_total: Count
-    """How many groups there are, before `--top` cut them; 0 for measures but the baseline's own."""
+    """Number of groups before applying `--top`; only for the baseline's own measure, otherwise 0.
+    """
     rest_bytes: Bytes
     rest_count: Count
     groups: tuple[BaselineGroup, ...]
-    """The largest first, as many as `--top` says, or ten of a category or an annotation."""
+    """The `--top` largest groups, largest first. For a category or annotation, the ten largest."""
 
 
 class BaselineDevice(Record, frozen=True, kw_only=True):
@@ -67,29 +69,32 @@ class BaselineDevice(Record, frozen=True, kw_only=True):
 
     device: Index
     reasons: dict[MeasureName, tuple[str, ...]]
-    """By measure, why it is not exact or not trusted, or what else to know: see
-    [reasons](#reasons)."""
+    """For each measure, the reasons why it isn't exact or trustworthy, and other remarks: see
+    [reasons](numbers.md#whether-to-trust-them-the-reasons).
+    """
     peaks: tuple[BaselinePeak, ...]
-    """Of every measure; of the baseline's own also of each category that held anything, of
-    annotations, and of what `[[gate]]` tables ask for."""
+    """Peaks of every measure. For the baseline's own measure, also the peaks by category and by
+    annotation, and the peaks that `[[gate]]` tables need.
+    """
 
 
 class Baseline(Record, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
-    """A snapshot boiled down, as `memreplay gate --save-base` writes it."""
+    """A reduced snapshot, as written by `memreplay gate --save-base`."""
 
     file: str
-    """The snapshot's name, without folders."""
+    """File name without folders."""
     measure: MeasureName
-    """Which [bytes](numbers.md#the-measures) its groups are of."""
+    """The [measure](numbers.md#the-measures) that its groups are in."""
     rules: str
-    """What tells the rules of its categories from others."""
+    """Identifies the category rules."""
     categories: tuple[str, ...]
-    """The categories that these have. One without a peak held nothing."""
+    """The rules' categories. A category that isn't among the peaks held nothing."""
     range: EventRange | UnsetType = UNSET
-    """Which events were read; not there in a file of before this was written."""
+    """Which events were read; missing in files from older versions."""
     stacks: FramesKept | UnsetType | None = UNSET
-    """Which frames the snapshot's stacks had: `all`, of `python` only, or `none`; null if nothing
-    was allocated. Not there in a file of before this was written."""
+    """Which frames the stacks have: `all`, `python` or `none`; null without allocations. Missing in
+    files from older versions.
+    """
     frames: tuple[tuple[str, str, Line], ...]
-    """Each frame once: its function, file and line."""
+    """Distinct frames: function, file and line."""
     devices: tuple[BaselineDevice, ...]

@@ -1,30 +1,32 @@
-"""Budgets of a gate: what memory may cost, as options, as Python's arguments, and as the
-configuration's tables say it."""
+"""A gate's budgets, from options, Python arguments or configuration tables."""
 
-# Annotations declare options here, which each start reads: they are no text to be evaluated.
-from collections.abc import Mapping
+# No `from __future__ import annotations`, because annotations declare options and are read on every
+# start.
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, get_args
 
 from memreplay.analysis.comparing.records import PHASES, LimitKind, Phase, PhaseChoice
 from memreplay.analysis.selecting.sizes import SizeError, parse_share, parse_size
-from memreplay.declared import Opt, Options, declared
+from memreplay.declared import Opt, Options, Shared, declared
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MeasureName
 
 MAX_BUDGETS = 256
 LIMITS: tuple[LimitKind, ...] = get_args(LimitKind)
-# Of whole devices, and of measures of their own.
-OF_ALL = ("max_fragmentation", "no_leaks", "no_oom")
+# Limits that apply to whole devices and have their own measures.
+OF_ALL = ("max_fragmentation", "forbid_leaks", "forbid_oom")
+
+
+FORBID = Shared("--forbid", "Fail on")
 
 
 class BudgetOptions(Options, frozen=True):
-    """Limits, and what they are of: a device's memory, of a category, within an annotation or a
-    phase.
+    """Limits and their scope: a device, category, annotation or phase.
 
-    `device`, `category`, `annotation` and `phase` are None for all of it; the phase "each" is the
-    whole, and each phase by itself. `max_growth` is a share of the base's peak (0.02),
-    `max_fragmentation` one of reserved memory, `max_spread` one of the median of several snapshots'
-    peaks.
+    `device`, `category`, `annotation` and `phase` are None for everything; the phase "each" means
+    the whole run and each phase. `max_growth` is a share of the base's peak (such as 0.02),
+    `max_fragmentation` is a share of reserved memory, and `max_spread` is a share of the median
+    peak of several snapshots.
     """
 
     name: str = ""
@@ -34,8 +36,8 @@ class BudgetOptions(Options, frozen=True):
     phase: Annotated[
         PhaseChoice | None,
         Opt(
-            "Hold these limits against the peak within one phase of the training steps: forward,"
-            " backward, optimizer; each: all phases, and the whole.",
+            "Apply these limits to the peak within one phase of the training steps: forward,"
+            " backward or optimizer. Use each for every phase and the whole run.",
             "NAME",
             rare=True,
         ),
@@ -43,29 +45,28 @@ class BudgetOptions(Options, frozen=True):
     measure: Annotated[
         MeasureName,
         Opt(
-            "Which bytes the limits on the peak and its growth count; held does not depend on GPU"
-            " timing.",
+            "Which bytes to count in the peak and its growth. held doesn't depend on GPU timing.",
             "NAME",
             rare=True,
         ),
     ] = "held"
     max_peak: Annotated[
-        int | None, Opt("Fail if the peak is above this (38GiB).", "SIZE", parse=parse_size)
+        int | None, Opt("Fail if the peak is above this, such as 38GiB.", "SIZE", parse=parse_size)
     ] = None
     max_growth: Annotated[
         float | None,
         Opt(
-            "Fail if the peak is above the base's by more than this (2%).",
+            "Fail if the peak grew by more than this since the base, such as 2%.",
             "PERCENT",
             parse=parse_share,
             written=True,
-            brief="Fail if the peak grew by more than this (2%).",
+            brief="Fail if the peak grew by more than this share.",
         ),
     ] = None
     max_growth_bytes: Annotated[
         int | None,
         Opt(
-            "Fail if the peak is above the base's by more than this (256MiB).",
+            "Fail if the peak grew by more than this since the base, such as 256MiB.",
             "SIZE",
             parse=parse_size,
             brief="Fail if the peak grew by more than this.",
@@ -74,44 +75,52 @@ class BudgetOptions(Options, frozen=True):
     max_reserved: Annotated[
         int | None,
         Opt(
-            "Fail if the peak of reserved memory is above this.",
+            "Fail if peak reserved memory is above this.",
             "SIZE",
             parse=parse_size,
-            brief="Fail if more was reserved at the peak.",
         ),
     ] = None
     max_fragmentation: Annotated[
         float | None,
         Opt(
-            "Fail if more than this share of the reserved memory was never in use (20%).",
+            "Fail if peak reserved is above peak active by more than this share, such as 20%.",
             "PERCENT",
             parse=parse_share,
             written=True,
-            brief="Fail if more of what was reserved was unused.",
+            brief="Fail if unused reserved memory exceeds this.",
         ),
     ] = None
     max_spread: Annotated[
         float | None,
         Opt(
-            "Fail if one FILE's peak is above the median of all by more than this (10%).",
+            "Fail if any FILE's peak exceeds the median by more than this, such as 10%.",
             "PERCENT",
             parse=parse_share,
             written=True,
-            brief="Fail if a FILE is further above the median.",
+            brief="Fail if a peak exceeds the median by this much.",
         ),
     ] = None
-    no_leaks: Annotated[bool, Opt("Fail if memory grows from step to step.")] = False
-    no_oom: Annotated[bool, Opt("Fail if a request for memory failed.")] = False
+    forbid_leaks: Annotated[bool, Opt("memory grows from step to step", of=FORBID, key="leaks")] = (
+        False
+    )
+    forbid_oom: Annotated[bool, Opt("a request for memory failed", of=FORBID, key="oom")] = False
 
     @property
     def limits(self) -> tuple[LimitKind, ...]:
-        """The limits that are set; 0 bytes is one, too."""
+        """The limits that are set, including limits of 0 bytes."""
         return tuple(name for name in LIMITS if _is_set(getattr(self, name)))
 
 
+def spelled(limits: Iterable[str]) -> Iterator[str]:
+    """The limits, written as command-line options."""
+    fields = {field.name: field for field in declared(BudgetOptions)}
+    return (fields[name].spelled for name in limits)
+
+
 class Budget(BudgetOptions, frozen=True):
-    """Limits that mean something. `where` says what to call them in an error. Raises UsageError for
-    a combination that means nothing."""
+    """A valid combination of limits and their scope. `where` names it in errors. Raises UsageError
+    for an invalid combination.
+    """
 
     where: str = "the budget"
 
@@ -119,32 +128,34 @@ class Budget(BudgetOptions, frozen=True):
         _check(self)
         limits = self.limits
         if not limits:
-            raise UsageError(f"{self.where} limits nothing: give one of {', '.join(LIMITS)}")
+            raise UsageError(f"{self.where} sets no limit; give one of {', '.join(LIMITS)}")
         if self.annotation is not None and self.phase is not None:
-            raise UsageError(f"{self.where}: give an annotation or a phase, not both")
+            raise UsageError(f"{self.where}: give either an annotation or a phase")
         parts = ("category", "annotation", "phase")
         part = next((one for one in parts if getattr(self, one) is not None), None)
         if part is not None:
             for limit in limits:
                 if limit in OF_ALL:
-                    raise UsageError(f"{self.where}: {limit} limits all memory, not one {part}")
+                    raise UsageError(
+                        f"{self.where}: {limit} applies to all memory, not to one {part}"
+                    )
         if self.category is not None and (self.measure == "reserved" or "max_reserved" in limits):
             raise UsageError(
-                f"{self.where}: reserved memory consists of segments, which have no categories"
+                f"{self.where}: reserved memory has no categories; choose another measure"
             )
-        if self.measure == "reserved" and self.no_leaks:
-            raise UsageError(f"{self.where}: leaks are in allocations, not in reserved memory")
+        if self.measure == "reserved" and self.forbid_leaks:
+            raise UsageError(f"{self.where}: reserved memory can't leak; choose another measure")
 
     @property
     def phases(self) -> tuple[Phase | None, ...]:
-        """Those that it is of; None is the whole recording."""
+        """The phases that the budget covers; None is the whole recording."""
         if self.phase is None:
             return (None,)
         return (None, *PHASES) if self.phase == "each" else (self.phase,)
 
     @property
     def needs_base(self) -> bool:
-        """Whether there is nothing to hold it against without a base."""
+        """Whether the budget requires a base."""
         return self.max_growth is not None or self.max_growth_bytes is not None
 
 
@@ -153,15 +164,17 @@ def _is_set(limit: object) -> bool:
 
 
 def budgets_of(config: Mapping[str, object], source: str) -> tuple[Budget, ...]:
-    """The budgets of a configuration's `gate` tables; `source` is what to call its file.
+    """Parse a configuration's `gate` tables. `source`: the file's name.
 
-    Raises UsageError that names the table that is wrong.
+    Raises UsageError naming the invalid table.
     """
     given = config.get("gate", [])
     if not isinstance(given, list):
         raise UsageError(f"{source}: `gate` must be a list of tables ([[gate]])")
     if len(given) > MAX_BUDGETS:
-        raise UsageError(f"{source}: {len(given)} gate tables; {MAX_BUDGETS} at most")
+        raise UsageError(
+            f"{source}: {len(given)} gate tables, but at most {MAX_BUDGETS} are allowed"
+        )
     return tuple(_parsed(one, number, source) for number, one in enumerate(given, 1))
 
 
@@ -176,13 +189,13 @@ def _parsed(given: object, number: int, source: str) -> Budget:
 
 
 def budget_of(given: Mapping[str, object], where: str) -> Budget:
-    """The budget of one table; `where` is what to call it. Raises UsageError."""
+    """Parse one table. `where`: its name in errors. Raises UsageError for an invalid table."""
     values: dict[str, Any] = {"where": where}
     parse = {field.name: field.opt.parse for field in declared(BudgetOptions)}
     names = BudgetOptions.__struct_fields__
     for key, value in given.items():
         if key not in names:
-            raise UsageError(f"{where}: unknown key {key!r}; there are: {', '.join(names)}")
+            raise UsageError(f"{where}: unknown key {key!r}; known keys: {', '.join(names)}")
         parsed = parse.get(key)
         try:
             values[key] = parsed(value) if parsed else value  # type: ignore[arg-type]
@@ -196,7 +209,7 @@ def _is_amount(value: object) -> bool:
 
 
 def _check(budget: Budget) -> None:
-    """Raises UsageError for a value that is of another kind than its option."""
+    """Raise UsageError for a value of the wrong type."""
     where = budget.where
     for field in declared(BudgetOptions):
         value, choices = getattr(budget, field.name), get_args(field.kind)
@@ -206,7 +219,7 @@ def _check(budget: Budget) -> None:
             if not isinstance(value, str) or not value:
                 raise UsageError(f"{where}: {field.name} must be a string")
             there = ", ".join(choices)
-            raise UsageError(f"{where}: no {field.name} is called {value!r}; there are: {there}")
+            raise UsageError(f"{where}: no {field.name} is called {value!r}; known: {there}")
         if field.kind in (int, float) and value is not None and not _is_amount(value):
             what = "size" if field.kind is int else "share"
             raise UsageError(f"{where}: {field.name}: {value!r} is not a {what} of 0 or more")

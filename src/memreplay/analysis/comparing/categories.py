@@ -1,4 +1,4 @@
-"""Which categories changed between two moments, and which line of code in each changed most."""
+"""Compare categories between two moments, and find the line that changed most in each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memreplay.snapshot.model import Group
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_WITH_CODE = 4  # categories whose code is looked for: the rest changed little
+MOST_WITH_CODE = 4  # maximum number of categories to find lines for; the others changed little
 
 
 def category_changes(
@@ -24,10 +24,10 @@ def category_changes(
     scope: Scope,
     found: tuple[Sided, Sided],
 ) -> tuple[CategoryChange, ...]:
-    """Every category that changed from one moment to the other, the largest change first.
+    """Return every changed category, largest change first.
 
-    `found` are the totals of both at these moments. Of each of the first few the line that changed
-    most in the same direction stands beside it.
+    `found`: the totals at both moments. For the first few, find the line that changed most in the
+    same direction.
     """
     groups = [
         _by_category(side, device, scope, at.side.event_index)
@@ -56,7 +56,7 @@ def category_changes(
 def _by_category(
     side: SnapshotSide, device: int, scope: Scope, event: int
 ) -> dict[str, list[Group]]:
-    """The groups by line of each category."""
+    """Return each category's groups by line."""
     usage = side.usage(device, scope)
     by_both = side.grouper("category,line").groups(usage, event, 0)[0]
     found: dict[str, list[Group]] = defaultdict(list)
@@ -72,7 +72,7 @@ def _by_category(
 def _with_code(
     row: CategoryChange, base: Sequence[Group], new: Sequence[Group], found: tuple[Sided, Sided]
 ) -> CategoryChange:
-    """The category with the line in it that changed most in its direction."""
+    """Add to a category's change the line that changed most in the same direction."""
     sides = (
         at._replace(groups=list(groups), most_left_out=None)
         for at, groups in zip(found, (base, new), strict=True)

@@ -1,7 +1,7 @@
-"""The stacks of two snapshots as numbers: equal numbers are the same line of the same code.
+"""Number the lines of two snapshots so that equal numbers mean the same code.
 
-Sites and lines are aligned first, with all the evidence there is; then a stack is compared by what
-is asked for: its lines, its functions, the operators that ran, the callers that both sides know.
+Functions (sites) and lines are aligned first, using all evidence. Then stacks are compared by
+lines, functions, operators, or common callers.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from memreplay.snapshot.model import Frame
 
 Stack = tuple[Frame, ...]  # innermost first
 Indices = tuple[int, ...]
-Path = tuple[int, ...]  # numbers of lines, or of sites
-Way = tuple[tuple[int, int], ...]  # of each step the line, or the site
+Path = tuple[int, ...]  # line or site numbers
+Way = tuple[tuple[int, int], ...]  # one line or site per call, innermost first
 
-_PYTHON_FILE = re.compile(r"\.py[cw]?$|^<")  # of others, lines are no lines of a source
+# Suffixes of Python and C++ source files. The "line numbers" of other files aren't source lines.
+_PYTHON_FILE = re.compile(r"\.py[cw]?$|^<")
 
 
 @dataclass(slots=True)
 class Stacks:
     """The stacks of one side.
 
-    Only stacks of one kind match. `users` are the frames of each that are the user's own, `places`
-    those that it is put down to; where they are None, file names tell. `n_bytes` are what each
-    holds, and `seen` are frames that the side has recorded besides: they show which code is still
-    there, though it holds nothing.
+    Only stacks of the same kind match. `users`: each stack's user frames. `places`: the frames that
+    stacks are attributed to. If `users` or `places` is None, it follows from file names. `n_bytes`:
+    bytes per stack. `seen`: further recorded frames, which show that code exists even if it holds
+    nothing.
     """
 
     stacks: Sequence[Stack]
@@ -50,12 +51,12 @@ def users_of(stack: Stack) -> Indices:
 
 
 def operator_below(frames: Sequence[Frame], user: Indices) -> str:
-    """The operator that the user's code called: the outermost below it; else empty."""
+    """Return the operator that user code called, which is the outermost one below it, or ""."""
     return outermost_operator(frames[: user[0]] if user else frames)
 
 
 class One:
-    """A stack as numbers: equal numbers are the same line of the same code, on either side."""
+    """A stack as numbers that stand for lines; the same line has the same number on both sides."""
 
     __slots__ = ("index", "kind", "n_bytes", "path", "place", "places", "side", "user", "users")
 
@@ -73,13 +74,15 @@ class One:
 
 
 class Code:
-    """The sites and lines of both sides, numbered, and the stacks in these numbers."""
+    """The numbered sites and lines of both sides, and their stacks."""
 
     def __init__(self, base: Stacks, new: Stacks) -> None:
         self.sides = base, new
         self.sized = base.n_bytes is not None and new.n_bytes is not None
-        self.site_of: list[int] = []  # of each line, as all that follow
-        self.inner: list[bool] = []  # a lambda or a comprehension: a part of the function around it
+        self.site_of: list[int] = []  # indexed by line, like all lists below
+        # Whether the line is in a lambda or comprehension, which counts as part of the enclosing
+        # function.
+        self.inner: list[bool] = []
         self.operators: list[str] = []
         self.has_lines: list[bool] = []
         self._lines: dict[tuple[Site, Hashable], int] = {}
@@ -90,20 +93,22 @@ class Code:
         there = [{at for one in of for at in one.path} for of in (self.base, self.new)]
         for side, of in enumerate(self.sides):
             there[side] |= {self._of_frame(f, named[side], lines[side]) for f in of.seen}
-        self.both = there[0] & there[1]  # lines that both sides have
+        self.both = there[0] & there[1]  # lines that occur on both sides
         sites = [{self.site_of[at] for at in one} for one in there]
-        self.common = sites[0] & sites[1]  # and functions
+        self.common = sites[0] & sites[1]  # functions that occur on both sides
 
     def all(self) -> Iterator[One]:
-        """The stacks of both sides, the new side's order first."""
+        """Iterate over the stacks of both sides: first the new side's, in order, then the
+        base's.
+        """
         return chain(self.new, self.base)
 
     def stack(self, one: One) -> Stack:
-        """The frames of one."""
+        """Return a stack's frames."""
         return self.sides[one.side].stacks[one.index]
 
     def _named(self) -> tuple[dict[Site, Site], dict[Site, Site]]:
-        """What to call the sites of each side."""
+        """Return canonical names for each side's sites."""
         lines: list[dict[Site, set[int]]] = []
         for of in self.sides:
             found: dict[Site, set[int]] = defaultdict(set)
@@ -120,7 +125,9 @@ class Code:
     def _aligned(
         self, named: tuple[dict[Site, Site], dict[Site, Site]]
     ) -> list[dict[tuple[Site, int], Hashable]]:
-        """What to call the lines of each side, where it is not by their number."""
+        """Return canonical names for the lines of each side, so that the same line has the same
+        name.
+        """
         files = [_lines(of, named[side]) for side, of in enumerate(self.sides)]
         called: list[dict[tuple[Site, int], Hashable]] = [{}, {}]
         for file, aligned in align_files(files[0], files[1], sized=self.sized).items():
@@ -138,7 +145,9 @@ class Code:
         self, side: int, named: dict[Site, Site], lines: dict[tuple[Site, int], Hashable]
     ) -> list[One]:
         of = self.sides[side]
-        numbers: dict[int, int] = {}  # a frame is hashed once, not once a stack
+        # Line numbers by frame identity, so that each frame is hashed only once rather than once
+        # per stack.
+        numbers: dict[int, int] = {}
         found = []
         for index, stack in enumerate(of.stacks):
             path = []
@@ -168,10 +177,10 @@ class Code:
     def _site(self, site: Site) -> int:
         return self._sites.setdefault(site, len(self._sites))
 
-    # ---- what of a stack is compared
+    # ---- the parts of a stack to compare
 
     def offsets(self, one: One) -> tuple[int, ...]:
-        """Where in their functions those were that have no lines of a source."""
+        """Return the offsets of frames in functions without source lines."""
         return tuple(
             frame.line
             for frame, at in zip(self.stack(one), one.path, strict=True)
@@ -179,7 +188,7 @@ class Code:
         )
 
     def ran(self, one: One) -> tuple[str, ...]:
-        """The operators that ran, the innermost first; once where one only calls itself on."""
+        """Return the operators, innermost first, with recursion collapsed."""
         found: list[str] = []
         for at in one.path[: one.users[0] if one.users else None]:
             name = self.operators[at]
@@ -188,11 +197,13 @@ class Code:
         return tuple(found)
 
     def operator(self, one: One) -> str:
-        """The one that the user's code called."""
+        """Return the operator that user code called."""
         return next(reversed(self.ran(one)), "")
 
     def known(self, one: One) -> Path:
-        """The lines of the user's that both sides may have; the place is always among them."""
+        """Return the user's lines that both sides may have. These always include the stack's
+        location.
+        """
         return tuple(
             at
             for at in one.user
@@ -200,13 +211,15 @@ class Code:
         )
 
     def way(self, one: One) -> Way:
-        """These, where one side alone has a line by its function: it may have been another one."""
+        """Return the `known` lines. A line that only one side has is replaced by its function,
+        because the line may have a different number on the other side.
+        """
         return tuple(
             (at, -1) if at in self.both else (-1, self.site_of[at]) for at in self.known(one)
         )
 
     def functions(self, one: One) -> Path:
-        """The functions of these; a recursion counts once, however deep."""
+        """Return the functions of `known` lines, counting direct recursion once."""
         found: list[int] = []
         for at in self.known(one):
             site = self.site_of[at]
@@ -215,8 +228,9 @@ class Code:
         return tuple(found)
 
     def callers(self, one: One) -> Path:
-        """The lines that both sides may have, without the place where its function is on one side
-        alone; of a recursion the outermost."""
+        """Return the user's lines in functions that both sides have. Direct recursion contributes
+        only the outermost line.
+        """
         found: list[int] = []
         for at in one.user:
             site = self.site_of[at]
@@ -229,9 +243,11 @@ class Code:
 
 
 def _lines(of: Stacks, named: dict[Site, Site]) -> dict[str, dict[str, dict[int, int | None]]]:
-    """The lines of each function of each file, with the bytes that are put down to each; of lines
-    that call alone those that they lead to."""
-    held: Counter[int] = Counter()  # by the identity of frames, which are hashed once
+    """Return lines by file and function, with the bytes attributed to each.
+
+    A line that only calls other code gets the bytes allocated below it.
+    """
+    held: Counter[int] = Counter()  # by frame identity, so that each frame is hashed only once
     led_to: Counter[int] = Counter()
     if of.n_bytes is not None:
         for stack, n_bytes, places in zip(of.stacks, of.n_bytes, _places(of), strict=True):

@@ -1,7 +1,7 @@
-"""Several dumps of each rank in one folder: which to read, and in what order they were made.
+"""Choose among several dumps per rank, and order them.
 
-Trainers write a file a rank, again and again (`layouts` has the names). Of each rank the newest is
-read; all of them are its history.
+Trainers repeatedly write a file per rank (`layouts` knows the names). By default, each rank's
+newest file is read; all files of a rank form its history.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay.analysis.comparing.layouts import moment_of, process_of, says_moment
-from memreplay.analysis.comparing.rank_names import ranks_said
+from memreplay.analysis.comparing.layouts import moment_of, names_a_moment, process_of
+from memreplay.analysis.comparing.rank_names import explicit_ranks
 from memreplay.errors import UsageError
-from memreplay.io.choosing import one_of_two
+from memreplay.io.choosing import prefer_trace_plots
 from memreplay.io.names import bare, natural, stem_of_page
 
 if TYPE_CHECKING:
@@ -23,24 +23,26 @@ if TYPE_CHECKING:
 
     Age = Callable[[Listed], float | None]
 
-EACH = "each"  # what asks for all dumps
+EACH = "each"  # selects all dumps
 _NUMBER = re.compile(r"[0-9]+")
-# Two machines that count their ranks from 0 on aren't two dumps of one rank.
+# If each machine numbers its ranks from 0, equal numbers on different machines don't mean the same
+# rank.
 _MACHINE = re.compile(r"(?:^|[^a-z])(?:node|host)s?[-_. =]*([0-9]+)", re.IGNORECASE)
 _RANK = re.compile(r"[-_.]?(?:local[-_.]?)?rank[-_. =]*[0-9]+", re.IGNORECASE)
 _RANK_NUMBER = re.compile(r"(rank[-_. =]*)[0-9]+", re.IGNORECASE)
-_PLAIN_RANK = re.compile(r"(?:^|/)[0-9]{6,}(?=_step_)")  # torchtitan's, without the word
+# Torchtitan's file names, which don't contain "rank".
+_PLAIN_RANK = re.compile(r"(?:^|/)[0-9]{6,}(?=_step_)")
 _PID = re.compile(r"[-_.]?pid[-_. =]*[0-9]+", re.IGNORECASE)
-# torchtitan fills steps up to twelve digits; those of a time are part of it.
+# torchtitan pads steps to twelve digits. Zeros at the start of a time must be kept.
 _ZEROS = re.compile(
     r"((?:^|[^a-z])(?:iteration|iter|step|epoch)s?[-_. =]*)0+(?=[0-9])", re.IGNORECASE
 )
-_CLOCK = re.compile(r"[-_.]?(?:time|t)?[0-9]{9,}(?:\.[0-9]+)?")  # each rank's own
-_SHOWN = 4  # dumps that a message lists
+_CLOCK = re.compile(r"[-_.]?(?:time|t)?[0-9]{9,}(?:\.[0-9]+)?")  # differs between ranks
+_SHOWN = 4  # maximum number of dumps listed in a message
 
 
 class Dump(NamedTuple):
-    """A file, and what its dump is called: two of one rank have different names."""
+    """A file and the name of its dump, which is unique within the rank."""
 
     file: Listed
     name: str
@@ -48,9 +50,10 @@ class Dump(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The files that are left; all dumps of each process, the oldest first, if any process has
-    several or they are of different steps; and the ranks that have files, but none of the dump that
-    is wanted."""
+    """The selected files, the dumps of each process, and the ranks that lack the wanted dump. Dumps
+    are sorted oldest first, and left out if each process has only one and all are from the same
+    step.
+    """
 
     files: list[Listed]
     histories: tuple[tuple[Dump, ...], ...] = ()
@@ -58,56 +61,58 @@ class Chosen(NamedTuple):
 
     @property
     def newest(self) -> list[Listed]:
-        """The last dump of each process; all files where none has several."""
+        """The last dump of each process; all files if no process has several."""
         last = {id(one[-1].file) for one in self.histories}
         return [one for one in self.files if not last or id(one) in last]
 
     @property
     def older(self) -> list[Listed]:
-        """The others of `files`."""
+        """The `files` that aren't the newest."""
         last = {id(one[-1].file) for one in self.histories}
         return [one for one in self.files if last and id(one) not in last]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What all dumps are called; nothing where there was nothing to choose from."""
+        """Names of all dumps; empty if there was nothing to choose."""
         longest = sorted(self._of_ranks, key=len, reverse=True)
         return tuple(dict.fromkeys(one.name for history in longest for one in history))
 
     @property
     def different_steps(self) -> str:
-        """`step_20 of rank 0, step_10 of rank 1`: which newest dump is of which step; empty if all
-        are of one step, or the names don't say."""
+        """The steps of the newest dumps if they are known and differ, e.g. `step_20 of rank 0,
+        step_10 of rank 1`; otherwise "".
+        """
         newest = [some[-1] for some in self._of_ranks]
         if not _differ([one.file for one in newest]):
             return ""
         ranks: dict[str, list[int | None]] = {}
         for one in newest:
             ranks.setdefault(one.name, []).append(one.rank)
-        return _listed([_of_ranks_words(name, some) for name, some in ranks.items()])
+        return _listed([_of_ranks_text(name, some) for name, some in ranks.items()])
 
     def words(self, verb: str) -> str:
-        """`each rank has several dumps (iteration_10, iteration_20): the newest is read`: what was
-        chosen; empty where nothing was."""
+        """Describe the choice, e.g. `each rank has several dumps (iteration_10, iteration_20): the
+        newest is read`; "" if there was no choice.
+        """
         if not self.histories:
             return ""
         ranks = self._of_ranks
         several, different = any(len(one) > 1 for one in ranks), self.different_steps
         if not several:
-            return f"the dumps that are {verb} are of different steps: {different}"
+            return f"the dumps being {verb} are from different steps: {different}"
         whose = "each rank has" if all(len(one) > 1 for one in ranks) else "some ranks have"
         if all(one[0].rank is None for one in ranks):
             whose = "there are"
         words = f"{whose} several dumps ({_listed(self.names)}): the newest"
         if different:
-            words += f" of each is {verb}, and these are of different steps: {different}"
+            words += f" of each is {verb}, and these are from different steps: {different}"
         else:
             words += f" is {verb}"
             of: dict[str, list[int | None]] = {}
             for one in ranks:
                 of.setdefault(one[-1].name, []).append(one[-1].rank)
             if len(of) > 1:
-                words += f", {_listed([_of_ranks_words(name, some) for name, some in of.items()])}"
+                words += f", {_listed([_of_ranks_text(name, some) for name, some in of.items()])}"
         chooses = "NAME chooses another"
         common = self._common if different else None
         if common is not None:
@@ -116,14 +121,14 @@ class Chosen(NamedTuple):
 
     @property
     def _common(self) -> str | None:
-        """The newest dump that all have."""
+        """Return the newest dump that all ranks have."""
         shared = set.intersection(*({one.name for one in some} for some in self._of_ranks))
         newest_first = (one.name for one in reversed(self._of_ranks[0]))
         return next((name for name in newest_first if name in shared), None)
 
     @property
     def _of_ranks(self) -> tuple[tuple[Dump, ...], ...]:
-        """Without the files that say no rank where others do."""
+        """Return the histories, leaving out those without a rank if others have one."""
         ranked = tuple(one for one in self.histories if one[0].rank is not None)
         return ranked or self.histories
 
@@ -132,15 +137,15 @@ def one_dump(
     files: Sequence[Listed],
     wanted: str | None,
     age: Age,
-    ranks: Callable[[Sequence[str]], Sequence[int | None]] = ranks_said,
+    ranks: Callable[[Sequence[str]], Sequence[int | None]] = explicit_ranks,
 ) -> Chosen:
-    """One file of each rank, where ranks have several: those of the dump called `wanted`, or else
-    the newest. All files, if `wanted` is EACH.
+    """Select one file per rank: the dump named `wanted`, or else the newest. EACH selects all
+    files.
 
-    `ranks` finds them in names. `wanted` is a dump's name, part of a path, or a pattern with `*`.
-    Which dump is newer the names say, by a step or a time; else the numbers in them, if they have
-    those in the same places; else `age`, which is None where the store doesn't say. Raises
-    UsageError for a dump that isn't there, and where nothing tells.
+    `ranks` extracts ranks from names. `wanted` is a dump's name, part of a path, or a pattern with
+    `*`. Dumps are ordered by the steps or times in their names, by numbers if the names differ only
+    in those, or by `age`, which returns None if the store doesn't report ages. Raises UsageError
+    for an unknown dump, or if the order is unknown.
     """
     rank_of = dict(zip(map(id, files), ranks([one.name for one in files]), strict=True))
     there = {rank for rank in rank_of.values() if rank is not None}
@@ -158,15 +163,17 @@ def one_dump(
     return chosen._replace(files=[one for one in files if id(one) in newest])
 
 
-def beside_pages(
+def without_redundant_pages(
     files: Sequence[Listed],
-    ranks: Callable[[Sequence[str]], Sequence[int | None]] = ranks_said,
+    ranks: Callable[[Sequence[str]], Sequence[int | None]] = explicit_ranks,
 ) -> list[Listed]:
-    """The files without the HTML pages of snapshots that are there themselves: of the same rank, or
-    without a rank of the same name in the same folder. Of two pages of one snapshot the one with
-    the trace."""
+    """Drop HTML pages of snapshots that are themselves among the files.
+
+    A page matches a snapshot with the same rank, or if there are no ranks, with the same file name
+    and folder. If a snapshot has two pages, keep the one with the trace.
+    """
     names = [one.name for one in files]
-    own = set(one_of_two(names))
+    own = set(prefer_trace_plots(names))
     stems = [stem_of_page(name) for name in names]
     if all(stem is None for stem in stems):
         return list(files)
@@ -185,22 +192,27 @@ def beside_pages(
 
 
 def _differ(files: Sequence[Listed]) -> bool:
-    """Whether the names say that these were dumped in different steps. Times of ranks differ that
-    dump at once, each by its own clock; and a dump at the end of a step is of that step."""
+    """Return whether the names show different steps.
+
+    Times don't count, because each rank has its own clock. A dump on exit belongs to its step.
+    """
     moments = [moment_of(one.name) for one in files]
     steps = {one[1][::2] for one in moments if one is not None and one[0] != "time"}
     return len(steps) > 1
 
 
 def dump_of(name: str) -> str:
-    """What a dump is called: the folders that say its step or time; else its folder, or else its
-    file, without the rank; of a file that is called by nothing else `rank*.pickle`."""
+    """Return a dump's name: the folders with its step or time, or else its folder or file name,
+    without the rank.
+
+    If nothing else is left of a file's name, return `rank*.pickle`.
+    """
     *folders, own = bare(name).split("/")
-    told = [_unfilled(part) for part in folders if says_moment(part)]
+    told = [_unfilled(part) for part in folders if names_a_moment(part)]
     if told:
         return "/".join(told)
     shown = _without_rank(own)
-    if not says_moment(own):
+    if not names_a_moment(own):
         found = [part for part in map(_folder_without_rank, folders) if part]
         if found:
             return "/".join(found)
@@ -208,14 +220,19 @@ def dump_of(name: str) -> str:
 
 
 def _without_rank(part: str) -> str:
-    """A part of a path without the rank and what else is of one process: `snapshot_iter20`."""
-    for pattern in (_PLAIN_RANK, _RANK, _PID, _CLOCK):
+    """Strip the rank and other process-specific text from part of a path, as in
+    `snapshot_iter20`.
+    """
+    for pattern in (_PLAIN_RANK, _RANK, _PID):
         part = pattern.sub("", part)
-    return _unfilled(part).strip("-_. ")
+    # Drop zero padding first, because a padded step can be as long as a time.
+    return _CLOCK.sub("", _unfilled(part)).strip("-_. ")
 
 
 def _folder_without_rank(part: str) -> str:
-    """The same of a folder: the time in its name is that of all ranks, if it is not of one rank."""
+    """If a folder's name contains a rank, strip it as `_without_rank` does. Return other names
+    unchanged, because a time in them is the same for all ranks.
+    """
     return _without_rank(part) if _RANK.search(part) else part
 
 
@@ -226,7 +243,9 @@ def _unfilled(part: str) -> str:
 def _processes(
     files: Sequence[Listed], ranks: Sequence[int | None]
 ) -> list[list[tuple[Listed, int | None]]]:
-    """The files of each process. One whose name says no rank where others do is by itself."""
+    """Group the files by process. If some files have a rank, those without one form a
+    separate group.
+    """
     says = any(rank is not None for rank in ranks)
     found: dict[Hashable, list[tuple[Listed, int | None]]] = {}
     for one, rank in zip(files, ranks, strict=True):
@@ -239,7 +258,7 @@ def _processes(
 
 
 def _in_order(some: Sequence[tuple[Listed, int | None]], age: Age) -> list[Dump]:
-    """The dumps of one process, the oldest first, each with a name of its own."""
+    """Return one process's dumps, oldest first, with unique names."""
     files = [one for one, _ in some]
     rank = some[0][1]
     files = _oldest_first(files, age) if len(files) > 1 else files
@@ -263,7 +282,8 @@ def _oldest_first(files: list[Listed], age: Age) -> list[Listed]:
     if len({_NUMBER.sub("#", one.name) for one in files}) == 1:
         return sorted(files, key=lambda one: natural(one.name))
     found = _by_age(files, age)
-    # Copied files have other ages than their dumps: then the steps that some names say contradict.
+    # Copies of files can have other ages than the original dumps, so the order by age may
+    # contradict known steps.
     for kind in kinds - {None}:
         said = [moment for moment in (moment_of(one.name) for one in found) if moment is not None]
         steps = [moment[1] for moment in said if moment[0] == kind]
@@ -273,7 +293,7 @@ def _oldest_first(files: list[Listed], age: Age) -> list[Listed]:
 
 
 def _by_moment(files: list[Listed], moments: list[tuple[int, ...]], age: Age) -> list[Listed]:
-    """By what the names say; of one moment, in one folder, by age."""
+    """Sort by the moments in the names. Files of the same folder and moment are sorted by age."""
     groups: dict[tuple[int, ...], list[Listed]] = {}
     for one, moment in zip(files, moments, strict=True):
         groups.setdefault(moment, []).append(one)
@@ -282,17 +302,18 @@ def _by_moment(files: list[Listed], moments: list[tuple[int, ...]], age: Age) ->
         some = groups[moment]
         if len({one.name.rpartition("/")[0] for one in some}) > 1:
             raise UsageError(
-                f"{some[0].name} and {some[1].name} are of one rank and one step; name the folder"
-                " of one run, or choose one by --dump"
+                f"{some[0].name} and {some[1].name} are both from the same rank and step; pass"
+                " one run's folder, or choose a dump with --dump"
             )
         found += _by_age(some, age) if len(some) > 1 else some
     return found
 
 
 def _untold(files: list[Listed]) -> UsageError:
+    there = _listed([dump_of(one.name) for one in files])
     return UsageError(
-        "several dumps of one rank, and nothing tells which is the newest:"
-        f" {_listed([dump_of(one.name) for one in files])}; choose one by --dump"
+        f"several dumps of one rank, and the newest can't be determined: {there}; choose one with"
+        " --dump"
     )
 
 
@@ -306,8 +327,9 @@ def _by_age(files: list[Listed], age: Age) -> list[Listed]:
 
 
 def _wanted(files: Sequence[Listed], wanted: str) -> list[Listed]:
-    """The files of a dump. Of a single dump the names are without its folder, as all files have
-    that in common."""
+    """Return the files of the wanted dump. If only one dump matches, drop the common folder from
+    their names.
+    """
     tests: tuple[Callable[[Listed], bool], ...] = (
         lambda one: dump_of(one.name) == wanted,
         lambda one: _is_of(one.name, wanted),
@@ -318,22 +340,24 @@ def _wanted(files: Sequence[Listed], wanted: str) -> list[Listed]:
         if left:
             return left
     names = [dump_of(one.name) for one in files]
-    raise UsageError(f"--dump {wanted}: no file is of it; there are: {_listed(names)}")
+    raise UsageError(
+        f"--dump {wanted}: no file belongs to this dump; known dumps: {_listed(names)}"
+    )
 
 
 def _with_folder(path: str) -> str:
-    """A file's name behind that of the folder that it is in."""
+    """Return a file's name with its last folder."""
     return "/".join(re.split(r"[/\\]", path)[-2:])
 
 
 def _is_of(name: str, wanted: str) -> bool:
     if any(char in wanted for char in "*?["):
         return fnmatchcase(name, wanted) or fnmatchcase(name, f"*{wanted}*")
-    # No part of a number: iteration_2 isn't iteration_20.
+    # Don't match inside a number: iteration_2 isn't part of iteration_20.
     return bool(re.search(rf"(?<!\d(?=\d)){re.escape(wanted)}(?!(?<=\d)\d)", name))
 
 
-def _of_ranks_words(name: str, ranks: Sequence[int | None]) -> str:
+def _of_ranks_text(name: str, ranks: Sequence[int | None]) -> str:
     if len(ranks) == 1 and ranks[0] is not None:
         return f"{name} of rank {ranks[0]}"
     if None in ranks:

@@ -1,7 +1,7 @@
-"""What the names of snapshots say that well-known trainers write: rank, step, out of memory.
+"""Parse the rank and step in the names of snapshots written by well-known trainers.
 
-One table, `LAYOUTS`. Each row was read off the trainer's own source; a name that fits none of them
-is read by its words (`rank3`, `step_20`).
+Each row of `LAYOUTS` was taken from the trainer's source. Other names are searched for keywords
+(`rank3`, `step_20`).
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from memreplay.io.names import bare
 
 
 class Layout(NamedTuple):
-    """How one trainer names its dumps.
+    """How a trainer names its dumps.
 
-    `path` is found at the end of a path without what says the form. Its groups: `rank`; `step` and
-    `late`, which is something if the dump was made after that step's own one; `time`, digits that
-    grow; `first` or `last`, by which dumps without a number are in order.
+    `path` matches the end of a path without its suffix. Its groups: `rank`; `step`, and `late` for
+    a dump written after the step's regular one; `time`, whose digits increase over time; `first` or
+    `last`, for dumps without a number.
     """
 
     of: str
     path: re.Pattern[str]
 
 
-# When a dump was made: how it is counted (two are in order only if that is the same), and which.
+# A counter's kind and value. Only moments of the same kind are comparable.
 Moment = tuple[str, tuple[int, ...]]
 
 
-class Told(NamedTuple):
-    """What a name tells by its layout; `before` are the folders that aren't part of that."""
+class ParsedName(NamedTuple):
+    """The rank and step in a name, parsed by its layout. `before`: leading folders that the layout
+    doesn't cover.
+    """
 
     rank: int
     moment: Moment | None
@@ -76,34 +78,35 @@ LAYOUTS = (
     _layout("TorchTNT", r"(?:memory_snapshot|oom)_rank(?P<rank>\d+)/snapshot"),
 )
 
-# Megatron-Bridge's other dump is `snapshot_3` beside `snapshot_oom_rank-3`; by itself that number
-# could be a step.
+# Megatron-Bridge writes `snapshot_3` next to `snapshot_oom_rank-3`. By itself, the number in
+# `snapshot_3` could also be a step.
 _BESIDE = re.compile(r"(?P<stem>.+)_oom_rank[-_]\d+\Z")
 _NUMBERED = re.compile(r"(?P<stem>.+)_(?P<rank>\d+)\Z")
-# Words for names that no layout has.
+# Keywords for names that don't follow a known layout.
 _STEP = re.compile(
     r"(?<![a-z])(?:global[-_]?)?(?:iteration|iter|step|epoch)s?[-_. =]*(\d+)([-_](?:exit|oom))?",
     re.IGNORECASE,
 )
-_MOST_DIGITS = 9  # of a rank: what has more is a time or an id
-_STAMP = 20  # digits that a time is filled up to
-_END = 1 << 63  # a step that is after all others
+_MOST_DIGITS = 9  # maximum number of digits in a rank; longer numbers are times or ids
+_STAMP = 20  # times are padded to this many digits
+_END = 1 << 63  # a number that sorts after all steps
 
 
-def told_by(name: str) -> Told | None:
-    """What a snapshot's path tells by the layout that it fits; None if it fits none."""
+def parsed_by_layout(name: str) -> ParsedName | None:
+    """Parse a snapshot's path by its layout; None if none matches."""
     plain = bare(name)
     for layout in LAYOUTS:
         found = layout.path.search(plain)
         if found is not None and len(found["rank"]) <= _MOST_DIGITS:
             before = plain[: found.start()]
-            return Told(int(found["rank"]), _moment(found.groupdict()), before)
+            return ParsedName(int(found["rank"]), _moment(found.groupdict()), before)
     return None
 
 
-def rank_beside(name: str, others: frozenset[str]) -> int | None:
-    """The rank of a name that tells it only together with another one: `snapshot_3` with
-    `snapshot_oom_rank-3`, of whose kind `others` are the stems (`stems_of`)."""
+def rank_by_siblings(name: str, others: frozenset[str]) -> int | None:
+    """Return the rank of a file like `snapshot_3`, whose number only counts as a rank if there is a
+    `snapshot_oom_rank-3`. `others`: result of `stems_of`.
+    """
     found = _NUMBERED.match(bare(name))
     if found is None or found["stem"] not in others or len(found["rank"]) > _MOST_DIGITS:
         return None
@@ -111,32 +114,33 @@ def rank_beside(name: str, others: frozenset[str]) -> int | None:
 
 
 def stems_of(names: Iterable[str]) -> frozenset[str]:
-    """What `rank_beside` asks for."""
+    """Return the stems for `rank_by_siblings`."""
     found = (_BESIDE.match(bare(name)) for name in names)
     return frozenset(one["stem"] for one in found if one is not None)
 
 
 def moment_of(name: str) -> Moment | None:
-    """When a dump was made, as its name tells by its layout or by its words."""
-    told = told_by(name)
+    """Return a dump's moment from its name."""
+    told = parsed_by_layout(name)
     if told is not None and told.moment is not None:
         return told.moment
     steps = _STEP.findall(bare(name))
     if not steps or any(len(digits) > _STAMP for digits, _ in steps):
         return None
-    counted = "step" * len(steps)  # an epoch and a step aren't in order with a step
+    counted = "step" * len(steps)  # (epoch, step) isn't comparable with a step
     return counted, tuple(n for digits, late in steps for n in (int(digits), int(bool(late))))
 
 
 def process_of(name: str) -> str | None:
-    """What the dumps of one process have in common whose names say no rank: all but their steps.
-    None for a name that says no step."""
+    """Return the part of a name without a rank that is the same for all dumps of one process:
+    everything but the step. None if the name has no step.
+    """
     plain = bare(name)
     return _STEP.sub("#", plain) if _STEP.search(plain) else None
 
 
-def says_moment(part: str) -> bool:
-    """Whether a part of a path, between two slashes, is of a step or a time."""
+def names_a_moment(part: str) -> bool:
+    """Return whether a path component contains a step or time."""
     return bool(_STEP.search(part) or re.search(r"(?<!\d)\d{8}-\d{4}", part))
 
 

@@ -1,7 +1,7 @@
-"""Which lines of a file became which, where two runs recorded it: unchanged lines, or moved ones.
+"""Align a file's lines between two recordings, whether they stayed in place or moved.
 
-Only lines that were recorded are known, and two runs rarely record the same ones. A line that both
-recorded is the same line, unless more of them fit when lines in between have come or gone.
+Only recorded lines are known, and two runs rarely record the same ones. Lines with equal numbers
+match, unless assuming insertions or removals gives more matches.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-# The lines of each function of a file, and the bytes that each was put down to; None where that is
-# not known, or where the line was only called through.
+# For each function, the bytes attributed to each line. None if the bytes are unknown or the line
+# only calls other code.
 Lines = Mapping[str, Mapping[int, int | None]]
-Line = tuple[str, int]  # function, line
+Line = tuple[str, int]  # (function, line)
 
-MOST_PAIRS = 1 << 16  # lines of a file that are compared each with each
-MOST_PAIRS_OF_ALL = 1 << 18  # and of all files
-MOST_IN_ORDER = 16  # lines of a function that are told apart by their bytes alone
-# What speaks for a pair of lines, once more for equal bytes, and against lines inserted before it.
-# A line alone does not say that it moved, where others stay: it is another one of the same code.
+MOST_PAIRS = 1 << 16  # maximum number of pairwise comparisons per file
+MOST_PAIRS_OF_ALL = 1 << 18  # maximum number of pairwise comparisons for all files together
+MOST_IN_ORDER = 16  # maximum number of a function's lines to match by bytes only
+# Score for each matching pair of lines (counted twice if their bytes are equal), and cost of
+# assuming that lines were inserted before the pair. If other lines stay, a single match isn't
+# enough to assume a move, because it's more likely to be a different line with similar code.
 _FITS, _INSERTED = 4, 5
 
 
@@ -30,18 +31,21 @@ class _Pair(NamedTuple):
 
 
 class Aligned(NamedTuple):
-    """The line of the base that lines of both sides are; a line that is left out is none but
-    itself: of the base it keeps its number, of the new side it is not in the base."""
+    """The base's line number for each line of both sides.
+
+    Lines that aren't listed have no match: a base line keeps its number, and a line of the new side
+    counts as added.
+    """
 
     base: dict[Line, int]
     new: dict[Line, int]
-    compared: bool = False  # whether lines were compared each with each
+    compared: bool = False  # whether lines were compared pair by pair
 
 
 def align_files(
     base: Mapping[str, Lines], new: Mapping[str, Lines], *, sized: bool = True
 ) -> dict[str, Aligned]:
-    """Which lines of each file of the new side are the same in both."""
+    """Align the lines of each file of the new side."""
     found: dict[str, Aligned] = {}
     left = MOST_PAIRS_OF_ALL
     for file, theirs in new.items():
@@ -59,10 +63,10 @@ def _pairs(base: Lines, new: Lines) -> int:
 def align_lines(
     base: Lines, new: Lines, *, sized: bool = True, most_pairs: int = MOST_PAIRS
 ) -> Aligned:
-    """Which lines of one file are the same in both sides.
+    """Align the lines of one file.
 
-    `sized` says that bytes are known where there are any. If not, lines of a function that nothing
-    tells apart are taken for one.
+    `sized`: whether bytes are known. If they aren't, lines of a function that can't be told apart
+    are treated as one.
     """
     ours = {(function, line) for function, lines in base.items() for line in lines}
     theirs = {(function, line) for function, lines in new.items() for line in lines}
@@ -90,9 +94,10 @@ def align_lines(
 
 
 def _best_chain(base: Lines, new: Lines, both: list[str]) -> list[_Pair]:
-    """Pairs in the order of lines, such that most fit with the fewest insertions between them.
+    """Return the best chain of pairs in line order: the one with the most matches and the fewest
+    insertions.
 
-    It begins as if the line before the first were unchanged.
+    The chain starts as if the line before the first one were unchanged.
     """
     fits: dict[tuple[int, int], int] = defaultdict(int)
     for function in both:
@@ -103,10 +108,11 @@ def _best_chain(base: Lines, new: Lines, both: list[str]) -> list[_Pair]:
     pairs = [_Pair(*at, worth) for at, worth in sorted(fits.items())]
     places = {line: i for i, line in enumerate(sorted({pair.new for pair in pairs}), 1)}
     below = _HighestBelow(len(places))
-    by_shift: dict[int, int] = {}  # the last pair of the best chain that ends with a shift
+    by_shift: dict[int, int] = {}  # the last pair of the best chain so far, by shift
     score = [0] * len(pairs)
     before = [-1] * len(pairs)
-    waiting: deque[int] = deque()  # pairs of one line of the base: none comes before another
+    # Pairs with the same base line. A chain can have only one of them.
+    waiting: deque[int] = deque()
     for i, pair in enumerate(pairs):
         while waiting and pairs[waiting[0]].base < pair.base:
             at = waiting.popleft()
@@ -136,7 +142,7 @@ def _best_chain(base: Lines, new: Lines, both: list[str]) -> list[_Pair]:
 
 
 class _HighestBelow:
-    """The highest of the scores at places up to one: a Fenwick tree."""
+    """Prefix maxima of scores, in a Fenwick tree."""
 
     def __init__(self, n: int) -> None:
         self.scores = [(0, -1)] * (n + 1)
@@ -159,7 +165,7 @@ class _HighestBelow:
 def _between(
     base: Lines, new: Lines, both: list[str], chain: list[_Pair], found: dict[Line, int]
 ) -> dict[Line, int]:
-    """What is left where lines were inserted or removed: as many on both sides are pairs."""
+    """Pair the remaining lines in each gap that has the same number of lines on both sides."""
     more: dict[Line, int] = {}
     taken = defaultdict(set)
     for (function, _), old in found.items():
@@ -185,7 +191,7 @@ def _between(
 
 
 def _without_anchors(base: Lines, new: Lines, both: list[str], sized: bool) -> Aligned:
-    """Nothing stayed, nor moved as one: function by function in their order."""
+    """If no lines stayed in place or moved as a block, align each function by itself, in order."""
     merged: dict[Line, int] = {}
     found: dict[Line, int] = {}
     for function in both:
@@ -208,12 +214,11 @@ def _without_anchors(base: Lines, new: Lines, both: list[str], sized: bool) -> A
 
 
 def least_change(base: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
-    """Pairs of both, in their order, such that the least changes, and of that the fewest.
-
-    What is in no pair is gone or new.
+    """Pair the entries of both lists in order so that the bytes change least, and then so that the
+    fewest entries stay unpaired. Unpaired entries exist on one side only.
     """
-    # Of the ends that begin at a and b: (bytes, how many), and whether these two are a pair, or
-    # which of them is alone.
+    # For each suffix of `base` with each of `new`: the cost (bytes, count), and whether to pair
+    # their first entries or skip one of them.
     rows = len(new) + 1
     least = [(0, 0)] * rows
     ways: list[list[str]] = []

@@ -1,11 +1,10 @@
-"""Which call stacks of two snapshots are the same code, though lines, paths or names have changed.
+"""Match stacks of two snapshots that are the same code, even if lines, paths or names changed.
 
-A stack is put down to a place: its innermost line of the user's own code. Stacks of one place match
-each other and no others, so that what is said of a line is what both snapshots say of it. Within a
-place the callers tell stacks apart, and after them the operators that ran; what stands between
-(PyTorch's wrappers, Python's frames) comes and goes without any change of the user's code. What one
-side alone has at a place, because a function was split off or inlined, lands on the nearest caller
-that both know.
+A stack is attributed to a location, its innermost user line. Stacks only match if their locations
+do, so that each line's bytes are compared with the same line's. Stacks with the same location are
+distinguished by their callers, and then by the operators that ran. Frames in between (PyTorch's
+wrappers, Python's) change independently of the user's code. If a location exists on one side only
+(e.g. because a function was split or inlined), its stacks match through the nearest common caller.
 """
 
 from __future__ import annotations
@@ -18,16 +17,17 @@ from itertools import chain
 from memreplay.analysis.comparing.code import Code, Indices, One, Path, Stack, Stacks, Way, users_of
 from memreplay.analysis.comparing.lines import MOST_IN_ORDER
 
-MOST_UNLIKE = 4  # times what one side holds is at most what took its place on the other
+MOST_UNLIKE = 4  # maximum ratio between the bytes of replaced code and of its replacement
 
 
 @dataclass(slots=True)
 class Match:
-    """Stacks of the base and of the new snapshot, by index, that are the same code.
+    """Indices of stacks in the base and the new snapshot that are the same code.
 
-    `frames` is what all of them have in common, and `user` which of it is the user's own: of one
-    stack a side the whole stack of the new side; of several, the place with the callers that all
-    share; where the places differ, the callers alone, and then it is `below` these.
+    `frames` are the frames that the stacks have in common, and `user` has the indices of user
+    frames among them. With one stack per side, `frames` is the new side's whole stack. With
+    several, it's the location and the common callers. If the stacks' locations differ, it's only
+    the common callers, and `below` is true.
     """
 
     frames: Stack
@@ -40,9 +40,10 @@ class Match:
 def match_stacks(
     base: Sequence[Stack] | Stacks, new: Sequence[Stack] | Stacks, *, exact: bool = False
 ) -> list[Match]:
-    """Every stack of both sides in one match; empty stacks match each other.
+    """Match the stacks of both sides; every stack is in exactly one match. Empty stacks match each
+    other.
 
-    `exact` takes nothing but equal stacks, line for line.
+    `exact`: only match identical stacks.
     """
     ours = base if isinstance(base, Stacks) else Stacks(base)
     theirs = new if isinstance(new, Stacks) else Stacks(new)
@@ -60,7 +61,7 @@ def match_stacks(
 
 
 def same_functions(base: Sequence[Stack], new: Sequence[Stack]) -> list[bool]:
-    """Of each stack of the new side, whether the base has one of the same functions and files."""
+    """Return for each new stack whether the base has one with the same functions and files."""
     code = Code(Stacks(base), Stacks(new))
     known = {tuple(code.site_of[at] for at in one.path) for one in code.base}
     return [tuple(code.site_of[at] for at in one.path) in known for one in code.new]
@@ -85,7 +86,7 @@ def _grouped(some: Iterable[One], key: Callable[[One], Hashable]) -> list[list[O
 
 
 def _at_place(code: Code, some: list[One]) -> list[Match]:
-    """Matches of the stacks of one place: by what is most alike, and then by less and less."""
+    """Match the stacks with one location, using weaker and weaker criteria."""
     done: dict[Hashable, list[One]] = {}
     groups, some = _by_offsets(code, some)
     keys: tuple[Callable[[One], Hashable], ...] = (
@@ -133,8 +134,10 @@ def _at_place(code: Code, some: list[One]) -> list[Match]:
 
 
 def _by_offsets(code: Code, some: list[One]) -> tuple[list[list[One]], list[One]]:
-    """Groups of the stacks that are the same but for where in functions of C++ they were: by equal
-    offsets, or by their order where the functions have others now; and what is left."""
+    """Group stacks that differ only in offsets within C++ functions, and return the rest.
+
+    Equal offsets match first; if functions moved, offsets match in order.
+    """
     groups: list[list[One]] = []
     left: list[One] = []
     for alike in _grouped(some, lambda one: one.path):
@@ -157,8 +160,9 @@ def _by_offsets(code: Code, some: list[One]) -> tuple[list[list[One]], list[One]
 
 
 def _deeper(code: Code, some: list[One]) -> tuple[list[list[One]], list[One]]:
-    """Groups of stacks of the same functions, of which one has all calls of the other, and more of
-    a recursion, or which hold the same; and what is left."""
+    """Group stacks with the same functions if one stack has all calls of the other plus deeper
+    recursion, or if both stacks hold the same bytes. Return the groups and the rest.
+    """
     groups: list[list[One]] = []
     left: list[One] = []
     for alike in _grouped(some, code.functions):
@@ -181,15 +185,18 @@ def _deeper(code: Code, some: list[One]) -> tuple[list[list[One]], list[One]]:
 
 
 def _within(one: Way, other: Way) -> bool:
-    """Whether all steps of the shorter are in the longer, in their order."""
+    """Return whether the longer path contains the shorter path's steps in the same order."""
     short, long = sorted((one, other), key=len)
     steps = iter(long)
     return all(step in steps for step in short)
 
 
 def _cut_short(code: Code, some: list[One]) -> tuple[list[list[One]], list[One]]:
-    """Groups of stacks of which one side's end within the other's: the thread began there, as that
-    in which a checkpoint is computed again; and what is left."""
+    """Group stacks that start with a whole stack of the other side, without its outer callers.
+    Return the groups and the rest.
+
+    Outer callers are missing if a new thread made the call, as when a checkpoint is recomputed.
+    """
     ends: dict[Way, set[int]] = defaultdict(set)
     paths = [code.way(one) for one in some]
     for one, path in zip(some, paths, strict=True):
@@ -220,7 +227,9 @@ def _cut_short(code: Code, some: list[One]) -> tuple[list[list[One]], list[One]]
 
 
 def _settles(group: list[One], one: One) -> bool:
-    """Whether a stack makes up for what changed in the group, as what was split off it does."""
+    """Return whether adding a stack to a group makes the group's bytes on both sides more similar.
+    This happens if the stack's code was split off from the group's code.
+    """
     if one.n_bytes is None:
         return True
     sums = [0, 0]
@@ -232,7 +241,7 @@ def _settles(group: list[One], one: One) -> bool:
 
 
 def _by_callers(code: Code, some: list[One]) -> list[Match]:
-    """Matches of stacks whose places one side alone has: by the callers that both know."""
+    """Match stacks whose locations exist on one side only, by their common callers."""
     found: list[Match] = []
     for group in _grouped(some, lambda one: (one.kind, code.callers(one) or (one.side, one.index))):
         if len({one.side for one in group}) == 2 and _took_its_place(group):
@@ -243,10 +252,10 @@ def _by_callers(code: Code, some: list[One]) -> list[Match]:
 
 
 def _took_its_place(group: list[One]) -> bool:
-    """Whether what one side alone has may be what the other side alone has: by how much it is.
+    """Return whether code on one side may have replaced code on the other, judging by bytes.
 
-    Code that was split off or inlined holds about what it held. Next to nothing on one side is no
-    reason to put what the other holds down to a caller, and not to the lines that allocate.
+    Split or inlined code holds about the same number of bytes. If one side holds next to nothing,
+    the other side's bytes stay with their own lines and aren't attributed to a caller.
     """
     sums = [0, 0]
     for one in group:
@@ -257,7 +266,7 @@ def _took_its_place(group: list[One]) -> bool:
 
 
 def _match(code: Code, group: list[One], *, below: bool = False) -> Match:
-    """The match of a group, with what its stacks have in common."""
+    """Build a group's match from what its stacks have in common."""
     base = sorted(one.index for one in group if not one.side)
     new = sorted(one.index for one in group if one.side)
     shown = next((one for one in group if one.side), group[0])
@@ -275,7 +284,9 @@ def _ran_alike(code: Code, group: list[One]) -> bool:
 
 
 def _common(code: Code, group: list[One], path_of: Callable[[One], Path]) -> tuple[Stack, Indices]:
-    """The lines that all begin with, and what ran below them, where that is the same."""
+    """Return the outer lines that both sides have, and the frames below these lines if both sides
+    have the same.
+    """
     paths = [path_of(one) for one in group]
     n = 0
     while all(len(path) > n and path[n] == paths[0][n] for path in paths):
@@ -283,7 +294,7 @@ def _common(code: Code, group: list[One], path_of: Callable[[One], Path]) -> tup
     shown = next((one for one in group if one.side), group[0])
     wanted = list(paths[group.index(shown)][:n])
     stack = code.stack(shown)
-    if not wanted:  # nothing of the user's
+    if not wanted:  # the stack has no user code
         return tuple(stack[i] for i in shown.places), ()
     kept = []
     for i in shown.users:

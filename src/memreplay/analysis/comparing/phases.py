@@ -1,7 +1,7 @@
-"""In which phase of a step memory is at each event: the forward or backward pass, or the optimizer.
+"""Determine the step phase of each event: forward, backward or optimizer.
 
-An event is in the phase that the latest allocation before it was made in, as recorded or guessed
-from its stack (`peak --by phase`). What says nothing of a phase goes on with the one before.
+An event has the phase of the last allocation up to it, as recorded or guessed (`peak --by phase`).
+Allocations of unknown phase continue the previous one.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Usage
 
 
-# Of the names that `--by phase` has: a checkpoint is computed again within the backward pass. What
-# is before the first step or between two isn't in any of the three; other names go on.
+# Maps the names in `--by phase` to phases. Recomputed checkpoints belong to the backward pass.
+# Memory before the first step or between steps has no phase. Names that aren't listed here continue
+# the previous phase.
 _OF: dict[str, Phase] = {
     "forward": "forward",
     "backward": "backward",
@@ -32,14 +33,16 @@ _BETWEEN = ("start", "data")
 
 
 class PhasePoint(NamedTuple):
-    """The highest of a phase, and the first event after which it is so."""
+    """A phase's peak, and the first event after which the peak is reached."""
 
     bytes: int
     event_index: int
 
 
 class PhaseTimes:
-    """Which events of a device are in which phase, as runs; `grouper` is one by phase."""
+    """The phases of a device's events, as runs of events with the same phase. `grouper`: a grouper
+    by phase.
+    """
 
     def __init__(self, grouper: Grouper, usage: Usage) -> None:
         self.first_event = usage.replay.first_event
@@ -49,12 +52,12 @@ class PhaseTimes:
         self.names: tuple[Phase | None, ...] = names
 
     def at(self, event: int) -> Phase | None:
-        """The phase after an event; None outside of them."""
+        """Return the phase after an event; None outside the phases."""
         run = int(np.searchsorted(self.starts, event - self.first_event, side="right")) - 1
         return self.names[run] if run >= 0 else None
 
     def highest(self, usage: Usage) -> dict[Phase, PhasePoint]:
-        """How high a measure of the device goes in each phase that there is."""
+        """Return a measure's peak for each phase that occurs."""
         if not len(self.starts):
             return {}
         series = np.asarray(usage.column)
@@ -73,7 +76,7 @@ class PhaseTimes:
 
 
 def _runs(grouper: Grouper, usage: Usage) -> tuple[NDArray[np.int64], tuple[Phase | None, ...]]:
-    """Where runs of events of one phase begin, and which these are."""
+    """Return where runs of events in the same phase begin, and each run's phase."""
     replay = usage.replay
     nothing = np.zeros(0, dtype=np.int64)
     action = replay.column("action")
@@ -90,7 +93,7 @@ def _runs(grouper: Grouper, usage: Usage) -> tuple[NDArray[np.int64], tuple[Phas
     names = [
         dimensions.label(usage, "phase", name).text for name in memoryview(keys.names()).tolist()
     ]
-    # 0 to 2 the phases, 3 between them, 4 goes on with what was before.
+    # 0 to 2 are the phases, 3 means none, and 4 means the same as before.
     number = np.array(
         [
             PHASES.index(_OF[name]) if name in _OF else 3 if name in _BETWEEN else 4

@@ -1,43 +1,42 @@
-"""Tells which rank each file of a run is of, by the files' names alone."""
+"""Find each file's rank from the file names."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
 
-from memreplay.analysis.comparing.layouts import rank_beside, stems_of, told_by
+from memreplay.analysis.comparing.layouts import parsed_by_layout, rank_by_siblings, stems_of
 from memreplay.errors import UsageError
 from memreplay.io.names import bare
 
-# `rank7`, `Rank_7`, `rank-07`; of `local_rank3` and `rank12` in one name the second counts. Of a
-# LoRA it is a size.
+# `rank7`, `Rank_7`, `rank-07`. If a name has both `local_rank3` and `rank12`, the latter is used. A
+# LoRA rank is a matrix size, not a process.
 _RANK = re.compile(r"(?<!lora)(?<!lora[-_. ])(local)?[-_. ]?rank[-_. =]*([0-9]+)", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+")
-# What counts something else than ranks, though it may count from 0 on as they do.
+# Keywords before numbers that aren't ranks, although they can also count from 0.
 _COUNTED = re.compile(
     r"(?:^|[^a-z])(attempt|batch|bs|bucket|ctx|dim|epoch|fold|head|iter|iteration|layer|lora|lr|run|"
     r"seed|seq|size|step|trial|try|v|version)s?[-_. =]*\Z",
     re.IGNORECASE,
 )
-# What tells processes apart that say no rank.
+# Keywords before numbers that distinguish processes if there are no ranks.
 _WHOSE = re.compile(
     r"(?:^|[^a-z])(gpu|cuda|xpu|device|node|host|worker|proc|process|pid|[cdept]p)[-_. =]*\Z",
     re.IGNORECASE,
 )
-_MOST_DIGITS = 9  # what has more is a time or an id
-_SHOWN = 3  # names that an error lists
-_LONGEST = 60  # characters of one
+_MOST_DIGITS = 9  # longer numbers are times or ids
+_SHOWN = 3  # maximum number of names listed in an error
+_LONGEST = 60  # maximum length of a listed name, in characters
 
 
 def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
-    """The file of each rank, in their order, and the names that have no rank where others do.
+    """Return each rank's file, in order, and if some names have a rank, the names without one.
 
-    A rank is what the layout of a known trainer says, or the number after `rank` in the file's
-    name, or else in its folder's. Where no name has that, it is the one number in which the names
-    differ, if that counts from 0 on without a gap (sizes and steps do not) and no word before it
-    says what else it counts. `names` are snapshots, as paths with `/`, each there once.
-    Raises UsageError where a rank is ambiguous or there twice,
-    and where there is none.
+    The rank comes from a known trainer's layout, otherwise it's the number after `rank` in the file
+    name or its folder. If no name has a rank, the only number that differs between names is used.
+    That number must count from 0 without gaps (sizes and steps don't), and no keyword may say that
+    it counts something else. `names`: distinct paths with `/`. Raises UsageError if a rank is
+    ambiguous, duplicate or missing.
     """
     said = _said(names)
     is_said = any(said.values())
@@ -52,8 +51,8 @@ def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
     for rank, name in sorted(zip(numbers, ranked, strict=True)):
         if rank in found:
             raise UsageError(
-                f"two files have rank {rank}, {_short(found[rank])} and {_short(name)}; each rank"
-                " has one file (name the folder of one dump)"
+                f"two files have rank {rank}, {_short(found[rank])} and {_short(name)}; pass"
+                " the folder of a single dump"
             )
         found[rank] = name
     if not is_said and found:
@@ -62,8 +61,11 @@ def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
 
 
 def missing_ranks(there: Collection[int], known: Collection[int] = ()) -> tuple[int, ...]:
-    """Ranks up to the last that there ought to be a file of; `known` are ranks of which there are
-    other files. Where most are missing, the numbers are no ranks, and it has none."""
+    """Return the ranks below the highest one that have no file.
+
+    `known`: ranks that have files elsewhere. If most are missing, the numbers aren't ranks, so
+    return only missing `known` ones.
+    """
     some = {*there, *known}
     most = max(some, default=-1)
     if most >= 2 * len(some) + 8:
@@ -71,19 +73,19 @@ def missing_ranks(there: Collection[int], known: Collection[int] = ()) -> tuple[
     return tuple(rank for rank in range(most + 1) if rank not in there)
 
 
-def says_rank(name: str) -> bool:
-    """Whether a name has the word, so that its rank need not be guessed."""
+def names_a_rank(name: str) -> bool:
+    """Return whether a name contains "rank" with a number, so that its rank needn't be guessed."""
     return bool(_after_rank(name))
 
 
-def ranks_said(names: Sequence[str]) -> list[int | None]:
-    """The rank that each of these names says; None where it says none, or several."""
-    said = _said(names)  # of each name once: a file may be given twice
+def explicit_ranks(names: Sequence[str]) -> list[int | None]:
+    """Return each name's explicit rank; None if it has none or several."""
+    said = _said(names)  # by name, because a file can be given twice
     return [_only(said[name]) for name in names]
 
 
 def rank_of(name: str) -> int | None:
-    """The rank that a name says by that word; None where it says none, or several."""
+    """Return a name's explicit rank; None if it has none or several."""
     return _only(_after_rank(name))
 
 
@@ -93,10 +95,12 @@ def _only(numbers: Collection[int]) -> int | None:
 
 
 def family_of(name: str) -> str:
-    """What the snapshots of one process have in common that it writes one after the other: its rank
-    where the names are those of a known trainer; else the name without its ending, and `#` for each
-    number but a rank's (`step_#/rank3`), or that of what else tells processes apart (`gpu1`)."""
-    told = told_by(name)
+    """Return a key shared by the snapshots that one process writes over time.
+
+    For known trainers, this is the rank. Otherwise it's the name without its suffix, with `#` for
+    all numbers except ranks (`step_#/rank3`) and those after other keywords for processes (`gpu1`).
+    """
+    told = parsed_by_layout(name)
     if told is not None:
         return f"{told.before}/rank{told.rank}".lstrip("/")
     plain = bare(name)
@@ -110,20 +114,23 @@ def family_of(name: str) -> str:
 
 
 def _said(names: Sequence[str]) -> dict[str, list[int]]:
-    """The numbers that each name calls a rank; with those that only the other names explain."""
+    """Return the ranks in each name, including numbers that can only be recognized as ranks by
+    comparing with other names.
+    """
     said = {name: _after_rank(name) for name in names}
     stems = stems_of(names)
     for name in names if stems else ():
-        rank = None if said[name] else rank_beside(name, stems)
+        rank = None if said[name] else rank_by_siblings(name, stems)
         if rank is not None:
             said[name] = [rank]
     return said
 
 
 def _after_rank(name: str) -> list[int]:
-    """The rank by a known layout; or the numbers after `rank` in a file's name, those of its folder
-    where it has none itself."""
-    told = told_by(name)
+    """Return the rank from a known layout, or the numbers after `rank` in the name of the file or
+    its folder.
+    """
+    told = parsed_by_layout(name)
     if told is not None:
         return [told.rank]
     folder, _, own = bare(name).rpartition("/")
@@ -136,7 +143,7 @@ def _after_rank(name: str) -> list[int]:
 
 
 def _check_counted(found: dict[int, str]) -> None:
-    """Raises UsageError where numbers that no name calls ranks are not plainly ranks."""
+    """Raise UsageError if numbers without the word "rank" aren't plausible as ranks."""
     word = next(filter(None, (_word_before(name, rank) for rank, name in found.items())), None)
     if word is None and list(found) == list(range(len(found))):
         return
@@ -147,14 +154,14 @@ def _check_counted(found: dict[int, str]) -> None:
     else:
         why = "do not count up from 0 without a gap" if several else "is not 0"
     raise UsageError(
-        f"no name says its rank ({_short(next(iter(found.values())))}), and the"
-        f" number{'s' if several else ''} {shown} {why}: put the rank after the word rank, as in"
+        f"the file names don't contain a rank ({_short(next(iter(found.values())))}),"
+        f" and the number{('s' if several else '')} {shown} {why}; name the files like"
         " rank0.pkl"
     )
 
 
 def _word_before(name: str, number: int) -> str | None:
-    """The word that says what a number in a name counts, if it is not ranks."""
+    """Return the keyword that says what a number counts; None if it might be a rank."""
     plain, word = bare(name), None
     for found in _NUMBER.finditer(plain):
         if int(found[0]) == number:
@@ -166,18 +173,18 @@ def _word_before(name: str, number: int) -> str | None:
 
 
 def _all_numbers(names: Sequence[str]) -> list[list[int]]:
-    """All numbers of each name, folders included; of one file alone its own name's."""
+    """Return all numbers in each name, including folders. For a single file, ignore the folders."""
     if len(names) == 1:
         names = [names[0].rpartition("/")[2]]
     return [[int(text) for text in _NUMBER.findall(bare(name))] for name in names]
 
 
 def _telling(names: Sequence[str], numbers: Sequence[list[int]]) -> list[int]:
-    """Of each name's numbers the one that is its rank: the only one, or that which differs."""
+    """Return each name's rank: its only number, or the number that differs between names."""
     for name, found in zip(names, numbers, strict=True):
         if not found:
             raise UsageError(
-                f"no rank in the name {_short(name)}: name files as rank0.pkl, rank1.pkl, …"
+                f"no rank in the file name {_short(name)}; name the files rank0.pkl, rank1.pkl, …"
             )
     if all(len(set(found)) == 1 for found in numbers):
         telling = [tuple(found[0] for found in numbers)]
@@ -193,10 +200,7 @@ def _telling(names: Sequence[str], numbers: Sequence[list[int]]) -> list[int]:
 
 def _ambiguous(names: Sequence[str]) -> str:
     shown = ", ".join(map(_short, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
-    return (
-        f"which number is the rank in {shown} is not clear: put it after the word rank, as in"
-        " rank0.pkl"
-    )
+    return f"ambiguous rank in {shown}; name the files like rank0.pkl"
 
 
 def _short(name: str) -> str:

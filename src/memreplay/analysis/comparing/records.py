@@ -1,4 +1,4 @@
-"""Rows and sides of a comparison."""
+"""Records of a comparison: rows and sides."""
 
 from __future__ import annotations
 
@@ -10,77 +10,87 @@ from memreplay.snapshot.model import Coded, Exactness, OfBackend
 Status = Literal["grew", "shrank", "new", "gone", "same"]
 
 
-# The phases of a training step that peaks are told apart by.
 Phase = Literal["forward", "backward", "optimizer"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
-# As `--phase` and the key `phase` of a budget have them: one, or all of them beside the whole.
+# Values of `--phase` and of a budget's `phase`: a single phase, or each phase as well as the whole
+# run.
 PhaseChoice = Literal["forward", "backward", "optimizer", "each"]
 PHASE_CHOICES: tuple[PhaseChoice, ...] = get_args(PhaseChoice)
 
 
 class DiffRow(Coded, frozen=True, kw_only=True):
-    """One group in both snapshots. `label`, `user`, `libraries` and `frames` are those of the new
-    one if it has the group; of a row of several groups `frames` are what they have in common."""
+    """One group in both snapshots.
+
+    `label`, `user`, `libraries` and `frames` are the new snapshot's if it has the group. If a row
+    merges several groups, `frames` are their common frames.
+    """
 
     status: Status
-    """What became of it."""
+    """What changed."""
     base_bytes: int
-    """What it held in the base; 0 if that does not have it."""
+    """Bytes in the base; 0 if it lacks the group."""
     new_bytes: int
-    """What it holds in the new snapshot; 0 if that does not have it."""
+    """Bytes in the new snapshot; 0 if it lacks the group."""
     change_bytes: int
     """`new_bytes` - `base_bytes`."""
     base_count: int
-    """In how many allocations, in the base."""
+    """Number of allocations in the base."""
     new_count: int
-    """In how many allocations, in the new snapshot."""
+    """Number of allocations in the new snapshot."""
     base_groups: int = 0
-    """Of how many groups of the base the row is: by stack, code paths that differ in plumbing, or
-    in their callers."""
+    """Number of the base's groups that this row merges. When grouped by stack, these are code paths
+    that differ in plumbing or callers.
+    """
     new_groups: int = 0
-    """The same of the new snapshot."""
+    """Number of the new snapshot's groups that this row merges."""
     guessed: bool = False
-    """By category: whether part of it is only likely to be in the category, on either side. It was
-    there before the recording began."""
+    """When grouped by category: whether either side includes guesses about memory allocated before
+    the recording.
+    """
     below: bool = False
-    """Whether it is of functions that the frames call and one of the two alone has (split off,
-    inlined), not of the first frame itself."""
+    """Whether the change is in functions that the first frame calls, rather than in the frame
+    itself. Only one side has these functions, for example because they were split off or inlined.
+    """
 
 
 class CategoryChange(Coded, frozen=True, kw_only=True):
-    """A category that changed. `label`, `user`, `libraries` and `frames` are those of the line of
-    code that changed most in it; the label is empty if that was not looked for."""
+    """A changed category.
+
+    `label`, `user`, `libraries` and `frames` describe the line that changed most in it; the
+    label is "" if that wasn't determined.
+    """
 
     category: str
     """Its [name](categories.md)."""
     base_bytes: int
-    """What it held in the base."""
+    """Bytes in the base."""
     new_bytes: int
-    """What it holds in the new snapshot."""
+    """Bytes in the new snapshot."""
     change_bytes: int
     """`new_bytes` - `base_bytes`."""
     line_change_bytes: int | None = None
-    """What the line changed by; null if that was not looked for."""
+    """Change of the line that changed most; null if it wasn't determined."""
 
 
 class Side(OfBackend, frozen=True, kw_only=True):
-    """A device of one of the two snapshots at the moment that is compared."""
+    """A device of one snapshot at the compared moment."""
 
     bytes: int
-    """Live then, by the measure."""
+    """Live bytes of the measure."""
     count: int
-    """In how many allocations."""
+    """Number of allocations."""
     event_index: int
-    """The event after which it is so; `first_event` - 1 is the start."""
+    """The moment is the state after this event; `first_event` - 1 is the start."""
     time_us: int | None
-    """That event's time; null for a baseline."""
+    """Time of that event; null for a baseline."""
     phase: Phase | None = None
-    """The phase of a training step that it is in, as recorded or guessed from the stacks; null
-    outside of them, or if it isn't known."""
+    """Phase of the training step, as recorded or guessed from stacks; null between steps or if
+    unknown.
+    """
     annotation: str | None = None
-    """The innermost annotation that is open then; null if none is, or for a baseline."""
+    """Innermost open annotation; null if none is open, or for a baseline."""
     step: StepAt | None = None
-    """The step that it is in; null if no steps are known, or for a baseline."""
+    """Training step; null if steps are unknown, or for a baseline."""
     exactness: Exactness
     trusted: bool
     reasons: tuple[str, ...]
@@ -93,6 +103,6 @@ LimitKind = Literal[
     "max_reserved",
     "max_fragmentation",
     "max_spread",
-    "no_leaks",
-    "no_oom",
+    "forbid_leaks",
+    "forbid_oom",
 ]

@@ -1,4 +1,4 @@
-"""The groups of two sides as rows: those that are the same code in one, with what changed."""
+"""Compare the groups of two sides. The result has a row per group with its change."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
 
 def compared(base: Sided, new: Sided, *, exact: bool = False, trim: bool = False) -> list[DiffRow]:
-    """Every group of both sides in one row, the largest change first; they add up to the change.
+    """Return a row for every group, largest change first. The rows add up to the total change.
 
-    `exact` matches nothing but equal stacks. `trim` cuts the stacks of the new side down as those
-    of a baseline are, and does without what a baseline does not have. What that left out is one
-    row, with the new side's groups that are no larger and that it has not: they may well be among
-    these.
+    `exact`: only match identical stacks. `trim`: reduce the new side's stacks as a baseline does.
+    Groups that the base left out form one row. Unmatched groups of the new side that are no larger
+    are added to that row, because the base may have left them out, too.
     """
     theirs = trimmed(new.groups) if trim else new.groups
     ours = base.groups
@@ -38,9 +37,10 @@ def compared(base: Sided, new: Sided, *, exact: bool = False, trim: bool = False
 
 
 def folded(rows: list[DiffRow]) -> list[DiffRow]:
-    """The rows of stacks with those in one whose user's frames and operator are the same.
+    """Merge rows of stacks whose user frames and operator are equal.
 
-    What else differs is plumbing, which nobody is shown; a row says of how many stacks it is.
+    Such stacks only differ in plumbing, which isn't shown. Each row has the number of merged
+    stacks.
     """
     found: dict[Hashable, list[DiffRow]] = {}
     for row in rows:
@@ -49,7 +49,7 @@ def folded(rows: list[DiffRow]) -> list[DiffRow]:
             frames = tuple(row.frames[i] for i in row.user)
             label = row.frames[_place(Label(row.label, row.frames))[0]].function
             ran = operator_below(row.frames, row.user)
-            # Without C++ the library's line is all that says what it was for.
+            # Without C++ frames, only the library's line shows what the allocation is for.
             library = None if ran or not row.libraries else row.frames[row.libraries[0]]
             key = frames or label, row.below, ran, library
         found.setdefault(key, []).append(row)
@@ -57,7 +57,7 @@ def folded(rows: list[DiffRow]) -> list[DiffRow]:
 
 
 def by_line(rows: list[DiffRow]) -> list[DiffRow]:
-    """The rows with those of one line in one: of stacks with the same place."""
+    """Merge rows with the same location."""
     found: dict[Hashable, list[DiffRow]] = {}
     for row in rows:
         key: Hashable = row.label, row.below
@@ -68,7 +68,7 @@ def by_line(rows: list[DiffRow]) -> list[DiffRow]:
 
 
 def marked_as_guessed(rows: list[DiffRow], categories: frozenset[str]) -> list[DiffRow]:
-    """The rows, with those marked that are of `categories`: something of these is only likely."""
+    """Mark the rows of these categories as guessed."""
     if not categories:
         return rows
     return [replace(row, guessed=_is_of(row, categories)) for row in rows]
@@ -101,9 +101,10 @@ def _sorted(rows: list[DiffRow]) -> list[DiffRow]:
 
 
 def _with_the_rest(base: list[Group], new: list[Group], most: int) -> list[Group]:
-    """The new side's groups with those in one that the base may have left out.
+    """Merge the new side's groups that the base may have left out into one.
 
-    Before they are matched: by their callers alone they would all be put down to one of these.
+    This has to happen before matching, which would otherwise attribute all these groups to one base
+    group with the same callers.
     """
     stacks = same_functions([group.frames for group in base], [group.frames for group in new])
     labels = {group.label for group in base if not group.frames}
@@ -117,7 +118,7 @@ def _with_the_rest(base: list[Group], new: list[Group], most: int) -> list[Group
 
 
 def _by_label(base: list[Group], new: list[Group]) -> list[DiffRow]:
-    """Groups that have no stack, file or function to compare: those of one label are one."""
+    """Match groups without comparable code by label."""
     ours, theirs = _labelled(base), _labelled(new)
     return [
         _row(Label(label), ours.get(label, []), theirs.get(label, []))
@@ -155,7 +156,7 @@ def _stacks(groups: list[Group], seen: Seen) -> Stacks:
 
 
 def _code(group: Group) -> tuple[Frame, ...]:
-    """The frames of all the ways."""
+    """Return the frames of all labels of a group, which has one label per key."""
     return tuple(frame for label in _ways(group) for frame in label.frames)
 
 
@@ -164,7 +165,9 @@ def _ways(group: Group) -> tuple[Label, ...]:
 
 
 def _indices(group: Group, of: Callable[[Label], tuple[int, ...]]) -> tuple[int, ...]:
-    """Those that `of` names of the frames of each way, among the frames of all."""
+    """Return the indices that `of` returns for each label, shifted to index the frames of all
+    labels.
+    """
     found: list[int] = []
     start = 0
     for label in _ways(group):
@@ -174,12 +177,12 @@ def _indices(group: Group, of: Callable[[Label], tuple[int, ...]]) -> tuple[int,
 
 
 def _place(label: Label) -> tuple[int, ...]:
-    """The frame that a stack is put down to."""
+    """Return the index of the frame that a stack is attributed to."""
     return (shown_frame(label.frames, label.user),) if label.frames else ()
 
 
 def _kind(group: Group) -> str:
-    """What those of the ways call it that have no frames."""
+    """Return the texts of the labels without frames."""
     return ", ".join(label.text for label in group.of if not label.frames)
 
 

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: a snapshot, or a baseline that was made of one."""
+"""The sides of a comparison: a snapshot or a baseline."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 PEAK = When("peak", 1)
-MOST_SEEN = 100_000  # frames of the user's code that are compared
+MOST_SEEN = 100_000  # maximum number of user frames to compare
 PHASE_WORDS = {
     "forward": "forward pass",
     "backward": "backward pass",
@@ -54,10 +54,10 @@ REST = "(smaller groups of the baseline)"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is compared: a measure at a moment, of everything or of a part of it.
+    """The scope of a comparison: a measure at a moment, of all memory or a part of it.
 
-    `phase` is the highest moment within that phase of any step, and `annotation` that within any of
-    the annotations of that name, or with this before their #, whatever `when` says.
+    `phase`: the peak within that phase of any step. `annotation`: the peak within any annotation
+    with that name, or with that name up to a #. Both override `when`.
     """
 
     measure: MeasureName
@@ -69,26 +69,26 @@ class Scope:
     stream: int | None = None
 
 
-def missing_words(scope: Scope) -> str:
-    """What a device lacks of which there is no level."""
+def missing_text(scope: Scope) -> str:
+    """Explain that a device has nothing in the scope."""
     if scope.phase is not None:
         return PHASE_WORDS[scope.phase]
     return f"annotation {scope.annotation!r}"
 
 
 class Level(NamedTuple):
-    """The bytes of a scope, and the event after which they are so."""
+    """A scope's peak in bytes, and the event after which it's reached."""
 
     bytes: int
     event_index: int
 
 
 class Sided(NamedTuple):
-    """A scope on one side: its totals and its groups.
+    """One side's totals and groups within a scope.
 
-    Groups that a baseline left out are one of the label REST, and hold at most `most_left_out`
-    bytes each; None where there are none. `seen` is the user's code that was recorded, whether it
-    holds anything then or not.
+    Groups that a baseline left out are merged into one group labelled REST. Each of these groups
+    had at most `most_left_out` bytes, which is None if no group was left out. `seen`: all recorded
+    user code, whether it holds memory or not.
     """
 
     side: Side
@@ -98,7 +98,7 @@ class Sided(NamedTuple):
 
 
 class ComparedSide(Protocol):
-    """A snapshot or a baseline. Each question raises UsageError for what it does not have."""
+    """A snapshot or baseline to compare. Methods raise UsageError for data that it doesn't have."""
 
     @property
     def file(self) -> str: ...
@@ -108,45 +108,45 @@ class ComparedSide(Protocol):
     def truncated(self) -> bool: ...
     @property
     def range(self) -> EventRange | None:
-        """Which events are read; None where a baseline does not say."""
+        """The events that were read; None if a baseline doesn't say."""
         ...
 
     @property
     def frames(self) -> FramesKept | None:
-        """Which frames its stacks have; None if it has no allocations."""
+        """Which frames its stacks have; None without allocations."""
         ...
 
     def keep(self, frames: FramesKept) -> None:
-        """Go by these frames alone from now on."""
+        """From now on, only use these kinds of frames."""
         ...
 
     @property
     def trimmed(self) -> bool:
-        """Whether its stacks are cut down to the user's frames; the other side's should be, too."""
+        """Whether stacks have only user frames, so that the other side's must be trimmed, too."""
         ...
 
     def level(self, device: int, scope: Scope) -> Level | None:
-        """How high it went; None where there is no such annotation."""
+        """Return the scope's peak; None if the annotation doesn't occur."""
         ...
 
     def categories(self, device: int, scope: Scope) -> dict[str, int] | None:
-        """What each category holds when the scope is highest; None if that isn't known."""
+        """Return each category's bytes at the scope's peak; None if unknown."""
         ...
 
     def guessed(self, device: int, scope: Scope, event: int) -> frozenset[str]:
-        """The categories of which something is only likely, where categories are compared."""
+        """Return the categories that include guesses, if categories are compared."""
         ...
 
     def phase_at(self, device: int, event: int) -> Phase | None:
-        """The phase of a step that an event is in; None outside of them, or if unknown."""
+        """Return the step phase of an event; None outside or if unknown."""
         ...
 
     def verdict(self, device: int, measure: MeasureName) -> Verdict:
-        """Whether a measure can be trusted."""
+        """Return how far a measure can be trusted."""
         ...
 
     def at(self, device: int, scope: Scope) -> Sided:
-        """A device there: its totals, and all its groups."""
+        """Return a device's totals and all its groups."""
         ...
 
 
@@ -154,15 +154,15 @@ ALL = Selection()
 
 
 class SnapshotSide:
-    """A snapshot, grouped one way; strings and frames are classified when first needed."""
+    """A snapshot grouped by one key. Strings and frames are classified on demand."""
 
     trimmed = False
 
     def __init__(self, snap: Snapshot, selection: Selection = ALL) -> None:
         self.snap = snap
         self.by: By = selection.by or "stack"
-        self.guess = False  # what memreplay's recorder noted does not count
-        self.kept: FramesKept = "all"  # the frames that count
+        self.guess = False  # whether to use guessed rather than recorded categories
+        self.kept: FramesKept = "all"  # which frames to compare
         self.rules = merged_rules(DEFAULT_RULES if selection.rules is None else selection.rules)
         self.filtering = filtering_of(snap, selection.filters, checked=False)
         self.strict = selection.strict
@@ -193,7 +193,7 @@ class SnapshotSide:
         return frames_of(self.snap)
 
     def keep(self, frames: FramesKept) -> None:
-        """Go by these frames alone from now on."""
+        """From now on, only use these kinds of frames."""
         if frames != self.kept:
             self.kept = frames
             self._groupers.clear()
@@ -202,26 +202,27 @@ class SnapshotSide:
             self._phases.clear()
 
     def grouper(self, by: By | None = None) -> Grouper:
-        """What groups the live sets, made once."""
+        """Return the cached grouper of a key."""
         by = self.by if by is None else by
         if by not in self._groupers:
-            from memreplay.analysis.groups.grouping import (
-                Grouper,  # late: a peak alone needs no groups
+            from memreplay.analysis.groups.grouping import (  # imported late: peaks don't need it
+                Evidence,
+                Grouper,
             )
 
             self._groupers[by] = Grouper(
-                self.snap, by, self.rules, guess=self.guess, kept=self.kept
+                self.snap, by, self.rules, evidence=Evidence(self.guess, self.kept)
             )
         return self._groupers[by]
 
     def spans(self, device: int) -> tuple[Span, ...]:
-        """The annotations of a device."""
+        """Return a device's annotations."""
         from memreplay.analysis.annotations.spans import spans
 
         return spans(self.snap, self.snap.replay(device))
 
     def phases(self, device: int) -> PhaseTimes:
-        """Which events of a device are in which phase of a step."""
+        """Return the step phases of a device's events."""
         if device not in self._phases:
             from memreplay.analysis.comparing.phases import PhaseTimes
 
@@ -230,11 +231,11 @@ class SnapshotSide:
         return self._phases[device]
 
     def phase_at(self, device: int, event: int) -> Phase | None:
-        """The phase that an event is in."""
+        """Return the phase of an event."""
         return self.phases(device).at(event)
 
     def usage(self, device: int, scope: Scope) -> Usage:
-        """The measure of what is in the scope. Raises UsageError for an unknown category."""
+        """Return the measure within the scope. Raises UsageError for an unknown category."""
         key = device, scope
         if key not in self._usages:
             replay = self.snap.replay(device)
@@ -248,7 +249,9 @@ class SnapshotSide:
         return self._usages[key]
 
     def categories(self, device: int, scope: Scope) -> dict[str, int] | None:
-        """What each category holds when the scope is highest; None of a category, or segments."""
+        """Return each category's bytes at the scope's peak; None if the scope is a category or
+        reserved memory.
+        """
         level = self.level(device, scope)
         if level is None or scope.category is not None or scope.measure == "reserved":
             return None
@@ -257,20 +260,22 @@ class SnapshotSide:
         return {group.label: group.bytes for group in found}
 
     def guessed(self, device: int, scope: Scope, event: int) -> frozenset[str]:
-        """The categories of which something is only likely, of what is in the scope then."""
+        """Return the categories that include guesses, within the scope at the event."""
         by_category = scope.category is not None or "category" in self.by
         usage = self.usage(device, scope)
         if not by_category or usage.measure == "reserved":
             return frozenset()
         return self.grouper("category").dimensions.category.guessed(usage, event)
 
-    def let_go(self, device: int, scope: Scope) -> None:
-        """Forget what is in a category, but not how high it went: some 30 bytes an event."""
+    def release(self, device: int, scope: Scope) -> None:
+        """Free the memory that a category's usage takes (about 30 bytes per event), but keep the
+        category's peak.
+        """
         if scope.category is not None:
             self._usages.pop((device, scope), None)
 
     def level(self, device: int, scope: Scope) -> Level | None:
-        """How high it went; None where there is no such annotation."""
+        """Return the scope's peak; None if the annotation doesn't occur."""
         key = device, scope
         if key not in self._levels:
             self._levels[key] = self._level(device, scope)
@@ -292,17 +297,17 @@ class SnapshotSide:
         return Level(usage.bytes_at(event), event)
 
     def verdict(self, device: int, measure: MeasureName) -> Verdict:
-        """Whether a measure of a device can be trusted."""
+        """Return how far a device's measure can be trusted."""
         usage = self.snap.replay(device).measure(measure)
         return verdict(self.snap, usage, strict=self.strict)
 
     def at(self, device: int, scope: Scope) -> Sided:
-        """A device there: its totals, and all its groups."""
+        """Return a device's totals and all its groups."""
         usage = self.usage(device, scope)
         level = self.level(device, scope)
         if level is None:
-            raise UsageError(f"device {device} has no {missing_words(scope)}")
-        # Of what is filtered, so that what cannot be checked of a part is no doubt of it.
+            raise UsageError(f"device {device} has no {missing_text(scope)}")
+        # Pass the filtered usage, to avoid doubts from checks that only apply to all memory.
         trust = verdict(self.snap, usage, strict=self.strict)
         groups, _, count, _ = self.grouper().holders(usage, level.event_index, 0)
         side = Side(
@@ -316,7 +321,7 @@ class SnapshotSide:
         return Sided(side, list(groups), seen=self._seen_code())
 
     def _seen_code(self) -> tuple[Frame, ...]:
-        """The user's code in all stacks of the recording."""
+        """Return the user code that occurs in any recorded stack."""
         if self._seen is None:
             code, rank = self.snap.code, self.grouper().file_rank
             ids = (i for i in range(code.frames) if not rank[code.frame(i)[1]])
@@ -325,7 +330,7 @@ class SnapshotSide:
 
 
 class BaselineSide:
-    """What a baseline file has of a snapshot: peaks, and groups by stack."""
+    """A baseline as a side, with peaks and groups by stack."""
 
     trimmed = True
     truncated = False
@@ -346,8 +351,11 @@ class BaselineSide:
 
     @property
     def frames(self) -> FramesKept | None:
-        """As it says. In an older file frames of C++ that are left show that there were some, and
-        without any it's the allocations without a stack that show that there were none."""
+        """Which frames the stacks have, according to the baseline.
+
+        For older files, which don't say, the presence of C++ frames proves that C++ frames were
+        recorded. If there are none, allocations without a stack prove that they weren't.
+        """
         if self.baseline.stacks is not UNSET:
             return self.baseline.stacks
         rows = (Frame(*row) for row in self.baseline.frames)
@@ -356,21 +364,21 @@ class BaselineSide:
         return found if found == "all" or any(g.label == NO_STACK for g in groups) else None
 
     def keep(self, frames: FramesKept) -> None:
-        """Go by these frames alone from now on."""
+        """From now on, only use these kinds of frames."""
         self.kept = frames
 
     def level(self, device: int, scope: Scope) -> Level | None:
-        """How high it went; None where the baseline has nothing of the annotation."""
+        """Return the scope's peak; None if the baseline lacks the annotation."""
         peak = self._peak(device, scope)
         return None if peak is None else Level(peak.bytes, peak.event_index)
 
     def categories(self, device: int, scope: Scope) -> dict[str, int] | None:
-        """What each category holds at a peak; None if the baseline doesn't say."""
+        """Return each category's bytes at a peak; None if unknown."""
         peak = self._peak(device, scope)
         return None if peak is None else peak.categories or None
 
     def phase_at(self, device: int, event: int) -> Phase | None:
-        """The phase of the peak that is at an event; None if the baseline doesn't say."""
+        """Return the phase of the peak at an event; None if unknown."""
         return next(
             (
                 one.phase
@@ -381,23 +389,23 @@ class BaselineSide:
         )
 
     def guessed(self, device: int, scope: Scope, event: int) -> frozenset[str]:  # noqa: ARG002
-        """None: a baseline doesn't say."""
+        """Return an empty set, because a baseline doesn't say which categories include guesses."""
         return frozenset()
 
     def verdict(self, device: int, measure: MeasureName) -> Verdict:
-        """As it was when the baseline was made."""
+        """Return the verdict stored when the baseline was created."""
         return graded(self._device(device).reasons.get(measure, ()))
 
     def at(self, device: int, scope: Scope) -> Sided:
-        """A device at its peak: its totals, and its groups."""
+        """Return a device's totals and groups at its peak."""
         if scope.measure != self.baseline.measure:
             raise UsageError(
-                f"{self.file} is a baseline of {self.baseline.measure} bytes: it has no groups of"
-                f" {scope.measure} bytes"
+                f"{self.file} is a baseline of {self.baseline.measure} bytes, without groups"
+                f" of {scope.measure} bytes"
             )
         peak = self._peak(device, scope)
         if peak is None:
-            raise UsageError(f"{self.file} has no {missing_words(scope)}")
+            raise UsageError(f"{self.file} has no {missing_text(scope)}")
         trust = self.verdict(device, scope.measure)
         side = Side(
             bytes=peak.bytes,
@@ -435,7 +443,7 @@ class BaselineSide:
 
     def _peak(self, device: int, scope: Scope) -> BaselinePeak | None:
         if scope.when != PEAK or scope.pool is not None or scope.stream is not None:
-            raise UsageError(f"{self.file} is a baseline: it only has the peak of all memory")
+            raise UsageError(f"{self.file} is a baseline, which only has the peak of all memory")
         category = None if scope.category is None else MERGED.get(scope.category, scope.category)
         wanted = scope.measure, category, scope.annotation, scope.phase
         peaks = self._device(device).peaks
@@ -460,16 +468,16 @@ class BaselineSide:
             )
         of = "" if scope.category is None else f" of the category {scope.category!r}"
         raise UsageError(
-            f"{self.file} has no {scope.measure} bytes{of}: write it again with the same"
+            f"{self.file} has no {scope.measure} bytes{of}; save it again with the same"
             " configuration (memreplay gate --save-base)"
         )
 
 
 def keep_common_frames(base: ComparedSide, new: ComparedSide) -> tuple[FramesKept, str]:
-    """Have both sides go by the frames that both have. (These, the file that has fewer than the
-    other, if one has).
+    """Restrict both sides to the kinds of frames that both have. Return these kinds, and the file
+    that has fewer (or "").
 
-    A recording with frames of C++ and one of Python's alone would have nothing else in common.
+    A recording with C++ frames and one without would otherwise have nothing in common.
     """
     there = base.frames, new.frames
     kept = frames_of_both(*there)
@@ -481,20 +489,22 @@ def keep_common_frames(base: ComparedSide, new: ComparedSide) -> tuple[FramesKep
 
 
 def other_ranges(base: ComparedSide, new: ComparedSide) -> tuple[EventRange, EventRange] | None:
-    """The ranges of events of both sides if they differ; None if not, or if one is unknown."""
+    """Return both sides' event ranges if they differ; None if they're equal or one is unknown."""
     if base.range is None or new.range is None or not base.range.differs(new.range):
         return None
     return base.range, new.range
 
 
 def placed(group: Coded) -> Frame | None:
-    """The frame that a group's stack is put down to; None where it has none."""
+    """Return the frame that a group's stack is attributed to; None without a stack."""
     return group.frames[shown_frame(group.frames, group.user)] if group.frames else None
 
 
 def trimmed(groups: Iterable[Group]) -> list[Group]:
-    """The groups with nothing but the user's frames (without any, the one that the stack is put
-    down to), those that are then the same added up; the largest first."""
+    """Reduce groups to their user frames and merge equal ones. Return them largest first.
+
+    If a stack has no user frames, keep the frame that it's attributed to.
+    """
     found: dict[tuple[str, tuple[Frame, ...]], Group] = {}
     for group in groups:
         frames = tuple(group.frames[i] for i in group.user)
@@ -503,7 +513,7 @@ def trimmed(groups: Iterable[Group]) -> list[Group]:
         if not frames and (at := placed(group)) is not None:
             frames = (at,)
         if not group.of and len(frames) < len(group.frames):
-            # Not with the operator: its frames are left out.
+            # Leave out the operator, because its frames are dropped.
             label = name_of_stack(frames, user).words
         key = label, frames
         before = found.get(key)

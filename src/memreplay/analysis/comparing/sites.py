@@ -1,8 +1,8 @@
-"""Which functions of two snapshots are the same code, though paths, files or names have changed.
+"""Match the functions of two snapshots, even if paths, files or names changed.
 
-A site is a function in a file. What only one side has is looked for on the other: the same file
-under another root, or under another name; the function in another file; the function of another
-name in the same file. Each is taken only where there is one candidate that fits best.
+A site is a function in a file. Sites that only one side has are looked for on the other side: first
+the file, under another root or name; then the function, in another file or under another name in
+the same file. A match needs a single best candidate.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from memreplay.analysis.code.plumbing import LIBRARY, file_rank
 
-Site = tuple[str, str]  # file, function
-Calls = dict[Site, set[Site]]  # who calls each
-LinesOf = Mapping[Site, set[int]]  # the lines of each that are known
+Site = tuple[str, str]  # (file, function)
+Calls = dict[Site, set[Site]]  # maps each site to its callers
+LinesOf = Mapping[Site, set[int]]  # maps each site to its known lines
 
-MOST_OF_A_NAME = 64  # files of one name, and files that only one side has, compared each with each
-_ALIKE = 0.5  # of the functions of two files, for one to be the other renamed
+# Maximum number of files to compare pairwise if they have the same name or exist on one side only.
+MOST_OF_A_NAME = 64
+_ALIKE = 0.5  # minimum share of functions that the two versions of a renamed file have in common
 
-# Files that are written anew, under another name, whenever the program runs.
+# Generated files whose names change in each run.
 _GENERATED = (
     (re.compile(r"^.*[/\\]torchinductor_[^/\\]*[/\\].*$"), "<torchinductor>"),
     (re.compile(r"^<eval_with_key>\.\d+.*$"), "<eval_with_key>"),
@@ -35,11 +36,12 @@ def same_sites(
     calls: Callable[[], tuple[Calls, Calls]],
     lines: tuple[LinesOf, LinesOf] | None = None,
 ) -> tuple[dict[Site, Site], dict[Site, Site]]:
-    """What to call each site of the base, and of the new side: the same code, the same name.
+    """Return canonical names for the sites of each side. The same code has the same name on both
+    sides.
 
-    `calls` says who calls the sites of each side; it is asked where that has to decide. `lines` are
-    those that were recorded of each: where the others of a file stayed where they were, a function
-    of another name is the same one only if it stayed, too.
+    `calls` returns each side's callers, and is only called if these are needed. `lines`: recorded
+    lines. If a file's other functions are still at the same lines, a renamed function must be at
+    the same line, too.
     """
     ours, theirs = ({site: site for site in side} for side in (base, new))
     for names in (ours, theirs):
@@ -48,8 +50,8 @@ def same_sites(
     files = align_paths({file for file, _ in ours.values()}, {file for file, _ in theirs.values()})
     _rename_files(theirs, files)
     _rename_files(theirs, _same_content(set(ours.values()), set(theirs.values())))
-    # Moved: the same function in another file. Renamed: another function in the same file, of
-    # several the one that is called by the same.
+    # First match functions that moved to another file, then functions renamed within a file. If
+    # several functions were renamed, match those with the same callers.
     for key in ("function", "file", "callers"):
         lost, found = set(ours.values()), set(theirs.values())
         lost, found = lost - found, found - lost
@@ -78,7 +80,7 @@ def same_sites(
 
 
 def _by_name_now(names: dict[Site, Site], lines: LinesOf) -> dict[Site, set[int]]:
-    """The lines of each function, by the name that it has now."""
+    """Return the lines of each function, by canonical name."""
     found: dict[Site, set[int]] = defaultdict(set)
     for site, name in names.items():
         found[name].update(lines[site])
@@ -86,7 +88,9 @@ def _by_name_now(names: dict[Site, Site], lines: LinesOf) -> dict[Site, set[int]
 
 
 def _stood(file: str, base: LinesOf, new: LinesOf) -> bool:
-    """Whether most lines of the functions that both sides have in a file are the same lines."""
+    """Return whether most lines stayed in place, in the functions that both versions of a file
+    have.
+    """
     same = ours = theirs = 0
     for site, before in base.items():
         if site[0] == file and site in new:
@@ -96,14 +100,14 @@ def _stood(file: str, base: LinesOf, new: LinesOf) -> bool:
 
 
 def unnumbered(file: str) -> str:
-    """A file's name without what is another in every run: generated code has no name of its own."""
+    """Return a file name without the parts that differ in each run, as for generated code."""
     for pattern, name in _GENERATED:
         file = pattern.sub(name, file)
     return file
 
 
 def _level_names(ours: dict[Site, Site], theirs: dict[Site, Site]) -> None:
-    """`Block.forward` and `forward` are one where only one side names classes."""
+    """Treat `Block.forward` and `forward` as equal if only one side has class names."""
     sides = [any(_qualified(site) for site in names.values()) for names in (ours, theirs)]
     if sides[0] is not sides[1]:
         for names in (ours, theirs):
@@ -123,7 +127,7 @@ def _rename_files(names: dict[Site, Site], files: dict[str, str]) -> None:
 
 
 def _called(calls: Calls, names: dict[Site, Site], some: set[Site]) -> Calls:
-    """The callers of some, by the names that sites have now."""
+    """Return the callers of some sites, all by canonical name."""
     found: Calls = {site: set() for site in some}
     for site, callers in calls.items():
         if names[site] in some:
@@ -132,10 +136,12 @@ def _called(calls: Calls, names: dict[Site, Site], some: set[Site]) -> Calls:
 
 
 def _by_key(sites: set[Site], key: str, callers: Calls) -> dict[Hashable, list[Site]]:
-    """Sites that have both a file and a function, by what is the same in those that are one."""
+    """Group sites by what must be equal for them to match. Leave out sites without a file or
+    function.
+    """
     found: dict[Hashable, list[Site]] = defaultdict(list)
     for site in sites:
-        # Of plumbing nothing is guessed: all of C++ may be in "??", or in one library.
+        # Leave out plumbing, because all C++ functions may be in "??" or in one library.
         if site[0] and site[1] and (key == "function" or file_rank(site[0]) <= LIBRARY):
             at: dict[str, Hashable] = {
                 "function": site[1],
@@ -147,7 +153,7 @@ def _by_key(sites: set[Site], key: str, callers: Calls) -> dict[Hashable, list[S
 
 
 def _same_content(base: set[Site], new: set[Site]) -> dict[str, str]:
-    """Files of the new side that are the base's under another name: most functions are the same."""
+    """Match renamed files, which are those with mostly the same functions."""
     ours, theirs = _functions(base), _functions(new)
     lost = sorted(ours.keys() - theirs.keys())[:MOST_OF_A_NAME]
     found = sorted(theirs.keys() - ours.keys())[:MOST_OF_A_NAME]
@@ -170,7 +176,7 @@ def _functions(sites: set[Site]) -> dict[str, set[str]]:
 
 
 def _taken_once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """New → old of the first pairs that have neither."""
+    """Return a mapping from new to old names that uses each name only once."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     for old, path in pairs:
@@ -181,10 +187,10 @@ def _taken_once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def align_paths(base: set[str], new: set[str]) -> dict[str, str]:
-    """Files of the new side that are called otherwise in the base: new path → base path.
+    """Return a mapping from new to base paths, for renamed or moved files.
 
-    Only paths that one side alone has. Those of the same last part are candidates; the longest
-    common end wins, and of equal ones the pair of roots that most files agree on.
+    Only considers paths that one side has, and matches files with the same name. The longest common
+    suffix wins; in a tie, the pair of roots that most files agree on.
     """
     only_base = _by_name(base - new)
     only_new = _by_name(new - base)
@@ -202,7 +208,7 @@ def align_paths(base: set[str], new: set[str]) -> dict[str, str]:
 
 
 def _by_name(paths: Iterable[str]) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    """Paths, and their parts, by their last part; Windows has another separator."""
+    """Group paths, with their components, by file name. Windows paths are supported."""
     found: dict[str, list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
     for path in sorted(paths):
         parts = tuple(path.replace("\\", "/").split("/"))

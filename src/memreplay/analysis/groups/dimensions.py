@@ -1,4 +1,4 @@
-"""The ways to group one snapshot's allocations: keys and labels by any of them, found out once."""
+"""Compute and cache one snapshot's group keys and labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Dimensions:
-    """The groups of one snapshot's allocations by each way, and by several at once."""
+    """One snapshot's groups, by single keys and by combinations of keys."""
 
     def __init__(self, known: Known) -> None:
         self.known = known
@@ -27,29 +27,29 @@ class Dimensions:
         self._pairs: dict[tuple[object, ...], Keys] = {}
 
     def way(self, by: str) -> Way:
-        """Return a way, made for this snapshot."""
+        """Return this snapshot's `Way` for a key, creating it on first use."""
         if by not in self._ways:
             self._ways[by] = WAYS[by](self.known)
         return self._ways[by]
 
     @property
     def category(self) -> ByCategory:
-        """The way by category, which knows what it isn't sure of."""
+        """The `Way` for categories, which also knows the categories that include guesses."""
         way = self.way(ByCategory.name)
         assert isinstance(way, ByCategory)
         return way
 
     def keys(self, usage: Usage, by: str) -> Keys:
-        """The groups of a device's allocations, one way."""
+        """Return a device's allocations grouped by one key."""
         way = self.way(by)
-        # Only sizes differ from measure to measure.
+        # Only grouping by size depends on the measure.
         key = (usage.replay.device, by, usage.measure if way.of_measure else None)
         if key not in self._keys:
             self._keys[key] = way.keys(usage)
         return self._keys[key]
 
     def keys_of_all(self, usage: Usage, ways: Sequence[str]) -> Keys:
-        """The groups by several ways at once."""
+        """Return a device's allocations grouped by several keys combined."""
         found = self.keys(usage, ways[0])
         measure = usage.measure if any(WAYS[way].of_measure for way in ways) else None
         for i in range(1, len(ways)):
@@ -60,7 +60,7 @@ class Dimensions:
         return found
 
     def labels(self, usage: Usage, ways: Sequence[str], name: int) -> tuple[Label, ...]:
-        """The label of a group by each of several ways."""
+        """Return a combined group's label for each key."""
         keys = self.keys_of_all(usage, ways)
         labels: list[Label] = []
         for way in reversed(ways[1:]):
@@ -72,5 +72,5 @@ class Dimensions:
         return tuple(reversed(labels))
 
     def label(self, usage: Usage, by: str, name: int) -> Label:
-        """The label of the group of this name."""
+        """Return the label of the group with this number."""
         return self.way(by).label(usage, name)

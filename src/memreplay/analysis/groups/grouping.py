@@ -1,10 +1,10 @@
-"""Live sets as groups for people, by any of the ways of `dimensions`, or by several at once."""
+"""Group live sets by any key of `dimensions`, or by several."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.groups.dimensions import Dimensions
@@ -22,12 +22,23 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
-class Grouper:
-    """Groups live sets of one snapshot; classifies its strings and frames once.
+class Evidence(Struct, frozen=True):
+    """The parts of a recording to use. `guess`: ignore recorded notes. `kept`: the kinds of frames
+    to use.
+    """
 
-    With `fold` stacks that look alike to people are one group by stack: those of the same frames of
-    code, that differ in plumbing alone. Its frames are those of one of them. With `guess` what
-    memreplay's recorder noted does not count, and `kept` are the frames that do.
+    guess: bool = False
+    kept: FramesKept = "all"
+
+
+ALL = Evidence()
+
+
+class Grouper:
+    """Groups live sets of one snapshot. Strings and frames are classified only once.
+
+    `fold`: when grouping by stack, merge stacks that only differ in plumbing, and keep the frames
+    of one of them.
     """
 
     def __init__(
@@ -37,27 +48,35 @@ class Grouper:
         rules: tuple[Rule, ...] | None = None,
         *,
         fold: bool = False,
-        guess: bool = False,
-        kept: FramesKept = "all",
+        evidence: Evidence = ALL,
     ) -> None:
         self.snap = snap
         self.by = by
         self.ways = ways_of(by)
         self.known = Known(
-            snap, DEFAULT_RULES if rules is None else rules, fold=fold, guess=guess, kept=kept
+            snap,
+            DEFAULT_RULES if rules is None else rules,
+            fold=fold,
+            guess=evidence.guess,
+            kept=evidence.kept,
         )
         self.dimensions = Dimensions(self.known)
         self.file_rank, self.function_rank = self.known.ranks
 
     def groups(self, usage: Usage, event: int, top: int) -> tuple[tuple[Group, ...], int, int]:
-        """(the `top` largest groups, how many there are, allocations in all) live after `event`."""
+        """Return (`top` largest groups, number of groups, number of allocations) of the live set
+        after `event`.
+        """
         return self.keyed_groups(usage, event, top)[1:]
 
     def holders(
         self, usage: Usage, event: int, top: int
     ) -> tuple[tuple[Group, ...], int, int, tuple[Part, ...]]:
-        """As `groups`, and after it the parts: by pool or stream alone groups are made of them.
-        Other groups of reserved memory are of its segments, by who asked for them."""
+        """Like `groups`, but also for reserved memory, pools and streams. The last item is the
+        device's parts from which groups of pools or streams are built.
+
+        With other keys, reserved memory is grouped by the code that requested the segments.
+        """
         if is_of_parts(self.by):
             parts = usage.parts(self.by, event)
             return *self.parts(parts, top), parts
@@ -68,7 +87,7 @@ class Grouper:
         return *self.groups(usage, event, top), ()
 
     def held(self, usage: Usage, event: int, top: int, whole: int) -> Holders:
-        """The same as a part of a result: `whole` is how many bytes all groups have together."""
+        """Return the groups as the fields that all reports share. `whole`: bytes of all groups."""
         groups, total, count, parts = self.holders(usage, event, top)
         return Holders(
             live_count=count,
@@ -81,7 +100,7 @@ class Grouper:
         )
 
     def parts(self, parts: tuple[Part, ...], top: int) -> tuple[tuple[Group, ...], int, int]:
-        """The same of pools or streams: those that hold anything."""
+        """Return a group for each pool or stream that holds anything."""
         whole = sum(part.bytes for part in parts)
         there = [part for part in parts if part.bytes or part.count]
         groups = tuple(
@@ -97,7 +116,7 @@ class Grouper:
         return groups, len(there), sum(part.count for part in there)
 
     def group(self, usage: Usage, name: int, size: int, count: int, whole: int) -> Group:
-        """One group of `keys`, by its name."""
+        """Return the group with this number in `keys`."""
         labels = self.dimensions.labels(usage, self.ways, name)
         shown = next((label for label in reversed(labels) if label.frames), labels[0])
         text = ", ".join(label.text for label in labels)
@@ -118,7 +137,7 @@ class Grouper:
     def keyed_groups(
         self, usage: Usage, event: int, top: int
     ) -> tuple[list[int], tuple[Group, ...], int, int]:
-        """As `groups`, after the numbers by which `Usage.layers` knows them."""
+        """Return the groups' numbers in `Usage.layers`, followed by the result of `groups`."""
         keys = self.keys(usage)
         found, total, whole, count = keys.sums(usage.listed(event), usage.native, top)
         groups = (self.group(usage, name, n, c, whole) for name, _, n, c, _ in found)
@@ -127,9 +146,11 @@ class Grouper:
     def highest_groups(
         self, usage: Usage, event: int, top: int
     ) -> tuple[list[tuple[int, Group, int, int]], int]:
-        """([(number, group, bytes, event)], how many) of the `top` groups that hold most at any
-        time: the number by which `Usage.layers` knows them, what they hold after `event`, and the
-        most that they ever hold with the first event after which they do."""
+        """Return the `top` groups with the highest peaks, and the number of groups.
+
+        Each group is (number in `Usage.layers`, group after `event`, its peak, first event at its
+        peak).
+        """
         keys = self.keys(usage)
         bests, total = usage.bests(keys, top)
         wanted = {number for _, number, _, _ in bests}
@@ -141,17 +162,17 @@ class Grouper:
         ], total
 
     def keys(self, usage: Usage) -> Keys:
-        """Which group each allocation is in."""
+        """Return each allocation's group."""
         return self.dimensions.keys_of_all(usage, self.ways)
 
     def stack_name(self, stack: int, *, carried: bool) -> int:
-        """The name by stack of the group that an allocation, or a carried block, is in."""
-        if stack:  # 0 is the stack of no frames
+        """Return the number of an allocation's or carried-over block's group by stack."""
+        if stack:  # 0 is the empty stack
             return stack
         return _groups.CARRIED if carried else _groups.NO_STACK
 
     def stack_group(self, usage: Usage, name: int, size: int, count: int, share: float) -> Group:
-        """What has one stack, however groups are made."""
+        """Return the group of a stack, even if the key isn't "stack"."""
         label = self.dimensions.label(usage, "stack", name)
         return Group(
             label=label.text,
@@ -166,9 +187,9 @@ class Grouper:
         )
 
     def stack_label(self, usage: Usage, name: int) -> str:
-        """What one stack is called, however groups are made."""
+        """Return the label of a stack, even if the key isn't "stack"."""
         return self.dimensions.label(usage, "stack", name).text
 
     def label_frame(self, usage: Usage, stack: int) -> int:
-        """The frame that a stack is put down to; ABSENT_ID for the stack of no frames."""
+        """Return the frame that a stack is attributed to; ABSENT_ID for the empty stack."""
         return self.known.label_frame(usage, stack)

@@ -1,4 +1,4 @@
-"""What is held, by category."""
+"""Live memory by category."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-# Whether memreplay's recorder noted categories, or rules guess them.
 CategoriesSource = Literal["recorded", "guessed"]
 
 
 class CategoryBytes(Record, frozen=True):
-    """What a category held."""
+    """A category's live memory."""
 
     category: str
     """Its [name](categories.md)."""
     bytes: int
-    """What it held."""
+    """Live bytes."""
     count: int
-    """In how many allocations."""
+    """Number of allocations."""
 
 
 def categories_at(grouper: Grouper, usage: Usage, event: int) -> tuple[CategoryBytes, ...]:
-    """The categories of all that is held after an event, the largest first."""
+    """Return the categories live after an event, largest first."""
     dimensions = grouper.dimensions
     keys = dimensions.keys(usage, "category")
     found, *_ = keys.sums(usage.listed(event), usage.native, 0)
@@ -38,5 +37,5 @@ def categories_at(grouper: Grouper, usage: Usage, event: int) -> tuple[CategoryB
 
 
 def categories_source(snap: Snapshot) -> CategoriesSource:
-    """Where the categories of a snapshot come from."""
+    """Return the source of a snapshot's categories."""
     return "guessed" if snap.recorded is None else "recorded"

@@ -1,4 +1,4 @@
-"""What the reports of block maps share: sums, blockers, pools, and whether a map can be trusted."""
+"""Functions shared by the reports on block maps, for sums, blockers, pools and trust."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from memreplay.analysis.groups.records import Blocker
-from memreplay.analysis.trust.trust import verdict
-from memreplay.snapshot.model import Verdict, joined
+from memreplay.analysis.trust.trust import joined, verdict
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper
     from memreplay.engine.query._blockmap import BlockMap
+    from memreplay.snapshot.model import Verdict
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
 
 def map_verdict(snap: Snapshot, replay: Replay, *, strict: bool) -> Verdict:
-    """Whether block maps can be trusted: they need segments, the sizes of blocks, and requests."""
-    found = [
-        verdict(snap, replay.measure(name), strict=strict) for name in ("reserved", "allocated")
-    ]
-    return joined(found, exact=all(one.exact for one in found))
+    """Return the verdict on block maps, which show reserved and active memory.
+
+    Which active blocks wait for a stream also depends on when frees were requested, so the verdict
+    has the reasons against `allocated`, too.
+    """
+    shown = [verdict(snap, replay.measure(name), strict=strict) for name in ("reserved", "active")]
+    allocated = verdict(snap, replay.measure("allocated"), strict=strict)
+    return joined([*shown, allocated], exact=all(one.exact for one in shown))
 
 
 def map_sums(sums: dict[str, int]) -> dict[str, int]:
-    """The engine's sums as the fields of MapSums."""
+    """Convert the engine's sums to fields of MapSums."""
     return {
         "segments": sums["segments"],
         "unused_segments": sums["unused"],
@@ -44,7 +47,7 @@ def map_sums(sums: dict[str, int]) -> dict[str, int]:
 
 
 def pool_of(replay: Replay, found: BlockMap, pool: int | None) -> tuple[int, int] | None:
-    """A map's pool as two numbers; None where it is not known."""
+    """Return the pool of a segment map as two numbers; None if unknown."""
     if pool is None and not found.has_private_pools:
         return 0, 0
     return replay.pool_of(pool)
@@ -53,7 +56,7 @@ def pool_of(replay: Replay, found: BlockMap, pool: int | None) -> tuple[int, int
 def blockers_of(
     usage: Usage, found: BlockMap, grouper: Grouper, top: int
 ) -> tuple[tuple[Blocker, ...], int, int, int]:
-    """(the `top` groups that block most, how many there are, bytes and blocks of the others)."""
+    """Return (`top` largest blockers, number of blockers, bytes and blocks of the others)."""
     rows, total, whole, count = found.blockers(grouper.keys(usage), top)
     blockers = tuple(
         Blocker(

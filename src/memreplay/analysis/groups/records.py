@@ -1,4 +1,4 @@
-"""Sums of block maps, and who holds what is free in them."""
+"""Records of block maps: sums, and the groups whose blocks keep free memory reserved."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from msgspec import UnsetType
 from memreplay.snapshot.model import Group, Part, Parted
 from memreplay.snapshot.record import Record
 
-# Which requests the blocks of a segment serve: up to 1 MiB, or larger.
+# Whether a segment serves requests of up to 1 MiB or larger ones.
 Kind = Literal["small", "large"]
 
 
 class Holders(Record, Parted, frozen=True, kw_only=True):
-    """The part of a result that says who held memory at a moment; `commands.shared.fields` says
-    what each field means."""
+    """The part of a result that says what held memory at a moment; `commands.shared.fields`
+    documents the fields.
+    """
 
     live_count: int
-    """In how many allocations it was."""
+    """Number of live allocations."""
     groups_total: int
     rest_bytes: int
     rest_count: int
@@ -28,40 +29,42 @@ class Holders(Record, Parted, frozen=True, kw_only=True):
 
 
 class MapSums(Record, frozen=True, kw_only=True):
-    """Sums over segments and their blocks: part of what has segments. Its fields come after those
-    of the records that are made of it."""
+    """Sums over segments and their blocks. In records that include it, its fields come last."""
 
     segments: int
-    """How many segments, and mapped ranges of expandable ones, there are."""
+    """Number of segments and mapped ranges of expandable segments."""
     unused_segments: int
-    """How many of them have no block in use."""
+    """Number of segments without a block in use."""
     reserved_bytes: int
-    """Their size: `in_use_bytes` + `pending_bytes` + `free_bytes`."""
+    """Size of the segments: `in_use_bytes` + `pending_bytes` + `free_bytes`."""
     in_use_bytes: int
-    """What is in blocks that the program holds."""
+    """Bytes in blocks that the program uses."""
     pending_bytes: int
-    """What is in blocks whose free was requested and has not completed."""
+    """Bytes in blocks whose free was requested but isn't complete."""
     free_bytes: int
-    """What is in free blocks."""
+    """Bytes in free blocks."""
     requested_bytes: int
-    """What was asked for, of the blocks that are in use or pending."""
+    """Requested bytes of the blocks in use or pending."""
     returnable_bytes: int
-    """What `empty_cache()` would give back of these segments if their pool allowed it."""
+    """Bytes of these segments that `empty_cache()` would release if their pool allowed it."""
     largest_free_bytes: int
-    """The largest free block."""
+    """Size of the largest free block."""
     blocks_in_use: int
-    """How many blocks are in use."""
+    """Number of blocks in use."""
     blocks_pending: int
-    """How many are pending."""
+    """Number of pending blocks."""
     blocks_free: int
-    """How many are free."""
+    """Number of free blocks."""
 
 
 class Blocker(Group, frozen=True, kw_only=True):
-    """Blocks of one group that are in use, and the free bytes that they keep reserved: `bytes` are
-    free ones, `count` is of the blocks, `share` of `pinned_bytes`."""
+    """One group's blocks in use, and the free bytes that they keep reserved.
+
+    `bytes` is the number of free bytes, `count` is the number of blocks, and `share` is relative to
+    `pinned_bytes`.
+    """
 
     segments: int
-    """In how many segments it blocks any."""
+    """Number of segments it blocks."""
     alone_bytes: int
     """Free bytes that no other group blocks."""

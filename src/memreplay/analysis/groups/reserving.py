@@ -1,4 +1,4 @@
-"""Who asked for the segments that are reserved at a moment."""
+"""Find the code that requested the reserved segments."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ if TYPE_CHECKING:
 
 BEFORE = "(reserved before the recording)"
 AGAINST = "(segment events that contradict each other)"
-_NONE, _UNKNOWN, _ODD = -1, -2, -3  # in the place of what a group is of
-Name = int  # of a group: its stack, frame or text, or one of the above
+_NONE, _UNKNOWN, _ODD = -1, -2, -3  # used instead of a group's identity
+Name = int  # the number of a group's stack, frame or text, or one of the values above
 
 
 def reserved_groups(
     dimensions: Dimensions, by: By, usage: Usage, event: int, top: int
 ) -> tuple[tuple[Group, ...], int, int]:
-    """(the `top` largest groups, how many there are, segments in all) of what is reserved after an
-    event, by who asked for it. They add up to what is reserved."""
+    """Return (`top` largest groups, number of groups, number of segments) reserved after an event,
+    by requesting code.
+
+    They add up to the reserved memory.
+    """
     way, of_all = dimensions.way(by), usage.replay.measure()
-    assert isinstance(way, ByCode)  # as selecting.choice allows it
-    asked = asked_for(dimensions.known.snap, usage.replay, event)
+    assert isinstance(way, ByCode)  # `selecting.choice` only allows keys of code
+    asked = requesting_stacks(dimensions.known.snap, usage.replay, event)
     whole = usage.bytes_at(event)
     n_bytes: Counter[Name] = Counter()
     segments: Counter[Name] = Counter()
@@ -39,7 +42,7 @@ def reserved_groups(
         name = stack if stack < 0 else way.key_of(of_all, stack)
         n_bytes[name] += size
         segments[name] += count
-    # A segment that came twice counts once by address, and twice in the sum.
+    # If two segments overlap, the addresses are covered once, but the sum counts them twice.
     if left := whole - sum(n_bytes.values()):
         n_bytes[_ODD] += left
     order = sorted(n_bytes, key=lambda name: (-n_bytes[name], name))
@@ -62,9 +65,10 @@ def reserved_groups(
     return tuple(groups), len(order), sum(segments.values())
 
 
-def asked_for(snap: Snapshot, replay: Replay, event: int) -> list[tuple[int, int, int]]:
-    """(stack, bytes, segments or mapped ranges) of what is reserved after an event, by the stack
-    that asked for it: below 0 where that is not known, or none was recorded."""
+def requesting_stacks(snap: Snapshot, replay: Replay, event: int) -> list[tuple[int, int, int]]:
+    """Return (stack, bytes, segments or mapped ranges) reserved after an event; the stack is a
+    negative number if it's unknown or wasn't recorded.
+    """
     start, end, source = _pieces(replay, event)
     if not len(source):
         return []
@@ -85,14 +89,18 @@ def asked_for(snap: Snapshot, replay: Replay, event: int) -> list[tuple[int, int
 def _pieces(
     replay: Replay, event: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
-    """Start, end and what brought it, of what is reserved after an event."""
-    start, end, source = map(np.asarray, replay.reserved.pieces(event - replay.first_event))
+    """Return the start, end and origin of each range of memory that is reserved after an event."""
+    start, end, source = map(np.asarray, replay.reserved.ranges_at(event - replay.first_event))
     return start, end, source.astype(np.int64)
 
 
 def _stacks_before(snap: Snapshot, replay: Replay) -> NDArray[np.int64]:
-    """Who asked for each region that was reserved at the start: its segment says it, where that is
-    there to the end as it was. An expandable one grew by many requests, and says the first."""
+    """Return the stack that requested each region reserved at the start.
+
+    This is the stack of the final segment if that segment existed unchanged from the start.
+    Expandable segments don't count, because they grow with many requests but have only the first
+    one's stack.
+    """
     regions = replay.reserved.regions()
     found = np.full(len(regions), _UNKNOWN, dtype=np.int64)
     segments = snap.segments

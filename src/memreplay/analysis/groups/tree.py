@@ -1,4 +1,4 @@
-"""A live set as a tree of calls: part of the results of `peak` and `at`."""
+"""Records of a call tree, in the results of `peak` and `at`."""
 
 from __future__ import annotations
 
@@ -7,39 +7,42 @@ from memreplay.snapshot.record import Record
 
 
 class Call(Record, frozen=True, kw_only=True):
-    """A call, with those that it leads to as long as that is one alone; in an inverted tree a call
-    leads to its callers."""
+    """A call, together with the chain of calls below it that have only one callee. In an inverted
+    tree, the chain goes to callers.
+    """
 
     level: int
-    """How deep it is: 1 for the outermost, or in an inverted tree for what allocates."""
+    """Depth: 1 for the outermost frame, or the innermost in an inverted tree."""
     label: str
-    """What it is called, by its innermost frame; in parentheses if there is no stack."""
+    """Name of its innermost frame; in parentheses without a stack."""
     bytes: int
-    """What all stacks that go through it hold."""
+    """Bytes of all stacks that contain this call."""
     count: int
-    """In how many allocations."""
+    """Number of allocations."""
     share: float
     """`bytes` as a share of the live set, 0.0 to 1.0."""
     own_bytes: int
-    """What its last frame itself allocated; in an inverted tree what has no caller beyond it."""
+    """Bytes allocated by its last frame itself; in an inverted tree, bytes of stacks that have no
+    further callers.
+    """
     own_count: int
-    """In how many allocations."""
+    """Number of the allocations in `own_bytes`."""
     hidden: int
-    """How many of the calls below it are left out."""
+    """Number of omitted calls directly below it."""
     hidden_bytes: int
-    """What these hold."""
+    """Bytes of the omitted calls."""
     frames: tuple[Frame, ...]
-    """These calls, the outermost first, or in an inverted tree the innermost; none if there is no
-    stack."""
+    """The chain's frames, outermost first, or innermost first in an inverted tree; empty without a
+    stack.
+    """
 
 
 class CallTree(Record, frozen=True):
-    """The calls of a live set: depth first, the largest first."""
+    """A live set's calls, depth first; calls with the same caller are ordered largest first."""
 
     hidden_bytes: int
-    """What the calls of level 1 that are left out hold."""
+    """Bytes of omitted calls at level 1."""
     calls: tuple[Call, ...]
-    """The calls that are shown."""
+    """The calls shown."""
     inverted: bool = False
-    """With `--inverted`: calls go from what allocates outward to its callers, not from the
-    outermost inward."""
+    """Whether calls go from the innermost frame to its callers (`--inverted`)."""

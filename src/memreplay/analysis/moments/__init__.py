@@ -1,1 +1,1 @@
-"""Events that people mean: moments, annotations, addresses."""
+"""Resolve moments, annotations and addresses to events."""

@@ -1,4 +1,4 @@
-"""Finds the allocations that an address was in, one after the other."""
+"""Find the successive allocations at an address."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-_UNCOUNTED = _core.ABSENT_ID - 1  # an end: let go of before the first event
+_UNCOUNTED = _core.ABSENT_ID - 1  # end value of an allocation that was freed before the first event
 
 
 class Life(NamedTuple):
-    """One allocation: the number of its alloc event or, where it is `carried`, of its
-    block; which of the address' allocations it is, from 1, and of how many."""
+    """One allocation at an address. `row` is its alloc event, or its block number if `carried`.
+    `number`, from 1, is its position among all `total` allocations at the address.
+    """
 
     row: int
     carried: bool
@@ -31,19 +32,18 @@ class Life(NamedTuple):
 
 
 def life_of(snap: Snapshot, usage: Usage, when: When) -> Life:
-    """The allocation that a moment of kind "address" means. Raises UsageError where there is none.
+    """Return the allocation for a moment of kind "address". Raises UsageError if there is none.
 
-    Indices count from the first event that was read. The address may be anywhere in it. A number
-    that begins with `_` counts as PyTorch's viewer does.
+    Events are numbered from the first selected one. The address can be anywhere in the block. A
+    number after `_` is interpreted as in PyTorch's viewer.
     """
     if usage.measure == "reserved":
-        raise UsageError("reserved memory consists of segments, so it has no allocations to find")
+        raise UsageError("reserved memory has no allocations to look up; choose another --measure")
     blocks, events = _carried(usage, when.value), _allocated(usage, when.value)
     device, total = usage.replay.device, len(blocks) + len(events)
     if not total:
         raise UsageError(
-            f"device {device}: no allocation that was read and counts contained the address"
-            f" {when.value:#x} in it"
+            f"device {device}: no selected allocation contains the address {when.value:#x}"
         )
     if when.name and when.name.startswith("_"):
         number = _numbered_by_viewer(snap, usage, when, blocks, events)
@@ -52,7 +52,7 @@ def life_of(snap: Snapshot, usage: Usage, when: When) -> Life:
     if number == 0 or not -total <= number <= total:
         times = "once" if total == 1 else f"{total} times"
         raise UsageError(
-            f"device {device}: {when.value:#x} is allocated {times}, counted from 1 (or from -1,"
+            f"device {device}: {when.value:#x} is allocated {times}, numbered from 1 (or from -1,"
             f" the last): there is no #{number}"
         )
     at = number - 1 if number > 0 else total + number
@@ -62,7 +62,7 @@ def life_of(snap: Snapshot, usage: Usage, when: When) -> Life:
 
 
 def event_of(usage: Usage, life: Life) -> int:
-    """The event after which it is there first: its alloc, or the start."""
+    """Return the first event after which the allocation is live: its alloc, or the start."""
     replay = usage.replay
     return replay.start if life.carried else life.row + replay.first_event
 
@@ -74,16 +74,16 @@ def _numbered_by_viewer(
     blocks: NDArray[np.int64],
     events: NDArray[np.int64],
 ) -> int:
-    """Which of the address' allocations, from 1, PyTorch's viewer shows with this number.
+    """Return the position, from 1, of the allocation that PyTorch's viewer shows with this number.
 
-    MemoryViz.js (`annotate_snapshot`) numbers the events of an address by how many frees of it
-    have completed before, over the traces of all devices, one trace after the other.
+    MemoryViz.js (`annotate_snapshot`) numbers the allocations at an address by the number of
+    completed frees before them, in the order of all devices' traces.
     """
     replay, address, wanted = usage.replay, np.uint64(when.value), int((when.name or "")[1:])
     if replay.first_event:
         raise UsageError(
-            f"{when.name} counts from the first event of the recording: leave out --from, or give"
-            f" {when.value:#x}#K, the K-th allocation that was read"
+            f"{when.name} counts from the recording's first event; leave out --from, or"
+            f" give {when.value:#x}#K, the K-th allocation in the range"
         )
     frees = _frees_of(replay.column("action"), replay.column("address"), replay.events, address)
     before = _frees_before(snap, replay.device, address)
@@ -97,15 +97,19 @@ def _numbered_by_viewer(
     if wanted not in there:
         shown = f"{min(there)} to {max(there)}" if len(set(there)) > 1 else str(*set(there))
         raise UsageError(
-            f"device {replay.device}: no allocation that counts is b{when.value:x}{when.name} in"
-            f" PyTorch's viewer: "
-            + (f"at this address it has {shown}" if there else "none begins at this address")
+            f"device {replay.device}: no selected allocation is b{when.value:x}{when.name}"
+            " in PyTorch's viewer: "
+            + (
+                f"at this address it has {shown}"
+                if there
+                else "no allocation starts at this address"
+            )
         )
     return numbers.index((wanted, True)) + 1
 
 
 def _frees_before(snap: Snapshot, device: int, address: np.uint64) -> int:
-    """The completed frees of an address in the traces that stand before the device's."""
+    """Return the number of completed frees at an address in the traces before the device's."""
     rows = snap.events
     first = int(np.argmax(rows.device == device)) if len(rows) else 0
     return len(_frees_of(rows.action.data, rows.address.data, first, address))
@@ -146,9 +150,9 @@ def _rows(column: memoryview | Column | int, n: int) -> NDArray[np.generic]:
 def _within(
     addresses: NDArray[np.generic], sizes: NDArray[np.generic], address: int
 ) -> NDArray[np.bool_]:
-    """Whether it is the first byte, or any of them."""
+    """Return which blocks contain the address. A block of zero bytes contains its own address."""
     begin = addresses.astype(np.uint64)
-    beyond = np.uint64(address) - begin  # wraps around below the first
+    beyond = np.uint64(address) - begin  # for addresses below the first byte, this wraps around
     found: NDArray[np.bool_] = (begin == np.uint64(address)) | (
         (begin < np.uint64(address)) & (beyond < np.maximum(sizes, 0).astype(np.uint64))
     )

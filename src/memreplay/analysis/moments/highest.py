@@ -1,4 +1,4 @@
-"""The highest of a measure within many ranges of events, without going through each one."""
+"""Find the maximum of a measure within each of many ranges, without scanning every range."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from memreplay.engine.replay import _measures
 if TYPE_CHECKING:
     from memreplay.snapshot.replay import Usage
 
-BLOCK = 4096  # events whose maximum is kept, so that long ranges are not looked through
+BLOCK = 4096  # number of events per precomputed maximum
 
 
 class Highest:
-    """The highest of a measure within many ranges of events."""
+    """Maxima of a measure within ranges of events."""
 
     def __init__(self, usage: Usage) -> None:
         self.usage = usage
@@ -26,7 +26,9 @@ class Highest:
         self.blocks = np.maximum.reduceat(series, starts) if len(series) else series
 
     def within(self, first: int, last: int) -> tuple[int, int]:
-        """(bytes, event) after the events `first` to `last`, the first of equal ones."""
+        """Return (bytes, event) of the first maximum among the states after events `first` to
+        `last`.
+        """
         best: tuple[int, int] | None = None
         if first < self.base:
             best = self.usage.start_bytes, first
@@ -46,5 +48,5 @@ class Highest:
                 n_bytes, event = _measures.highest(self.column, begin, end)
                 if best is None or n_bytes > best[0]:
                     best = n_bytes, event + self.base
-        assert best is not None  # `last` is `first` at least, and one of them was read
+        assert best is not None  # `last` >= `first`, so there is at least one value
         return best

@@ -1,4 +1,4 @@
-"""Annotations and failed requests in what was read."""
+"""Annotations and failed requests within the selected events."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def spans_read(snap: Snapshot, replay: Replay) -> tuple[Span, ...]:
-    """Annotations that were there at any time of the events.
+    """Return the annotations that overlap the selected events.
 
-    A range, and a recording that kept its last events alone, leave many before them.
+    With a range or a ring buffer, many annotations end before the first event.
     """
     start, stop = replay.time_range or (0, 0)
     return tuple(
@@ -27,7 +27,7 @@ def spans_read(snap: Snapshot, replay: Replay) -> tuple[Span, ...]:
 
 
 def ooms_of(replay: Replay) -> tuple[OutOfMemory, ...]:
-    """Every event in which memory was out."""
+    """Return all out-of-memory events."""
     found = replay.events_of("oom")
     times = replay.times_us([event - replay.first_event for event in found])
     return tuple(OutOfMemory(event, time) for event, time in zip(found, times, strict=True))

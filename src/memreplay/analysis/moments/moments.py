@@ -1,4 +1,4 @@
-"""Finds the event that a moment means: a peak, an end, a time, a step, an annotation."""
+"""Resolve a moment, such as a peak, the end, a time, a step or an annotation, to an event."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-SHOWN = 8  # names of annotations that an error lists
-LONGEST = 60  # characters of one
+SHOWN = 8  # maximum number of annotation names listed in an error
+LONGEST = 60  # maximum length of a listed name, in characters
 DAY_US = 86_400_000_000
+# How far outside the recording a time may be, because printed times are rounded: clock times to
+# seconds, elapsed times to three or more digits.
+CLOCK_SLACK_US = 1_000_000
+ELAPSED_SLACK, ELAPSED_SLACK_US = 0.01, 1_000
 
 
 def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
-    """The event after which it is so, `usage.replay.start` for the start.
+    """Return the event that leads to the state at a moment; `usage.replay.start` for the start.
 
-    Raises UsageError where the device has no such event, peak, time or annotation.
+    Raises UsageError if the device lacks the event, peak or annotation, or if the time is outside
+    the recording.
     """
     replay = usage.replay
     if when.kind == "start":
@@ -47,18 +52,43 @@ def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
 
         return event_of(usage, life_of(snap, usage, when))
     if replay.events == 0:
-        raise UsageError(f"device {replay.device} has no events, and so no times")
+        raise UsageError(f"device {replay.device} has no events, so it has no times")
     time = when.value
-    if when.kind != "time":
-        if replay.origin_us is None:
-            raise UsageError("this snapshot has no times; name an event instead")
-        time = _of_day(replay, time) if when.kind == "time_of_day" else time + replay.origin_us
+    if when.kind == "time_of_day":
+        time = of_day(replay, time)
+    elif when.kind == "elapsed":
+        time += _origin(replay)
+    _check_time(snap, replay, time, of_clock=when.kind != "elapsed")
     return _read(replay, replay.event_at(time))
+
+
+def _check_time(snap: Snapshot, replay: Replay, time: int, *, of_clock: bool) -> None:
+    """Raise UsageError if a time is outside the recording. A device that is idle at the end keeps
+    its state until the last event of any device.
+    """
+    if replay.time_range is None or replay.origin_us is None:
+        return
+    first, last = replay.origin_us, replay.time_range[1]
+    if time > last:
+        if not replay.reaches_end:
+            return  # `_read` reports it
+        ends = (snap.replay(device).time_range for device in snap.devices)
+        last = max(end[1] for end in ends if end is not None)
+    length = last - first
+    slack = CLOCK_SLACK_US if of_clock else max(ELAPSED_SLACK_US, int(ELAPSED_SLACK * length))
+    if first - slack <= time <= last + slack:
+        return
+    away, side = abs(time - first) / 1e6, "after" if time > first else "before"
+    end = f"{length / 1e6:.3f}s" if length >= 1_000_000 else f"{length / 1000:g}ms"
+    raise UsageError(
+        f"device {replay.device}: that's {away:.3f} s {side} the first event; give a time from 0s"
+        f" to {end}"
+    )
 
 
 def _peak(usage: Usage, number: int) -> int:
     if number < 1:
-        raise UsageError(f"peaks count from 1, the highest; there is no peak {number}")
+        raise UsageError(f"peaks are numbered from 1, the highest; there is no peak {number}")
     if number == 1:
         return usage.peak.event_index
     found = usage.peaks(number)
@@ -68,10 +98,17 @@ def _peak(usage: Usage, number: int) -> int:
     return found[-1].event_index
 
 
-def _of_day(replay: Replay, since_midnight: int) -> int:
-    """The microseconds since the epoch of a time of day, on the day on which the trace starts; on
-    the next one if that's where the events are."""
-    first = replay.origin_us or 0
+def _origin(replay: Replay) -> int:
+    if replay.origin_us is None:
+        raise UsageError("this snapshot has no times; give an event number")
+    return replay.origin_us
+
+
+def of_day(replay: Replay, since_midnight: int) -> int:
+    """Convert a time of day to microseconds since the epoch, on the trace's first day or the day
+    after. Raises UsageError if the trace has no times.
+    """
+    first = _origin(replay)
     time = first - first % DAY_US + since_midnight
     last = (replay.time_range or (0, 0))[1]
     return time + DAY_US if time < first and time + DAY_US <= last else time
@@ -82,14 +119,19 @@ def _oom(replay: Replay, number: int) -> int:
     if 1 <= number <= len(failed):
         return failed[number - 1]
     if not failed:
-        raise UsageError(f"device {replay.device}: no request failed in the events that were read")
+        raise UsageError(
+            f"device {replay.device}: no allocation failed in the events that were read"
+        )
     there = "1 failed request" if len(failed) == 1 else f"{len(failed)} failed requests"
-    raise UsageError(f"device {replay.device} has {there}, counted from 1; there is no {number}")
+    raise UsageError(f"device {replay.device} has {there}, numbered from 1; there is no {number}")
 
 
 def _in_step(snap: Snapshot, usage: Usage, number: int, edge: Edge) -> int:
-    """Steps are those of the requested bytes, so that one moment is meant whatever is measured."""
-    from memreplay.analysis.steps.boundaries import find_steps  # late: few moments are in steps
+    """Resolve a step to an event. A step's peak is its peak of requested bytes, so that the moment
+    doesn't depend on the measure.
+    """
+    # Imported late: few moments are steps
+    from memreplay.analysis.steps.boundaries import find_steps
 
     replay = usage.replay
     found = find_steps(snap, replay.measure())
@@ -99,12 +141,12 @@ def _in_step(snap: Snapshot, usage: Usage, number: int, edge: Edge) -> int:
     if number == 0 or not -count <= number <= count:
         there = "1 step" if count == 1 else f"{count} steps"
         raise UsageError(
-            f"device {replay.device} has {there}, counted from 1 (or from -1, the last): there is"
-            f" no step {number}; memreplay steps lists them"
+            f"device {replay.device} has {there}, numbered from 1 (or from -1, the last);"
+            f" there is no step {number}; memreplay steps lists them"
         )
     piece = found.pieces[number - 1 if number > 0 else number]
-    # Rows count from the first event that was read; the state before a row is that after the one
-    # before it.
+    # Rows are numbered from the first selected event. The state before a row is the state after the
+    # previous row.
     first, last = piece.first + replay.first_event, piece.stop - 1 + replay.first_event
     if edge == "peak":
         return usage.highest(first, last).event_index
@@ -124,8 +166,8 @@ def _named(snap: Snapshot, replay: Replay, name: str) -> Span:
     if k == 0 or not -len(found) <= k <= len(found):
         times = "once" if len(found) == 1 else f"{len(found)} times"
         raise UsageError(
-            f"annotation {base!r} occurs {times}, counted from 1 (or from -1, the last): there is"
-            f" no #{number}"
+            f"annotation {base!r} occurs {times}, numbered from 1 (or from -1, the last);"
+            f" there is no #{number}"
         )
     return found[k - 1 if k > 0 else k]
 
@@ -133,27 +175,30 @@ def _named(snap: Snapshot, replay: Replay, name: str) -> Span:
 def _not_there(snap: Snapshot, replay: Replay, name: str) -> str:
     names = list(dict.fromkeys(span.name for span in spans(snap, replay)))
     if not names:
-        return none_at_all(snap, replay)
+        return (
+            f"{_short(name)!r} isn't a moment (event, time, start, peak, oom, end, step:N,"
+            f" annotation): {no_annotations_text(snap, replay)}"
+        )
     there = ", ".join(map(_short, names[:SHOWN]))
     there += f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"device {replay.device} has no annotation {_short(name)!r}; there are: {there}"
+    return f"device {replay.device} has no annotation {_short(name)!r}; known: {there}"
 
 
 def _short(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
-def none_at_all(snap: Snapshot, replay: Replay) -> str:
-    """Why a device has no annotations."""
+def no_annotations_text(snap: Snapshot, replay: Replay) -> str:
+    """Explain why a device has no annotations."""
     if not snap.annotation_count:
         return (
             "this snapshot has no annotations; record them with"
-            " torch.profiler.record_function(), or name an event or a time"
+            " torch.profiler.record_function(), or give an event or a time"
         )
     if replay.events == 0:
-        return f"device {replay.device} has no events, and so no times"
+        return f"device {replay.device} has no events, so it has no times"
     if not replay.has_times:
-        return "this snapshot's events have no times, so annotations cannot be matched with them"
+        return "this snapshot's events have no times, so annotations can't be placed"
     return f"device {replay.device} has no annotations"
 
 
@@ -161,7 +206,7 @@ def _in_span(usage: Usage, span: Span, edge: Edge) -> int:
     replay = usage.replay
     if edge == "end":
         if span.end_event is None:
-            raise UsageError(f"annotation {_short(span.name)!r} does not end in this recording")
+            raise UsageError(f"annotation {_short(span.name)!r} doesn't end in this recording")
         return _read(replay, span.end_event)
     first = _read(replay, span.start_event)
     if edge == "start":
@@ -171,8 +216,9 @@ def _in_span(usage: Usage, span: Span, edge: Edge) -> int:
 
 
 def highest_within(usage: Usage, every: Sequence[Span], name: str) -> PeakPoint | None:
-    """The highest moment within any annotation of this name, or with this before its #, the first
-    of equal ones; None where none of `every` that was read is one."""
+    """Return the first peak within annotations with this name, or with this name up to a #; None if
+    there are no such annotations.
+    """
     from memreplay.analysis.moments.highest import Highest
 
     replay = usage.replay
@@ -185,7 +231,7 @@ def highest_within(usage: Usage, every: Sequence[Span], name: str) -> PeakPoint 
         end = last if span.end_event is None else span.end_event
         before = end == replay.start and replay.first_event > 0
         after = span.start_event == last and not replay.reaches_end
-        if before or after:  # of the range that was read
+        if before or after:  # the start or end of the selected range
             continue
         top = highest.within(span.start_event, end)
         if found is None or top[0] > found[0]:
@@ -194,15 +240,20 @@ def highest_within(usage: Usage, every: Sequence[Span], name: str) -> PeakPoint 
 
 
 def _read(replay: Replay, event: int) -> int:
-    """The event of a time, where the range that was read tells it: what came before its first event
-    or after its last one is not known, so neither is how long its bounds lasted."""
+    """Return the event for a time in the selected range.
+
+    Raises UsageError for times outside the range, because it isn't known how long the states at the
+    range's bounds lasted.
+    """
     last = replay.start + replay.events
     read = f"the events that were read, {replay.first_event} to {last}"
     if event == replay.start and replay.first_event > 0:
-        raise UsageError(f"device {replay.device}: that is before {read}; start is the state there")
+        raise UsageError(
+            f"device {replay.device}: that's before {read}; use start for the state there"
+        )
     if event == last and not replay.reaches_end:
         raise UsageError(
-            f"device {replay.device}: that is not before the last of {read}; end is the state after"
-            " it"
+            f"device {replay.device}: that's after the last of {read}; use end for the"
+            " state after it"
         )
     return event

@@ -1,4 +1,4 @@
-"""Usage at annotations; requests that failed."""
+"""Records of usage within annotations, and of failed requests."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 
 
 class AnnotationUsage(Record, frozen=True, kw_only=True):
-    """An annotation, with the usage at its start and end, and the highest within."""
+    """An annotation, with the usage at its start and end and the peak within it."""
 
     name: str
-    """What it is called."""
+    """Name."""
     depth: int
-    """How many others it lies in."""
+    """Number of enclosing annotations."""
     start_us: int
-    """When it begins."""
+    """Start time."""
     end_us: int | None
-    """When it ends; null if the end is not in the file."""
+    """End time; null if the file doesn't have the end."""
     start_event: int
-    """The last event before it begins."""
+    """Last event before the start."""
     end_event: int | None
-    """The last event until it ends; null if the end is not in the file."""
+    """Last event before the end; null if the file doesn't have the end."""
     start_bytes: int | None
-    """The usage when it begins; null if that is before what was read."""
+    """Usage at the start; null if the start is before the selected events."""
     peak_bytes: int
-    """The highest usage in it."""
+    """Peak within the annotation."""
     peak_event: int
-    """The first event after which usage is that high."""
+    """First event after which the peak is reached."""
     end_bytes: int | None
-    """The usage when it ends; null if that is after what was read."""
+    """Usage at the end; null if the end is after the selected events."""
 
 
 class DeviceAnnotations(OfBackend, frozen=True, kw_only=True):
-    """The annotations of one device."""
+    """One device's annotations."""
 
     text_only = ("start_us",)
 
@@ -51,18 +51,18 @@ class DeviceAnnotations(OfBackend, frozen=True, kw_only=True):
     trusted: bool
     reasons: tuple[str, ...]
     peak_bytes: int
-    """The highest of the measure in what was read."""
+    """Peak of the measure in the selected events."""
     annotations_total: int
-    """How many annotations there are, before `--top` cut them."""
+    """Number of annotations before `--top`."""
     annotations: tuple[AnnotationUsage, ...]
-    """Those that reach highest, in the order in which they begin."""
+    """The `--top` annotations with the highest peaks, ordered by start."""
     start_us: int | None
 
 
 class OutOfMemory(Record, frozen=True):
-    """An event that says that the allocator could not serve a request."""
+    """An event at which the allocator couldn't serve a request."""
 
     event_index: int
-    """Its index."""
+    """Index of the event."""
     time_us: int | None
-    """Its time."""
+    """Time of the event."""

@@ -1,4 +1,4 @@
-"""Usage at the start and the end of every annotation, and the highest within."""
+"""Compute the usage at the start and end of annotations, and their peaks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> DeviceAnnotations:
-    """Those of one device that have to do with what was read, in the order in which they begin.
+    """Return a device's annotations within the selected events, ordered by start.
 
-    `top` keeps the ones that reach highest (0: all).
+    `top` keeps those with the highest peaks (0: all).
     """
     replay = usage.replay
     highest = Highest(usage)
@@ -29,7 +29,7 @@ def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> Dev
     ends: list[float] = []
     for span in spans(snap, replay):
         end_us = float("inf") if span.end_us is None else span.end_us
-        # What begins when another ends is not in it.
+        # An annotation that starts exactly when another ends isn't nested in it.
         while ends and (ends[-1] <= span.start_us or ends[-1] < end_us):
             ends.pop()
         stage = _stage(usage, span, len(ends), highest)
@@ -51,11 +51,11 @@ def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> Dev
 
 
 def _stage(usage: Usage, span: Span, depth: int, highest: Highest) -> AnnotationUsage | None:
-    """None for one that ends before, or begins after, what was read."""
+    """Return an annotation with its usage; None if it's outside the selected events."""
     replay = usage.replay
     last = replay.start + replay.events
     end = last if span.end_event is None else span.end_event
-    # At the bounds of a range: what came before its first event, or after its last, is not known.
+    # If a range was selected, the state before it is unknown.
     before = replay.start if replay.first_event > 0 else None
     after = None if replay.reaches_end else last
     if end == before or span.start_event == after:

@@ -1,1 +1,1 @@
-"""Which devices, measures and allocations a report is of."""
+"""Select devices, measures and allocations."""

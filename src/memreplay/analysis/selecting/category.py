@@ -1,4 +1,4 @@
-"""A measure of the allocations of one category alone."""
+"""Restrict a measure to categories."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ if TYPE_CHECKING:
 
 
 def of_categories(grouper: Grouper, usage: Usage, wanted: tuple[str, ...]) -> Usage:
-    """The same measure of these categories; `grouper` is one by category.
+    """Restrict a measure to these categories. `grouper`: a grouper by category.
 
-    Raises UsageError for a category that no rule has, and for reserved memory.
+    Raises UsageError for an unknown category and for reserved memory.
     """
     if usage.measure == "reserved":
-        raise UsageError("reserved memory consists of segments, which have no categories")
+        raise UsageError("reserved memory has no categories; choose another --measure")
     there = grouper.dimensions.category.names
     for category in wanted:
         if category not in (*there, UNKNOWN):
-            raise UsageError(
-                f"no rule has the category {category!r}; there are: {', '.join(there)}"
-            )
+            raise UsageError(f"unknown category {category!r}; known: {', '.join(there)}")
 
     def narrow(narrowed: Usage, measure: Measure) -> Measure:
         keys = grouper.keys(narrowed)
-        keys.meet()
+        keys.find_all()
         found = memoryview(keys.names()).tolist()
         named = (grouper.dimensions.label(narrowed, "category", name) for name in found)
         keys.keep(measure, bytes(one.text in wanted for one in named))

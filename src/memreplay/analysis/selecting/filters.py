@@ -1,4 +1,4 @@
-"""A measure of some allocations alone: those that pass the filters."""
+"""Restrict a measure to the allocations that pass the filters."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 _INCLUDED, _EXCLUDED = 1, 2
-# What the text reports put around a place, which is in no frame.
+# Text that reports add to a location and that isn't part of a frame.
 _BEFORE = re.compile(r"^(?:… |via (?:[\w.-]+: )?)")
 _BEHIND = re.compile(r"(?: +\((?:autograd|PyTorch's own)\)(?: +aten::\w+)?|(?<=\d) {2,}aten::\w+)$")
 
 
 class Filtering:
-    """The filters made ready for one snapshot; classifies its frames once.
+    """Filters prepared for one snapshot.
 
-    `missing` are the patterns that no frame meets: (what it is called, the pattern) each.
+    Frames are classified only once. `missing`: (option, pattern) of the patterns that match no
+    frame.
     """
 
     def __init__(self, snap: Snapshot, filters: Filters) -> None:
         if filters.only_carried_over and filters.no_carried_over:
             raise UsageError(
-                "--only-carried-over and --no-carried-over leave nothing: give one of them"
+                "--only carried-over and --only no-carried-over leave nothing: give one of them"
             )
         self.snap = snap
         self.filters = filters
@@ -43,23 +44,22 @@ class Filtering:
             self._frames, self.missing = _bits_of_frames(snap, filters)
 
     def check(self, other: Filtering | None = None) -> None:
-        """Raises UsageError for a pattern that no frame meets, nor one of the other snapshot where
-        there is one; it says what comes near."""
+        """Raise UsageError for a pattern that matches no frame in either this snapshot or the other
+        one.
+        """
         for option, pattern in self.missing:
             if other is None or (option, pattern) in other.missing:
-                from memreplay.analysis.selecting.near import (
-                    names_near,  # late: for a mistake alone
+                from memreplay.analysis.selecting.similar_names import (
+                    similar_names,  # imported late: only for errors
                 )
 
-                near = names_near(self.snap, asked_for(pattern))
+                near = similar_names(self.snap, clean_pattern(pattern))
                 raise UsageError(f"{option} {pattern!r} matches no frame; {near}")
 
     def filtered(self, usage: Usage) -> Usage:
-        """The measure of the allocations that pass. Raises UsageError for reserved memory."""
+        """Apply the filters to a measure. Raises UsageError for reserved memory."""
         if usage.measure == "reserved":
-            raise UsageError(
-                "reserved memory consists of segments; filters only apply to allocations"
-            )
+            raise UsageError("filters don't apply to reserved memory; choose another --measure")
         return usage.only(self._kept)
 
     def _kept(self, usage: Usage, measure: Measure) -> Measure:
@@ -81,7 +81,7 @@ class Filtering:
             keys = _groups.rule_keys(
                 usage.replay.native, self._frames, nothing, 0, self._ranks, self._ranks
             )
-            keys.meet()
+            keys.find_all()
             wanted = bytes(map(self._passes, memoryview(keys.names()).tolist()))
             keys.keep(measure, wanted)
         return measure
@@ -90,21 +90,23 @@ class Filtering:
         return not bits & _EXCLUDED and (not self.filters.include or bool(bits & _INCLUDED))
 
 
-def asked_for(pattern: str) -> str:
-    """What a pattern asks for where it was copied out of a report: without what stands around the
-    place, and with `.*` for a path's head that was cut off."""
+def clean_pattern(pattern: str) -> str:
+    """Clean a pattern copied from a report: drop what reports add, and replace the `…` of a cut
+    path with `.*`.
+    """
     text = _BEHIND.sub("", _BEFORE.sub("", pattern.strip()))
     text = re.sub(r" {2,}", " ", text)
     return text.replace("…", ".*")
 
 
 def searches(pattern: str) -> list[re.Pattern[str]]:
-    """What is searched for a pattern: the regular expression, and the same text to the letter, as a
-    name of C++ is none. A line's number at the end is the whole number.
+    """Return what to search for: the pattern as a regular expression and as literal text, because
+    C++ names often aren't valid expressions.
 
-    Where a report has cut a name (`…`), what is left of it may be no regular expression.
+    A line number at the end only matches whole numbers. A name that a report cut (`…`) need not be
+    a valid expression.
     """
-    text = asked_for(pattern)
+    text = clean_pattern(pattern)
     letters = ".*".join(map(re.escape, text.split(".*")))
     end = r"(?!\d)" if re.search(r":\d+$", text) else ""
     found = [compiled(letters + end, repr(pattern))]
@@ -119,9 +121,12 @@ def searches(pattern: str) -> list[re.Pattern[str]]:
 def _bits_of_frames(
     snap: Snapshot, filters: Filters
 ) -> tuple[array[int], tuple[tuple[str, str], ...]]:
-    """Of each frame, whether any pattern is found in it: in its `file:function`, its `file:line`,
-    its `function file:line`, or the name of the operator that it is. And which patterns are found
-    in none."""
+    """Return two results: for each frame, one bit per option that has a matching pattern; and the
+    patterns that match no frame.
+
+    Patterns are searched in `file:function`, `file:line`, `function file:line` and the operator's
+    name.
+    """
     patterns = [
         (bit, option, pattern, searches(pattern))
         for bit, option, every in (
@@ -133,7 +138,7 @@ def _bits_of_frames(
     code = snap.code
     found = array("Q", bytes(8 * code.frames))
     hits = [False] * len(patterns)
-    # Texts without the line are searched once, however many lines of them are frames.
+    # Search each text without a line number only once, even if many frames contain it.
     known: dict[tuple[int, int], list[bool]] = {}
     for i in range(code.frames):
         function, file, line = code.frame(i)

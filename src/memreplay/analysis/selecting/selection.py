@@ -1,11 +1,11 @@
-"""What is asked of a snapshot, whatever the question: one record, passed whole."""
+"""The selection, a record with the options common to all queries."""
 
-# Annotations declare options here, which each start reads: they are no text to be evaluated.
+# No `from __future__ import annotations`, because annotations declare options and are read on every
+# start.
 from typing import TYPE_CHECKING, Annotated
 
 from memreplay.analysis.selecting.parsing import (
     WHEN_FORMS,
-    parse_least_size,
     parse_measures,
     parse_pattern,
     parse_pool,
@@ -16,43 +16,47 @@ from memreplay.analysis.selecting.parsing import (
     way_names,
 )
 from memreplay.analysis.selecting.sizes import parse_size
-from memreplay.declared import Opt
+from memreplay.declared import Opt, Shared
+from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES, By, MeasureName, When
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
 
-OUTPUT = "Output"  # a heading of the help, below which the options are that say how much is shown
+OUTPUT = "Output"  # help section for options that say how much to show
 
 
 TotalMemory = Annotated[
     int | None,
     Opt(
-        "The card's memory (80GiB), of which CUDA itself takes some; by default what the file"
-        " says.",
+        "The card's total memory (such as 80GiB), including what CUDA itself takes. Default: read"
+        " from the file.",
         "SIZE",
-        parse=parse_least_size,
-        brief="The card's memory, as 80GiB.",
+        parse=parse_size,
+        least=1,
+        brief="The card's total memory, such as 80GiB.",
     ),
 ]
 """A card's memory in bytes."""
 TotalMemories = Annotated[
     tuple[int, ...],
     Opt(
-        "The memory of each card, of which CUDA itself takes some; says whether it fits.",
+        "Check whether the run fits on cards with this much memory, including what CUDA itself"
+        " takes.",
         "SIZE[,SIZE...]",
         parse=parse_sizes,
+        least=1,
         joined=True,
-        brief="Say whether it fits on such cards: 40GiB,24GiB.",
+        brief="Check the fit on cards with 40GiB,24GiB.",
     ),
 ]
-"""Cards by their memory in bytes."""
+"""Several cards' memory in bytes."""
 
 Measures = Annotated[
     tuple[MeasureName, ...],
     Opt(
-        "Which bytes: requested, held, active, allocated or reserved, or several.",
+        "Which bytes to show: requested, held, active, allocated or reserved, or several.",
         "NAME[,NAME]",
         flag="--measure",
         parse=parse_measures,
@@ -60,32 +64,36 @@ Measures = Annotated[
         joined=True,
     ),
 ]
-"""Several kinds of bytes."""
+"""Several measures."""
 
 Cards = Annotated[
     tuple[int, ...],
     Opt(
-        "The memory of each card (80GiB,40GiB), of which CUDA itself takes some; says whether the"
-        " program fits.",
+        "Check whether the program fits on cards with this much memory (such as 80GiB,40GiB),"
+        " including what CUDA itself takes.",
         "SIZE,...",
         flag="--total-memory",
         parse=parse_sizes,
+        least=1,
         joined=True,
-        brief="The memory of each card, as 80GiB,40GiB.",
+        brief="Check whether it fits on cards with 80GiB,40GiB.",
     ),
 ]
-"""The memory of several cards in bytes."""
+"""Several cards' memory in bytes."""
 
 Settings = Annotated[
     tuple[str, ...],
     Opt(
-        "Allocator settings, as in PYTORCH_CUDA_ALLOC_CONF; the others stay as recorded.",
+        "Allocator settings to change, as in PYTORCH_CUDA_ALLOC_CONF. The others stay as recorded.",
         "KEY:VALUE,...",
         flag="--set",
-        brief="Allocator settings, as in PYTORCH_CUDA_ALLOC_CONF.",
+        brief="Change settings, as in PYTORCH_CUDA_ALLOC_CONF.",
     ),
 ]
-"""Allocator settings as PyTorch spells them."""
+"""Allocator settings in PyTorch's syntax."""
+
+Top = Annotated[int, Opt("Show the N largest; 0 for all.", "N", least=0, short="-n", group=OUTPUT)]
+"""How many to show."""
 
 At = Annotated[
     When | None,
@@ -102,128 +110,131 @@ At = Annotated[
 WithRules = Annotated[
     bool,
     Opt(
-        "Also show what each rule of categories caught, and the largest stacks that no rule did, as"
-        " many as --top says: to write the next rule (memreplay help categories).",
+        "Also show what each category rule matched, and the --top largest stacks that no rule"
+        " matched, so that you can write the next rule (see memreplay help categories).",
         flag="--rules",
-        brief="Show what each rule of categories caught.",
+        brief="Show what each category rule matched.",
     ),
 ]
-"""Whether a report of a live set also has what the rules of categories caught of it."""
+"""Whether a report also shows what each category rule matched."""
+
+
+ONLY = Shared("--only", "Use only allocations that match every KEY given")
+"""Conditions on allocations other than their stacks."""
 
 
 class Filters(Record, frozen=True):
-    """Which allocations alone count. Regular expressions are searched in `file:function`,
-    `file:line` and `function file:line` of a stack's frames; a place as a report shows it, cut
-    short or not, is found as well."""
+    """Filters on allocations.
+
+    Regular expressions are searched in `file:function`, `file:line` and `function file:line` of a
+    stack's frames. Locations copied from a report match, too.
+    """
 
     include: Annotated[
         tuple[str, ...],
         Opt(
-            "Only allocations with a frame whose function, file:line or file:function matches;"
+            "Use only allocations with a frame whose function, file:line or file:function matches;"
             " may be repeated.",
             "REGEX",
             parse=parse_pattern,
-            brief="Only allocations with a frame that matches.",
+            brief="Use only allocations with a matching frame.",
         ),
     ] = ()
-    """`--include`: any of these is found in a frame."""
+    """`--include` patterns: at least one frame matches one of them."""
     exclude: Annotated[
         tuple[str, ...],
-        Opt("Leave out allocations with such a frame.", "REGEX", parse=parse_pattern),
+        Opt("Leave out allocations with a matching frame.", "REGEX", parse=parse_pattern),
     ] = ()
-    """`--exclude`: none of these is found in a frame."""
+    """`--exclude`: no frame matches any of these."""
     min_bytes: Annotated[
         int,
-        Opt(
-            "Only allocations of at least this size (64K, 1MiB).",
-            "SIZE",
-            parse=parse_size,
-            rare=True,
-            brief="Only allocations of at least this size.",
-        ),
+        Opt("at least this large, such as 64K", "SIZE", parse=parse_size, least=0, of=ONLY),
     ] = 0
-    """`--min-bytes`: of at least this size, by the measure; 0 for any."""
-    only_live_at_end: Annotated[bool, Opt("Only allocations that are never freed.", rare=True)] = (
-        False
-    )
-    """`--only-live-at-end`: never freed."""
+    """`--only min-bytes=SIZE`: at least this size, by the measure; 0 for any size."""
+    only_live_at_end: Annotated[bool, Opt("never freed", of=ONLY, key="live-at-end")] = False
+    """`--only live-at-end`: never freed."""
     only_carried_over: Annotated[
-        bool,
-        Opt("Only what was live before the first event.", flag="--only-carried-over", rare=True),
+        bool, Opt("live before the first event", of=ONLY, key="carried-over")
     ] = False
-    """`--only-carried-over`: carried over, allocated before the first event."""
+    """`--only carried-over`: allocated before the first event."""
     no_carried_over: Annotated[
-        bool,
-        Opt("Leave out what was live before the first event.", flag="--no-carried-over", rare=True),
+        bool, Opt("allocated during the recording", of=ONLY, key="no-carried-over")
     ] = False
-    """`--no-carried-over`: not carried over."""
+    """`--only no-carried-over`: no allocations from before the first event."""
 
     def __bool__(self) -> bool:
         return self != Filters()
 
 
-class Selection(Record, frozen=True):
-    """Which bytes, of what, in which groups; a question takes from it what concerns it.
+FILTERS = ("filters", *Filters.__struct_fields__)
+"""Fields of a selection that a function without filters doesn't use."""
+OF_ALLOCATIONS = ("measure", "pool", "stream", *FILTERS)
+"""Fields of a selection that choose allocations and their bytes."""
 
-    Which events were read is the snapshot's own: `memreplay.open` has a range.
+
+class Selection(Record, frozen=True):
+    """The measure, filters and grouping. Each query uses the options that apply to it.
+
+    The range of events isn't part of it, but of the snapshot: see `memreplay.open`.
     """
 
     measure: Annotated[
         MeasureName,
         Opt(
-            "Which bytes: requested (default), held, active, allocated or reserved; memreplay help"
-            " numbers tells them apart.",
+            "Which bytes to count: requested (default), held, active, allocated or reserved."
+            " See memreplay help numbers.",
             "NAME",
             shown="",
-            brief="requested (default), held, active, allocated or reserved.",
+            brief="Count requested (default), held, active, allocated or reserved bytes.",
         ),
     ] = "requested"
-    """Which [bytes](numbers.md#the-measures)."""
+    """The [measure](numbers.md#the-measures)."""
     by: Annotated[
         By | None,
         Opt(
-            "Group by stack (default), file, module, category, …, or several: category,file;"
-            " memreplay help numbers lists all.",
-            "WAY[,WAY...]",
+            "Group by stack (default), file, module, category or another key, or by several"
+            " (category,file). memreplay help numbers lists all keys.",
+            "KEY[,KEY...]",
             parse=parse_ways,
             among=way_names,
-            brief="Group by stack, file, module, category, … or several.",
+            brief="Group by stack, file, module, category, …",
         ),
     ] = None
-    """How to group; None for the way that suits the question and the measure."""
-    top: Annotated[
-        int, Opt("Show the N largest; 0 for all.", "N", least=0, short="-n", group=OUTPUT)
-    ] = 20
-    """How many groups, the largest; 0 for all. What is cut is added up."""
+    """The key to group by; None for the default, which depends on the query and the measure."""
+    top: Top = 20
+    """Number of largest groups; 0 for all. The other groups are summed up."""
     device: int | None = None
-    """Of this device alone; None for all that were read."""
+    """Only this device; None for all devices that were read."""
     pool: Annotated[
         tuple[int, int] | None,
         Opt(
-            "Only this memory pool: two numbers (0:1), or default.",
+            "in this memory pool: default, or two numbers such as 0:1",
             "ID",
             parse=parse_pool,
-            rare=True,
+            of=ONLY,
         ),
     ] = None
-    """Of this memory pool alone."""
-    stream: Annotated[
-        int | None, Opt("Only this stream's allocations.", "N", parse=parse_stream, rare=True)
-    ] = None
-    """Of this stream alone."""
+    """Only this memory pool."""
+    stream: Annotated[int | None, Opt("of this stream", "N", parse=parse_stream, of=ONLY)] = None
+    """Only this stream."""
     filters: Filters | None = None
-    """Of the allocations that pass alone."""
+    """Only allocations that pass these filters."""
     rules: "tuple[Rule, ...] | None" = None
-    """The rules of categories; None for the default ones."""
+    """Category rules; None for the default ones."""
     fold: bool = False
-    """Whether stacks that differ in plumbing alone are one group."""
+    """Whether to merge stacks that only differ in plumbing."""
     strict: Annotated[
         bool,
         Opt(
-            "Check the numbers against everything in the file; exit with 1 if they cannot be"
-            " trusted.",
+            "Check the numbers against everything in the file; exit with 1 if they aren't"
+            " trustworthy.",
             group=OUTPUT,
-            brief="Exit with 1 if the numbers can't be trusted.",
+            brief="Exit with 1 if the numbers aren't trustworthy.",
         ),
     ] = False
-    """Whether a verdict holds everything against a device that a summary does."""
+    """Whether to make all of a device's checks, as a summary does."""
+
+    def __post_init__(self) -> None:
+        """Raise UsageError if `rules` has the wrong type. Only Python callers can pass it."""
+        if self.rules is not None and not isinstance(self.rules, tuple):
+            raise UsageError(f"rules must be category rules, a tuple of Rule, not {self.rules!r}")

@@ -1,4 +1,4 @@
-"""Allocations chosen as for any report, for a change of the program that is simulated."""
+"""Select allocations for a simulated change of the program."""
 
 from __future__ import annotations
 
@@ -21,36 +21,39 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
-MOST_TIMES = 1000  # larger
-_NEVER = 0xFFFFFFFE  # the end of a carried block that does not count
+MOST_TIMES = 1000  # maximum factor
+_NEVER = 0xFFFFFFFE  # end of a carried-over block to leave out
 
 
 class Change(NamedTuple):
-    """What to change of a program, and of which allocations: those that pass `filters` and are of
-    one of the `categories`, all where neither is given."""
+    """A change and the allocations that it applies to, which are those that pass `filters` and have
+    one of `categories`.
+    """
 
     factor: float = 1.0
-    """What their sizes are multiplied by, 0 to 1,000; 0 leaves them out."""
+    """Factor for the allocations' sizes, 0 to 1,000; 0 removes them."""
     twice: bool = False
-    """Whether they are freed at once and made again when they are needed, as checkpointing does."""
+    """Whether the allocations are freed immediately and allocated again when needed, as with
+    checkpointing.
+    """
     filters: Filters | None = None
-    """Of the allocations that pass."""
+    """Only allocations that pass these filters; None for all."""
     categories: tuple[str, ...] = ()
-    """Of the allocations of any of these."""
+    """Only allocations of these categories; empty for all."""
 
 
 class Editor:
-    """Finds the allocations of a change, device by device.
+    """Finds a change's allocations on each device.
 
-    Raises UsageError for patterns and categories that nothing meets, and for a factor below 0 or
-    above MOST_TIMES.
+    Raises UsageError for patterns and categories without a match, and for a factor outside 0 to
+    MOST_TIMES.
     """
 
     def __init__(
         self, snap: Snapshot, change: Change, rules: tuple[Rule, ...] | None = None
     ) -> None:
-        if not 0 <= change.factor <= MOST_TIMES:  # which NaN is not either
-            raise UsageError(f"sizes are multiplied by 0 to {MOST_TIMES}, not {change.factor}")
+        if not 0 <= change.factor <= MOST_TIMES:  # also catches NaN
+            raise UsageError(f"sizes can be multiplied by 0 to {MOST_TIMES}, not {change.factor}")
         self.change = change
         self._filtering = None
         if change.filters is not None:
@@ -59,7 +62,7 @@ class Editor:
         self._grouper = Grouper(snap, "category", rules) if change.categories else None
 
     def edit(self, replay: Replay) -> Edit:
-        """The change of one device's program, which may be one of nothing."""
+        """Return the change for one device. It may select nothing."""
         chosen = replay.measure("requested")
         if self._filtering is not None:
             chosen = self._filtering.filtered(chosen)
@@ -69,14 +72,15 @@ class Editor:
 
 
 def changes_nothing(edits: Iterable[Edit]) -> bool:
-    """Whether none of them is of anything. Blocks from before the recording can be left out, and no
-    more."""
+    """Return whether no edit selects anything. Carried-over blocks can only be removed."""
     found = map(changed_by, edits)
-    return not any(one.allocations or (one.carried_over_blocks and not one.factor) for one in found)
+    return not any(
+        one.allocation_count or (one.carried_over_blocks and not one.factor) for one in found
+    )
 
 
 def changed_by(edit: Edit) -> Changed:
-    """What an edit changes, added up."""
+    """Sum up what an edit changes."""
     native, replay = edit.chosen.native, edit.chosen.trace
     counted = np.asarray(native.counted()).astype(bool)
     carried = np.asarray(native.carried_ends()) != _NEVER
@@ -84,7 +88,7 @@ def changed_by(edit: Edit) -> Changed:
     return Changed(
         factor=edit.factor,
         twice=edit.twice,
-        allocations=int(counted.sum()),
+        allocation_count=int(counted.sum()),
         bytes=int(sizes[counted].sum()),
         carried_over_blocks=int(carried.sum()),
     )

@@ -1,10 +1,10 @@
-"""Which request fails in a simulation, and which code asked for it."""
+"""Describe a simulation's failed request and its call site."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.groups.asking import asker_of
+from memreplay.analysis.groups.requesting import requester_of
 from memreplay.analysis.simulating.records import FailedRequest
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def failed_request(replay: Replay, grouper: Grouper, found: Simulated) -> FailedRequest | None:
-    """The first that fails in a simulation."""
+    """Return the first request that fails in a simulation."""
     event = next(iter(found.failed_events), None)
     if event is None:
         return None
@@ -22,5 +22,5 @@ def failed_request(replay: Replay, grouper: Grouper, found: Simulated) -> Failed
         event_index=event,
         time_us=replay.time_us(event),
         request_bytes=replay.value("size", event),
-        asked_by=asker_of(grouper, replay.measure("active"), event),
+        asked_by=requester_of(grouper, replay.measure("active"), event),
     )

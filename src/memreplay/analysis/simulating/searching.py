@@ -1,4 +1,4 @@
-"""Settings that are worth a try, tried at once on as many threads as there are processors."""
+"""Try promising settings in parallel, one thread per processor."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import astuple
 
 from memreplay.analysis.simulating.records import Candidate
+from memreplay.analysis.trust.trust import exactness_of
 from memreplay.errors import UsageError
 from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
 
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-SPLITS = (32, 64, 128, 256, 512)  # MiB, of max_split_size_mb
-DIVISIONS = (2, 4, 8, 16)  # of roundup_power2_divisions
-SEGMENTS = (40, 80)  # MiB, of large_segment_size_mb; 20 is the default
+SPLITS = (32, 64, 128, 256, 512)  # MiB, for max_split_size_mb
+DIVISIONS = (2, 4, 8, 16)  # for roundup_power2_divisions
+SEGMENTS = (40, 80)  # MiB, for large_segment_size_mb; 20 is the default
 
 
 def candidates(start: AllocatorSettings) -> tuple[AllocatorSettings, ...]:
-    """These settings first, then some 30 others that change a few things of them."""
+    """Return `start`'s settings, then about 30 variations of them."""
     both = ("expandable_segments:False", "expandable_segments:True")
     texts = [*both]
     for expandable in both:
@@ -45,7 +46,7 @@ def candidates(start: AllocatorSettings) -> tuple[AllocatorSettings, ...]:
     texts.append(f"{both[0]},max_split_size_mb:128,max_non_split_rounding_mb:128")
     found = [start]
     for text in texts:
-        with suppress(UsageError):  # PyTorch refuses it beside what was set before
+        with suppress(UsageError):  # PyTorch rejects the combination
             found.append(changed_settings(start, text))
     return tuple(dict.fromkeys(found))
 
@@ -53,30 +54,32 @@ def candidates(start: AllocatorSettings) -> tuple[AllocatorSettings, ...]:
 def search(
     replay: Replay,
     start: AllocatorSettings,
-    total_bytes: int | None = None,
+    program_memory: int | None = None,
     edit: Edit | None = None,
     others: tuple[AllocatorSettings, ...] = (),
 ) -> list[Simulated]:
-    """What comes of each of the `candidates`, and of `others`, the best first."""
+    """Simulate the `candidates` and `others`. Return the results, best first."""
     prepare(replay)
     if edit is not None:
         edit.prepare()
     found = on_threads(
-        lambda settings: replay.simulate(settings, total_bytes=total_bytes, edit=edit),
+        lambda settings: replay.simulate(settings, program_memory=program_memory, edit=edit),
         dict.fromkeys((*candidates(start), *others)),
     )
     return sorted(found, key=lambda one: cost(one, start))
 
 
 def cost(found: Simulated, start: AllocatorSettings) -> tuple[bool, int, int, int, int, int]:
-    """What is least for the best: one that does not run out of memory, or does so later; then one
-    in which fewer requests fail, one that reserves less, one that changes less of `start`, and one
-    that calls the driver less often."""
+    """Return a sort key for simulations.
+
+    Prefers simulations that don't run out of memory, or that run out later; then fewer failed
+    requests, less reserved memory, fewer changes to `start`, and fewer driver calls.
+    """
     outcome, stopped = found.outcome, found.stopped_event
     return (
         stopped is not None,
         0 if stopped is None else -stopped,
-        outcome.ooms,
+        outcome.oom_count,
         outcome.reserved_peak_bytes,
         sum(new != old for new, old in zip(astuple(found.settings), astuple(start), strict=True)),
         outcome.driver_allocs + outcome.driver_frees,
@@ -84,24 +87,26 @@ def cost(found: Simulated, start: AllocatorSettings) -> tuple[bool, int, int, in
 
 
 def as_candidate(found: Simulated, *, exact: bool) -> Candidate:
-    """`exact`: whether the recording is."""
+    """Convert a simulation to a result. `exact`: whether the recording is exact."""
     return Candidate(
         settings=spelled(found.settings),
         is_recorded=found.settings == found.replay.settings,
         simulated=found.outcome,
         stopped_event=found.stopped_event,
-        exactness="exact" if exact and found.exact else "estimated",
+        exactness=exactness_of(exact, found.exact),
     )
 
 
 def prepare(replay: Replay) -> None:
-    """Makes what all simulations share, which no two threads shall make."""
+    """Compute what all simulations share, so that threads only read it."""
     _ = replay.recorded.outcome, replay.recorded.reproduced
 
 
 def on_threads(
     work: Callable[[AllocatorSettings], T], some: Iterable[AllocatorSettings]
 ) -> list[T]:
-    """What `work` makes of each, in their order. The engine lets other threads run meanwhile."""
+    """Apply `work` to each of the settings on threads, and return the results in order. The engine
+    releases the GIL.
+    """
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(work, some))

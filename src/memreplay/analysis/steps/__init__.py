@@ -1,1 +1,1 @@
-"""Where steps begin and end."""
+"""Find where steps begin and end."""

@@ -1,4 +1,4 @@
-"""Finds the steps of a training or inference loop: noted, from annotations, or from the trace."""
+"""Find the steps of a training or inference loop: recorded, annotated, or inferred from a trace."""
 
 from __future__ import annotations
 
@@ -28,38 +28,40 @@ if TYPE_CHECKING:
 
 PROFILER_STEP = "ProfilerStep"
 OPTIMIZER_STEP = "Optimizer.step"
-# Marks of the optimizer that are so many times its turns are those of several optimizers; fewer are
-# if more than one place in the code calls an optimizer.
+# Assume several optimizers if the number of optimizer marks is at least this multiple of the number
+# of rounds. The lower ratio applies if the code calls optimizers in several places.
 SEVERAL, OF_SEVERAL_PLACES = 1.5, 1.05
 LEAST_TURNS = 3
-# Optimizers step together if no more is allocated between them than what a backward pass needs
-# between two parameters.
+# Optimizers belong to the same step if at most this many allocations happen between them. A
+# backward pass makes that many allocations between two parameters.
 TOGETHER = 3
-# What this share of the steps allocates is what a step of one optimizer does.
+# With a single optimizer, at least this share of the steps must make the same number of
+# allocations.
 REGULAR = 0.75
-# If it is less than this, it may be a part of a backward pass.
+# If there are fewer allocations than this between two marks, these may be part of a backward pass.
 LEAST_WORK = 8
-# Of several optimizers in turns, what is allocated comes back after so many steps at most.
+# Alternating optimizers repeat their pattern of allocations within this many steps.
 MOST_IN_TURN = 64
 ALIKE = 0.9
 WINDOWS = 20
+# Score of steps whose marks may not be the program's steps.
+SHARED = 0.5
 
-UNCLEAR = "several optimizers share the name of their annotation"
+UNCLEAR = "several optimizers share one annotation name"
 
 
 def find_steps(
     snap: Snapshot, usage: Usage, *, annotation: str | None = None, period: int | None = None
 ) -> Found:
-    """The steps of a device: as asked for, else from annotations, else from what repeats.
-
-    Raises UsageError for a period that cannot be.
+    """Return a device's steps: given by an option, or else recorded or annotated, or else inferred
+    from repetition. Raises UsageError for an invalid period.
     """
     replay = usage.replay
     if annotation is not None and period is not None:
-        raise UsageError("steps are given by an annotation or by a period, not by both")
+        raise UsageError("give steps by an annotation or a period, not both")
     if period is not None:
         if period < 1:
-            raise UsageError("a period is of 1 event or more")
+            raise UsageError("a period must be at least 1 event")
         return _equal(replay.events, period)
     if replay.events == 0:
         return Found(None, (), "no events were recorded")
@@ -78,20 +80,29 @@ def find_steps(
     known = known_steps(snap, replay)
     if known.source is not None:
         return known
-    from memreplay.analysis.steps.guessing import guessed  # late: few files need a guess
+    from memreplay.analysis.steps.guessing import guessed  # imported late: few files need a guess
 
     return guessed(snap, usage, by_turns=known.missing != UNCLEAR)
 
 
 def known_steps(snap: Snapshot, replay: Replay) -> Found:
-    """The steps that were noted, that annotations mark, or the optimizer's turns: without any
-    guess, and in little time. Where `find_steps` is asked for none, and there are these, they are
-    what it finds."""
+    """Return the steps that were recorded or annotated, or the optimizer's rounds. This is fast and
+    doesn't guess.
+
+    If there are any, `find_steps` without options returns the same steps.
+    """
+    if replay.known_steps is None:
+        replay.known_steps = _known_steps(snap, replay)
+    found: Found = replay.known_steps
+    return found
+
+
+def _known_steps(snap: Snapshot, replay: Replay) -> Found:
     if replay.events == 0:
         return Found(None, ())
     noted = _noted(snap, replay)
     if noted.source is not None and snap.recorder.get("steps_told") is True:
-        return noted  # the program's own word
+        return noted  # the program marked its own steps
     every = spans(snap, replay)
     lost = _lost(snap, replay) if every else None
     marked = Found(None, ())
@@ -104,6 +115,12 @@ def known_steps(snap: Snapshot, replay: Replay) -> Found:
             several = _of_several_optimizers(replay, named, lost=lost)
             if several is not None:
                 return several
+            from memreplay.analysis.steps.doubting import doubt  # imported late: needs NumPy
+
+            why = doubt(replay, named)
+            return together(
+                StepSource("annotation", name, SHARED if why else 1.0, doubt=why), pieces
+            )
         if len(pieces) > 1:
             return together(StepSource("annotation", name, 1.0), pieces)
         if pieces and marked.source is None:
@@ -112,24 +129,30 @@ def known_steps(snap: Snapshot, replay: Replay) -> Found:
     if len(by_turns.pieces) < 2:
         zeroed = turns(replay, zeroed=True)
         by_turns = zeroed if len(zeroed.pieces) > 1 else by_turns
-    # Of two turns the first step begins with the trace: one that is marked says more.
+    # If there are only two rounds, the first step begins with the trace, so annotated steps are
+    # more reliable.
     return by_turns if len(by_turns.pieces) > (1 if marked.source is None else 2) else marked
 
 
 def _of_several_optimizers(
     replay: Replay, named: Sequence[Span], *, lost: bool | None
 ) -> Found | None:
-    """The steps of a program whose optimizers share the name of their annotation, if they can be
-    told apart; without a source if they can't. None if it is one optimizer."""
-    ended = [one for one in named if one.end_event is not None]
+    """Return the steps of several optimizers that share an annotation name, or None if there's only
+    one optimizer.
+
+    The result has no source if the optimizers can't be told apart.
+    """
+    # Leave out optimizer steps before the first event, because no allocations show which optimizer
+    # ran.
+    ended = [one for one in named if (one.end_event or 0) > replay.start]
     ended.sort(key=lambda one: one.start_us)
     edges = [edge for one in ended for edge in (one.start_event, one.end_event or 0)]
-    # Of each span what was allocated between the one before and it.
+    # Number of allocations between each span and the next one.
     between = _allocations(replay, [edge + 1 - replay.first_event for edge in edges])[1::2]
     groups = [ended[:1]]
     gaps: list[int] = []
     for span, gap in zip(ended[1:], between, strict=True):
-        # What lies before the first event, or after the last, has no place of its own.
+        # Outside the selected events, positions are unknown.
         before, last = groups[-1][-1].end_event or 0, replay.start + replay.events
         if gap <= TOGETHER and replay.start < before <= span.start_event < last:
             groups[-1].append(span)
@@ -138,7 +161,8 @@ def _of_several_optimizers(
             groups.append([span])
     by_turns = turns(replay, zeroed=False)
     at_work = len(by_turns.pieces) + 1
-    if len(groups) < LEAST_TURNS:  # the work is inside of the step, as a closure's
+    # Each step's work happens inside optimizer.step(), as with a closure.
+    if len(groups) < LEAST_TURNS:
         groups, gaps = [[one] for one in ended], []
     if at_work >= LEAST_TURNS:
         merged = len(groups) < len(ended) and at_work <= len(groups) + 1
@@ -147,7 +171,7 @@ def _of_several_optimizers(
                 Found(None, (), UNCLEAR) if _in_turn(_work(replay, by_turns.pieces)) else by_turns
             )
         if len(groups) >= OF_SEVERAL_PLACES * at_work and _places(replay) > 1:
-            # Two optimizers, or one that is called in two places.
+            # There can be two optimizers, or one that is called in two places.
             return Found(None, (), UNCLEAR)
     if _in_turn(gaps):
         return Found(None, (), UNCLEAR)
@@ -164,13 +188,13 @@ def _places(replay: Replay) -> int:
 
 
 def _work(replay: Replay, pieces: Sequence[Piece]) -> list[int]:
-    """How many allocations each has."""
+    """Return the number of allocations in each step."""
     edges = [edge for piece in pieces for edge in (piece.first, piece.stop)]
     return _allocations(replay, edges)[::2]
 
 
 def _allocations(replay: Replay, rows: Sequence[int]) -> list[int]:
-    """How many allocations there are from each row of the trace to the next of these."""
+    """Return the number of allocations between consecutive rows."""
     import numpy as np
 
     actions = np.frombuffer(memoryview(replay.column("action")), "u1")  # type: ignore[arg-type]
@@ -180,8 +204,11 @@ def _allocations(replay: Replay, rows: Sequence[int]) -> list[int]:
 
 
 def _in_turn(works: Sequence[int]) -> bool:
-    """Whether what is allocated for each step differs as it does with several optimizers that step
-    in turn. The first quarter doesn't count: it may be of a start."""
+    """Return whether the number of allocations per step varies as it does with alternating
+    optimizers.
+
+    Ignores the first quarter of the steps, which may be warm-up.
+    """
     works = works[len(works) // 4 :]
     if len(works) < 2 * LEAST_TURNS:
         return False
@@ -196,7 +223,7 @@ def _in_turn(works: Sequence[int]) -> bool:
 
 
 def _noted(snap: Snapshot, replay: Replay) -> Found:
-    """The steps that memreplay's recorder noted the ends of."""
+    """Return the steps between the boundaries that the recorder noted."""
     base, last = replay.first_event, replay.first_event + replay.events
     cuts = [one for one in snap.recorded_steps(replay.device) if base <= one <= last]
     pieces = tuple(Piece(a - base, b - base) for a, b in pairwise(cuts) if b > a)
@@ -206,19 +233,20 @@ def _noted(snap: Snapshot, replay: Replay) -> Found:
 
 
 def _lost(snap: Snapshot, replay: Replay) -> bool | None:
-    """Whether the recorder dropped the oldest events; None where that is not known."""
+    """Return whether the recorder dropped the oldest events; None if unknown."""
     lost = overflowed(snap, replay.device)
     return False if lost is None and replay.measure().start_bytes == 0 else lost
 
 
 def turns(replay: Replay, *, zeroed: bool) -> Found:
-    """Steps that end where a turn of the optimizer does; where these are one or two, the first
-    begins with the trace."""
+    """Return steps that each end with an optimizer round. If there are only one or two rounds, the
+    first step begins with the trace.
+    """
     if not replay.tally.with_stack:
         return Found(None, ())
     from memreplay.engine.query import _growth
 
-    ends = memoryview(_growth.find_turns(replay.native, zeroed)).tolist()
+    ends = memoryview(_growth.find_optimizer_steps(replay.native, zeroed)).tolist()
     cuts = [0, *ends] if 0 < len(ends) < 3 else ends
     pieces = tuple(Piece(a, b) for a, b in pairwise(cuts) if b > a)
     if not pieces:
@@ -228,7 +256,7 @@ def turns(replay: Replay, *, zeroed: bool) -> Found:
 
 
 def step_at(found: Found, replay: Replay, event: int) -> StepAt | None:
-    """The step that an event is in, else the one that it is before; None where there are none."""
+    """Return the step that contains an event, or else the next step; None if there are no steps."""
     if found.source is None:
         return None
     row = event - replay.first_event
@@ -241,8 +269,8 @@ def step_at(found: Found, replay: Replay, event: int) -> StepAt | None:
     name = found.pieces[number - 1].name if inside else ""
     source = found.source
     return StepAt(
-        annotation=source.name if source.kind == "annotation" else None,
-        found=source.kind,
+        annotation=source.name if source.found_by == "annotation" else None,
+        found_by=source.found_by,
         number=number,
         of=len(found.pieces),
         inside=inside,
@@ -252,24 +280,27 @@ def step_at(found: Found, replay: Replay, event: int) -> StepAt | None:
 
 
 def windows(usage: Usage, count: int = WINDOWS) -> Found:
-    """Equal parts of the trace, for want of steps."""
+    """Divide the trace into equal parts, which take the place of steps."""
     events = usage.replay.events
     cuts = [events * k // count for k in range(count + 1)]
     pieces = tuple(Piece(a, b) for a, b in pairwise(cuts) if b > a)
     if len(pieces) < count:
         there = f"{events} events are" if events != 1 else "1 event is"
-        return Found(None, (), f"{there} too few for {count} windows")
+        return Found(None, (), f"{there} too few to divide into {count} windows")
     return Found(StepSource("windows", "", 0.0), pieces)
 
 
 def at_most(found: Found, most: int) -> Found:
-    """The same steps, several taken together where there are more than `most`."""
+    """Merge steps so that at most `most` remain."""
     return found if found.source is None else together(found.source, found.pieces, most)
 
 
 def _named(every: Sequence[Span], name: str) -> list[Span]:
-    """The annotations of this name, or with this before their #; of several optimizers those of
-    one alone, as a step of each makes a step."""
+    """Return the annotations whose name is `name`, or is `name` up to a #.
+
+    For optimizers, return only the annotations of the most frequent name, because each optimizer
+    runs once per step.
+    """
     found = [span for span in every if name in (span.name, span.name.partition("#")[0])]
     if name == OPTIMIZER_STEP and found:
         most, _ = Counter(span.name for span in found).most_common(1)[0]
@@ -280,9 +311,10 @@ def _named(every: Sequence[Span], name: str) -> list[Span]:
 def _pieces(
     replay: Replay, named: list[Span], name: str, *, lost: bool | None
 ) -> tuple[Piece, ...]:
-    """From START to END; of optimizers from the END of one to the END of the next.
+    """Return steps that reach from the START to the END of an annotation or, for optimizers, from
+    one END to the next.
 
-    `lost` says whether the recorder dropped the oldest events; None where that is not known.
+    `lost` is whether the recorder dropped the oldest events, or None if unknown.
     """
     base, last = replay.first_event, replay.start + replay.events
     pieces: list[Piece] = []
@@ -290,8 +322,9 @@ def _pieces(
     for span in sorted(named, key=lambda one: (one.start_us, one.end_us or 0)):
         if span.end_us is None or span.end_event is None:
             continue
-        # What lies outside of the range that was read, or on its edge, is not whole. Nor is one
-        # that began before the first event, where others ended by then: their events are lost.
+        # Steps outside the selected range or at its edge are incomplete. If some steps ended before
+        # the first event, events are lost, so a step that began before that event is also
+        # incomplete.
         if lost is None and span.end_event == replay.start:
             lost = True
         early = span.start_event == replay.start and (replay.first_event > 0 or lost)
@@ -314,9 +347,10 @@ def _pieces(
         first = span.start_event + 1 - base
         stop = span.end_event + 1 - base
         if pieces:
-            # An event in the microsecond in which one ends and the next begins is the first one's.
+            # If one step ends and the next begins in the same microsecond, the events of that
+            # microsecond belong to the earlier step.
             first = max(first, pieces[-1].stop)
-        # Those without any event are mostly of a part of the program that was not recorded.
+        # Leave out steps without events. Most of them ran while nothing was recorded.
         if first < stop and not early and not late:
             pieces.append(Piece(first, stop, span.name, span.start_us, span.end_us))
     if name == OPTIMIZER_STEP and len(pieces) < 2:
@@ -327,8 +361,9 @@ def _pieces(
 def _from_the_start(
     pieces: Sequence[Piece], named: Sequence[Span], replay: Replay
 ) -> tuple[Piece, ...]:
-    """The same, where the optimizer stepped once or twice: what comes before its first END is a
-    step as well, or all that was recorded of one."""
+    """If the optimizer ran only once or twice, add a step from the start of the trace to the first
+    END.
+    """
     base, last = replay.first_event, replay.start + replay.events
     ended = [one for one in named if replay.start < (one.end_event or 0)]
     if not ended or (ended[0].end_event == last and not replay.reaches_end):
@@ -344,7 +379,7 @@ def _from_the_start(
 def _equal(events: int, period: int) -> Found:
     count = events // period
     if count < 2:
-        return Found(None, (), f"{events} events are not two periods of {period}")
+        return Found(None, (), f"{events} events are fewer than two periods of {period}")
     merged = taken_together(count)
     size = period * merged
     pieces = tuple(Piece(k * size, (k + 1) * size) for k in range(events // size))
@@ -355,12 +390,12 @@ def _no_such(snap: Snapshot, replay: Replay, every: Sequence[Span], name: str) -
     if not snap.annotation_count:
         return (
             "this snapshot has no annotations; record them with torch.profiler.record_function(),"
-            " or give --period"
+            " or give --step period=N"
         )
     if not replay.has_times:
-        return "the events have no times, so annotations cannot be placed; give --period"
+        return "the events have no times, so annotations can't be placed;  give --step period=N"
     if not every:
-        return f"device {replay.device} has no annotations during its events; give --period"
+        return f"device {replay.device} has no annotations during its events; give --step period=N"
     names = list(dict.fromkeys(span.name.partition("#")[0] for span in every))
     there = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return f"device {replay.device} has no annotation {name!r}; there are: {there}"

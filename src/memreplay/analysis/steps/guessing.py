@@ -1,4 +1,4 @@
-"""Finds steps that nothing marks: by the optimizer's stacks, or by what repeats in the trace."""
+"""Infer unmarked steps from the optimizer's stacks or from repetition in the trace."""
 
 from __future__ import annotations
 
@@ -21,51 +21,48 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-# What repeats in the trace with a lower score is no step: by runs of allocations that come back, by
-# single stacks that come once in each, by the rise and fall of memory.
+# Minimum scores for steps inferred from recurring runs of allocations, from stacks that occur once
+# per step, and from the rise and fall of memory.
 LEAST_RECURRENCE, LEAST_REPEATED, LEAST_WAVES = 0.6, 0.35, 0.46
-# If it doesn't count how memory rises and falls in rounds, they have to be more alike.
+# Minimum similarity of rounds if the rise and fall of memory isn't taken into account.
 LEAST_EVEN = 0.75
-# A trace that allocates more than so many times its rise and fall is no single step.
+# If a trace allocates more than this many times the range of its memory usage, it contains several
+# steps.
 MOST_CHURN = 20
 _ADVICE = (
-    "annotate steps with torch.profiler.record_function() and name them with --step-annotation,"
-    " record more of them, or give --period"
+    "annotate steps with torch.profiler.record_function() and name them with"
+    " --step annotation=NAME, record more of them, or give --step period=N"
+)
+
+_NO_ALLOCATION = (
+    "no allocation was recorded; call _record_memory_history() before the steps begin, or check"
+    " that the program allocates GPU memory while it records"
 )
 
 
 def guessed(snap: Snapshot, usage: Usage, *, by_turns: bool) -> Found:
-    """Steps from what repeats; where nothing does, one step that ends with the optimizer's only
-    turn, else all that was read. `by_turns`: whether the optimizer's are clear."""
-    repeated = _repeated(usage)
+    """Infer steps from repetition.
+
+    If nothing repeats, return one step that ends with the optimizer's only round, or the whole
+    trace as one step. `by_turns`: whether the optimizer's rounds are clear.
+    """
+    repeated, rounds = _repeated(usage)
     if repeated.source is not None:
         return repeated
     of_optimizer = turns(usage.replay, zeroed=False) if by_turns else Found(None, ())
     if of_optimizer.source is not None:
         return of_optimizer
-    rounds = _rounds(snap, usage)
-    return rounds if rounds.source is not None else _whole(usage)
-
-
-def _rounds(snap: Snapshot, usage: Usage) -> Found:
-    """Rounds of a loop that fills the recording, such as the requests of a server. Memory may vary
-    by far more than one of them needs. A loop inside a module's forward() or inside a library, such
-    as that over the tokens of a text, has no steps."""
-    from memreplay.engine.query import _growth
-
-    replay = usage.replay
-    if not replay.tally.with_stack:
-        return Found(None, ())
-    whole = replay.measure()
-    found = _growth.find_recurrence(replay.native, whole.column, whole.start_bytes, False, True)
-    rounds = _cut("stacks", *found, LEAST_EVEN)
-    if rounds.pieces and _in_the_program(snap, replay, rounds.pieces[len(rounds.pieces) // 2]):
+    # These rounds can be those of a server, whose memory may vary far more between rounds than
+    # within one round. Loops in a module's forward() or in a library, such as over the tokens of a
+    # text, aren't steps.
+    pieces = rounds.pieces
+    if pieces and _in_the_program(snap, usage.replay, pieces[len(pieces) // 2]):
         return rounds
-    return Found(None, ())
+    return _whole(usage)
 
 
 def _in_the_program(snap: Snapshot, replay: Replay, piece: Piece) -> bool:
-    """Whether more than one line of the program's own code allocates in this round."""
+    """Return whether allocations in this round come from several lines of user code."""
     import numpy as np
 
     rows = slice(piece.first, piece.stop)
@@ -79,16 +76,22 @@ def _in_the_program(snap: Snapshot, replay: Replay, piece: Piece) -> bool:
     return len(lines) > 1
 
 
-def _repeated(usage: Usage) -> Found:
-    """Steps from runs of allocations that come back, by their stacks or in a trace without stacks
-    by their sizes; else from what comes once in each, or from the rise and fall of memory."""
+def _repeated(usage: Usage) -> tuple[Found, Found]:
+    """Return steps from recurring runs of allocations, by stack or, without stacks, by size.
+
+    If there aren't any, use stacks that occur once per step, or the rise and fall of memory. The
+    second result is the rounds found by stack without requiring that each round frees its memory.
+    """
     from memreplay.engine.query import _growth
 
     replay = usage.replay
     whole = replay.measure()
     series = replay.native, whole.column, whole.start_bytes
     kind: Source = "stacks" if replay.tally.with_stack else "sizes"
-    cuts, score = _growth.find_recurrence(*series, kind == "sizes")
+    cuts, score, any_cuts, evenness = _growth.find_recurrence(*series, kind == "sizes")
+    rounds = Found(None, ())
+    if kind == "stacks":
+        rounds = _cut("stacks", any_cuts, evenness, LEAST_EVEN)
     least = LEAST_RECURRENCE
     if score < LEAST_RECURRENCE:
         cuts, score, _ = _growth.find_period(*series, kind)
@@ -96,47 +99,49 @@ def _repeated(usage: Usage) -> Found:
             kind = "usage"
             cuts, score, _ = _growth.find_period(*series, kind)
         least = LEAST_WAVES if kind == "usage" else LEAST_REPEATED
-    return _cut(kind, cuts, score, least)
+    return _cut(kind, cuts, score, least), rounds
 
 
 def _cut(kind: Source, cuts: Column, score: float, least: float) -> Found:
-    """Steps from the events that they begin with; none if the score is below `least`."""
+    """Build steps from their first events. Return none if the score is below `least`."""
     from memreplay.engine.query import _growth
 
     at = memoryview(cuts)
     if score < least or len(at) <= _growth.LEAST_ROUNDS:
         return Found(None, ())
     merged = taken_together(len(at) - 1)
-    # Where the last repetition ends is not known, so it is none.
+    # Leave out the last repetition, because its end is unknown.
     pieces = tuple(Piece(a, b) for a, b in pairwise(at[::merged].tolist()))
     return Found(StepSource(kind, "", round(score, 3), merged), pieces)
 
 
 def _whole(usage: Usage) -> Found:
-    """All that was read as one step, where it may be one: it is short, or it goes once through the
-    layers of a module."""
+    """Return the whole trace as one step if that's plausible, because it's short or runs each of a
+    module's layers only once.
+    """
     replay = usage.replay
+    if not replay.tally.actions.get(_core.ACTIONS.index("alloc")):
+        return Found(None, (), _NO_ALLOCATION)
     allocated = churn(usage)
     if allocated <= 0 or (allocated > MOST_CHURN and not _one_pass(replay)):
-        why = f"no annotation marks steps, and nothing in the trace repeats like steps; {_ADVICE}"
+        why = f"no annotation marks steps, and the trace doesn't repeat like steps; {_ADVICE}"
         return Found(None, (), why)
     return Found(StepSource("whole", "", 0.0), (Piece(0, replay.events),))
 
 
 def _one_pass(replay: Replay) -> bool:
-    """Whether what comes back, by its sizes, does so in a module's forward() alone: by its stacks
-    nothing did."""
+    """Return whether the only repetition is within a module's forward()."""
     from memreplay.engine.query import _growth
 
     if not replay.tally.with_stack:
         return False
     whole = replay.measure()
-    _, score = _growth.find_recurrence(replay.native, whole.column, whole.start_bytes, True)
+    _, score, *_ = _growth.find_recurrence(replay.native, whole.column, whole.start_bytes, True)
     return score >= LEAST_RECURRENCE
 
 
 def churn(usage: Usage) -> float:
-    """How many times what memory rises and falls by is allocated."""
+    """Return the allocated bytes divided by the range of memory usage."""
     from memreplay.engine.query import _growth
 
     replay = usage.replay

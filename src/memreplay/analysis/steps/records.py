@@ -1,91 +1,100 @@
-"""The steps of a device, which step a moment is in, and how steps were found."""
+"""Records of a device's steps, the step of a moment, and how steps were found."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from memreplay.declared import Opt, Options
+from msgspec.structs import replace
+
+from memreplay.declared import Opt, Options, Shared
 from memreplay.snapshot.record import Record
 
 Source = Literal[
     "annotation", "recorder", "optimizer", "stacks", "sizes", "usage", "given", "whole", "windows"
 ]
 
+Doubt = Literal["several_optimizers", "left_out"]
 
-# More steps than these are taken together, several to one.
+# If there are more steps than this, several are merged into one.
 MOST_STEPS = 4096
 
 GUESSED: tuple[Source, ...] = ("stacks", "sizes", "usage", "windows")
-"""Sources by which nothing marks the steps: they may be repetitions within a single pass."""
+"""Sources without marks: the steps may be repetitions within a single pass."""
+
+
+STEP = Shared("--step", "Define the steps instead of detecting them (see memreplay help steps)")
 
 
 class StepOptions(Options, frozen=True):
-    """Where steps begin, in place of where they are found to."""
+    """Options that override where steps begin."""
 
     annotation: Annotated[
         str | None,
-        Opt(
-            "Take each annotation NAME, or NAME#…, as a step (memreplay help steps).",
-            "NAME",
-            flag="--step-annotation",
-            brief="Take annotations of this name as steps.",
-        ),
+        Opt("each annotation NAME, or NAME#…", "NAME", of=STEP),
     ] = None
-    """The name of the annotations that are steps, up to a #."""
-    period: Annotated[
-        int | None, Opt("Take every N events as a step.", "N", least=1, rare=True)
-    ] = None
-    """So many events are a step."""
+    """Name of the annotations that are steps; a # and anything after it are ignored."""
+    period: Annotated[int | None, Opt("every N events", "N", least=1, of=STEP)] = None
+    """Events per step."""
 
     @property
     def given(self) -> bool:
-        """Whether anything says where steps begin."""
+        """Whether an option defines the steps."""
         return self.annotation is not None or self.period is not None
 
 
 class StepSource(Record, frozen=True):
-    """How the steps of a device were found."""
+    """How a device's steps were found."""
 
-    kind: Source
-    """By an annotation, by what memreplay's recorder noted, by the stacks of the optimizer, by what
-    repeats (`stacks`, `sizes`, `usage`), or as `given` by `--period`. `whole` is all that was read,
-    where nothing marks or repeats a step; `windows` are equal parts of it, in place of steps."""
+    found_by: Source
+    """`annotation`; `recorder`; the `optimizer`'s stacks; repetition (`stacks`, `sizes`, `usage`);
+    or `given` by `--step period=N`. `whole` is the whole trace as one step, if nothing marks steps
+    and nothing repeats; `windows` are equal parts in place of steps.
+    """
     name: str
-    """The annotation's name, up to a #; of `optimizer` what was looked at: `step` or `zero_grad`;
-    else empty."""
+    """The annotation's name up to a #; for `optimizer`, the function that marks steps, `step` or
+    `zero_grad`; otherwise "".
+    """
     score: float
-    """How sure it is, 0 to 1: 1 for annotations, the recorder, an optimizer and what was given, 0
-    for windows."""
+    """Confidence from 0 to 1. It's 1 for annotations, the recorder, an optimizer and given steps,
+    and 0 for windows.
+    """
     taken_together: int = 1
-    """How many repetitions make one step here: more than 1 where there are very many."""
+    """Number of repetitions that were merged into each step; more than 1 only if there are very
+    many repetitions.
+    """
+    doubt: Doubt | None = None
+    """Why the number of steps is a guess although an optimizer marks them; null if it isn't. With
+    `several_optimizers`, optimizers seem to share the annotation, so there may be fewer steps. With
+    `left_out`, the optimizer skipped some steps, as with a GradScaler, so there are more.
+    """
 
 
 class StepAt(Record, frozen=True, kw_only=True):
-    """The step that a moment is in, as `memreplay steps` has it."""
+    """The step that a moment is in, as in `memreplay steps`."""
 
     text_only = ("by", "name")
 
     annotation: str | None
-    """The annotation that steps are found by: `ProfilerStep`, else `Optimizer.step`; null if they
-    are found by the optimizer's stacks."""
-    found: Source
-    """How they are found: by `annotation`, `recorder` or `optimizer`."""
+    """The annotation that marks steps: `ProfilerStep`, otherwise `Optimizer.step`; null if they
+    come from the optimizer's stacks.
+    """
+    found_by: Source
+    """How the steps were found: `annotation`, `recorder` or `optimizer`."""
     number: int
-    """Which step it is, from 1; `of` + 1 after the last."""
+    """Number of the step, from 1; `of` + 1 after the last step."""
     of: int
-    """How many steps there are."""
+    """Number of steps."""
     inside: bool
-    """Whether the moment is in it, and not before it."""
+    """Whether the moment is within the step; if false, it's before the step."""
     by: str
-    """What marks the steps: the annotation, or what of the optimizer was looked at."""
+    """What marks the steps: the annotation or optimizer function."""
     name: str
-    """What the step is called."""
+    """Name of the step."""
 
 
 class Piece(Record, frozen=True):
-    """A step's events, counted from the first that was read: from `first` to before `stop`.
-
-    Times are those of the annotation, None where there is none.
+    """A step's events, from `first` up to but not including `stop`, numbered from the first
+    selected event. Times are the annotation's, otherwise None.
     """
 
     first: int
@@ -96,7 +105,7 @@ class Piece(Record, frozen=True):
 
 
 class Found(Record, frozen=True):
-    """The steps of a device, in order; none where `source` is None, and `missing` says why."""
+    """A device's steps in order. If there are none, `source` is None and `missing` says why."""
 
     source: StepSource | None
     pieces: tuple[Piece, ...]
@@ -104,12 +113,12 @@ class Found(Record, frozen=True):
 
 
 def taken_together(steps: int, most: int = 0) -> int:
-    """Return how many steps become one, so that no more than `most` are left; 0: MOST_STEPS."""
+    """Return how many steps to merge into one so that at most `most` remain (0: MOST_STEPS)."""
     return -(-steps // (most or MOST_STEPS))
 
 
 def together(source: StepSource, pieces: tuple[Piece, ...], most: int = 0) -> Found:
-    """Return these steps, several as one if there are more than `most`; 0: MOST_STEPS."""
+    """Merge steps if there are more than `most` (0: MOST_STEPS)."""
     count = taken_together(len(pieces), most)
     if count <= 1:
         return Found(source, pieces)
@@ -118,4 +127,4 @@ def together(source: StepSource, pieces: tuple[Piece, ...], most: int = 0) -> Fo
         for group in (pieces[k : k + count] for k in range(0, len(pieces) - count + 1, count))
     )
     count *= source.taken_together
-    return Found(StepSource(source.kind, source.name, source.score, count), merged)
+    return Found(replace(source, taken_together=count), merged)

@@ -1,1 +1,1 @@
-"""Whether numbers can be trusted."""
+"""Judge whether numbers can be trusted."""

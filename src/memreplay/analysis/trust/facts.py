@@ -1,5 +1,4 @@
-"""What every report says of a device: which one, how far its numbers can be trusted, and which
-events were read."""
+"""The facts about a device that every report has: number, trust and selected events."""
 
 from __future__ import annotations
 
@@ -15,8 +14,9 @@ if TYPE_CHECKING:
 
 
 class DeviceFacts(Record, frozen=True, kw_only=True):
-    """The part of a result that is about its device; `commands.shared.fields` says what each field
-    means."""
+    """The part of a result that is about its device; `commands.shared.fields` documents the
+    fields.
+    """
 
     device: int
     backend: str
@@ -30,7 +30,7 @@ class DeviceFacts(Record, frozen=True, kw_only=True):
 
 
 def device_facts(snap: Snapshot, replay: Replay, trust: Verdict) -> DeviceFacts:
-    """The facts of one device, with the verdict on the numbers that are reported of it."""
+    """Return the facts about a device, with the verdict on its reported numbers."""
     return DeviceFacts(
         device=replay.device,
         backend=replay.backend.name,

@@ -1,5 +1,4 @@
-"""Which PyTorch wrote a snapshot, judged by the keys it uses, and which settings are not its
-defaults."""
+"""Infer the PyTorch version of a snapshot from its keys, and list non-default settings."""
 
 from __future__ import annotations
 
@@ -8,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
-# CUDAAllocatorConfig's defaults, as torch.cuda.memory._snapshot()["allocator_settings"] spells
-# them. Settings that are not listed are taken to be off by default.
+# CUDAAllocatorConfig's defaults, named as in torch.cuda.memory._snapshot()["allocator_settings"].
+# Settings not listed are off by default.
 DEFAULTS: dict[str, object] = {
     "max_split_size": -1,
     "max_round_threshold": -1,
@@ -17,16 +16,16 @@ DEFAULTS: dict[str, object] = {
     "garbage_collection_threshold": 0.0,
     "pinned_num_register_threads": 1,
 }
-# About the recording, not about the allocator.
+# Keys that describe the recording, not the allocator.
 RECORDING = frozenset({"trace_alloc_overflowed", "trace_alloc_max_entries"})
 
 
 def generation(snap: Snapshot) -> str:
-    """Who wrote the file, in words for people: later keys tell later versions."""
+    """Describe which version of PyTorch wrote the file, based on keys that later versions added."""
     if snap.backend.written_by is not None:
         return snap.backend.written_by
     if "bare_list" in snap.traits:
-        return "PyTorch (a list of segments, which doesn't show the version)"
+        return "PyTorch, version unknown (a bare list of segments)"
     if "history" in snap.traits:
         return "PyTorch 2.0"
     if "user_metadata" in snap.traits:
@@ -38,13 +37,13 @@ def generation(snap: Snapshot) -> str:
     if snap.kept("settings") is not None:
         return "PyTorch 2.3 or 2.4"
     if snap.has_times:
-        # Later keys stand behind the traces: of a file that is cut off, nobody knows.
+        # The other keys come after the traces, so truncated files lack them.
         return "PyTorch 2.1 or 2.2" if snap.truncation is None else "PyTorch 2.1 or later"
-    return "unknown (no keys that tell it)"
+    return "PyTorch, version unknown"
 
 
 def changed_settings(settings: dict[str, object]) -> dict[str, object]:
-    """Those allocator settings that differ from PyTorch's defaults."""
+    """Return settings that differ from PyTorch's defaults."""
     return {
         name: value
         for name, value in settings.items()

@@ -1,7 +1,8 @@
-"""Whether the recorder's ring buffer dropped the oldest events: certain, likely, or not at all.
+"""Determine whether the ring buffer dropped the oldest events: yes, probably or no.
 
-PyTorch keeps the last `max_entries` events of a device and doesn't write that number, nor how many
-events it dropped. memreplay's recorder notes both. Of other files the data itself has to tell.
+PyTorch keeps a device's last `max_entries` events, but writes neither that number nor the number of
+dropped events. memreplay's recorder notes both. For other files, an overflow is inferred from the
+data.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 Sign = Literal["annotations_before", "recorded_before", "round_count", "same_count", "state_only"]
-"""What makes an overflow likely:
+"""Signs of an overflow:
 
 - `annotations_before`: annotations that always contain events ended before the first event;
 - `recorded_before`: most memory that was carried over has a stack, so it was recorded, too. Its
@@ -29,26 +30,28 @@ Sign = Literal["annotations_before", "recorded_before", "round_count", "same_cou
 The counts and `state_only` are signs only if some memory has a stack but no event.
 """
 
-# A loop of 1,000 turns has a round number of events, too. So a number counts only if memory was
-# recorded of which no event is left, except for those that most people type.
+# A loop of 1,000 iterations also produces a round number of events, so a round number only suggests
+# an overflow if some recorded memory has no event. The most common limits always suggest an
+# overflow.
 _USUAL_DIGITS, _LEAST_USUAL = (1, 2, 5), 100_000
 _DIGITS, _LEAST = (1, 2, 5), 100
 _MORE_DIGITS, _LEAST_OF_MORE = (*range(1, 10), 15, 25, 75), 1000
 _LEAST_OF_TWO_DIGITS = 10_000
-# From how many events on it is no chance that two traces have the same number of them.
+# With at least this number of events, equal counts are unlikely to be a coincidence.
 _LEAST_SAME = 1000
-_APART = 0.01  # how much the allocations differ, at least, if the devices did other work
-# So many annotations without an event, of names that have events wherever events are.
+_APART = 0.01  # devices with different work differ by at least this share of their allocations
+# Minimum number of annotations without events, if all other annotations with the same name have
+# events.
 _LEAST_ANNOTATIONS = 2
 _OF_BLOCKS = {_core.ACTIONS.index(name) for name in ("alloc", "free_requested", "free_completed")}
 
 
 def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
-    """Whether the file says that the ring buffer dropped events; None if it says nothing.
+    """Return whether the file says that the ring buffer dropped events; None if it doesn't say.
 
-    memreplay's recorder notes how many were dropped. Other files may have a flag: a scalar or a
-    list (an entry a device), at top level or in the settings. If only the buffer's size is known, a
-    trace of that length counts as overflowed.
+    memreplay's recorder notes this. Other files may have a flag, which is a scalar or a list (one
+    item per device) at the top level or in the settings. If only the buffer's size is known, a
+    trace of that length has overflowed.
     """
     flag = snap.kept("overflowed")
     if flag is None:
@@ -85,8 +88,9 @@ def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
 
 
 def dropped_events(snap: Snapshot, device: int) -> int:
-    """How many events of a device were dropped, at least, as memreplay's recorder counted them; 0
-    if it counted none."""
+    """Return the minimum number of events that were dropped, as counted by memreplay's recorder; 0
+    if unknown.
+    """
     noted = snap.recorder.get("dropped_events")
     if not isinstance(noted, list) or not 0 <= device < len(noted):
         return 0
@@ -95,9 +99,10 @@ def dropped_events(snap: Snapshot, device: int) -> int:
 
 
 def overflow_signs(snap: Snapshot, replay: Replay) -> tuple[Sign, ...]:
-    """Return what makes an overflow likely of which the file says nothing.
+    """Return the signs that the ring buffer overflowed, if the file doesn't say whether it did.
 
-    A trace that begins with nothing reserved began with the program: nothing is missing before it.
+    If nothing was reserved when the trace began, it begins with the program, and no events are
+    missing.
     """
     if replay.ring_signs is None:
         replay.ring_signs = _signs(snap, replay)
@@ -137,7 +142,7 @@ def _begins_with_memory(replay: Replay) -> bool:
 
 
 def _digits(number: int) -> int:
-    """The number without the zeros at its end."""
+    """Return the number without trailing zeros."""
     while number and number % 10 == 0:
         number //= 10
     return number
@@ -157,29 +162,32 @@ def _is_typed(events: int) -> bool:
 
 
 def _has_missing(replay: Replay) -> bool:
-    """Whether memory was recorded that no event in the trace tells of.
+    """Return whether some recorded memory has no event.
 
-    A block or segment has a stack if a recording was on when it was made. That may have been an
-    earlier recording, so it's no proof that this one dropped events.
+    A block or segment has a stack if it was allocated during a recording. This can have been an
+    earlier recording, so it doesn't prove that events were dropped.
     """
-    _, recorded_blocks, _, recorded_segments = replay.reserved.untold()
-    return recorded_blocks + recorded_segments > 0
+    found = replay.unexplained
+    return found.recorded_blocks + found.recorded_segments > 0
 
 
 def _recorded_before(replay: Replay) -> bool:
-    """Whether most of what was carried over has a stack; segments count if no block was.
+    """Return whether most carried-over blocks have a stack, or segments if there are no blocks.
 
-    Workspaces of libraries have a stack even if recording began later, so a few don't count.
+    Libraries' workspaces have a stack even if recording began later, so a few blocks with stacks
+    aren't enough.
     """
-    blocks, recorded_blocks, segments, recorded_segments = replay.reserved.untold()
-    if blocks:
-        return recorded_blocks * 2 > blocks
-    # Where a range ends before the trace does, later events may have made them.
-    return replay.reaches_end and recorded_segments * 2 > segments
+    found = replay.unexplained
+    if found.blocks:
+        return found.recorded_blocks * 2 > found.blocks
+    # If the range ends early, later events may have allocated these segments.
+    return replay.reaches_end and found.recorded_segments * 2 > found.segments
 
 
 def _is_left_of_state(replay: Replay) -> bool:
-    """Whether the only event is of memory: other markers, such as an earlier dump, can be alone."""
+    """Return whether the only event is an alloc or free, rather than a marker, such as from an
+    earlier dump.
+    """
     return bool(set(replay.tally.actions) & _OF_BLOCKS)
 
 
@@ -192,7 +200,7 @@ def _is_same(snap: Snapshot, replay: Replay, events: int) -> bool:
     for device, others in counts.items():
         if device == replay.device or others != events or snap.only not in (None, device):
             continue
-        # Devices that did the same have as many events, too.
+        # Devices that do the same work have the same number of events.
         allocations = snap.replay(device).allocations, replay.allocations
         if abs(allocations[0] - allocations[1]) > _APART * max(allocations):
             return True
@@ -200,7 +208,9 @@ def _is_same(snap: Snapshot, replay: Replay, events: int) -> bool:
 
 
 def _annotations_before(snap: Snapshot, replay: Replay) -> int:
-    """How many annotations ended before the first event, of names that have events all along."""
+    """Count the annotations that ended before the first event, if all later annotations of the same
+    name have events.
+    """
     first = replay.time_us(0)
     if not snap.annotation_count or first is None:
         return 0

@@ -20,7 +20,7 @@ from memreplay.commands.shared.source import Reading, opened
         "memreplay allocations snap.pkl --by size --from 2.5s --to 3s",
         "memreplay allocations snap.pkl --top 0 --json > allocations.json",
     ),
-    without=("only_carried_over", "no_carried_over"),
+    answers=allocations_report,
     words={"measure": BLOCK_MEASURES},
 )
 def command(
@@ -30,8 +30,8 @@ def command(
     reading: Reading,
     shown: ShownFrames,
 ) -> int:
-    """Counts every allocation in FILE, or in a range of it: how many, how large, how long they
-    lived, and how many were temporary. Shows the code that made them, most bytes first.
+    """Count every allocation in FILE, or in a range of it: how many, how large, how long they
+    lived, and how many were temporary. The code that allocated the most bytes comes first.
     """
 
     def work() -> AllocationsReport:

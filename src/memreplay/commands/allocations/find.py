@@ -1,4 +1,4 @@
-"""What each device allocated over the recording, or a range of it: sizes, lifetimes, by whom."""
+"""Summarize each device's allocations over the recording: sizes, lifetimes, call sites."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
-MOST = 1 << 32  # above any number of allocations
+MOST = 1 << 32  # more than the number of allocations in any trace
 
 
 class _Row(NamedTuple):
-    """A sum as the engine gives it."""
+    """Sums over a group's allocations, as returned by the engine."""
 
     name: int
     made: int
@@ -55,51 +55,56 @@ class _Row(NamedTuple):
 
 
 class AllocationsOptions(Options, frozen=True):
-    """Which groups come first, and what is temporary."""
+    """Options for the order of the groups, and for which allocations count as temporary."""
 
     sort: Annotated[
         AllocationsSort,
         Opt(
-            "Which groups come first: those with the most bytes, allocations or temporary"
-            " allocations, or those that live longest.",
+            "Sort groups by bytes, number of allocations, number of temporary allocations, or mean"
+            " lifetime.",
             "COLUMN",
-            brief="bytes, count, temporary or mean-lifetime: what comes first.",
+            brief="Sort by bytes, count, temporary or mean-lifetime.",
         ),
     ] = "bytes"
     temporary: Annotated[
         int,
         Opt(
-            "Count an allocation as temporary if at most N others are made before it is freed.",
+            "Count an allocation as temporary if at most N other allocations happen before it's"
+            " freed.",
             "N",
             least=0,
             shown="0",
-            brief="Temporary: freed before more than N others are made.",
+            brief="Temporary: freed after at most N other allocations.",
         ),
     ] = 0
 
 
-@takes(selection=Selection, options=AllocationsOptions)
+@takes(
+    selection=Selection,
+    options=AllocationsOptions,
+    without=("only_carried_over", "no_carried_over"),
+)
 def allocations_report(
     snap: Snapshot, selection: Selection, options: AllocationsOptions
 ) -> AllocationsReport:
-    """Every allocation of the events that were read, of each device that has any data.
+    """Summarize all allocations of the selected events on each device with data.
 
-    `sort` says which groups come first. `temporary` is how many others may be made on the device
-    while a temporary allocation lives. `top` cuts the groups (0: all of them). With `pool` or
-    `stream` only that one counts; devices that have it not are left out. Raises UsageError for
-    reserved memory, which is of segments, and for a pool or stream that is not there.
+    `sort` orders the groups. `temporary`: an allocation is temporary if it's freed before more than
+    this many others follow. `top` limits the groups (0: all). With `pool` or `stream`, only
+    allocations of that pool or stream count, and devices without it are left out. Raises UsageError
+    for reserved memory, which has no allocations, and for an unknown pool or stream.
 
-    With `fold` stacks that differ only in plumbing are one group.
+    With `fold`, stacks that differ only in plumbing frames are merged.
     """
     by = selection.by or "stack"
     if selection.measure == "reserved":
         raise UsageError(
-            "reserved memory consists of segments, not of allocations: memreplay fragmentation"
-            " --segments shows them"
+            "reserved memory has no allocations; memreplay fragmentation --segments shows"
+            " its segments"
         )
     if selection.filters is not None and selection.filters.only_carried_over:
         raise UsageError(
-            "what was carried over was not allocated in the recording: nothing would be left"
+            "carried-over memory wasn't allocated in the recording, so nothing would be left"
         )
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
     usages = chosen_usages(snap, selection)
@@ -143,7 +148,7 @@ def _device(
     return DeviceAllocations(
         **inlined(DeviceAllocations, device_facts(snap, replay, trust)),
         measure=usage.measure,
-        allocations=whole.made,
+        allocation_count=whole.made,
         allocated_bytes=whole.bytes,
         frees=ended,
         **_means(whole),
@@ -178,7 +183,7 @@ def _device(
 
 
 def _group(usage: Usage, grouper: Grouper, row: _Row, whole: int) -> AllocationGroup:
-    """One group, named; by pool, stream or size alone with what these are."""
+    """Return one group with its label and, if grouped by pool, stream or size, that value."""
     group = grouper.group(usage, row.name, row.bytes, row.made, whole)
     alone: dict[str, Any] = {}
     if grouper.by == BySize.name:
@@ -190,7 +195,7 @@ def _group(usage: Usage, grouper: Grouper, row: _Row, whole: int) -> AllocationG
 
 
 def _means(row: _Row) -> dict[str, Any]:
-    """What is said of any allocations beside their count and bytes."""
+    """Return the fields of AllocationSums other than count and bytes."""
     return {
         "mean_bytes": _mean(row.bytes, row.made),
         "temporary_count": row.temporary_count,
@@ -203,17 +208,19 @@ def _means(row: _Row) -> dict[str, Any]:
 
 
 def _less(whole: _Row, rows: list[_Row]) -> _Row:
-    """What of the whole is in none of these."""
+    """Return the total minus the sum of these rows."""
     return _Row(*(total - sum(parts) for total, *parts in zip(whole, *rows, strict=True)))
 
 
 def _mean(total: int, count: int) -> int | None:
-    # Of integers: the sums of a file that is made up may be more than a float tells apart.
+    # Use integers, because a forged file's sums can exceed a float's precision.
     return (total + count // 2) // count if count else None
 
 
 def _size_range(number: int) -> tuple[int, int]:
-    """Size class k is from 2 ** k up to and not including 2 ** (k + 1); NO_SIZE is the size 0."""
+    """Return the smallest and largest size of a class. Class k covers the sizes from 2**k to
+    2**(k + 1) - 1. NO_SIZE is the class of size 0.
+    """
     return (0, 0) if number == NO_SIZE else (1 << number, (2 << number) - 1)
 
 
@@ -223,6 +230,8 @@ def _sizes(found: list[tuple[int, int, int]]) -> tuple[SizeClass, ...]:
 
 
 def _tens(found: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int, int]]:
-    """Class 0 is the lifetime 0, class k from 10 ** (k - 1) up to and not including 10 ** k."""
+    """Yield (shortest, longest, count, bytes) of each lifetime class. Class 0 covers lifetime 0;
+    class k covers the lifetimes from 10**(k - 1) to 10**k - 1.
+    """
     for number, count, n_bytes in found:
         yield 10 ** (number - 1) if number else 0, 10**number - 1, count, n_bytes

@@ -1,4 +1,4 @@
-"""The results of `memreplay allocations`."""
+"""The result of `memreplay allocations`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memreplay.snapshot.record import Record
 
 
 class AllocationSums(Record, frozen=True, kw_only=True):
-    """Allocations that were made over the events, summed up: part of what other records say."""
+    """Sums over allocations; part of other records."""
 
     count: int
     bytes: int
@@ -25,34 +25,38 @@ class AllocationSums(Record, frozen=True, kw_only=True):
 
 
 class AllocationGroup(Group, frozen=True, kw_only=True):
-    """The allocations of one group: `bytes` and `count` are what was allocated, `share` of all."""
+    """A group's allocations. `bytes` and `count` are totals, and `share` is the share of all
+    allocations' bytes.
+    """
 
     pool: tuple[int, int] | UnsetType | None = UNSET
-    """By `pool` alone: the pool; null if it is not known."""
+    """Pool; null if unknown. Only with `--by pool`."""
     stream: int | UnsetType | None = UNSET
-    """By `stream` alone: the stream; null if it is not known."""
+    """Stream; null if unknown. Only with `--by stream`."""
     min_bytes: int | UnsetType = UNSET
-    """By `size` alone: the least size of the class."""
+    """Smallest size of the class. Only with `--by size`."""
     max_bytes: int | UnsetType = UNSET
-    """By `size` alone: the largest size of the class."""
+    """Largest size of the class. Only with `--by size`."""
     mean_bytes: int | None
-    """The mean size, rounded."""
+    """Mean size, rounded."""
     temporary_count: int
-    """Those that were freed before more than `temporary_threshold` others were made."""
+    """Number of allocations that were freed before more than `temporary_threshold` others were
+    made.
+    """
     temporary_bytes: int
-    """Their bytes."""
+    """Bytes of the temporary allocations."""
     live_count: int
-    """Those that were not freed in what was read."""
+    """Number of allocations that weren't freed in the selected events."""
     live_bytes: int
-    """Their bytes."""
+    """Bytes of the allocations that weren't freed."""
     mean_lifetime_events: int | None
-    """The mean lifetime of those that were freed, in events; null of none."""
+    """Mean lifetime of freed allocations in events; null if none were freed."""
     mean_lifetime_us: int | None
-    """The same in microseconds; null also if no time is known."""
+    """Mean lifetime in microseconds; null if none were freed, or without times."""
 
     @property
     def sums(self) -> AllocationSums:
-        """The numbers alone."""
+        """The sums without the group's other fields."""
         return AllocationSums(
             count=self.count,
             bytes=self.bytes,
@@ -67,132 +71,137 @@ class AllocationGroup(Group, frozen=True, kw_only=True):
 
 
 class SizeClass(Record, frozen=True):
-    """The allocations of some sizes: of one power of two."""
+    """The allocations whose sizes are between two powers of two."""
 
     min_bytes: int
-    """The least size of the class."""
+    """Smallest size of the class."""
     max_bytes: int
-    """The largest size of the class."""
+    """Largest size of the class."""
     count: int
-    """How many."""
+    """Number of allocations."""
     bytes: int
-    """Their bytes."""
+    """Total bytes of the allocations."""
 
 
 class EventsClass(Record, frozen=True):
-    """The allocations that lived for so many events: of one power of ten."""
+    """The allocations whose lifetimes in events are between two powers of ten."""
 
     min_events: int
-    """The shortest lifetime of the class."""
+    """Shortest lifetime of the class."""
     max_events: int
-    """The longest lifetime of the class."""
+    """Longest lifetime of the class."""
     count: int
-    """How many."""
+    """Number of allocations."""
     bytes: int
-    """Their bytes."""
+    """Total bytes of the allocations."""
 
 
 class TimeClass(Record, frozen=True):
-    """The allocations that lived for so long: of one power of ten."""
+    """The allocations whose lifetimes in microseconds are between two powers of ten."""
 
     min_us: int
-    """The shortest lifetime of the class."""
+    """Shortest lifetime of the class."""
     max_us: int
-    """The longest lifetime of the class."""
+    """Longest lifetime of the class."""
     count: int
-    """How many."""
+    """Number of allocations."""
     bytes: int
-    """Their bytes."""
+    """Total bytes of the allocations."""
 
 
 class DeviceAllocations(OfBackend, frozen=True, kw_only=True):
-    """What one device allocated over the events that were read, by one measure. The `bytes` of the
-    groups and `rest_bytes` add up to `allocated_bytes`. Sums are as many digits as they need."""
+    """One device's allocations in the selected events, by one measure.
+
+    The groups' `bytes` and `rest_bytes` add up to `allocated_bytes`. Sums may exceed 64 bits.
+    """
 
     text_only = ("rest",)
 
     device: int
     measure: MeasureName
     exactness: Exactness
-    allocations: int
-    """Allocations made in what was read."""
+    allocation_count: int
+    """Number of allocations in the selected events."""
     allocated_bytes: int
-    """Their bytes."""
+    """Bytes of all allocations."""
     frees: int
-    """Those of them that were freed in it: `allocations` - `live_count`."""
+    """Number of allocations that were freed: `allocation_count` - `live_count`."""
     mean_bytes: int | None
-    """The mean size, rounded; null of none."""
+    """Mean size, rounded; null without allocations."""
     temporary_count: int
-    """Those that were freed before more than `temporary_threshold` others were made."""
+    """Number of allocations that were freed before more than `temporary_threshold` others were
+    made.
+    """
     temporary_bytes: int
-    """Their bytes."""
+    """Bytes of the temporary allocations."""
     live_count: int
-    """Those that were not freed in what was read."""
+    """Number of allocations that weren't freed in the selected events."""
     live_bytes: int
-    """Their bytes."""
+    """Bytes of the allocations that weren't freed."""
     mean_lifetime_events: int | None
-    """The mean lifetime of those that were freed, in events; null of none."""
+    """Mean lifetime of freed allocations in events; null if none were freed."""
     mean_lifetime_us: int | None
-    """The same in microseconds; null also if no time is known."""
+    """Mean lifetime in microseconds; null if none were freed, or without times."""
     min_bytes: int | None
-    """The least size; null of none."""
+    """Smallest size; null without allocations."""
     max_bytes: int | None
-    """The largest size; null of none."""
+    """Largest size; null without allocations."""
     median_bytes: int | None
-    """The least size that at least half do not exceed; null of none."""
+    """Median size, rounded up to a size that occurs; null without allocations."""
     median_lifetime_events: int | None
-    """The median lifetime of those that were freed, in events; null of none."""
+    """Median lifetime of freed allocations in events; null if none were freed."""
     median_lifetime_us: int | None
-    """The same in microseconds; null also if no time is known."""
+    """Median lifetime in microseconds; null if none were freed, or without times."""
     peak_bytes: int
-    """The highest usage, with what was carried over."""
+    """Peak of the measure, including carried-over memory."""
     peak_ratio: float | None
-    """`allocated_bytes` over that; null if it is 0."""
+    """`allocated_bytes` / `peak_bytes`; null if the peak is 0."""
     new_segment_count: int
-    """Allocations for which a segment was allocated or mapped."""
+    """Number of allocations for which a segment was allocated or mapped."""
     duration_us: int | None
-    """From the first time to the last."""
+    """Time from the first to the last event."""
     allocations_per_s: float | None
-    """Allocations a second; null if there are no times, or all are one."""
+    """Allocations per second; null without distinct times."""
     bytes_per_s: float | None
-    """Their bytes a second; null if there are no times, or all are one."""
+    """Bytes per second; null without distinct times."""
     carried_over_count: int
-    """Blocks from before what was read: in none of the numbers but the peak's."""
+    """Number of carried-over blocks, which only count in the peak."""
     carried_over_bytes: int
-    """Their bytes."""
+    """Bytes of the carried-over blocks."""
     carried_over_freed_count: int
-    """Those of them that were freed in it."""
+    """Number of carried-over blocks freed in the selected events."""
     carried_over_freed_bytes: int
-    """Their bytes."""
+    """Bytes of the carried-over blocks that were freed."""
     first_event: int
     events: int
     trace_events: int
     trusted: bool
     reasons: tuple[str, ...]
     sizes: tuple[SizeClass, ...]
-    """Classes of sizes, those that there are; they add up to `allocations`."""
+    """Nonempty size classes, whose counts add up to `allocation_count`."""
     lifetimes_events: tuple[EventsClass, ...]
-    """Classes of lifetimes in events; they add up to `frees`."""
+    """Classes of lifetimes in events. They add up to `frees`."""
     lifetimes_us: tuple[TimeClass, ...] | None
-    """Classes of lifetimes in microseconds; with `untimed_count` they add up to `frees`; null if
-    there are no times."""
+    """Classes of lifetimes in microseconds; null without times. Together with `untimed_count`, they
+    add up to `frees`.
+    """
     untimed_count: int
-    """Those that were freed and whose lifetime in microseconds is not known."""
+    """Number of freed allocations whose lifetime in microseconds is unknown."""
     untimed_bytes: int
-    """Their bytes."""
+    """Bytes of the allocations in `untimed_count`."""
     groups_total: int
     rest_bytes: int
     rest_count: int
     groups: tuple[AllocationGroup, ...]
-    """The first in the order of `sort`, as many as `--top` says."""
+    """The first `--top` groups in the order of `sort`."""
     rest: AllocationSums
-    """What is in none of the groups."""
+    """Sums over the allocations outside `groups`."""
 
     @property
     def total(self) -> AllocationSums:
-        """The sums of all."""
+        """The sums over all allocations."""
         return AllocationSums(
-            count=self.allocations,
+            count=self.allocation_count,
             bytes=self.allocated_bytes,
             mean_bytes=self.mean_bytes,
             temporary_count=self.temporary_count,
@@ -207,15 +216,15 @@ class DeviceAllocations(OfBackend, frozen=True, kw_only=True):
 class AllocationsReport(
     Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.allocations/1"
 ):
-    """What `memreplay allocations` found."""
+    """The result of `memreplay allocations`."""
 
     file: str
     measure: MeasureName
     by: By
     sort: AllocationsSort
-    """What the groups are sorted by."""
+    """Sort order of the groups."""
     temporary_threshold: int
-    """How many others may be made while a temporary allocation lives."""
+    """An allocation is temporary if it's freed before more than this many others follow."""
     pool: tuple[int, int] | None = None
     stream: int | None = None
     filters: Filters | None = None

@@ -1,4 +1,4 @@
-"""Writes what was allocated over a recording as a document for people."""
+"""Format allocations over a recording as text."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from memreplay.render.document import (
     Place,
     Row,
     Table,
+    device_blocks,
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
-from memreplay.render.holders import group_row, share, told_apart
+from memreplay.render.holders import distinguish_rows, group_row, share
 from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import (
@@ -36,28 +37,26 @@ from memreplay.render.units import (
     counted,
     fine_duration,
     percent,
-    range_words,
+    range_text,
     size,
 )
 
-_MOST_SIZES = 16  # rows of the histogram of sizes
-_STEPS = (1, 2, 5, 10)  # powers of two that a row of it may stand for
+_MOST_SIZES = 16  # maximum number of rows in the size histogram
+_STEPS = (1, 2, 5, 10)  # possible numbers of powers of two per row; the first that fits is used
 _INSTEAD = {
-    "ring_overflow": "the recorder's ring buffer was full: what was allocated before the oldest"
-    " event left is not counted, and an earlier, higher peak may be missing",
-    "synthetic_pool_events": "CUDA graph trees set a pool back to a checkpoint: those frees and"
-    " allocations are PyTorch's own: no code ran for them, but they"
-    " count here",
+    "ring_overflow": "the recorder's ring buffer was full: allocations before the oldest remaining"
+    " event aren't counted, and an earlier, higher peak may be missing",
+    "synthetic_pool_events": "CUDA graph trees reset a pool to a checkpoint: those frees and"
+    " allocations are PyTorch's own, not the program's, but they count here",
 }
 
 
 def allocations_document(report: AllocationsReport, *, all_frames: bool = False) -> Document:
-    """The file, then a section a device: how much, of what sizes, for how long, and by whom."""
+    """Build a section per device: totals, sizes, lifetimes, call sites."""
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
-    for found in report.devices:
-        blocks += _section(found, report, all_frames)
+    blocks += device_blocks([_section(found, report, all_frames) for found in report.devices])
     return tuple(blocks)
 
 
@@ -73,7 +72,9 @@ def _section(found: DeviceAllocations, report: AllocationsReport, all_frames: bo
     elif report.filters:
         blocks.append(Note(NOTHING_LEFT))
     if found.total.count and found.lifetimes_us is None:
-        blocks.append(Note("the file has no times: lifetimes are in events, and no rate is known"))
+        blocks.append(
+            Note("the file has no times, so lifetimes are in events and rates aren't known")
+        )
     said = frozenset(("no_events", "no_allocations"))
     blocks += notes_of(found, said=said, instead=_INSTEAD)
     return blocks
@@ -85,7 +86,7 @@ def _headline(found: DeviceAllocations) -> tuple[str, ...]:
         if found.trace_events:
             return (f"{device} no events in this range",)
         if "no_events" in found.reasons:
-            return (f"{device} no events were recorded", "so what was allocated is not known")
+            return (f"{device} no events were recorded", "so its allocations aren't known")
         return (f"{device} no events",)
     over = f"in {counted(found.events, 'event')}"
     if found.duration_us:
@@ -102,12 +103,12 @@ def _headline(found: DeviceAllocations) -> tuple[str, ...]:
 def _pairs(found: DeviceAllocations, report: AllocationsReport) -> tuple[tuple[str, str], ...]:
     pairs = [("measure", f"{found.measure}, {trust_label(found)}")]
     if report.pool is not None:
-        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} only"))
     if report.stream is not None:
-        pairs.append(("stream", f"{report.stream} alone"))
+        pairs.append(("stream", f"{report.stream} only"))
     pairs += filter_pairs(report.filters)
     if found.events < found.trace_events:
-        pairs.append(("range", range_words(found.first_event, found.events, found.trace_events)))
+        pairs.append(("range", range_text(found.first_event, found.events, found.trace_events)))
     if found.total.count:
         pairs += _number_pairs(found, report)
     if found.carried_over_count:
@@ -149,9 +150,9 @@ def _number_pairs(found: DeviceAllocations, report: AllocationsReport) -> list[t
 
 def _temporary(total: AllocationSums, threshold: int) -> str:
     part = percent(share(total.temporary_count, total.count))
-    when = "before another was made"
+    when = "before the next allocation"
     if threshold:
-        when = f"with at most {counted(threshold, 'other')} made in between"
+        when = f"with at most {counted(threshold, 'other')} allocated in between"
     return f"{count(total.temporary_count)} ({part}) of {size(total.temporary_bytes)} freed {when}"
 
 
@@ -177,7 +178,7 @@ def _lives(found: DeviceAllocations) -> str:
 
 
 class _Counted(NamedTuple):
-    """Allocations of no class."""
+    """Count and bytes of the allocations outside the classes."""
 
     count: int  # type: ignore[assignment]
     bytes: int
@@ -187,7 +188,9 @@ _Class = SizeClass | EventsClass | TimeClass | _Counted
 
 
 def _sizes_table(found: DeviceAllocations) -> Table:
-    """A row a power of two, or a few of them, from the least to the largest size there is."""
+    """Build a table of sizes, from the smallest to the largest. Each row covers one or several
+    powers of two.
+    """
     numbers = {one.max_bytes.bit_length(): one for one in found.sizes}
     least, most = min(numbers), max(numbers)
 
@@ -204,12 +207,12 @@ def _sizes_table(found: DeviceAllocations) -> Table:
 
 
 def _row_of(number: int, step: int) -> int:
-    """The row of a size class where each row has `step` of them; size 0 has one of its own."""
+    """Return a size class's row number if a row covers `step` classes. Size 0 has its own row."""
     return 1 + (number - 1) // step if number else 0
 
 
 def _lifetimes_table(found: DeviceAllocations) -> Table:
-    """A row a power of ten, then what has no lifetime that is known."""
+    """Build a table of lifetimes, with a row per power of ten and one for unknown lifetimes."""
     in_us = found.lifetimes_us is not None
     numbers: dict[int, _Class]
     if found.lifetimes_us is None:
@@ -237,7 +240,7 @@ def _digits(number: int) -> int:
 
 
 def _lasting(number: int, in_us: bool) -> str:
-    """`10 us`, `100 ms`, `1,000 s`; `10 events`."""
+    """Return text such as `10 us`, `100 ms`, `1,000 s` or `10 events`."""
     if not in_us:
         return counted(number, "event")
     for unit, length in (("s", 10**6), ("ms", 10**3)):
@@ -247,9 +250,9 @@ def _lasting(number: int, in_us: bool) -> str:
 
 
 def _histogram(title: str, rows: Sequence[tuple[str, Sequence[_Class]]], whole: int) -> Table:
-    """A row a class: how many, their bytes, and a bar, as long as they are many.
+    """Build a table with a row per class: count, bytes and a bar.
 
-    A row says where its class begins, so that one row stands for all empty ones up to the next.
+    A row's label is the start of its class, so a row can also cover the empty classes that follow.
     """
     counts = [sum(one.count for one in classes) for _, classes in rows]
     most = max(counts)
@@ -275,7 +278,7 @@ def _groups_table(found: DeviceAllocations, report: AllocationsReport, all_frame
         group_row(one, report.by, all_frames=all_frames, more=_more(one, timed))
         for one in found.groups
     ]
-    rows = told_apart(rows, found.groups)
+    rows = distinguish_rows(rows, found.groups)
     left = found.groups_total - len(found.groups)
     if left:
         rest = found.rest
@@ -294,7 +297,9 @@ def _groups_table(found: DeviceAllocations, report: AllocationsReport, all_frame
 
 
 def _more(sums: AllocationSums | AllocationGroup, timed: bool) -> tuple[str, ...]:
-    """Mean size, temporary ones, mean lifetime, live at the end."""
+    """Return a group's other columns: mean size, temporary allocations, mean lifetime, and
+    allocations live at the end.
+    """
     if timed:
         mean = sums.mean_lifetime_us
         lifetime = "-" if mean is None else fine_duration(mean)

@@ -1,4 +1,4 @@
-"""`memreplay at`: what was held at a moment."""
+"""`memreplay at`: what is live at a moment."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def command(
     reading: Reading,
     shown: ShownFrames,
 ) -> int:
-    """Shows the allocations that are live in FILE ('-' for standard input) at WHEN: peak:2, oom,
-    end, step:3, an event (12000), a time (1.5s), an annotation or an address (--help-all has all
-    forms). They are grouped as in memreplay peak; --list also shows them one by one.
+    """Show the live allocations in FILE ('-' for standard input) at WHEN: peak:2, oom, end, step:3,
+    an event (12000), a time (1.5s), an annotation or an address (--help-all lists all forms).
+    They're grouped as in memreplay peak; --list also shows them one by one.
     """
     if not when and not options.annotations:
-        raise UsageError(f"which moment? Give {WHEN_FORMS}; --annotations shows all annotations")
+        raise UsageError(f"give a moment: {WHEN_FORMS}; --annotations lists all annotations")
 
     def work() -> AtReport:
         with opened(file, reading) as snapshot:

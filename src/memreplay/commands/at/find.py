@@ -1,4 +1,4 @@
-"""What each device held at a moment, as groups and as a list of allocations."""
+"""Compute each device's live set at a moment, as groups and as single allocations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 import memreplay._core as _core
 from memreplay.analysis.calls.calltree import TreeOptions, call_tree
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.analysis.moments.moments import none_at_all, resolve
+from memreplay.analysis.moments.moments import no_annotations_text, resolve
 from memreplay.analysis.moments.records import DeviceAnnotations
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
@@ -38,24 +38,24 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-EMPTY_STACK = 0  # the id of the stack of no frames
+EMPTY_STACK = 0
 
 
 class AtOptions(TreeOptions, frozen=True):
-    """What else to show of a moment."""
+    """Options for what else to show at a moment."""
 
-    listed: Annotated[
+    list: Annotated[
         bool,
         Opt(
-            "Also list single allocations, as many as --top says.",
-            flag="--list",
+            "Also list the --top largest allocations one by one.",
             brief="Also list single allocations.",
         ),
     ] = False
     annotations: Annotated[
         bool,
         Opt(
-            "Show all annotations in a table: usage at the start and the end, and the peak within.",
+            "Show a table of all annotations: usage at the start and end of each, and the peak in"
+            " between.",
             brief="Show all annotations, with the peak within each.",
         ),
     ] = False
@@ -65,31 +65,31 @@ class AtOptions(TreeOptions, frozen=True):
 @takes(selection=Selection, options=AtOptions)
 def at_report(
     snap: Snapshot,
-    when: When | str | Sequence[When | str],
+    when: When | str | int | Sequence[When | str | int],
     selection: Selection,
     options: AtOptions,
 ) -> AtReport:
-    """The live set of each device at a moment, or at each of several.
+    """Return each device's live set at one or several moments.
 
-    Each `when` is a When or a text: "peak:2", "oom", "step:3", "1.5s", an event's number, the
-    name of an annotation, an address (docs/at.md). `tree` asks for a tree of calls in place of
-    groups, `listed` for single allocations, `caught` for what each rule of categories caught,
-    `annotations` for the usage at every annotation, too, `top` of them. With `fold`
-    stacks that differ in plumbing alone are one group.
-    A device that does not have a moment is left out, and `missing` says why. Raises UsageError
-    where none has it, and for `listed` reserved memory, which is no allocations.
+    Each `when` is a When or text: "peak:2", "oom", "step:3", "1.5s", an event's number, an
+    annotation's name, an address (docs/at.md). `tree` gives a call tree in place of groups,
+    `listed` adds the single allocations, `caught` adds what each category rule matched, and
+    `annotations` adds the usage at `top` annotations. With `fold`, stacks that differ only in
+    plumbing frames are merged. A device without the moment is left out, and `missing` says why.
+    Raises UsageError if no device has it, and for `listed` with reserved memory, which has no
+    allocations.
     """
-    moments = [parsed_when(one) for one in ([when] if isinstance(when, (str, When)) else when)]
+    moments = [parsed_when(one) for one in ([when] if isinstance(when, (str, int, When)) else when)]
     options.check(selection)
     rules = None
     if options.caught:
-        from memreplay.analysis.caught.catching import catching  # late: few ask for it
+        from memreplay.analysis.caught.catching import catching  # imported late: rarely used
 
         rules = catching(snap, selection)
-    by = fitting_by(selection.measure, selection.by, asked_for=True)
+    by = fitting_by(selection.measure, selection.by, by_request=True)
     check_reserved(by, selection.measure, selection.pool, selection.stream)
-    if options.listed and selection.measure == "reserved":
-        raise UsageError("reserved memory consists of segments, so it has no allocations to list")
+    if options.list and selection.measure == "reserved":
+        raise UsageError("reserved memory has no allocations to list; choose another --measure")
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold and not options.tree)
     usages = chosen_usages(snap, selection)
     verdicts = [verdict(snap, usage, strict=selection.strict) for usage in usages]
@@ -114,7 +114,7 @@ def at_report(
             for usage, trust in zip(usages, verdicts, strict=True)
         )
         if usages and not any(one.annotations_total for one in annotations):
-            raise UsageError(none_at_all(snap, usages[0].replay))
+            raise UsageError(no_annotations_text(snap, usages[0].replay))
     return AtReport(
         file=snap.file,
         measure=selection.measure,
@@ -131,8 +131,11 @@ def at_report(
 
 
 def _resolved(snap: Snapshot, usage: Usage, when: When) -> int | str:
-    """The event that is meant, or why the device has none: in words, as an error would hold all
-    that has been looked at."""
+    """Return the moment's event, or the reason why the device has none.
+
+    The reason is text, because an exception's traceback would keep all intermediate results in
+    memory.
+    """
     try:
         return resolve(snap, usage, when)
     except UsageError as error:
@@ -140,18 +143,18 @@ def _resolved(snap: Snapshot, usage: Usage, when: When) -> int | str:
 
 
 class _Held(NamedTuple):
-    """What one device holds after an event, which is what a moment means there."""
+    """One device's live set after the moment's event."""
 
     usage: Usage
     moment: When
     event: int
     groupers: tuple[Grouper, Catching | None]
-    """Of its groups; of what the rules of categories caught, where that is asked for."""
+    """Groupers for the groups and, if requested, for what category rules matched."""
     trust: Verdict
 
 
 def _device_at(held: _Held, top: int, options: AtOptions) -> DeviceAt:
-    """The live set of one device after one event."""
+    """Return one device's live set after an event."""
     usage, when, event, (grouper, rules), trust = held
     replay = usage.replay
     live = usage.bytes_at(event)
@@ -159,7 +162,7 @@ def _device_at(held: _Held, top: int, options: AtOptions) -> DeviceAt:
     facts = device_facts(grouper.snap, replay, trust)
     allocations: tuple[LiveAllocation, ...] | UnsetType = UNSET
     stacks: tuple[Stack, ...] | UnsetType = UNSET
-    if options.listed:
+    if options.list:
         allocations, stacks = _listed(usage, event, grouper, top)
     return DeviceAt(
         **inlined(DeviceAt, replace(facts, start_us=replay.origin_us), who),
@@ -171,14 +174,14 @@ def _device_at(held: _Held, top: int, options: AtOptions) -> DeviceAt:
         peak_bytes=usage.peak.bytes,
         allocations=allocations,
         stacks=stacks,
-        found=_found(usage, event, grouper, when) if when.kind == "address" else UNSET,
+        allocation=_found(usage, event, grouper, when) if when.kind == "address" else UNSET,
         caught=UNSET if rules is None else rules.of(usage, event, top),
         tree=call_tree(usage, event, grouper, options) if options.tree else UNSET,
     )
 
 
 def _found(usage: Usage, event: int, grouper: Grouper, when: When) -> FoundAllocation:
-    """The allocation that a moment of an address is of."""
+    """Return the allocation at the address that defines a moment."""
     from memreplay.analysis.moments.addresses import life_of
 
     rows = _Rows(usage, event, grouper)
@@ -206,7 +209,7 @@ def _found(usage: Usage, event: int, grouper: Grouper, when: When) -> FoundAlloc
 def _listed(
     usage: Usage, event: int, grouper: Grouper, top: int
 ) -> tuple[tuple[LiveAllocation, ...], tuple[Stack, ...]]:
-    """The allocations, and their stacks, each once."""
+    """Return the live allocations and their distinct stacks."""
     rows = _Rows(usage, event, grouper)
     allocations = tuple(
         rows.carried(index, n_bytes, end) if carried else rows.allocated(index, n_bytes, end)
@@ -215,8 +218,19 @@ def _listed(
     return allocations, tuple(rows.stacks)
 
 
+class _Made(NamedTuple):
+    """The known facts about an allocation's creation. Carried-over blocks have no event."""
+
+    address: int
+    stack: int
+    stream: int | None
+    pool: tuple[int, int] | None
+    event: int | None = None
+    time_us: int | None = None
+
+
 class _Rows:
-    """Spells out the rows of a device's live allocations after one event."""
+    """Formats a device's live allocations after an event."""
 
     def __init__(self, usage: Usage, event: int, grouper: Grouper) -> None:
         replay = usage.replay
@@ -227,28 +241,29 @@ class _Rows:
         self.event = event
         self.now_us = replay.clock_us(event)
         self.base = {name: replay.carried(name) for name in ("address", "stack", "block")}
-        # Said once for all rows of one stack, or one pool.
+        # Caches for stacks and pools.
         self.stacks: list[Stack] = []
-        self.places: dict[int, int] = {}  # of stacks, by their names
+        self.places: dict[int, int] = {}  # maps names to stack indices
         self.pools: dict[int, tuple[int, int] | None] = {}
         self.time = replay.column("time")
         self.clock = replay.clock
 
     def allocated(self, index: int, n_bytes: int, end: int) -> LiveAllocation:
-        """An allocation of the trace, by its alloc event from the first that was read on."""
-        return self._spelled(
+        """Return a recorded allocation. `index`: its alloc event, counted from the first selected
+        event.
+        """
+        made = _Made(
             address=self._of_event("address", index),
-            n_bytes=n_bytes,
-            event=index + self.replay.first_event,
-            time=self._time_us(index),
             stack=self._of_event("stack", index),
             stream=self._of_event("stream", index),
             pool=self._pool_of_event(index),
-            end=end,
+            event=index + self.replay.first_event,
+            time_us=self._time_us(index),
         )
+        return self._spelled(made, n_bytes, end)
 
     def carried(self, index: int, n_bytes: int, end: int) -> LiveAllocation:
-        """A carried block, by its number there."""
+        """Return the carried-over block with this number."""
         block = self.base["block"][index]
         stream: int | None = None
         pool: tuple[int, int] | None = None
@@ -256,29 +271,11 @@ class _Rows:
             stream, pool = self._of_event("stream", end), self._pool_of_event(end)
         elif block != _core.ABSENT_ID:
             stream, pool = self._of_segment(block)
-        return self._spelled(
-            address=self.base["address"][index],
-            n_bytes=n_bytes,
-            event=None,
-            time=None,
-            stack=self.base["stack"][index],
-            stream=stream,
-            pool=pool,
-            end=end,
-        )
+        made = _Made(self.base["address"][index], self.base["stack"][index], stream, pool)
+        return self._spelled(made, n_bytes, end)
 
-    def _spelled(
-        self,
-        *,
-        address: int,
-        n_bytes: int,
-        event: int | None,
-        time: int | None,
-        stack: int,
-        stream: int | None,
-        pool: tuple[int, int] | None,
-        end: int,
-    ) -> LiveAllocation:
+    def _spelled(self, made: _Made, n_bytes: int, end: int) -> LiveAllocation:
+        address, stack, stream, pool, event, time = made
         name = self.grouper.stack_name(stack, carried=event is None)
         place = self.places.setdefault(name, len(self.stacks))
         if place == len(self.stacks):
@@ -308,7 +305,7 @@ class _Rows:
         )
 
     def _time_us(self, index: int) -> int | None:
-        """As `Replay.time_us`, of an event that is there."""
+        """Like `Replay.time_us`, but the event has to exist."""
         column = self.time
         value = column if isinstance(column, int) else column[index]
         return None if value == _core.ABSENT_TIME else value
@@ -323,8 +320,11 @@ class _Rows:
         return None if value == _core.ABSENT_TIME else self.now_us - value
 
     def _freed_at(self, stack: int, end: int) -> Frame | None:
-        """Where the free was, which a recording without the stacks of frees does not tell: they
-        carry their alloc's then."""
+        """Return the frame that freed an allocation.
+
+        Return None if stacks of frees weren't recorded, because a free then has the allocation's
+        stack.
+        """
         its = self._of_event("stack", end)
         if its in (stack, EMPTY_STACK) or self.action(end) == "alloc":
             return None
@@ -343,7 +343,7 @@ class _Rows:
         return self.pools[pool]
 
     def _of_segment(self, block: int) -> tuple[int, tuple[int, int] | None]:
-        """Stream and pool of the final segment that holds a block."""
+        """Return the stream and pool of the segment that contains a block in the final state."""
         rows = self.snap.native.rows
         segment = memoryview(rows("block", "segment"))[block]
         pool = memoryview(rows("segment", "pool"))[segment]

@@ -1,4 +1,4 @@
-"""The results of `memreplay at`."""
+"""The result of `memreplay at`."""
 
 from __future__ import annotations
 
@@ -33,42 +33,42 @@ class Stack(Coded, frozen=True):
 
 
 class Lived(Record, frozen=True, kw_only=True):
-    """An allocation, from when to when it is live."""
+    """An allocation, and when it's live."""
 
     address: int
-    """Where it is."""
+    """Address of the allocation's first byte."""
     bytes: int
-    """Its bytes, by the measure."""
+    """Size, by the measure."""
     alloc_event: int | None
-    """The event that made it; null if it is older than the recording."""
+    """Event that made the allocation; null if carried over."""
     alloc_us: int | None
-    """When; null also if the file has no times."""
+    """Time of `alloc_event`; null if carried over, or if the file has no times."""
     age_events: int | None
-    """How many events ago that was; null if it is older than the recording."""
+    """Number of events since `alloc_event`; null if carried over."""
     age_us: int | None
-    """How long ago; null also if the file has no times."""
+    """Time since `alloc_event`; null if carried over, or if the file has no times."""
     free_event: int | None
-    """The event with which the measure lets go of it; null if it is not freed in this recording."""
+    """First event after which the measure no longer counts the allocation; null if never freed."""
     free_us: int | None
-    """When; null also if the file has no times."""
+    """Time of `free_event`; null if never freed, or if the file has no times."""
     freed_at: Frame | None
-    """The frame that freed it; null if the recording has no stack of the free."""
+    """Frame that freed the allocation; null if stacks of frees weren't recorded."""
     stream: int | None
-    """Its stream; null if it is not known."""
+    """Stream; null if unknown."""
     pool: tuple[int, int] | None
-    """Its pool; null if it is not known."""
+    """Pool; null if unknown."""
 
 
 class LiveAllocation(Lived, frozen=True, kw_only=True):
-    """One allocation that is live at a moment."""
+    """An allocation live at the moment."""
 
     label: str
     stack: int
-    """Its place in `stacks`."""
+    """Index of the allocation's stack in `stacks`."""
 
 
 class _LivedCode(Lived, frozen=True, kw_only=True):
-    """Such an allocation with its stack."""
+    """A live allocation with its stack."""
 
     label: str
     user: tuple[int, ...]
@@ -77,35 +77,37 @@ class _LivedCode(Lived, frozen=True, kw_only=True):
 
 
 class FoundAllocation(_LivedCode, frozen=True):
-    """The allocation that an address was in."""
+    """The allocation at an address."""
 
     number: int
-    """Which of the allocations with this address it is, from 1."""
+    """Number of the allocation among those at this address, counting from 1."""
     total: int
-    """How many there are."""
+    """Number of allocations at this address."""
 
 
 class DeviceAt(OfBackend, Parted, frozen=True, kw_only=True):
-    """What one device held at a moment. The `bytes` of the groups and `rest_bytes` add up to
-    `live_bytes`."""
+    """One device at the moment.
+
+    The groups' `bytes` and `rest_bytes` add up to `live_bytes`.
+    """
 
     device: int
     measure: MeasureName
     exactness: Exactness
     moment: When
-    """The moment that was asked for."""
+    """The moment, as given."""
     event_index: int
-    """The event after which it is so; `first_event` - 1 is the start."""
+    """The moment is right after this event; `first_event` - 1 is the start."""
     time_us: int | None
-    """That event's time; for the start the first event's."""
+    """Time of that event; for the start, the time of the first event."""
     start_us: int | None
-    """The first time of the whole trace, with `--from` too."""
+    """First time of the whole trace, even with `--from`."""
     live_bytes: int
-    """What was live then, by the measure."""
+    """Live bytes of the measure."""
     live_count: int
-    """In how many allocations; 0 for reserved bytes."""
+    """Number of allocations; 0 for reserved bytes."""
     peak_bytes: int
-    """The highest of the measure in what was read."""
+    """Peak of the measure in the selected events."""
     first_event: int
     events: int
     trace_events: int
@@ -118,18 +120,18 @@ class DeviceAt(OfBackend, Parted, frozen=True, kw_only=True):
     pools: tuple[Part, ...] | UnsetType = UNSET
     streams: tuple[Part, ...] | UnsetType = UNSET
     allocations: tuple[LiveAllocation, ...] | UnsetType = UNSET
-    """With `--list`: the largest first, as many as `--top` says."""
+    """With `--list`: the `--top` largest allocations, largest first."""
     stacks: tuple[Stack, ...] | UnsetType = UNSET
-    """With `--list`: the stacks of `allocations`, each once."""
-    found: FoundAllocation | UnsetType = UNSET
-    """Of an address: the allocation that it was in."""
+    """With `--list`: the distinct stacks of `allocations`."""
+    allocation: FoundAllocation | UnsetType = UNSET
+    """For an address: the allocation at that address."""
     tree: CallTree | UnsetType = UNSET
     caught: RulesCaught | UnsetType = UNSET
-    """With `--rules`: what each rule of categories caught."""
+    """With `--rules`: what each category rule matched."""
 
 
 class AtReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.at/1"):
-    """What `memreplay at` found."""
+    """The result of `memreplay at`."""
 
     file: str
     measure: MeasureName
@@ -140,11 +142,11 @@ class AtReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memre
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     missing: tuple[str, ...] = ()
-    """Why devices are left out of a moment that others have."""
+    """The reasons why devices without the moment are left out."""
     devices: tuple[DeviceAt, ...]
-    """One for each moment and device, in the order of the moments."""
+    """One entry per moment and device, in the order of the moments."""
     annotations: tuple[DeviceAnnotations, ...] | UnsetType = UNSET
-    """With `--annotations`: one for each device."""
+    """With `--annotations`: one entry per device."""
 
     def document(self) -> Document:
         from memreplay.commands.at.text import at_document

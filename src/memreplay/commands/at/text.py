@@ -1,4 +1,4 @@
-"""Writes what was held at a moment as a document for people."""
+"""Format the live set at a moment as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memreplay.analysis.code.naming import name_of_frame
 from memreplay.analysis.moments.records import DeviceAnnotations
 from memreplay.commands.at.result import AtReport, DeviceAt, FoundAllocation, LiveAllocation, Stack
 from memreplay.render.calltree import tree_table
-from memreplay.render.caught import caught_blocks, caught_words
+from memreplay.render.caught import caught_blocks, caught_text
 from memreplay.render.document import (
     Block,
     Document,
@@ -32,7 +32,7 @@ from memreplay.render.units import (
     counted,
     duration,
     percent,
-    range_words,
+    range_text,
     signed_duration,
     size,
     time_utc,
@@ -40,14 +40,14 @@ from memreplay.render.units import (
 from memreplay.snapshot.model import When
 from memreplay.texts import clean
 
-DEEPEST = 20  # levels that are set in
-LONGEST = 80  # characters of an annotation's name
+DEEPEST = 20  # maximum indentation level
+LONGEST = 80  # maximum length of an annotation's name, in characters
 
 
 def at_document(report: AtReport, *, all_frames: bool = False) -> Document:
-    """The file, then a section a device and moment: how much, who held it, the allocations.
+    """Build a section per device and moment: bytes, groups, allocations.
 
-    With `all_frames` whole stacks are shown.
+    `all_frames`: show full stacks.
     """
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices and not report.annotations:
@@ -61,7 +61,7 @@ def at_document(report: AtReport, *, all_frames: bool = False) -> Document:
 
 
 def _stages(found: DeviceAnnotations, report: AtReport) -> list[Block]:
-    """A line an annotation, those within others below them."""
+    """Build a table with a line per annotation. Nested annotations are indented."""
     shown = counted(found.annotations_total, "annotation")
     blocks: list[Block] = [
         Heading((f"device {found.device}: {found.measure} at {shown}",)),
@@ -103,7 +103,7 @@ def _known(n_bytes: int | None) -> str:
 
 
 def headlines(report: AtReport) -> Document:
-    """The first line of each moment on each device: how much."""
+    """Return the headline for each moment and device."""
     return tuple(Heading(_headline(found)) for found in report.devices)
 
 
@@ -131,27 +131,27 @@ def _headline(found: DeviceAt) -> tuple[str, ...]:
 
 def _pairs(found: DeviceAt, report: AtReport) -> tuple[tuple[str, str], ...]:
     pairs = [
-        ("moment", when_words(found.moment)),
+        ("moment", when_text(found.moment)),
         ("measure", f"{found.measure}, {trust_label(found)}"),
     ]
     pairs += part_pairs(report)
     pairs += filter_pairs(report.filters)
     if found.events < found.trace_events:
-        words = range_words(found.first_event, found.events, found.trace_events)
+        words = range_text(found.first_event, found.events, found.trace_events)
         pairs.append(("range", words))
-    if found.found is not UNSET:
-        pairs += _life_pairs(found.found)
+    if found.allocation is not UNSET:
+        pairs += _life_pairs(found.allocation)
     part = percent(share(found.live_bytes, found.peak_bytes))
     pairs.append(("peak", f"{size(found.peak_bytes)}, of which this is {part}"))
     if found.measure != "reserved":
         pairs.append(("live", counted(found.live_count, "block")))
     if found.caught is not UNSET:
-        pairs.append(("categories", caught_words(found.caught)))
+        pairs.append(("categories", caught_text(found.caught)))
     return tuple(pairs)
 
 
 def _life_pairs(one: FoundAllocation) -> list[tuple[str, str]]:
-    """What is at the address: how much, from when to when, by whom."""
+    """Describe the allocation at an address: size, lifetime, call site."""
     there = f"{size(one.bytes)} at 0x{one.address:x}"
     if one.total > 1:
         there += f", #{count(one.number)} of {counted(one.total, 'allocation')} with this address"
@@ -166,7 +166,7 @@ def _life_pairs(one: FoundAllocation) -> list[tuple[str, str]]:
             lived += f", {duration(max(one.free_us - one.alloc_us, 0))}"
         elif one.alloc_event is not None:
             lived += f", {counted(one.free_event - one.alloc_event, 'event')}"
-    pairs = [("block", there), ("lives", lived), ("made at", one.label)]
+    pairs = [("block", there), ("lifetime", lived), ("allocated at", one.label)]
     if one.freed_at is not None:
         at = name_of_frame(one.freed_at)
         pairs.append(("freed at", f"{at.function}  {at.place}".strip()))
@@ -174,17 +174,17 @@ def _life_pairs(one: FoundAllocation) -> list[tuple[str, str]]:
 
 
 def part_pairs(report: AtReport) -> list[tuple[str, str]]:
-    """The pool and stream that alone count."""
+    """Return the selected pool and stream."""
     pairs = []
     if report.pool is not None:
-        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} only"))
     if report.stream is not None:
-        pairs.append(("stream", f"{report.stream} alone"))
+        pairs.append(("stream", f"{report.stream} only"))
     return pairs
 
 
-def when_words(when: When) -> str:
-    """A moment as people say it."""
+def when_text(when: When) -> str:
+    """Describe a moment."""
     if when.kind == "event":
         return f"event {count(when.value)}"
     if when.kind == "elapsed":
@@ -215,7 +215,9 @@ def _allocations_table(
     stacks: tuple[Stack, ...],
     all_frames: bool,
 ) -> Table:
-    """A line an allocation; stream and pool only where any is not the default."""
+    """Build a table with a line per allocation. Show streams and pools only if some aren't the
+    default.
+    """
     titles: tuple[str, ...] = ("bytes", "address", "age", "freed at")
     several = [
         ("stream", any(one.stream not in (0, None) for one in allocations)),
@@ -258,7 +260,7 @@ def _age(one: LiveAllocation) -> str:
 
 
 def _stack_row(stack: Stack, all_frames: bool) -> Row:
-    """Where allocations of one stack were made, and what stands below."""
+    """Return a row with a stack's location, and its callers below."""
     row = coded_row((), stack, "stack", all_frames=all_frames)
     return row if all_frames else one_line(row)
 

@@ -24,6 +24,12 @@ from memreplay.errors import UsageError
 from memreplay.snapshot.snapshot import Snapshot
 
 
+class ShownDiff(Shown, frozen=True):
+    """Output options: text or JSON, and for two folders, which rank's groups to show."""
+
+    of: OfRank = OfRank()
+
+
 @as_command(
     "diff",
     examples=(
@@ -38,14 +44,13 @@ def command(
     base: File,
     new: File,
     options: DiffOptions,
-    of_rank: OfRank,
     selection: Selection,
     reading: Reading,
-    shown: Shown,
+    shown: ShownDiff,
 ) -> int:
-    """Compares the peak of NEW with that of BASE (or another moment: --at), and shows which code
-    changed. Code that only moved is matched (--exact: not). BASE may be a baseline (memreplay gate
-    --save-base). With two folders of ranks, each is compared with the same one of the other run.
+    """Compare the peak of NEW with the peak of BASE (or another moment: --at), and show which code
+    changed. Code that only moved is matched, unless you give --exact. BASE may be a base file
+    (memreplay gate --save-base). Two folders with one file per rank are compared rank by rank.
     """
 
     def work(before: Snapshot | BaselineSide, after: Snapshot) -> DiffReport:
@@ -55,12 +60,12 @@ def command(
         return diff_report(before, after, of, options)
 
     if are_folders(base, new):
-        folders = Folders(base, new, options, of_rank.rank, shown)
+        folders = Folders(base, new, options, shown.of.rank, shown)
         return compare_folders(folders, reading, selection, work)
-    if of_rank.rank is not None:
-        raise UsageError("--rank is for two folders of rank files, and these are two files")
+    if shown.of.rank is not None:
+        raise UsageError("--rank needs two folders of rank files, not two files")
     with ExitStack() as open_files:
-        # Each by itself: an error should name the file that it is of.
+        # Parsed separately so that an error names the right file.
         before, exit_code = attempt(base, partial(opened_base, base, reading, open_files))
         if before is None:
             return exit_code
@@ -73,6 +78,6 @@ def command(
 
 
 def given(name: str) -> bool:
-    """Whether an option was named, and is not at its default."""
+    """Return whether an option was given explicitly."""
     ctx = click.get_current_context()
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT

@@ -1,4 +1,4 @@
-"""What changed between two snapshots: by group, at the peak of each or at another moment."""
+"""Compare two snapshots by group, at their peaks or at another moment."""
 
 from __future__ import annotations
 
@@ -49,39 +49,41 @@ __all__ = ["PEAK", "DiffOptions", "diff_report"]
 
 
 class DiffOptions(Options, frozen=True):
-    """Which moments are compared, and how rows are matched."""
+    """Options for which moments to compare, and how to match rows."""
 
     at: At = None
     exact: Annotated[
         bool,
         Opt(
-            "Match only stacks that are equal, line for line.",
-            brief="Match only stacks that are equal.",
+            "Match stacks only if they're equal line by line.",
+            brief="Match stacks only if they're equal.",
         ),
     ] = False
-    unchanged: Annotated[bool, Opt("Also show what did not change.", flag="--all")] = False
+    unchanged: Annotated[bool, Opt("Also show groups that didn't change.")] = False
     all_frames: Annotated[
         bool,
         Opt(
-            "Show whole stacks, with PyTorch's, Python's and C++ frames.",
+            "Show full stacks, with PyTorch, Python and C++ frames.",
             group=OUTPUT,
-            brief="Show whole stacks.",
+            brief="Show full stacks.",
         ),
     ] = False
 
 
-@takes(selection=Selection, options=DiffOptions)
+@takes(selection=Selection, options=DiffOptions, without=("fold",))
 def diff_report(
     base: Snapshot | BaselineSide, new: Snapshot, selection: Selection, options: DiffOptions
 ) -> DiffReport:
-    """The change from `base` to `new` of each device that both have, at the moment `at` of each;
-    where they have none in common but one each, of these two. The base may be a baseline, which has
-    groups by stack at the peak of one measure.
+    """Return the changes from `base` to `new` on each common device. Each snapshot is compared at
+    its own moment `at`.
 
-    Rows that differ in plumbing alone are one, unless `all_frames` are asked for. `exact` matches
-    nothing but equal stacks, line for line; `unchanged` keeps rows that did not change. `top` cuts
-    the rows (0: none); `device` is the new one's. Raises UsageError where the two have no device in
-    common, one of them does not have the moment, or a filter's pattern is found in neither.
+    If there is no common device but each snapshot has exactly one, compare these two. The base may
+    be a baseline, which has groups by stack at the peak of one measure.
+
+    Rows that differ only in plumbing frames are merged unless `all_frames` is set. `exact` only
+    matches identical stacks; `unchanged` keeps unchanged rows. `top` limits the rows (0: no limit);
+    `device` is a device of the new snapshot. Raises UsageError if there is no device to compare, if
+    one snapshot lacks the moment, or if a filter's pattern matches no frame in either.
     """
     new, when = as_snapshot(new), options.at or PEAK
     by, filters = fitting_by(selection.measure, selection.by), selection.filters
@@ -94,22 +96,23 @@ def diff_report(
     if isinstance(base, BaselineSide):
         if by != "stack" or filters:
             raise UsageError(
-                f"{base.file} is a baseline: it only has groups by stack, and of all memory"
+                f"{base.file} is a baseline, which only has groups by stack and of all memory"
             )
         before = base
     else:
         before = theirs = SnapshotSide(base, replace(selection, by=by))
         if after.filtering is not None:
-            after.filtering.check(before.filtering)  # code may be in one of the two alone
+            # The code that a pattern matches may exist on one side only.
+            after.filtering.check(before.filtering)
         source = _source(base, new, by)
         mixed = source is not None and (base.recorded is None) != (new.recorded is None)
-        # Phases, too, which are compared whatever the groups are by.
+        # Phases are always compared, regardless of the grouping key.
         theirs.guess = after.guess = None in (base.recorded, new.recorded)
     both = device_pairs(before.devices, after.devices)
     if not both and (before.devices or after.devices):
         raise UsageError(
-            f"the two have no device in common: {_listed(before)} in {before.file},"
-            f" {_listed(after)} in {after.file}"
+            f"no device in common: {_listed(before)} in {before.file}, {_listed(after)} in"
+            f" {after.file}"
         )
     kept: FramesKept = "all"
     fewer = ""
@@ -126,7 +129,7 @@ def diff_report(
         moment=when,
         exact=options.exact,
         filters=filters or None,
-        source=source,
+        groups_source=source,
         truncated=before.truncated or after.truncated,
         unknown_devices=_unknown(before, after) or UNSET,
         ranges_differ=ranges is not None,
@@ -140,7 +143,7 @@ def diff_report(
         ranges=ranges,
         all_frames=options.all_frames,
         mixed=mixed,
-        frames=kept,
+        stack_frames=kept,
         fewer=fewer,
     )
 
@@ -156,8 +159,11 @@ def _unknown(*sides: ComparedSide) -> tuple[int, ...]:
 
 
 def _source(base: Snapshot, new: Snapshot, by: By) -> CategoriesSource | None:
-    """Where the groups of both come from: what one of the two alone has is compared with
-    nothing. None for groups that need no guess."""
+    """Return whether both sides' groups are recorded or guessed.
+
+    If only one side has the recorder's notes, both are guessed. Return None for keys that don't
+    need guessing.
+    """
     if not any(WAYS[way].recorded for way in ways_of(by)):
         return None
     return "guessed" if None in (base.recorded, new.recorded) else "recorded"
@@ -168,7 +174,7 @@ def _listed(side: ComparedSide) -> str:
 
 
 def _in_program(found: Side, side: ComparedSide, device: int) -> Side:
-    """A moment with where in its program it is, as far as that is known."""
+    """Add the moment's step, phase and annotation, as far as they're known."""
     found = replace(found, phase=side.phase_at(device, found.event_index))
     if not isinstance(side, SnapshotSide):
         return found
@@ -178,7 +184,7 @@ def _in_program(found: Side, side: ComparedSide, device: int) -> Side:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A device of both sides, and how its groups are compared."""
+    """Compares the groups that one device has on both sides."""
 
     before: ComparedSide
     after: ComparedSide
@@ -189,7 +195,7 @@ class _Pair:
     options: DiffOptions
 
     def diff(self, scope: Scope) -> DeviceDiff:
-        """What changed in the scope."""
+        """Return the changes within the scope."""
         base, new = self.before.at(self.base_device, scope), self.after.at(self.device, scope)
         rows = self.rows(scope, base, new)
         statuses: Counter[Status] = Counter(row.status for row in rows)
@@ -218,7 +224,7 @@ class _Pair:
         )
 
     def categories(self, scope: Scope, base: Sided, new: Sided) -> tuple[CategoryChange, ...]:
-        """Which categories changed."""
+        """Return the changed categories."""
         sides = self.before, self.after
         if scope.measure == "reserved":
             return ()
@@ -228,7 +234,7 @@ class _Pair:
         return category_changes((sides[0], sides[1]), devices, scope, (base, new))
 
     def rows(self, scope: Scope, base: Sided, new: Sided) -> list[DiffRow]:
-        """The groups of both, matched."""
+        """Return the matched groups of both sides."""
         rows = compared(base, new, exact=self.options.exact, trim=self.before.trimmed)
         if self.fold:
             rows = folded(rows)
@@ -237,12 +243,14 @@ class _Pair:
         return marked_as_guessed(rows, guessed)
 
     def shown(self, rows: list[DiffRow]) -> tuple[list[DiffRow], list[DiffRow]]:
-        """(Those that count, those of them that are shown)."""
+        """Return the rows to count and, of these, the rows to show."""
         kept = [row for row in rows if self.options.unchanged or row.status != "same"]
         return kept, kept[: self.top] if self.top else kept
 
     def phases(self, scope: Scope, peaks: set[Phase | None]) -> tuple[PhaseDiff, ...]:
-        """The peaks of both in each phase; if the highest are in two phases, with their rows."""
+        """Return both sides' peaks in each phase. If the overall peaks are in different phases,
+        include these phases' rows.
+        """
         if scope.when != PEAK:
             return ()
         moved = len(peaks) > 1 and scope.measure != "reserved"
@@ -250,7 +258,7 @@ class _Pair:
         return tuple(filter(None, found))
 
     def phase(self, scope: Scope, phase: Phase, with_rows: bool) -> PhaseDiff | None:
-        """The peaks of both in one phase; None if neither has it."""
+        """Return both sides' peaks in one phase; None if neither side has the phase."""
         within = replace_scope(scope, phase=phase)
         base = self.before.level(self.base_device, within)
         new = self.after.level(self.device, within)

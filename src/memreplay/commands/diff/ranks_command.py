@@ -1,4 +1,4 @@
-"""`memreplay diff` of two folders: rank by rank, with one snapshot in memory at a time."""
+"""`memreplay diff` of two folders, rank by rank, with one snapshot in memory at a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from memreplay.commands.shared.progress import Showing, several_progress
 from memreplay.commands.shared.showing import Shown, text_of
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
-from memreplay.render.ranks import ranks_words
+from memreplay.render.ranks import rank_list_text
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Folders(Struct, frozen=True):
-    """Two runs, what is asked of every rank, and of which one the groups are shown."""
+    """The two runs, what to compare for every rank, and which rank's groups to show."""
 
     base: str
     new: str
@@ -53,11 +53,11 @@ class Folders(Struct, frozen=True):
 
 
 def are_folders(base: str, new: str) -> bool:
-    """Whether both are folders of ranks. Raises UsageError where only one is."""
+    """Return whether both inputs are folders. Raises UsageError if only one of them is."""
     ours, theirs = holds_files(base), holds_files(new)
     if ours != theirs:
         folder, other = (base, new) if ours else (new, base)
-        words = "is none" if os.path.exists(other) else "is not there"
+        words = "isn't one" if os.path.exists(other) else "doesn't exist"
         raise UsageError(f"{folder} is a folder and {other} {words}: give two files or two folders")
     return ours
 
@@ -68,11 +68,12 @@ def compare_folders(
     selection: Selection,
     groups: Callable[[Snapshot, Snapshot], DiffReport],
 ) -> int:
-    """Write what changed from rank to rank: the highest exit code of all files.
+    """Write what changed on each rank. Return the highest exit code of any file.
 
-    `groups` is the diff of two snapshots: of one rank alone, whose files are read once more for it.
+    `groups` compares two snapshots in detail, and is only called for one rank, whose files are read
+    again.
     """
-    fitting_by(selection.measure, selection.by)  # before anything is read
+    fitting_by(selection.measure, selection.by)  # fail before reading anything
     listed = [attempt(folder, partial(_rank_files, folder)) for folder in (asked.base, asked.new)]
     if listed[0][0] is None or listed[1][0] is None:
         return max(code for _, code in listed)
@@ -97,32 +98,32 @@ def compare_folders(
 
 
 def _rank_files(folder: str) -> tuple[Files, tuple[str, ...]]:
-    """The path of each rank's file, and of those that are of none."""
+    """Return the folder's file for each rank, and its files without a rank."""
 
     def check(files: list[str]) -> None:
         for name in files:
             if ".json" in name.lower() and is_baseline_file(os.path.join(folder, name)):
                 raise UsageError(
-                    f"{name} in it is a baseline: memreplay gate RUN/ --base {folder} takes a"
-                    " folder of them, and memreplay diff one of them and a snapshot"
+                    f"{name} in it is a baseline; use memreplay gate RUN/ --base {folder}, or"
+                    " memreplay diff with one baseline and a snapshot"
                 )
 
     return rank_files(folder, check)
 
 
 def _check_ranks(both: list[int], ours: Files, theirs: Files, wanted: int | str | None) -> None:
-    """Raises UsageError where there is nothing to compare, or not the rank that is wanted."""
+    """Raise UsageError if no rank is in both folders, or if the wanted rank is missing from one."""
     if not both:
         raise UsageError(
-            f"the two have no rank in common: {ranks_words(ours)} in the base,"
-            f" {ranks_words(theirs)} in the new run"
+            f"no rank in common: {rank_list_text(ours)} in the base, {rank_list_text(theirs)}"
+            " in the new run"
         )
     if isinstance(wanted, int) and wanted not in both:
-        raise UsageError(f"no rank {wanted}; both folders have {ranks_words(both)}")
+        raise UsageError(f"no rank {wanted}; both folders have {rank_list_text(both)}")
 
 
 class _Run:
-    """Reads the files, one after the other; `worst` is the highest exit code so far."""
+    """Reads files one by one. `worst` is the highest exit code so far."""
 
     def __init__(
         self,
@@ -138,8 +139,9 @@ class _Run:
         self.worst = 0
 
     def ranks(self, pairs: dict[int, tuple[str, str]]) -> list[RankDiff]:
-        """Each rank's change, without the ranks of which a file cannot be read: those are named on
-        stderr, both files of them."""
+        """Return the change on each rank. Ranks with an unreadable file are reported on stderr and
+        skipped.
+        """
         with several_progress(2 * len(pairs)) as showing:
             sides = {
                 rank: [self._sides(file, showing) for file in files]
@@ -166,7 +168,7 @@ class _Run:
         return self._attempt(file, work)
 
     def report(self, ranks: list[RankDiff]) -> RanksReport:
-        """All of it, with the groups of one rank."""
+        """Build the report, including one rank's groups."""
         asked, selection = self.asked, self.selection
         numbers = [one.rank for one in ranks]
         chosen = chosen_rank(ranks, asked.rank)
@@ -188,7 +190,7 @@ class _Run:
         )
 
     def _detail(self, chosen: RankDiff) -> DiffReport | None:
-        """The groups of one rank, on the device that it is compared by."""
+        """Return one rank's groups on the compared device."""
         with several_progress(2) as showing, ExitStack() as open_files:
             both = []
             for side in (chosen.base, chosen.new):

@@ -1,4 +1,4 @@
-"""The ranks of two runs compared: each rank's change, the worst, the median, the spread."""
+"""Compare two runs' ranks: each rank's change, the worst rank, the median and the spread."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
 @takes(selection=Selection)
 def rank_sides(snap: Snapshot, selection: Selection, *, when: When) -> dict[int, RankSide]:
-    """A rank's snapshot at the moment, a side a device. No groups are made: it is as quick as a
+    """Return a RankSide for each of a rank's devices at the moment. This takes no longer than a
     replay.
 
-    Devices that do not have the moment, the pool or the stream are left out: beside the rank's own
-    there may be one on which a stray allocation is all there is. Raises UsageError where none has
-    it.
+    Devices without the moment, pool or stream are left out, because a rank may have a stray
+    allocation on a device other than its own. Raises UsageError if no device is left.
     """
     filtering = filtering_of(snap, selection.filters, checked=False)
     found: dict[int, RankSide] = {}
@@ -58,7 +57,7 @@ def _side(
     return RankSide(
         file=snap.file,
         device=usage.replay.device,
-        # The peak is at hand; another moment takes a pass over the events.
+        # The peak is already known, while other moments require a pass over the events.
         bytes=usage.peak.bytes if at_peak else usage.bytes_at(event),
         event_index=event,
         time_us=usage.replay.time_us(event),
@@ -68,8 +67,10 @@ def _side(
 
 
 def rank_diff(rank: int, base: Mapping[int, RankSide], new: Mapping[int, RankSide]) -> RankDiff:
-    """One rank, by the device that both have and on which the new run has most; where each has one
-    alone, by that. Raises UsageError where they have no device in common."""
+    """Compare a rank on the common device with the most bytes in the new run.
+
+    If each run has only one device, compare these two. Raises UsageError without a common device.
+    """
     pairs = device_pairs(sorted(base), sorted(new))
     if not pairs:
         raise UsageError(
@@ -81,7 +82,7 @@ def rank_diff(rank: int, base: Mapping[int, RankSide], new: Mapping[int, RankSid
 
 
 def rank_of_sides(rank: int, base: RankSide, new: RankSide, others: Sequence[int] = ()) -> RankDiff:
-    """One rank by these two sides, where there are `others`."""
+    """Compare two sides of a rank. `others` are its other devices."""
     return RankDiff(
         rank=rank,
         device=new.device,
@@ -100,14 +101,14 @@ def _listed(sides: Mapping[int, RankSide]) -> str:
 
 
 def run_spread(ranks: Sequence[int], n_bytes: Sequence[int]) -> Spread:
-    """How the ranks of a run lie; one number a rank, one rank at least."""
+    """Return the spread of a run's peaks over its ranks. At least one rank is required."""
     found = spread_of(ranks, n_bytes)
     half = found.median_bytes
     return replace(found, imbalance=found.max_bytes / half if half > 0 else None)
 
 
 def spread_of(ranks: Sequence[int], n_bytes: Sequence[int]) -> Spread:
-    """How any number lies over the ranks; one number a rank, one rank at least."""
+    """Return the spread of a number over ranks. At least one rank is required."""
     rows = sorted(zip(n_bytes, ranks, strict=True))
     half = len(rows) // 2
     middle = [rows[half][0]] if len(rows) % 2 else [rows[half - 1][0], rows[half][0]]
@@ -123,9 +124,11 @@ def spread_of(ranks: Sequence[int], n_bytes: Sequence[int]) -> Spread:
 
 
 def chosen_rank(ranks: Sequence[RankDiff], choice: int | str | None) -> RankDiff | None:
-    """The rank whose groups are shown. `choice` is its number (None where it is not among
-    `ranks`), "worst" for the highest in the new run, or None: the rank that grew most, where none
-    grew the one that shrank most, and where none changed the worst.
+    """Return the rank whose groups to show.
+
+    `choice`: a rank's number (the result is None if `ranks` lacks it); "worst" for the rank with
+    the highest peak in the new run; None for the rank that grew most. If no rank grew, None means
+    the rank that shrank most, or else the worst.
     """
     if isinstance(choice, int):
         return next((one for one in ranks if one.rank == choice), None)

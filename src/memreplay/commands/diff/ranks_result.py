@@ -1,4 +1,4 @@
-"""The results of `memreplay diff` of two folders of rank files."""
+"""The result of `memreplay diff` for two folders of rank files."""
 
 from __future__ import annotations
 
@@ -12,100 +12,100 @@ from memreplay.snapshot.record import Record
 
 
 class RankSide(OfBackend, frozen=True, kw_only=True):
-    """A device of one rank's snapshot at the moment that is compared."""
+    """A device of one rank at the compared moment."""
 
     file: str
     """The rank's file."""
     device: int
     bytes: int
-    """Live then, by the measure."""
+    """Live bytes of the measure."""
     event_index: int
-    """The event after which it is so; `first_event` - 1 is the start."""
+    """The moment is right after this event; `first_event` - 1 is the start."""
     time_us: int | None
-    """That event's time."""
+    """Time of that event."""
     exactness: Exactness
     trusted: bool
     reasons: tuple[str, ...]
 
 
 class RankDiff(Record, frozen=True, kw_only=True):
-    """One rank in both runs, by the device on which the new run has most."""
+    """One rank in both runs, on the device with the most bytes in the new run."""
 
     rank: int
-    """The rank."""
+    """Rank number."""
     device: int
-    """The device in the new run."""
+    """Device in the new run."""
     other_devices: tuple[int, ...] = ()
-    """Devices that either file has besides; they are not compared."""
+    """Other devices in either file, which aren't compared."""
     base_bytes: int
-    """Live in the base at its moment."""
+    """Live bytes in the base at the compared moment."""
     new_bytes: int
-    """Live in the new run at its moment."""
+    """Live bytes in the new run at the compared moment."""
     change_bytes: int
     """`new_bytes` - `base_bytes`."""
     base: RankSide
-    """The base at its moment."""
+    """The base at the compared moment."""
     new: RankSide
-    """The new run at its moment."""
+    """The new run at the compared moment."""
     trusted: bool
     """Whether both are [trusted](numbers.md#exact-estimated-trusted)."""
 
 
 class Spread(Record, frozen=True, kw_only=True):
-    """How one number lies over the ranks."""
+    """Spread of a number over the ranks."""
 
     min_bytes: int
-    """The lowest."""
+    """Minimum."""
     min_rank: int
-    """The first rank that has it."""
+    """First rank with the minimum."""
     median_bytes: int
-    """The median; of an even number of ranks the mean of the two in the middle, rounded down."""
+    """Median; for an even number of ranks, the mean of the middle two, rounded down."""
     max_bytes: int
-    """The highest."""
+    """Maximum."""
     max_rank: int
-    """The first rank that has it."""
+    """First rank with the maximum."""
     sum_bytes: int
-    """The sum of all ranks."""
+    """Sum over all ranks."""
     imbalance: float | UnsetType | None = UNSET
-    """Of a run: `max_bytes` by `median_bytes`; null if that is 0."""
+    """For a run: `max_bytes` / `median_bytes`; null if the median is 0."""
 
 
 class RanksReport(
     Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.diff_ranks/1"
 ):
-    """What `memreplay diff` of two folders found: a rank each that both have."""
+    """The result of `memreplay diff` for two folders: one entry per common rank."""
 
     base_folder: str
-    """The first folder, as it was named."""
+    """The first folder, as given."""
     new_folder: str
-    """The second folder, as it was named."""
+    """The second folder, as given."""
     measure: MeasureName
     by: By
     moment: When
-    """What is compared: the peak of each, unless `--at` says otherwise."""
+    """Compared moment: each file's peak, unless `--at` is given."""
     exact: bool
-    """Whether nothing but equal stacks was matched (`--exact`)."""
+    """Whether only identical stacks match (`--exact`)."""
     filters: Filters | None = None
     only_base: tuple[int, ...] = ()
-    """Ranks of the base alone; they are not compared."""
+    """Ranks that only the base has, which aren't compared."""
     only_new: tuple[int, ...] = ()
-    """Ranks of the new run alone; they are not compared."""
+    """Ranks that only the new run has, which aren't compared."""
     not_read: tuple[int, ...] = ()
-    """Ranks that could not be compared: a file that cannot be read, or lacks what was asked for."""
+    """Ranks that couldn't be compared because a file is unreadable or lacks the requested data."""
     unranked_files: tuple[str, ...] = ()
-    """Files without a rank in their name, if others have one; they are not compared."""
+    """Files without a rank, which aren't compared if others have a rank."""
     base: Spread
-    """How the ranks lie in the base."""
+    """Spread of the bytes over the ranks in the base."""
     new: Spread
-    """How the ranks lie in the new run."""
+    """Spread of the bytes over the ranks in the new run."""
     change: Spread
-    """How their changes lie."""
+    """Spread of the changes."""
     ranks: tuple[RankDiff, ...]
-    """One for each rank that both have, in their order: all of them, whatever `--top` says."""
+    """All common ranks, in order, regardless of `--top`."""
     detail_rank: int | None
-    """The rank whose groups follow; null if it could not be read."""
+    """The rank that `detail` is about; null if it couldn't be read."""
     detail: DiffReport | None
-    """The diff of its two files, on the device that it is compared by."""
+    """The diff of the rank's two files, on the compared device."""
 
     def document(self) -> Document:
         from memreplay.commands.diff.ranks_text import ranks_document

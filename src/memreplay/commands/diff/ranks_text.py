@@ -1,10 +1,10 @@
-"""Writes a diff of two folders, rank by rank, as a document for people."""
+"""Format a diff of two folders as text."""
 
 from __future__ import annotations
 
-from memreplay.commands.at.text import when_words
+from memreplay.commands.at.text import when_text
 from memreplay.commands.diff.ranks_result import RankDiff, RanksReport, Spread
-from memreplay.commands.diff.text import change_blocks, change_words, device_words, is_peak
+from memreplay.commands.diff.text import change_blocks, change_text, device_text, is_peak
 from memreplay.render.document import (
     Block,
     Document,
@@ -17,15 +17,15 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.filters import filter_pairs
-from memreplay.render.ranks import ranks_words
+from memreplay.render.ranks import rank_list_text
 from memreplay.render.reasons import notes_of
 from memreplay.render.units import counted, percent, signed_size, size
 
-_NAMES = 3  # files that a note lists
+_NAMES = 3  # maximum number of files listed in a note
 
 
 def ranks_document(report: RanksReport, top: int = 20) -> Document:
-    """Both folders, how the ranks lie, the highest of them, then the groups of one."""
+    """Build sections for both folders, the spread, the highest ranks, and one rank's groups."""
     blocks: list[Block] = [
         Heading((Place(file=report.base_folder, note="(base)"),)),
         Heading((Place(file=report.new_folder, note="(new)"),)),
@@ -40,7 +40,7 @@ def ranks_document(report: RanksReport, top: int = 20) -> Document:
         blocks.append(Heading((Place(file=detail.base_file, note="(base)"),)))
         blocks.append(Heading((Place(file=detail.new_file, note="(new)"),)))
         for device in detail.devices:
-            devices = device_words(device.base_device, device.device)
+            devices = device_text(device.base_device, device.device)
             name = f"rank {report.detail_rank}, {devices}"
             blocks += change_blocks(device, detail, name)
     return tuple(blocks)
@@ -50,9 +50,9 @@ def _headline(report: RanksReport) -> tuple[str, ...]:
     ranks = counted(len(report.ranks), "rank")
     start = f"{ranks}: highest peak"
     if not is_peak(report.moment):
-        start = f"{ranks} at {when_words(report.moment)}: highest"
+        start = f"{ranks} at {when_text(report.moment)}: highest"
     base, new = report.base.max_bytes, report.new.max_bytes
-    return (f"{start} {size(base)} -> {size(new)} {report.measure}", change_words(base, new))
+    return (f"{start} {size(base)} -> {size(new)} {report.measure}", change_text(base, new))
 
 
 def _pairs(report: RanksReport) -> tuple[tuple[str, str], ...]:
@@ -61,20 +61,20 @@ def _pairs(report: RanksReport) -> tuple[tuple[str, str], ...]:
 
 
 def _most(report: RanksReport) -> list[tuple[str, str]]:
-    """The ranks that changed most, in the directions that there are."""
+    """Return the ranks that grew and shrank most."""
     change = report.change
     found = []
     if change.max_bytes > 0:
         found.append(("grew most", _changed(report, change.max_rank)))
     if change.min_bytes < 0:
         found.append(("shrank most", _changed(report, change.min_rank)))
-    return found or [("change", "none, in any rank")]
+    return found or [("change", "none on any rank")]
 
 
 def _changed(report: RanksReport, rank: int) -> str:
     one = next(one for one in report.ranks if one.rank == rank)
     sizes = f"{size(one.base.bytes)} -> {size(one.new.bytes)}"
-    return f"rank {rank}, {sizes}, {change_words(one.base.bytes, one.new.bytes)}"
+    return f"rank {rank}, {sizes}, {change_text(one.base.bytes, one.new.bytes)}"
 
 
 def _exactness(report: RanksReport) -> str:
@@ -83,18 +83,18 @@ def _exactness(report: RanksReport) -> str:
         return "exact"
     if len(estimated) == len(report.ranks):
         return "estimated"
-    return f"exact except in {ranks_words(estimated)}"
+    return f"exact except in {rank_list_text(estimated)}"
 
 
 def _estimated(report: RanksReport) -> list[int]:
-    """The ranks that are not exact in both runs."""
+    """Note which ranks aren't exact in both runs."""
     return [
         one.rank for one in report.ranks if "estimated" in (one.base.exactness, one.new.exactness)
     ]
 
 
 def _spread_table(report: RanksReport) -> Table:
-    """How the ranks lie in each run; the runs' worst may be of different ranks."""
+    """Build a table of the spread in each run. The runs' highest ranks can differ."""
     base, new = report.base, report.new
     rows = [
         _spread_row("worst", base.max_bytes, new.max_bytes, _whose(base.max_rank, new.max_rank)),
@@ -127,12 +127,12 @@ def _times(spread: Spread) -> str:
 
 
 def _table(report: RanksReport, top: int) -> Table:
-    """The highest ranks."""
+    """Build a table of the highest ranks."""
     ranks = sorted(report.ranks, key=lambda one: (-one.new.bytes, one.rank))
     shown = ranks[:top] if top else ranks
     estimated = frozenset(_estimated(report))
     if len(estimated) == len(report.ranks):
-        estimated = frozenset()  # said above
+        estimated = frozenset()  # already noted above
     rows = [Row(_cells(one, report, one.rank in estimated)) for one in shown]
     left = ranks[len(shown) :]
     if left:
@@ -170,9 +170,11 @@ def _devices(one: RankDiff) -> str:
 
 
 def _notes(report: RanksReport) -> list[Note]:
-    """What is not compared, then what speaks against the numbers: each once, with its ranks."""
+    """Return notes on what isn't compared, then each doubt once, with the ranks that it applies
+    to.
+    """
     notes = [
-        Note(f"{_subject(ranks)} only in {folder}, and not compared")
+        Note(f"{_subject(ranks)} only in {folder}, so not compared")
         for ranks, folder in (
             (report.only_base, report.base_folder),
             (report.only_new, report.new_folder),
@@ -180,30 +182,30 @@ def _notes(report: RanksReport) -> list[Note]:
         if ranks
     ]
     if report.not_read:
-        words = ranks_words(report.not_read)
-        notes.append(Note(f"{words} could not be compared: the errors say why", "warning"))
+        words = rank_list_text(report.not_read)
+        notes.append(Note(f"{words} couldn't be compared; see the errors", "warning"))
     if report.unranked_files:
         names = ", ".join(report.unranked_files[:_NAMES])
         more = len(report.unranked_files) - _NAMES
         names += f" and {more} more" if more > 0 else ""
-        notes.append(Note(f"left out, with no rank in the name: {names}"))
+        notes.append(Note(f"left out because the name has no rank: {names}"))
     others = [one.rank for one in report.ranks if one.other_devices]
     if others:
         notes.append(
             Note(
-                f"several devices in {ranks_words(others)}: the one that has most in the new run"
-                " is compared (--device chooses another)"
+                f"several devices in {rank_list_text(others)}; only the one that holds most in"
+                " the new run is compared (--device chooses another)"
             )
         )
     return notes + _reasons(report)
 
 
 def _subject(ranks: tuple[int, ...]) -> str:
-    return f"{ranks_words(ranks)} {'is' if len(ranks) == 1 else 'are'}"
+    return f"{rank_list_text(ranks)} {'is' if len(ranks) == 1 else 'are'}"
 
 
 def _reasons(report: RanksReport) -> list[Note]:
-    """What speaks against the numbers, once for all the runs and ranks that it is of."""
+    """Return each doubt once, with all runs and ranks that it applies to."""
     found: dict[tuple[str, Level], dict[str, list[int]]] = {}
     for run in ("base", "new"):
         for one in report.ranks:
@@ -220,4 +222,4 @@ def _reasons(report: RanksReport) -> list[Note]:
 
 
 def _all_or(ranks: list[int], report: RanksReport) -> str:
-    return "all ranks" if len(ranks) == len(report.ranks) > 1 else ranks_words(ranks)
+    return "all ranks" if len(ranks) == len(report.ranks) > 1 else rank_list_text(ranks)

@@ -1,4 +1,4 @@
-"""The results of `memreplay diff`."""
+"""The result of `memreplay diff`."""
 
 from __future__ import annotations
 
@@ -14,106 +14,110 @@ from memreplay.snapshot.record import Record
 
 
 class PhaseDiff(Record, frozen=True, kw_only=True):
-    """The highest moments of both within one phase of the training steps."""
+    """Both sides' peaks within one phase of the training steps."""
 
     phase: Phase
     """The phase."""
     base_bytes: int | None
-    """The peak within the phase in the base; null if it has no such phase."""
+    """The base's peak in the phase; null if the base lacks the phase."""
     new_bytes: int | None
-    """The peak within the phase in the new snapshot; null if it has no such phase."""
+    """The new snapshot's peak in the phase; null if the new snapshot lacks the phase."""
     change_bytes: int | None
-    """`new_bytes` - `base_bytes`; null if one of the two has no such phase."""
+    """`new_bytes` - `base_bytes`; null if either lacks the phase."""
     base_event: int | None
-    """The event of the base's peak within the phase."""
+    """First event after which the base is at its peak in the phase."""
     new_event: int | None
-    """The event of the new snapshot's peak within the phase."""
+    """First event after which the new snapshot is at its peak in the phase."""
     rows_total: int = 0
-    """How many rows there are, before `--top` cut them."""
+    """Number of rows before `--top`."""
     rest_change_bytes: int = 0
-    """The change in the rows that `--top` cut."""
+    """Change in the rows that `--top` omitted."""
     rows: tuple[DiffRow, ...] = ()
-    """As those of the device. They are only there if the peaks of both are in different phases, of
-    which this is one."""
+    """Changed groups in the phase, in the same form as the device's `rows`. Only present if the
+    overall peaks are in different phases and this phase is one of them.
+    """
 
 
 class DeviceDiff(Record, frozen=True, kw_only=True):
-    """What changed on one device. The `change_bytes` of the rows and `rest_change_bytes` add up to
-    `change_bytes`."""
+    """The change on one device. The rows' `change_bytes` and `rest_change_bytes` add up to
+    `change_bytes`.
+    """
 
     device: int
-    """The device in the new snapshot."""
+    """Device in the new snapshot."""
     base_device: int
-    """The device in the base: the same, unless each of the two has one device alone."""
+    """Device in the base: the same device, unless each file has only one."""
     measure: MeasureName
     base_bytes: int
-    """Live in the base at its moment."""
+    """Live bytes in the base at the compared moment."""
     new_bytes: int
-    """Live in the new snapshot at its moment."""
+    """Live bytes in the new snapshot at the compared moment."""
     change_bytes: int
     """`new_bytes` - `base_bytes`."""
     base: Side
-    """The base at its moment."""
+    """The base at the compared moment."""
     new: Side
-    """The new snapshot at its moment."""
+    """The new snapshot at the compared moment."""
     trusted: bool
     """Whether both are [trusted](numbers.md#exact-estimated-trusted)."""
     rows_total: int
-    """How many rows there are, before `--top` cut them."""
+    """Number of rows before `--top`."""
     rest_change_bytes: int
-    """The change in the rows that `--top` cut."""
+    """Change in the rows that `--top` omitted."""
     statuses: dict[Status, int]
-    """How many groups of each status there are, before `--top` cut them, and unchanged ones too."""
+    """Number of groups by status, including unchanged ones, before applying `--top`."""
     categories: tuple[CategoryChange, ...] = ()
-    """The categories that changed, the largest change first; none if the base is a baseline."""
+    """Changed categories, largest change first; empty if the base is a baseline."""
     phases: tuple[PhaseDiff, ...] = ()
-    """The peaks of both within each phase of the steps, if the peaks are compared."""
+    """Both sides' peaks in each phase of the steps, if peaks are compared."""
     rows: tuple[DiffRow, ...]
-    """The largest change first, grown or shrunk, as many as `--top` says; unchanged ones with
-    `--all` only."""
+    """The `--top` rows with the largest changes, in order; with `--unchanged` also the others."""
 
 
 class DiffReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.diff/1"):
-    """What `memreplay diff` found: a device each that both snapshots have."""
+    """The result of `memreplay diff`: one entry per common device."""
 
     text_only = ("ranges", "all_frames", "mixed", "fewer")
 
     base_file: str
-    """The first input, as it was named."""
+    """The first input, as given."""
     new_file: str
-    """The second input, as it was named."""
+    """The second input, as given."""
     measure: MeasureName
     by: By
     moment: When
-    """What is compared: the peak of each, unless `--at` says otherwise."""
+    """Compared moment: each file's peak, unless `--at` is given."""
     exact: bool
-    """Whether nothing but equal stacks was matched (`--exact`)."""
+    """Whether only identical stacks match (`--exact`)."""
     filters: Filters | None = None
-    source: CategoriesSource | None = None
-    """By category, phase or module: whether memreplay's recorder noted the groups of both, or they
-    are guessed in both."""
+    groups_source: CategoriesSource | None = None
+    """For groups by category, phase or module: whether both sides' groups are recorded or guessed.
+    """
     truncated: bool = False
-    """Whether either is cut off, and this is of its whole part (`--salvage`)."""
+    """Whether either file is truncated, so that only its intact part was read (`--salvage`)."""
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     ranges_differ: bool = False
-    """Whether the two are of other events (`--from`, `--to`); false if a baseline does not say."""
+    """Whether the two files' selected events differ (`--from`, `--to`); false if a baseline doesn't
+    have its range.
+    """
     only_base: tuple[int, ...] = ()
-    """Devices of the base alone; they are not compared."""
+    """Devices that only the base has, which aren't compared."""
     only_new: tuple[int, ...] = ()
-    """Devices of the new snapshot alone; they are not compared."""
+    """Devices that only the new snapshot has, which aren't compared."""
     devices: tuple[DeviceDiff, ...]
-    """One for each device that both have."""
+    """One entry per common device."""
     ranges: tuple[EventRange, EventRange] | None = None
-    """Which events each is of, where these are others."""
+    """Both event ranges, if they differ."""
     all_frames: bool = False
-    """Whether whole stacks are shown."""
-    frames: FramesKept = "all"
-    """Which frames of the stacks count: those that both files have. With `python` stacks are
-    compared without C++ frames, with `none` there are no stacks to compare."""
+    """Whether full stacks are shown."""
+    stack_frames: FramesKept = "all"
+    """The kinds of frames that are compared because both files have them. With `python`, stacks are
+    compared without C++ frames; with `none`, there are no stacks to compare.
+    """
     fewer: str = ""
-    """The file that has fewer frames than the other."""
+    """The file that has fewer kinds of frames than the other."""
     mixed: bool = False
-    """Whether the groups of one of the two were recorded, and are guessed all the same."""
+    """Whether one side's recorded groups are ignored because the other side has none."""
 
     def document(self) -> Document:
         from memreplay.commands.diff.text import diff_document

@@ -1,4 +1,4 @@
-"""Writes a diff of two snapshots as a document for people."""
+"""Format a diff of two snapshots as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from memreplay.analysis.comparing.records import CategoryChange, DiffRow, Side, 
 from memreplay.analysis.comparing.sides import PHASE_WORDS
 from memreplay.analysis.groups.ways import noun_of, title_of
 from memreplay.analysis.groups.ways.base import BEFORE_RECORDING
-from memreplay.commands.at.text import when_words
+from memreplay.analysis.trust.trust import NOT_RECORDED
+from memreplay.commands.at.text import when_text
 from memreplay.commands.diff.result import DeviceDiff, DiffReport, PhaseDiff
 from memreplay.render.document import (
     Below,
@@ -22,69 +23,73 @@ from memreplay.render.document import (
     Place,
     Row,
     Table,
+    device_blocks,
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
-from memreplay.render.frames import fewer_words
-from memreplay.render.holders import coded_row, told_apart
-from memreplay.render.places import in_place, place_words
-from memreplay.render.ranges import ranges_words
+from memreplay.render.frames import fewer_text
+from memreplay.render.holders import coded_row, distinguish_rows
+from memreplay.render.places import in_place, place_text
+from memreplay.render.ranges import ranges_text
 from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, percent, signed_count, signed_size, size
-from memreplay.render.where import where_words
+from memreplay.render.where import where_text
 from memreplay.snapshot.model import By, When
 
 GUESSED = (
-    "groups are guessed in both: memreplay record recorded one of the two alone, and noted there"
-    " what each allocation is for"
+    "groups are guessed in both files, because only one was recorded with"
+    " memreplay record, which notes what each allocation is for"
 )
 UNTOLD = (
-    "one of the two doesn't tell apart what was there before its recording began, so categories may"
-    " differ although the program is the same; record from the start to compare them"
+    "one file doesn't say what its carried-over memory is for, so categories may differ even if the"
+    " program is the same; record from the start to compare them"
 )
-LEAST_OF_THE_CHANGE = 0.02  # for a category to be in the first line
+LEAST_OF_THE_CHANGE = 0.02  # minimum share of the change for which the first line names a category
 _ORDER: tuple[Status, ...] = ("grew", "shrank", "new", "gone", "same")
 
 
 def diff_document(report: DiffReport) -> Document:
-    """Both files, then a section a device: the change, and which code it is in."""
+    """Build a line about both files, then a section per device with its change and the code behind
+    it.
+    """
     blocks: list[Block] = [
         Heading((Place(file=report.base_file, note="(base)"),)),
         Heading((Place(file=report.new_file, note="(new)"),)),
     ]
-    for device in report.devices:
-        blocks += device_section(device, report)
+    blocks += device_blocks([device_section(device, report) for device in report.devices])
     if report.mixed:
         blocks.append(Note(GUESSED))
     if report.fewer:
-        blocks.append(Note(fewer_words(report.fewer, report.frames)))
+        blocks.append(Note(fewer_text(report.fewer, report.stack_frames)))
     if report.ranges is not None:
         blocks.append(
-            Note(f"{ranges_words(*report.ranges)}, so different events are compared", "warning")
+            Note(f"{ranges_text(*report.ranges)}, so different events are compared", "warning")
         )
     for devices, file in ((report.only_base, report.base_file), (report.only_new, report.new_file)):
         if devices:
             names = "device " + ", ".join(map(str, devices))
-            blocks.append(Note(f"{names} is only in {file}, and not compared"))
+            blocks.append(Note(f"{names} is only in {file}, so not compared"))
     return tuple(blocks)
 
 
 def device_section(found: DeviceDiff, report: DiffReport) -> list[Block]:
-    """A device: its change, which code it is in, and what speaks against the numbers."""
-    blocks = change_blocks(found, report, device_words(found.base_device, found.device))
-    for name, side in (("base", found.base), ("new", found.new)):
-        notes = notes_of(side)
-        blocks += [Note(f"{name}: {note.text}", note.level) for note in notes]
+    """Format a device's change, the code behind it, and doubts."""
+    blocks = change_blocks(found, report, device_text(found.base_device, found.device))
+    base, new = notes_of(found.base), notes_of(found.new)
+    both = [note for note in base if note in new]
+    for name, notes in (("base and new", both), ("base", base), ("new", new)):
+        only = notes if notes is both else [note for note in notes if note not in both]
+        blocks += [Note(f"{name}: {note.text}", note.level) for note in only]
     return blocks
 
 
-def device_words(base: int, new: int) -> str:
-    """`device 0`, `device 0 -> device 3`."""
+def device_text(base: int, new: int) -> str:
+    """Return text such as `device 0` or `device 0 -> device 3`."""
     return f"device {new}" if base == new else f"device {base} -> device {new}"
 
 
 def change_blocks(found: DeviceDiff, report: DiffReport, name: str) -> list[Block]:
-    """The change of what is called `name`, and which code it is in."""
+    """Format one device's change: a heading, the changed groups, and notes."""
     pairs = (*_pairs(found), *filter_pairs(report.filters))
     blocks: list[Block] = [Heading(_headline(found, report, name)), Pairs(pairs)]
     if report.filters and not (found.base.count or found.new.count):
@@ -96,15 +101,16 @@ def change_blocks(found: DeviceDiff, report: DiffReport, name: str) -> list[Bloc
     blocks += _phase_blocks(found, report)
     late = [row for row in found.rows if row.label == BEFORE_RECORDING and row.change_bytes]
     if late and found.statuses.get("gone" if late[0].change_bytes > 0 else "new"):
-        blocks.append(Note(late_words(late[0], report)))
+        blocks.append(Note(late_text(late[0], report)))
     if any(row.label == NOT_TOLD_APART and row.change_bytes for row in found.rows):
         blocks.append(Note(UNTOLD))
     return blocks
 
 
 def _phase_blocks(found: DeviceDiff, report: DiffReport) -> list[Block]:
-    """The peaks within each phase of the steps; and if the peaks are in different phases, what
-    changed within each of the two."""
+    """Format the peaks in each phase or, if the overall peaks are in different phases, the changes
+    in both phases.
+    """
     if len(found.phases) < 2:
         return []
     rows = [
@@ -123,14 +129,14 @@ def _phase_blocks(found: DeviceDiff, report: DiffReport) -> list[Block]:
     for one in found.phases:
         if one.rows and one.base_bytes is not None and one.new_bytes is not None:
             sizes = f"{size(one.base_bytes)} -> {size(one.new_bytes)} {found.measure}"
-            change = change_words(one.base_bytes, one.new_bytes)
+            change = change_text(one.base_bytes, one.new_bytes)
             words = f"within the {PHASE_WORDS[one.phase]}: {sizes}"
             blocks += [Heading((words, change)), _table(one, report)]
     return blocks
 
 
-def late_words(row: DiffRow, report: DiffReport) -> str:
-    """The note on a side that was recorded later than the other."""
+def late_text(row: DiffRow, report: DiffReport) -> str:
+    """Note that one side was recorded later than the other."""
     file = report.new_file if row.change_bytes > 0 else report.base_file
     return (
         f"{size(abs(row.change_bytes))} more of {file} was allocated before its recording began and"
@@ -140,17 +146,21 @@ def late_words(row: DiffRow, report: DiffReport) -> str:
 
 
 def _headline(found: DeviceDiff, report: DiffReport, name: str) -> tuple[str, ...]:
-    what = "peak" if is_peak(report.moment) else when_words(report.moment)
+    what = "peak" if is_peak(report.moment) else f"at {when_text(report.moment)}"
+    if is_peak(report.moment) and all(map(_is_of_the_end, (found.base, found.new))):
+        what = "at the end"  # only the final state is known, so no number is a maximum
     sizes = f"{size(found.base.bytes)} -> {size(found.new.bytes)} {found.measure}"
-    change = change_words(found.base.bytes, found.new.bytes)
-    return (f"{name}: {what} {sizes}", change, *_phases_words(found), *_category_words(found))
+    change = change_text(found.base.bytes, found.new.bytes)
+    return (f"{name}: {what} {sizes}", change, *_phases_text(found), *_category_text(found))
 
 
-def _category_words(found: DeviceDiff) -> tuple[str, ...]:
-    """`+230.6 MiB weights (cast) (+96.0 MiB in linear model.py:43)`: the category that grew most,
-    and first the one that shrank most if the whole did; not those that are a small part."""
+def _category_text(found: DeviceDiff) -> tuple[str, ...]:
+    """Describe the category that grew most, with text such as `+230.6 MiB weights (cast) (+96.0 MiB
+    in linear model.py:43)`. If the total shrank, the category that shrank most comes first. Small
+    changes are left out.
+    """
     if any(one.category == NOT_TOLD_APART for one in found.categories):
-        return ()  # what was there before is another category in one of the two
+        return ()  # carried-over memory has a different category on one side
     grown = next((one for one in found.categories if one.change_bytes > 0), None)
     shrunk = next((one for one in found.categories if one.change_bytes < 0), None)
     total = found.new.bytes - found.base.bytes
@@ -167,17 +177,18 @@ def _one_category(one: CategoryChange) -> str:
     if one.line_change_bytes is None:
         return words
     name = name_of_stack(one.frames, one.user) if one.frames else None
-    where = in_place(place_words(name, one.label))
+    where = in_place(place_text(name, one.label))
     if one.line_change_bytes == one.change_bytes:
         return f"{words} {where}"
     return f"{words} ({signed_size(one.line_change_bytes)} {where})"
 
 
-def _phases_words(found: DeviceDiff) -> tuple[str, ...]:
-    """`both in the backward pass`; `base in the backward pass`, `new in the optimizer step`;
-    nothing if neither is in a phase."""
+def _phases_text(found: DeviceDiff) -> tuple[str, ...]:
+    """Describe each peak's phase, with text such as `both in the backward pass`, or two texts if
+    the phases differ. Empty if both peaks are between steps.
+    """
     base, new = (
-        f"in the {PHASE_WORDS[one.phase]}" if one.phase else "outside of the passes"
+        f"in the {PHASE_WORDS[one.phase]}" if one.phase else "outside all phases"
         for one in (found.base, found.new)
     )
     if found.base.phase == found.new.phase:
@@ -186,12 +197,12 @@ def _phases_words(found: DeviceDiff) -> tuple[str, ...]:
 
 
 def is_peak(when: When) -> bool:
-    """Whether this moment is what a report is of unless it is told otherwise."""
+    """Return whether a moment is the peak, which is the default."""
     return when.kind == "peak" and when.value == 1
 
 
-def change_words(base_bytes: int, new_bytes: int) -> str:
-    """`+355.7 MiB (+6.8%)`."""
+def change_text(base_bytes: int, new_bytes: int) -> str:
+    """Return text such as `+355.7 MiB (+6.8%)`."""
     change = new_bytes - base_bytes
     words = signed_size(change)
     if base_bytes and change:
@@ -218,15 +229,21 @@ def _exactness(found: DeviceDiff) -> str:
     return both[0] if both[0] == both[1] else f"{both[0]} in base, {both[1]} in new"
 
 
+def _is_of_the_end(side: Side) -> bool:
+    """Return whether only the final state is known."""
+    return bool(NOT_RECORDED.intersection(side.reasons))
+
+
 def _where(side: Side) -> str:
     at = "the start" if side.event_index < 0 else f"event {count(side.event_index)}"
-    place = where_words(side.step, [side.annotation] if side.annotation else [])
+    at = "the end" if _is_of_the_end(side) else at
+    place = where_text(side.step, [side.annotation] if side.annotation else [])
     words = f"{size(side.bytes)} in {counted(side.count, 'block')} at {at}"
     return f"{words}, {place}" if place else words
 
 
 def _table(found: DeviceDiff | PhaseDiff, report: DiffReport) -> Table:
-    rows = told_apart([_row(row, report) for row in found.rows], found.rows)
+    rows = distinguish_rows([_row(row, report) for row in found.rows], found.rows)
     left = found.rows_total - len(found.rows)
     if left:
         words = f"{counted(left, 'more group')} (--top 0 shows all)"
@@ -248,10 +265,10 @@ def _row(row: DiffRow, report: DiffReport) -> Row:
 
 
 def _merged(row: DiffRow, by: By) -> Below:
-    """Of how many groups a row is, where it is of several, and whether of what it calls."""
+    """Describe how many groups a row merges, and whether the row is about the frame's callees."""
     words = ["partly guessed"] if row.guessed else []
     if row.below and row.frames:
-        words.append("in what it calls")
+        words.append("in its callees")
     if row.frames and max(row.base_groups, row.new_groups) > 1:
         what = noun_of(by)
         if row.base_groups and row.new_groups and row.base_groups != row.new_groups:

@@ -1,4 +1,4 @@
-"""Holds the processes of a dry run against the limits that were given."""
+"""Check a dry run's processes against limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memreplay.gating.find import gate_file
-from memreplay.gating.telling import gate_report
+from memreplay.gating.reporting import gate_report
 from memreplay.render.units import size
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Judge:
-    """A budget, and what became of each process so far."""
+    """Checks processes against a budget, and keeps the results."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -25,8 +25,10 @@ class Judge:
         self.counted: list[tuple[bool, str]] = []
 
     def judge(self, snap: Snapshot, devices: Sequence[DryDevice]) -> None:
-        """Hold a process against the budget: by its recording, or by PyTorch's counters where
-        these say that the recording has less than all: the last events alone, a part of the run.
+        """Check a process's recording against the budget.
+
+        If PyTorch's counters show that the recording is incomplete (only the last events, or only a
+        part of the run), check the counters instead.
         """
         if all(one.recorded_peak_bytes >= one.requested_peak_bytes for one in devices):
             self.gated.append(gate_file(snap, (self.budget,)))
@@ -35,7 +37,9 @@ class Judge:
             self.counted += self._by_counters(one)
 
     def _by_counters(self, device: DryDevice) -> list[tuple[bool, str]]:
-        """Counters have no held bytes; requested ones are at least as many."""
+        """Check the counters. Held bytes aren't counted, but requested bytes are an upper bound for
+        them.
+        """
         found = []
         for words, limit, actual in (
             ("requested", self.budget.max_peak, device.requested_peak_bytes),
@@ -51,14 +55,14 @@ class Judge:
 
     @property
     def broken(self) -> bool:
-        """Whether any process is over a limit."""
+        """Whether any process exceeds a limit."""
         return not all(one.passed for one in self.gated) or not all(
             kept for kept, _ in self.counted
         )
 
     @property
     def headline(self) -> str | None:
-        """A line for all of them: what is over a limit first."""
+        """The summary line, with exceeded limits first."""
         over = [line for kept, line in self.counted if not kept]
         if over:
             return over[0] if len(over) == 1 else f"{over[0]}; {len(over) - 1} more failed"

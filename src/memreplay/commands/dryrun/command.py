@@ -1,4 +1,4 @@
-"""`memreplay dryrun`: the exact memory of a program, on a machine without a GPU."""
+"""`memreplay dryrun`: determine a program's exact memory on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from memreplay.render.document import Document, Heading
         "memreplay dryrun --gpu L4 --max-peak 20GiB -- pytest tests/test_memory.py",
     ),
     exits={
-        0: "it fits",
-        1: "it runs out of memory or is over a limit",
-        2: "wrong usage or no torch with CUDA",
+        0: "the program fits",
+        1: "it runs out of memory or exceeds a limit",
+        2: "usage error, or no torch with CUDA",
         5: "the program used no GPU",
-        6: "the program failed by itself or was stopped, or a process did not say what it took",
+        6: "the program failed or was stopped, or a process didn't report its memory",
     },
     only={"selection": ("top",)},
-    words={"total_memory": "Give the card this much memory, as 20GiB."},
+    words={"total_memory": "Give the GPU this much memory, such as 20GiB."},
     screen=True,
     context=OF_PROGRAM,
 )
 def command(program: Program, options: DryrunOptions, selection: Selection, shown: Shown) -> int:
-    """Runs COMMAND with PyTorch's own CUDA allocator on a card that is not there: every allocation
-    is made, nothing is computed. Says whether it fits the card, what the peak was and who held it.
-    The program isn't changed; it needs PyTorch's CUDA build for Linux (pip install --no-deps
+    """Run COMMAND with PyTorch's own CUDA allocator on a fake GPU: every allocation happens, but
+    nothing is computed. Show whether the program fits the card, its peak, and what holds memory
+    then. The program isn't changed. Needs PyTorch's CUDA build for Linux (pip install --no-deps
     torch).
     """
     asked = replace(options, program=program, as_json=shown.format == "json")
@@ -52,7 +52,7 @@ def command(program: Program, options: DryrunOptions, selection: Selection, show
 
 
 def rendered(report: DryrunReport, shown: Shown) -> str:
-    """The report as text or JSON."""
+    """Return the report as text or JSON."""
     first = verdict_line(report)
 
     def last(_report: DryrunReport) -> Document:

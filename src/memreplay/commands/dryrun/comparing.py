@@ -1,4 +1,4 @@
-"""The same program on several cards, or under several settings: a run each, and a table."""
+"""Run a program once per card or setting, and compare the runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_RUNS = 64
 
 
 def compare(asked: DryrunOptions, selection: Selection) -> int:
-    """Run, show the table, and return the exit code: 0 where any of them fits."""
+    """Run the program, print the table, and return the exit code, which is 0 if any run fits."""
     output = asked.output or DEFAULT
     each = [(name, one) for name, one in _each(asked)]
     for name, _ in each:
@@ -60,14 +60,16 @@ def compare(asked: DryrunOptions, selection: Selection) -> int:
 
 
 def _each(asked: DryrunOptions) -> list[tuple[str, DryrunOptions]]:
-    """What each run is asked. Raises UsageError for what is neither a card nor settings."""
+    """Return each run's options. Raises UsageError for an unknown card and invalid settings."""
     from memreplay.dryrun.cards import find
 
     found = []
     for name in (asked.compare or "").split(","):
         word = name.strip()
         if not word:
-            raise UsageError("--compare takes cards or settings, with commas: T4,L4,A100-40")
+            raise UsageError(
+                "--compare needs cards or settings, separated by commas: T4,L4,A100-40"
+            )
         if ":" in word:
             settings = word.replace("+", ",")
             found.append((word, replace(asked, settings=(settings,), compare=None)))
@@ -78,7 +80,7 @@ def _each(asked: DryrunOptions) -> list[tuple[str, DryrunOptions]]:
         if names.count(name) > 1:
             raise UsageError(f"--compare names {found[names.index(name)][0]} twice")
     if len(found) > _MOST_RUNS:
-        raise UsageError(f"--compare takes {_MOST_RUNS} runs at most")
+        raise UsageError(f"--compare takes at most {_MOST_RUNS} runs")
     return found
 
 
@@ -89,8 +91,8 @@ def _file(output: str, name: str) -> str:
 
 
 def comparison_document(found: DryrunComparison) -> Document:
-    """A row a run, in the order in which they were asked for."""
-    from memreplay.commands.dryrun.text import verdict_words, warnings_of
+    """Build a table with a row per run, in the given order."""
+    from memreplay.commands.dryrun.text import verdict_text, warnings_of
     from memreplay.render.document import Note, Row, Table
     from memreplay.render.units import size
     from memreplay.texts import clean
@@ -113,7 +115,7 @@ def comparison_document(found: DryrunComparison) -> Document:
                     size(one.peak_bytes),
                     size(one.spare_bytes) if one.outcome == "ended" else "-",
                     "yes" if one.exact else "no",
-                    verdict_words(one),
+                    verdict_text(one),
                 ),
                 style="plain" if one.verdict == "fits" else "warning",
             )

@@ -1,4 +1,4 @@
-"""The result of `memreplay dryrun --compare`: a report for each run."""
+"""The result of `memreplay dryrun --compare`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from memreplay.snapshot.record import Record
 
 
 class ComparedRun(Record, frozen=True):
-    """One of the runs."""
+    """One run."""
 
     name: str
-    """The card or the settings, as `--compare` has them."""
+    """The card or settings, as given to `--compare`."""
     report: DryrunReport | None
-    """What it found; null where there is nothing to tell of."""
+    """The run's report; null if there is none."""
     error: str | None = None
-    """Why there is nothing to tell of."""
+    """The reason for the missing report."""
 
 
 class DryrunComparison(
     Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun-comparison/1"
 ):
-    """What `memreplay dryrun --compare` found: the same program, run once for each."""
+    """The result of `memreplay dryrun --compare`: the same program, run once for each card or
+    setting.
+    """
 
     runs: tuple[ComparedRun, ...]
-    """In the order in which they were asked for."""
+    """The runs, in the given order."""
 
     def document(self) -> Document:
         from memreplay.commands.dryrun.comparing import comparison_document

@@ -1,10 +1,12 @@
-"""What a dry run comes to: how it ended, what it took, what is not known of it."""
+"""Build a dry run's report: how the program ended, how much memory it used, and what is unknown."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.dryrun.budgets import Judge
@@ -17,7 +19,7 @@ from memreplay.commands.dryrun.result import (
     Verdict,
 )
 from memreplay.commands.dryrun.unknowns import reads_of, unanswered_of, workspaces_of
-from memreplay.commands.oom.find import oom_report
+from memreplay.commands.oom.find import OomOptions, oom_report
 from memreplay.commands.peak.find import peak_report
 from memreplay.snapshot.cards import usable_bytes
 from memreplay.snapshot.snapshot import open as open_snapshot
@@ -30,21 +32,28 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
+class Run(NamedTuple):
+    """A program that was run on a fake card."""
+
+    command: Sequence[str]
+    setup: Setup
+    ended: Ended
+
+
 def dryrun_report(
-    command: Sequence[str],
-    setup: Setup,
-    ended: Ended,
+    run: Run,
     files: Mapping[int, str],
     *,
     budget: Budget | None = None,
     selection: Selection | None = None,
 ) -> DryrunReport:
-    """The report of a run whose snapshots get the names `files`, by the numbers of their processes;
-    they are read where the processes wrote them.
+    """Build the report. `files`: where to keep each process's snapshot, by process id. Snapshots
+    are read from where the processes wrote them.
 
-    Raises SnapshotError for a snapshot that cannot be read.
+    Raises SnapshotError for an unreadable snapshot.
     """
     selection = selection or Selection()
+    command, setup, ended = run
     capacity = usable_bytes(setup.total_bytes, setup.card.context_bytes)
     judge = Judge(budget) if budget is not None else None
     processes = processes_of(ended.processes, files, judge)
@@ -72,14 +81,14 @@ def dryrun_report(
         card=DryCard(
             key=setup.card.key,
             name=setup.card.name,
-            total_bytes=setup.total_bytes,
+            total_memory_bytes=setup.total_bytes,
             context_bytes=setup.card.context_bytes,
             count=setup.cards,
         ),
         settings=setup.settings,
         torch=ended.torch.version,
         outcome=outcome,
-        status=ended.status,
+        exit_code=ended.status,
         seconds=round(ended.seconds, 3),
         error=_error(ended.processes),
         stopped_by=ended.stopped_by,
@@ -100,8 +109,8 @@ def dryrun_report(
         unanswered=unanswered,
         processes=processes,
         shown=shown,
-        peak=peaks,
-        oom=ooms,
+        peaks=peaks,
+        ooms=ooms,
     )
 
 
@@ -113,7 +122,7 @@ def _outcome(ended: Ended, processes: Sequence[DryProcess]) -> Outcome:
     if not ended.status:
         return "ended"
     raised = [one.facts["raised"] for one in ended.processes if one.facts.get("raised")]
-    failed = any(device.ooms for one in processes for device in one.devices)
+    failed = any(device.oom_count for one in processes for device in one.devices)
     if any(one["out_of_memory"] for one in raised) or (failed and not raised):
         return "out_of_memory"
     return "failed" if ended.status > 0 else "killed"
@@ -140,10 +149,12 @@ def _error(processes: Sequence[Process]) -> str | None:
 
 
 def _shown(processes: Sequence[DryProcess], outcome: Outcome, raw: Mapping[str, str]) -> str | None:
-    """The snapshot to tell of. Of a program that recorded by itself it may be one that it wrote."""
+    """Return the snapshot to report on. If the program recorded memory itself, this may be a
+    snapshot that it wrote.
+    """
 
     def rank(one: DryProcess) -> tuple[bool, int]:
-        failed = outcome == "out_of_memory" and any(each.ooms for each in one.devices)
+        failed = outcome == "out_of_memory" and any(each.oom_count for each in one.devices)
         return failed, max((each.reserved_peak_bytes for each in one.devices), default=0)
 
     candidates = [one for one in processes if one.file is not None]
@@ -158,11 +169,12 @@ def _shown(processes: Sequence[DryProcess], outcome: Outcome, raw: Mapping[str, 
 
 
 def _ooms(snap: Snapshot, selection: Selection) -> tuple[DeviceOoms, ...]:
-    """The last request that failed, which ended the program."""
+    """Report on the last failed request, which ended the program."""
     devices: list[DeviceOoms] = []
     for device in snap.devices:
         number = snap.replay(device).events_of("oom")
         if number:
-            found = oom_report(snap, selection, device=device, number=len(number), most=1)
+            options = OomOptions(oom=len(number), most=1)
+            found = oom_report(snap, replace(selection, device=device), options)
             devices += found.devices
     return tuple(devices)

@@ -1,4 +1,4 @@
-"""Gives the snapshots of a dry run their names."""
+"""Name and keep a dry run's snapshots."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 def names(ended: Ended, output: str) -> dict[int, str]:
-    """The file of each process that left a snapshot: `output`, with `.rankN` before its ending
-    where there are several."""
+    """Return the name of each process's file, which is `output`, with `.rankN` before the suffix if
+    there are several processes.
+    """
     them = [one for one in ended.processes if one.pickle is not None]
     if len(them) == 1:
         return {them[0].pid: output}
@@ -36,10 +37,10 @@ def names(ended: Ended, output: str) -> dict[int, str]:
 
 
 def keep(ended: Ended, files: Mapping[int, str], *, force: bool) -> dict[int, str]:
-    """Write each snapshot to its file, compressed as its name says.
+    """Write each snapshot to its file, compressed according to its name.
 
-    Returns why, for those processes where that cannot be done: the run is not lost with it. Without
-    `force` that is so for a file that the program has written meanwhile.
+    Errors are returned by process rather than raised, so that the run's results aren't lost.
+    Without `force`, it's an error if the program has written such a file in the meantime.
     """
     failed = {}
     for one in ended.processes:
@@ -49,7 +50,7 @@ def keep(ended: Ended, files: Mapping[int, str], *, force: bool) -> dict[int, st
         try:
             _keep(one.pickle, path, force=force)
         except FileExistsError:
-            failed[one.pid] = f"the program has written {path} by itself"
+            failed[one.pid] = f"the program wrote {path} itself; choose another --output"
         except OSError as error:
             failed[one.pid] = f"{path}: {error.strerror or error}"
         except UsageError as error:
@@ -69,8 +70,9 @@ def _keep(made: Path, path: str, *, force: bool) -> None:
 
 
 def older(output: str, files: Mapping[int, str]) -> tuple[str, ...]:
-    """Snapshots of earlier runs beside those of this one, which a command that reads them all would
-    take for one run."""
+    """Return snapshots of earlier runs in the same folder, which could be mistaken for this
+    run's.
+    """
     stem, ending = split(output)
     beside: list[str] = []
     for kind in ("rank", "pid"):

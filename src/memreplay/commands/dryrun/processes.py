@@ -1,4 +1,4 @@
-"""What each process of a dry run took: by PyTorch's counters, and by its snapshot."""
+"""Summarize each process of a dry run from PyTorch's counters and its snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STATISTICS = {
     "reserved_peak_bytes": "reserved_bytes.all.peak",
     "allocated_peak_bytes": "allocated_bytes.all.peak",
     "requested_peak_bytes": "requested_bytes.all.peak",
-    "ooms": "num_ooms",
+    "oom_count": "num_ooms",
     "retries": "num_alloc_retries",
 }
 
@@ -27,9 +27,9 @@ _STATISTICS = {
 def processes_of(
     raw: Sequence[Process], files: Mapping[int, str], judge: Judge | None = None
 ) -> tuple[DryProcess, ...]:
-    """Those that used a card. Each snapshot is read once, and held against the budgets meanwhile.
+    """Summarize the processes that used a card, reading each snapshot once and checking budgets.
 
-    Raises SnapshotError for a snapshot that cannot be read.
+    Raises SnapshotError for an unreadable snapshot.
     """
     return tuple(_process(one, files.get(one.pid), judge) for one in raw)
 
@@ -48,7 +48,8 @@ def _process(process: Process, file: str | None, judge: Judge | None) -> DryProc
     devices = counted
     if file is not None:
         with open_snapshot(process.pickle or file) as snap:
-            # An allocator of another torch may not count all: what was recorded cannot be below.
+            # Allocators of other PyTorch versions may not count everything, so use the recording as
+            # a lower bound.
             devices = [_at_least(one, snap) for one in counted]
             if judge is not None:
                 judge.judge(snap, devices)
@@ -82,10 +83,11 @@ def _at_least(device: DryDevice, snap: Snapshot) -> DryDevice:
 def most_on_a_card(
     raw: Sequence[Process], processes: Sequence[DryProcess], context_bytes: int
 ) -> tuple[int, bool]:
-    """The most that was reserved on one card at one time, and whether several processes shared it.
+    """Return the most memory reserved on one card at a time, and whether processes shared that
+    card.
 
-    Of each process its peak counts from its first use of a card to its end, and CUDA's own part of
-    each but the first.
+    A process is assumed to use its peak memory from its first use of a card until it ends. Every
+    process on a card but the first adds a CUDA context.
     """
     of_card: dict[int, list[tuple[float, float, int]]] = {}
     for one, process in zip(raw, processes, strict=True):

@@ -1,4 +1,6 @@
-"""The results of `memreplay dryrun`: whether a program fits, what is not known of it, its peak."""
+"""The result of `memreplay dryrun`: whether a program fits, how high its peak is, and what is
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -14,158 +16,165 @@ Verdict = Literal["fits", "does_not_fit", "over_budget", "not_known"]
 
 
 class DryCard(Record, frozen=True):
-    """A card that is not there."""
+    """A fake card."""
 
     key: str
-    """As `--gpu` takes it."""
+    """Name for `--gpu`."""
     name: str
-    """As PyTorch says it."""
-    total_bytes: int
-    """Its memory, as PyTorch sees it."""
+    """Name that PyTorch reports."""
+    total_memory_bytes: int
+    """Total memory that PyTorch reports."""
     context_bytes: int
-    """What CUDA takes of it for itself: [an estimate](dryrun.md#what-is-exact)."""
+    """Memory used by CUDA itself: [an estimate](dryrun.md#what-is-exact)."""
     count: int
-    """How many there were."""
+    """Number of cards."""
 
 
 class DryDevice(Record, frozen=True):
-    """What one process did to one card."""
+    """One process's use of one card."""
 
     device: int
     reserved_peak_bytes: int
-    """The most that was reserved."""
+    """Peak of reserved memory."""
     allocated_peak_bytes: int
-    """The most that was allocated."""
+    """Peak of allocated memory."""
     requested_peak_bytes: int
-    """The most that was requested."""
+    """Peak of requested memory."""
     recorded_peak_bytes: int
-    """The most that the recording shows as requested; less where it does not have all."""
-    ooms: int
-    """How many requests failed."""
+    """Peak of requested memory in the recording, which is lower if the recording is incomplete."""
+    oom_count: int
+    """Number of failed requests."""
     retries: int
-    """How often the allocator gave its cache back to serve a request."""
+    """Number of times that the allocator released its cache to serve a request."""
 
 
 class DryProcess(Record, frozen=True):
-    """A process that used the cards."""
+    """A process that used a card."""
 
     pid: int
-    """Its number."""
+    """Process id."""
     rank: int | None
-    """Its rank, in a distributed run."""
+    """Rank in a distributed run."""
     file: str | None
-    """Its snapshot; null where it ended without."""
+    """The process's snapshot; null if it ended without writing one."""
     last_call: str | None
-    """Of a process that ended without a word, the last function of CUDA that it called."""
+    """The last CUDA function called by a process that ended silently."""
     not_written: str | None
-    """Why its snapshot could not be written; null where it was."""
+    """Why the snapshot couldn't be written; null if it was written."""
     replaced: bool
-    """Whether it had used the cards before it became another program (exec): what it took then is
-    not known."""
+    """Whether the process used cards before calling exec, so that its memory until then is unknown.
+    """
     recorded_by_itself: bool
-    """Whether the program made a recording of its own, and the snapshot has what it recorded."""
+    """Whether the program made its own recording. If so, the snapshot contains that recording."""
     dumped: tuple[str, ...]
-    """The snapshots that the program wrote by itself."""
+    """Snapshots that the program wrote itself."""
     devices: tuple[DryDevice, ...]
-    """The cards that it used."""
+    """The cards that the process used."""
 
     @property
     def lost(self) -> bool:
-        """Whether it ended, or became another program, without saying what it took."""
+        """Whether the process ended or called exec without reporting its memory."""
         return self.replaced or self.last_call is not None
 
 
 class ValueRead(Record, frozen=True):
-    """Values that the program read from the card, where all of them were zeros."""
+    """Values that the program read from the card, all of which were zero."""
 
     operator: str
-    """What read them: `item`, `nonzero`, `copy` …"""
+    """The operator that read the values: `item`, `nonzero`, `copy` …"""
     file: str
-    """Where in the program; empty if no Python asked."""
+    """The program's source file; "" without a Python caller."""
     line: int
-    """The line there."""
+    """Line number."""
     function: str
-    """The function."""
+    """Function."""
     through: str
-    """The line of a library that the program called there, `file:line`; empty for none."""
+    """The line of library code that the program's line called, as `file:line`, or ""."""
     count: int
-    """How often."""
-    sizes: bool
-    """Whether the operator makes sizes of them."""
+    """Number of reads."""
+    makes_sizes: bool
+    """Whether the operator uses the values as sizes."""
 
 
 class Unknown(Record, frozen=True):
-    """A kind of memory that depends on one of NVIDIA's libraries, or a function that is not
-    answered and may say a size."""
+    """An NVIDIA library or an unimplemented function that the program's memory may depend on."""
 
     name: str
-    """The library, or the function."""
+    """The library or function."""
     count: int
-    """How often it was asked."""
+    """Number of calls."""
 
 
 class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun/1"):
-    """What `memreplay dryrun` found."""
+    """The result of `memreplay dryrun`."""
 
     text_only = ("replaced", "stopped_by", "older")
 
     command: tuple[str, ...]
-    """The command that ran."""
+    """The command that was run."""
     card: DryCard
-    """The card that was pretended."""
+    """The simulated card."""
     settings: str | None
-    """The allocator's settings, as `--set` gave them; null for what the environment says."""
+    """Allocator settings from `--set`; null if they come from the environment."""
     torch: str
-    """The version of the torch that ran."""
+    """Version of torch."""
     outcome: Outcome
-    """How the command ended: by itself, with all that it asked for (`ended`), or for want of
-    memory, by an error of its own, by a signal, by `--timeout`, by Ctrl-C."""
-    status: int
-    """The command's exit code; the negative number of a signal."""
+    """How the command ended: normally with all requests served (`ended`), out of memory, by its own
+    error, by a signal, by `--timeout`, or by Ctrl-C.
+    """
+    exit_code: int
+    """The command's exit code, or the negative signal number."""
     seconds: float
-    """How long it ran."""
+    """How long the command ran."""
     error: str | None
-    """The exception that ended it, where that is known."""
+    """The exception that ended the command, if known."""
     cards_asked: int
-    """How many cards there would have to be for those that the program asked for by number."""
+    """Number of cards needed, given the device numbers that the program used."""
     verdict: Verdict
-    """Whether it fits: not known if it did not run to its end, or if a process that used a card
-    ended without saying what it took."""
+    """Whether the program fits. Unknown if it didn't finish, or if a process that used a card ended
+    without reporting its memory.
+    """
     peak_bytes: int
-    """The most that was reserved on one card, by all processes that used it at one time."""
+    """Most memory reserved on one card at a time, by all processes that use it."""
     spare_bytes: int
-    """What was left of that card then, beside `context_bytes`; negative where several processes
-    asked for more than there is."""
+    """Memory left on the most used card, after subtracting `context_bytes`; negative if the
+    processes together exceed the card.
+    """
     shared: bool
-    """Whether several processes used one card at one time: their peaks are added up, and what CUDA
-    takes for itself for each but the first."""
+    """Whether processes shared a card. If they did, their peaks are added up, with a CUDA context
+    for each but the first.
+    """
     budget: str | None
-    """The line of the gate where `--max-peak` or `--max-reserved` was given."""
+    """The line that says whether limits were met. Only with `--max-peak` or `--max-reserved`."""
     exact: bool
-    """Whether nothing in the run depends on what a dry run does not know: the next three are
-    empty, and each process has said what it took. Of a program that did not run to its end, until
-    then."""
+    """Whether the numbers are independent of everything that a dry run doesn't know. If true, the
+    next three fields are empty, and each process reported its memory. If the program didn't finish,
+    this only covers the part that ran.
+    """
     reads: tuple[ValueRead, ...]
-    """The values that were read, the operators that make sizes of them first."""
+    """Values that the program read from the card. Values used as sizes come first."""
     workspaces: tuple[Unknown, ...]
-    """Libraries that were asked how much memory they need, which depends on the real ones."""
+    """Libraries that were asked for a workspace size, which only the real libraries know."""
     unanswered: tuple[Unknown, ...]
-    """Functions that were called and gave no answer where one may have been a size."""
+    """Functions that may return a size but that a dry run doesn't implement."""
     processes: tuple[DryProcess, ...]
-    """Those that used the cards, by their ranks."""
+    """Processes that used a card, by rank."""
     shown: str | None
-    """The snapshot that `peak` and `oom` are of: the one with the highest peak, or the first that
-    ran out of memory."""
-    peak: tuple[DevicePeak, ...]
-    """As [memreplay peak](peak.md) has it."""
-    oom: tuple[DeviceOoms, ...]
-    """As [memreplay oom](oom.md) has it, if it ran out of memory."""
+    """The snapshot that `peaks` and `ooms` are about: the one with the highest peak, or the first
+    that ran out of memory.
+    """
+    peaks: tuple[DevicePeak, ...]
+    """The result of [memreplay peak](peak.md) for the snapshot `shown`."""
+    ooms: tuple[DeviceOoms, ...]
+    """The result of [memreplay oom](oom.md) for the snapshot `shown`, if the program ran out of
+    memory.
+    """
     replaced: bool = False
-    """Whether there was a snapshot of that name before."""
+    """Whether an earlier snapshot was replaced."""
     stopped_by: int = 0
-    """The signal that ended the run, but for Ctrl-C's; 0 for none."""
+    """The signal that ended the run, other than Ctrl-C; 0 if none did."""
     older: tuple[str, ...] = ()
-    """Snapshots of earlier runs that lie beside those of this one."""
+    """Snapshots of earlier runs in the same folder."""
 
     def document(self) -> Document:
         from memreplay.commands.dryrun.text import dryrun_document

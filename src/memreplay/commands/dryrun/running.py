@@ -1,4 +1,4 @@
-"""Runs the program of a dry run once, as it is asked, and makes its report."""
+"""Run a program once and build its report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROGRAM_FAILED = 6
 MOST_CARDS = 64
 MOST_SECONDS = 10**9
 _STDERR = 2
-# Which processes a launcher is told to start, one a card.
+# Launchers' options for the number of processes. Each process uses one card.
 _PER_NODE = ("--nproc-per-node", "--nproc_per_node", "--num_processes", "--num-processes")
 
 
@@ -49,35 +49,35 @@ def _parse_seconds(text: str) -> float:
 
 
 class DryrunOptions(RecordingOptions, frozen=True):
-    """The machine to pretend, what to record, where to write."""
+    """Options for the machine to simulate, what to record, and where to write."""
 
     program: tuple[str, ...] = ()
     as_json: bool = False
     gpu: Annotated[
         str,
         Opt(
-            "The card to pretend: T4, L4, A100-40, H100 … (memreplay help dryrun lists them).",
+            "The GPU to imitate: T4, L4, A100-40, H100 … (memreplay help dryrun lists them).",
             "NAME",
             among=lambda: tuple(card.key for card in CARDS),
-            brief="The card to pretend: T4, L4, A100-40, H100 …",
+            brief="The GPU to imitate: T4, L4, A100-40, H100 …",
         ),
     ] = "A100-80"
     total_memory: TotalMemory = None
     gpus: Annotated[
         int | None,
         Opt(
-            "Pretend N cards (default: as many as the command starts processes, else 1).",
+            "Number of GPUs to imitate (default: one for each process that the command starts).",
             "N",
             least=1,
             most=MOST_CARDS,
-            brief="Pretend N cards.",
+            brief="Number of GPUs to imitate.",
         ),
     ] = None
     settings: Annotated[
         tuple[str, ...],
         Opt(
-            "Allocator settings, as in PYTORCH_ALLOC_CONF (expandable_segments:True); by default"
-            " what the environment says.",
+            "Allocator settings, as in PYTORCH_ALLOC_CONF (expandable_segments:True). Default:"
+            " from the environment.",
             "KEY:VALUE,...",
             flag="--set",
             brief="Allocator settings, as in PYTORCH_ALLOC_CONF.",
@@ -86,44 +86,43 @@ class DryrunOptions(RecordingOptions, frozen=True):
     compare: Annotated[
         str | None,
         Opt(
-            "Run once for each of these cards or settings (join settings by +), and end with a"
+            "Run once for each of these GPUs or settings (join settings with +), then print a"
             " table.",
             "A,B",
-            brief="Run once for each of these cards or settings.",
+            brief="Run once for each of these GPUs or settings.",
         ),
     ] = None
     max_peak: Annotated[
         int | None,
         Opt(
-            "Fail if the peak of held memory is above this (38GiB).",
+            "Fail if peak held memory is above this, such as 38GiB.",
             "SIZE",
             parse=parse_size,
-            brief="Fail if the peak is above this (38GiB).",
+            brief="Fail if the peak is above this, such as 38GiB.",
         ),
     ] = None
     max_reserved: Annotated[
         int | None,
         Opt(
-            "Fail if the peak of reserved memory is above this.",
+            "Fail if peak reserved memory is above this.",
             "SIZE",
             parse=parse_size,
-            brief="Fail if more was reserved at the peak.",
         ),
     ] = None
     timeout: Annotated[
         float | None,
         Opt(
-            "Stop the program after so long, and tell of what it did until then.",
+            "Stop the program after this many seconds, and report what it did until then.",
             "SECONDS",
             parse=_parse_seconds,
-            brief="Stop the program after so long.",
+            brief="Stop the program after this many seconds.",
         ),
     ] = None
     output: Annotated[
         str | None,
         Opt(
-            "Write the snapshot to this file; with .rankN before the ending for several processes."
-            " The default file of an earlier run is replaced.",
+            "Write the snapshot to this file; several processes add .rankN before the extension."
+            " The default file is overwritten by each run.",
             "OUT",
             short="-o",
             path="file",
@@ -135,21 +134,21 @@ class DryrunOptions(RecordingOptions, frozen=True):
 
     @property
     def replaces(self) -> bool:
-        """Whether a file that exists is replaced."""
+        """Whether to replace an existing file."""
         return self.force or self.output is None
 
 
 def setup_of(asked: DryrunOptions) -> Setup:
-    """The machine that is asked for. Raises UsageError for a card that there is not."""
+    """Return the machine to simulate. Raises UsageError for an unknown card."""
     from memreplay.dryrun.launch import Setup
 
     card = find(asked.gpu)
     if asked.total_memory is not None and asked.total_memory <= card.context_bytes:
         from memreplay.render.units import size
 
+        taken = size(card.context_bytes)
         raise UsageError(
-            f"--total-memory {size(asked.total_memory)}: CUDA alone takes"
-            f" {size(card.context_bytes)} of {card.key}"
+            f"--total-memory {size(asked.total_memory)}: CUDA itself takes {taken} on {card.key}"
         )
     return Setup(
         card=card,
@@ -160,13 +159,13 @@ def setup_of(asked: DryrunOptions) -> Setup:
         max_entries=asked.max_entries,
         source=asked.source,
         timeout=asked.timeout,
-        # What the program prints is no part of what a program reads of us.
+        # Keep the program's output out of the JSON.
         stdout=_STDERR if asked.as_json else None,
     )
 
 
 def _started(program: tuple[str, ...]) -> int:
-    """How many processes a launcher is told to start; 1 where it does not say a number."""
+    """Return the number of processes that a launcher was asked to start; 1 by default."""
     for i, word in enumerate(program):
         name, equals, value = word.partition("=")
         if name in _PER_NODE:
@@ -177,11 +176,13 @@ def _started(program: tuple[str, ...]) -> int:
 
 
 def ran(asked: DryrunOptions, selection: Selection) -> DryrunReport:
-    """Runs the program once, and keeps its snapshots. Raises NothingToTellError where it used no
-    GPU, UsageError for what cannot be run."""
+    """Run the program once and keep its snapshots.
+
+    Raises NothingToTellError if the program didn't use a GPU, and UsageError if it can't be run.
+    """
     from msgspec.structs import replace
 
-    from memreplay.commands.dryrun.find import dryrun_report
+    from memreplay.commands.dryrun.find import Run, dryrun_report
     from memreplay.dryrun.launch import run
 
     setup = setup_of(asked)
@@ -193,9 +194,7 @@ def ran(asked: DryrunOptions, selection: Selection) -> DryrunReport:
             _nothing(ended, setup.cards)
         files = names(ended, output)
         report = dryrun_report(
-            asked.program,
-            setup,
-            ended,
+            Run(asked.program, setup, ended),
             files,
             budget=_budget(asked),
             selection=replace(selection, fold=not asked.as_json),
@@ -211,7 +210,7 @@ def ran(asked: DryrunOptions, selection: Selection) -> DryrunReport:
 
 @contextmanager
 def _folder_beside(output: str) -> Iterator[Path]:
-    """Where processes write: on the disk that the snapshot is for."""
+    """Create a folder for the processes' files, on the same disk as the output."""
     parent = os.path.dirname(os.path.realpath(output))
     with (
         tempfile.TemporaryDirectory(prefix=".memreplay-", dir=parent) as folder,
@@ -221,15 +220,15 @@ def _folder_beside(output: str) -> Iterator[Path]:
 
 
 def _nothing(ended: Ended, cards: int) -> None:
-    """Raises: no process left a snapshot."""
+    """Raise an error because no process left a snapshot."""
     from memreplay.commands.dryrun.text import signal_name
 
     if ended.stopped_by:
         raise _StoppedError(ended.stopped_by, ended.processes)
     if not ended.status and ended.processes and not ended.timed_out:
         raise UsageError(
-            "the program used the GPU and did not say what it took: an allocator of its own cannot"
-            " be recorded, nor what one process did before it became another program (exec)"
+            "the program used the GPU, but its memory wasn't recorded: custom allocators"
+            " can't be recorded, and neither can a process before exec"
         )
     if not ended.status and not ended.timed_out and not ended.interrupted:
         raise NothingToTellError("the program used no GPU")
@@ -242,20 +241,20 @@ def _nothing(ended: Ended, cards: int) -> None:
     else:
         how = f"ended with exit code {ended.status}"
     if ended.cards > cards:
-        rest = f": it asked for {ended.cards} cards; give --gpus {ended.cards}"
+        rest = f": it needs {ended.cards} cards; give --gpus {ended.cards}"
     elif _was_writing(ended.processes):
         rest = f" and left no snapshot: {_WRITING}"
     elif ended.processes:
         last = ended.processes[0].last_call
-        rest = f" and left no snapshot; its last call of CUDA was {last}"
+        rest = f" and left no snapshot; its last CUDA call was {last}"
     else:
         rest = " before it used a GPU"
     raise _ProgramFailedError(f"the program {how}{rest}")
 
 
 _WRITING = (
-    "the program itself had ended, and its snapshot was still being written; run it again and let"
-    " the writing end, or keep fewer events (--max-entries)"
+    "the program had ended, but its snapshot was still being written; run it"
+    " again and wait, or keep fewer events (--max-entries)"
 )
 
 
@@ -264,24 +263,24 @@ def _was_writing(processes: Sequence[Process]) -> bool:
 
 
 class _StoppedError(UsageError):
-    """A signal ended the run, and there is nothing to tell."""
+    """A signal ended the run before a report could be written."""
 
     def __init__(self, number: int, processes: Sequence[Process]) -> None:
-        """`processes`: those that had used a GPU."""
+        """`processes`: the processes that had used a GPU."""
         from memreplay.commands.dryrun.text import signal_name
 
-        words = "before the program had used a GPU"
+        words = "before the program used a GPU"
         if _was_writing(processes):
-            words = f"and there is no snapshot: {_WRITING}"
+            words = f"and left no snapshot: {_WRITING}"
         elif processes:
             last_call = processes[0].last_call
-            words = f"and the program left no snapshot: its last call of CUDA was {last_call}"
+            words = f"and the program left no snapshot: its last CUDA call was {last_call}"
         super().__init__(f"stopped by {signal_name(number)} {words}")
         self.exit_code = 128 + number
 
 
 class _ProgramFailedError(UsageError):
-    """The program failed by itself, and there is nothing else to tell."""
+    """The program itself failed, so there is nothing to report."""
 
     exit_code = PROGRAM_FAILED
 
@@ -297,7 +296,7 @@ def _budget(asked: DryrunOptions) -> Budget | None:
 
 
 def exit_code(report: DryrunReport) -> int:
-    """The exit code that says what a report says."""
+    """Return a report's exit code."""
     if report.stopped_by:
         return 128 + report.stopped_by
     if report.verdict == "fits":

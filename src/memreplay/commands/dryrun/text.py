@@ -1,4 +1,4 @@
-"""Writes what a dry run found as a document for people; the line that says it all is apart."""
+"""Format a dry run as text. The verdict is a separate line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_RANKS = 16
 
 
 def verdict_line(report: DryrunReport) -> str:
-    """Whether it fits, and by how much."""
+    """Return the line that says whether the program fits, and the margin."""
     if report.outcome == "out_of_memory":
         return f"does not fit: out of memory on {_card(report, whole=True)}{_asked(report)}"
     peak = f"{size(report.peak_bytes)} reserved at most"
@@ -29,24 +29,24 @@ def verdict_line(report: DryrunReport) -> str:
         how = signal_name(report.stopped_by) if report.stopped_by else "Ctrl-C"
         return f"stopped by {how}: {peak} until then"
     if report.outcome == "killed":
-        return f"the program was killed by {signal_name(-report.status)}{_last_call(report)}"
+        return f"the program was killed by {signal_name(-report.exit_code)}{_last_call(report)}"
     if report.outcome == "failed":
         return (
-            f"the program failed with exit code {report.status}, not for want of memory:"
-            f" {peak} until then"
+            f"the program failed with exit code {report.exit_code}, not for lack of memory: {peak}"
+            " until then"
         )
     if report.verdict == "does_not_fit":
         return f"does not fit: {peak} of {_card(report)}, {size(-report.spare_bytes)} too much"
     if report.verdict == "over_budget":
         return f"over its budget: {clean(report.budget or '')}"
     if report.verdict == "not_known":
-        return f"not known: a process ended without saying what it took; what is known: {peak}"
+        return f"not known: a process ended without reporting its memory; known so far: {peak}"
     known = "" if _all_known(report) else ", as far as is known"
     return f"fits{known}: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare"
 
 
-def verdict_words(report: DryrunReport) -> str:
-    """The same in short, for a table of several runs."""
+def verdict_text(report: DryrunReport) -> str:
+    """Return a short verdict for a table of runs."""
     if report.outcome != "ended":
         outcomes = {"out_of_memory": "out of memory", "timed_out": "stopped"}
         return outcomes.get(report.outcome, report.outcome)
@@ -56,20 +56,22 @@ def verdict_words(report: DryrunReport) -> str:
 
 
 def _all_known(report: DryrunReport) -> bool:
-    """Whether nothing is left out: reads of values may be of no consequence."""
-    sizes = any(one.sizes for one in report.reads)
+    """Return whether every size is known. Values that the program read from the GPU only matter if
+    they're used as sizes.
+    """
+    sizes = any(one.makes_sizes for one in report.reads)
     return not (sizes or report.workspaces or report.unanswered)
 
 
 def dryrun_document(report: DryrunReport) -> Document:
-    """What ran, where it stands, what is not known of it; then what `oom` says, or `peak`."""
+    """Build the command, the result and the unknowns, followed by the report of `oom` or `peak`."""
     blocks: list[Block] = [Pairs(tuple(_pairs(report)))]
     if len(report.processes) > 1:
         blocks.append(_ranks(report))
     blocks += [Note(words, "warning") for words in warnings_of(report)]
     if report.shown is None:
         return tuple(blocks)
-    if report.oom:
+    if report.ooms:
         from memreplay.commands.oom.text import oom_document
 
         return (*blocks, *oom_document(_as_oom(report, report.shown)))
@@ -79,7 +81,7 @@ def dryrun_document(report: DryrunReport) -> Document:
 
 
 def _as_peak(report: DryrunReport, file: str) -> PeakReport:
-    return PeakReport(file=file, measure="requested", by="stack", devices=report.peak)
+    return PeakReport(file=file, measure="requested", by="stack", devices=report.peaks)
 
 
 def _as_oom(report: DryrunReport, file: str) -> OomReport:
@@ -87,31 +89,31 @@ def _as_oom(report: DryrunReport, file: str) -> OomReport:
         file=file,
         by="stack",
         truncated=False,
-        devices=report.oom,
-        chosen=max((one.number for device in report.oom for one in device.ooms), default=1),
+        devices=report.ooms,
+        chosen=max((one.number for device in report.ooms for one in device.ooms), default=1),
     )
 
 
 def _card(report: DryrunReport, *, whole: bool = False) -> str:
-    usable = usable_bytes(report.card.total_bytes, 0 if whole else report.card.context_bytes)
+    usable = usable_bytes(report.card.total_memory_bytes, 0 if whole else report.card.context_bytes)
     return f"{size(usable)} ({report.card.key})"
 
 
 def _asked(report: DryrunReport) -> str:
-    for device in report.oom:
+    for device in report.ooms:
         for one in device.ooms:
-            return f": {size(one.request_bytes)} asked, {size(one.device_free_bytes or 0)} free"
+            return f": {size(one.request_bytes)} requested, {size(one.device_free_bytes or 0)} free"
     return ""
 
 
 def signal_name(number: int) -> str:
-    """`SIGSEGV`; of what the system does, with the likely reason."""
+    """Return a signal's name, such as `SIGSEGV`, with the likely reason if the system sends it."""
     try:
         name = signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
     if name == "SIGKILL":
-        return "SIGKILL (by the system, for want of this machine's own memory?)"
+        return "SIGKILL (did this machine run out of memory?)"
     return name
 
 
@@ -124,9 +126,10 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
     card = report.card
     many = f"{card.count} x " if card.count > 1 else ""
     own = f", {size(card.context_bytes)} of it taken by CUDA itself (an estimate)"
+    total = size(card.total_memory_bytes) + (own if card.context_bytes else "")
     pairs = [
         ("program", clean(shlex.join(report.command))),
-        ("card", f"{many}{card.name}, {size(card.total_bytes)}{own if card.context_bytes else ''}"),
+        ("card", f"{many}{card.name}, {total}"),
     ]
     if report.settings is not None:
         pairs.append(("settings", clean(report.settings)))
@@ -141,20 +144,23 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
         pairs.append(("snapshot", f"{clean(files[0])}{more}{replaced}"))
     if report.processes:
         until = "" if report.outcome in ("ended", "out_of_memory") else " until then"
-        whole = f"exact{until}: PyTorch's own allocator, and nothing was left open"
+        whole = f"exact{until}: measured with PyTorch's own allocator"
         lines = _not_known(report) or [whole]
         pairs += [("" if i else "numbers", line) for i, line in enumerate(lines)]
     return pairs
 
 
 def _not_known(report: DryrunReport) -> list[str]:
-    """What the numbers depend on and a dry run does not know, a line each."""
+    """Return lines on the unknowns that the numbers depend on."""
     lines = []
-    sizes = [one for one in report.reads if one.sizes]
-    others = [one for one in report.reads if not one.sizes]
+    sizes = [one for one in report.reads if one.makes_sizes]
+    others = [one for one in report.reads if not one.makes_sizes]
     for reads, words in (
-        (sizes, "sizes came from values that were not computed: all were zeros"),
-        (others, "values were read that were not computed: exact if no size depends on these"),
+        (sizes, "sizes depend on GPU values, which a dry run doesn't compute (all zeros)"),
+        (
+            others,
+            "GPU values were read, which a dry run doesn't compute: exact unless sizes use them",
+        ),
     ):
         if reads:
             lines.append(f"{'not exact: ' if reads is sizes else ''}{words}")
@@ -162,32 +168,34 @@ def _not_known(report: DryrunReport) -> list[str]:
             if len(reads) > _MOST_PLACES:
                 lines.append(f"  and {counted(len(reads) - _MOST_PLACES, 'more place')}")
     if lost := sum(one.lost for one in report.processes):
-        who = "a process ended without saying what it took"
+        who = "a process ended without reporting its memory"
         if lost > 1:
-            who = f"{count(lost)} processes ended without saying what they took"
+            who = f"{count(lost)} processes ended without reporting their memory"
         lines.append(f"not exact: {who}")
     for one in report.workspaces:
         lines.append(
-            f"not exact: workspaces of {one.name} are not counted ({counted(one.count, 'call')})"
+            f"not exact: workspaces of {one.name} aren't counted ({counted(one.count, 'call')})"
         )
     if report.unanswered:
         names = ", ".join(f"{one.name} ({count(one.count)})" for one in report.unanswered[:3])
         more = f" and {len(report.unanswered) - 3} more" if len(report.unanswered) > 3 else ""
-        lines.append(f"not exact: functions without an answer were called: {names}{more}")
+        lines.append(f"not exact: unsupported functions were called: {names}{more}")
     return lines
 
 
 def _place(one: ValueRead) -> str:
     times = f" ({count(one.count)} times)" if one.count > 1 else ""
     if not one.file:
-        return f"{one.operator}, in a thread of C++ (a backward pass){times}"
+        return f"{one.operator}, in a C++ thread (a backward pass){times}"
     library = f", by {_short(one.through)}" if one.through else ""
     line = f":{one.line}" if one.line else ""
     return clean(f"{one.operator} in {one.function} {_short(one.file)}{line}{library}{times}")
 
 
 def _short(file: str) -> str:
-    """From the working directory on, or its last three names."""
+    """Shorten a path: relative to the working directory if it's below it, otherwise its last three
+    parts.
+    """
     if file.startswith(os.getcwd() + os.sep):
         return os.path.relpath(file)
     parts = file.split("/")
@@ -195,7 +203,7 @@ def _short(file: str) -> str:
 
 
 def _ranks(report: DryrunReport) -> Table:
-    capacity = usable_bytes(report.card.total_bytes, report.card.context_bytes)
+    capacity = usable_bytes(report.card.total_memory_bytes, report.card.context_bytes)
     rows = []
     for one in report.processes[:_MOST_RANKS]:
         name = f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"
@@ -215,57 +223,56 @@ def _ranks(report: DryrunReport) -> Table:
 
 
 def warnings_of(report: DryrunReport) -> list[str]:
-    """What else there is to know of it, a line each."""
+    """Return further warnings, one line each."""
     found = []
     if report.shared:
         found.append(
-            "several processes used one card: their peaks are added up, as if they were at one time"
+            "several processes used one card: their peaks are added up, as if simultaneous"
         )
     found += [
-        f"{_name(one)} ended without a snapshot; its last call of CUDA: {one.last_call}"
+        f"{_name(one)} ended without a snapshot; its last CUDA call: {one.last_call}"
         for one in report.processes
         if one.last_call is not None
     ]
     found += [
-        f"{_name(one)} had used the GPU before it became another program (exec): what it took then"
-        " is not known"
+        f"{_name(one)} used the GPU before exec; its memory until then isn't known"
         for one in report.processes
         if one.replaced
     ]
     found += [
-        f"the snapshot of {_name(one)} could not be written: {clean(one.not_written)}"
+        f"the snapshot of {_name(one)} couldn't be written: {clean(one.not_written)}"
         for one in report.processes
         if one.not_written
     ]
     found += [
-        f"{_name(one)} recorded by itself: the snapshot has what it recorded"
+        f"{_name(one)} started its own recording, which is what the snapshot contains"
         + (f"; it wrote {', '.join(map(clean, one.dumped))}" if one.dumped else "")
         for one in report.processes
         if one.recorded_by_itself
     ]
     found += [
         f"{_name(one)}: the recording shows {size(device.recorded_peak_bytes)} of the"
-        f" {size(device.requested_peak_bytes)} that were requested at most"
+        f" {size(device.requested_peak_bytes)} requested at the peak"
         for one in report.processes
         for device in one.devices
         if one.file is not None and device.recorded_peak_bytes < device.requested_peak_bytes
     ]
     if report.outcome == "failed" and report.reads:
         found.append(
-            "it had read values that were not computed, which were zeros here (see numbers): with"
-            " the real ones it may not fail"
+            "it had read GPU values, which are all zeros in a dry run (see numbers); with real"
+            " values it may not fail"
         )
     if report.outcome != "ended" and report.cards_asked > report.card.count:
-        found.append(f"it asked for {report.cards_asked} cards: --gpus {report.cards_asked}")
+        found.append(f"it needs {report.cards_asked} cards: give --gpus {report.cards_asked}")
     if report.older:
         found.append(
-            f"{clean(report.older[0])} is of an earlier run"
+            f"{clean(report.older[0])} is from an earlier run"
             + (f", and so are {len(report.older) - 1} more" if len(report.older) > 1 else "")
         )
-    caught = sum(device.ooms for one in report.processes for device in one.devices)
+    caught = sum(device.oom_count for one in report.processes for device in one.devices)
     if caught and report.outcome == "ended":
         found.append(
-            f"{counted(caught, 'request')} failed, and the program went on: memreplay oom"
+            f"{counted(caught, 'request')} failed and the program continued; see memreplay oom"
             f" {clean(report.shown or '')}"
         )
     return found

@@ -1,4 +1,4 @@
-"""What the numbers of a dry run depend on and nobody knows: values, workspaces, functions."""
+"""Collect the unknowns that a dry run's numbers depend on: values, workspace sizes, functions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from memreplay.commands.dryrun.result import Unknown, ValueRead
 if TYPE_CHECKING:
     from memreplay.dryrun.launch import Ended
 
-# Functions that may say a size. Those that compute, set, launch or profile say none.
+# Functions that may return a size. Excludes those that compute, set, launch or profile.
 _MAY_SAY = re.compile(
     r"^(?!cupti|nvtx|__cudaGetKernel)(?:.*[Ss]ize|.*Query|.*Get(?!Error|Version))"
 )
 
 
 def reads_of(ended: Ended) -> tuple[ValueRead, ...]:
-    """The values that were read, the operators that make sizes of them first."""
+    """Return the values that were read. Values used as sizes come first."""
     counts: Counter[tuple[Any, ...]] = Counter()
     for process in ended.processes:
         for one in process.facts.get("reads", ()):
@@ -29,11 +29,11 @@ def reads_of(ended: Ended) -> tuple[ValueRead, ...]:
         ValueRead(operator, file, line, function, through, count, sizes)
         for (operator, file, line, function, through, sizes), count in counts.items()
     ]
-    return tuple(sorted(found, key=lambda one: (not one.sizes, -one.count, one.file, one.line)))
+    return tuple(sorted(found, key=lambda o: (not o.makes_sizes, -o.count, o.file, o.line)))
 
 
 def workspaces_of(ended: Ended) -> tuple[Unknown, ...]:
-    """The libraries that were asked how much memory they need."""
+    """Return the libraries that were asked for a workspace size."""
     counts: Counter[str] = Counter()
     for process in ended.processes:
         counts.update(process.facts.get("workspaces", {}))
@@ -41,7 +41,7 @@ def workspaces_of(ended: Ended) -> tuple[Unknown, ...]:
 
 
 def unanswered_of(ended: Ended) -> tuple[Unknown, ...]:
-    """The functions that did nothing where an answer may have been a size."""
+    """Return the functions that may return a size but that a dry run doesn't implement."""
     counts: Counter[str] = Counter()
     for process in ended.processes:
         calls: Mapping[str, Any] = process.facts.get("unanswered", {})

@@ -1,4 +1,4 @@
-"""`memreplay explore`: a snapshot in the terminal, by keys."""
+"""`memreplay explore`: explore a snapshot in the terminal."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ PEAK = When("peak", 1)
 
 
 class ExploreOptions(Options, frozen=True):
-    """Where to begin, and how to draw."""
+    """Options for where to start and how to draw."""
 
     at: Annotated[
         When,
         Opt(
-            f"Where to begin: {WHEN_FORMS}.",
+            f"Where to start: {WHEN_FORMS}.",
             "WHEN",
             parse=parse_when,
             shown="peak",
-            brief="Where to begin: peak, end, an event, a time, …",
+            brief="Where to start: peak, end, an event, a time, …",
         ),
     ] = PEAK
     chars: Annotated[
         Literal["auto", "braille", "blocks", "ascii"],
         Opt(
-            "What to draw with; auto takes braille where the terminal writes Unicode.",
+            "Which characters to draw with; auto uses braille if the terminal supports Unicode.",
             rare=True,
         ),
     ] = "auto"
 
 
 class Begun(NamedTuple):
-    """What was asked, and the thread that imports what draws."""
+    """The options, and the thread that is importing the drawing code."""
 
     options: ExploreOptions
     selection: Selection
@@ -65,7 +65,7 @@ class Begun(NamedTuple):
         "memreplay explore snap.pkl --at end --by category",
         "memreplay explore run/",
         "memreplay explore snap.pkl.gz --device 1 --measure held",
-        "memreplay explore snap.pkl --include attention --min-bytes 1MiB",
+        "memreplay explore snap.pkl --include attention --only min-bytes=1MiB",
         "memreplay explore before.pkl after.pkl",
     ),
     without=("top", "strict"),
@@ -77,19 +77,21 @@ def command(
     selection: Selection,
     reading: Reading,
 ) -> int:
-    """Shows memory over time, and below it the calls, groups, allocations or segments that held
-    memory at the cursor. Keys move it, zoom, search and filter; ? lists them. Two files are
-    compared, and of a FOLDER with one file per rank (rank0.pkl, …) one rank is chosen. Needs a
-    terminal, and the extra 'explore'.
+    """Plot memory over time above the calls, groups, allocations or segments that hold memory at
+    the cursor. Keys move the cursor, zoom, search and filter; ? lists them. Give two files to
+    compare them, or a FOLDER with one file per rank (rank0.pkl, …) to choose a rank. Needs a
+    terminal and the 'explore' extra.
     """
     if len(files) > 2:
-        raise UsageError("name one file, or two to compare")
+        raise UsageError("give one file, or two to compare")
     if "-" in files:
-        raise UsageError("standard input is the keyboard here: name a file")
+        raise UsageError("explore reads keys from standard input; give a file")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("explore needs a terminal; memreplay peak and at print what it shows")
+        raise UsageError(
+            "explore needs a terminal; memreplay peak and memreplay at print the same numbers"
+        )
     check_textual()
-    # What draws is imported while the file is read.
+    # Import the drawing code while the file is being read.
     drawing = threading.Thread(target=_import_drawing, daemon=True)
     drawing.start()
     folders = [file for file in files if holds_files(file)]
@@ -97,12 +99,12 @@ def command(
     if not folders:
         return explored(files, asked)
     if len(files) > 1:
-        raise UsageError(f"{folders[0]} is a folder, and is explored by itself")
+        raise UsageError(f"{folders[0]} is a folder; explore it without other files")
     return ranks_explored(folders[0], asked)
 
 
 def explored(files: tuple[str, ...], asked: Begun) -> int:
-    """One snapshot, or two, until somebody quits: the exit code."""
+    """Explore one snapshot or two until the user quits. Return the exit code."""
     with contextlib.ExitStack() as stack:
         panes: list[Pane] = []
         for file in files:
@@ -124,7 +126,7 @@ def explored(files: tuple[str, ...], asked: Begun) -> int:
 
 
 def ranks_explored(folder: str, asked: Begun) -> int:
-    """The ranks in a folder: a list, and from it one after the other."""
+    """List a folder's ranks and explore the selected ones."""
     from memreplay.explore.ranks import ranks_of_folder
 
     ranks, code = ranks_of_folder(folder, asked.reading, asked.selection.measure)
@@ -146,7 +148,7 @@ def ranks_explored(folder: str, asked: Begun) -> int:
 
 
 def check_textual() -> None:
-    """Raises MissingExtraError where Textual is not installed."""
+    """Raise MissingExtraError without Textual."""
     from importlib.util import find_spec
 
     if find_spec("textual") is None:
@@ -159,11 +161,13 @@ def _import_drawing() -> None:
 
 
 def pane_of(snap: Snapshot, file: str, asked: Begun) -> Pane:
-    """The part of the screen of a snapshot that was read. Raises UsageError for what it has not."""
+    """Build the pane for a snapshot. Raises UsageError for options that the snapshot can't
+    satisfy.
+    """
     from msgspec.structs import replace
 
     from memreplay.analysis.moments.moments import resolve
-    from memreplay.commands.view.options import project_words, read_words
+    from memreplay.commands.view.options import project_options, range_options_of
     from memreplay.explore import look as looks
     from memreplay.explore.explored import Explored
     from memreplay.explore.panes import Pane
@@ -173,7 +177,7 @@ def pane_of(snap: Snapshot, file: str, asked: Begun) -> Pane:
     if not snap.devices:
         raise UsageError("the snapshot has no device with memory")
     device = asked.reading.device
-    if device is None:  # that which had most
+    if device is None:  # the device with the most memory
         device = max(snap.devices, key=lambda one: snap.replay(one).peak.bytes)
     look = replace(
         explored.first_look(device),
@@ -188,16 +192,17 @@ def pane_of(snap: Snapshot, file: str, asked: Begun) -> Pane:
     event = resolve(snap, explored.usage(look), asked.options.at)
     look = looks.moved(look, event, *explored.bounds(device))
     explored.rows(look)
-    read = (*read_words(snap), *project_words(snap.project))
+    read = (*range_options_of(snap), *project_options(snap.project))
     return Pane(explored, look, file, read, chars_of(asked.options.chars))
 
 
 def chars_of(asked: str) -> Chars:
-    """What to draw with."""
+    """Return the characters to draw with."""
     if asked != "auto":
         return asked  # type: ignore[return-value]
     if os.environ.get("LC_ALL") in ("C", "POSIX"):
-        return "ascii"  # Python itself writes UTF-8 then, whatever the terminal shows
+        # With this setting, Python writes UTF-8 even if the terminal doesn't support it.
+        return "ascii"
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     plain = os.environ.get("TERM") in ("linux", "dumb", "vt100")
     if not encoding.startswith("utf"):

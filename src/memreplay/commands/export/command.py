@@ -1,4 +1,4 @@
-"""`memreplay export`: a snapshot as a smaller one, as tables, or as traces for other programs."""
+"""`memreplay export`: write a smaller snapshot, tables, or traces for other tools."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Callable
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.export import lines_file, page, snapshots, tables, views
-from memreplay.commands.export.names import TABLES, VIEWS, Kind, format_of, kind_of
 from memreplay.commands.export.options import Export, ExportOptions, ExportOutput
 from memreplay.commands.shared.declaring import Files, as_command
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import UsageError
+from memreplay.export.naming import TABLES, VIEWS, Kind, format_of, kind_of
 
 _TRACES = ("perfetto", "chrome")
 _STACKS = ("speedscope", "collapsed", "pprof")
 _SNAPSHOTS = ("pickle", "json")
-# What the options that do not fit every format are of.
+# Maps options to the formats that support them.
 _FITS = {
     "tables": TABLES,
-    "partition": TABLES,
     "flat": TABLES,
     "measures": VIEWS,
     "pool": VIEWS,
@@ -33,7 +32,9 @@ _FITS = {
 }
 _SPELLED = {
     "measures": "--measure",
-    "filters": "a filter (--include, --min-bytes …)",
+    "filters": "a filter (--include, --only …)",
+    "pool": "--only pool",
+    "stream": "--only stream",
 }
 _EXPORT: dict[Kind, Callable[[Export], int]] = {
     "snapshot": snapshots.export,
@@ -51,21 +52,21 @@ _EXPORT: dict[Kind, Callable[[Export], int]] = {
         "memreplay export snap.pkl --from 1.5s --to 2s -o small.pickle",
         "memreplay export snap.pkl -o snap.pftrace",
         "memreplay export snap.pkl -o snap.json.zst",
-        "memreplay export snap.pkl --min-bytes 1MiB --strip-frames plumbing -o small.pkl",
+        "memreplay export snap.pkl --only min-bytes=1MiB --strip-frames plumbing -o small.pkl",
         "memreplay export snap.pkl --protocol 2 -o for-python2.pkl",
         "memreplay export snap.pkl --format txt | less",
         "memreplay export snap.pkl --format ndjson | jq -c 'select(.action == \"oom\")'",
         "memreplay export snap.pkl -o allocations.csv --flat",
-        "memreplay export rank*.pkl -o dataset/ --partition rank",
+        "memreplay export rank*.pkl -o dataset/",
         "memreplay export snap.pkl -o peak.speedscope.json --at 'ProfilerStep#3:peak'",
         "memreplay export snap.pkl --format collapsed | flamegraph.pl > peak.svg",
         "memreplay export snap.pkl -o page.html",
     ),
     without=("measure", "by", "top", "strict"),
     words={
-        "as_json": "Same as --format json.",
-        "measures": "Which bytes of a trace or a flame graph (default: all in a trace, else"
-        " requested).",
+        "as_json": "Short for --format json.",
+        "measures": "Which bytes to show in a trace or flame graph (default: all in a trace,"
+        " requested in a flame graph).",
     },
 )
 def command(
@@ -75,11 +76,11 @@ def command(
     selection: Selection,
     reading: Reading,
 ) -> int:
-    """The ending of OUT says what to write: a snapshot (.pkl, .json), its lines (.txt), tables
-    (.parquet, .csv), a trace (.pftrace), a flame graph (.speedscope.json, .pb.gz) or a page
-    (.html). --from and --to cut.
+    """Convert FILE to the format that OUT's extension names: a snapshot (.pkl, .json), its lines
+    (.txt), tables (.parquet, .csv), a trace (.pftrace), a flame graph (.speedscope.json, .pb.gz) or
+    a page (.html). --from and --to limit what is written.
     """
-    fmt = format_of(output.output, options.format, folder=options.partition is not None)
+    fmt = format_of(output.output, options.format, folder=False)
     kind = kind_of(fmt, output.output, options.format, tables=_wants_tables(options))
     asked = Export(files, fmt, kind, options, selection, reading, output.output, output.force)
     _check_fit(asked)
@@ -87,11 +88,11 @@ def command(
 
 
 def _wants_tables(options: ExportOptions) -> bool:
-    return options.tables is not None or options.partition is not None or options.flat
+    return options.tables is not None or options.flat
 
 
 def _check_fit(asked: Export) -> None:
-    """Raises UsageError for an option that says nothing of the format."""
+    """Raise UsageError for an option that doesn't apply to the format."""
     for name, formats in _FITS.items():
         value = getattr(asked.options if hasattr(asked.options, name) else asked.selection, name)
         if value is None or value is False or value == ():
@@ -102,10 +103,10 @@ def _check_fit(asked: Export) -> None:
             continue
         option = _SPELLED.get(name, "--" + name.replace("_", "-"))
         fmt = "tables" if asked.kind == "tables" else asked.fmt
-        raise UsageError(f"{option} is for {', '.join(formats)}; not for {fmt}")
+        raise UsageError(f"{option} is for {', '.join(formats)}, not for {fmt}")
 
 
 def _is_size_alone(asked: Export) -> bool:
-    """Whether --min-bytes is the only filter."""
+    """Return whether a minimum size is the only filter."""
     filters = asked.selection.filters
     return filters is None or filters == type(filters)(min_bytes=filters.min_bytes)

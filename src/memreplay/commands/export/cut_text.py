@@ -1,4 +1,4 @@
-"""What a cut snapshot holds, in a line a device."""
+"""Describe a cut snapshot, one line per device."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from memreplay.render.units import count, counted, size
 from memreplay.texts import clean
 
 SHOWN_KEYS = 5
-KEEPS_ALL = "a pickle of the whole file keeps all: leave out what cuts it"
+KEEPS_ALL = "to keep everything, export the whole file as a pickle"
 
 
 def lines(sliced: Sliced) -> Iterator[str]:
-    """One line a device, and a warning where the official viewer would not show all of it."""
+    """Yield a line per device, with a warning if PyTorch's viewer wouldn't show everything."""
     for device in sliced.devices:
         yield f"device {device.device}: {_events(device)}{_leading(device)}{_small(device)}"
         if device.pending_blocks:
             yield _pending(device)
     if sliced.alone:
         yield (
-            "warning: only the snapshot is written, without what it is wrapped in or what else the"
-            f" file holds; {KEEPS_ALL}"
+            "warning: only the snapshot is written, without its wrapper and other data in"
+            f" the file; {KEEPS_ALL}"
         )
     for one in sliced.left_out[:SHOWN_KEYS]:
         what = "keys that memreplay doesn't read" if one.key is None else f"the key {one.key}"
@@ -45,13 +45,13 @@ def _events(device: SlicedDevice) -> str:
 def _leading(device: SlicedDevice) -> str:
     if not device.leading_events:
         return ""
-    return f"; {count(device.leading_events)} added before them for what was live then"
+    return f"; {count(device.leading_events)} added before them for allocations already live"
 
 
 def _pending(device: SlicedDevice) -> str:
     what = counted(device.pending_blocks, "block")
     words = (
-        f"warning: device {device.device}: the slice ends between the request of a free and its"
+        f"warning: device {device.device}: the slice ends between a free's request and its"
         f" completion, for {what} of {size(device.pending_bytes)}: PyTorch's viewer leaves"
         f" {'that' if device.pending_blocks == 1 else 'those'} out of the whole curve"
     )

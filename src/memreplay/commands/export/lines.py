@@ -1,4 +1,4 @@
-"""Writes out everything that was read of a snapshot, a line a row: as text, or as JSON objects."""
+"""Write everything that was read from a snapshot, one line per row, as text or JSON."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 Format = Literal["txt", "ndjson"]
 
-# Real snapshots come out at one to three times their size. A file made for it can name one long
-# text in every event, and would fill the disk.
+# For real snapshots, the lines are one to three times as long as the file. In a hostile snapshot,
+# every event could refer to the same long string and fill the disk.
 MAX_RATIO = 100
 FREE_BYTES = 64 << 20
 
 
 def render_dump(snapshot: Snapshot, fmt: Format) -> Iterator[bytes]:
-    """The lines in ASCII, about a MiB at a time: what is known of the file, then every row.
+    """Yield ASCII lines in chunks of about a MiB: facts about the file, then every row.
 
-    Raises LimitError when they become more than 100 times as long as the snapshot, and long.
+    Raises LimitError if the lines are long and exceed 100 times the snapshot's size.
     """
     first = _first_line(snapshot)
     text = render_json(first, indent=None) if fmt == "ndjson" else _words(first)
@@ -38,8 +38,8 @@ def render_dump(snapshot: Snapshot, fmt: Format) -> Iterator[bytes]:
         left -= len(lines)
         if left < 0:
             raise LimitError(
-                f"the lines are over {MAX_RATIO} times as long as the snapshot",
-                hint="export a part of it with --from and --to",
+                f"the lines would be over {MAX_RATIO} times as long as the snapshot",
+                hint="export a part with --from and --to",
             )
         yield lines
 

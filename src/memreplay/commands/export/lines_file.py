@@ -1,14 +1,14 @@
-"""Exports everything that was read, event by event, a line a row: txt or ndjson."""
+"""Export everything that was read, line by line, as txt or ndjson."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from memreplay.commands.export.names import check_one_file
-from memreplay.commands.export.saying import say_written
+from memreplay.commands.export.messages import say_written
 from memreplay.commands.shared.errors import attempt
 from memreplay.commands.shared.output import byte_output, check_output
 from memreplay.commands.shared.source import opened
+from memreplay.export.naming import check_one_file
 from memreplay.io.packing import by_name, packed
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def export(asked: Export) -> int:
-    """Writes the lines; the exit code. Raises UsageError, OSError."""
+    """Write the lines. Return the exit code. Raises UsageError, OSError."""
     check_one_file(asked.files, asked.output, asked.fmt)
     _, packing = by_name(asked.output or "")
     file = asked.files[0]
@@ -31,7 +31,7 @@ def export(asked: Export) -> int:
     snapshot, exit_code = attempt(file, work)
     if snapshot is None:
         return exit_code
-    from memreplay.commands.export.lines import render_dump  # late: it loads the native core
+    from memreplay.commands.export.lines import render_dump  # imported late: loads the native core
 
     with byte_output(asked.output) as out, packed(out, packing) as plain:
         for piece in render_dump(snapshot, cast("Format", asked.fmt)):

@@ -1,4 +1,4 @@
-"""The options of `memreplay export`, and all that it was asked for."""
+"""The options of `memreplay export`."""
 
 from __future__ import annotations
 
@@ -8,70 +8,64 @@ from msgspec import Struct
 
 from memreplay.analysis.selecting.parsing import WHEN_FORMS, parse_when
 from memreplay.analysis.selecting.selection import Measures, Selection
-from memreplay.commands.export.names import FORMATS, Kind, parse_format
 from memreplay.commands.shared.output import Output
 from memreplay.commands.shared.source import Reading
 from memreplay.declared import Opt, Options
+from memreplay.export.naming import FORMATS, Kind, parse_format
 from memreplay.snapshot.model import When
 
 MOST_POINTS = 1_000_000
 
 
 class ExportOptions(Options, frozen=True):
-    """What to write, and how much of it."""
+    """Options for what to write, and how much of it."""
 
     format: Annotated[
         str | None,
         Opt(
-            f"What to write: {', '.join(FORMATS)} (default: by the ending of OUT; parquet for a"
-            " folder, or without an ending).",
+            f"What to write: {', '.join(FORMATS)} (default: from OUT's extension; parquet for a"
+            " folder or a name without one).",
             "FORMAT",
             parse=parse_format,
             among=lambda: tuple(FORMATS),
             group="Options",
-            brief="What to write, whatever the ending: pickle, json, ndjson, txt, …",
+            brief="What to write, whatever OUT's extension: pickle, json, ndjson, txt, …",
         ),
     ] = None
     tables: Annotated[
         str | None,
         Opt(
-            "Which tables: events, allocations, stacks, frames, segments, blocks, annotations,"
-            " usage (default: all of them in a folder; in a file the one in its name; else json"
-            " and ndjson hold the whole snapshot, and other formats the allocations).",
+            "Which tables to write: events, allocations, stacks, frames, segments, blocks,"
+            " annotations, usage. Default: all for a folder, or the one that a file's name"
+            " contains; otherwise the whole snapshot for json and ndjson, and the allocations for"
+            " other formats.",
             "NAME[,NAME...]",
-            brief="Which tables: events, allocations, usage, …",
+            brief="Which tables to write: events, allocations, usage, …",
         ),
     ] = None
     flat: Annotated[
         bool,
         Opt(
-            "Add function, file and line as columns to the allocations, so that you need no join.",
-            brief="Allocations with function, file and line.",
+            "Add function, file and line columns to the allocations, so that you don't need a"
+            " join.",
+            brief="Add function, file and line to the allocations.",
         ),
     ] = False
-    partition: Annotated[
-        Literal["rank"] | None,
-        Opt(
-            "Write several snapshots as one dataset: OUT/TABLE/rank=N/NAME.parquet, with file and"
-            " host as columns.",
-            brief="Write several snapshots as one dataset.",
-        ),
-    ] = None
     measures: Measures = ()
     at: Annotated[
         When | None,
         Opt(
-            f"The moment of a flame graph: {WHEN_FORMS}.",
+            f"The moment that a flame graph shows: {WHEN_FORMS}.",
             "WHEN",
             parse=parse_when,
-            brief="The moment of a flame graph.",
+            brief="The moment that a flame graph shows.",
         ),
     ] = None
     what: Annotated[
         Literal["live", "allocated"] | None,
         Opt(
-            "For flame graphs: what is live at a moment (default), or everything that was"
-            " allocated in the events that are read.",
+            "For flame graphs: what is live at a moment (default), or everything allocated in the"
+            " selected events.",
             rare=True,
         ),
     ] = None
@@ -89,48 +83,49 @@ class ExportOptions(Options, frozen=True):
     all_frames: Annotated[
         bool,
         Opt(
-            "Write whole stacks, with PyTorch's, Python's and C++ frames.",
+            "Write full stacks, with PyTorch, Python and C++ frames.",
             rare=True,
         ),
     ] = False
     strip_frames: Annotated[
         Literal["all", "plumbing"] | None,
         Opt(
-            "For pickle and json: leave out all frames, or those of PyTorch, Python and C++"
+            "For pickle and json: leave out all frames, or only those from PyTorch, Python and C++"
             " (plumbing).",
-            brief="Leave frames out of a pickle or json.",
+            brief="Leave frames out of a pickle or JSON file.",
         ),
     ] = None
     protocol: Annotated[
         Literal["2", "3", "4", "5"] | None,
         Opt(
-            "The pickle protocol to write (default: as FILE has it; 4 from 5, from JSON and of a"
-            " part).",
+            "The pickle protocol to write. Default: FILE's own, or 4 if FILE has 5, is JSON or is"
+            " cut.",
             rare=True,
         ),
     ] = None
 
 
 class ExportOutput(Output, frozen=True):
-    """A file, or a folder of tables."""
+    """Options for the output, which is a file or a folder of tables."""
 
     output: Annotated[
         str | None,
         Opt(
-            "Write to this file, which is never left half-written, or to a folder (OUT/), one file"
-            " per table. A pickle, json or txt is compressed if its name ends in .gz, .zst, .xz or"
+            "Write to this file, atomically, or to a folder (OUT/) with one file per table."
+            " Several snapshots become OUT/TABLE/rank=N/NAME.parquet, with columns for file and"
+            " host. A pickle, json or txt file is compressed if its name ends in .gz, .zst, .xz or"
             " .bz2.",
             "OUT",
             short="-o",
             path="folder",
             group="Options",
-            brief="Write to this file, or this folder (OUT/).",
+            brief="Write to this file or folder (OUT/).",
         ),
     ] = None
 
 
 class Export(Struct, frozen=True):
-    """What was asked for, and the format that this means."""
+    """The options and the resulting format."""
 
     files: tuple[str, ...]
     fmt: str

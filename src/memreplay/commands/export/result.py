@@ -1,7 +1,7 @@
-"""The lines of an export as txt, event by event, as those of ndjson have them.
+"""The lines of an export as ndjson (txt has the same).
 
-The first is made of its record. The others are written by native code, and their records say what
-is in them.
+Only the first line is serialized from its record. Native code writes the others; their records are
+documentation.
 """
 
 from __future__ import annotations
@@ -17,117 +17,121 @@ class SegmentLine(Record, frozen=True, kw_only=True, tag_field="table", tag="seg
     """A segment of the final state."""
 
     segment: int
-    """Its number."""
+    """Number."""
     device: int
     address: int
-    """Where it begins."""
+    """Start address."""
     total_size: int
-    """Its bytes."""
+    """Size in bytes."""
     allocated_size: int
-    """As in the file; 0 if that does not say."""
+    """As in the file; 0 if missing."""
     active_size: int
-    """As in the file; 0 if that does not say."""
+    """As in the file; 0 if missing."""
     requested_size: int | UnsetType = UNSET
     """As in the file."""
     stream: int
-    """Its stream."""
+    """Stream."""
     segment_type: str | UnsetType = UNSET
     """`small` or `large`."""
     segment_pool_id: tuple[int, int] | UnsetType = UNSET
-    """Its pool."""
+    """Pool."""
     is_expandable: bool
-    """As in the file; false if that does not say."""
+    """As in the file; false if missing."""
     stack: int
-    """Who asked for it, as in a line of `stacks` above; 0 is the stack of no frames."""
+    """Number of the stack that requested the segment, as listed in a line above; 0 is the empty
+    stack.
+    """
 
 
 class BlockLine(Record, frozen=True, kw_only=True, tag_field="table", tag="blocks"):
     """A block of a segment."""
 
     block: int
-    """Its number."""
+    """Number."""
     segment: int
-    """The segment that it is in."""
+    """Number of the block's segment."""
     address: int
-    """Where it begins."""
+    """Start address."""
     address_given: bool | UnsetType = UNSET
-    """False if it is worked out, as in files of PyTorch 2.0."""
+    """Whether the file has the address. If not, the address is inferred, as for PyTorch 2.0."""
     size: int
-    """Its bytes, rounded."""
+    """Size in bytes, as rounded by the allocator."""
     requested_size: int | UnsetType = UNSET
-    """What was asked for; stale for inactive blocks."""
+    """Requested bytes; for inactive blocks, the size of an earlier request."""
     real_size: int | UnsetType = UNSET
-    """The same, from the history that files of PyTorch 2.0 have."""
+    """Requested bytes from the block's history, which files of PyTorch 2.0 have."""
     state: Literal[
         "inactive", "active_allocated", "active_pending_free", "active_awaiting_free", "unknown"
     ]
-    """Its state."""
+    """State."""
     stack: int
-    """Who allocated it, as in a line of `stacks` above; 0 is the stack of no frames."""
+    """Number of the stack that allocated the block, as listed in a line above; 0 is the empty
+    stack.
+    """
 
 
 class TraceLine(Record, frozen=True, kw_only=True, tag_field="table", tag="traces"):
-    """An entry of `device_traces`; its events follow."""
+    """An entry of `device_traces`. The lines of its events follow."""
 
     trace: int
-    """Its number."""
+    """Number."""
     device: int
     events: int
-    """How many events the whole trace has."""
+    """Number of events in the whole trace."""
     first_event: int | UnsetType = UNSET
-    """With `--from`, `--to` or `--device`: the number of the first event that follows."""
+    """With `--from`, `--to` or `--device`: number of the first event that follows."""
     events_read: int | UnsetType = UNSET
-    """With these: how many follow."""
+    """With the same options: number of events that follow."""
 
 
 class EventLine(Record, frozen=True, kw_only=True, tag_field="table", tag="events"):
     """An event."""
 
     event: int
-    """Its number, in the whole trace of its device."""
+    """Number of the event in its device's whole trace."""
     device: int
     action: str | UnsetType = UNSET
-    """What happened."""
+    """Action."""
     addr: int
-    """Where; 0 if the file does not say."""
+    """Address; 0 if missing."""
     size: int
-    """Bytes: what was asked for, of `alloc` and of frees; 0 if the file does not say."""
+    """Size in bytes; for `alloc` and frees, the requested bytes. 0 if missing."""
     stream: int
-    """Its stream."""
+    """Stream."""
     time_us: int | UnsetType = UNSET
-    """When."""
+    """Time."""
     stack: int
-    """Whose it is, as in a line of `stacks` above; 0 is the stack of no frames."""
+    """Number of the stack, as listed in a line above; 0 is the empty stack."""
     compile_context: Any | UnsetType = UNSET
-    """A text, or whatever JSON value the file holds."""
+    """Text, or any JSON value in the file."""
     user_metadata: Any | UnsetType = UNSET
-    """A text, or whatever JSON value the file holds."""
+    """Text, or any JSON value in the file."""
     pool_id: tuple[int, int] | UnsetType = UNSET
-    """Its pool."""
+    """Pool."""
     device_free: int | UnsetType = UNSET
-    """Of `oom`: bytes that the device had free."""
+    """For `oom`: the device's free bytes."""
 
 
 class StackLine(Record, frozen=True, kw_only=True, tag_field="table", tag="stacks"):
-    """A stack, before the first row that names it."""
+    """A stack, listed before the first row that refers to it."""
 
     stack: int
-    """Its number, from 1; 0 is the stack of no frames, which is not written."""
+    """Number, from 1; 0 is the empty stack, which isn't listed."""
     frames: tuple[int, ...]
-    """Numbers of frames, innermost first."""
+    """Frame numbers, innermost first."""
 
 
 class FrameLine(Record, frozen=True, kw_only=True, tag_field="table", tag="frames"):
-    """A frame, before the first stack that names it."""
+    """A frame, listed before the first stack that refers to it."""
 
     frame: int
-    """Its number."""
+    """Number."""
     name: str
-    """The function."""
+    """Function."""
     filename: str
-    """The source file."""
+    """Source file."""
     line: int
-    """The line."""
+    """Line."""
     fx_node_op: str | UnsetType = UNSET
     """As in the file."""
     fx_node_name: str | UnsetType = UNSET
@@ -142,19 +146,19 @@ class AnnotationLine(Record, frozen=True, kw_only=True, tag_field="table", tag="
     """An entry of `external_annotations`."""
 
     annotation: int
-    """Its number."""
+    """Number."""
     device: int
-    """The device's index; -1 if there is none."""
+    """Device index; -1 if there is none."""
     name: str | UnsetType = UNSET
-    """What it is called."""
+    """Name."""
     stage: str | UnsetType = UNSET
     """`START` or `END`."""
     time_us: int | UnsetType = UNSET
-    """When."""
+    """Time."""
 
 
 class FileLine(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.export/1"):
-    """The first line: the file that was read."""
+    """The first line, with facts about the file."""
 
     lines: ClassVar[tuple[type[Record], ...]] = (
         SegmentLine,
@@ -168,13 +172,13 @@ class FileLine(Record, frozen=True, kw_only=True, tag_field="schema", tag="memre
 
     file: str
     file_bytes: int | None
-    """Its size on disk; null for a stream."""
+    """Size on disk; null if the file was read from a stream."""
     stream_bytes: int
-    """Its size after decompression."""
+    """Size after decompression."""
     container: str
-    """How the bytes are wrapped, as in `memreplay summary`."""
+    """Container format, as in `memreplay summary`."""
     protocol: int
-    """The pickle protocol; -1 for JSON."""
+    """Pickle protocol; -1 for JSON."""
     truncated: bool
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     allocator_settings: Any | UnsetType = UNSET
@@ -184,4 +188,4 @@ class FileLine(Record, frozen=True, kw_only=True, tag_field="schema", tag="memre
     trace_alloc_max_entries: Any | UnsetType = UNSET
     """As in the file."""
     memreplay: Any | UnsetType = UNSET
-    """As in the file: what [memreplay's recorder](format.md#what-memreplay-adds) says."""
+    """As in the file: the data from [memreplay's recorder](format.md#what-memreplay-adds)."""

@@ -1,4 +1,4 @@
-"""Exports a snapshot as a snapshot: the whole in another form, or a part of it."""
+"""Export a snapshot, or a part of it, in the same or another format."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from memreplay.commands.export.cut_text import lines
-from memreplay.commands.export.names import check_one_file
-from memreplay.commands.export.saying import say_written
+from memreplay.commands.export.messages import say_written
 from memreplay.commands.shared.errors import attempt, say
 from memreplay.commands.shared.output import byte_output, check_output
 from memreplay.commands.shared.progress import reading_progress
 from memreplay.commands.shared.source import opened
+from memreplay.export.naming import check_one_file
 from memreplay.io.packing import Format, by_name, packed
 
 if TYPE_CHECKING:
@@ -22,29 +22,28 @@ if TYPE_CHECKING:
 
 
 class _CannotWriteError(Exception):
-    """Writing failed, which is no fault of the file that is read."""
+    """Writing failed, which isn't the input's fault."""
 
 
 class _NotConvertedError(Exception):
-    """What was written is worth nothing; why not has been said."""
+    """The output is unusable. The reason was already reported."""
 
 
 def export(asked: Export) -> int:
-    """Writes the snapshot; the exit code. Raises UsageError, OSError."""
+    """Write the snapshot. Return the exit code. Raises UsageError, OSError."""
     check_one_file(asked.files, asked.output, asked.fmt)
-    by_name(asked.output or "")  # refuses .zip, before the work
+    by_name(asked.output or "")  # reject .zip now, before doing the work
     file = asked.files[0]
     cuts, exit_code = attempt(file, lambda: _cuts(asked))
     if cuts is None:
         return exit_code
-    # A file may take the place of itself where nothing of it is lost.
+    # The output can be the input itself if nothing gets lost.
     check_output(asked.output, force=asked.force, read=[file] if cuts else (), binary=True)
     return _cut(asked, file) if cuts else _convert(asked, file)
 
 
 def _cuts(asked: Export) -> bool:
-    """Whether it is not the whole content of one file that is asked for: then the snapshot is
-    written anew, of what was read."""
+    """Return whether only a part is to be exported, which requires building a new snapshot."""
     from memreplay.io.dataset_files import find_dataset
 
     reading, options = asked.reading, asked.options
@@ -56,7 +55,7 @@ def _cuts(asked: Export) -> bool:
 
 
 def _is_profile(asked: Export, file: str) -> bool:
-    """Whether it is a trace of torch.profiler, of which a snapshot can be made."""
+    """Return whether the input is a torch.profiler trace, which is converted to a snapshot."""
     from memreplay.io.container import open_stream
     from memreplay.io.foreign import is_profile
     from memreplay.io.limits import Limits
@@ -69,11 +68,11 @@ def _is_profile(asked: Export, file: str) -> bool:
 
 
 def _cut(asked: Export, file: str) -> int:
-    """Writes what was read as a snapshot of its own."""
+    """Write the selected events as a new snapshot."""
     options, filters, fmt = asked.options, asked.selection.filters, cast("Format", asked.fmt)
 
     def work() -> tuple[Sliced, Iterator[bytes]]:
-        # Late: these load the native core, which --help has no use for.
+        # Imported late: these load the native core, which --help doesn't need.
         from memreplay.export.snapshots.cutting import cut
         from memreplay.export.snapshots.unknown import Source, unknown_of
         from memreplay.io.limits import Limits
@@ -99,7 +98,7 @@ def _cut(asked: Export, file: str) -> int:
 
 
 def _in_form(pieces: Iterable[bytes], fmt: Format, protocol: str | None) -> Iterable[bytes]:
-    """A pickle of protocol 4 in the form that was asked for."""
+    """Convert a pickle of protocol 4 to the requested format."""
     if fmt == "json":
         from memreplay.snapshot.conversion import as_json
 
@@ -112,7 +111,7 @@ def _in_form(pieces: Iterable[bytes], fmt: Format, protocol: str | None) -> Iter
 
 
 def _convert(asked: Export, file: str) -> int:
-    """Writes the whole content of the file in another form."""
+    """Write the whole file in another format."""
     try:
         with byte_output(asked.output) as out, packed(out, by_name(asked.output or "")[1]) as plain:
             done, exit_code = attempt(file, lambda: _converted(asked, file, plain.write))
@@ -127,7 +126,7 @@ def _convert(asked: Export, file: str) -> int:
 
 
 def _converted(asked: Export, file: str, write: Callable[[bytes], object]) -> Snapshot:
-    # Late: these load the native core.
+    # Imported late: these load the native core.
     from memreplay.io.limits import Limits
     from memreplay.snapshot.conversion import convert
 

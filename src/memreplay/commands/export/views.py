@@ -1,4 +1,4 @@
-"""Exports for viewers: traces, flame graphs, profiles, and torch.profiler's memory timeline."""
+"""Export views: traces, flame graphs, profiles, and torch.profiler's memory timeline."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import gzip
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING
 
-from memreplay.commands.export.names import PAGES, check_one_file
-from memreplay.commands.export.saying import say_file
+from msgspec.structs import replace
+
+from memreplay.commands.export.messages import say_file
 from memreplay.commands.shared.errors import CUT_OFF, attempt, say
 from memreplay.commands.shared.output import byte_output, check_output
 from memreplay.commands.shared.source import opened
 from memreplay.errors import UsageError
+from memreplay.export.naming import PAGES, check_one_file
 from memreplay.render.plot import check_plot
 
 if TYPE_CHECKING:
@@ -20,23 +22,23 @@ if TYPE_CHECKING:
     from memreplay.snapshot.model import MeasureName
     from memreplay.snapshot.snapshot import Snapshot
 
-    # The parts of the file, what to say of them, and what they are: a number of what.
+    # The file's chunks, notes to print, and the number of items written: (unit, number, plural).
     Rendered = tuple[Iterator[bytes], tuple[str, ...], tuple[str, int, str]]
     Render = Callable[[Snapshot], Rendered]
 
-# Always compressed, unless the name says that it is not.
+# Formats that are compressed unless the file name says otherwise.
 _COMPRESSED = {"pprof": (".pb", ".pprof")}
-# A graph of nothing: flamegraph.pl refuses it, and a page shows nothing and does not say why.
+# Why a graph is empty. flamegraph.pl refuses such a graph, and viewers show nothing.
 _EMPTY = {
-    "live": "nothing that the options select was live then: the graph is empty",
-    "allocated": "nothing that the options select was allocated: the graph is empty",
+    "live": "no selected allocation was live then, so the graph is empty",
+    "allocated": "the range has no selected allocation, so the graph is empty",
 }
 BINARY = ("perfetto", "pprof")
-_GRAPH = {"live": "who held memory", "allocated": "who allocated"}
+_GRAPH = {"live": "what held memory", "allocated": "who allocated"}
 
 
 def export(asked: Export) -> int:
-    """Writes what was asked for; the exit code. Raises UsageError, OSError."""
+    """Write the view. Return the exit code. Raises UsageError, OSError."""
     check_one_file(asked.files, asked.output, asked.fmt)
     compressed = is_compressed(asked.fmt, asked.output)
     binary = compressed or asked.fmt in BINARY
@@ -59,7 +61,7 @@ def export(asked: Export) -> int:
 
 
 def is_compressed(fmt: str, output: str | None) -> bool:
-    """Whether the file is gzip: by its name, or as the format wants it."""
+    """Return whether to gzip the file, which depends on its name or format."""
     name = (output or "").lower()
     if name.endswith(".gz"):
         return True
@@ -72,7 +74,7 @@ def _write(parts: Iterator[bytes], out: IO[bytes], compressed: bool) -> None:
         for part in parts:
             out.write(part)
         return
-    # No name and no time in it: the same input is the same file.
+    # Omit the name and time, so that the output is deterministic.
     with gzip.GzipFile("", "wb", 6, out, mtime=0) as packed:
         for part in parts:
             packed.write(part)
@@ -88,22 +90,21 @@ def _notes(
 def _one_measure(asked: Export) -> MeasureName:
     names: tuple[MeasureName, ...] = asked.options.measures or ("requested",)
     if len(names) > 1:
-        raise UsageError(f"{asked.fmt} holds one measure: give one --measure")
+        raise UsageError(f"{asked.fmt} holds one measure; give one --measure")
     return names[0]
 
 
 def _stacks(asked: Export) -> Render:
     measure = _one_measure(asked)
     if asked.options.what == "allocated" and asked.options.at is not None:
-        raise UsageError("--what allocated covers all events that are read: leave out --at")
+        raise UsageError("--what allocated covers all events; leave out --at")
 
     def render(snapshot: Snapshot) -> Rendered:
         from memreplay.export.viewers.weighted import stacks_report
 
         report = stacks_report(
             snapshot,
-            asked.selection,
-            measure=measure,
+            replace(asked.selection, measure=measure),
             what=asked.options.what or "live",
             when=asked.options.at,
             all_frames=asked.options.all_frames,
@@ -132,16 +133,18 @@ def _rendered(fmt: str, report: StacksReport) -> Iterator[bytes]:
 
 def _trace(asked: Export) -> Render:
     def render(snapshot: Snapshot) -> Rendered:
-        from memreplay.export.viewers.tracks import POINTS, trace_report
+        from memreplay.export.viewers.tracks import POINTS, TraceOptions, trace_report
 
         report = trace_report(
             snapshot,
             asked.selection,
-            measures=asked.options.measures or None,
-            points=POINTS if asked.options.points is None else asked.options.points,
-            stacks=asked.fmt == "perfetto",
-            when=asked.options.at,
-            all_frames=asked.options.all_frames,
+            TraceOptions(
+                measures=asked.options.measures or None,
+                points=POINTS if asked.options.points is None else asked.options.points,
+                stacks=asked.fmt == "perfetto",
+                when=asked.options.at,
+                all_frames=asked.options.all_frames,
+            ),
         )
         notes = _notes(report, report.notes)
         counters = sum(len(device.tracks) for device in report.devices)
@@ -166,7 +169,7 @@ def _memory_timeline(asked: Export) -> Render:
     if page:
         if name.endswith(".gz"):
             raise UsageError(
-                f"{asked.output}: a browser opens no page that is compressed; end it in .html"
+                f"{asked.output}: browsers can't open a compressed page; end the name in .html"
             )
         check_plot()
 
@@ -174,7 +177,8 @@ def _memory_timeline(asked: Export) -> Render:
         from memreplay.export.viewers.memory_timeline import render_coalesced, render_raw
         from memreplay.export.viewers.torch_categories import category_events
 
-        report = category_events(snapshot, asked.selection, measure=measure, rules=rules)
+        selection = replace(asked.selection, measure=measure, rules=rules)
+        report = category_events(snapshot, selection)
         known = "recorded" if report.recorded else "guessed"
         about = (
             f"{'raw ' if raw else ''}bytes by {known} category over time",

@@ -1,4 +1,4 @@
-"""Writes the tables of a snapshot: reads it, makes what they share, and writes two at a time."""
+"""Compute what a snapshot's tables share, then write the tables, two at a time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from importlib import import_module
 from threading import Event, Thread
 from typing import IO, TYPE_CHECKING
 
-from memreplay.commands.export.names import TABLES as FORMATS
 from memreplay.commands.shared.errors import CUT_OFF, attempt, say
 from memreplay.commands.shared.source import opened
 from memreplay.errors import UsageError
+from memreplay.export.naming import TABLES as FORMATS
 from memreplay.io.readahead import several_cpus
 from memreplay.snapshot.model import MEASURES
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
     from memreplay.commands.export.options import Export
     from memreplay.export.tables import Table
     from memreplay.io.whole_files import Folder
@@ -39,7 +38,9 @@ _LONGEST = (
 
 
 def check_unmixed(path: str, *, ranks: bool) -> None:
-    """Raises UsageError where tables of `ranks`, or of one snapshot, would lie beside the other."""
+    """Raise UsageError if the folder would contain both tables of several ranks and tables of one
+    snapshot.
+    """
     from memreplay.export.tables.schema import TABLES
     from memreplay.io.dataset_files import rank_folder
 
@@ -52,12 +53,13 @@ def check_unmixed(path: str, *, ranks: bool) -> None:
         found = [one for one in files if one.partition(".")[0] in TABLES]
         there, whose = min(found, default=None), "one snapshot"
     if there is not None:
-        raise UsageError(f"{path} has tables from {whose} ({there}): name another folder")
+        raise UsageError(f"{path} has tables from {whose} ({there}); choose another folder")
 
 
 def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
-    """The snapshot and 0, or None and the exit code of what is wrong with it."""
-    # What writes is imported while the file is read: both take as long for 500 MB.
+    """Read the snapshot. Return it and 0, or None and the error's exit code."""
+    # Import the writers while the file is being read. For a file of 500 MB, both take the same
+    # time.
     loading = Thread(target=_load, args=(asked.fmt,))
     is_loading = started(loading)
 
@@ -65,7 +67,7 @@ def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
         with opened(file, asked.reading) as snapshot:
             return snapshot
 
-    # Not waited for where a signal raises: it may wait for a lock of imports that this left taken.
+    # If a signal handler raises, don't join the thread, which could deadlock on an import lock.
     found = attempt(file, work)
     if is_loading:
         loading.join()
@@ -73,7 +75,7 @@ def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
 
 
 def started(thread: Thread) -> bool:
-    """Starts it; False where a system gives no more threads."""
+    """Start a thread. Return False if the system can't create more threads."""
     try:
         thread.start()
     except RuntimeError:
@@ -82,18 +84,19 @@ def started(thread: Thread) -> bool:
 
 
 def _load(fmt: str) -> None:
-    """Imports all that writing takes."""
-    # Its own allocators keep what they are given back: 65 MiB more for 500 MB, and not faster. Read
-    # when pyarrow is loaded: what its C++ allocates is not under set_memory_pool().
+    """Import everything that writing needs."""
+    # Arrow's own allocators keep freed memory (65 MiB for a file of 500 MB), and they aren't
+    # faster. pyarrow reads the variable when it's imported; set_memory_pool() doesn't cover its C++
+    # allocations.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    with suppress(ImportError, MemoryError):  # which are met again, and said, by who writes
+    with suppress(ImportError, MemoryError):  # the writer meets the same error and reports it
         import_module("memreplay.export.tables")
         writer_of(fmt)
         import_module("pyarrow.parquet" if fmt == "parquet" else "pyarrow")
 
 
 def writer_of(fmt: str) -> Write:
-    """What writes a table in a format."""
+    """Return the function that writes a table in a format."""
     if fmt == "parquet":
         from memreplay.export.tables.parquet import write_parquet
 
@@ -102,9 +105,9 @@ def writer_of(fmt: str) -> Write:
         from memreplay.export.tables.ipc import write_arrow
 
         return write_arrow
-    # Arrow's functions are registered when this is loaded, and a thread that writes meanwhile may
-    # not find them (pyarrow 26: "No function registered with name: cast").
-    with suppress(ImportError):  # which is said when it is asked for
+    # Importing this registers Arrow's functions. A thread that writes in the meantime might not
+    # find them (in pyarrow 26: "No function registered with name: cast").
+    with suppress(ImportError):  # the error is reported when Arrow is used
         import_module("pyarrow.compute")
     from memreplay.export.tables import lines
 
@@ -117,14 +120,15 @@ def write_all(
     names: Mapping[str, str],
     create: Folder,
     asked: Export,
-    rules: tuple[Rule, ...],
     labels: Mapping[str, str | None] | None = None,
 ) -> dict[str, int]:
-    """Writes tables, each into the file of its name, two at a time: encoding and compressing goes
-    on without the GIL. Gives the rows of each."""
+    """Write tables to their files, two at a time, because encoding and compression release the GIL.
+
+    Return each table's number of rows.
+    """
     from memreplay.export.tables import table
 
-    write = writer_of(asked.fmt)
+    write, rules = writer_of(asked.fmt), asked.reading.config.rules()
 
     def one(name: str) -> int:
         flat = flat_form(asked, name)
@@ -133,8 +137,8 @@ def write_all(
             write(made, out)
         return made.rows
 
-    # What threads share is made before they do: the replays, and what the measures are made of; the
-    # table that needs no measures is written meanwhile.
+    # First compute the replays and measures that the threads share. Meanwhile, write the table that
+    # doesn't need them.
     for device in snapshot.devices:
         snapshot.replay(device)
     rows: dict[str, int] = {}
@@ -165,7 +169,7 @@ def write_all(
         is_measured.wait()
         attempt_all()
 
-    # One writes here, one beside it; where there is no other thread all is written here.
+    # A second thread helps to write. If it can't be started, the current thread writes everything.
     is_begun = Event()
     other = Thread(target=beside)
     is_other = several_cpus() and started(other)
@@ -186,18 +190,18 @@ def write_all(
 
 
 def flat_form(asked: Export, name: str) -> bool:
-    """Whether a table is written in its flat form."""
+    """Return whether a table gets the columns that --flat adds."""
     return asked.options.flat and name == "allocations"
 
 
 def make_measures(snapshot: Snapshot) -> None:
-    """What the tables `allocations` and `usage` both need of each device."""
+    """Compute what the tables `allocations` and `usage` need, for each device."""
     for device in snapshot.devices:
         for measure in MEASURES:
             snapshot.replay(device).measure(measure).start_bytes  # noqa: B018 - made by this
 
 
 def say_cut_off(snapshot: Snapshot, whose: str = "") -> None:
-    """Says on stderr where tables are of a part of a snapshot."""
+    """If a snapshot is truncated, print to stderr that the tables only cover a part of it."""
     if snapshot.truncation is not None:
         say(whose + CUT_OFF)

@@ -1,4 +1,4 @@
-"""`memreplay.fleet`: a fleet read from Python."""
+"""`memreplay.fleet`, which reads a fleet from Python."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memreplay.analysis.selecting.answering import takes_choices
-from memreplay.analysis.selecting.selection import Selection
-from memreplay.commands.fleet.asked import Fleet
+from memreplay.analysis.selecting.selection import FILTERS, Selection
+from memreplay.commands.fleet.options import Fleet
 from memreplay.commands.fleet.running import run_fleet
 from memreplay.commands.shared.source import Reading
 
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from memreplay.fleets.result import FleetReport
 
 
-@takes_choices(selection=Selection, options=Fleet)
+@takes_choices(
+    selection=Selection,
+    options=Fleet,
+    without=("by", "pool", "stream", "fold", *FILTERS),
+)
 def fleet(
     sources: str | Sequence[str],
     selection: Selection,
@@ -27,21 +31,21 @@ def fleet(
     *,
     salvage: bool = False,
 ) -> FleetReport:
-    """All ranks of a run: each one's peak, how they lie, which are alike, and which is odd and why.
+    """Read all ranks of a run: their peaks and spread, groups of similar ranks, and outliers.
 
-    `sources` are folders, patterns (`run/**/*.pickle`, `s3://bucket/run/*.pkl`) and files. They are
-    read on `workers` processes of this machine (one for each processor), or on the Dask cluster
-    whose `scheduler` has this address; the result is the same. `memory_per_worker` is what one of
-    these processes may take; `total_memory` are cards, on which each rank may fit or not, both in
-    bytes or as text. `against` is another fleet, as a base. `rank_pattern` is an expression whose
-    one group is the number of the rank in a file's name. Where ranks have several dumps, the newest
-    of each is read, or the one that `dump` names; with "each" the report's `history` is of all.
-    `output` is a folder for the `tables` (names with commas between; all by default) of all ranks
-    as one Parquet dataset; what is there already is not read again, and ranks of another fleet are
-    taken away with `force` alone. `salvage` reads the intact part of files that are cut off.
+    `sources`: folders, patterns (`run/**/*.pickle`, `s3://bucket/run/*.pkl`) and files. `workers`:
+    a number of local processes (default: one per processor) or the address of a Dask scheduler,
+    which doesn't change the result. `memory_per_worker`: limit for each local process.
+    `total_memory`: cards to check each rank against. Both are numbers of bytes or text such as
+    "80GiB". `base`: another fleet to compare with. `rank_pattern`: a regular expression whose only
+    group is the rank in a file name. If ranks have several dumps, the newest is read, or the one
+    named by `dump`; with "each", the report's `history` covers all dumps. `output`: a folder for
+    the `tables` (comma-separated; default: all) of all ranks as one Parquet dataset. Ranks already
+    in that folder aren't read again, and another fleet's ranks are only removed with `force`.
+    `salvage` reads the intact part of truncated files.
 
-    A file that cannot be read is a row that says so. Raises UsageError where there is no file, and
-    for ranks that are there twice; MissingExtraError without Dask.
+    An unreadable file becomes a row with an error. Raises UsageError if no file is found or a rank
+    occurs twice, and MissingExtraError without Dask.
     """
     named = (sources,) if isinstance(sources, str) else tuple(sources)
     output = None if options.output is None else os.fspath(options.output)

@@ -1,4 +1,4 @@
-"""`memreplay fleet`: all ranks of a run, each by itself and beside the others."""
+"""`memreplay fleet`: compare all ranks of a run."""
 
 from __future__ import annotations
 
@@ -9,32 +9,44 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.commands.fleet.asked import Fleet
+from memreplay.commands.fleet.calling import fleet
+from memreplay.commands.fleet.options import Fleet
 from memreplay.commands.fleet.running import run_fleet
 from memreplay.commands.shared.declaring import Arg, as_command
 from memreplay.commands.shared.errors import NOT_READABLE, NOT_TRUSTED, attempt
+from memreplay.commands.shared.helping import OWN
 from memreplay.commands.shared.output import check_output, write
 from memreplay.commands.shared.progress import counted
 from memreplay.commands.shared.showing import ShownPage, text_of
 from memreplay.commands.shared.source import Reading
-from memreplay.declared import Opt, Options
+from memreplay.declared import Opt
 from memreplay.errors import UsageError
 from memreplay.fleets.result import FleetReport
 from memreplay.fleets.text import fleet_document
 
 
-class Page(Options, frozen=True):
-    """Whether to write a page, too."""
+def _parse_target(text: str) -> str:
+    fmt, _, path = text.partition("=")
+    if fmt != "html" or not path:
+        raise UsageError(f"{text!r} is not html=FILE")
+    return path
 
-    page: Annotated[
-        str | None,
+
+class ShownFleet(ShownPage, frozen=True):
+    """Output options: text, JSON or Markdown, and whether to write a page, too."""
+
+    pages: Annotated[
+        tuple[str, ...],
         Opt(
-            "Write an interactive page, too, that any browser opens: ranks by time as a heat map.",
-            "FILE",
-            path="file",
-            brief="Write an interactive page, too.",
+            "Also write an interactive HTML page with a heat map of ranks over time.",
+            "html=FILE",
+            flag="--write",
+            parse=_parse_target,
+            among=lambda: ("html=",),
+            group=OWN,
+            brief="Also write an interactive page.",
         ),
-    ] = None
+    ] = ()
 
 
 @as_command(
@@ -47,50 +59,51 @@ class Page(Options, frozen=True):
         "memreplay fleet run/ --total-memory 40GiB,24GiB",
         "memreplay fleet run/ --dump iteration_10",
         "memreplay fleet run/ --dump each",
-        "memreplay fleet run/ --page run.html",
+        "memreplay fleet run/ --write html=run.html",
         "memreplay fleet run/ -o dataset/ --tables allocations,usage",
-        "memreplay fleet run/ --scheduler tcp://head-node:8786",
+        "memreplay fleet run/ --workers tcp://head-node:8786",
         "memreplay fleet dumps/*.pkl --rank-pattern 'gpu([0-9]+)'",
         "memreplay fleet run/ --format markdown | gh issue comment 7 --body-file -",
         "memreplay fleet run/ --json | jq '.outliers[].rank'",
     ),
-    only={"selection": ("measure", "top", "strict")},
+    answers=fleet,
     words={
-        "force": "Replace the page, and other ranks in DIR.",
+        "force": "Overwrite the page, and replace other ranks in DIR.",
     },
     rules=True,
 )
 def command(
     sources: Annotated[tuple[str, ...], Arg("SOURCE...")],
     options: Fleet,
-    page: Page,
     selection: Selection,
     reading: Reading,
-    shown: ShownPage,
+    shown: ShownFleet,
 ) -> int:
-    """Reads one snapshot a rank, from folders, patterns or files, on all processors or a cluster.
-    Shows each rank's peak, reserved memory and headroom, how they spread, and which ranks hold the
-    same; for a rank that is like no other, the code that makes the difference.
+    """Read one snapshot per rank, from folders, patterns or files, with all processors or a
+    cluster. Show each rank's peak, reserved memory and headroom, their spread, and which ranks look
+    the same. For a rank unlike the others, show the code that makes the difference.
     """
     if options.output is None and options.tables is not None:
-        raise UsageError("--tables is for a dataset: give -o DIR")
-    if options.force and options.output is None and page.page is None:
-        raise UsageError("--force is for a dataset or a page: give -o DIR or --page FILE")
-    if page.page is not None:
-        check_output(page.page, force=options.force, binary=True, read=sources)
-    fleet = replace(options, sources=sources)
+        raise UsageError("--tables is for a dataset; give -o DIR")
+    if options.force and options.output is None and not shown.pages:
+        raise UsageError("--force is for a dataset or a page; give -o DIR or --write html=FILE")
+    for page in shown.pages:
+        check_output(page, force=options.force, binary=True, read=sources)
+    asked = replace(options, sources=sources)
 
     def work() -> FleetReport:
-        return run_fleet(fleet, reading, selection, partial(counted, what="ranks"))
+        return run_fleet(asked, reading, selection, partial(counted, what="ranks"))
 
     report, code = attempt("", work)
     if report is None:
         return code
-    if page.page is not None:
-        from memreplay.commands.fleet.page import write_fleet_page  # late: few ask for it
+    if shown.pages:
+        from memreplay.commands.fleet.page import write_fleet_page  # imported late: rarely used
 
-        write_fleet_page(report, page.page, selection.top)
-    write(text_of(report, shown, fleet_document, top=selection.top))
+        for page in dict.fromkeys(shown.pages):
+            write_fleet_page(report, page, selection.top)
+    if "-" not in shown.pages:  # stdout would contain both the page and the text
+        write(text_of(report, shown, fleet_document, top=selection.top))
     older = () if report.history is UNSET else report.history
     told = [one.status for one in report.ranks]
     told += [dump.status for one in older for dump in one.dumps]

@@ -1,10 +1,10 @@
-"""The tables of a fleet as one dataset: OUT/TABLE/rank=N/NAME.parquet.
+"""Write a fleet's tables as one dataset: OUT/TABLE/rank=N/NAME.parquet.
 
-What is known of each rank is in OUT/_memreplay/rank=N.json. A rank is written by whoever reads it:
-its tables in a folder of their own first, then renamed, and its note last. So a rank without a note
-is not there, whatever ended the worker, and is done again; one whose note is of the same file is
-not read again. From the first change to the last OUT/_memreplay/fleet.json says that the dataset is
-not whole, and a lock keeps other runs out.
+OUT/_memreplay/rank=N.json describes each rank. The worker that reads a rank also writes the rank's
+tables, first into a separate folder that is then renamed. The note is written last. A rank without
+a note (for example, because its worker was killed) therefore counts as missing and is read again. A
+rank with a note for the same file isn't read again. While ranks are being written,
+OUT/_memreplay/fleet.json says that the dataset is incomplete, and a lock keeps other runs out.
 """
 
 from __future__ import annotations
@@ -32,31 +32,34 @@ from memreplay.fleets.result import FleetRank
 from memreplay.io.urls import is_url
 from memreplay.io.version import __version__
 from memreplay.io.whole import whole_file
-from memreplay.render.ranks import ranks_words
+from memreplay.render.ranks import rank_list_text
 from memreplay.render.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from memreplay.analysis.selecting.selection import Selection
-    from memreplay.commands.fleet.asked import Fleet
+    from memreplay.commands.fleet.options import Fleet
     from memreplay.io.listing import Listed
     from memreplay.snapshot.snapshot import Snapshot
 
-NOTES = "_memreplay"  # what begins with an underscore readers of datasets pass over
+NOTES = "_memreplay"  # dataset readers skip names with a leading underscore
 WHOLE = "fleet.json"
-PARTS = "parts"  # in NOTES: what is being written
+PARTS = "parts"  # subfolder of NOTES for unfinished tables
 LOCK = "lock"
 
 _RANK = re.compile(r"rank=(0|[1-9][0-9]{0,8})")
-_ODD = re.compile(r"[^\w .,+@-]")  # in a file's name: what patterns, partitions and terminals mean
-_LONGEST_STEM = 60  # characters, of which each may be four bytes of 255
-_NOT_YET = "was not read yet"
-_GONE = "its tables are not there: another process took them away, or DIR is not the workers'"
+# Characters in file names that have a special meaning in patterns, partition names or terminals.
+_ODD = re.compile(r"[^\w .,+@-]")
+_LONGEST_STEM = 60  # characters; in UTF-8, that's at most 240 bytes, and file systems allow 255
+_NOT_YET = "not read yet"
+_GONE = (
+    "its tables are missing: another process removed them, or the workers don't share this folder"
+)
 
 
 class Part(Struct, frozen=True):
-    """What one rank writes, and where."""
+    """What to write for one rank, and where."""
 
     folder: str
     rank: int
@@ -67,7 +70,7 @@ class Part(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """What is known of a rank that is there; of each file its bytes."""
+    """The facts about a rank in the dataset, and the sizes of its files in bytes."""
 
     key: str
     rows: dict[str, int]
@@ -76,7 +79,7 @@ class Note(Struct, frozen=True):
 
 
 class Whole(Struct, frozen=True):
-    """What a dataset has, and what it lacks."""
+    """What a dataset contains and what is missing from it."""
 
     schema: str
     complete: bool
@@ -87,16 +90,18 @@ class Whole(Struct, frozen=True):
 
 
 def chosen_tables(text: str | None) -> tuple[str, ...]:
-    """The tables that `--tables` names; all of them without it. Raises UsageError."""
+    """Return the tables chosen by `--tables`, by default all. Raises UsageError for unknown
+    tables.
+    """
     if text is None:
         return tuple(TABLES)
     return tuple(table_spec(name).name for name in dict.fromkeys(text.replace(" ", "").split(",")))
 
 
 class Dataset:
-    """A folder that ranks are written into.
+    """A folder to write ranks into.
 
-    Raises UsageError for a folder of something else, and MissingExtraError without pyarrow.
+    Raises UsageError for a folder with other contents, and MissingExtraError without pyarrow.
     """
 
     def __init__(self, folder: str, tables: tuple[str, ...], *, force: bool) -> None:
@@ -107,28 +112,34 @@ class Dataset:
         _check_pyarrow()
         if os.path.isdir(self.folder):
             if os.listdir(self.folder) and not os.path.isdir(self._notes):
-                raise UsageError(f"{folder} is no dataset of a fleet: name another folder")
+                raise UsageError(f"{folder} isn't a fleet dataset; choose another folder")
         elif os.path.lexists(self.folder):
-            raise UsageError(f"{folder} is a file: a dataset is a folder")
+            raise UsageError(f"{folder} is a file; choose a folder for the dataset")
 
     def part(self, rank: int, file: Listed, asked: object) -> Part:
-        """What to write of a rank's file. Its key is another one where the file, the tables or what
-        is asked of it are."""
+        """Return what to write for a rank's file. The part's key depends on the file, the tables
+        and the query.
+        """
         where = name_of(file.path) if is_url(file.path) else os.path.abspath(file.path)
         said = (__version__, where, file.name, file.size, file.changed, self.tables, asked)
         key = hashlib.sha256(repr(said).encode()).hexdigest()
         return Part(self.folder, rank, file.name, host_of(file.name), self.tables, key)
 
     def kept(self, part: Part, file: Listed) -> FleetRank | None:
-        """What is known of a rank that is there already, and needs not be read; None for others,
-        and where the store does not say whether the file is the same."""
+        """Return the facts about a rank that needn't be read again.
+
+        Return None if the rank has to be read again, for example because the store doesn't say
+        whether the file is unchanged.
+        """
         note = self._of(part)
         return None if note is None or not file.changed else note.rank
 
     @contextmanager
     def writing(self, ranks: Iterable[int]) -> Iterator[None]:
-        """While ranks are written, of these alone. Raises UsageError where another run writes into
-        the folder, or nobody can; and where it has ranks of another fleet, which with `force` go.
+        """Lock the dataset while these ranks are written.
+
+        Raises UsageError if another run is writing, if the folder isn't writable, or if it has
+        another fleet's ranks (with `force`, they're deleted).
         """
         try:
             os.makedirs(self._notes, exist_ok=True)
@@ -144,14 +155,15 @@ class Dataset:
                 shutil.rmtree(os.path.join(self._notes, PARTS), ignore_errors=True)
 
     def begin(self, left: Iterable[int]) -> None:
-        """Say that these ranks are not there yet."""
+        """Record in the dataset that these ranks are incomplete."""
         missing = dict.fromkeys(left, _NOT_YET)
         if missing:
             self._say(missing, {})
 
     def finish(self, parts: Iterable[Part], missing: Mapping[int, str]) -> Whole:
-        """Note what there is, and what there is not and why. What there was of that goes: it is of
-        another file."""
+        """Record in the dataset which ranks exist, and why others don't. Remove old data of ranks
+        that don't exist.
+        """
         notes, lacking = {}, dict(missing)
         for part in parts:
             note = None if part.rank in missing else self._of(part)
@@ -185,14 +197,14 @@ class Dataset:
         others = sorted(self._there() - set(ranks))
         if others and not self.force:
             raise UsageError(
-                f"{self.folder} has rank {others[0]}, and this fleet has none: --force takes what"
-                " is of other fleets away"
+                f"{self.folder} has rank {others[0]}, which this fleet doesn't have; --force"
+                " removes the data of other fleets"
             )
         for rank in others:
             drop_rank(self.folder, rank)
 
     def _there(self) -> set[int]:
-        """The ranks of which there is anything, be it what a run left that was killed."""
+        """Return all ranks that have any data, including data left by a killed run."""
         found = set()
         for name in (NOTES, *TABLES):
             folder = os.path.join(self.folder, name)
@@ -203,38 +215,38 @@ class Dataset:
         return found
 
     def _of(self, part: Part) -> Note | None:
-        """The note of a rank that is there as it is asked for, all of it."""
+        """Return a rank's note; None if the note is for another query or the rank is incomplete."""
         note = self._note(part.rank)
         if note is None or note.key != part.key:
             return None
         try:
             sizes = {one: os.path.getsize(os.path.join(self.folder, one)) for one in note.files}
-        except (OSError, ValueError):  # a name with a null byte is a ValueError
+        except (OSError, ValueError):  # a name with a null byte raises ValueError
             return None
         return note if sizes == note.files else None
 
     def _note(self, rank: int) -> Note | None:
         path = _note_path(self.folder, rank)
         try:
-            if not os.path.isfile(path):  # a pipe would be waited for
+            if not os.path.isfile(path):  # opening a pipe would block
                 return None
             with open(path, "rb") as file:
                 return msgspec.convert(json.load(file), Note)
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
-            # msgspec errors are ValueErrors only from 0.21 on.
+            # msgspec errors are ValueErrors only since 0.21.
             return None
 
 
 def write_rank(snap: Snapshot, part: Part, row: FleetRank, selection: Selection) -> None:
-    """Write the tables of a rank, and then that it is there. What was there of it goes before.
+    """Replace a rank's tables, then write its note.
 
-    Raises UsageError where they cannot be written; then nothing of them is left.
+    Raises UsageError if that fails, after removing partial files.
     """
     try:
         _write(snap, part, row, selection)
     except OSError as error:
         words = (error.strerror or type(error).__name__).lower()
-        raise UsageError(f"its tables could not be written: {words}") from None
+        raise UsageError(f"its tables couldn't be written: {words}") from None
 
 
 def _write(snap: Snapshot, part: Part, row: FleetRank, selection: Selection) -> None:
@@ -245,7 +257,7 @@ def _write(snap: Snapshot, part: Part, row: FleetRank, selection: Selection) -> 
     drop_rank(part.folder, part.rank)
     rules = DEFAULT_RULES if selection.rules is None else selection.rules
     labels = {"file": _encodable(part.file), "host": part.host}
-    # Its own, though a cluster that lost sight of a worker may have another do the same.
+    # Use a unique name, because a cluster may read a rank again after losing contact with a worker.
     made = os.path.join(part.folder, NOTES, PARTS, uuid.uuid4().hex)
     rows, sizes = {}, {}
     try:
@@ -265,8 +277,9 @@ def _write(snap: Snapshot, part: Part, row: FleetRank, selection: Selection) -> 
 
 
 def _publish(part: Part, made: str, shown: str, note: bytes) -> None:
-    """Put the tables that were made where readers find them; all or none."""
-    drop_rank(part.folder, part.rank)  # again: a worker that was thought lost may have come before
+    """Move finished tables into place, either all or none."""
+    # Drop the rank again, because a worker that seemed lost may have finished since.
+    drop_rank(part.folder, part.rank)
     try:
         for name in part.tables:
             path = os.path.join(part.folder, name, shown)
@@ -280,24 +293,27 @@ def _publish(part: Part, made: str, shown: str, note: bytes) -> None:
 
 
 def _stem(name: str) -> str:
-    """How the tables of a file are called: as it is itself, but for what readers of datasets take
-    for something else; what begins with `_` or `.` they pass over."""
+    """Return the base name of a file's tables. This is the file's own base name, changed where
+    dataset readers would misinterpret it.
+
+    For example, readers skip names that start with `_` or `.`.
+    """
     own = _ODD.sub("_", name.rpartition("/")[2].split(".")[0])
     return own.lstrip("_. ")[:_LONGEST_STEM] or "snapshot"
 
 
 def _json(known: Note | Whole) -> bytes:
-    # By json: what a file's frames and names have may be no Unicode, which msgspec refuses.
+    # Uses json because file names can contain lone surrogates, which msgspec rejects.
     return json.dumps(msgspec.to_builtins(known, str_keys=True), separators=(",", ":")).encode()
 
 
 def _encodable(name: str) -> str:
-    """A name as text; what is no UTF-8 in it is a question mark each."""
+    """Put question marks in place of characters that UTF-8 can't encode."""
     return name.encode("utf-8", "replace").decode()
 
 
 def drop_rank(folder: str, rank: int) -> None:
-    """Take away what there is of a rank, its note first. Raises OSError where it stays."""
+    """Delete a rank, beginning with its note. Raises OSError if that fails."""
     with suppress(FileNotFoundError):
         os.remove(_note_path(folder, rank))
     for name in TABLES:
@@ -305,7 +321,7 @@ def drop_rank(folder: str, rank: int) -> None:
         if os.path.lexists(path):
             shutil.rmtree(path, ignore_errors=True)
             if os.path.isdir(path) and os.listdir(path):
-                raise OSError(None, "what was there before cannot be taken away", path)
+                raise OSError(None, "the earlier data can't be removed", path)
 
 
 def _note_path(folder: str, rank: int) -> str:
@@ -313,13 +329,13 @@ def _note_path(folder: str, rank: int) -> str:
 
 
 def _write_whole(path: str, data: bytes) -> None:
-    # What killed runs left is removed once, by _remove_parts: there is a note a rank.
+    # _remove_parts removes leftovers of killed runs once, rather than for each note.
     with whole_file(path, many=True, sweeps=False) as out:
         out.write(data)
 
 
 def _remove_parts(notes: str) -> None:
-    """Removes notes that were not whole when their run was killed: no other run is here."""
+    """Remove a killed run's unfinished notes. Only called while no other run is active."""
     for name in os.listdir(notes):
         if name.endswith(".part"):
             with suppress(OSError):
@@ -327,18 +343,19 @@ def _remove_parts(notes: str) -> None:
 
 
 def _unwritable(folder: str, error: OSError) -> str:
-    return f"{folder} cannot be written: {(error.strerror or type(error).__name__).lower()}"
+    return f"{folder} can't be written: {(error.strerror or type(error).__name__).lower()}"
 
 
 @contextmanager
 def _locked(path: str, folder: str) -> Iterator[None]:
-    """Hold this lock, which goes with the process; where there are no locks, do without.
+    """Hold a lock, which is released even if the process is killed. Without lock support, do
+    nothing.
 
-    Raises UsageError where another process has it, and where the folder cannot be written.
+    Raises UsageError if another process has the lock, or if the folder isn't writable.
     """
     try:
         import fcntl
-    except ImportError:  # Windows
+    except ImportError:  # not on Windows
         yield
         return
     try:
@@ -350,9 +367,9 @@ def _locked(path: str, folder: str) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"another run writes into {folder}: wait for it, or name another folder"
+                f"another run is writing to {folder}; wait for it, or choose another folder"
             ) from None
-        except OSError:  # a file system that has none
+        except OSError:  # the file system doesn't support locks
             pass
         yield
 
@@ -365,7 +382,7 @@ def _check_pyarrow() -> None:
 
 
 def missing_of(ranks: Sequence[FleetRank]) -> dict[int, str]:
-    """The ranks that could not be read, and why."""
+    """Return the ranks that couldn't be read, and why."""
     return {
         one.rank: one.error
         for one in ranks
@@ -376,14 +393,17 @@ def missing_of(ranks: Sequence[FleetRank]) -> dict[int, str]:
 def parts_of(
     fleet: Fleet, files: Sequence[Listed], pattern: re.Pattern[str] | None, asked: object
 ) -> tuple[Dataset | None, list[Part | None]]:
-    """The dataset that is asked for, and what each file writes into it; `asked` is what else is
-    asked of each. Raises UsageError where the names tell no ranks."""
+    """Return the dataset, and each file's part of it. `asked`: the rest of the query. Raises
+    UsageError if ranks are unknown.
+    """
     if fleet.output is None:
         return None, [None] * len(files)
     names = [one.name for one in files]
     ranks = ranks_by_name(names) if pattern is None else ranks_by_pattern(names, pattern)
     if ranks is None:
-        raise UsageError("a dataset has a folder a rank, and the names tell none: --rank-pattern")
+        raise UsageError(
+            "a dataset has a folder per rank, but the file names have no rank; give --rank-pattern"
+        )
     dataset = Dataset(fleet.output, chosen_tables(fleet.tables), force=fleet.force)
     parts = [
         None if rank is None else dataset.part(rank, one, asked)
@@ -393,14 +413,15 @@ def parts_of(
 
 
 def say_dataset(folder: str, whole: Whole, kept: int, unranked: Sequence[str]) -> None:
-    """What was written, and what is missing."""
+    """Print what was written and what is missing."""
     rows = ", ".join(f"{n:,} {name}" for name, n in whole.rows.items())
     there = f"{counted(len(whole.ranks), 'rank')} in {folder}"
-    say(f"{there} ({kept:,} there before): {rows}")
+    say(f"{there} ({kept:,} from before): {rows}")
     if whole.missing:
         say(
-            f"{folder} is not whole: {ranks_words(whole.missing)} missing; run it again to add them"
+            f"{folder} is incomplete: {rank_list_text(whole.missing)} missing; run it"
+            " again to add them"
         )
     if unranked:
         more = f", and {len(unranked) - 1:,} more" if len(unranked) > 1 else ""
-        say(f"no rank in the name {unranked[0]}{more}: not in {folder}")
+        say(f"no rank in the file name {unranked[0]}{more}, so not in {folder}")

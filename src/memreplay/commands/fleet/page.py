@@ -1,4 +1,4 @@
-"""The interactive page of a fleet: ranks by time as a heat map, a table, and the report."""
+"""The interactive page of a fleet: a heat map of ranks over time, a table, and the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memreplay.export.page.html import page_html
 from memreplay.fleets.text import TOP, fleet_document, headline, noun_of
 from memreplay.io.version import __version__
 from memreplay.render.blocks import blocks_of
-from memreplay.render.ranks import ranks_words
+from memreplay.render.ranks import rank_list_text
 from memreplay.render.trust import trust_label
 from memreplay.render.units import counted, signed_size, size
 from memreplay.texts import clean
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from memreplay.export.page.coding import Coded
     from memreplay.fleets.result import FleetRank, FleetReport, RankGroup
 
-HOLDERS = 8  # of each rank
-DOUBT = "not all of it was read, or is trustworthy: see the report"
+HOLDERS = 8  # per rank
+DOUBT = "some files weren't read or aren't trustworthy: see the report"
 
 
 def page_of_fleet(report: FleetReport, top: int = TOP) -> tuple[FleetPage, list[bytes]]:
-    """The page's records and columns. Raises LimitError for what a browser would show wrong."""
+    """Return the page's records and columns. Raises LimitError for values that a browser can't
+    represent exactly.
+    """
     texts = Texts()
     groups: dict[int | None, int] = {
-        rank: at for at, group in enumerate(report.groups) for rank in group.ranks
+        rank: at for at, group in enumerate(report.groups) for rank in group.rank_numbers
     }
     typical: dict[int | None, int] = {odd.rank: odd.typical_rank for odd in report.outliers}
     ranks = [
@@ -44,7 +46,7 @@ def page_of_fleet(report: FleetReport, top: int = TOP) -> tuple[FleetPage, list[
     def page(coded: Coded, n_bytes: int) -> FleetPage:
         return FleetPage(
             version=__version__,
-            title=clean(report.source),
+            title=clean(report.input),
             headline=clean(", ".join(headline(report))),
             doubt="" if report.trusted else DOUBT,
             measure=report.measure,
@@ -62,7 +64,7 @@ def page_of_fleet(report: FleetReport, top: int = TOP) -> tuple[FleetPage, list[
 
 
 def write_fleet_page(report: FleetReport, output: str, top: int) -> None:
-    """Writes it: whole, or not at all; and says so. Raises OSError, LimitError."""
+    """Write the page atomically, and print that it was written. Raises OSError, LimitError."""
     page, columns = page_of_fleet(report, top)
     with byte_output(output) as out:
         for piece in page_html(page, columns, "fleet"):
@@ -94,7 +96,7 @@ def _rank(
         reserved_bytes=own.reserved_peak_bytes,
         headroom_bytes=own.headroom_bytes,
         step=None if own.step is None else own.step.number,
-        ooms=own.ooms,
+        ooms=own.oom_count,
         leak_bytes_per_step=own.leak_bytes_per_step,
         trust=trust_label(own),
         categories=texts.shares((clean(part.category), part.bytes) for part in own.categories),
@@ -104,15 +106,15 @@ def _rank(
 
 
 def _curve(one: FleetRank, report: FleetReport) -> tuple[int, ...]:
-    """The curve, if it has a number for the same as most have."""
+    """Return a rank's curve if it uses the unit that most ranks have."""
     if not one.devices or one.devices[0].curve_by != report.curve_by:
         return ()
-    return one.devices[0].curve
+    return one.devices[0].curve_bytes
 
 
 def _group(group: RankGroup, noun: str) -> PageAlike:
     return PageAlike(
-        ranks_words(group.ranks, noun),
+        rank_list_text(group.rank_numbers, noun),
         tuple(
             clean(f"{signed_size(change.new_bytes - change.base_bytes)} {change.label}")
             for change in group.differs

@@ -1,4 +1,4 @@
-"""All ranks of a fleet read on the workers that there are."""
+"""Read all ranks of a fleet on the available workers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from memreplay.commands.shared.errors import name_of
 from memreplay.commands.shared.executing import executor_of
 from memreplay.errors import UsageError
 from memreplay.fleets.find import (
-    Asked,
     Explained,
+    FleetQuery,
     by_device,
     fleet_change,
     fleet_report,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.comparing.dumps import Chosen
     from memreplay.analysis.selecting.selection import Selection
-    from memreplay.commands.fleet.asked import Fleet
     from memreplay.commands.fleet.dataset import Dataset
+    from memreplay.commands.fleet.options import Fleet
     from memreplay.commands.shared.source import Reading
     from memreplay.fleets.find import Pair
     from memreplay.fleets.result import FleetRank, FleetReport, RankSource
@@ -53,30 +53,33 @@ def run_fleet(
     selection: Selection,
     watching: Callable[[Iterator[Done[FleetRank]], int], Iterator[Done[FleetRank]]] | None = None,
 ) -> FleetReport:
-    """What all ranks are together. `watching` passes on what has been read, to show how far it is.
+    """Build the report.
 
-    Raises UsageError where there are no files, and for ranks that are there twice.
+    `watching` passes results on while it shows progress. Raises UsageError if there are no files,
+    and for duplicate ranks.
     """
     pattern = None if fleet.rank_pattern is None else pattern_of(fleet.rank_pattern)
     unlisted: list[Unlisted] = []
     chosen = _chosen(fleet, _listed(fleet.sources, unlisted), pattern)
     each = fleet.dump == EACH
     if each and fleet.output is not None:
-        raise UsageError(f"--dump {EACH} is of all dumps, and -o DIR has one of each: name one")
+        raise UsageError(
+            f"--dump {EACH} reads all dumps, but -o DIR holds one of each rank; name one"
+        )
     files, older = chosen.newest, chosen.older
     base = []
     if fleet.base:
         base = _chosen(fleet, _listed(fleet.base, unlisted), pattern, "base: ").newest
     totals = tuple(dict.fromkeys(fleet.total_memory))
     dataset, parts = parts_of(fleet, files, pattern, (reading, selection, totals))
-    # What was before needs no other cards.
+    # There's no need to check the base against the cards.
     tasks = [
         RankTask(_anywhere(one.path), reading, selection, totals, part)
         for one, part in zip(files, parts, strict=True)
     ]
     tasks += [RankTask(_anywhere(one.path), reading, selection) for one in (*older, *base)]
     shown = _shown([one.path for one in (*files, *older, *base)])
-    rows = [unread(file, "unreadable", "was not read") for file in shown]
+    rows = [unread(file, "unreadable", "not read") for file in shown]
     there: dict[int, FleetRank] = {}
     with ExitStack() as ours:
         if dataset is not None:
@@ -103,13 +106,13 @@ def run_fleet(
                 )
                 for pair in pairs
             ]
-            told = [Explained(error="was not compared")] * len(some)
+            told = [Explained(error="not compared")] * len(some)
             for one in executor.run(compare, some):
                 told[one.index] = one.result or Explained(error=one.error)
             return told
 
         after, source = _ranked(files, rows[: len(files)], pattern)
-        asked = Asked(_named(fleet.sources), selection, source, chosen.without)
+        asked = FleetQuery(_named(fleet.sources), selection, source, chosen.without)
         report = replace(
             fleet_report(after, asked, explain),
             dumps_choice="" if each else chosen.words("read"),
@@ -144,12 +147,12 @@ def _work(dataset: Dataset | None) -> Callable[[RankTask], FleetRank]:
 
 
 def _named(sources: Sequence[str]) -> str:
-    """The sources as a report may show them."""
+    """Return the text that names the sources."""
     return ", ".join(map(name_of, sources))
 
 
 def _shown(paths: Sequence[str]) -> list[str]:
-    """What to call each file, without secrets; those told apart by these alone are numbered."""
+    """Return the files' names without secrets. Equal names are numbered."""
     names = list(map(name_of, paths))
     first: dict[str, str] = {}
     twice = {
@@ -169,7 +172,7 @@ def _listed(sources: Sequence[str], unlisted: list[Unlisted]) -> list[Listed]:
 def _chosen(
     fleet: Fleet, files: list[Listed], pattern: re.Pattern[str] | None, whose: str = ""
 ) -> Chosen:
-    """One file of each rank, or with `--dump each` all; says so where one was chosen."""
+    """Choose one file per rank, or with `--dump each` all files, and print the choice."""
     from memreplay.commands.shared.dumps import chosen_dump
     from memreplay.commands.shared.errors import say
     from memreplay.fleets.naming import numbers_by_pattern
@@ -192,7 +195,7 @@ def _ranked(
 
 
 def _anywhere(path: str) -> str:
-    """The same file for a worker in another folder."""
+    """Return an absolute path, because workers may run in other folders."""
     return path if is_url(path) else os.path.abspath(path)
 
 

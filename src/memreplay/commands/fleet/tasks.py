@@ -1,5 +1,4 @@
-"""What a worker does, wherever it is: one rank read, or two compared. Nothing of it may fail, but
-for want of memory."""
+"""A worker's tasks: read a rank, or compare two. The only error that they raise is MemoryError."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memreplay.commands.shared.errors import untold
+from memreplay.commands.shared.errors import attempt_unreported
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import SnapshotError
 from memreplay.fleets.result import FleetRank, RankStatus
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SHORT = "takes more memory than a worker may have; read a part with --from and --to"
+SHORT = "needs more memory than a worker may use; read a part with --from and --to"
 
 
 class RankTask(Struct, frozen=True):
-    """One rank's file, the cards on which it may fit or not, and what to write of it."""
+    """One rank's file, the cards to check it against, and what to write."""
 
     file: str
     reading: Reading
@@ -49,7 +48,7 @@ class PairTask(Struct, frozen=True):
 
 
 def read_rank(task: RankTask) -> FleetRank:
-    """What is told of a file, or why nothing is."""
+    """Summarize a file, or say why it can't be summarized."""
 
     def work() -> FleetRank:
         from memreplay.fleets.row import rank_row
@@ -65,7 +64,8 @@ def read_rank(task: RankTask) -> FleetRank:
                     write_rank(snapshot, task.part, row, task.selection)
                 return row
         except SnapshotError:
-            _check_unwritten(task.file, before)  # if so, that is why
+            # Raises if the file was written meanwhile, which explains the error.
+            _check_unwritten(task.file, before)
             raise
 
     found, words = _attempted(work)
@@ -73,8 +73,11 @@ def read_rank(task: RankTask) -> FleetRank:
 
 
 def _attempted(work: Callable[[], T]) -> tuple[T | None, str]:
-    """What it gives, or why nothing. Raises MemoryError: whether there is enough may depend on what
-    this process did before, and whoever it works for knows that."""
+    """Return the work's result, or None and the error.
+
+    MemoryError is raised, because it may be due to what the process did before, which only the
+    caller knows.
+    """
     is_short = False
 
     def watched() -> T:
@@ -88,19 +91,20 @@ def _attempted(work: Callable[[], T]) -> tuple[T | None, str]:
             is_short = True
             raise
 
-    found, _, words = untold(watched)
+    found, _, words = attempt_unreported(watched)
     if is_short:
         raise MemoryError(SHORT)
     return found, words
 
 
 def _written(file: str) -> tuple[int, ...] | None:
-    """What is another one once a file of this machine is written to; of a URL its reader sees to
-    that."""
+    """Return a value that changes when a local file is written. URLs are checked by their
+    reader.
+    """
     if not os.path.isfile(file):
         return None
     try:
-        # Not by its name alone, which a network's file system may have from an hour ago.
+        # Open the file to get current metadata, which a network file system may cache for an hour.
         with open(file, "rb") as there:
             status = os.fstat(there.fileno())
     except OSError:
@@ -109,15 +113,16 @@ def _written(file: str) -> tuple[int, ...] | None:
 
 
 def _check_unwritten(file: str, before: tuple[int, ...] | None) -> None:
-    """Raise SnapshotError for a file that was written to while it was read: it may have been read
-    half as it was. One that another took the place of was read as it was."""
+    """Raise SnapshotError if a file was written while it was being read, because the result may mix
+    both versions. If the file was replaced, the old version was read, which is fine.
+    """
     now = _written(file)
     if before is not None and now is not None and now != before and now[:2] == before[:2]:
-        raise SnapshotError("the file was changed while it was read; run it again")
+        raise SnapshotError("the file changed while it was being read; run again")
 
 
 def unread(file: str, status: RankStatus, words: str) -> FleetRank:
-    """The row of a file of which nothing is known."""
+    """Return the row for an unreadable file."""
     return FleetRank(
         rank=None,
         file=file,
@@ -130,7 +135,9 @@ def unread(file: str, status: RankStatus, words: str) -> FleetRank:
 
 
 def compare(task: PairTask) -> Explained:
-    """The code that makes the difference between two ranks, or why that cannot be told."""
+    """Return the call sites that explain the difference between two ranks, or why they're
+    unknown.
+    """
     from memreplay.fleets.find import Explained, difference
 
     pair = task.pair
@@ -151,5 +158,5 @@ def compare(task: PairTask) -> Explained:
 
 
 def _quiet(_file: str) -> AbstractContextManager[Update | None]:
-    """No bar: the command has one over all ranks."""
+    """Don't show a file's progress bar, because the command has one for all ranks."""
     return nullcontext(None)

@@ -1,5 +1,8 @@
-"""What a worker does that also writes a dataset. All that writing takes is loaded with this module,
-so that it is there before a worker's memory is bounded, and counts as no file's."""
+"""A worker's task that also writes a dataset.
+
+This module imports everything that writing needs, so that it's loaded before memory is limited and
+doesn't count towards a file's limit.
+"""
 
 from __future__ import annotations
 
@@ -10,5 +13,5 @@ from memreplay.fleets.result import FleetRank
 
 
 def read_and_write(task: RankTask) -> FleetRank:
-    """As `read_rank`."""
+    """Like `read_rank`, but also write the rank's tables."""
     return read_rank(task)

@@ -1,4 +1,6 @@
-"""`memreplay fragmentation`: what is reserved and not in use, what blocks it, who asked for it."""
+"""`memreplay fragmentation`: reserved but unused memory, what blocks it, and which code requested
+it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
-from memreplay.analysis.selecting.selection import Filters, Selection
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.fragmentation.find import FragmentationOptions, fragmentation_report
 from memreplay.commands.fragmentation.result import FragmentationReport
 from memreplay.commands.fragmentation.segments_find import segments_report
@@ -16,58 +18,60 @@ from memreplay.commands.fragmentation.segments_text import segments_document
 from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.commands.shared.declaring import File, as_command
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.helping import OWN
 from memreplay.commands.shared.output import Output, byte_output
 from memreplay.commands.shared.present import trust_code
 from memreplay.commands.shared.showing import Shown, ShownFrames, folded, present
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.declared import Opt, Options
+from memreplay.declared import Opt
 from memreplay.errors import UsageError
 from memreplay.width import terminal_width
 
 PICTURES = ("png", "svg")
-# The columns of the map beside the bar, and how wide a bar is worth looking at.
+# Total width of the map's columns other than the bar, and the minimum and maximum width of the bar.
 _BESIDE, _NARROWEST, _WIDEST = 52, 24, 100
 
 
-class Segments(Options, frozen=True):
-    """What of the segments is shown."""
+class ShownFragmentation(ShownFrames, frozen=True):
+    """Output options: text, JSON or an image, and what to show of the segments."""
 
     map: Annotated[
         bool,
         Opt(
-            "Show the segments of the moment, the most free first (in JSON with their blocks).",
-            brief="Show the segments, the most free first.",
+            "Show the segments at that moment, most free memory first (JSON includes their"
+            " blocks).",
+            group=OWN,
+            brief="Show the segments, most free memory first.",
         ),
     ] = False
     segments: Annotated[
         bool,
         Opt(
-            "Show what was reserved when instead, and which code asked for it or gave it back.",
-            brief="Show what was reserved when, and who asked for it.",
+            "Instead, show when memory was reserved and released, and by which code.",
+            group=OWN,
+            brief="Show when memory was reserved, and by which code.",
         ),
     ] = False
     list: Annotated[
         bool,
         Opt(
             "With --segments: list the --top largest changes one by one.",
+            needs="segments",
+            group=OWN,
             brief="With --segments: list the largest changes.",
         ),
     ] = False
-
-
-class ShownFragmentation(ShownFrames, frozen=True):
-    """Text, JSON or a picture."""
-
     format: Annotated[
         Literal["text", "json", "png", "svg"],
         Opt(
-            "For people, for programs (memreplay help json), or a picture of the segments (needs"
-            " memreplay[plot]).",
+            "Output format: text, json, or a picture of the segments (png, svg; needs"
+            " the extra 'plot').",
             "NAME",
             group="Output",
             brief="text, json, or a picture of the segments: png, svg.",
         ),
     ] = "text"  # type: ignore[assignment]
+    output: Output = Output()
 
 
 @as_command(
@@ -79,40 +83,36 @@ class ShownFragmentation(ShownFrames, frozen=True):
         "memreplay fragmentation snap.pkl --at end --by file --top 5",
         "memreplay fragmentation snap.pkl --format png -o map.png",
         "memreplay fragmentation snap.pkl --json | jq '.devices[].pinned_bytes'",
-        "memreplay fragmentation snap.pkl --segments --json | jq '.devices[0].taken[0]'",
+        "memreplay fragmentation snap.pkl --segments --json | jq '.devices[0].reserved_by[0]'",
     ),
-    without=("measure", "pool", "stream", *Filters.__struct_fields__),
-    words={"by": "What to group the blocks by that keep free memory reserved: stack, file, …"},
+    answers=fragmentation_report,
+    words={"by": "How to group the blocks that keep free memory reserved: stack, file, …"},
 )
 def command(
     file: File,
     options: FragmentationOptions,
-    segments: Segments,
     selection: Selection,
     reading: Reading,
     shown: ShownFragmentation,
-    output: Output,
 ) -> int:
-    """Shows how much reserved memory was unused over the recording; and for a moment (--at; by
-    default where a request failed, else where most was reserved) where free memory lies, what
-    empty_cache() would give back, and which live blocks keep the rest reserved.
+    """Show how much reserved memory was unused over the recording. For one moment (--at; by default
+    the failed request, or else the peak of reserved memory), show where free memory lies, what
+    empty_cache() would release, and which live blocks keep the rest reserved.
     """
-    picture = shown.format in PICTURES
-    if segments.segments:
-        if segments.map or picture or options.at is not None or selection.by is not None:
-            raise UsageError("--segments shows the whole recording: leave out --map, --at and --by")
-    elif segments.list:
-        raise UsageError("--list is for --segments")
+    picture, output = shown.format in PICTURES, shown.output
+    at_moment = shown.map or picture or options.at is not None or selection.by is not None
+    if shown.segments and at_moment:
+        raise UsageError("--segments covers the whole recording; leave out --map, --at and --by")
     if picture:
         output.check([file], picture=True)
     elif output.output is not None:
-        raise UsageError("-o is for pictures: give --format png or svg, or use > FILE")
-    if segments.segments:
-        return _over_time(file, segments, selection, reading, shown)
+        raise UsageError("-o writes pictures; give --format png or svg, or use > FILE")
+    if shown.segments:
+        return _over_time(file, selection, reading, shown)
     asked = replace(
         options,
-        bars=_cells() if segments.map and shown.format == "text" else 0,
-        blocks=picture or (segments.map and shown.format == "json"),
+        bars=_cells() if shown.map and shown.format == "text" else 0,
+        blocks=picture or (shown.map and shown.format == "json"),
     )
 
     def work() -> FragmentationReport:
@@ -121,8 +121,8 @@ def command(
 
     if picture:
         return _draw(file, work, shown.format, output, strict=selection.strict)
-    # One with a map has many blocks, which would take many lines each.
-    indent = None if segments.map else 2
+    # A report with a map has many blocks. With indentation, each would take many lines.
+    indent = None if shown.map else 2
     return present(
         file, work, shown, fragmentation_document, strict=selection.strict, indent=indent
     )
@@ -130,12 +130,11 @@ def command(
 
 def _over_time(
     file: str,
-    segments: Segments,
     selection: Selection,
     reading: Reading,
     shown: ShownFragmentation,
 ) -> int:
-    """Who made the allocator reserve memory, and when."""
+    """Show which code made the allocator reserve memory, and when."""
 
     def work() -> SegmentsReport:
         with opened(file, reading) as snapshot:
@@ -149,7 +148,7 @@ def _over_time(
         strict=selection.strict,
         indent=None,
         top=selection.top,
-        listed=segments.list,
+        listed=shown.list,
     )
 
 
@@ -161,8 +160,8 @@ def _draw(
     *,
     strict: bool,
 ) -> int:
-    """Write a picture of the segments."""
-    from memreplay.commands.fragmentation.plot import (  # late: matplotlib
+    """Write an image of the segments."""
+    from memreplay.commands.fragmentation.plot import (  # imported late: needs matplotlib
         render_fragmentation_plot,
     )
     from memreplay.render.plot import check_plot

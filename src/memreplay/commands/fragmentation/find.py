@@ -1,4 +1,6 @@
-"""Reserved memory that is not in use: its course, where it lies at a moment, and what blocks it."""
+"""Compute reserved but unused memory: how much there was over time, where it is at one moment, and
+what blocks it.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,10 @@ from memreplay.analysis.groups.mapped import blockers_of, map_sums, map_verdict,
 from memreplay.analysis.groups.records import Kind
 from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.answering import takes
-from memreplay.analysis.selecting.choice import chosen_devices
-from memreplay.analysis.selecting.selection import At, Selection
+from memreplay.analysis.selecting.choice import NO_RESERVED, chosen_devices
+from memreplay.analysis.selecting.selection import OF_ALLOCATIONS, At, Selection
 from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import NOT_RECORDED, verdict
 from memreplay.commands.fragmentation.result import (
     DeviceFragmentation,
     FragmentationReport,
@@ -25,7 +28,8 @@ from memreplay.commands.fragmentation.result import (
     UnusedPoint,
 )
 from memreplay.declared import Options
-from memreplay.errors import UsageError
+from memreplay.errors import NothingToTellError, UsageError
+from memreplay.snapshot.backends import for_backend
 from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import fullest, unused_bytes
 
@@ -36,59 +40,64 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
-PEAKS = 3  # of active bytes that are told
+PEAKS = 3  # number of peaks of active memory to report
 FREE_LABEL = ""
 
 
 class FragmentationOptions(Options, frozen=True):
-    """Which moment, and how much of its segments."""
+    """Options for the moment of the block map, and how much to show of its segments."""
 
     at: At = None
-    """None for where a request failed, else where most was reserved or active."""
+    """None for the first failed request or, without one, the peak of reserved or active memory."""
     bars: int = 0
-    """How many characters draw a segment; 0 for no map."""
+    """Width of a segment's bar; 0 for no map."""
     blocks: bool = False
-    """Whether all segments have their blocks."""
+    """Whether all segments include their blocks."""
 
 
-@takes(selection=Selection, options=FragmentationOptions)
+@takes(selection=Selection, options=FragmentationOptions, without=OF_ALLOCATIONS)
 def fragmentation_report(
     snap: Snapshot, selection: Selection, options: FragmentationOptions
 ) -> FragmentationReport:
-    """Every device that was read. `at` is the moment of the block map, one that matters where it is
-    not given; its peaks are those of active bytes.
+    """Report on every selected device. `at`: moment of the block map; by default, the first failed
+    request or else a peak. Peaks are those of active memory.
 
-    `top` cuts the groups that block it (0: all of them), and the segments where `bars` characters
-    each are asked for. `blocks` gives all segments with their blocks. A device without that moment
-    is left out, and `missing` says why. Raises UsageError where none has it.
+    `top` limits the groups that block memory (0: all), and the segments if `bars` is set. With
+    `blocks`, all segments are included with their blocks. A device without the moment is left out,
+    and `missing` says why. Raises UsageError if no device has it.
 
-    With `fold` stacks that differ only in plumbing are one group.
+    With `fold`, stacks that differ only in plumbing frames are merged.
     """
     at = options.at
     by = selection.by or "stack"
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
     found: list[DeviceFragmentation] = []
-    missing: list[str] = []
+    missing: list[UsageError] = []
     for device in chosen_devices(snap, selection):
         replay = snap.replay(device)
+        if not replay.shows_reserved:
+            missing.append(NothingToTellError(for_backend(NO_RESERVED, replay.backend.name)))
+            continue
         points, mean = _course(replay)
         moment, event = _telling(replay, points)
+        if NOT_RECORDED.intersection(verdict(snap, replay.measure("reserved")).reasons):
+            moment, event = "end", replay.start + replay.events
         if at is not None:
             moment = "asked"
             try:
                 event = resolve(snap, replay.measure("active"), at)
             except UsageError as error:
-                missing.append(str(error))
+                missing.append(error)
                 continue
         block_map = replay.block_map(event)
         trust = map_verdict(snap, replay, strict=selection.strict)
         found.append(
             DeviceFragmentation(
                 **inlined(DeviceFragmentation, device_facts(snap, replay, trust)),
-                points=points,
+                moments=points,
                 unused_bytes=unused_bytes(replay),
                 mean_unused_bytes=mean,
-                moment=moment,
+                moment_kind=moment,
                 event_index=event,
                 time_us=replay.time_us(event),
                 **_at_moment(replay, block_map, grouper, selection.top),
@@ -97,20 +106,20 @@ def fragmentation_report(
             )
         )
     if missing and not found:
-        raise UsageError(missing[0])
+        raise missing[0]
     return FragmentationReport(
         file=snap.file,
         by=by,
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
-        missing=tuple(dict.fromkeys(missing)),
+        missing=tuple(dict.fromkeys(map(str, missing))),
         devices=tuple(found),
         asked=at is not None,
     )
 
 
 def _at_moment(replay: Replay, found: BlockMap, grouper: Grouper, top: int) -> dict[str, Any]:
-    """Where the free memory lies at the moment of the map, and what blocks it."""
+    """Return where free memory is at the map's moment, and what blocks it."""
     blockers, total, rest_bytes, rest_count = blockers_of(
         replay.measure("active"), found, grouper, top
     )
@@ -139,8 +148,9 @@ def _at_moment(replay: Replay, found: BlockMap, grouper: Grouper, top: int) -> d
 
 
 def _course(replay: Replay) -> tuple[tuple[UnusedPoint, ...], int | None]:
-    """The moments that tell how reserved and active bytes went apart, in the order of events, and
-    the mean over time of reserved less active bytes."""
+    """Return moments that show how reserved and active memory diverged, and their mean difference
+    over time.
+    """
     from memreplay.engine.query import _blockmap
     from memreplay.engine.replay import _measures
 
@@ -160,7 +170,8 @@ def _course(replay: Replay) -> tuple[tuple[UnusedPoint, ...], int | None]:
     if replay.events:
         points += [point("start", replay.start), point("end", replay.start + replay.events)]
     points.sort(key=lambda one: one.event_index)
-    # Of the series themselves: `unused` is without what is brought a moment before its use.
+    # Compute the mean from the series, because `unused` excludes memory that was mapped just before
+    # it was used.
     whole, used = (
         _measures.extremes(one.column, one.start_bytes, replay.times)[5]
         for one in (reserved, active)
@@ -169,9 +180,11 @@ def _course(replay: Replay) -> tuple[tuple[UnusedPoint, ...], int | None]:
 
 
 def _telling(replay: Replay, points: tuple[UnusedPoint, ...]) -> tuple[Moment, int]:
-    """The moment at which unused memory matters, and why of it: where a request failed, else where
-    most is reserved. What was cached when the recording began stood in nobody's way as long as no
-    more was asked for: then it is where most is active."""
+    """Return the moment when unused memory matters most, and the reason.
+
+    This is the first failed request or, without one, the peak of reserved memory. If the memory at
+    that peak was cached before the recording and never needed, use the peak of active memory.
+    """
     if not replay.events:
         return "end", replay.start
     at = {one.name: one.event_index for one in reversed(points)}
@@ -223,7 +236,7 @@ def _map(
 
 
 class _Blocks:
-    """The blocks of a map; each stack is spelled out once."""
+    """Formats a map's blocks. Each stack is formatted only once."""
 
     def __init__(self, replay: Replay, found: BlockMap, grouper: Grouper) -> None:
         from memreplay.engine.query import _blockmap

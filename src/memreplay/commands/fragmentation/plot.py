@@ -1,4 +1,4 @@
-"""Draws the segments of a moment as a picture: a row a segment, blocks by who allocated them."""
+"""Draw the segments at a moment, with a row per segment and blocks coloured by call site."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from memreplay.render.fit import cut_left
-from memreplay.render.mapped import part_words
+from memreplay.render.mapped import part_text
 from memreplay.render.plot import check_plot
 from memreplay.render.units import count, counted, size
 from memreplay.texts import clean
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
         MappedSegment,
     )
 
-_MOST_ROWS = 120  # segments that are drawn: more would be lines too thin to see
-_COLOURS = (0, 1, 2, 4, 5, 6, 8, 9)  # of tab10, for the groups with the most: no grey, no red
+_MOST_ROWS = 120  # maximum number of segments; with more, they'd be too thin to see
+_COLOURS = (0, 1, 2, 4, 5, 6, 8, 9)  # colours of the largest groups: tab10 without grey and red
 _OTHERS, _PENDING = "#9a9a9a", "#d62728"
 _LABEL = 60
 Box = tuple[float, float, float, float]  # left, bottom, width, height
 
 
 def render_fragmentation_plot(report: FragmentationReport, fmt: str) -> bytes:
-    """The picture as PNG or SVG: a panel a device."""
+    """Return the image as PNG or SVG, with a panel per device."""
     check_plot()
     import warnings
     from io import BytesIO
@@ -37,10 +37,10 @@ def render_fragmentation_plot(report: FragmentationReport, fmt: str) -> bytes:
     devices = [device for device in report.devices if device.map]
     rows = [min(len(device.map), _MOST_ROWS) for device in devices]
     heights = [0.18 * max(row, 8) + 1.2 for row in rows] or [1.5]
-    # What is in the file is text, never mathematics; and the same input gives the same bytes.
+    # Don't parse text as math, and make the output deterministic.
     chosen = mpl.rc_context({"text.parse_math": False, "svg.hashsalt": "memreplay"})
     with chosen, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of letters that the font has not
+        warnings.simplefilter("ignore")  # matplotlib warns if the font lacks a glyph
         figure = Figure(figsize=(14, sum(heights) + 0.6), layout="constrained")
         figure.suptitle(clean(report.file))
         if devices:
@@ -77,7 +77,7 @@ def _draw(panel: Any, device: DeviceFragmentation) -> None:
         _add(panel, PatchCollection(patches), colour, pending)
     widest = max(segment.reserved_bytes for segment in shown)
     panel.set_xlim(0, widest * 1.01)
-    # Ticks at powers of two: six to eleven of them.
+    # Place six to eleven ticks at multiples of a power of two.
     panel.xaxis.set_major_locator(MultipleLocator(1 << max((widest // 6).bit_length() - 1, 0)))
     panel.set_ylim(len(shown) - 0.5, -0.5)
     panel.set_yticks(range(len(shown)), [_name(segment) for segment in shown], fontsize=7)
@@ -110,7 +110,7 @@ def _add(panel: Any, patches: Any, colour: str, pending: bool) -> None:
 
 
 def _colours(shown: list[MappedSegment]) -> dict[str, str]:
-    """Of the groups with the most bytes a colour each."""
+    """Assign colours to the largest groups."""
     held: Counter[str] = Counter()
     for segment in shown:
         for block in segment.blocks:
@@ -124,7 +124,7 @@ def _colours(shown: list[MappedSegment]) -> dict[str, str]:
 
 
 def _name(segment: MappedSegment) -> str:
-    where = part_words(segment.pool, segment.stream, segment.kind)
+    where = part_text(segment.pool, segment.stream, segment.kind)
     return f"{where}  {size(segment.reserved_bytes)}"
 
 

@@ -1,4 +1,4 @@
-"""The results of `memreplay fragmentation`."""
+"""The result of `memreplay fragmentation`."""
 
 from __future__ import annotations
 
@@ -17,67 +17,74 @@ PointName = Literal["start", "most_unused", "peak", "reserved", "oom", "end"]
 
 
 class UnusedPoint(Record, frozen=True):
-    """What was reserved and not active at one moment, and why that moment is told."""
+    """Reserved and active memory at one notable moment."""
 
     name: PointName
-    """`peak`: a peak of active bytes, of which there are up to three. `reserved`: where most is
-    active while reserved bytes are at their peak, the first time. `oom`: the first request that
-    failed. `most_unused`, `start` and `end` are what they say."""
+    """`peak`: a peak of active bytes (up to three). `reserved`: the first moment with the most
+    active bytes while reserved bytes are at their peak. `oom`: the first failed request.
+    `most_unused`: the moment with the most unused bytes. `start`, `end`: the start and the end of
+    the recording.
+    """
     event_index: int
-    """The event after which it is so; `first_event` - 1 is the start."""
+    """The moment is right after this event; `first_event` - 1 is the start."""
     time_us: int | None
-    """That event's time."""
+    """Time of that event."""
     reserved_bytes: int
-    """What is reserved then."""
+    """Reserved bytes."""
     active_bytes: int
-    """What is active then."""
+    """Active bytes."""
     unused_bytes: int
-    """The former less the latter: what is free then. What was never needed is the device's
-    `unused_bytes`."""
+    """`reserved_bytes` - `active_bytes`, the bytes that are free at this moment. The device's
+    `unused_bytes` compares the two peaks instead.
+    """
 
 
 class PoolShare(MapSums, frozen=True):
-    """The segments of one pool, stream and kind: only requests of the same are served of them."""
+    """The segments of one pool, stream and kind.
+
+    These segments only serve requests of the same pool, stream and kind.
+    """
 
     pool: tuple[int, int] | None
-    """The pool's id, `[0, 0]` for the default; null if it is not known."""
+    """The pool's id, `[0, 0]` for the default; null if unknown."""
     is_default: bool
-    """Whether it is the default, which nobody has to release before `empty_cache()` gives its
-    memory back."""
+    """Whether it's the default pool. `empty_cache()` releases its memory without the program having
+    to release the pool first.
+    """
     stream: int
-    """The stream."""
+    """Stream."""
     kind: Kind
-    """Which requests their blocks serve: up to 1 MiB, or larger."""
+    """The kind of requests that the blocks serve: up to 1 MiB, or larger."""
 
 
 class MappedBlock(Record, frozen=True):
     """A block of a segment."""
 
     address: int
-    """Where it begins."""
+    """Start address."""
     bytes: int
-    """Its size."""
+    """Size."""
     requested_bytes: int
-    """What was asked for; 0 of a free one."""
+    """Requested size; 0 for a free block."""
     state: Literal["in_use", "pending", "free"]
-    """What it is; `pending` if its free was requested and has not completed."""
+    """State; `pending` if a free was requested but hasn't completed."""
     label: str
-    """The place that allocated it; empty of a free one."""
+    """Call site that allocated the block; empty for a free block."""
 
 
 class MappedPlace(MapSums, frozen=True):
-    """What a MappedSegment begins with."""
+    """The first fields of a MappedSegment."""
 
     address: int
-    """Where it begins."""
+    """Start address."""
     pool: tuple[int, int] | None
-    """The pool's id, `[0, 0]` for the default; null if it is not known."""
+    """The pool's id, `[0, 0]` for the default; null if unknown."""
     stream: int
-    """The stream."""
+    """Stream."""
     kind: Kind
-    """Which requests its blocks serve: up to 1 MiB, or larger."""
+    """The kind of requests that the blocks serve: up to 1 MiB, or larger."""
     expandable: bool
-    """Whether it is a mapped range of an expandable segment."""
+    """Whether this is a mapped range of an expandable segment."""
 
 
 class MappedSegment(MappedPlace, frozen=True, kw_only=True):
@@ -86,13 +93,13 @@ class MappedSegment(MappedPlace, frozen=True, kw_only=True):
     text_only = ("bar",)
 
     blocks: tuple[MappedBlock, ...]
-    """All of them, by address."""
+    """All blocks, in order of address."""
     bar: str = ""
-    """A picture of them in characters."""
+    """A bar of characters that shows the blocks."""
 
 
 class DeviceCourse(MapSums, frozen=True):
-    """What a DeviceFragmentation begins with."""
+    """The first fields of a DeviceFragmentation."""
 
     device: int
     first_event: int
@@ -102,67 +109,75 @@ class DeviceCourse(MapSums, frozen=True):
     exactness: Exactness
     trusted: bool
     reasons: tuple[str, ...]
-    points: tuple[UnusedPoint, ...]
-    """How far reserved and active bytes were apart at telling moments, in the order of events."""
+    moments: tuple[UnusedPoint, ...]
+    """Reserved and active bytes at notable moments, in event order."""
     unused_bytes: int
-    """What was reserved and never needed: the peak of reserved bytes less that of active ones, 0 at
-    least. `gate`, `report`, `simulate` and `fleet` call the same unused."""
+    """The peak of reserved bytes minus the peak of active bytes, at least 0. The two peaks may be
+    at different events. `gate`, `report`, `simulate` and `fleet` use the same definition.
+    """
     mean_unused_bytes: int | None
-    """The mean of reserved less active bytes over time; null without times."""
-    moment: Moment
-    """Why of the moment that the rest is about: it was `asked` for (`--at`), the first request
-    failed (`oom`), most was `reserved` (if its peak is reached in the recording), most was active
-    (`peak`), or there are no events (`end`)."""
+    """Mean of reserved minus active bytes over time; null without times."""
+    moment_kind: Moment
+    """Why this moment was chosen: it was `asked` for (`--at`), the first request failed (`oom`),
+    reserved memory was at its peak (`reserved`, if that peak is in the recording), active memory
+    was at its peak (`peak`), or only the final state is known (`end`).
+    """
     event_index: int
-    """The moment is after this event; `first_event` - 1 is the start."""
+    """The moment is right after this event; `first_event` - 1 is the start."""
     time_us: int | None
-    """That event's time."""
+    """Time of that event."""
 
 
 class DeviceFragmentation(DeviceCourse, frozen=True, kw_only=True):
-    """One device: reserved and unused memory over time, and its segments at one moment. All free
-    bytes are `pinned_bytes`, and what `returned_bytes` and `private_bytes` have beside their
-    pending parts."""
+    """One device: reserved and unused memory over time, and its segments at one moment.
+
+    `pinned_bytes` and the parts of `returned_bytes` and `private_bytes` that aren't pending add up
+    to the free bytes.
+    """
 
     text_only = ("backend",)
 
     backend: str = CUDA.name
     slack_bytes: int
-    """What blocks have above what was asked for: `in_use_bytes` + `pending_bytes` -
-    `requested_bytes`."""
+    """Bytes by which blocks are larger than requested: `in_use_bytes` + `pending_bytes` -
+    `requested_bytes`.
+    """
     scattered_share: float
-    """1 - `largest_free_bytes` / `free_bytes`: 0.0 if nothing is free, or all of it is one
-    block."""
+    """1 - `largest_free_bytes` / `free_bytes`; 0.0 if no byte is free, or if all free bytes are in
+    one block.
+    """
     returned_bytes: int
-    """What `empty_cache()` would give back for certain."""
+    """Bytes that `empty_cache()` would certainly release."""
     returned_pending_bytes: int
-    """The part of it that is pending now."""
+    """The part of `returned_bytes` that is pending at the moment."""
     private_bytes: int
-    """What it would also give back if all private pools had been released, which a snapshot does
-    not say."""
+    """Bytes that `empty_cache()` would also release if the program had released all private pools,
+    which a snapshot doesn't show.
+    """
     private_pending_bytes: int
-    """The part of that which is pending now."""
+    """The part of `private_bytes` that is pending at the moment."""
     pinned_bytes: int
     outside_bytes: int
-    """What live blocks hold that lie in no segment, or in each other: 0 unless events were lost."""
+    """Bytes of live blocks that are outside segments or overlap others; 0 unless events were lost.
+    """
     outside_count: int
-    """How many blocks these are."""
+    """Number of the blocks in `outside_bytes`."""
     pools: tuple[PoolShare, ...]
-    """The segments by pool, stream and kind, the most free first."""
+    """Segments grouped by pool, stream and kind, most free memory first."""
     pins: tuple[Blocker, ...]
     pins_total: int
     pins_rest_bytes: int
     pins_rest_count: int
     map: tuple[MappedSegment, ...]
-    """With `--map` all segments, the most free first; else none."""
+    """With `--map`: all segments, most free memory first; else empty."""
     map_total: int
-    """How many segments there are at the moment."""
+    """Number of segments at the moment."""
 
 
 class FragmentationReport(
     Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.fragmentation/1"
 ):
-    """What `memreplay fragmentation` found."""
+    """The result of `memreplay fragmentation`."""
 
     text_only = ("asked",)
 
@@ -171,10 +186,10 @@ class FragmentationReport(
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     missing: tuple[str, ...] = ()
-    """Why devices are left out that do not have the moment."""
+    """The reasons why devices without the moment are left out."""
     devices: tuple[DeviceFragmentation, ...]
     asked: bool = False
-    """Whether a moment was asked for."""
+    """Whether a moment was given."""
 
     def document(self) -> Document:
         from memreplay.commands.fragmentation.text import fragmentation_document

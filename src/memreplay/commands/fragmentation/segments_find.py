@@ -1,4 +1,4 @@
-"""The segments of each device over time: what was reserved and given back, when, and who asked."""
+"""Find when each device's segments were reserved and released, and by which code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
-from memreplay.analysis.selecting.selection import Selection
+from memreplay.analysis.selecting.selection import OF_ALLOCATIONS, Selection
 from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.fragmentation.segments_result import (
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
-@takes(selection=Selection)
+@takes(selection=Selection, without=("by", "rules", "fold", *OF_ALLOCATIONS))
 def segments_report(snap: Snapshot, selection: Selection) -> SegmentsReport:
-    """Every device that was read; `top` is how many of the largest changes to tell (0: all).
+    """Report on every selected device.
 
-    `strict` holds everything against a device that a summary does.
+    `top`: number of largest changes (0: all). With `strict`, all of a device's checks are made, as
+    for a summary.
     """
     grouper = Grouper(snap, "line")
     return SegmentsReport(
@@ -53,7 +54,7 @@ def segments_report(snap: Snapshot, selection: Selection) -> SegmentsReport:
 def _device(
     snap: Snapshot, replay: Replay, grouper: Grouper, top: int, strict: bool
 ) -> DeviceSegments:
-    from memreplay.analysis.groups.reserving import reserved_groups  # late: it loads NumPy
+    from memreplay.analysis.groups.reserving import reserved_groups  # imported late: needs NumPy
 
     usage = replay.measure("reserved")
     changes = replay.segment_changes
@@ -64,19 +65,19 @@ def _device(
         start_segments=len(replay.reserved.regions()),
         start_bytes=usage.start_bytes,
         peak_bytes=usage.peak.bytes,
-        event_index=usage.peak.event_index,
+        peak_event=usage.peak.event_index,
         end_bytes=usage.end_bytes,
         actions=_actions(snap, changes),
         at_peak=reserved_groups(grouper.dimensions, "line", usage, usage.peak.event_index, 0)[0],
-        taken=_groups(snap, replay, changes, changes.bytes > 0, rank),
-        given_back=_groups(snap, replay, changes, changes.bytes < 0, rank),
+        reserved_by=_groups(snap, replay, changes, changes.bytes > 0, rank),
+        released_by=_groups(snap, replay, changes, changes.bytes < 0, rank),
         changes=_changes(snap, changes),
         largest=_largest(snap, replay, changes, rank, top),
     )
 
 
 def _changes(snap: Snapshot, changes: SegmentChanges) -> Changes:
-    """All of them, spelled out: names, pools, and what is not known."""
+    """Return all changes with names and pools; None for unknown values."""
     import numpy as np
 
     actions = {code: snap.action_name(code) or "" for code in np.unique(changes.action).tolist()}
@@ -100,8 +101,11 @@ def _groups(
     some: NDArray[np.bool_],
     rank: tuple[bytes, bytes],
 ) -> tuple[ChangeGroup, ...]:
-    """Some of the changes, the most bytes first: by the user's frame that their stack is put down
-    to; those without one by stack, as another operator may have run in each."""
+    """Group changes by the user frame that they're attributed to, most bytes first.
+
+    Changes without a user frame are grouped by stack, because each may come from a different
+    operator.
+    """
     import numpy as np
 
     rows = np.flatnonzero(some)
@@ -122,7 +126,7 @@ def _groups(
     n_bytes = np.abs(changes.bytes[rows])
     found = []
     for mine in np.split(order, np.cumsum(np.bincount(of, minlength=len(numbers)))[:-1]):
-        if not len(mine):  # there are no changes
+        if not len(mine):  # memory didn't change
             continue
         at = int(which[mine[0]])
         largest = rows[mine[np.argmax(n_bytes[mine])]]
@@ -155,7 +159,7 @@ def _actions(snap: Snapshot, changes: SegmentChanges) -> dict[str, int]:
 def _largest(
     snap: Snapshot, replay: Replay, changes: SegmentChanges, rank: tuple[bytes, bytes], top: int
 ) -> tuple[SegmentChange, ...]:
-    """The largest changes (of equal ones the first), in the order of the trace."""
+    """Return the largest changes, in trace order."""
     import numpy as np
 
     rows = np.arange(len(changes))

@@ -1,4 +1,4 @@
-"""The results of `memreplay fragmentation --segments`."""
+"""The result of `memreplay fragmentation --segments`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from memreplay.snapshot.record import Record
 
 
 class SegmentChange(Record, frozen=True):
-    """One segment event, for people: `frame` is the one that its stack is put down to.
+    """A segment event for display.
 
-    `is_user` says whether that is code: the user's own, or a library's in a stack without any;
-    `frames` is the whole stack, innermost first.
+    `frame`: the frame that its stack is attributed to. `is_user`: whether that frame is user code
+    rather than library code. `frames`: the full stack, innermost first.
     """
 
     event_index: int
@@ -30,55 +30,59 @@ class SegmentChange(Record, frozen=True):
 
 
 class ChangeGroup(Record, frozen=True):
-    """Segment events of one place that all took memory, or all gave it back; without code of the
-    user's, those of one stack."""
+    """Segment events of one call site: those that reserved memory, or those that released it.
+
+    Events without user code are grouped by stack.
+    """
 
     bytes: int
-    """How much in all, above 0."""
+    """Total bytes, positive."""
     count: int
-    """How many segment events."""
+    """Number of segment events."""
     least_bytes: int
-    """The smallest of them."""
+    """Size of the smallest event."""
     most_bytes: int
-    """The largest of them."""
+    """Size of the largest event."""
     first_event: int
-    """The index of the first."""
+    """Index of the first event."""
     last_event: int
-    """The index of the last."""
+    """Index of the last event."""
     frame: Frame | None
-    """The frame that their stacks are put down to; null if none was recorded."""
+    """The frame that the events' stacks are attributed to; null if no stack was recorded."""
     is_user: bool
-    """Whether that is the user's own code; of stacks without any, that of a library."""
+    """Whether `frame` is user code rather than library code."""
     frames: tuple[Frame, ...]
-    """The stack of the first of the largest, innermost first."""
+    """Stack of the largest event (the first one if several are equally large), innermost frame
+    first.
+    """
 
 
 class Changes(Record, frozen=True):
-    """Segment events in the order of the trace, as arrays of one length."""
+    """Segment events in trace order, as arrays of equal length."""
 
     event_index: list[int]
-    """Their indices in the device's trace."""
+    """Indices in the device's trace."""
     time_us: list[int | None]
-    """When they were; null if there is no time."""
+    """Times; null if unknown."""
     action: list[str]
     """`segment_alloc`, `segment_free`, `segment_map` or `segment_unmap`."""
     address: list[int]
-    """The first address."""
+    """Start addresses."""
     bytes: list[int]
-    """Above 0 where memory was reserved, below 0 where it was given back."""
+    """Positive if memory was reserved, negative if it was released."""
     reserved_bytes: list[int]
-    """What is reserved afterwards."""
+    """Reserved bytes after the event."""
     stream: list[int]
-    """The stream."""
+    """Streams."""
     pool: list[tuple[int, int] | None]
-    """The pool's id; null if it is not known."""
+    """The pool's id; null if unknown."""
 
     def __len__(self) -> int:
         return len(self.event_index)
 
 
 class DeviceSegments(OfBackend, frozen=True, kw_only=True):
-    """The segments of one device over time."""
+    """One device's segments over time."""
 
     text_only = ("largest",)
 
@@ -87,39 +91,42 @@ class DeviceSegments(OfBackend, frozen=True, kw_only=True):
     events: int
     start_us: int | None
     start_segments: int
-    """How many segments, and mapped ranges without holes of expandable ones, there are before the
-    first event."""
+    """Number of segments before the first event. An expandable segment counts once per contiguous
+    mapped range.
+    """
     start_bytes: int
-    """What is reserved before the first event."""
+    """Reserved bytes before the first event."""
     peak_bytes: int
-    """The most that is ever reserved."""
-    event_index: int
-    """The first event after which it is; `first_event` - 1 is the start."""
+    """Peak of reserved bytes."""
+    peak_event: int
+    """The first event after which usage is at its peak; `first_event` - 1 is the start."""
     end_bytes: int
-    """What is reserved after the last event."""
+    """Reserved bytes after the last event."""
     actions: dict[str, int]
-    """How many segment events there are, by action."""
+    """Number of segment events by action."""
     exactness: Exactness
     trusted: bool
     reasons: tuple[str, ...]
     at_peak: tuple[Group, ...]
-    """Who asked for what is reserved at the peak, by frame; they add up to `peak_bytes`. `count` is
-    of segments and mapped ranges."""
-    taken: tuple[ChangeGroup, ...]
-    """All segment events that took memory, by the user's frame, or by stack if it has none; the
-    most bytes first."""
-    given_back: tuple[ChangeGroup, ...]
-    """Those that gave it back, in the same way."""
+    """The code that requested the memory reserved at the peak, by frame. `bytes` add up to
+    `peak_bytes`; `count` is the number of segments and mapped ranges.
+    """
+    reserved_by: tuple[ChangeGroup, ...]
+    """All segment events that reserved memory, grouped by user frame (without one, by stack); most
+    bytes first.
+    """
+    released_by: tuple[ChangeGroup, ...]
+    """All segment events that released memory, grouped in the same way."""
     changes: Changes
     """All segment events."""
     largest: tuple[SegmentChange, ...] = ()
-    """The largest of them, as many as `--top` says, in the order of the trace."""
+    """The `--top` largest segment events, in trace order."""
 
 
 class SegmentsReport(
     Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.segments/1"
 ):
-    """What `memreplay fragmentation --segments` found."""
+    """The result of `memreplay fragmentation --segments`."""
 
     file: str
     truncated: bool

@@ -1,4 +1,4 @@
-"""Writes the segments over time, by who asked for them and gave them back, for people."""
+"""Format segments over time, by the code that requested and released them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from memreplay.commands.fragmentation.segments_result import (
     SegmentChange,
     SegmentsReport,
 )
-from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.document import (
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+    device_blocks,
+)
 from memreplay.render.holders import place_of
 from memreplay.render.reasons import notes_of
 from memreplay.render.units import count, counted, percent, signed_duration, signed_size, size
@@ -19,19 +29,20 @@ from memreplay.snapshot.model import Frame
 
 
 def segments_document(report: SegmentsReport, *, top: int = 20, listed: bool = False) -> Document:
-    """A section a device: how much at the start, the peak and the end; who asked for it and gave it
-    back, `top` rows each (0: all), or, `listed`, the largest changes one by one."""
+    """Build a section per device: reserved memory at the start, peak and end, and the code that
+    reserved and released memory, in `top` rows each (0: all). With `listed`, show the largest
+    changes one by one.
+    """
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
-    for device in report.devices:
-        blocks += _section(device, top, listed)
+    blocks += device_blocks([_section(device, top, listed) for device in report.devices])
     return tuple(blocks)
 
 
 def _section(device: DeviceSegments, top: int, listed: bool) -> list[Block]:
-    when = f"at event {count(device.event_index)}"
-    if device.event_index < device.first_event:
+    when = f"at event {count(device.peak_event)}"
+    if device.peak_event < device.first_event:
         when = "at the start"
     high = f"device {device.device}: peak {size(device.peak_bytes)} reserved {when}"
     start = f"{size(device.start_bytes)} in {counted(device.start_segments, 'segment')}"
@@ -44,8 +55,8 @@ def _section(device: DeviceSegments, top: int, listed: bool) -> list[Block]:
     else:
         if device.peak_bytes:
             blocks.append(_peak_table(device, top))
-        blocks += _changes_table(device.taken, "taken", "asked for by", top)
-        blocks += _changes_table(device.given_back, "given back", "given back by", top)
+        blocks += _changes_table(device.reserved_by, "reserved", "requested by", top)
+        blocks += _changes_table(device.released_by, "released", "released by", top)
     blocks += notes_of(device)
     return blocks
 
@@ -66,7 +77,7 @@ def _listed(device: DeviceSegments) -> list[Block]:
 
 
 def _peak_table(device: DeviceSegments, top: int) -> Table:
-    """Who asked for what is reserved at the peak."""
+    """Build a table of the code that requested the memory reserved at the peak."""
     rows: dict[Place | str, list[int]] = {}
     for group in device.at_peak:
         frame = group.frames[0] if group.frames else None
@@ -85,12 +96,12 @@ def _peak_table(device: DeviceSegments, top: int) -> Table:
         segments = sum(segments for _, (_, segments) in rest)
         words = f"{count(len(rest))} more (--top 0 shows all)"
         cells.append(Row((size(left), percent(left / whole), count(segments), words), style="dim"))
-    titles = ("at the peak", "share", "segments", "asked for by")
+    titles = ("at the peak", "share", "segments", "requested by")
     return Table(titles, (*("right",) * 3, "left"), tuple(cells))
 
 
 def _changes_table(groups: tuple[ChangeGroup, ...], what: str, who: str, top: int) -> list[Block]:
-    """Changes by place, those that are shown alike in one row."""
+    """Build a table of changes by location, merging rows that would look the same."""
     alike: dict[Place | str, list[ChangeGroup]] = {}
     for group in groups:
         place = "-" if group.frame is None else _named(group.frame, group.is_user, group.frames)
@@ -121,7 +132,7 @@ def _changes_row(some: list[ChangeGroup], place: Place | str) -> Row:
 
 
 def _table(device: DeviceSegments) -> Table:
-    titles = ("event", "time", "change", "reserved", "", "pool", "asked for by")
+    titles = ("event", "time", "change", "reserved", "", "pool", "requested by")
     rows = tuple(_row(change, device) for change in device.largest)
     return Table(titles, (*("right",) * 4, *("left",) * 3), rows, spare=(5, 1, 3))
 
@@ -145,7 +156,9 @@ def _row(change: SegmentChange, device: DeviceSegments) -> Row:
 
 
 def _sizes(least: int, most: int) -> str:
-    """`98.0 to 100.0 MiB`: the unit once where it is one."""
+    """Return text such as `98.0 to 100.0 MiB`, with the unit only once if both sizes have the same
+    unit.
+    """
     low, high = size(least), size(most)
     number, _, unit = low.partition(" ")
     return f"{number if high.endswith(' ' + unit) else low} to {high}"
@@ -158,7 +171,9 @@ def _place(change: SegmentChange) -> Place | str:
 
 
 def _named(place: Frame, is_user: bool, frames: tuple[Frame, ...]) -> Place:
-    """The user's code; else what ran: no Python code of the user's is on autograd's threads."""
+    """Return the user's code. If there's none, return what ran, because autograd's threads don't
+    run user code.
+    """
     return (
         place_of(place)
         if is_user

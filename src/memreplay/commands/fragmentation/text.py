@@ -1,4 +1,4 @@
-"""Writes fragmentation as a document for people."""
+"""Format fragmentation as text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,23 @@ from memreplay.commands.fragmentation.result import (
     PoolShare,
     UnusedPoint,
 )
-from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.document import (
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+    device_blocks,
+)
 from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import share
-from memreplay.render.mapped import NO_SEGMENTS, blockers_table, elapsed, place_words
+from memreplay.render.mapped import ALONE, Rest, blockers_table, elapsed, place_text
 from memreplay.render.reasons import notes_of
-from memreplay.render.trust import trust_label
+from memreplay.render.trust import NOT_RESERVED, trust_label
 from memreplay.render.units import count, counted, percent, size
-from memreplay.snapshot.backends import spoken
 
 _POINTS = {
     "start": "start",
@@ -29,7 +38,6 @@ _POINTS = {
     "end": "end",
 }
 _PEAKS = {_POINTS["peak"], _POINTS["reserved"]}
-# What the first line is about.
 MOMENTS: dict[Moment, str] = {
     "asked": "",
     "oom": "when a request failed",
@@ -41,15 +49,15 @@ _MAP_KEY = "blocks are # mostly in use, + partly in use, ~ waiting for a stream,
 
 
 def fragmentation_document(report: FragmentationReport, *, all_frames: bool = False) -> Document:
-    """A section a device: how much was free when, then where it lay at the moment, and why.
+    """Build a section per device: unused memory over time, then where free memory is at the moment
+    and what keeps it reserved.
 
-    With `all_frames` whole stacks are shown.
+    `all_frames`: show full stacks.
     """
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
-    for device in report.devices:
-        blocks += _section(device, report, all_frames)
+    blocks += device_blocks([_section(device, report, all_frames) for device in report.devices])
     blocks += [Note(why) for why in report.missing]
     return tuple(blocks)
 
@@ -59,14 +67,8 @@ def _section(
 ) -> list[Block]:
     said = frozenset(("no_events",))
     blocks: list[Block] = [Heading(_headline(device))]
-    if not any(point.reserved_bytes for point in device.points):
-        blocks.append(Note(spoken(NO_SEGMENTS, device.backend)))
-        return [
-            *blocks,
-            *notes_of(device, said=said),
-        ]
     blocks.append(Pairs(_pairs(device)))
-    if device.events:
+    if not _is_final(device):
         blocks.append(_course(device))
     if device.reserved_bytes:
         blocks.append(_shares(device))
@@ -74,79 +76,96 @@ def _section(
         blocks.append(
             blockers_table(
                 device.pins,
-                device.pins_total - len(device.pins),
-                (device.pins_rest_bytes, device.pins_rest_count),
+                Rest(
+                    device.pins_total - len(device.pins),
+                    device.pins_rest_bytes,
+                    device.pins_rest_count,
+                ),
                 device.pinned_bytes,
                 report.by,
                 all_frames=all_frames,
             )
         )
+        blocks.append(Note(ALONE))
     if any(segment.bar for segment in device.map):
         blocks += _map(device)
     blocks += notes_of(device, said=said)
     return blocks
 
 
+def _is_final(device: DeviceFragmentation) -> bool:
+    """Return whether only the final state is known, so that there's no peak."""
+    return not device.events or device.moment_kind == "end"
+
+
 def _headline(device: DeviceFragmentation) -> tuple[str, ...]:
     free = device.reserved_bytes - device.in_use_bytes - device.pending_bytes
-    part = percent(share(free, device.reserved_bytes))
-    words = (
-        f"device {device.device}: {size(free)} of {size(device.reserved_bytes)} reserved is free"
-        f" ({part})"
-    )
+    whole = size(device.reserved_bytes)
+    if free < 0:
+        words = f"device {device.device}: {whole} reserved, free memory not known"
+    else:
+        part = percent(share(free, device.reserved_bytes))
+        words = f"device {device.device}: {size(free)} of {whole} reserved is free ({part})"
     if not device.events:
         if device.trace_events and "no_events" not in device.reasons:
             return (f"{words}; no events in this range",)
         return (f"{words} in the final state",)
-    where, *when = moment_phrases(MOMENTS[device.moment], device, ",")
+    if device.moment_kind == "end":
+        return (f"{words} in the final state",)
+    where, *when = moment_phrases(MOMENTS[device.moment_kind], device, ",")
     return (words, where.replace(" ,", ",").strip(", "), *when)
 
 
 def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
-    pairs = [("measure", f"reserved less active, {trust_label(device)}")]
-    if device.events:
-        unused = size(device.unused_bytes)
-        pairs.append(("unused", f"{unused}: the peak of reserved less that of active bytes"))
+    pairs = [("measure", f"reserved minus active, {trust_label(device)}")]
+    if not _is_final(device):
+        known = max(one.active_bytes for one in device.moments) <= max(
+            one.reserved_bytes for one in device.moments
+        )
+        unused = f"{size(device.unused_bytes)}: peak reserved minus peak active bytes"
+        pairs.append(("unused", unused if known else NOT_RESERVED))
     free = "nothing"
     if device.free_bytes:
-        free = f"{size(device.free_bytes)} in {counted(device.blocks_free, 'block')}, the largest "
+        free = f"{size(device.free_bytes)} in {counted(device.blocks_free, 'block')}, largest "
         free += size(device.largest_free_bytes)
         if device.blocks_free > 1:
-            free += f" (the others hold {percent(device.scattered_share)})"
+            free += f" ({percent(device.scattered_share)} is in the others)"
     pairs.append(("free", free))
-    back = f"gives back {size(device.returned_bytes)}"
+    back = f"releases {size(device.returned_bytes)}"
     if device.returned_pending_bytes:
-        back += f", {size(device.returned_pending_bytes)} of it waits for a stream now"
+        back += f", {size(device.returned_pending_bytes)} of it once its stream is done"
     if device.private_bytes:
-        back += f"; at most {size(device.private_bytes)} more if private pools were released"
+        back += f"; up to {size(device.private_bytes)} more if private pools are released"
     pairs.append(("empty_cache()", back))
     blocked = "nothing"
     if device.pinned_bytes:
         part = percent(share(device.pinned_bytes, device.free_bytes))
         blocked = (
-            f"{size(device.pinned_bytes)} ({part} of what is free), by blocks in use next to it"
+            f"{size(device.pinned_bytes)} ({part} of the free memory), by live blocks next to it"
         )
     pairs.append(("blocked", blocked))
     if device.pending_bytes:
         waits = f"{size(device.pending_bytes)} in {counted(device.blocks_pending, 'block')}"
         pairs.append(("pending", f"{waits}, freed and waiting for another stream"))
-    pairs.append(("slack", f"{size(device.slack_bytes)} in blocks beyond what was requested"))
-    if device.mean_unused_bytes is not None:
+    pairs.append(("slack", f"{size(device.slack_bytes)} allocated beyond the requested sizes"))
+    if device.mean_unused_bytes is not None and device.mean_unused_bytes >= 0:
         pairs.append(("on average", f"{size(device.mean_unused_bytes)} free over time"))
     if device.outside_bytes:
         odd = counted(device.outside_count, "live block")
-        pairs.append(("outside", f"{size(device.outside_bytes)} in {odd} that fit in no segment"))
+        pairs.append(("outside", f"{size(device.outside_bytes)} in {odd} outside all segments"))
     return tuple(pairs)
 
 
 def _course(device: DeviceFragmentation) -> Table:
-    """A row a moment: several names of one, such as start and peak, share a row."""
+    """Build a table with a row per moment. If several names, such as start and peak, mean the same
+    moment, they share a row.
+    """
     named: dict[int, list[str]] = {}
-    for point in device.points:
+    for point in device.moments:
         names = named.setdefault(point.event_index, [])
         if _POINTS[point.name] not in names:
             names.append(_POINTS[point.name])
-    by_event = {point.event_index: point for point in device.points}
+    by_event = {point.event_index: point for point in device.moments}
     rows = tuple(_point(by_event[event], names, device) for event, names in named.items())
     titles = ("when", "event", "time", "reserved", "active", "free", "share")
     return Table(titles, ("left", *("right",) * 6), rows, spare=(2, 4))
@@ -154,8 +173,9 @@ def _course(device: DeviceFragmentation) -> Table:
 
 def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) -> Row:
     at_start = point.event_index < device.first_event
-    # The start and the end are known by their event, where there is more to say.
+    # If the moment has another name, leave out `start` and `end`, which the event already shows.
     telling = [name for name in names if name not in ("start", "end")]
+    known = point.unused_bytes >= 0
     if set(telling) >= _PEAKS:
         telling = ["peak of both", *(name for name in telling if name not in _PEAKS)]
     return Row(
@@ -165,14 +185,14 @@ def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) ->
             elapsed(point.time_us, device.start_us),
             size(point.reserved_bytes),
             size(point.active_bytes),
-            size(point.unused_bytes),
-            percent(share(point.unused_bytes, point.reserved_bytes)),
+            size(point.unused_bytes) if known else "-",
+            percent(share(point.unused_bytes, point.reserved_bytes)) if known else "-",
         )
     )
 
 
 def _shares(device: DeviceFragmentation) -> Table:
-    titles = ("free", "largest", "can go", "in use", "reserved", "segments", "of requests of")
+    titles = ("free", "largest", "releasable", "in use", "reserved", "segments", "pool")
     return Table(
         titles, (*("right",) * 6, "left"), tuple(map(_share, device.pools)), spare=(5, 1, 3)
     )
@@ -190,7 +210,7 @@ def _share(one: PoolShare) -> Row:
             size(one.in_use_bytes),
             size(one.reserved_bytes),
             count(one.segments),
-            # Streams are long numbers, which a narrow terminal has no room for in the same line.
+            # Stream numbers are long and wouldn't fit on the line in a narrow terminal.
             Place(
                 f"{one.kind}, {pool_label(one.pool)}",
                 note=stream_label(one.stream) if one.stream else "",
@@ -217,5 +237,5 @@ def _map(device: DeviceFragmentation) -> list[Block]:
 
 def _segment(segment: MappedSegment) -> Row:
     kind = f"{segment.kind}, expandable" if segment.expandable else segment.kind
-    where = f"{kind}, {place_words(segment.pool, segment.stream)}"
+    where = f"{kind}, {place_text(segment.pool, segment.stream)}"
     return Row((size(segment.free_bytes), size(segment.reserved_bytes), segment.bar, where))

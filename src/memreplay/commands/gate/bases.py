@@ -1,4 +1,4 @@
-"""What growth is measured against: the base of each file, the last one kept for the next file."""
+"""Open each file's base, keeping it open in case the next file has the same base."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memreplay.commands.shared.base import base_for, opened_base
 from memreplay.commands.shared.dumps import chosen_dump
-from memreplay.commands.shared.errors import untold
+from memreplay.commands.shared.errors import attempt_unreported
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from memreplay.gating.find import Terms
 
 
-# Of a folder: the newest file of each rank, that of each dump, and the file if it is the only one.
+# A folder's newest file per rank, its files by rank and dump, and its only file if it has just one.
 _Ranks = tuple[dict[int, str], dict[tuple[int, str], str], "str | None"]
 
 
 def _ranks_of(folder: str) -> _Ranks:
-    from memreplay.analysis.comparing.rank_names import ranks_said
+    from memreplay.analysis.comparing.rank_names import explicit_ranks
     from memreplay.io.listing import listed
 
     try:
         files = listed([folder])
-    except UsageError:  # nothing is in it
+    except UsageError:  # the folder is empty
         return {}, {}, None
     chosen = chosen_dump(files, None)
     dumps = {
@@ -37,15 +37,16 @@ def _ranks_of(folder: str) -> _Ranks:
         for dump in history
         if dump.rank is not None
     }
-    ranks = ranks_said([one.name for one in chosen.files])
+    ranks = explicit_ranks([one.name for one in chosen.files])
     of = {rank: one.path for rank, one in zip(ranks, chosen.files, strict=True) if rank is not None}
     only = chosen.files[0].path if len(chosen.files) == 1 else None
     return of, dumps, only
 
 
 class Bases:
-    """Opens bases, of which one is open at a time: most often all files share it, else each has its
-    own."""
+    """Opens bases. Keeps only one open, because usually all files share one base, or each has its
+    own.
+    """
 
     def __init__(self, reading: Reading, terms: Terms, showing: Showing) -> None:
         self.reading = reading
@@ -56,15 +57,19 @@ class Bases:
         self._last: tuple[str, tuple[ComparedSide | None, int, str]] | None = None
 
     def of(self, name: str) -> tuple[ComparedSide | None, int, str]:
-        """The side of a base; None, an exit code and words where it cannot be read."""
+        """Return a base as a side of a comparison; if it's unreadable, return None, an exit code
+        and a message.
+        """
         if self._last is None or self._last[0] != name:
             self.close()
-            self._last = name, untold(partial(self._opened, name))
+            self._last = name, attempt_unreported(partial(self._opened, name))
         return self._last[1]
 
     def name_for(self, base: str, file: str, rank: int | None, dump: str, *, alone: bool) -> str:
-        """The base of a file: by its name, or else by its rank, of the same dump if there is one,
-        else of the newest. `alone`: there is no other file. Raises UsageError for none."""
+        """Return a file's base, found by the file's name or else by its rank, preferably in the
+        same dump. `alone`: whether it's the only file to judge. Raises UsageError if there is no
+        base.
+        """
 
         def of_rank() -> str | None:
             if base not in self._folders:
@@ -77,7 +82,7 @@ class Bases:
         return base_for(base, file, of_rank)
 
     def close(self) -> None:
-        """Let go of the last one."""
+        """Close the base that is open."""
         self._last = None
         self._until.close()
 

@@ -1,4 +1,4 @@
-"""`memreplay gate`: whether memory is within its budgets, and which code broke them."""
+"""`memreplay gate`: check whether memory is within budgets, and find the code that exceeds them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 import click
 from msgspec.structs import replace
 
-from memreplay.commands.gate.asked import GateOptions, GateShown
 from memreplay.commands.gate.files import GateFiles, gate_files_of
 from memreplay.commands.gate.judging import Judging
 from memreplay.commands.gate.limits import all_budgets
+from memreplay.commands.gate.options import WORST, GateOptions, GateShown
 from memreplay.commands.gate.runner import append_summary, repository_paths
 from memreplay.commands.gate.running import gate_files
 from memreplay.commands.gate.saving import check_saving, save_base
@@ -24,8 +24,8 @@ from memreplay.commands.shared.source import Reading
 from memreplay.errors import UsageError
 from memreplay.gating.github import render_gate_github
 from memreplay.gating.markdown import render_gate_markdown
+from memreplay.gating.reporting import gate_report
 from memreplay.gating.result import GatedFile, GateReport
-from memreplay.gating.telling import gate_report
 from memreplay.gating.text import gate_document
 from memreplay.texts import clean, log_line
 
@@ -38,17 +38,17 @@ BROKEN = NOT_TRUSTED
         "memreplay gate snap.pkl --max-peak 38GiB",
         "memreplay gate snap.pkl --save-base ci/base.json",
         "memreplay gate snap.pkl --base ci/base.json --max-growth 2%",
-        "memreplay gate snap.pkl --base main.pkl --max-growth-bytes 256MiB --no-oom",
+        "memreplay gate snap.pkl --base main.pkl --max-growth-bytes 256MiB --forbid oom",
         "memreplay gate run/ --base ci/bases/ --max-growth 2% --format github",
         "memreplay gate memory_snapshot/ --dump iteration_10 --max-peak 70GiB",
         "memreplay gate 's3://bucket/run/**/*.pickle' --max-peak 70GiB --max-spread 10% --top 3",
         "memreplay gate snap.pkl --config memreplay.toml --write junit=gate.xml",
     ),
-    exits={0: "within the budgets", 1: "over a budget, or not judged"},
+    exits={0: "within the budgets", 1: "over a budget, or unable to check it"},
     words={
-        "force": "Replace the file of --save-base.",
+        "force": "Overwrite the --save-base file.",
     },
-    after="With several files, the highest exit code counts.",
+    after="With several files, the highest exit code is returned.",
 )
 def command(
     files: Files,
@@ -57,13 +57,13 @@ def command(
     reading: Reading,
     shown: GateShown,
 ) -> int:
-    """Holds each FILE (a snapshot, a folder or a pattern) against limits, given here or configured
-    (memreplay help gate). The first line says whether they were kept, or which one was broken, by
-    how much, and in which code.
+    """Check each FILE (a snapshot, a folder or a pattern) against limits from options or from the
+    configuration (see memreplay help gate). The first line says whether it passed, or which limit
+    was exceeded, by how much, and by which code.
     """
     if options.saving.save_base is not None:
         check_saving(files, options)
-        return save_base(files[0], reading, options)
+        return save_base(files[0], reading, options, shown.most)
     budgets = all_budgets(options.budget, reading.config, options.base)
     speak_of_categories = any(one.category is not None for one in budgets)
     found = gate_files_of(files, options.dump)
@@ -82,7 +82,7 @@ def command(
 def _check_targets(
     targets: tuple[tuple[str, str], ...], files: list[str], base: str | None
 ) -> None:
-    """Raises UsageError where a report should not go: asked before the work."""
+    """Raise UsageError for report targets that can't be written. Called before the work."""
     read = {os.path.realpath(one) for one in (*files, base) if one is not None and one != "-"}
     seen: set[str] = set()
     for _, path in targets:
@@ -91,11 +91,11 @@ def _check_targets(
         if not os.path.isdir(folder):
             raise UsageError(f"cannot write {path}: there is no directory {folder}")
         if os.path.isdir(real):
-            raise UsageError(f"cannot write {path}: it is a directory")
+            raise UsageError(f"cannot write {path}: it's a directory")
         if real in read:
-            raise UsageError(f"cannot write {path}: it is one of the files that are read")
+            raise UsageError(f"cannot write {path}: it's one of the input files")
         if real in seen:
-            raise UsageError(f"cannot write {path}: two formats would go there")
+            raise UsageError(f"cannot write {path}: two formats use it")
         seen.add(real)
 
 
@@ -106,9 +106,11 @@ def _present(gated: list[GatedFile], shown: GateShown, found: GateFiles) -> int:
         missing_ranks=found.missing_ranks,
         dumps_choice=found.choice,
     )
-    write(_render(report, shown.format, shown.top, coloured=wants_colour()))
+    top = WORST if shown.most is None else shown.most
+    if not any(path == "-" for _, path in shown.targets):  # stdout would have two formats
+        write(_render(report, shown.format, top, coloured=wants_colour()))
     for target, path in shown.targets:
-        text = _render(report, target, shown.top)
+        text = _render(report, target, top)
         try:
             with byte_output(path) as out:
                 out.write(f"{text}\n".encode("utf-8", "replace"))
@@ -117,7 +119,7 @@ def _present(gated: list[GatedFile], shown: GateShown, found: GateFiles) -> int:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(f"cannot write {path}: {reason}") from None
-    append_summary(lambda: render_gate_markdown(report, shown.top))
+    append_summary(lambda: render_gate_markdown(report, top))
     codes = [one.exit_code or (0 if one.passed else BROKEN) for one in gated]
     return max(codes)
 
@@ -127,19 +129,20 @@ def _render(report: GateReport, fmt: str, most: int, *, coloured: bool = False) 
 
 
 def _json(report: GateReport, _most: int) -> str:
-    from memreplay.render.record_json import render_json  # late: text has no use for it
+    # Imported late: text output doesn't need it.
+    from memreplay.render.record_json import render_json
 
     return render_json(report)
 
 
 def _junit(report: GateReport, _most: int) -> str:
-    from memreplay.gating.junit import render_gate_junit  # late: it loads an XML library
+    from memreplay.gating.junit import render_gate_junit  # imported late: loads an XML library
 
     return render_gate_junit(report)
 
 
 def _sarif(report: GateReport, _most: int) -> str:
-    from memreplay.gating.sarif import render_gate_sarif  # late: few ask for it
+    from memreplay.gating.sarif import render_gate_sarif  # imported late: rarely used
 
     return render_gate_sarif(report)
 

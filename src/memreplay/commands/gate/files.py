@@ -1,5 +1,6 @@
-"""Which files a gate judges: those that are named, and for folders and patterns the snapshots in
-them; of several dumps of a rank one."""
+"""Choose the files that a gate judges: the named ones, and the snapshots in folders and patterns.
+If a rank has several dumps, only one is chosen.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memreplay.commands.shared.dumps import chosen_dump
-from memreplay.commands.shared.errors import NOT_READABLE, complain, name_of, told
+from memreplay.commands.shared.errors import NOT_READABLE, attempt_explained, complain, name_of
 from memreplay.commands.shared.folders import holds_files
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 
 class GateFile(Struct, frozen=True):
-    """A file to judge, its rank, and what its dump is called: empty where there was nothing to
-    choose from."""
+    """A file to judge, its rank, and its dump's name ("" if there was only one)."""
 
     path: str
     rank: int | None = None
@@ -28,8 +28,9 @@ class GateFile(Struct, frozen=True):
 
 
 class GateFiles(Struct, frozen=True):
-    """The files to judge, those that could not be listed, and what was chosen, in words; the ranks
-    without a file; and whether each is only held against others of the same dump."""
+    """The files to judge, the inputs that couldn't be listed, a description of the choice, ranks
+    without a file, and whether to compare only within a dump.
+    """
 
     files: tuple[GateFile, ...]
     unlisted: tuple[GatedFile, ...]
@@ -39,29 +40,30 @@ class GateFiles(Struct, frozen=True):
 
 
 def gate_files_of(files: tuple[str, ...], dump: str | None) -> GateFiles:
-    """What to judge of what was named. Raises UsageError for a dump that isn't there, and where
-    nothing tells which is the newest."""
+    """Return the files to judge. Raises UsageError for an unknown dump, and if it's unclear which
+    dump is the newest.
+    """
     from memreplay.analysis.comparing.dumps import EACH, dump_of
-    from memreplay.analysis.comparing.rank_names import missing_ranks, ranks_said
-    from memreplay.io.listing import called
+    from memreplay.analysis.comparing.rank_names import explicit_ranks, missing_ranks
+    from memreplay.io.listing import with_unique_names
 
     unlisted: list[GatedFile] = []
     paths = list(dict.fromkeys(_listed(files, unlisted)))
     if len(paths) < 2 and dump is None:
-        ranks = ranks_said(paths)
+        ranks = explicit_ranks(paths)
         some = tuple(GateFile(path, rank) for path, rank in zip(paths, ranks, strict=True))
         return GateFiles(some, tuple(unlisted), "", ())
-    listed = called(paths)
+    listed = with_unique_names(paths)
     chosen = chosen_dump(listed, dump)
     names = {id(one.file): one.name for some in chosen.histories for one in some}
     if dump not in (None, EACH):
         names = {id(one): dump_of(one.name) for one in chosen.files} | names
-    rank_of = dict(zip(map(id, listed), ranks_said([one.name for one in listed]), strict=True))
+    rank_of = dict(zip(map(id, listed), explicit_ranks([one.name for one in listed]), strict=True))
     found = tuple(
         GateFile(one.path, rank_of[id(one)], names.get(id(one), "")) for one in chosen.files
     )
     ranks = [one.rank for one in found]
-    is_folder = list(files) != paths  # of files that are named one by one none is missed
+    is_folder = list(files) != paths  # if files are named one by one, none is missing
     missing = chosen.without
     if is_folder and None not in ranks:
         missing = missing_ranks({rank for rank in ranks if rank is not None}, chosen.without)
@@ -75,7 +77,7 @@ def gate_files_of(files: tuple[str, ...], dump: str | None) -> GateFiles:
 
 
 def _listed(files: tuple[str, ...], unlisted: list[GatedFile]) -> list[str]:
-    """The paths of all files; what cannot be listed fails."""
+    """Return the paths of all files. Raises an error for a folder that can't be listed."""
     from memreplay.gating.result import GatedFile
 
     found: list[str] = []
@@ -88,7 +90,7 @@ def _listed(files: tuple[str, ...], unlisted: list[GatedFile]) -> list[str]:
             found.append(file)
             continue
         skipped: list[Unlisted] = []
-        matched, exit_code, words = told("", partial(_matching, file, skipped.append))
+        matched, exit_code, words = attempt_explained("", partial(_matching, file, skipped.append))
         found += matched or []
         if exit_code:
             name = name_of(file)
@@ -100,8 +102,11 @@ def _listed(files: tuple[str, ...], unlisted: list[GatedFile]) -> list[str]:
 
 
 def _is_pattern(file: str) -> bool:
-    """Whether it stands for other files. What no file matches is the name of one that is missing;
-    stores have no folders, and are asked."""
+    """Return whether a name is a pattern.
+
+    A pattern that matches nothing is treated as the name of a missing file. Object stores have no
+    folders, so they're queried.
+    """
     if file == "-" or os.path.exists(file):
         return False
     if "://" in file:

@@ -1,4 +1,4 @@
-"""What a worker does, wherever it is: judges one snapshot, or tells two apart."""
+"""A worker's tasks: judge a snapshot, or explain a difference between two."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.commands.gate.bases import Bases
-from memreplay.commands.shared.errors import untold
+from memreplay.commands.shared.errors import attempt_unreported
 from memreplay.commands.shared.progress import reading_progress
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.gating.find import Terms, gate_file, told_apart
+from memreplay.gating.find import Terms, explain_excess, gate_file
 from memreplay.gating.result import Cause, Finding, GatedFile
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Judging(Struct, frozen=True):
-    """How every file of a run is judged.
+    """How to judge every file of a run.
 
-    `run` is another word for each run: a worker of a cluster outlives it, and the base of the next
-    one may be another file of the same name. `shows` says whether each file has a bar.
+    `run` identifies the run, because a cluster's worker can outlive the run, and the next run's
+    base can be another file with the same name. `shows`: whether each file has a progress bar.
     """
 
     run: str
@@ -39,13 +39,12 @@ class Judging(Struct, frozen=True):
 
     @property
     def showing(self) -> Showing:
-        """The bar of each file; none where one over all files is shown."""
+        """A context that hides each file's progress bar if there is one for all files."""
         return reading_progress if self.shows else _quiet
 
 
 class JudgeTask(Struct, frozen=True):
-    """One snapshot to judge: its rank and dump, as far as these are known; `alone` if there is no
-    other."""
+    """A snapshot to judge, with its rank and dump if known. `alone`: whether it's the only one."""
 
     file: str
     judging: Judging
@@ -55,14 +54,14 @@ class JudgeTask(Struct, frozen=True):
 
 
 class Member(Struct, frozen=True):
-    """A device of a file."""
+    """A device and its file."""
 
     file: str
     device: int
 
 
 class ApartTask(Struct, frozen=True):
-    """A snapshot that is above another one, by the finding that says so."""
+    """A snapshot that exceeds another, and the finding about the excess."""
 
     typical: Member
     high: Member
@@ -71,7 +70,7 @@ class ApartTask(Struct, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """What became of a snapshot; where it cannot be judged, which file is to blame for what."""
+    """A snapshot's result, or if it can't be judged, the file at fault and the error."""
 
     file: GatedFile
     blamed: str = ""
@@ -79,12 +78,12 @@ class Judged(Struct, frozen=True):
 
 
 def judge(task: JudgeTask) -> Judged:
-    """Holds one snapshot against the budgets, or says why that cannot be."""
+    """Check one snapshot against the budgets, or say why it can't be judged."""
     file, judging = task.file, task.judging
     base = None
     if judging.base is not None:
         bases = bases_of(judging)
-        name, exit_code, words = untold(
+        name, exit_code, words = attempt_unreported(
             partial(bases.name_for, judging.base, file, task.rank, task.dump, alone=task.alone)
         )
         if name is None:
@@ -99,12 +98,14 @@ def judge(task: JudgeTask) -> Judged:
         with opened(file, judging.reading, judging.showing) as snapshot:
             return gate_file(snapshot, judging.budgets, base, judging.terms)
 
-    made, exit_code, words = untold(work)
+    made, exit_code, words = attempt_unreported(work)
     return Judged(made) if made is not None else _unjudged(file, exit_code, words)
 
 
 def tell_apart(task: ApartTask) -> tuple[Cause, ...]:
-    """The code by which a snapshot is above another; none where one cannot be read any more."""
+    """Return the call sites that make a snapshot exceed another; empty if one of them became
+    unreadable.
+    """
     judging = task.judging
 
     def work() -> tuple[Cause, ...]:
@@ -115,24 +116,24 @@ def tell_apart(task: ApartTask) -> tuple[Cause, ...]:
                 )
                 for one in (task.typical, task.high)
             )
-            return told_apart(old, new, task.finding, judging.terms)
+            return explain_excess(old, new, task.finding, judging.terms)
 
-    return untold(work)[0] or ()
+    return attempt_unreported(work)[0] or ()
 
 
-_kept: dict[str, Bases] = {}  # of the run that this process is at: one at a time
+_kept: dict[str, Bases] = {}  # the bases of the run that this process works for
 
 
 def bases_of(judging: Judging) -> Bases:
-    """Those of a run; what an earlier one left open is closed."""
+    """Return a run's bases, and close those of an earlier run."""
     if judging.run not in _kept:
-        let_go()
+        close_bases()
         _kept[judging.run] = Bases(judging.reading, judging.terms, judging.showing)
     return _kept[judging.run]
 
 
-def let_go() -> None:
-    """Close what this process keeps open for the next file."""
+def close_bases() -> None:
+    """Close the bases that this process keeps open."""
     for one in _kept.values():
         one.close()
     _kept.clear()

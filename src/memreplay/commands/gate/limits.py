@@ -1,10 +1,17 @@
-"""The budgets of `memreplay gate`: those of its options, and those of the configuration."""
+"""The budgets of `memreplay gate`, from its options and the configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memreplay.analysis.comparing.budgets import LIMITS, OF_ALL, Budget, BudgetOptions, budgets_of
+from memreplay.analysis.comparing.budgets import (
+    LIMITS,
+    OF_ALL,
+    Budget,
+    BudgetOptions,
+    budgets_of,
+    spelled,
+)
 from memreplay.commands.shared.config import ConfigChoice
 from memreplay.errors import UsageError
 
@@ -12,7 +19,9 @@ WHERE = "the command line"
 
 
 def given_budgets(options: BudgetOptions) -> Iterator[Budget]:
-    """One, or with a phase one more of the limits that have none."""
+    """Yield the options' budget. With a phase, yield another budget for limits that don't apply to
+    phases.
+    """
     parts = limits = {name: getattr(options, name) for name in options.limits}
     if options.phase is not None:
         parts = {name: one for name, one in limits.items() if name not in OF_ALL}
@@ -27,7 +36,7 @@ def given_budgets(options: BudgetOptions) -> Iterator[Budget]:
 
 
 def configured_budgets(config: ConfigChoice) -> tuple[Budget, ...]:
-    """Those of the configuration."""
+    """Return the configuration's budgets."""
     found = config.load()
     return budgets_of(found.table, found.name)
 
@@ -35,16 +44,19 @@ def configured_budgets(config: ConfigChoice) -> tuple[Budget, ...]:
 def all_budgets(
     options: BudgetOptions, config: ConfigChoice, base: str | None
 ) -> tuple[Budget, ...]:
-    """Those of the options, then those of the configuration.
+    """Return the options' budgets, then the configuration's.
 
-    Raises UsageError where there are none, where one means nothing, or needs a base.
+    Raises UsageError if there are none, if one is invalid, or if one needs a base and there is
+    none.
     """
     configured = configured_budgets(config)
     budgets = (*given_budgets(options), *configured)
     if not budgets:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in LIMITS)
-        raise UsageError(f"no limit is set: give one of {names}, or [[gate]] in memreplay.toml")
+        raise UsageError(
+            f"no limit is set; give one of {', '.join(spelled(LIMITS))}, or [[gate]] in"
+            " memreplay.toml"
+        )
     for one in budgets:
         if one.needs_base and base is None:
-            raise UsageError(f"{one.where} limits growth: give the base with --base")
+            raise UsageError(f"{one.where} limits growth; give the base with --base")
     return budgets

@@ -1,4 +1,4 @@
-"""What the runner of a CI job says by its environment: where the code is, where a summary goes."""
+"""Read the CI runner's environment, which says where the code is and where to write a summary."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import click
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 WORKSPACE = "GITHUB_WORKSPACE"
-MOST_PARTS = 64  # of a path
-MOST_SUMMARY = 1 << 20  # bytes that GitHub takes of a step; of a longer summary it shows nothing
-CUT = "\n\nThe rest is too long for the summary of a step.\n"
+MOST_PARTS = 64  # maximum number of path components
+MOST_SUMMARY = 1 << 20  # bytes; GitHub doesn't show longer summaries at all
+CUT = "\n\nThe rest is too long for a step summary.\n"
 
 
 def repository_paths() -> Callable[[str], str | None]:
-    """What gives the path, below the repository, of a file that a snapshot names; None where there
-    is no such file.
+    """Return a function that maps a recorded file to its path in the repository, or None.
 
-    The repository is $GITHUB_WORKSPACE, else the working folder. A file that lies elsewhere by its
-    name (it was recorded on another machine, or in a container) is looked for by the longest end of
-    its path that is there.
+    The repository is $GITHUB_WORKSPACE, or the working folder. A file recorded elsewhere (on
+    another machine, in a container) is matched by the longest suffix of its path that exists in the
+    repository.
     """
     root = os.path.realpath(os.environ.get(WORKSPACE) or os.getcwd())
     known: dict[str, str | None] = {}
@@ -51,8 +50,7 @@ def _below(root: str, path: str) -> str | None:
 
 
 def _cut(text: bytes, room: int) -> bytes:
-    """As many of the paragraphs, from the first on, as there is room for, and that there are more;
-    nothing where there is no room for one."""
+    """Keep the paragraphs that fit, and add a note that text was cut. Return "" if none fits."""
     if len(text) <= room:
         return text
     end = text.rfind(b"\n\n", 0, max(0, room - len(CUT) + 2))
@@ -60,9 +58,11 @@ def _cut(text: bytes, room: int) -> bytes:
 
 
 def append_summary(markdown: Callable[[], str]) -> None:
-    """Append `markdown()` to the file that $GITHUB_STEP_SUMMARY names, if it does; that this cannot
-    be written to is said, and no more: it does not change what was found. What is too long is cut
-    between two paragraphs or tables."""
+    """Append `markdown()` to the file named by $GITHUB_STEP_SUMMARY, if set.
+
+    If the file can't be written, print an error, but don't change the exit code. Long text is cut
+    between paragraphs or tables.
+    """
     path = os.environ.get(SUMMARY)
     if not path:
         return

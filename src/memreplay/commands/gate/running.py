@@ -1,4 +1,4 @@
-"""All files of a gate judged, in this process or on workers."""
+"""Judge all files of a gate, in this process or on workers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from memreplay.commands.gate.judging import (
     JudgeTask,
     Judging,
     Member,
+    close_bases,
     judge,
-    let_go,
     tell_apart,
 )
 from memreplay.commands.shared.errors import NOT_READABLE, complain, name_of
@@ -34,18 +34,19 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 T = TypeVar("T")
-# From so many files, or bytes of them, on workers are worth their start: a quarter of a second.
+# Minimum number of files, and of bytes, for which workers pay off. Starting workers takes a quarter
+# of a second.
 MANY_FILES, MANY_BYTES = 32, 64 << 20
-UNREAD = "was not read"
+UNREAD = "not read"
 
 
 def gate_files(
     some: Sequence[GateFile], judging: Judging, workers: Workers, *, apart: bool = False
 ) -> list[GatedFile]:
-    """What became of each, in their order; what is wrong with one is said on stderr. With `apart`
-    they are of several dumps, and each is held against others of the same dump only.
+    """Return each file's result in order, printing errors to stderr.
 
-    Raises UsageError for standard input where there are workers, which cannot read it.
+    `apart`: the files are from several dumps, and each is only compared within its dump. Raises
+    UsageError for standard input with workers, because they can't read it.
     """
     files = [one.path for one in some]
     here = _is_here(files, judging.base, workers)
@@ -66,7 +67,8 @@ def gate_files(
                 judged.file, file=name_of(own.path), rank=own.rank, dump=own.dump or None
             )
             about = judged.blamed, judged.words
-            if judged.words and about not in blamed:  # of a base of many files once
+            # Report a broken base only once, even if many files share it.
+            if judged.words and about not in blamed:
                 blamed.add(about)
                 name = files[one.index] if judged.blamed == paths[one.index] else judged.blamed
                 complain(f"{name_of(name)}: {judged.words}")
@@ -81,7 +83,7 @@ def gate_files(
 
 
 class _Here:
-    """This process, as an executor: one after the other, and an error is an error."""
+    """An executor that runs tasks in this process, one by one. Errors propagate."""
 
     workers = 1
 
@@ -90,13 +92,13 @@ class _Here:
             yield Done(index, work(item), "ok", "")
 
     def close(self) -> None:
-        let_go()
+        close_bases()
 
 
 def _is_here(files: Sequence[str], base: str | None, workers: Workers) -> bool:
     if "-" in (*files, base):
         if workers.asked:
-            raise UsageError("workers cannot read standard input: name a file")
+            raise UsageError("workers can't read standard input; give a file")
         return True
     return not workers.asked and not _are_many(files)
 
@@ -109,7 +111,7 @@ def _are_many(files: Sequence[str]) -> bool:
 
 
 def _anywhere(path: str) -> str:
-    """The same file for a worker in another folder."""
+    """Return an absolute path, because workers may run in other folders."""
     return path if path in ("", "-") or is_url(path) else os.path.abspath(path)
 
 

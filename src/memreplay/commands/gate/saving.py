@@ -1,4 +1,4 @@
-"""Saves the part of a snapshot that a gate needs: a small file, fit to be committed."""
+"""Save the parts of a snapshot that a gate needs as a small file for version control."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.comparing.baseline import DEFAULT, TOP, baseline_of
 from memreplay.analysis.comparing.baseline_record import Baseline
+from memreplay.analysis.comparing.budgets import spelled
 from memreplay.commands.gate.limits import configured_budgets
 from memreplay.commands.shared.errors import NOT_TRUSTED, attempt, complain
 from memreplay.commands.shared.output import Force, byte_output, check_output
@@ -19,52 +20,51 @@ from memreplay.gating.find import doubts
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
-    from memreplay.commands.gate.asked import GateOptions
+    from memreplay.commands.gate.options import GateOptions
 
 
 class Saving(Options, frozen=True):
-    """Whether to save a base, in place of judging."""
+    """Options for saving a base instead of judging."""
 
     save_base: Annotated[
         str | None,
         Opt(
-            "Judge nothing: write what a later --base needs of FILE to this small JSON file, which"
+            "Don't check anything. Save what a later --base needs to this small JSON file, which"
             " you can commit.",
             "BASE",
             path="file",
-            brief="Write a base file of FILE; judge nothing.",
+            brief="Save a base file of FILE; don't check it.",
         ),
     ] = None
-    keep: Annotated[
-        int,
-        Opt("With --save-base, keep the N largest groups; 0 for all.", "N", least=0, rare=True),
-    ] = TOP
     force: Force = False
 
 
 def check_saving(files: tuple[str, ...], options: GateOptions) -> None:
-    """Raises UsageError where a base can't be saved, or something else was asked for."""
+    """Raise UsageError if a base can't be saved, or if options conflict."""
     budget, saving = options.budget, options.saving
-    given = [f"--{name.replace('_', '-')}" for name in budget.limits]
+    given = [*spelled(budget.limits)]
     given += ["--phase"] if budget.phase else []
     given += ["--base"] if options.base is not None else []
     given += ["--dump"] if options.dump is not None else []
     if given:
         raise UsageError(
-            f"--save-base judges nothing: leave out {', '.join(given)}, or run memreplay gate twice"
+            f"--save-base doesn't check limits; leave out {', '.join(given)}, or run"
+            " memreplay gate twice"
         )
     if len(files) != 1:
-        raise UsageError("--save-base makes a base of one FILE: run it for each")
+        raise UsageError("--save-base takes one FILE; run it for each")
     check_output(saving.save_base, force=saving.force, read=files)
 
 
-def save_base(file: str, reading: Reading, options: GateOptions) -> int:
-    """Write the base of a file, with what the configuration's budgets speak of; the exit code."""
+def save_base(file: str, reading: Reading, options: GateOptions, top: int | None) -> int:
+    """Write a file's base, with its `top` largest groups and whatever the configuration's budgets
+    need. Return the exit code.
+    """
     budgets, saving = configured_budgets(reading.config), options.saving
     selection = replace(
         DEFAULT,
         measure=options.budget.measure,
-        top=saving.keep,
+        top=TOP if top is None else top,
         strict=options.terms.strict,
         rules=reading.config.rules(),
     )
@@ -76,7 +76,7 @@ def save_base(file: str, reading: Reading, options: GateOptions) -> int:
     baseline, exit_code = attempt(file, work)
     if baseline is None:
         return exit_code
-    if not options.terms.allow_untrusted and (words := untrusted_words(baseline)):
+    if not options.terms.allow_untrusted and (words := untrusted_text(baseline)):
         complain(words)
         return NOT_TRUSTED
     with byte_output(saving.save_base) as out:
@@ -84,14 +84,16 @@ def save_base(file: str, reading: Reading, options: GateOptions) -> int:
     return 0
 
 
-def untrusted_words(baseline: Baseline) -> str:
-    """Why a baseline of this would be no good, in a line; empty where it is. Of one that hides an
-    earlier peak no growth could be judged."""
+def untrusted_text(baseline: Baseline) -> str:
+    """Return why a snapshot isn't a suitable baseline, or "".
+
+    If the recording may lack an earlier peak, growth can't be judged.
+    """
     for device in baseline.devices:
         found = doubts(device.reasons[baseline.measure], strict=True)
         if found:
             return clean(
-                f"{baseline.file}: {baseline.measure} bytes of device {device.device} cannot be"
+                f"{baseline.file}: {baseline.measure} bytes of device {device.device} can't be"
                 f" trusted ({', '.join(found)}; memreplay summary says more); --allow-untrusted"
                 " writes the base anyway"
             )

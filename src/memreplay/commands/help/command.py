@@ -1,4 +1,6 @@
-"""`memreplay help`: prints a page of the documentation, which the package carries."""
+"""`memreplay help`: print a page of the documentation, which is part of the package, or the help of
+an option.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,12 @@ from memreplay.commands.shared.output import write
 from memreplay.errors import UsageError
 from memreplay.width import terminal_width
 
-PAGES = Path(__file__).parents[2] / "pages"  # docs/, by a link
+PAGES = Path(__file__).parents[2] / "pages"  # a symlink to docs/
 TUTORIALS = "tutorials"
 ENDING = ".md"
 WIDEST = 100
-# What a page begins with that says nothing of it: titles, commands, pictures, tables.
+# Starts of lines to skip when looking for a page's first sentence, such as titles, commands, images
+# and tables.
 _BESIDE = ("#", "    ", "|", "!", "`")
 
 
@@ -30,7 +33,10 @@ def _completed(_ctx: click.Context, _param: click.Parameter, begun: str) -> list
     help="\n\n".join(
         (
             COMMANDS["help"],
-            "Without TOPIC, lists the pages. A page is printed as Markdown, as it is in docs/.",
+            (
+                "Without TOPIC, list all pages. Pages are printed as Markdown. TOPIC may also be an"
+                " option (only, forbid)."
+            ),
         )
     ),
     epilog="""\b
@@ -42,20 +48,42 @@ Examples:
 )
 @click.argument("topic", required=False, shell_complete=_completed)
 def command(topic: str | None) -> None:
-    """The page, or the list of all pages."""
+    """Print a page, an option's help, or the list of all pages."""
     pages = _pages()
+    formatter = click.HelpFormatter(width=min(WIDEST, terminal_width()))
     if topic is None:
-        formatter = click.HelpFormatter(width=min(WIDEST, terminal_width()))
         formatter.write_dl([(name, _about(page)) for name, page in pages.items()])
+        write(formatter.getvalue().rstrip())
+        return
+    if topic not in pages and (found := _option(topic.strip().lstrip("-"))):
+        formatter.write_dl(found)
         write(formatter.getvalue().rstrip())
         return
     write(pages[_found(topic, list(pages))].read_text(encoding="utf-8").rstrip())
 
 
-def _found(topic: str, pages: list[str]) -> str:
-    """The page that is meant: by its name, or that without its folder, however it is written.
+def _option(name: str) -> list[tuple[str, str]]:
+    """Return the option as each command has it, with its help and the commands."""
+    ctx = click.get_current_context().find_root()
+    group = ctx.command
+    found: dict[tuple[str, str], list[str]] = {}
+    if not isinstance(group, click.Group):
+        return []
+    for command_name in COMMANDS:
+        one = group.get_command(ctx, command_name)
+        for param in one.params if one else ():
+            record = param.get_help_record(ctx) if f"--{name}" in param.opts else None
+            if record is not None:
+                found.setdefault(record, []).append(command_name)
+    return [
+        (spelled, f"{words} In: {', '.join(names)}.") for (spelled, words), names in found.items()
+    ]
 
-    Raises UsageError, which names pages that are called much the same.
+
+def _found(topic: str, pages: list[str]) -> str:
+    """Find a page by name, with or without its folder, ignoring case and punctuation.
+
+    Raises UsageError that suggests similar names.
     """
     name = topic.strip().lower().removeprefix("docs/").removesuffix(ENDING)
     name = re.sub(r"[\s_]+", "-", name)
@@ -67,23 +95,23 @@ def _found(topic: str, pages: list[str]) -> str:
     near = [short[one] for one in get_close_matches(name, short, 3, 0.6)]
     near += [page for page in pages if name and name in page and page not in near]
     if near:
-        raise UsageError(f"no page is called {topic!r}: did you mean {' or '.join(near[:3])}?")
-    raise UsageError(f"no page is called {topic!r}; there are: {', '.join(pages)}")
+        raise UsageError(f"unknown page {topic!r}; did you mean {' or '.join(near[:3])}?")
+    raise UsageError(f"unknown page {topic!r}; pages: {', '.join(pages)}")
 
 
 def _pages() -> dict[str, Path]:
     folder = PAGES
-    if folder.is_file():  # what git on Windows makes of a link, in a checkout that is installed
+    if folder.is_file():  # on Windows, git checks out the symlink as a file
         folder = folder.parent / folder.read_text(encoding="utf-8").strip()
     found = [*sorted(folder.glob(f"*{ENDING}")), *sorted(folder.glob(f"{TUTORIALS}/*{ENDING}"))]
     pages = {page.relative_to(folder).as_posix().removesuffix(ENDING): page for page in found}
     if not pages:
-        raise UsageError("this installation has no pages: install memreplay from a wheel")
+        raise UsageError("this installation has no help pages; install memreplay from a wheel")
     return pages
 
 
 def _about(page: Path) -> str:
-    """The question that a page answers: its first sentence."""
+    """Return a page's first sentence."""
     for paragraph in page.read_text(encoding="utf-8").split("\n\n"):
         lines = [line for line in paragraph.splitlines() if not line.startswith(_BESIDE)]
         if lines:

@@ -1,4 +1,4 @@
-"""`memreplay leaks`: which code holds more and more from step to step."""
+"""`memreplay leaks`: which code holds more memory with every step."""
 
 from __future__ import annotations
 
@@ -6,27 +6,30 @@ from typing import Annotated
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.leaks.find import LeaksOptions, leaks_report
-from memreplay.commands.leaks.result import LeaksReport
+from memreplay.commands.leaks.result import DOUBTS, LeaksReport
 from memreplay.commands.leaks.text import leaks_document
 from memreplay.commands.shared.declaring import File, as_command
 from memreplay.commands.shared.errors import attempt, name_of, say
+from memreplay.commands.shared.helping import OWN
 from memreplay.commands.shared.output import write
 from memreplay.commands.shared.present import trust_code
 from memreplay.commands.shared.showing import ShownFrames, text_of
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.declared import Opt, Options
+from memreplay.declared import Opt
 
 LEAKING = 1
 UNTOLD = 5
 
 
-class Failing(Options, frozen=True):
-    """What is an error."""
+class ShownLeaks(ShownFrames, frozen=True):
+    """Output options: text with stacks, or JSON, and whether a leak is an error."""
 
     fail: Annotated[
         bool,
         Opt(
-            "Exit with 1 if anything leaks, and with 5 if the file cannot tell.",
+            "Exit with 1 if anything leaks, or with 5 if the file can't show whether anything"
+            " does.",
+            group=OWN,
             brief="Exit with 1 if anything leaks.",
         ),
     ] = False
@@ -41,20 +44,19 @@ class Failing(Options, frozen=True):
         "memreplay leaks snap.pkl --min-growth 1KiB --fail",
         "memreplay leaks snap.pkl --json | jq '.devices[].leaks[] | [.bytes_per_step, .label]'",
     ),
-    exits={1: "leaks (--fail)", 5: "no steps, or too few"},
-    without=("only_carried_over", "no_carried_over"),
+    exits={1: "leaks (--fail)", 5: "no steps, or too few of them"},
+    answers=leaks_report,
 )
 def command(
     file: File,
     options: LeaksOptions,
-    failing: Failing,
     selection: Selection,
     reading: Reading,
-    shown: ShownFrames,
+    shown: ShownLeaks,
 ) -> int:
-    """Adds up what each stack (or group: --by) has live at the end of each step, and shows those
-    that keep growing, with bytes per step. What grew once and stopped, such as the optimizer's
-    state, is listed apart.
+    """Add up the live memory of each stack (or group: --by) at the end of each step, and show those
+    that keep growing, in bytes per step. Memory that grew once and stopped, such as optimizer
+    state, is listed separately.
     """
 
     def work() -> LeaksReport:
@@ -65,31 +67,30 @@ def command(
     if report is None:
         return exit_code
     write(text_of(report, shown, leaks_document))
-    if failing.fail and report.leaking:
+    if shown.fail and report.leaking:
         return LEAKING
     if not report.judged:
         return UNTOLD
     untrusted = trust_code(report, selection.strict)
-    if failing.fail and options.windows is None and (unsure := _unsure(report)):
+    if shown.fail and options.windows is None and (unsure := _unsure(report)):
         say(f"{name_of(file)}: {unsure}")
         return untrusted or UNTOLD
     return untrusted
 
 
 def _unsure(report: LeaksReport) -> str:
-    """Why nobody can say that there is no leak; empty where one can. A device on which nothing
-    happened while others worked leaks nothing."""
+    """Return why leaks can't be ruled out, or "". A device that was idle while others worked
+    doesn't leak.
+    """
     for device in report.devices:
-        if device.source is not None and device.source.kind == "windows":
+        if device.by_windows:
             return (
-                f"device {device.device}: no steps were found, so the file cannot show that"
-                f" nothing leaks; --windows {device.steps} takes equal parts as steps"
+                f"device {device.device}: no steps were found, so leaks can't be ruled out; define"
+                " steps with --step annotation=NAME or --step period=N"
             )
-        if device.guessed and device.grows:
-            return (
-                f"device {device.device}: memory grows, and nothing marks steps: a leak, unless"
-                " this is a single pass; name the steps with --step-annotation"
-            )
+        if device.unless is not None:
+            doubt = DOUBTS[device.unless]
+            return f"device {device.device}: memory grows: {doubt.words}; {doubt.remedy}"
         if not device.judged and device.events:
-            return f"device {device.device}: {device.not_judged}"
+            return f"device {device.device}: {device.not_judged_reason}"
     return ""

@@ -1,4 +1,4 @@
-"""Which code holds more and more from step to step, and when memory would end."""
+"""Find code whose memory grows from step to step, and predict when memory runs out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,20 @@ from memreplay.analysis.selecting.selection import Selection, TotalMemory
 from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.analysis.steps.boundaries import WINDOWS, at_most, find_steps, windows
 from memreplay.analysis.steps.guessing import MOST_CHURN, churn
-from memreplay.analysis.steps.records import GUESSED, Found, Piece, StepOptions
+from memreplay.analysis.steps.records import GUESSED, STEP, Found, Piece, StepOptions
 from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
+from memreplay.commands.leaks.stackless import (
+    INSIDE,
+    leak_outside,
+    stackless_group,
+    stackless_keys,
+    state_inside,
+)
 from memreplay.commands.leaks.trained import (
     GAINED,
+    NAME,
     ODDS,
     RATE,
     STATE_AND_GRADIENTS,
@@ -36,10 +44,9 @@ from memreplay.snapshot.record import inlined
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memreplay.analysis.selecting.filters import Filtering
     from memreplay.analysis.steps.records import StepSource
-    from memreplay.commands.leaks.result import MemorySource
-    from memreplay.snapshot.model import Frame, Verdict
+    from memreplay.commands.leaks.result import MemorySource, Unless
+    from memreplay.snapshot.model import Frame, Group, Verdict
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -48,27 +55,26 @@ if TYPE_CHECKING:
     Totals = tuple[int, ...]
     Grown = tuple[Rows, int, Rows, int, Totals, list[int]]
 
-# Fewer steps do not tell growth from a start.
+# With fewer steps, growth looks like warm-up.
 LEAST_STEPS = 5
-# A leak rises so often, or more. In fewer judged steps than these one that is not in each step may
-# not do so, which is worth a word.
-LEAST_RISES = 4
+# With fewer judged steps, a leak that doesn't grow in every step can be missed. The report notes
+# this.
 FEW_STEPS = 20
-# With very many groups steps are taken together, so that no file costs groups times steps.
+# Limit on the number of groups times steps. If there are very many groups, steps are merged.
 MOST_CELLS = 1 << 27
 
 
 class LeaksOptions(StepOptions, frozen=True):
-    """What a leak is, and where steps are."""
+    """Options for what counts as a leak, and for where steps begin."""
 
     windows: Annotated[
         int | None,
         Opt(
-            "Use N equal parts of the trace instead of steps (20 if a file has no steps).",
+            "each of N equal parts of the trace; default: 20, if the file has no steps",
             "N",
             least=5,
             most=4096,
-            brief="Use N equal parts of the trace as steps.",
+            of=STEP,
         ),
     ] = None
     older_than: Annotated[
@@ -77,51 +83,55 @@ class LeaksOptions(StepOptions, frozen=True):
             "Count allocations that outlive N steps as old.",
             "N",
             least=0,
-            brief="Count what outlives N steps as old.",
+            brief="Call allocations old after N steps.",
         ),
     ] = 3
     min_growth: Annotated[
         int,
         Opt(
-            "Do not call it a leak if it grows by less than this a step.",
+            "Don't count growth of less than this per step as a leak.",
             "SIZE",
             parse=parse_size,
             shown="1B",
-            brief="The least that a leak grows by a step.",
+            brief="Ignore growth of less than this per step.",
         ),
     ] = 1
     total_memory: TotalMemory = None
 
 
-@takes(selection=Selection, options=LeaksOptions)
+@takes(
+    selection=Selection,
+    options=LeaksOptions,
+    without=("fold", "only_carried_over", "no_carried_over"),
+)
 def leaks_report(snap: Snapshot, selection: Selection, options: LeaksOptions) -> LeaksReport:
-    """The leaks of each device (docs/leaks.md has the rule).
+    """Return each device's leaks (docs/leaks.md has the rule).
 
-    Steps are those of `annotation` (its name up to a #), or of `period` events each; where neither
-    is given they are found (docs/steps.md). `windows` takes so many equal parts of the trace
-    instead, and so does a file without steps; they are the same whatever the filters leave. `by` is
-    what is judged: each stack, or each group of another kind. `total_memory` is the device's, in
-    bytes. Allocations that are still there `older_than` steps later are counted as old; what grows
-    by less than `min_growth` bytes a step is no leak. A device with less than 5 steps is not
-    judged. Raises UsageError for reserved memory, and NothingToTellError where no device has steps.
+    Steps are the annotations named `annotation` (names are compared up to a #), or ranges of
+    `period` events; by default, they're found automatically (docs/steps.md). With `windows`, that
+    many equal parts of the trace are used instead, as for files without steps. Filters don't change
+    steps. `by`: the kind of groups to judge. `total_memory`: the device's memory in bytes.
+    Allocations still live after `older_than` steps count as old; growth below `min_growth` bytes
+    per step is ignored. A device with fewer than 5 steps isn't judged. Raises UsageError for
+    reserved memory, and NothingToTellError if no device has steps.
     """
     by = selection.by or "stack"
     if selection.measure == "reserved":
         raise UsageError(
-            "reserved memory consists of segments, which no stack holds: look for leaks by"
-            " another measure"
+            "leaks can't be found in reserved memory, because segments have no stacks;"
+            " choose another --measure"
         )
     if options.windows is not None and options.given:
-        raise UsageError("windows take the place of steps: leave out the annotation and the period")
+        raise UsageError("windows replace steps: leave out --step annotation and --step period")
     grouper = Grouper(snap, by, selection.rules)
-    filtering = filtering_of(snap, selection.filters)
     devices = [
-        device_leaks(snap, whole, selection, options, grouper=grouper, filtering=filtering)
+        device_leaks(snap, whole, selection, options, grouper)
         for whole in chosen_usages(snap, replace(selection, filters=None))
     ]
-    if not any(device.source for device in devices):
-        why = devices[0].not_judged if devices else "the file has neither events nor segments"
-        raise (UsageError if options.given else NothingToTellError)(f"cannot look for leaks: {why}")
+    if not any(device.step_source for device in devices):
+        empty = "the file has neither events nor segments"
+        why = devices[0].not_judged_reason if devices else empty
+        raise (UsageError if options.given else NothingToTellError)(f"can't look for leaks: {why}")
     return LeaksReport(
         file=snap.file,
         measure=selection.measure,
@@ -133,7 +143,7 @@ def leaks_report(snap: Snapshot, selection: Selection, options: LeaksOptions) ->
         unknown_devices=snap.unknown_devices or UNSET,
         older_than_steps=options.older_than,
         min_growth_bytes=options.min_growth,
-        leaking=any(device.grows and not device.guessed for device in devices),
+        leaking=any(device.grows and device.unless is None for device in devices),
         judged=any(device.judged for device in devices),
         devices=tuple(devices),
     )
@@ -142,29 +152,29 @@ def leaks_report(snap: Snapshot, selection: Selection, options: LeaksOptions) ->
 def device_leaks(
     snap: Snapshot,
     whole: Usage,
-    selection: Selection | None = None,
+    selection: Selection,
     options: LeaksOptions | None = None,
-    *,
     grouper: Grouper | None = None,
-    filtering: Filtering | None = None,
 ) -> DeviceLeaks:
-    """The leaks of one device; without a source where there are no steps to look at.
+    """Return one device's leaks.
 
-    `whole` says where the steps are, and what `filtering` leaves of it is looked at.
+    If there are no steps, the result's `step_source` is None. Steps come from `whole`; the
+    selection's filters only define what is judged.
     """
-    selection, options = selection or Selection(), options or LeaksOptions()
-    grouper = grouper or Grouper(snap, "stack")
+    options, grouper = options or LeaksOptions(), grouper or Grouper(snap, "stack")
+    filtering = filtering_of(snap, selection.filters)
     usage = whole if filtering is None else filtering.filtered(whole)
     found = _steps(snap, whole, grouper, options)
     trust = verdict(snap, usage, strict=selection.strict)
-    return _Search(usage, whole, found, options, selection.top, grouper).result(trust)
+    searched = _Searched(whole, usage, found)
+    return _Search(searched, grouper, options, selection.top).result(trust)
 
 
 def _most_groups(usage: Usage, grouper: Grouper) -> int:
-    """How many groups there are at most, 1 or more."""
+    """Return an upper bound on the number of groups, at least 1."""
     if grouper.by == "stack":
         return grouper.snap.code.stacks + 1
-    return max(1, grouper.keys(usage).meet())
+    return max(1, grouper.keys(usage).find_all())
 
 
 def _steps(snap: Snapshot, usage: Usage, grouper: Grouper, options: LeaksOptions) -> Found:
@@ -173,7 +183,7 @@ def _steps(snap: Snapshot, usage: Usage, grouper: Grouper, options: LeaksOptions
     found = find_steps(snap, usage, annotation=options.annotation, period=options.period)
     if len(found.pieces) < LEAST_STEPS and not options.given:
         inside = sum(piece.stop - piece.first for piece in found.pieces)
-        # Steps that are most of the recording say that it is short.
+        # If the steps cover most of the recording, the recording is just short.
         if found.source is None or 2 * inside < usage.replay.events:
             longer = _without_steps(usage)
             found = longer if longer.source is not None or found.source is None else found
@@ -181,74 +191,92 @@ def _steps(snap: Snapshot, usage: Usage, grouper: Grouper, options: LeaksOptions
 
 
 def _without_steps(usage: Usage) -> Found:
-    """Windows, where the recording is long enough that it cannot be a single step."""
+    """Return windows in place of steps, if the recording is too long to be a single step."""
     if usage.replay.events == 0:
         return Found(None, (), "no events were recorded")
     found = windows(usage, WINDOWS)
     if found.source is None:
         events = f"{usage.replay.events} event" + "s" * (usage.replay.events > 1)
-        return Found(None, (), f"no steps were found, and {events} cannot tell a leak")
+        return Found(None, (), f"no steps were found, and {events} can't show a leak")
     allocated = churn(usage)
     if allocated >= MOST_CHURN:
         return found
     return Found(
         None,
         (),
-        "no steps were found, and the recording may be a single step (it allocates only"
-        f" {allocated:.1f} times as much as memory rises by); record {LEAST_STEPS} steps or more,"
-        f" or try --windows {WINDOWS}",
+        "no steps were found, and the recording may be a single step (its allocations add up to"
+        f" only {allocated:.1f} times the rise of memory); record {LEAST_STEPS} steps or more,"
+        f" or try --step windows={WINDOWS}",
     )
 
 
 def _few(steps: int, found: Found) -> str:
-    """Why steps cannot be judged; empty where they can."""
+    """Return why there are too few steps to judge, or ""."""
     if steps >= LEAST_STEPS:
         return ""
-    if found.source is not None and found.source.kind == "whole":
+    if found.source is not None and found.source.found_by == "whole":
         return (
-            "no steps were found, and the recording may be a single one; record"
-            f" {LEAST_STEPS} or more, or give --windows {WINDOWS}"
+            "no steps were found, and the recording may be a single step; record"
+            f" {LEAST_STEPS} or more, define them with --step annotation=NAME or --step period=N,"
+            f" or give --step windows={WINDOWS}"
         )
     there = "1 step is" if steps == 1 else f"{steps} steps are"
-    return (
-        f"{there} too few to tell a leak from a start-up; record {LEAST_STEPS} or more, or give"
-        f" --windows {WINDOWS}"
-    )
+    # Windows don't help: growth in so few steps would look like growth that stopped.
+    return f"{there} too few to distinguish a leak from warm-up; record {LEAST_STEPS} or more"
 
 
 def _unsure(steps: int, warm: int, source: StepSource) -> str | None:
-    """Why a leak may not show in so many steps; None where they are many."""
+    """Return why a leak may be missed with this many steps; None if there are enough."""
+    from memreplay.engine.query._growth import LEAST_RISES
+
     later = steps - warm
-    if later >= FEW_STEPS or source.kind == "windows":
+    if later >= FEW_STEPS or source.found_by == "windows":
         return None
     return (
-        f"{later} judged steps are few: a leak that adds something in every"
-        f" {later // LEAST_RISES + 1} steps, or less often, cannot show in them; record"
-        f" {FEW_STEPS * 3 // 2} steps or more"
+        f"{later} judged steps are few: a leak that grows only once in {later // LEAST_RISES + 1}"
+        f" steps or more would go unnoticed; record {FEW_STEPS * 3 // 2} steps or more"
     )
+
+
+class _Growth(NamedTuple):
+    """Growth from step to step."""
+
+    groups: tuple[Rows, int, Rows, int, Totals]
+    """The leaking groups and their number, the groups that grew once and their number, and totals.
+    """
+    growing_rate: int = 0
+    """How much more memory each step needs than the previous one."""
+    unsure: bool = False
+    """Whether the leaks may be optimizer state that was created late."""
+
+
+NOTHING = _Growth(((), 0, (), 0, (0,) * 9))
+
+
+class _Searched(NamedTuple):
+    """One device's memory, the part of it that is judged, and the steps."""
+
+    whole: Usage
+    usage: Usage
+    found: Found
 
 
 class _Search:
     """The search on one device."""
 
     def __init__(
-        self,
-        usage: Usage,
-        whole: Usage,
-        found: Found,
-        options: LeaksOptions,
-        top: int,
-        grouper: Grouper,
+        self, searched: _Searched, grouper: Grouper, options: LeaksOptions, top: int
     ) -> None:
-        self.usage = usage
-        self.whole = whole
-        self.found = found
+        self.whole, self.usage, self.found = searched
         self.options = options
         self.top = top
         self.grouper = grouper
+        self.stackless = None
+        if grouper.by == "stack":
+            self.stackless = stackless_keys(grouper.snap, self.usage)
 
     def result(self, trust: Verdict) -> DeviceLeaks:
-        """What is found there; no group where there are no steps."""
+        """Return the device's result. Without steps, the result has no groups."""
         usage, replay = self.usage, self.usage.replay
         pieces = self.found.pieces
         summed = sum_steps(usage, pieces)
@@ -258,66 +286,37 @@ class _Search:
             summed = sum_steps(usage, pieces)
         levels = [summed.level, *(step.end_bytes for step in summed.steps)]
         warm = len(pieces) // 3
-        leak_rows: Rows = ()
-        once_rows: Rows = ()
-        leaks_total = once_total = growing_rate = 0
-        totals: Totals = (0,) * 9
-        if pieces:
-            from memreplay.engine.query import _growth
-
-            moments = [pieces[0].first - 1, *(piece.stop - 1 for piece in pieces)]
-
-            def grown(top: int) -> Grown:
-                return _growth.groups_grown(
-                    usage.native,
-                    self.grouper.keys(usage),
-                    moments,
-                    levels,
-                    warm,
-                    self.options.older_than,
-                    self.options.min_growth,
-                    top,
-                )
-
-            leak_rows, leaks_total, once_rows, once_total, totals, young = grown(self.top)
-            if totals[-1] or totals[-2]:
-                growing_rate = _growing(summed, levels, young, warm)
-            if (leaks_total or growing_rate or totals[WHOLE]) and self.grouper.by == "stack":
-                every = grown(0)
-                found = newly_trained(every[0], self._frames)
-                if found:
-                    leak_rows, leaks_total, once_rows, once_total, totals = _no_leaks(
-                        every, found, self.top
-                    )
-                late = late_state([*found, *every[2]], self._frames, warm)
-                if late:
-                    # What a step computes for more parameters is no batch that grows.
-                    growing_rate = 0
-                if STATE_AND_GRADIENTS * late >= levels[-1] - levels[warm]:
-                    totals = (*totals[:WHOLE], 0, *totals[WHOLE + 1 :])
+        found = self._growth(summed, pieces, levels, warm) if pieces else NOTHING
+        leak_rows, leaks_total, once_rows, once_total, totals = found.groups
         leak_rate, leak_bytes, once_bytes, most, old_bytes, old_count, whole_rate, *_ = totals
         growth = levels[-1] - levels[warm]
         if not leak_rate and (growth <= 0 or 2 * most > growth):
-            # Memory is even, or it's noise on what one stack grew by once: no stacks take turns.
+            # Memory doesn't grow, or one stack explains most of the growth. Either way, this isn't
+            # a leak that alternates between stacks.
             whole_rate = 0
-        # What is left for more is less by all that is there, not by what the filters leave.
+        # The remaining memory depends on all allocations, not only on those that pass the filters.
         everything = summed if self.whole is usage else sum_steps(self.whole, pieces)
         durations = [step.duration_us for step in summed.steps[warm:]]
         timed = [one for one in durations if one is not None]
         step_us = median(timed) if timed else None
         missing = _few(len(pieces), self.found) if pieces else self.found.missing
         source = self.found.source
-        guessed = source is not None and source.kind in GUESSED and self.options.windows is None
+        guessed = source is not None and source.found_by in GUESSED and self.options.windows is None
         sure = missing or leaks_total or whole_rate
+        unless: Unless | None = None
+        if leaks_total or whole_rate:
+            unless = "single_pass" if guessed else "late_state" if found.unsure else None
         return DeviceLeaks(
             **inlined(DeviceLeaks, device_facts(self.grouper.snap, replay, trust)),
             measure=usage.measure,
-            source=source,
+            step_source=source,
             guessed=guessed,
+            unless=unless,
             judged=not missing,
-            not_judged=missing or None,
+            not_judged_reason=missing or None,
             unsure=None if sure or source is None else _unsure(len(pieces), warm, source),
-            steps=len(pieces),
+            step_count=len(pieces),
+            exit_steps=len(self.found.pieces) - len(pieces),
             warm_up_steps=warm,
             first_step_event=pieces[0].first + replay.first_event if pieces else -1,
             last_step_event=pieces[-1].stop - 1 + replay.first_event if pieces else -1,
@@ -326,7 +325,7 @@ class _Search:
             warm_bytes=levels[warm],
             end_bytes=levels[-1],
             whole_bytes_per_step=whole_rate,
-            growing_bytes_per_step=growing_rate,
+            growing_bytes_per_step=found.growing_rate,
             leaks=self._grown(leak_rows, once=False),
             leaks_total=leaks_total,
             leak_bytes_per_step=leak_rate,
@@ -337,7 +336,7 @@ class _Search:
             old_count=old_count,
             old_bytes=old_bytes,
             runs_out=None
-            if guessed
+            if unless is not None
             else _runs_out(
                 everything,
                 warm,
@@ -347,9 +346,58 @@ class _Search:
             ),
         )
 
+    def _growth(
+        self, summed: Summed, pieces: Sequence[Piece], levels: list[int], warm: int
+    ) -> _Growth:
+        """Return the groups that leak, and those that grew once."""
+        from memreplay.engine.query import _growth
+
+        moments = [pieces[0].first - 1, *(piece.stop - 1 for piece in pieces)]
+        keys = self.stackless or self.grouper.keys(self.usage)
+
+        def grown(top: int) -> Grown:
+            return _growth.groups_grown(
+                self.usage.native,
+                keys,
+                moments,
+                levels,
+                warm,
+                self.options.older_than,
+                self.options.min_growth,
+                top,
+            )
+
+        leaks, leaks_total, once, once_total, totals, young = grown(self.top)
+        growing = _growing(summed, levels, young, warm) if totals[-1] or totals[-2] else 0
+        unsure = False
+        if (leaks_total or growing or totals[WHOLE]) and self.grouper.by == "stack":
+            every = grown(0)
+            if self.stackless:
+                late = state_inside(every[0], every[2])
+                found = [row for row in every[0] if row[NAME] == INSIDE] if late else []
+                unsure = bool(found) and not leak_outside(every[0], every[2])
+                found = [] if unsure else found
+            else:
+                found = newly_trained(every[0], self._frames)
+                late = late_state([*found, *every[2]], self._frames, warm)
+            if found:
+                leaks, leaks_total, once, once_total, totals = _no_leaks(every, found, self.top)
+            if late:
+                # The steps need more memory because more parameters are trained, not because the
+                # batch grows.
+                growing = 0
+            if STATE_AND_GRADIENTS * late >= levels[-1] - levels[warm] and not unsure:
+                totals = (*totals[:WHOLE], 0, *totals[WHOLE + 1 :])
+        return _Growth((leaks, leaks_total, once, once_total, totals), growing, unsure)
+
     def _frames(self, name: int) -> tuple[Frame, ...]:
-        """The frames of a group of one stack."""
+        """Return the frames of a group that consists of a single stack."""
         return self.grouper.group(self.usage, name, 0, 0, 0).frames
+
+    def _group(self, name: int, size: int, count: int) -> Group:
+        if self.stackless:
+            return stackless_group(self.grouper, self.usage, name)
+        return self.grouper.group(self.usage, name, size, count, 0)
 
     def _grown(self, rows: Rows, *, once: bool) -> tuple[GrownGroup, ...]:
         found = []
@@ -357,7 +405,7 @@ class _Search:
             name, rate, stayed, start, warm, end, since, rises, until, stopped, *old = row
             old_bytes, old_count, error, odds, gained, made_up, replaced = old
             grew = stayed if once else gained
-            group = self.grouper.group(self.usage, name, grew, old_count, 0)
+            group = self._group(name, grew, old_count)
             found.append(
                 GrownGroup(
                     bytes_per_step=int(rate),
@@ -386,7 +434,7 @@ class _Search:
 
 
 def _no_leaks(every: Grown, found: list[Row], top: int) -> tuple[Rows, int, Rows, int, Totals]:
-    """All that grew, with these among what is no leak."""
+    """Move these rows from the leaks to the groups that grew once."""
     leaks, _, once, _, totals, _ = every
     rows = sorted(
         [*once, *((*row[:ODDS], 0.0, *row[ODDS + 1 :]) for row in found)],
@@ -402,13 +450,16 @@ def _no_leaks(every: Grown, found: list[Row], top: int) -> tuple[Rows, int, Rows
 
 
 def _before_the_end(summed: Summed, pieces: Sequence[Piece], found: Found, replay: Replay) -> int:
-    """How many of the steps come before the end of the program, where it lets go of what leaked,
-    too: the last step is of that if less is live after it than after each later step before it. Of
-    windows it may be several."""
+    """Return the number of steps before the program begins to exit. Exiting also frees leaked
+    memory, so later steps aren't judged.
+
+    The last step is part of the exit if less is live after it than after any other judged step.
+    With windows, several steps can be part of it.
+    """
     count = len(pieces)
     if not pieces or pieces[-1].stop < replay.events:
         return count
-    windows = found.source is not None and found.source.kind == "windows"
+    windows = found.source is not None and found.source.found_by == "windows"
     least = max(LEAST_STEPS, count * 3 // 4 if windows else count - 1)
     ends = [step.end_bytes for step in summed.steps]
     while count > least and ends[count - 1] < min(ends[len(pieces) // 3 : count - 1]):
@@ -417,8 +468,9 @@ def _before_the_end(summed: Summed, pieces: Sequence[Piece], found: Found, repla
 
 
 def _growing(summed: Summed, levels: list[int], young: list[int], warm: int) -> int:
-    """What each step needs more than the one before: its peak, above all that was there for longer
-    before it; 0 if that does not grow all along."""
+    """Return how much the memory that a step needs grows per step, or 0 if it doesn't grow
+    steadily. A step needs its peak minus the memory from before the step.
+    """
     from memreplay.engine.query import _growth
 
     needs = [
@@ -430,7 +482,7 @@ def _growing(summed: Summed, levels: list[int], young: list[int], warm: int) -> 
 
 
 class _Memory(NamedTuple):
-    """The device's memory."""
+    """The size of the device's memory, and where it's from."""
 
     total_bytes: int
     usable_bytes: int
@@ -438,8 +490,9 @@ class _Memory(NamedTuple):
 
 
 def _memory(replay: Replay, given: int | None) -> _Memory | None:
-    """The card that was given, or what the program had at an oom event, or the card that the
-    recorder noted; None if nothing says."""
+    """Return the given memory or else the size from an oom event or the recorded card. Return None
+    if all of these are unknown.
+    """
     recorded = replay.recorded
     if given is not None:
         return _Memory(given, recorded.usable_of(given), "given")
@@ -454,18 +507,19 @@ def _memory(replay: Replay, given: int | None) -> _Memory | None:
 def _runs_out(
     summed: Summed, warm: int, rate: int, memory: _Memory | None, step_us: int | None
 ) -> RunsOut | None:
-    """From the highest of the later steps on; None without a leak, or where nothing says how much
-    memory there is."""
+    """Predict when memory runs out, starting from the highest judged step. Return None if nothing
+    leaks or the memory's size is unknown.
+    """
     if rate <= 0 or memory is None:
         return None
     peak = max(step.peak_bytes for step in summed.steps[warm:])
     steps = max(0, memory.usable_bytes - peak) // rate
     return RunsOut(
-        total_bytes=memory.total_bytes,
+        total_memory_bytes=memory.total_bytes,
         usable_bytes=memory.usable_bytes,
-        source=memory.source,
+        total_memory_source=memory.source,
         given=memory.source == "given",
         peak_bytes=peak,
-        steps=steps,
+        step_count=steps,
         after_us=None if step_us is None else steps * step_us,
     )

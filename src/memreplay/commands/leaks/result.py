@@ -1,8 +1,8 @@
-"""The results of `memreplay leaks`."""
+"""The result of `memreplay leaks`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
@@ -13,67 +13,91 @@ from memreplay.snapshot.model import By, Coded, Exactness, MeasureName, OfBacken
 from memreplay.snapshot.record import Record
 
 MemorySource = Literal["given", "oom", "recorded"]
+Unless = Literal["single_pass", "late_state"]
+
+
+class Doubt(NamedTuple):
+    """Why growth may not be a leak."""
+
+    words: str
+    remedy: str
+
+
+DOUBTS: dict[Unless, Doubt] = {
+    "single_pass": Doubt(
+        "a leak, unless this is a single pass", "name the steps with --step annotation=NAME"
+    ),
+    "late_state": Doubt(
+        "a leak, unless it's lazily created optimizer state", "record with stacks to tell"
+    ),
+}
 
 
 class GrownGroup(Coded, frozen=True):
-    """A group, mostly a stack, whose live bytes at the ends of steps grew."""
+    """A group, usually a stack, whose live bytes at the ends of steps grew."""
 
     bytes_per_step: int
-    """How much it leaks a step; 0 for what grew once."""
+    """Leaked bytes per step; 0 for memory that grew once."""
     bytes_per_step_error: int
-    """By how much that may be wrong: a standard error."""
+    """Standard error of `bytes_per_step`."""
     odds: float
-    """The odds, to one, that it leaks rather than stops; 1,000,000 at most."""
+    """Odds (to one) that the group leaks rather than stops growing; at most 1,000,000."""
     growth_bytes: int
-    """Of a leak, what it grew by after `since_step`; else what came since the start and stayed."""
+    """For a leak, growth after `since_step`; otherwise bytes allocated since the start that were
+    never freed.
+    """
     start_bytes: int
-    """Live before the first step."""
+    """Bytes live before the first step."""
     warm_bytes: int
-    """Live after the steps that are not judged."""
+    """Bytes live after the first steps, which aren't judged."""
     end_bytes: int
-    """Live after the last step."""
+    """Bytes live after the last judged step."""
     since_step: int
-    """The step after which a leak grows all along: the last that is not judged, or a later one."""
+    """The step after which a leak grows steadily: the last step that isn't judged, or a later one.
+    """
     rises: int
-    """How many steps after that end higher than the one before."""
+    """Number of steps after `since_step` that end with more memory than the step before."""
     until_step: int
-    """The last step that added to what stayed, 0 for none; says nothing of a leak."""
+    """The last step that left additional memory behind, 0 for none; meaningless for a leak."""
     stopped: bool
-    """Whether, in the last quarter of the judged steps, less than what stayed has come and gone;
-    false for a leak."""
+    """Whether the group stopped growing: at least as much memory stayed as came and went within the
+    last quarter of the judged steps. False for a leak.
+    """
     old_count: int
-    """How many of its allocations are old."""
+    """Number of the group's old allocations."""
     old_bytes: int
-    """Their bytes."""
+    """Bytes of the allocations in `old_count`."""
     made_up_bytes_per_step: int
-    """How much another group gave back a step, as this one grew; its rate is without that."""
+    """Bytes per step that another group released while this group grew. They aren't included in the
+    growth rate.
+    """
     replaced: bool
-    """Whether one allocation takes the place of the one before, each larger than that, as with
-    `total = torch.cat([total, new])`."""
+    """Whether each allocation replaces a smaller previous one, as with `total = torch.cat([total,
+    new])`."""
 
 
 class RunsOut(Record, frozen=True, kw_only=True):
-    """When memory ends if the leaks go on."""
+    """When memory runs out if the leaks continue."""
 
-    total_bytes: int
-    """The device's memory; of an oom event only what the program had of it."""
+    total_memory_bytes: int
+    """Size of the device's memory; if it's from an oom event, only the program's part."""
     usable_bytes: int
-    """What of that the program can have: the rest is CUDA's own."""
-    source: MemorySource
-    """Who says so: `--total-memory`, an oom event in the file (free and reserved), or what the
-    recorder noted of the card."""
+    """The part of the device's memory that the program can use; the rest is used by CUDA itself."""
+    total_memory_source: MemorySource
+    """Where the size is from: `--total-memory`, an oom event in the file (free and reserved), or
+    memreplay's recorder."""
     given: bool
-    """Whether `--total-memory` says so."""
+    """Whether the size is from `--total-memory`."""
     peak_bytes: int
-    """The highest peak of a judged step."""
-    steps: int
-    """How many more steps fit."""
+    """The highest peak of the judged steps."""
+    step_count: int
+    """Number of further steps that fit."""
     after_us: int | None
-    """How long they take; null if the file has no times."""
+    """Duration of the steps that fit; null if the file has no times."""
 
 
 class DeviceLeaks(OfBackend, frozen=True, kw_only=True):
-    """What grows on one device from step to step."""
+    """Memory that grows from step to step on one device."""
 
     device: int
     measure: MeasureName
@@ -82,68 +106,91 @@ class DeviceLeaks(OfBackend, frozen=True, kw_only=True):
     events: int
     trusted: bool
     reasons: tuple[str, ...]
-    source: StepSource | None
-    """How the steps were found; null if there are none."""
+    step_source: StepSource | None
+    """How the steps were found; null without steps."""
     guessed: bool
-    """Whether nothing marks the steps, and nobody asked for windows. What grows then leaks, unless
-    the recording is of a single pass that keeps what it makes."""
+    """Whether nothing marks the steps and windows weren't requested. Then growth is a leak, unless
+    the recording is a single pass that keeps its results.
+    """
+    unless: Unless | None
+    """What the growth may be instead of a leak: a `single_pass` whose repetitions look like steps,
+    or, without stacks, `late_state` that an optimizer creates in later steps. Null if nothing
+    grows, or if the growth is a leak.
+    """
     judged: bool
-    """Whether its steps are enough to tell."""
-    not_judged: str | None
-    """Why they are not."""
+    """Whether there are enough steps for a verdict."""
+    not_judged_reason: str | None
+    """Why the steps aren't enough for a verdict; null if they're enough."""
     unsure: str | None
-    """Why a leak may not show although its steps are judged: they are few; null if any does, or if
-    they are many."""
-    steps: int
-    """How many steps, or windows, there are."""
+    """Why a leak might have been missed, which is that only few steps were judged. Null if a leak
+    was found, or if there are enough steps.
+    """
+    step_count: int
+    """Number of steps, or windows, without `exit_steps`."""
+    exit_steps: int
+    """Number of steps at the end that aren't judged, because memory falls there, as when a program
+    exits.
+    """
     warm_up_steps: int
-    """How many of the first are not judged."""
+    """Number of steps at the beginning that aren't judged."""
     first_step_event: int
-    """The first event of the first step; -1 without steps."""
+    """First event of the first step; -1 without steps."""
     last_step_event: int
-    """The last event of the last step; -1 without steps."""
+    """Last event of the last judged step; -1 without steps."""
     step_us: int | None
-    """The median duration of a judged step."""
+    """Median duration of the judged steps."""
     start_bytes: int
-    """Live before the first step."""
+    """Bytes live before the first step."""
     warm_bytes: int
-    """Live after the steps that are not judged."""
+    """Bytes live after the first steps, which aren't judged."""
     end_bytes: int
-    """Live after the last step."""
+    """Bytes live after the last judged step."""
     whole_bytes_per_step: int
-    """What all memory grows by a step, by the rule for groups; 0 if it does not grow for good."""
+    """Growth per step of the total memory, by the same rule as for groups; 0 if it doesn't keep
+    growing.
+    """
     leak_bytes_per_step: int
-    """What all groups that leak grow by a step."""
+    """Growth per step of all groups that leak."""
     leak_bytes: int
-    """What they grew by, each one since it does."""
+    """Total growth of all groups that leak, each since it began to leak."""
     growing_bytes_per_step: int
-    """How much more each step needs than the one before, and gives back at its end; 0 if it does
-    not."""
+    """Growth per step of the memory that each step needs and releases at its end; 0 if it doesn't
+    grow.
+    """
     leaks_total: int
-    """How many groups leak."""
+    """Number of groups that leak."""
     leaks: tuple[GrownGroup, ...]
-    """The largest of them, as many as `--top` says."""
+    """The largest leaks, up to `--top`."""
     once_bytes: int
-    """What came since the start and stayed, of groups that do not leak."""
+    """Bytes allocated since the start that were never freed, in groups that don't leak."""
     once_total: int
-    """How many these are."""
+    """Number of the groups in `once_bytes`."""
     once: tuple[GrownGroup, ...]
-    """The largest of them, as many as `--top` says."""
+    """The largest groups in `once_bytes`, up to `--top`."""
     old_count: int
-    """Allocations that were made in judged steps and outlived `older_than_steps`."""
+    """Number of allocations made in judged steps that are still live after more than
+    `older_than_steps` steps and after the last judged step.
+    """
     old_bytes: int
-    """Their bytes."""
+    """Bytes of the allocations in `old_count`."""
     runs_out: RunsOut | None
-    """When memory ends; null without a leak, or if nothing says how much there is."""
+    """When memory runs out; null without a leak, or if the memory's size is unknown."""
 
     @property
     def grows(self) -> bool:
         """Whether memory grows from step to step."""
         return bool(self.leaks_total or self.whole_bytes_per_step)
 
+    @property
+    def by_windows(self) -> bool:
+        """Whether equal parts of the recording replace steps. Memory that grows at only a few
+        moments stays unnoticed then, so there may be leaks even if none is found.
+        """
+        return self.step_source is not None and self.step_source.found_by == "windows"
+
 
 class LeaksReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.leaks/1"):
-    """What `memreplay leaks` found."""
+    """The result of `memreplay leaks`."""
 
     file: str
     measure: MeasureName
@@ -154,14 +201,15 @@ class LeaksReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="me
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     older_than_steps: int
-    """Allocations that outlive so many steps are old."""
+    """Allocations still live after more than this many steps count as old."""
     min_growth_bytes: int
-    """The least that a leak grows by a step."""
+    """Minimum growth per step that counts as a leak."""
     leaking: bool
-    """Whether anything leaks: what `--fail` goes by. What grows over guessed steps doesn't
-    count."""
+    """Whether anything leaks; `--fail` checks this. Growth with another explanation (`unless`)
+    doesn't count.
+    """
     judged: bool
-    """Whether the steps of any device are enough to tell."""
+    """Whether any device has enough steps for a verdict."""
     devices: tuple[DeviceLeaks, ...]
 
     def document(self) -> Document:

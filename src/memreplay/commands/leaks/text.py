@@ -1,41 +1,52 @@
-"""Writes what leaks as a document for people."""
+"""Format leaks as text."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from memreplay.analysis.groups.ways import title_of
-from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
+from memreplay.commands.leaks.result import DOUBTS, DeviceLeaks, GrownGroup, LeaksReport, RunsOut
+from memreplay.commands.leaks.stackless import IN_OPTIMIZER_STEP
 from memreplay.commands.leaks.trained import is_state
-from memreplay.commands.steps.text import guess_notes, source_words
-from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.commands.steps.text import guess_notes, source_text
+from memreplay.render.document import (
+    Align,
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+    device_blocks,
+)
 from memreplay.render.filters import filter_pairs
-from memreplay.render.holders import coded_row, told_apart
+from memreplay.render.holders import coded_row, distinguish_rows
 from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, duration, signed_size, size
 
 LEAST_ERROR = 0.05
-LEAST_ODDS = 3  # of what is called a leak
-MOST_ODDS = 1000  # nobody needs more
-ONCE_SHOWN = 5  # rows of what grew once: it is told apart from leaks, and no more
+LEAST_ODDS = 3  # minimum odds for reporting a leak
+MOST_ODDS = 1000  # maximum odds shown
+ONCE_SHOWN = 5  # maximum number of rows for memory that grew once
 
 
 def leaks_document(report: LeaksReport, *, all_frames: bool = False) -> Document:
-    """A section a device: whether it leaks and how fast, who does, and what grew once.
+    """Build a section per device: whether and how fast memory leaks, the code, and what grew once.
 
-    With `all_frames` whole stacks are shown.
+    `all_frames`: show full stacks.
     """
     blocks: list[Block] = [Heading((Place(file=report.file),))]
-    for device in report.devices:
-        blocks += _section(device, report, all_frames)
+    blocks += device_blocks([_section(device, report, all_frames) for device in report.devices])
     return tuple(blocks)
 
 
 def _section(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> list[Block]:
     name = f"device {device.device}"
-    if device.source is None:
-        return [Heading((f"{name}: cannot look for leaks",)), Note(device.not_judged or "")]
+    if device.step_source is None:
+        return [Heading((f"{name}: can't look for leaks",)), Note(device.not_judged_reason or "")]
     blocks: list[Block] = [Heading((f"{name}: {_headline(device, report)}",))]
     blocks.append(Pairs(tuple(_pairs(device, report))))
     if device.leaks:
@@ -43,8 +54,8 @@ def _section(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> list
     elif device.whole_bytes_per_step:
         blocks.append(
             Note(
-                f"memory as a whole grows by {_rate(device, device.whole_bytes_per_step)}, but no"
-                f" single {_one(report)} grows all along: different ones take turns",
+                f"memory grows by {_rate(device, device.whole_bytes_per_step)} overall, but no"
+                f" single {_one(report)} grows throughout: different ones grow in turn",
                 "warning",
             )
         )
@@ -53,42 +64,55 @@ def _section(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> list
         grew = device.end_bytes - device.start_bytes
         back = device.once_bytes + device.leak_bytes - grew
         if back > max(grew, 0):
+            steps = device.step_source.found_by != "whole"
+            when, since = (
+                ("in the same steps", "first step") if steps else ("meanwhile", "recording")
+            )
             blocks.append(
                 Note(
-                    f"{size(back)} was freed meanwhile, mostly from before the first step, so this"
-                    " table also has what replaced it"
+                    f"{size(back)} was freed {when}, mostly memory from before the {since}, so this"
+                    " table also lists its replacements"
                 )
             )
     blocks += [
         Note(
-            f"{one.label} may leak: the odds are {odds_words(one.odds)}, and it takes"
-            f" {odds_words(LEAST_ODDS)} to call it a leak; record more steps"
+            f"{one.label} may leak: the odds are {odds_text(one.odds)}, and it takes"
+            f" {odds_text(LEAST_ODDS)} to call it a leak; record more steps"
         )
         for one in device.once[:ONCE_SHOWN]
         if one.odds >= 1
     ]
     blocks += _notes(device, report)
-    if device.guessed and (device.leaks_total or device.whole_bytes_per_step):
+    if device.unless == "late_state":
         blocks.append(
             Note(
-                "nothing marks steps here. A single pass that keeps what it makes grows in the same"
-                " way: a forward pass, a model that is loaded, one text that is generated. If this"
-                " recording is of several steps, name them with --step-annotation"
+                "without stacks, a leak can't be distinguished from lazily created optimizer state,"
+                " as for layers that were just unfrozen or experts on first use. Record with stacks"
+                " to see which it is"
             )
         )
-    blocks += guess_notes(device.source)
+    if device.unless == "single_pass":
+        blocks.append(
+            Note(
+                "nothing marks steps here. A single pass that keeps its results grows the same way:"
+                " for example a forward pass, or loading a model. If this recording has"
+                " several steps, name them with --step annotation=NAME"
+            )
+        )
+    if not _is_whole(device):
+        blocks += guess_notes(device.step_source)
     blocks += notes_of(device)
     return blocks
 
 
 def _unit(device: DeviceLeaks) -> str:
-    assert device.source is not None
-    return "window" if device.source.kind == "windows" else "step"
+    return "window" if device.by_windows else "step"
 
 
 def _is_whole(device: DeviceLeaks) -> bool:
-    """Whether no steps were found, so that all which was read is taken for one."""
-    return not device.judged and device.source is not None and device.source.kind == "whole"
+    """Return whether no steps were found, so that the whole recording is one step."""
+    source = device.step_source
+    return not device.judged and source is not None and source.found_by == "whole"
 
 
 def _rate(device: DeviceLeaks, rate: int) -> str:
@@ -96,7 +120,7 @@ def _rate(device: DeviceLeaks, rate: int) -> str:
 
 
 def _one(report: LeaksReport) -> str:
-    """What a row stands for."""
+    """Return the noun for a row: `stack` or `group`."""
     return "stack" if report.by == "stack" else "group"
 
 
@@ -104,25 +128,43 @@ def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
     if _is_whole(device):
         return "no steps were found, so leaks can't be judged"
     if not device.judged:
-        return f"{counted(device.steps, 'step')}, too few to tell a leak"
+        return f"{counted(device.step_count, 'step')}, too few to judge leaks"
+    if device.unless == "late_state":
+        grows = device.leak_bytes_per_step or device.whole_bytes_per_step
+        return f"memory grows by {_rate(device, grows)}: {DOUBTS[device.unless].words}"
     if device.leaks_total:
         groups = counted(device.leaks_total, _one(report))
         one = "s" * (device.leaks_total == 1)
-        if device.guessed:
+        if device.unless:
             more = f"{size(device.leak_bytes_per_step)} more each {_unit(device)}"
-            return f"{groups} keep{one} {more}: a leak, unless this is a single pass"
+            return f"{groups} keep{one} {more}: {DOUBTS[device.unless].words}"
         return f"{groups} leak{one} {_rate(device, device.leak_bytes_per_step)}"
     if device.whole_bytes_per_step:
         return f"memory grows, but no {_one(report)} leaks"
-    few = f" in {counted(device.steps, 'step')}, which are few" if device.unsure else ""
+    steps = counted(device.step_count, "step")
+    none = f"no leak in {steps}, which is too few to be sure" if device.unsure else "no leak"
+    if device.by_windows:
+        none = f"no {_one(report)} grows throughout the recording"
     if device.growing_bytes_per_step:
         more = size(device.growing_bytes_per_step)
-        return f"no leak{few}, but each {_unit(device)} needs {more} more than the last"
-    return f"no leak{few}"
+        return f"{none}, but each {_unit(device)} needs {more} more than the last"
+    return none
+
+
+def _steps_text(device: DeviceLeaks) -> str:
+    """Return the number of steps, how they were found, and which ones at the end aren't judged."""
+    assert device.step_source is not None
+    found = device.step_count + device.exit_steps
+    words = f"{count(found)}, {source_text(device.step_source)}"
+    if not device.exit_steps:
+        return words
+    which = f"{_unit(device)} {count(found)} isn't"
+    if device.exit_steps > 1:
+        which = f"{_unit(device)}s {count(device.step_count + 1)} to {count(found)} aren't"
+    return f"{words}; {which} judged, because memory falls there, as when a program exits"
 
 
 def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
-    assert device.source is not None
     unit = _unit(device)
     if _is_whole(device):
         grew = signed_size(device.end_bytes - device.start_bytes)
@@ -134,35 +176,38 @@ def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
         ]
     if not device.judged:
         grew = signed_size(device.end_bytes - device.start_bytes)
-        last = f"the last of {count(device.steps)}" if device.steps > 1 else "it"
+        last = f"the last of {count(device.step_count)}" if device.step_count > 1 else "it"
         live = f"{size(device.start_bytes)} before the first {unit}, {size(device.end_bytes)} after"
         return [
             ("measure", f"{device.measure}, {trust_label(device)}"),
-            (f"{unit}s", f"{count(device.steps)}, {source_words(device.source)}"),
+            (f"{unit}s", _steps_text(device)),
             ("live", f"{live} {last}: {grew}"),
             *_part_pairs(report),
         ]
-    later = device.steps - device.warm_up_steps
+    later = device.step_count - device.warm_up_steps
     warm = f"{unit} {count(device.warm_up_steps)}"
+    last = f"{unit} {count(device.step_count)}" if device.exit_steps else "the last"
     live = (
         f"{size(device.start_bytes)} before the first {unit}, {size(device.warm_bytes)} after"
-        f" {warm}, {size(device.end_bytes)} after the last"
+        f" {warm}, {size(device.end_bytes)} after {last}"
     )
     growth = (
-        f"{signed_size(device.warm_bytes - device.start_bytes)} up to {warm}, which is not judged;"
-        f" {signed_size(device.end_bytes - device.warm_bytes)} in the {count(later)} after it,"
-        f" {size(device.leak_bytes)} of it from leaks"
+        f"{signed_size(device.warm_bytes - device.start_bytes)} up to {warm}, not judged;"
+        f" {signed_size(device.end_bytes - device.warm_bytes)} in the {count(later)} after it"
     )
+    if device.leak_bytes or not device.by_windows:
+        part = "from leaks" if device.unless is None else "as below"
+        growth += f", {size(device.leak_bytes)} of it {part}"
     pairs = [
         ("measure", f"{device.measure}, {trust_label(device)}"),
-        (f"{unit}s", f"{count(device.steps)}, {source_words(device.source)}"),
+        (f"{unit}s", _steps_text(device)),
         ("live", live),
         ("growth", growth),
     ]
     pairs += _part_pairs(report)
     old = (
-        f"{counted(device.old_count, 'allocation')} of {size(device.old_bytes)}, made after {warm}"
-        f" and still live {counted(report.older_than_steps, unit)} later and at the end"
+        f"{counted(device.old_count, 'allocation')} of {size(device.old_bytes)}, from after {warm}"
+        f", still live {counted(report.older_than_steps, unit)} later and after {last}"
     )
     pairs.append(("old", old if device.old_count else "none"))
     if device.runs_out is not None:
@@ -173,30 +218,31 @@ def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
 def _part_pairs(report: LeaksReport) -> list[tuple[str, str]]:
     pairs = []
     if report.pool is not None:
-        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} only"))
     if report.stream is not None:
-        pairs.append(("stream", f"{report.stream} alone"))
+        pairs.append(("stream", f"{report.stream} only"))
     return [*pairs, *filter_pairs(report.filters)]
 
 
 def _runs_out(found: RunsOut, unit: str) -> str:
     total = f"{size(found.usable_bytes)} ({_whose(found)})"
-    if found.steps == 0:
-        return f"now: the peak of {size(found.peak_bytes)} leaves nothing of {total}"
-    after = f"in {counted(found.steps, f'more {unit}')}"
+    if found.step_count == 0:
+        return f"now: the peak of {size(found.peak_bytes)} already fills {total}"
+    after = f"in {counted(found.step_count, f'more {unit}')}"
     if found.after_us is not None:
         after += f", about {duration(found.after_us)}"
     return f"{after}, at the peak of {size(found.peak_bytes)} in {total}"
 
 
 def _whose(found: RunsOut) -> str:
-    if found.source == "oom":
+    if found.total_memory_source == "oom":
         return "free and reserved at an oom event"
     card = "the card as given" if found.given else "the recording's card"
-    context = found.total_bytes - found.usable_bytes
+    context = found.total_memory_bytes - found.usable_bytes
     if not context:
         return card
-    return f"{card}, {size(found.total_bytes)}, less an estimated {size(context)} for CUDA itself"
+    total = size(found.total_memory_bytes)
+    return f"{card}, {total}, less an estimated {size(context)} for CUDA itself"
 
 
 def _leaks_table(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> Table:
@@ -207,35 +253,40 @@ def _leaks_table(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> 
             report,
             all_frames,
             _with_error(one),
-            odds_words(one.odds),
+            odds_text(one.odds),
             signed_size(one.growth_bytes),
             size(one.end_bytes),
-            f"{count(one.rises)} of {count(device.steps - one.since_step)}",
+            f"{count(one.rises)} of {count(device.step_count - one.since_step)}",
             count(one.old_count),
         )
         for one in device.leaks
     ]
-    rows = told_apart(rows, device.leaks)
+    rows = distinguish_rows(rows, device.leaks)
     more = device.leaks_total - len(device.leaks)
     if more:
         rate = device.leak_bytes_per_step - sum(one.bytes_per_step for one in device.leaks)
         grew = device.leak_bytes - sum(one.growth_bytes for one in device.leaks)
         words = f"{counted(more, f'more {_one(report)}')} (--top 0 shows all)"
         rows.append(Row((size(rate), "", signed_size(grew), "", "", "", words), style="dim"))
-    titles = (f"leaks a {unit}", "odds", "growth", "live", "grew in", "old")
-    return Table(
-        (*titles, title_of(report.by)), (*("right",) * 6, "left"), tuple(rows), spare=(5, 4, 3)
-    )
+    titles = [f"{'leaks' if device.unless is None else 'grows'} a {unit}", "odds", "growth"]
+    titles += ["live", "grew in", "old"]
+    spare = (5, 4, 3)
+    if device.unless == "late_state":  # the odds assume that growth continues
+        rows = [replace(row, cells=(row.cells[0], *row.cells[2:])) for row in rows]
+        titles.remove("odds")
+        spare = (4, 3, 2)
+    aligned: list[Align] = ["right"] * len(titles)
+    return Table((*titles, title_of(report.by)), (*aligned, "left"), tuple(rows), spare=spare)
 
 
 def _with_error(one: GrownGroup) -> str:
-    """`13.0 KiB ±37%`, where it is not sure to a twentieth."""
+    """Return text such as `13.0 KiB ±37%`, without the error if it's below 5%."""
     share = one.bytes_per_step_error / one.bytes_per_step if one.bytes_per_step else 0.0
     return size(one.bytes_per_step) + (f" ±{share:.0%}" if share >= LEAST_ERROR else "")
 
 
-def odds_words(odds: float) -> str:
-    """`9:1`: that it leaks, and does not stop."""
+def odds_text(odds: float) -> str:
+    """Return text such as `9:1`, the odds that a group leaks rather than stops growing."""
     return f">{count(MOST_ODDS)}:1" if odds > MOST_ODDS else f"{count(int(odds))}:1"
 
 
@@ -253,13 +304,13 @@ def _once_table(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> T
         )
         for one in shown
     ]
-    rows = told_apart(rows, shown)
+    rows = distinguish_rows(rows, shown)
     more = device.once_total - len(shown)
     if more:
         rest = device.once_bytes - sum(one.growth_bytes for one in shown)
-        words = f"{counted(more, f'more {_one(report)}')} (--format json --top 0)"
+        words = f"{counted(more, f'more {_one(report)}')} (--json --top 0)"
         rows.append(Row((signed_size(rest), "", "", "", words), style="dim"))
-    if _is_whole(device):  # nothing stops at the one step
+    if _is_whole(device):  # a single step doesn't show whether growth stops
         rows = [replace(row, cells=(row.cells[0], *row.cells[2:])) for row in rows]
         return Table(
             ("grew", "live", "old", title_of(report.by)),
@@ -267,7 +318,7 @@ def _once_table(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> T
             tuple(rows),
             spare=(2,),
         )
-    grew = "grew, no leak" if device.judged else "grew"
+    grew = "grew, no leak" if device.judged and not device.by_windows else "grew"
     titles = (grew, f"stopped at {_unit(device)}", "live", "old")
     return Table(
         (*titles, title_of(report.by)), (*("right",) * 4, "left"), tuple(rows), spare=(3, 1)
@@ -275,9 +326,10 @@ def _once_table(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> T
 
 
 def grew_late(one: GrownGroup, device: DeviceLeaks) -> bool:
-    """Whether it is state of parameters that began to be trained after the warm-up."""
+    """Return whether the growth is state of parameters that began training after the warm-up."""
     late = not one.stopped or one.until_step > device.warm_up_steps
-    return device.judged and late and is_state(one.frames)
+    state = is_state(one.frames) or one.label == IN_OPTIMIZER_STEP
+    return device.judged and late and state
 
 
 def _place(one: GrownGroup, report: LeaksReport, all_frames: bool, *numbers: str) -> Row:
@@ -285,25 +337,24 @@ def _place(one: GrownGroup, report: LeaksReport, all_frames: bool, *numbers: str
 
 
 def _notes(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
-    assert device.source is not None
+    assert device.step_source is not None
     notes: list[Block] = []
-    if device.source.kind == "windows":
+    if device.by_windows:
         notes.append(
             Note(
-                "windows stand in for steps: what grows throughout the recording counts as a"
-                " leak, even if the recording is part of a single step"
+                f"windows aren't steps: a {_one(report)} leaks here if it grows throughout the"
+                " recording, even within a single step. A leak at only a few moments goes unnoticed"
             )
         )
-    elif device.not_judged or device.unsure:
-        notes.append(Note(device.not_judged or device.unsure or ""))
-    elif device.steps - device.warm_up_steps < 10:
-        notes.append(
-            Note(f"{counted(device.steps, 'step')} are few: with more of them the verdict is surer")
-        )
+    elif device.not_judged_reason or device.unsure:
+        notes.append(Note(device.not_judged_reason or device.unsure or ""))
+    elif device.step_count - device.warm_up_steps < 10:
+        steps = counted(device.step_count, "step")
+        notes.append(Note(f"{steps} are few: with more of them, the verdict would be more certain"))
     if any(grew_late(one, device) for one in device.once):
         notes.append(
             Note(
-                "an optimizer made state in later steps, which it makes once for each parameter: it"
+                "an optimizer creates state once for each parameter; what it created in later steps"
                 " is for layers that were unfrozen or added, and stops when all are trained"
             )
         )
@@ -311,13 +362,13 @@ def _notes(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
         more = size(device.growing_bytes_per_step)
         notes.append(
             Note(
-                f"each {_unit(device)} needs {more} more than the last, and gives it back: a batch"
-                " or a sequence that grows, which is not a leak"
+                f"each {_unit(device)} needs {more} more than the last and frees it again:"
+                " a growing batch or sequence, not a leak"
             )
         )
     notes += [
         Note(
-            f"{one.label} is one allocation that is replaced by a larger one each"
+            f"{one.label} is one allocation, replaced by a larger one each"
             f" {_unit(device)}, as `total = torch.cat([total, new])` does"
         )
         for one in device.leaks[:ONCE_SHOWN]
@@ -325,17 +376,17 @@ def _notes(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
     ]
     notes += [
         Note(
-            f"the rate of {one.label} is what is left of it: other {_one(report)}s give"
-            f" {_rate(device, one.made_up_bytes_per_step)} back meanwhile"
+            f"the rate of {one.label} is net: other {_one(report)}s release"
+            f" {_rate(device, one.made_up_bytes_per_step)} meanwhile"
         )
         for one in device.leaks[:ONCE_SHOWN]
         if one.made_up_bytes_per_step
     ]
-    if device.source.taken_together > 1:
-        together = counted(device.source.taken_together, "repetition")
-        notes.append(Note(f"there are so many steps that each one here is {together}"))
-    if (device.leaks_total or device.whole_bytes_per_step) and device.runs_out is None:
+    if device.step_source.taken_together > 1:
+        together = counted(device.step_source.taken_together, "repetition")
+        notes.append(Note(f"each step here is {together}, because there are so many"))
+    if device.grows and device.unless is None and device.runs_out is None:
         notes.append(
-            Note("give --total-memory 80GiB to see after how many steps that much memory runs out")
+            Note("give --total-memory 80GiB to see after how many steps that card is full")
         )
     return notes

@@ -1,8 +1,8 @@
-"""What an optimizer allocates for parameters that begin to be trained, told from leaks.
+"""Distinguish an optimizer's state for newly trained parameters from leaks.
 
-PyTorch's optimizers make the state of a parameter once. If there is more of it later, parameters
-were unfrozen or added, and it stops when all are trained. Their gradients appear at the same steps.
-Where the parameters themselves leak, they show as leaks, and so does their state.
+PyTorch's optimizers create a parameter's state once. Later growth means that parameters were
+unfrozen or added, and stops once all are trained. The gradients of these parameters appear in the
+same steps. If parameters themselves leak, both they and their state are reported as leaks.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-# Columns of _growth.groups_grown.
+# Columns of _growth.groups_grown's result.
 NAME, RATE, STAYED, WARM, END, RISES, UNTIL, ODDS, GAINED = 0, 1, 2, 4, 5, 7, 8, 13, 14
 WHOLE = 6
 """The rate of all memory, among the totals."""
-# Parameters have at least this part of the bytes of their state: Adam keeps two tensors of each.
+# Parameters are at least this large relative to their optimizer state, because Adam keeps two
+# tensors per parameter.
 LEAST_PART = 0.25
-MOST_GRADIENTS = 1.05  # of the state's bytes
-# State of one tensor for each parameter, the gradients, and a tenth of that for all else.
+MOST_GRADIENTS = 1.05  # as a share of the optimizer state's bytes
+# One gradient per state tensor of a parameter, plus 10% for everything else.
 STATE_AND_GRADIENTS = 2.2
 _STATE = Late(
     r"/torch/optim/\w{1,64}\.py:(?:\w{1,64}\.)?"
@@ -36,17 +37,18 @@ _BACKWARD = Late(r"torch::autograd::|/torch/autograd/|/torch/_tensor\.py:backwar
 
 
 def is_state(frames: Sequence[Frame]) -> bool:
-    """Whether one of PyTorch's optimizers makes a parameter's state in this stack."""
+    """Return whether this stack is in a PyTorch optimizer that creates a parameter's state."""
     return any(_STATE.search(_text(frame)) for frame in frames)
 
 
 def newly_trained(rows: Sequence[Row], frames_of: Callable[[int], Sequence[Frame]]) -> list[Row]:
-    """Those of the leaks that are state or gradients of newly trained parameters."""
+    """Return the leaks that are state or gradients of newly trained parameters."""
     found = [row for row in rows if is_state(frames_of(row[NAME]))]
     if not found:
         return []
     state = sum(row[GAINED] for row in found)
-    # A gradient for each parameter, at the same steps: no more than the state.
+    # There is one gradient per parameter, in the same steps as the state, so gradients are at most
+    # as large as the state.
     gradients = [
         row
         for row in rows
@@ -61,7 +63,7 @@ def newly_trained(rows: Sequence[Row], frames_of: Callable[[int], Sequence[Frame
 
 
 def late_state(rows: Sequence[Row], frames_of: Callable[[int], Sequence[Frame]], warm: int) -> int:
-    """What optimizers made of state after the warm-up, in bytes."""
+    """Return the bytes of state that optimizers created after the warm-up."""
     later = (row for row in rows if row[UNTIL] > warm and row[END] > row[WARM])
     return sum(row[END] - row[WARM] for row in later if is_state(frames_of(row[NAME])))
 

@@ -1,4 +1,4 @@
-"""`memreplay mcp`: snapshots for an AI agent, over the Model Context Protocol."""
+"""`memreplay mcp`: serve snapshots to an AI agent over the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from memreplay.mcp.allowed import Allowed
         "memreplay mcp dumps/ /data/runs",
         "memreplay mcp dumps/ --project src/gpt",
     ),
-    exits={0: "when the input ends", 2: "wrong usage"},
-    only={"reading": ("limits", "config_file", "no_config", "folders")},
+    exits={0: "end of input", 2: "usage error"},
+    only={"reading": ("limits", "config_file", "folders")},
 )
 def command(
     served: Annotated[tuple[str, ...], Arg("[DIR]...", required=False)], reading: Reading
 ) -> int:
-    """Serves standard input and output: an agent starts it, lists the snapshots below the folders
-    DIR (by default the current one), and asks what report, peak, leaks, oom, diff and others find
-    in them. It reads nothing else, and writes nothing. How to set it up: memreplay help mcp. Needs
-    the protocol's Python SDK (the extra 'mcp').
+    """Serve the protocol on standard input and output: an agent starts the server, lists the
+    snapshots in the folders DIR (default: the current one), and runs report, peak, leaks, oom, diff
+    and others on them. The server reads nothing else and writes nothing. Setup: memreplay help mcp.
+    Needs the protocol's Python SDK (the 'mcp' extra).
     """
     check_sdk()
     if sys.stdin.isatty():
         raise UsageError(
-            "an agent talks to it over standard input: set it up there (memreplay help mcp)"
+            "an agent talks to it over standard input; set it up in the agent (memreplay help mcp)"
         )
     allowed, rules = Allowed(served or (".",)), reading.config.rules()
-    from memreplay.mcp.server import serve  # late: it loads the SDK
+    from memreplay.mcp.server import serve  # imported late: loads the SDK
 
     serve(allowed, reading, rules)
     return 0
 
 
 def check_sdk() -> None:
-    """Raises MissingExtraError where the SDK is not installed, or an old one is."""
+    """Raise MissingExtraError if the SDK is missing or too old."""
     from importlib.util import find_spec
 
     if find_spec("mcp") is None or find_spec("mcp_types") is None:

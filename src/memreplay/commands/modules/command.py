@@ -1,4 +1,4 @@
-"""`memreplay modules`: what each module holds, as the recorder noted it."""
+"""`memreplay modules`: show memory by module, as recorded."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from memreplay.commands.shared.source import Reading, opened
         "memreplay modules snap.pickle --json | jq '.devices[0].modules[] | select(.depth == 2)'",
     ),
     exits={5: "modules were not recorded"},
-    without=("by", *CHOICE),
+    answers=modules_report,
+    without=CHOICE,
     words={"measure": BLOCK_MEASURES},
 )
 def command(
     file: File, options: ModulesOptions, selection: Selection, reading: Reading, shown: Shown
 ) -> int:
-    """Shows by module what it held at the peak, or at another moment (--at): parameters, gradients,
-    optimizer state, activations; and the most that its forward and its backward pass ever held.
-    memreplay.record must have recorded FILE (memreplay help recording).
+    """Show what each module held at the peak, or at another moment (--at): parameters, gradients,
+    optimizer state and activations, and the peaks of its forward and backward passes. FILE must be
+    recorded with memreplay.record (see memreplay help recording).
     """
 
     def work() -> ModulesReport:

@@ -1,4 +1,4 @@
-"""What each module held at a moment, and at most in its forward and backward passes."""
+"""Compute each module's memory at a moment, and its peaks in the forward and backward passes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 PEAK = When("peak", 1)
-# Columns, and the recorder's categories that are in them; in the last what is in no other.
+# Columns, with the recorded categories that each contains. All other memory is in the last column.
 COLUMNS: dict[str, tuple[str, ...]] = {
     "parameters": ("parameters", "unsharded parameters"),
     "buffers": ("buffers",),
@@ -49,20 +49,20 @@ OTHER = len(COLUMNS) - 1
 FORWARD, BACKWARD, NEITHER = range(3)
 PASSES = {"forward": FORWARD, "backward": BACKWARD, "recomputation": BACKWARD}
 NOT_RECORDED = (
-    "nothing says which module each allocation is of: record with memreplay.record (memreplay help"
-    " recording); memreplay peak --by module guesses it from stacks"
+    "the file doesn't say which module each allocation belongs to; record with memreplay.record"
+    " (see memreplay help recording); memreplay peak --by module guesses it from stacks"
 )
 
 
 class ModulesOptions(Options, frozen=True):
-    """Which modules, in which order, and at which moment."""
+    """Options for which modules to show, their order, and the moment."""
 
     at: At = None
     """The moment; None for the peak."""
     depth: Annotated[
         int,
         Opt(
-            "List modules down to this depth, 1 for whole models; 0 for all.",
+            "List modules down to this depth: 1 for whole models, 0 for all levels.",
             "N",
             least=0,
             brief="List modules down to this depth; 0 for all.",
@@ -71,32 +71,31 @@ class ModulesOptions(Options, frozen=True):
     sort: Annotated[
         ModulesSort,
         Opt(
-            "Which modules come first, and are kept by --top: those that hold most in all, of one"
-            " column, or at their peak; or the order of the model.",
+            "Sort modules by total, by one column or by their own peak, or keep the model's order."
+            " --top keeps the first N.",
             "COLUMN",
-            brief="total, parameters, gradients, activations, …: what comes first.",
+            brief="Sort by total, parameters, gradients, activations, …",
         ),
     ] = "total"
 
 
-@takes(selection=Selection, options=ModulesOptions)
+@takes(selection=Selection, options=ModulesOptions, without=("by", "rules", "fold"))
 def modules_report(snap: Snapshot, selection: Selection, options: ModulesOptions) -> ModulesReport:
-    """What each module held of each device's live set at the moment `at`.
+    """Return each device's live set at the moment `at`, by module.
 
-    `depth` and `top` cut the modules, of which `sort` says which come first; `by` and `rules` say
-    nothing here. Raises NothingToTellError for a snapshot that memreplay's recorder did not record,
-    UsageError for reserved memory, which is of no module, and for a moment that a device does not
-    have.
+    `depth` and `top` limit the modules, and `sort` orders them; `by` and `rules` don't apply.
+    Raises NothingToTellError for a snapshot without recorded modules. Raises UsageError for
+    reserved memory, which doesn't belong to modules, and for a moment that a device lacks.
     """
     when = options.at or PEAK
     if selection.measure == "reserved":
-        raise UsageError("reserved memory consists of segments, which are of no module")
+        raise UsageError("reserved memory has no modules; choose another --measure")
     if selection.device is not None:
         snap.check_device(selection.device)
     if snap.recorded is None:
         flaw = snap.notes_flaw or snap.recorded_flaw
         raise NothingToTellError(
-            f"what memreplay's recorder noted cannot be used: {flaw}" if flaw else NOT_RECORDED
+            f"the recorder's notes can't be used: {flaw}" if flaw else NOT_RECORDED
         )
     noted = Noted(snap.recorded, options.depth)
     return ModulesReport(
@@ -118,8 +117,9 @@ def modules_report(snap: Snapshot, selection: Selection, options: ModulesOptions
 
 
 class Noted:
-    """What the recorder noted, by nodes of the tree of modules: of each kind its node, column and
-    pass. The last kind is that of which nothing is known."""
+    """The recorder's notes, by node of the module tree. A kind is a combination of node, column and
+    pass; the last kind means unknown.
+    """
 
     def __init__(self, recorded: Recorded, depth: int) -> None:
         import numpy as np
@@ -131,7 +131,7 @@ class Noted:
             np.append(recorded.kinds[:, at], np.uint32(len(names))).astype(np.int64)
             for at, names in enumerate((recorded.categories, recorded.phases, recorded.modules))
         )
-        # Only modules of which there is a kind.
+        # Only add modules that ever had memory.
         nodes = np.zeros(len(recorded.modules) + 1, dtype=np.int64)
         for number in np.unique(module[:-1]).tolist():
             nodes[number] = self.tree.add(recorded.modules[number])
@@ -143,11 +143,11 @@ class Noted:
 
     @property
     def unknown(self) -> int:
-        """The kind of which nothing is known."""
+        """Number of the kind that means unknown."""
         return len(self.node) - 1
 
     def keys(self, usage: Usage, numbers: NDArray[np.int64]) -> _groups.Keys:
-        """Groups by a number of each kind."""
+        """Group allocations by the number that `numbers` has for their kind."""
         import numpy as np
 
         of_kind = numbers.astype("u4")
@@ -164,7 +164,7 @@ class Noted:
 def _device(
     snap: Snapshot, usage: Usage, noted: Noted, selection: Selection, options: ModulesOptions
 ) -> DeviceModules:
-    """The live set of one device at the moment that was asked for, by modules."""
+    """Return one device's live set at the moment, by module."""
     import numpy as np
 
     event, sort = resolve(snap, usage, options.at or PEAK), options.sort
@@ -186,7 +186,8 @@ def _device(
     large |= {"peak-backward": most[:, 1]}
     large |= {name.replace("_", "-"): live[:, at] for at, name in enumerate(NAMES)}
     nodes = np.flatnonzero(there[1:]) + 1
-    # None is larger than the one that it is in, and stands after it: those come along.
+    # A module is never larger than its parent and comes after it when sorted, so parents are always
+    # included.
     order = nodes[np.argsort(-large[sort][nodes], kind="stable")].tolist()
     chosen = order[: selection.top] if selection.top else order
     shown = tree.ordered(sorted(chosen) if sort == "module" else chosen)
@@ -220,9 +221,11 @@ def _device(
 
 
 def highest(usage: Usage, noted: Noted) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(bytes, event), a row a node and a column a pass: the most that was ever live of what was
-    allocated in the node, and all below it, in that pass. Nodes of one depth have nothing in
-    common: a pass over the events for each depth."""
+    """Return (bytes, event) of the peaks, as arrays of shape (nodes, passes).
+
+    A peak covers what was allocated during the pass in a node and below it. Nodes of one depth are
+    disjoint, so each depth takes one scan of the events.
+    """
     import numpy as np
 
     tree = noted.tree
@@ -234,7 +237,7 @@ def highest(usage: Usage, noted: Noted) -> tuple[NDArray[np.int64], NDArray[np.i
         at = np.where(depths[at] > depth, parents[at], at)
         if noted.depth and depth > noted.depth:
             continue
-        # What is in a module above them is counted with none.
+        # Don't count allocations made directly in a parent module.
         wanted = (depths[at] == depth) & (noted.passed != NEITHER)
         groups, numbers = np.unique(
             np.where(wanted, at * 2 + noted.passed, -1), return_inverse=True

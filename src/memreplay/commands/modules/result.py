@@ -1,4 +1,4 @@
-"""The results of `memreplay modules`."""
+"""The result of `memreplay modules`."""
 
 from __future__ import annotations
 
@@ -25,91 +25,99 @@ ModulesSort = Literal[
 
 
 class ModuleBytes(Record, frozen=True, kw_only=True):
-    """One module with all that is in it. Its `*_bytes` up to `other_bytes` add up to
-    `total_bytes`."""
+    """One module, including everything below it.
+
+    The `*_bytes` fields up to `other_bytes` add up to `total_bytes`.
+    """
 
     module: str | None
-    """Its name, from the model's class on, as `named_modules()` has it; null for what is in no
-    module."""
+    """The module's name in `named_modules()`, prefixed with the model's class; null for allocations
+    outside modules.
+    """
     depth: int
-    """How deep it is: 1 for a model, and for what is in no module."""
+    """The module's depth, which is 1 for a model and for allocations outside modules."""
     parameters_bytes: int
-    """Parameters, and those that FSDP2 has made whole again."""
+    """Parameters, including those that FSDP2 has gathered."""
     buffers_bytes: int
     """Buffers."""
     gradients_bytes: int
     """Gradients of parameters."""
     optimizer_state_bytes: int
-    """What an optimizer keeps of its parameters."""
+    """State that an optimizer keeps for the module's parameters."""
     inputs_bytes: int
-    """What was given to a model."""
+    """Inputs of a model."""
     activations_bytes: int
-    """What the backward pass waits for."""
+    """Activations kept for the backward pass."""
     temporary_bytes: int
-    """What the code that allocates it lets go of, too."""
+    """Temporary memory, released by the same code that allocated it."""
     autograd_detail_bytes: int
-    """What one node of the backward pass hands to the next, such as gradients of activations."""
+    """Data that autograd nodes pass on in the backward pass, such as gradients of activations."""
     communication_bytes: int
-    """What DDP and FSDP send and receive."""
+    """Data that DDP and FSDP send and receive."""
     other_bytes: int
-    """All else, and what nothing was noted of."""
+    """Everything else, including allocations without a note."""
     total_bytes: int
-    """All of it. Those of `depth` 1 add up to `live_bytes` where `--top` cuts none."""
+    """Total. Modules of `depth` 1 add up to `live_bytes` unless `--top` omitted some."""
     own_bytes: int
-    """What of it is in no module below this one; those of all modules add up to `live_bytes`."""
+    """The part of `total_bytes` that isn't in any module below this one. Over all modules, these
+    parts add up to `live_bytes`.
+    """
     peak_forward_bytes: int
-    """The most that was ever live of what the module and those below it allocated in the forward
-    pass."""
+    """Peak of the memory that the module and the modules below it allocated in the forward pass."""
     peak_forward_event: int | None
-    """The first event after which it was; null if that is nothing."""
+    """The first event after which usage is at its peak; null if nothing was allocated."""
     peak_backward_bytes: int
-    """The same of the backward pass, what is computed again there included."""
+    """Peak of the memory that these modules allocated in the backward pass, including
+    recomputation.
+    """
     peak_backward_event: int | None
-    """The first event after which it was; null if that is nothing."""
+    """The first event after which usage is at its peak; null if nothing was allocated."""
 
 
 class DeviceModules(OfBackend, frozen=True, kw_only=True):
-    """What one device held at the moment, by modules."""
+    """One device's live set at the moment, by module."""
 
     device: int
     measure: MeasureName
     exactness: Exactness
     event_index: int
-    """The event after which it is so; `first_event` - 1 is the start."""
+    """The moment is right after this event; `first_event` - 1 is the start."""
     time_us: int | None
-    """That event's time; for the start the first event's."""
+    """Time of that event; for the start, the time of the first event."""
     start_us: int | None
-    """The first time of the whole trace, with `--from` too."""
+    """First time of the whole trace, even with `--from`."""
     live_bytes: int
-    """What was live then, by the measure."""
+    """Bytes live at the moment, by the measure."""
     live_count: int
-    """In how many allocations."""
+    """Number of live allocations."""
     unknown_bytes: int
-    """What nothing was noted of: it is among the `other_bytes` of what is in no module."""
+    """Bytes for which the recorder has no note. These bytes are included in `other_bytes` of the
+    allocations outside modules.
+    """
     first_event: int
     events: int
     trace_events: int
     trusted: bool
     reasons: tuple[str, ...]
     modules_total: int
-    """How many modules to that depth ever held anything, before `--top` cut them."""
+    """Number of modules up to the report's depth that ever held memory, before applying `--top`."""
     modules: tuple[ModuleBytes, ...]
-    """Depth first; what is in no module comes last, and is not cut."""
+    """The modules, depth first. Allocations outside modules come last and are always included."""
 
 
 class ModulesReport(
     Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.modules/1"
 ):
-    """What `memreplay modules` found."""
+    """The result of `memreplay modules`."""
 
     file: str
     measure: MeasureName
     moment: When
-    """The moment that was asked for."""
+    """The requested moment."""
     depth: int
-    """How deep modules are listed; 0 for all."""
+    """Maximum depth of the listed modules; 0 for all."""
     sort: ModulesSort
-    """What they are sorted by, those of one module."""
+    """Sort order of the modules within each parent."""
     pool: tuple[int, int] | None = None
     stream: int | None = None
     filters: Filters | None = None

@@ -1,20 +1,30 @@
-"""Writes what each module held as a document for people."""
+"""Format memory by module as text."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from memreplay.commands.at.text import when_words
+from memreplay.commands.at.text import when_text
 from memreplay.commands.modules.result import DeviceModules, ModuleBytes, ModulesReport
-from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.document import (
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+    device_blocks,
+)
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.headline import moment_phrases
 from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
-from memreplay.render.units import UNITS, counted, range_words, size
+from memreplay.render.units import UNITS, counted, range_text, size
 
 NO_MODULE = "(in no module)"
-# What a column's title stands for, in the order of the table; those that are 0 are left out.
+# What each column means. Columns with only zeros are left out.
 COLUMNS = {
     "params": ("parameters_bytes",),
     "buffers": ("buffers_bytes",),
@@ -33,12 +43,11 @@ PEAKS = {"peak fwd": ("peak_forward_bytes",), "peak bwd": ("peak_backward_bytes"
 
 
 def modules_document(report: ModulesReport) -> Document:
-    """The file, then a section a device: a table of its modules."""
+    """Build a section per device, with a table of its modules."""
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
-    for found in report.devices:
-        blocks += _section(found, report)
+    blocks += device_blocks([_section(found, report) for found in report.devices])
     return tuple(blocks)
 
 
@@ -60,27 +69,27 @@ def _section(found: DeviceModules, report: ModulesReport) -> list[Block]:
 
 def _pairs(found: DeviceModules, report: ModulesReport) -> tuple[tuple[str, str], ...]:
     pairs = [
-        ("moment", when_words(report.moment)),
+        ("moment", when_text(report.moment)),
         ("measure", f"{found.measure}, {trust_label(found)}"),
         ("modules", "recorded"),
-        ("sizes", f"in {UNITS[_unit(found)]}; a module's are with all that is in it"),
+        ("sizes", f"in {UNITS[_unit(found)]}; a module's numbers include its submodules"),
     ]
     if report.pool is not None:
-        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} only"))
     if report.stream is not None:
-        pairs.append(("stream", f"{report.stream} alone"))
+        pairs.append(("stream", f"{report.stream} only"))
     pairs += filter_pairs(report.filters)
     if found.events < found.trace_events:
-        words = range_words(found.first_event, found.events, found.trace_events)
+        words = range_text(found.first_event, found.events, found.trace_events)
         pairs.append(("range", words))
     if found.unknown_bytes:
-        words = f"{size(found.unknown_bytes)}, in other of what is in no module"
+        words = f"{size(found.unknown_bytes)}, other memory outside all modules"
         pairs.append(("not noted", words))
     return tuple(pairs)
 
 
 def _unit(found: DeviceModules) -> int:
-    """One for all of a table, so that numbers can be compared at a glance: its index in UNITS."""
+    """Return the unit that all of a table's numbers have, as an index in UNITS."""
     largest = max(
         (
             max(one.total_bytes, one.peak_forward_bytes, one.peak_backward_bytes)
@@ -95,7 +104,7 @@ def _unit(found: DeviceModules) -> int:
 
 
 def _table(found: DeviceModules) -> Table:
-    """A line a module. The columns of nothing are left out."""
+    """Build a table with a line per module, without columns of zeros."""
     unit = _unit(found)
     shown = {
         title: names
@@ -123,7 +132,7 @@ def _sum(one: ModuleBytes, names: tuple[str, ...]) -> int:
 
 
 def _number(n_bytes: int, unit: int) -> str:
-    """`1,234.5`, `<0.1`, `-` for nothing: bytes in a unit that the table names."""
+    """Return a number in the table's unit, such as `1,234.5`, `<0.1`, or `-` for zero."""
     if n_bytes == 0:
         return "-"
     value = n_bytes / 1024**unit
@@ -133,5 +142,5 @@ def _number(n_bytes: int, unit: int) -> str:
 
 
 def _short(module: str | None) -> str:
-    """The last part of a name: the rows above have the others."""
+    """Return the last part of a name. The rows above show the rest."""
     return NO_MODULE if module is None else module.rpartition(".")[2] or "(no name)"

@@ -1,4 +1,4 @@
-"""The tree of modules that their names make: GPT.h.0 is in GPT.h."""
+"""Build the module tree from dotted names: for example, GPT.h.0 is in GPT.h."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-NO_MODULE = 0  # the node of what is in none
-TOP = -1  # what is above a model
-# Modules that are deeper count as their module of this depth. Real ones have about 10; a file may
-# have names of nothing but dots.
+NO_MODULE = 0  # the node for memory outside modules
+TOP = -1  # above the models
+# Modules nested more deeply are counted as their ancestor at this depth. Real models have about 10
+# levels, but in a hostile file, names could consist of dots.
 DEEPEST = 32
-# Nodes. When there are so many, modules that would need another one count as those they are in.
+# Maximum number of nodes. Further modules are counted as their parent.
 MOST = 1 << 18
 
 
 class ModuleTree:
-    """Nodes by numbers, each after the one that it is in."""
+    """The nodes of the tree, by number. Parents have lower numbers than their children."""
 
     def __init__(self) -> None:
         self.parents = [TOP]
@@ -32,7 +32,9 @@ class ModuleTree:
         return len(self.parents)
 
     def add(self, name: str) -> int:
-        """The node of a module; of no name that of no module."""
+        """Return a module's node, adding it if it's new. Without a name, return the node for memory
+        outside modules.
+        """
         if not name:
             return NO_MODULE
         at = TOP
@@ -49,7 +51,7 @@ class ModuleTree:
         return at
 
     def name(self, node: int) -> str | None:
-        """Its whole name; None of what is in no module."""
+        """Return a node's full name; None for memory outside modules."""
         if node == NO_MODULE:
             return None
         parts = []
@@ -59,7 +61,7 @@ class ModuleTree:
         return ".".join(reversed(parts))
 
     def summed(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of numbers, one a node, each with those of all nodes below it."""
+        """Add each node's values to its ancestors'. `values` has shape (nodes, ...)."""
         import numpy as np
 
         found: NDArray[np.int64] = own.copy()
@@ -72,8 +74,9 @@ class ModuleTree:
         return found
 
     def ordered(self, nodes: Sequence[int]) -> list[int]:
-        """Some of the nodes depth first, those below one in the order given; with each node the one
-        that it is in is among them."""
+        """Return the nodes depth first, with siblings in the given order. Parents must be
+        included.
+        """
         below: dict[int, list[int]] = {}
         for node in nodes:
             below.setdefault(self.parents[node], []).append(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from memreplay.analysis.selecting.selection import Filters, Selection
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.oom.find import OomOptions, oom_report
 from memreplay.commands.oom.result import OomReport
 from memreplay.commands.oom.text import LISTED, oom_document
@@ -21,15 +21,15 @@ from memreplay.commands.shared.source import Reading, opened
         "memreplay oom snap.pkl --oom 3 --by file",
         "memreplay oom snap.pkl --json | jq -e 'all(.devices[]; .ooms == [])'",
     ),
-    without=("measure", "pool", "stream", *Filters.__struct_fields__),
+    answers=oom_report,
     screen=True,
 )
 def command(
     file: File, options: OomOptions, selection: Selection, reading: Reading, shown: ShownFrames
 ) -> int:
-    """Explains the first out-of-memory event in FILE: what was asked for and by which code, why the
-    cached memory didn't serve, the cause by name, what would have helped, and what was live. If
-    there is none, it shows the state at the end, where the program may have failed.
+    """Explain the first out-of-memory event in FILE: the request and the code that made it, why
+    cached memory couldn't serve it, the cause, what would have helped, and what was live. If no
+    request failed, show the state at the end, where the program may have failed.
     """
 
     def work() -> OomReport:

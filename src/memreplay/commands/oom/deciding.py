@@ -1,4 +1,4 @@
-"""Whether other settings would have served a request that failed, decided by simulation."""
+"""Determine by simulation whether a failed request would have succeeded with other settings."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.simulated import Simulated
 
-SPLITS = (256, 128, 64)  # MiB, of max_split_size_mb
+SPLITS = (256, 128, 64)  # MiB, for max_split_size_mb
 
 
 class Deciding:
-    """Simulates one device's program with the settings that a remedy is about, each once."""
+    """Simulates one device's program with the remedies' settings. Each setting is simulated only
+    once.
+    """
 
     def __init__(self, replay: Replay) -> None:
         self.replay = replay
         self._found: dict[AllocatorSettings, Simulated] = {}
 
     def decided(self, remedy: Remedy, event: int) -> Remedy:
-        """The remedy of the request that failed at an event, as the simulation has it; the same
-        where the file does not allow one."""
+        """Simulate a remedy for the request at an event, and return the remedy with the outcome.
+        Return it unchanged if the file doesn't allow a simulation.
+        """
         tried = self._settings(remedy)
         if not tried or not self.reproduces(event):
             return remedy
@@ -38,15 +41,15 @@ class Deciding:
                 return replace(
                     remedy,
                     enough=True,
-                    simulated=True,
+                    is_simulated=True,
                     settings=spelled(found.settings),
                     fails_next=min(later, default=None),
                 )
-        # Blocks from before the recording lie as other settings would not have had them.
+        # With other settings, the allocator would have placed carried-over blocks differently.
         begun_late = self.replay.reserved.start_bytes > 0
         if begun_late or len(known) < len(tried) or self._earlier_served(tried, event):
             return remedy
-        return replace(remedy, enough=False, simulated=True)
+        return replace(remedy, enough=False, is_simulated=True)
 
     def _settings(self, remedy: Remedy) -> list[AllocatorSettings]:
         own = self.replay.settings
@@ -60,7 +63,7 @@ class Deciding:
         return []
 
     def reproduces(self, event: int) -> bool:
-        """Whether the recording's own settings give what was recorded, this failure too."""
+        """Return whether the recorded settings reproduce the recording, including this failure."""
         recorded = self.replay.recorded
         return recorded.reproduced and event - self.replay.first_event in recorded.own.failed()
 
@@ -72,7 +75,9 @@ class Deciding:
         return [self._found[one] for one in tried]
 
     def _earlier_served(self, tried: list[AllocatorSettings], event: int) -> bool:
-        """Whether a request before this one succeeds: then the program went on in another way."""
+        """Return whether an earlier request that failed in the recording succeeds. In that case,
+        the program would have continued differently.
+        """
         earlier = [one for one in self.replay.events_of("oom") if one < event]
         return any(not _fails(found, one) for found in self._simulated(tried) for one in earlier)
 
@@ -87,5 +92,7 @@ def _serves(found: Simulated, event: int) -> bool:
 
 
 def _resynced_before(found: Simulated, event: int) -> bool:
-    """Whether streams were waited for at another time: when frees completed then, no file tells."""
+    """Return whether the simulation waits for streams at a different time than the recording. In
+    that case, it's unknown when frees would complete.
+    """
     return found.resynced_event is not None and found.resynced_event < event

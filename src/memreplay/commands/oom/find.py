@@ -1,4 +1,6 @@
-"""Requests that failed: what was asked, what was there, why that did not do, what would help."""
+"""Explain failed requests: what was requested and available, why the request failed, and what would
+help.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 import memreplay._core as _core
-from memreplay.analysis.groups.asking import asker_of
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.groups.mapped import blockers_of, map_verdict
+from memreplay.analysis.groups.requesting import requester_of
 from memreplay.analysis.groups.ways import WAYS, is_of_parts
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
-from memreplay.analysis.selecting.selection import Selection, TotalMemory
+from memreplay.analysis.selecting.selection import OF_ALLOCATIONS, Selection, TotalMemory
 from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import NOT_RECORDED, verdict
 from memreplay.commands.oom.deciding import Deciding
@@ -43,15 +45,16 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 _MIB = 1 << 20
-SMALL_LIMIT = _MIB  # the largest request of the small pool
-# What a process may hold on the card beside its segments: the CUDA context, kernels, NCCL.
+SMALL_LIMIT = _MIB  # largest request that the small pool serves
+# Memory that a process can hold outside its segments, such as for the CUDA context, kernels and
+# NCCL.
 OWN_OVERHEAD = 1 << 30
 
 FreeParts = dict[str, tuple[int, int]]
 
 
-class _Asked(NamedTuple):
-    """A request that failed; `free` is what the driver had, 0 where it is not known."""
+class _Failed(NamedTuple):
+    """A failed request. `free`: the driver's free bytes; 0 if unknown."""
 
     request: int
     needed: int
@@ -64,34 +67,35 @@ class _Asked(NamedTuple):
 
 
 class OomOptions(Options, frozen=True):
-    """Which of the requests that failed, and on which card."""
+    """Options for which failed requests to explain, and for the card's size."""
 
-    number: Annotated[
+    oom: Annotated[
         int,
         Opt(
-            "Explain the N-th request that failed; 0 for all of them.",
+            "Explain the N-th failed request; 0 for all of them.",
             "N",
-            flag="--oom",
             least=0,
         ),
     ] = 1
     most: int = 0
-    """How many of a device are examined, the first ones, besides the one to explain; 0 for all."""
+    """Number of failed requests to examine per device, from the first on, in addition to the chosen
+    one; 0 for all.
+    """
     total_memory: TotalMemory = None
 
 
-@takes(selection=Selection, options=OomOptions)
+@takes(selection=Selection, options=OomOptions, without=OF_ALLOCATIONS)
 def oom_report(snap: Snapshot, selection: Selection, options: OomOptions) -> OomReport:
-    """The out-of-memory events of every device that was read.
+    """Report the out-of-memory events of every selected device.
 
-    `number` is the one to explain in detail (0: all); with it, of each device the first `most` are
-    told (0: all of them). `total_memory` is that of the card where it is known, in bytes. Raises
-    UsageError where no device has so many, or where the card is said to be smaller than what was
-    seen of it. With `fold` stacks that differ only in plumbing are one group.
+    `oom`: the failed request to explain in detail (0: all). Apart from this one, only each device's
+    first `most` are listed (0: all). `total_memory`: the card's memory in bytes, if known. Raises
+    UsageError if no device has that many failed requests, or if the card is smaller than what was
+    observed. With `fold`, stacks that differ only in plumbing frames are merged.
     """
-    by, number = selection.by or "stack", options.number
+    by, number = selection.by or "stack", options.oom
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
-    # What blocks goes by code: a pool or stream is where it lies.
+    # Group blockers by code, because a pool or stream only says where they are.
     pinning = Grouper(snap, "stack", fold=selection.fold) if is_of_parts(by) else grouper
 
     @cache
@@ -113,7 +117,7 @@ def oom_report(snap: Snapshot, selection: Selection, options: OomOptions) -> Oom
         )
     if found and number > found:
         there = "1 out-of-memory event" if found == 1 else f"{found} out-of-memory events"
-        raise UsageError(f"this snapshot has {there} on a device; there is no number {number}")
+        raise UsageError(f"this snapshot has {there} on one device; there is no number {number}")
     return OomReport(
         file=snap.file,
         by=by,
@@ -125,19 +129,19 @@ def oom_report(snap: Snapshot, selection: Selection, options: OomOptions) -> Oom
 
 
 class _Groupers(NamedTuple):
-    """What groups the allocations that are live, and those that block segments."""
+    """The groupers for live allocations and for blockers."""
 
     live: Grouper
     blocking: Grouper
     top: int
     folded: Callable[[], Grouper]
-    """What finds the largest holder: the same one, however groups are shown."""
+    """Finds the largest holder, independently of the displayed key."""
 
 
 def _device(
     snap: Snapshot, replay: Replay, groupers: _Groupers, options: OomOptions, *, strict: bool
 ) -> DeviceOoms:
-    number, most, total_bytes = options.number, options.most, options.total_memory
+    number, most, total_bytes = options.oom, options.most, options.total_memory
     events = replay.events_of("oom")
     free = _device_free(replay, events)
     seen = _seen(replay, events, free)
@@ -149,13 +153,13 @@ def _device(
     trust = map_verdict(snap, replay, strict=strict)
     known = total_bytes if total_bytes is not None else snap.card_bytes(replay.device)
     if known is not None and seen is not None and known < seen:
-        known = None  # what the file says of it cannot be
+        known = None  # the file contains an impossible value
     card = seen if known is None else known
     one = _Telling(snap, replay, groupers, card, card_known=known is not None)
     return DeviceOoms(
         **inlined(DeviceOoms, device_facts(snap, replay, trust)),
-        total_bytes=card,
-        total_known=known is not None,
+        total_memory_bytes=card,
+        total_memory_known=known is not None,
         ooms_total=len(events),
         ooms=tuple(
             one.tell(at, event, free.get(event))
@@ -166,8 +170,9 @@ def _device(
 
 
 def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> LastState | None:
-    """The end of a trace in which nothing failed; None where it was not read, or is cut off, or
-    nothing was live then."""
+    """Return the state at the end of a trace without failed requests. Return None if the end is
+    outside the range, cut off or empty.
+    """
     event = replay.start + replay.events
     active = replay.measure("active")
     used = active.end_bytes
@@ -182,17 +187,17 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
         time_us=replay.time_us(event),
         peak_event=active.peak.event_index if recorded else None,
         peak_bytes=active.peak.bytes if recorded else None,
-        reserved_bytes=replay.measure("reserved").end_bytes,
+        reserved_bytes=replay.measure("reserved").end_bytes if replay.shows_reserved else None,
         active_bytes=used,
-        cached_bytes=sums["free"],
-        largest_free_bytes=sums["largest"],
+        cached_bytes=sums["free"] if replay.shows_reserved else None,
+        largest_free_bytes=sums["largest"] if replay.shows_reserved else None,
         categories_source=categories_source(snap),
         categories=categories_at(grouper, active, event),
     )
 
 
 def _device_free(replay: Replay, events: list[int]) -> dict[int, int]:
-    """What the driver said was free, by event; as `addr` where there is no `device_free`."""
+    """Return the driver's free bytes by event. Events without `device_free` have them in `addr`."""
     found = {}
     for event in events:
         value = replay.oom_free.get(event, replay.value("address", event) or None)
@@ -202,13 +207,13 @@ def _device_free(replay: Replay, events: list[int]) -> dict[int, int]:
 
 
 def _seen(replay: Replay, events: list[int], free: dict[int, int]) -> int | None:
-    """The most of the card that was seen: reserved, and free beside it."""
+    """Return the most memory observed on the card, which is reserved plus free memory."""
     reserved = replay.measure("reserved")
     return max((reserved.bytes_at(one) + free[one] for one in events if one in free), default=None)
 
 
 class _Telling:
-    """Tells of the failed requests of one device."""
+    """Explains one device's failed requests."""
 
     def __init__(
         self,
@@ -225,12 +230,12 @@ class _Telling:
         self.card_known = card_known
         self.active = replay.measure("active")
         self.deciding = Deciding(replay)
-        from memreplay.commands.oom.outlook import Looking  # late: it loads NumPy
+        from memreplay.commands.oom.outlook import Looking  # imported late: needs NumPy
 
         self.looking = Looking(snap, replay, self.deciding)
 
     def tell(self, number: int, event: int, free: int | None) -> Oom:
-        """One of them."""
+        """Explain one request."""
         replay = self.replay
         request, stream = replay.value("size", event), replay.value("stream", event)
         pool_id = replay.value("pool", event)
@@ -241,9 +246,9 @@ class _Telling:
         judged = found.judge(request, pool, stream, small)
         reserved = replay.measure("reserved").bytes_at(event)
         expandable = replay.settings.expandable
-        # Where the driver's word is missing, nothing is taken to have been free.
+        # If the driver's value is missing, assume that no memory was free.
         needed = segment_bytes(max(request, 0), replay.settings)
-        asked = _Asked(request, needed, free or 0, expandable)
+        asked = _Failed(request, needed, free or 0, expandable)
         outside = 0 if self.card is None or free is None else self.card - reserved - free
         blockers, blockers_total, blockers_rest, blockers_count = blockers_of(
             self.active, found, self.pinning, self.top
@@ -251,7 +256,7 @@ class _Telling:
         used = self.active.bytes_at(event)
         held = self.grouper.held(self.active, event, self.top, used)
         default = (0, 0)
-        asker = asker_of(self.grouper, self.active, event)
+        asker = requester_of(self.grouper, self.active, event)
         known_outside = outside if self.card_known else 0
         largest, largest_bytes = self._largest(event, used)
         outlook = self.looking.after(event, asked.missing, asker, largest)
@@ -266,12 +271,13 @@ class _Telling:
                     returnable=found.returnable[0],
                     private=_free_of_private(found, pool),
                     unneeded=outlook.unneeded_bytes,
+                    trained=outlook.trained,
                 ),
                 limited=replay.settings.max_split_bytes >= 0,
             )
         ]
         if outlook.without_largest is not None:
-            remedies[-1] = replace(remedies[-1], enough=outlook.without_largest, simulated=True)
+            remedies[-1] = replace(remedies[-1], enough=outlook.without_largest, is_simulated=True)
         told = Oom(
             **inlined(Oom, held),
             backend=replay.backend.name,
@@ -316,7 +322,7 @@ class _Telling:
         return replace(told, remedies=tuple(_to_the_end(one, told) for one in remedies))
 
     def _largest(self, event: int, used: int) -> tuple[tuple[Grouper, int], int]:
-        """The group that holds most then, by its number, -1 if groups are of no code; its bytes."""
+        """Return the number (-1 for keys without code) and bytes of the largest group."""
         grouper = self.folded()
         groups = grouper.held(self.active, event, 1, used).groups
         numbers: list[int] = []
@@ -334,16 +340,16 @@ def _cached(judged: FreeParts) -> tuple[CachedPart, ...]:
         "other_pool",
     )
     found = [CachedPart(name, *judged[name]) for name in names]
-    # Before it gives up the allocator waits for all streams, but then asks the driver alone.
+    # Before a request fails, the allocator waits for all streams. After that, it only asks the
+    # driver again and doesn't look in its cache.
     found.append(CachedPart("too_late", *judged["fits"]))
     return tuple(sorted((part for part in found if part.bytes), key=lambda part: -part.bytes))
 
 
-def _cause(judged: FreeParts, asked: _Asked, outside: int) -> Cause:
-    """Why a request failed that the card has room for, the first of these that holds; docs/oom.md
-    says each in words.
-
-    `outside` is what is known to be on the card besides.
+def _cause(judged: FreeParts, asked: _Failed, outside: int) -> Cause:
+    """Return the first cause that applies to a failed request that would fit on the card (see
+    docs/oom.md). `outside` is the number of bytes on the card that are known to be outside the
+    process's segments.
     """
     request = asked.request
     bytes_of = {name: of for name, (of, _) in judged.items()}
@@ -362,7 +368,7 @@ def _cause(judged: FreeParts, asked: _Asked, outside: int) -> Cause:
         return "other_stream"
     if max(largest["other_pool"], largest["other_kind"]) >= request:
         return "other_pool"
-    # None of them alone, but all together: then by the most bytes.
+    # Only all parts together are enough, so name the largest one.
     shares: dict[Cause, int] = {
         "fragmentation": bytes_of["too_small"],
         "other_stream": bytes_of["other_stream"],
@@ -377,13 +383,15 @@ def _cause(judged: FreeParts, asked: _Asked, outside: int) -> Cause:
 
 
 def _to_the_end(one: Remedy, oom: Oom) -> Remedy:
-    """The remedy, which is not enough if the optimizer's step takes more than it gives."""
+    """Return the remedy, marked as insufficient if the rest of the optimizer step needs more than
+    the remedy frees.
+    """
     missing = oom.step_missing_bytes
     return replace(one, enough=False) if one.enough and one.bytes < missing else one
 
 
 def _free_of_private(found: BlockMap, asked: int | None) -> int:
-    """What private pools have free, but for the one that was asked."""
+    """Return the free bytes in private pools other than the requested pool."""
     return sum(
         sums["free"]
         for pool, _, _, default, sums in found.shares()
@@ -392,29 +400,31 @@ def _free_of_private(found: BlockMap, asked: int | None) -> int:
 
 
 class _Elsewhere(NamedTuple):
-    """Bytes that a request could have had, besides free blocks."""
+    """Bytes that could serve a request, other than its own pool's free blocks."""
 
     outside: int
-    """What else is on the card."""
+    """Memory on the card outside this allocator."""
     largest_group: int
-    """What the largest holder has."""
+    """Bytes of the largest holder."""
     returnable: int
-    """What empty_cache() gives back."""
+    """Bytes that empty_cache() releases."""
     private: int
-    """What is free in private pools."""
+    """Free bytes in private pools."""
     unneeded: int
-    """What is kept for a backward pass that does not come."""
+    """Bytes kept for a backward pass that never comes, or wasn't recorded."""
+    trained: bool
+    """Whether other passes have a backward pass."""
 
 
 def _remedies(
-    judged: FreeParts, asked: _Asked, others: _Elsewhere, *, limited: bool
+    judged: FreeParts, asked: _Failed, others: _Elsewhere, *, limited: bool
 ) -> tuple[Remedy, ...]:
-    """What would have left memory to use, in the order in which one would try it."""
+    """Return the remedies that would have freed memory, in the order in which to try them."""
     bytes_of = {name: of for name, (of, _) in judged.items()}
     found: list[tuple[RemedyName, int]] = []
     if asked.free >= asked.needed:
         found.append(("process_limit", asked.free))
-    # The allocator does so itself before it gives up, but not while a graph is captured.
+    # Before a request fails, the allocator empties its cache itself, except during graph capture.
     found.append(("empty_cache", others.returnable))
     if not asked.expandable:
         found.append(("expandable_segments", bytes_of["too_small"]))
@@ -428,11 +438,13 @@ def _remedies(
     for name, of in found:
         if of:
             there = of + (0 if name == "process_limit" else asked.free)
-            # What goes back to the driver has to be had from it as a segment.
+            # Memory that is returned to the driver has to be allocated again, as a whole segment.
             wanted = asked.needed if name == "empty_cache" else asked.request
             remedies.append(Remedy(name, of, there >= wanted))
     if others.unneeded:
-        remedies.append(Remedy("no_grad", others.unneeded, others.unneeded >= asked.missing))
+        # If nothing was trained yet, the backward pass may have been about to start.
+        name = "no_grad" if others.trained else "inference_mode"
+        remedies.append(Remedy(name, others.unneeded, others.unneeded >= asked.missing))
     largest = others.largest_group
     remedies.append(Remedy("less_live", largest, largest >= asked.missing))
     return tuple(remedies)

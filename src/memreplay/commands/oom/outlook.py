@@ -1,4 +1,4 @@
-"""What would have come after a request that failed, as far as the recording goes on."""
+"""Predict what would have followed a failed request, using the events recorded after it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.advising.lives import Lives
 from memreplay.analysis.advising.passes import unneeded
-from memreplay.analysis.advising.state import state_left
+from memreplay.analysis.advising.state import remaining_state_bytes
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.simulating.fitting import smallest
 from memreplay.errors import UsageError
 from memreplay.snapshot.recorded_allocator import Edit
 
 if TYPE_CHECKING:
-    from memreplay.analysis.groups.asking import Asker
+    from memreplay.analysis.groups.requesting import Asker
     from memreplay.commands.oom.deciding import Deciding
     from memreplay.engine.replay._timeline import Measure
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-# With more events the smallest card is not searched for: 10 simulations and more.
+# With more events, skip the search for the smallest card, which takes 10 or more simulations.
 MOST_EVENTS = 500_000
-MOST_TOLD = 8  # requests of a device, the first that are told, of which all this is asked
+MOST_TOLD = 8  # maximum number of a device's failed requests that get the full outlook
 
 
 class Outlook(NamedTuple):
-    """What is known of the time after one request."""
+    """Predictions for one failed request."""
 
     events: int
     allocations: int
@@ -33,13 +33,16 @@ class Outlook(NamedTuple):
     to_end_bytes: int | None = None
     state_bytes: int = 0
     unneeded_bytes: int = 0
+    trained: bool = False
+    """Whether the recording has backward passes."""
     without_largest: bool | None = None
-    """Whether the request succeeds without the largest group, as simulated; None if that can't be
-    told."""
+    """Whether the request succeeds if the largest group is left out of the simulation; None if
+    unknown.
+    """
 
 
 class Looking:
-    """Looks at what comes after the requests of one device that failed."""
+    """Predicts what would have followed one device's failed requests."""
 
     def __init__(self, snap: Snapshot, replay: Replay, deciding: Deciding) -> None:
         self.snap = snap
@@ -51,14 +54,14 @@ class Looking:
     def after(
         self, event: int, missing: int, asker: Asker, largest: tuple[Grouper, int]
     ) -> Outlook:
-        """Look from one request on. `largest` is the group that holds most then, by its number."""
+        """Predict what would have followed one request. `largest`: number of the largest group."""
         replay, first = self.replay, self.replay.first_event
         lives = self._lives = (
             self._lives
             if self._lives is not None
             else Lives(replay, Grouper(self.snap, "category"))
         )
-        found = Outlook(replay.start + replay.events - event, lives.made_after(event - first))
+        found = Outlook(replay.start + replay.events - event, lives.count_after(event - first))
         self._told += 1
         if self._told > MOST_TOLD or not replay.allocations:
             return found
@@ -69,22 +72,23 @@ class Looking:
         return found._replace(
             more_bytes=more,
             to_end_bytes=to_end,
-            state_bytes=state_left(lives, asker.frames, event - first),
-            unneeded_bytes=0 if passes is None else passes.held_bytes,
+            state_bytes=remaining_state_bytes(lives, asker.frames, event - first),
+            unneeded_bytes=0 if passes is None else passes.saved_bytes,
+            trained=passes is not None and passes.trained,
             without_largest=self._without(event, *largest),
         )
 
     def _more(self, event: int, missing: int) -> tuple[int | None, int | None]:
-        """How much more memory serves this request, and how much all of the recording; None if a
-        simulation can't tell.
+        """Return how much more memory this request needs, and how much the whole recording needs.
+        Return None if a simulation can't tell.
 
-        With more memory less was given back before: then other blocks are in the way, and what was
-        missing may not be enough.
+        With more memory, the allocator releases less of its cache earlier. Other blocks are then in
+        the way, so adding the missing amount may not be enough.
         """
-        total = self.replay.recorded.total_bytes
+        total = self.replay.recorded.program_memory_bytes
         if total is None or not missing or not self.deciding.reproduces(event):
             return None, None
-        found = self.replay.simulate(total_bytes=total + missing)
+        found = self.replay.simulate(program_memory=total + missing)
         if found.resynced_event is not None and found.resynced_event < event:
             return None, None
         if not found.failed_events:
@@ -93,19 +97,19 @@ class Looking:
         if self.replay.events > MOST_EVENTS:
             return more, None
         try:
-            whole = smallest(self.replay, self.replay.settings).total_bytes - total
+            whole = smallest(self.replay, self.replay.settings).program_memory_bytes - total
         except UsageError:
             return more, None
         return (whole if more is None else more), max(missing, whole)
 
     def _without(self, event: int, grouper: Grouper, number: int) -> bool | None:
-        """Whether the request succeeds if a group isn't there at all."""
+        """Return whether the request succeeds if a group is left out."""
         if number < 0 or not self.deciding.reproduces(event):
             return None
 
         def narrow(narrowed: Usage, measure: Measure) -> Measure:
             keys = grouper.keys(narrowed)
-            groups = keys.meet()
+            groups = keys.find_all()
             keys.keep(measure, bytes(one == number for one in range(groups)))
             return measure
 
@@ -116,5 +120,5 @@ class Looking:
         stopped = found.stopped_event
         if event not in found.failed_events and (stopped is None or stopped > event):
             return True
-        # Blocks from before the recording lie as they do: elsewhere they may leave room.
+        # Carried-over blocks keep their addresses. At other addresses, they might leave more room.
         return None if self.replay.reserved.start_bytes else False

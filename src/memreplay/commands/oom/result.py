@@ -1,4 +1,4 @@
-"""The results of `memreplay oom`."""
+"""The result of `memreplay oom`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from memreplay.analysis.groups.asking import Asker
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.groups.records import Blocker, Kind
+from memreplay.analysis.groups.requesting import Asker
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import By, Exactness, Group, MeasureName, OfBackend, Part, Parted
 from memreplay.snapshot.record import Record
@@ -37,114 +37,135 @@ RemedyName = Literal[
     "private_pools",
     "other_processes",
     "no_grad",
+    "inference_mode",
     "less_live",
 ]
 
 
 class CachedPart(Record, frozen=True):
-    """Free bytes that the allocator had, and why they did not serve the request."""
+    """Free bytes in the allocator's cache, and why they didn't serve the request."""
 
     name: CachedName
-    """`too_small`: of the right pool, stream and kind, in blocks that are too small. `split_limit`:
-    large enough, but max_split_size keeps it. `other_stream`, `other_pool`: of another one.
-    `other_kind`: small blocks for a large request, or the other way round. `too_late`: it would
-    serve now; its free completed while the request failed, and the allocator does not look
-    again."""
+    """`too_small`: in the right pool, stream and kind, but in blocks that are too small.
+    `split_limit`: large enough, but max_split_size forbids splitting them. `other_stream`,
+    `other_pool`: in another stream or pool. `other_kind`: small blocks for a large request, or the
+    reverse. `too_late`: freed while the request was failing, after the allocator had last looked.
+    """
     bytes: int
-    """How many."""
+    """Total size of the free bytes."""
     largest_bytes: int
-    """The largest block of them."""
+    """The largest of the blocks."""
 
 
 class Remedy(Record, frozen=True):
-    """What would have left memory to use."""
+    """A change that would have made memory available."""
 
     name: RemedyName
     """[What would have helped](oom.md#what-would-have-helped)."""
     bytes: int
-    """What it would have given, at most; of `less_live` what the largest group holds."""
+    """The most memory that the change would have made available; for `less_live`, the largest
+    group's bytes.
+    """
     enough: bool
-    """Whether that would have been enough: as a simulation says, or else, by the bytes alone,
-    whether it may have been."""
-    simulated: bool = False
-    """Whether a [simulation](simulate.md) decided that."""
+    """Whether that would have been enough, according to a simulation or else estimated from the
+    bytes.
+    """
+    is_simulated: bool = False
+    """Whether a [simulation](simulate.md) decided `enough`."""
     settings: str = ""
-    """The allocator settings with which the simulation serves the request; empty if it does not,
-    and if one is to be dropped."""
+    """The allocator settings that make the request succeed in the simulation. Empty if the request
+    fails, or if the advice is to drop a setting.
+    """
     fails_next: int | None = None
-    """The next event whose request fails in that simulation; null if none does until the end of the
-    recording. What the program asks for after it, the file does not say."""
+    """The next event whose request fails in that simulation; null if none fails until the end of
+    the recording. What the program would have requested later isn't in the file.
+    """
 
 
 class Oom(OfBackend, Parted, frozen=True, kw_only=True):
-    """A request that failed, and the memory at that moment. The `bytes` of the groups and
-    `rest_bytes` add up to `active_bytes`."""
+    """A failed request, and the memory at that moment.
+
+    The groups' `bytes` and `rest_bytes` add up to `active_bytes`.
+    """
 
     number: int
-    """Which one of the device it is, from 1."""
+    """Number of the failed request on this device, from 1."""
     event_index: int
-    """Its event."""
+    """Event of the failed request."""
     time_us: int | None
-    """That event's time."""
+    """Time of that event."""
     cause: Cause
-    """[Why it failed](oom.md#causes)."""
+    """[Why the request failed](oom.md#causes)."""
     request_bytes: int
-    """What was asked for, rounded to a block's size."""
+    """The request's size, rounded to a block size."""
     needed_bytes: int
-    """What the driver was asked for, for it; of an expandable segment at most."""
+    """The size that the allocator then requested from the driver; for an expandable segment, an
+    upper bound.
+    """
     missing_bytes: int
-    """`needed_bytes` less what the driver had, 0 at least."""
+    """`needed_bytes` minus the driver's free memory, at least 0."""
     pool: tuple[int, int]
-    """The pool that was asked: `[0, 0]` is the default."""
+    """The pool of the request: `[0, 0]` is the default."""
     pool_assumed: bool
-    """Whether the event does not say the pool, and the default one is taken."""
+    """Whether the default pool is assumed because the event doesn't name the pool."""
     stream: int
-    """The stream."""
+    """Stream."""
     kind: Kind
-    """Which blocks serve the request: those for up to 1 MiB, or for more."""
+    """The kind of blocks that serve the request: those for requests up to 1 MiB, or for larger
+    ones.
+    """
     asked_by: Asker
-    """Who asked."""
+    """The code that made the request."""
     device_free_bytes: int | None
-    """What the driver had free; null if the event does not say."""
+    """The driver's free memory; null if the event doesn't say."""
     outside_bytes: int
-    """What the card held besides: all of it, or at least so much."""
+    """Memory on the card outside this allocator, or a lower bound."""
     outside_known: bool
-    """Whether it is all of it (`--total-memory`)."""
+    """Whether `outside_bytes` is the exact amount (with `--total-memory`) rather than a lower
+    bound.
+    """
     reserved_bytes: int
-    """What was reserved then."""
+    """Reserved bytes."""
     active_bytes: int
-    """What was active then."""
+    """Active bytes."""
     allocated_bytes: int
-    """What was allocated then."""
+    """Allocated bytes."""
     requested_bytes: int
-    """What was requested then."""
+    """Requested bytes."""
     pending_bytes: int
-    """What was active and waited for a stream."""
+    """Active bytes whose free is waiting for a stream."""
     cached_bytes: int
-    """What the allocator had free."""
+    """Free bytes in the allocator's cache."""
     cached: tuple[CachedPart, ...]
-    """These bytes by why they did not serve, the most first; they add up."""
+    """The free bytes by the reason why they didn't serve the request, largest first. They add up to
+    `cached_bytes`.
+    """
     remedies: tuple[Remedy, ...]
-    """What would have helped, in the order in which one would try it."""
+    """Remedies, in the order in which to try them."""
     after_events: int
-    """How many events were recorded after it."""
+    """Number of events recorded after the failed request."""
     after_allocations: int
-    """How many of them allocate: none if the program ended with the error, many if it caught it."""
+    """Number of allocations after the failed request: 0 if the error ended the program, many if the
+    program caught it.
+    """
     more_bytes: int | None
-    """How much more memory serves this request, as simulated: `missing_bytes`, or what the whole
-    recording takes if it fails with that, too; null if a simulation can't tell."""
+    """How much more memory this request needs, by simulation: `missing_bytes`, or if that isn't
+    enough, what the whole recording needs. Null if a simulation can't tell.
+    """
     to_end_bytes: int | None
-    """How much more memory the recording takes to its end without a failure, as simulated: it is
-    `missing_bytes` at least; null if a simulation can't tell."""
+    """How much more memory the whole recording needs so that no request fails, by simulation; at
+    least `missing_bytes`. Null if a simulation can't tell.
+    """
     state_bytes: int
-    """In the first step of an optimizer, what it still has to allocate, this request included: an
-    estimate by the gradients; else 0."""
+    """In an optimizer's first step: the bytes still to allocate, including this request, estimated
+    from the gradients; otherwise 0.
+    """
     live_count: int
-    """How many blocks were active."""
+    """Number of active blocks."""
     categories_source: CategoriesSource
     """Whether memreplay's recorder noted the categories, or rules guess them."""
     categories: tuple[CategoryBytes, ...]
-    """The categories of what was active, the largest first."""
+    """Active bytes by category, largest first."""
     groups_total: int
     rest_bytes: int
     rest_count: int
@@ -159,13 +180,14 @@ class Oom(OfBackend, Parted, frozen=True, kw_only=True):
 
     @property
     def measure(self) -> MeasureName:
-        """What groups are of."""
+        """The measure that the groups are in."""
         return "active"
 
     @property
     def step_missing_bytes(self) -> int:
-        """How much more an optimizer's first step takes to its end, as `state_bytes` estimates it;
-        0 if it is no such step."""
+        """How much more memory an optimizer's first step needs according to `state_bytes`;
+        otherwise 0.
+        """
         if not self.state_bytes:
             return 0
         room = self.reserved_bytes + (self.device_free_bytes or 0)
@@ -173,32 +195,36 @@ class Oom(OfBackend, Parted, frozen=True, kw_only=True):
 
 
 class LastState(Record, Parted, frozen=True, kw_only=True):
-    """The state at the end of a trace in which nothing failed: where the program dumped because of
-    an error, it most likely failed there. The `bytes` of the groups and `rest_bytes` add up to
-    `active_bytes`."""
+    """The state at the end of a trace without a failed request.
+
+    If the program dumped because of an error, this is most likely where a request failed. The
+    groups' `bytes` and `rest_bytes` add up to `active_bytes`.
+    """
 
     event_index: int
     """The last event; `first_event` - 1 if there is none."""
     time_us: int | None
-    """That event's time."""
+    """Time of that event."""
     peak_event: int | None
-    """The first event after which most is active; null if only the final state is known."""
+    """The first event after which active bytes are at their peak; null if only the final state is
+    known.
+    """
     peak_bytes: int | None
-    """How much that is; null if only the final state is known."""
-    reserved_bytes: int
-    """What is reserved at the end."""
+    """The peak of active bytes; null if only the final state is known."""
+    reserved_bytes: int | None
+    """Bytes reserved at the end; null if the file doesn't show reserved memory."""
     active_bytes: int
-    """What is active then."""
-    cached_bytes: int
-    """What is free of reserved memory."""
-    largest_free_bytes: int
-    """The largest free block."""
+    """Bytes active at the end."""
+    cached_bytes: int | None
+    """Free bytes in reserved memory; null if the file doesn't show reserved memory."""
+    largest_free_bytes: int | None
+    """Size of the largest free block; null if the file doesn't show reserved memory."""
     live_count: int
-    """How many blocks are active."""
+    """Number of active blocks."""
     categories_source: CategoriesSource
     """Whether memreplay's recorder noted the categories, or rules guess them."""
     categories: tuple[CategoryBytes, ...]
-    """The categories of what was active, the largest first."""
+    """Active bytes by category, largest first."""
     groups_total: int
     rest_bytes: int
     rest_count: int
@@ -208,12 +234,12 @@ class LastState(Record, Parted, frozen=True, kw_only=True):
 
     @property
     def measure(self) -> MeasureName:
-        """What groups are of."""
+        """The measure that the groups are in."""
         return "active"
 
 
 class DeviceOoms(OfBackend, frozen=True, kw_only=True):
-    """The out-of-memory events of one device."""
+    """One device's failed requests."""
 
     device: int
     first_event: int
@@ -223,18 +249,18 @@ class DeviceOoms(OfBackend, frozen=True, kw_only=True):
     exactness: Exactness
     trusted: bool
     reasons: tuple[str, ...]
-    total_bytes: int | None
-    total_known: bool
+    total_memory_bytes: int | None
+    total_memory_known: bool
     ooms_total: int
-    """How many out-of-memory events there are."""
+    """Number of failed requests."""
     end: LastState | None = None
-    """If no device has any, the state at the end; else null."""
+    """The state at the end, if no request failed on any device; otherwise null."""
     ooms: tuple[Oom, ...]
-    """All of them, whatever `--oom` says."""
+    """All failed requests, regardless of `--oom`."""
 
 
 class OomReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.oom/1"):
-    """What `memreplay oom` found."""
+    """The result of `memreplay oom`."""
 
     text_only = ("chosen",)
 
@@ -244,7 +270,7 @@ class OomReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memr
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceOoms, ...]
     chosen: int = 1
-    """The number of the event to tell in detail; 0 for all."""
+    """Number of the failed request to show in detail; 0 for all."""
 
     def document(self) -> Document:
         from memreplay.commands.oom.text import oom_document

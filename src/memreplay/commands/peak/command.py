@@ -1,4 +1,4 @@
-"""`memreplay peak`: how high, when, and who held the memory."""
+"""`memreplay peak`: the peak, when it was reached, and what held the memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memreplay.commands.shared.source import Reading, opened
     examples=(
         "memreplay peak snap.pkl",
         "memreplay peak snap.pkl.gz --by file --top 10",
-        "memreplay peak snap.pkl --from 2.5s --to 3s",
+        "memreplay peak snap.pkl --from step:3 --to step:3",
         "memreplay peak snap.pkl --device 0 --all-frames | less",
         "memreplay peak snap.pkl --measure reserved --by pool",
         "memreplay peak snap.pkl --measure held --peaks 5 --strict",
@@ -35,9 +35,9 @@ def command(
     reading: Reading,
     shown: ShownFrames,
 ) -> int:
-    """Replays the allocations of each device in FILE ('-' for standard input). Shows the moment
-    when most memory was requested (or held, active, allocated, reserved: --measure), and the code
-    that held it, largest first.
+    """Replay the allocations of each device in FILE ('-' for standard input). Show when the most
+    memory was requested (or held, active, allocated or reserved: see --measure), and which code
+    held it, largest first.
     """
 
     def work() -> PeakReport:

@@ -1,4 +1,4 @@
-"""The peak of each device, and who held the memory then."""
+"""Compute each device's peak, and what held memory at that moment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class PeakOptions(TreeOptions, frozen=True):
-    """What else to say of the peak."""
+    """Options for what else to show about the peak."""
 
     peaks: Annotated[
         int,
@@ -36,7 +36,6 @@ class PeakOptions(TreeOptions, frozen=True):
             "N",
             least=0,
             group=OUTPUT,
-            brief="Also list the N highest separate peaks.",
         ),
     ] = 0
     caught: WithRules = False
@@ -44,24 +43,22 @@ class PeakOptions(TreeOptions, frozen=True):
 
 @takes(selection=Selection, options=PeakOptions)
 def peak_report(snap: Snapshot, selection: Selection, options: PeakOptions) -> PeakReport:
-    """The peak of one device, or of each that has any data, with its live set grouped.
+    """Return each device's peak with its live set in groups.
 
-    `by` is "stack" unless it is given ("pool" for reserved memory). `top` cuts
-    the groups of each device (0: all of them); `peaks` is how many separate maxima to give, `tree`
-    asks for a tree of calls in place of groups, `caught` also for what each rule of categories
-    caught. With
-    `pool` or `stream` only that one counts; devices that have it not are left out. `strict` holds
-    everything against the device that a summary does, not only what concerns the measure. With
-    `fold` stacks that differ in plumbing alone are one group. Raises UsageError for a device, pool
-    or stream that is not there.
+    `by` defaults to "stack" ("pool" for reserved memory). `top` limits the number of groups per
+    device (0: all). `peaks` is the number of separate maxima. `tree` gives a call tree in place of
+    groups, and `caught` adds what each category rule matched. With `pool` or `stream`, only memory
+    of that pool or stream counts, and devices without it are left out. With `strict`, all of a
+    device's checks are made, as for a summary. With `fold`, stacks that differ only in plumbing
+    frames are merged. Raises UsageError for an unknown device, pool or stream.
     """
     options.check(selection)
     rules = None
     if options.caught:
-        from memreplay.analysis.caught.catching import catching  # late: few ask for it
+        from memreplay.analysis.caught.catching import catching  # imported late: rarely used
 
         rules = catching(snap, selection)
-    by = fitting_by(selection.measure, selection.by, asked_for=True)
+    by = fitting_by(selection.measure, selection.by, by_request=True)
     check_reserved(by, selection.measure, selection.pool, selection.stream)
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold and not options.tree)
     usages = chosen_usages(snap, selection)
@@ -87,7 +84,7 @@ def device_peak(
     selection: Selection,
     options: PeakOptions,
 ) -> DevicePeak:
-    """The peak of one device; the second of `groupers` is for what rules of categories caught."""
+    """Return one device's peak. The second of `groupers` is for category rules."""
     grouper, rules = groupers
     replay = usage.replay
     point = usage.peak
@@ -99,8 +96,8 @@ def device_peak(
         **inlined(DevicePeak, device_facts(snap, replay, trust), held),
         measure=usage.measure,
         peak_bytes=point.bytes,
-        event_index=point.event_index,
-        time_us=point.time_us,
+        peak_event=point.event_index,
+        peak_us=point.time_us,
         carried_over_bytes=usage.start_bytes,
         carried_over_at_peak_bytes=0 if reserved else usage.carried_held(point.event_index),
         end_bytes=usage.end_bytes,
@@ -116,11 +113,14 @@ def device_peak(
 
 
 def where_in(snap: Snapshot, replay: Replay, event: int) -> tuple[tuple[str, ...], StepAt | None]:
-    """The annotations that are open after an event, the outermost first, and the step that it is
-    in: as `memreplay steps` finds it, where annotations show that there are steps."""
+    """Return the annotations open after an event, outermost first, and the event's step.
+
+    The step is the one in `memreplay steps`, if annotations mark steps.
+    """
     every = spans(snap, replay)
     if not every:
-        return (), None  # to look for the optimizer would cost time in each of the files
-    from memreplay.analysis.steps.boundaries import known_steps, step_at  # late: few files have any
+        return (), None  # don't search for the optimizer, which would slow down every file
+    # Imported late: few files need it
+    from memreplay.analysis.steps.boundaries import known_steps, step_at
 
     return open_at(every, event), step_at(known_steps(snap, replay), replay, event)

@@ -1,4 +1,4 @@
-"""The results of `memreplay peak`."""
+"""The result of `memreplay peak`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 
 class DevicePeak(OfBackend, Parted, frozen=True, kw_only=True):
-    """The highest usage of one device by one measure, and who held it. The `bytes` of the groups
-    and `rest_bytes` add up to `peak_bytes`."""
+    """One device's peak by one measure, and what held memory at that moment.
+
+    The groups' `bytes` and `rest_bytes` add up to `peak_bytes`.
+    """
 
     text_only = ("annotations",)
 
@@ -36,32 +38,31 @@ class DevicePeak(OfBackend, Parted, frozen=True, kw_only=True):
     measure: MeasureName
     exactness: Exactness
     peak_bytes: int
-    """The highest usage."""
-    event_index: int
-    """The first event after which usage is that high; `first_event` - 1 is the start."""
-    time_us: int | None
-    """That event's time; for the start the first event's."""
+    """The peak."""
+    peak_event: int
+    """The first event after which usage is at its peak; `first_event` - 1 is the start."""
+    peak_us: int | None
+    """Time of that event; for the start, the time of the first event."""
     start_us: int | None
     carried_over_bytes: int
-    """What was live before the first event that was read."""
+    """Bytes live before the first event that was read."""
     carried_over_at_peak_bytes: int
-    """The part of what was carried over that is live at the peak; 0 for reserved bytes."""
+    """Carried-over bytes that are still live at the peak; 0 for reserved bytes."""
     end_bytes: int
-    """What is live after the last event that was read."""
+    """Bytes live after the last event that was read."""
     first_event: int
     events: int
     trace_events: int
     live_count: int
-    """How many allocations are live at the peak; 0 for reserved bytes."""
+    """Number of allocations live at the peak; 0 for reserved bytes."""
     annotation: str | None
-    """The innermost annotation that is open at the peak."""
+    """The innermost annotation open at the peak."""
     step: StepAt | None
-    """The step that the peak is in, if there are annotations."""
+    """The step at the peak, if steps are marked."""
     categories_source: CategoriesSource
     """Whether memreplay's recorder noted the categories, or rules guess them."""
     categories: tuple[CategoryBytes, ...]
-    """The categories of all that is held at the peak, the largest first; none for reserved
-    bytes."""
+    """The live set at the peak by category, largest first; empty for reserved bytes."""
     trusted: bool
     reasons: tuple[str, ...]
     groups_total: int
@@ -69,18 +70,18 @@ class DevicePeak(OfBackend, Parted, frozen=True, kw_only=True):
     rest_count: int
     groups: tuple[Group, ...]
     peaks: tuple[PeakPoint, ...] = ()
-    """The highest separate peaks, as many as `--peaks` says."""
+    """The `--peaks` highest separate peaks."""
     pools: tuple[Part, ...] | UnsetType = UNSET
     streams: tuple[Part, ...] | UnsetType = UNSET
     tree: CallTree | UnsetType = UNSET
     caught: RulesCaught | UnsetType = UNSET
-    """With `--rules`: what each rule of categories caught."""
+    """With `--rules`: the live allocations that each category rule matched."""
     annotations: tuple[str, ...] = ()
-    """The annotations that are open at the peak, the outermost first."""
+    """The annotations open at the peak, outermost first."""
 
 
 class PeakReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.peak/1"):
-    """What `memreplay peak` found: a device each that has events or segments."""
+    """The result of `memreplay peak`: one entry for each device with events or segments."""
 
     file: str
     measure: MeasureName

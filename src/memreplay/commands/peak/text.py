@@ -1,9 +1,10 @@
-"""Writes a peak report as a document for people."""
+"""Format a peak report as text."""
 
 from __future__ import annotations
 
 from msgspec import UNSET
 
+from memreplay.analysis.trust.trust import NOT_RECORDED
 from memreplay.commands.peak.result import DevicePeak, PeakReport
 from memreplay.render.document import (
     Block,
@@ -14,39 +15,39 @@ from memreplay.render.document import (
     Place,
     Row,
     Table,
+    device_blocks,
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
-from memreplay.render.headline import moment_phrases
+from memreplay.render.headline import peak_phrases
 from memreplay.render.holders import holder_tables, share
-from memreplay.render.kinds import kinds_words
+from memreplay.render.kinds import kinds_text
 from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import (
     count,
     counted,
     percent,
-    range_words,
+    range_text,
     signed_duration,
     size,
 )
-from memreplay.render.where import where_words
+from memreplay.render.where import where_text
 
 
 def peak_document(report: PeakReport, *, all_frames: bool = False) -> Document:
-    """The file, then a section a device: when, how high, what was there before, who held it.
+    """Build a section per device: the peak, its time, carried-over memory, and what held memory.
 
-    With `all_frames` whole stacks are shown.
+    `all_frames`: show full stacks.
     """
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
-    for peak in report.devices:
-        blocks += _section(peak, report, all_frames)
+    blocks += device_blocks([_section(peak, report, all_frames) for peak in report.devices])
     return tuple(blocks)
 
 
 def headlines(report: PeakReport) -> Document:
-    """The first line of each device that did anything: how high, and when."""
+    """Return the headline of each active device, with its peak and time."""
     return tuple(Heading(_headline(peak)) for peak in report.devices if not is_idle(peak))
 
 
@@ -62,11 +63,11 @@ def _section(peak: DevicePeak, report: PeakReport, all_frames: bool) -> list[Blo
     if peak.tree is UNSET:
         blocks += holder_tables(peak, peak.peak_bytes, report.by, all_frames=all_frames)
     else:
-        from memreplay.render.calltree import tree_table  # late: few ask for a tree
+        from memreplay.render.calltree import tree_table  # imported late: rarely used
 
         blocks += tree_table(peak.tree, peak.peak_bytes)
     if peak.caught is not UNSET:
-        from memreplay.render.caught import caught_blocks  # late: few ask for it
+        from memreplay.render.caught import caught_blocks  # imported late: rarely used
 
         blocks += caught_blocks(peak.caught, peak.peak_bytes, all_frames=all_frames)
     said = frozenset(("no_events",))
@@ -93,34 +94,30 @@ def _when(time_us: int | None, peak: DevicePeak) -> str:
 
 
 def is_idle(peak: DevicePeak) -> bool:
-    """Whether the device did nothing while others were recorded."""
+    """Return whether the device was idle while others were recorded."""
     return peak.trace_events == 0 and "no_events" not in peak.reasons
 
 
 def _headline(peak: DevicePeak) -> tuple[str, ...]:
     high = f"{size(peak.peak_bytes)} {peak.measure}"
-    if peak.events == 0 and peak.trace_events:
-        return (f"device {peak.device}: no events in this range; {high} there",)
     if is_idle(peak):
-        # It has no rows below that would say it.
+        # An idle device has no rows below that would mark the peak as estimated.
         high += " (estimated)" if peak.exactness == "estimated" else ""
-        return (f"device {peak.device}: no events; {high} all along",)
-    if peak.events == 0:
-        return (f"device {peak.device}: no events were recorded; {high} in the final state",)
-    return moment_phrases(f"device {peak.device}: peak {high}", peak)
+    return peak_phrases(high, peak)
 
 
 def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
     pairs = [("measure", f"{peak.measure}, {trust_label(peak)}")]
     if report.pool is not None:
-        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} only"))
     if report.stream is not None:
-        pairs.append(("stream", f"{report.stream} alone"))
+        pairs.append(("stream", f"{report.stream} only"))
     pairs += filter_pairs(report.filters)
     if peak.events < peak.trace_events:
-        pairs.append(("range", range_words(peak.first_event, peak.events, peak.trace_events)))
-    # At the start the peak is what was carried over, and without events both are the final state.
-    if peak.event_index >= peak.first_event:
+        pairs.append(("range", range_text(peak.first_event, peak.events, peak.trace_events)))
+    # If the peak is at the start, all of its memory was carried over. Without events, only the
+    # final state is known.
+    if peak.peak_event >= peak.first_event:
         before = "before the range" if peak.first_event else "before the first event"
         carried = f"{size(peak.carried_over_bytes)} {before}"
         if peak.carried_over_at_peak_bytes:
@@ -131,17 +128,18 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
         pairs.append(("carried over", carried))
     if peak.events:
         pairs.append(("end", f"{size(peak.end_bytes)} after the last event"))
-    when = " at the peak" if peak.events else ""
+    final = bool(NOT_RECORDED.intersection(peak.reasons))
+    when = "" if final or not peak.events else " at the peak"
     if peak.measure != "reserved":
         pairs.append(("live", counted(peak.live_count, "block") + when))
-    where = where_words(peak.step, peak.annotations[-1:])
+    where = where_text(peak.step, peak.annotations)
     if where:
         pairs.append(("where", where))
     if peak.caught is not UNSET:
-        from memreplay.render.caught import caught_words  # late: few ask for it
+        from memreplay.render.caught import caught_text  # imported late: rarely used
 
-        pairs.append(("categories", caught_words(peak.caught)))
-    kinds = kinds_words(peak.categories_source, peak.categories, peak.peak_bytes)
+        pairs.append(("categories", caught_text(peak.caught)))
+    kinds = kinds_text(peak.categories_source, peak.categories, peak.peak_bytes)
     if kinds and report.by != "category":
-        pairs.append(("kinds", kinds))
+        pairs.append(("categories", kinds))
     return tuple(pairs)

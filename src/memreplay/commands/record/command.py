@@ -1,4 +1,4 @@
-"""`memreplay record`: a program recorded from outside, unchanged."""
+"""`memreplay record`: record a program from outside, without changing it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from memreplay.commands.shared.declaring import OF_PROGRAM, Program, as_command
         "memreplay record --max-entries 1000000 -- torchrun --nproc-per-node 8 train.py",
     ),
     exits={
-        0: "the program ended well",
-        2: "wrong usage",
-        5: "the program ended well and used no GPU",
+        0: "the program succeeded",
+        2: "usage error",
+        5: "the program succeeded without using a GPU",
     },
     after="If the program fails, the exit code is the program's.",
     context=OF_PROGRAM,
 )
 def command(program: Program, options: RecordOptions) -> int:
-    """Runs COMMAND and writes a snapshot of each of its processes that uses a CUDA or XPU device:
-    at its end, when it runs out of memory, and when it gets SIGUSR1. memreplay must be installed
-    for the Python that runs COMMAND. In the program itself, memreplay.record() does the same.
+    """Run COMMAND and write a snapshot for each of its processes that uses a CUDA or XPU device:
+    when it ends, when it runs out of memory, and when it receives SIGUSR1. memreplay must be
+    installed for the Python that runs COMMAND. To record from inside a program, use
+    memreplay.record().
     """
     return recorded(program, options)

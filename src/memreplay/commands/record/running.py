@@ -1,4 +1,4 @@
-"""Runs the program that `memreplay record` records."""
+"""Run the program that `memreplay record` records."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from memreplay.recording.writing import DEFAULT
 _PASSED_ON: list[signal.Signals] = [
     getattr(signal, name)
     for name in ("SIGTERM", "SIGHUP", "SIGUSR1")
-    if hasattr(signal, name)  # Windows has but the first
+    if hasattr(signal, name)  # Windows only has the first of these signals
 ]
 
 
 class RecordOptions(RecordingOptions, frozen=True):
-    """What to record, and where to write."""
+    """Options for what to record, and where to write."""
 
     every: Annotated[
         int | None,
         Opt(
-            "Write a snapshot after each N optimizer steps, too: run.step-100.pickle.",
+            "Also write a snapshot every N optimizer steps: run.step-100.pickle.",
             "N",
             least=1,
-            brief="Write a snapshot after each N optimizer steps, too.",
+            brief="Also write a snapshot every N optimizer steps.",
         ),
     ] = None
     output: Annotated[
         str | None,
         Opt(
-            "Write the snapshot to this file; with .rankN before the ending for several ranks. The"
-            " default file of an earlier run is replaced.",
+            "Write the snapshot to this file; several ranks add .rankN before the extension. The"
+            " default file is overwritten by each run.",
             "OUT",
             short="-o",
             path="file",
@@ -52,10 +52,13 @@ class RecordOptions(RecordingOptions, frozen=True):
 
 
 def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
-    """Runs it; its exit status. Raises UsageError for what cannot be run or written, and
-    NothingToTellError where it used no device."""
+    """Run the program. Return its exit status.
+
+    Raises UsageError if the program can't be run or the snapshot can't be written, and
+    NothingToTellError if the program didn't use a device.
+    """
     output = options.output or DEFAULT
-    replaces = options.force or options.output is None  # the recorder says that it does
+    replaces = options.force or options.output is None  # the recorder reports the error
     check_names(output, force=replaces)
     with tempfile.TemporaryDirectory(prefix="memreplay-") as folder:
         told = {
@@ -77,18 +80,21 @@ def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
         anything = bool(os.listdir(folder))
     if not anything and not status:
         raise NothingToTellError(
-            "nothing was recorded: the program used no CUDA or XPU device, or memreplay does not"
-            " load in its Python"
+            "nothing was recorded: the program used no CUDA or XPU device, or its Python"
+            " can't import memreplay"
         )
     return status
 
 
 def _run(program: tuple[str, ...], variables: dict[str, str]) -> int:
-    """Its exit status, as a shell has it. Signals to us are for it; Ctrl-C it gets by itself."""
+    """Run the command and return its exit status as a shell would. Signals are forwarded, except
+    Ctrl-C, which the command gets directly.
+    """
     try:
         child = subprocess.Popen(program, env=variables)
     except OSError as error:
-        raise UsageError(f"{program[0]} does not run: {error.strerror or error}") from None
+        hint = f"; put python before it: python {program[0]}" if program[0].endswith(".py") else ""
+        raise UsageError(f"{program[0]} doesn't run: {error.strerror or error}{hint}") from None
 
     def pass_on(number: int, _: object) -> None:
         child.send_signal(number)

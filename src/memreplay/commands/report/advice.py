@@ -1,6 +1,6 @@
-"""What to do next about a device's memory: each piece of advice only where a number speaks for it.
+"""Advise on a device's memory. Each piece of advice is supported by a number.
 
-docs/report.md lists them with the numbers at which they are given.
+docs/report.md lists the advice and its thresholds.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from msgspec.structs import replace
 
 from memreplay.analysis.advising import forms
 from memreplay.analysis.advising.lives import Lives
-from memreplay.analysis.advising.passes import Unneeded, unneeded
+from memreplay.analysis.advising.passes import Unneeded, kept_for_backward, unneeded
 from memreplay.analysis.advising.settings import MUCH_SHARE, Tried, expandable_segments
-from memreplay.analysis.groups.asking import coder_of
-from memreplay.analysis.trust.trust import REMARKS
+from memreplay.analysis.groups.requesting import requester_of_stack
+from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS
+from memreplay.commands.oom.text import ACTIVATIONS, ACTIVATIONS_SHARE
 from memreplay.commands.report.result import Advice
 from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memreplay.analysis.advising.lives import Place
     from memreplay.analysis.groups.grouping import Grouper
     from memreplay.commands.report.result import DeviceOverview
     from memreplay.snapshot.model import Coded, Frame
@@ -31,42 +33,42 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 _MIB = 1 << 20
-# Parts of the peak from which on a thing is worth a word.
-SAVED_SHARE, SAVED_BYTES = 0.05, 16 * _MIB  # that code in a cheaper form saves
-STATE_SHARE = 0.25  # of optimizer state, a cache, what nobody knows the code of
-ACTIVATIONS_SHARE = 0.40
+# Minimum shares of the peak, and minimum bytes, for giving advice.
+SAVED_SHARE, SAVED_BYTES = 0.05, 16 * _MIB  # saved by a cheaper alternative to the code
+STATE_SHARE = 0.25  # held by optimizer state, a cache, or unknown code
 UNUSED_BYTES = 64 * _MIB
 FULL_SHARE = 0.90  # of the card
-# What is left of optimizer state and of a KV cache in 8 bits, from 32 and 16.
+# Share of memory saved by optimizer state with 8 instead of 32 bits, and by a KV cache with 8
+# instead of 16 bits.
 STATE_SAVED, CACHE_SAVED = 0.75, 0.5
 
-ACTIVATIONS = ("activations", "attention")
 STATE = ("optimizer state", "optimizer state (likely)")
 CACHE = ("KV cache",)
 BEFORE = "before the recording"
 
 
 class Spot(Struct, frozen=True):
-    """What some code holds at the peak, and by how much the peak falls without; `code` is the
-    stack that holds most of it."""
+    """The memory that some code holds at the peak, and how far the peak falls without that memory.
+    `there`: bytes of the line that holds the most; `code`: that line's largest stack.
+    """
 
     held: int = 0
     saved: int = 0
     code: Coded | None = None
+    there: int = 0
 
     @property
     def place(self) -> Frame | None:
-        """The innermost line of the user's own code."""
+        """Innermost line of user code."""
         return None if self.code is None else place_of(self.code)
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What the parts do not say.
+    """Facts that the advice needs but the report's parts lack.
 
-    How many events there are and how many allocate, whether the file has any stack, what was
-    reserved before the recording (`began_with`) and what was never needed (`unused`). Whether a
-    backward pass may follow what holds the peak (`trains`). What code holds that has a cheaper
-    form, by the advice's name; what a setting would save, if it was simulated.
+    `began_with`: bytes reserved before the recording. `unused`: peak reserved minus peak active.
+    `trains`: whether a backward pass may follow the peak. `forms`: code that has a cheaper
+    alternative, by the advice's name. `setting`: the simulated setting; None if none was simulated.
     """
 
     events: int = 0
@@ -80,7 +82,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 def facts_of(device: DeviceOverview, snap: Snapshot, replay: Replay, grouper: Grouper) -> Facts:
-    """These of one device; `grouper` is one by category."""
+    """Collect the facts about one device. `grouper`: a grouper by category."""
     facts = Facts(
         events=replay.events,
         allocations=replay.allocations,
@@ -92,16 +94,17 @@ def facts_of(device: DeviceOverview, snap: Snapshot, replay: Replay, grouper: Gr
         return facts
     lives = Lives(replay, grouper)
     failed = [event - replay.first_event for event in replay.events_of("oom")]
-    # Autograd's threads may be what has no stack.
+    # Allocations without a stack may be autograd's.
     told = lives.recorded or replay.events == replay.tally.with_stack
     passes = unneeded(lives, failed, told=told)
     backward = bool(lives.of("category", *forms.BACKWARD).any())
     found = dict(_forms(device, lives, passes, replay, grouper))
+    found["checkpoint"] = _checkpoint(lives, failed, replay, told=told)
     return replace(
         facts,
         trains=backward or not told or (passes is not None and not passes.ended),
         forms=found,
-        # A request that failed has remedies of its own, which are simulated up to it.
+        # A failed request has its own remedies, which are simulated up to that request.
         setting=None if device.ran_out else expandable_segments(replay),
     )
 
@@ -113,12 +116,11 @@ def _forms(
     replay: Replay,
     grouper: Grouper,
 ) -> Iterator[tuple[str, Spot]]:
-    def spot(held: int, saved: int, stack: int | None) -> Spot:
-        return Spot(
-            held,
-            saved,
-            None if stack is None else coder_of(grouper, replay.measure("requested"), stack),
-        )
+    def spot(held: int, saved: int, place: Place | None) -> Spot:
+        if place is None:
+            return Spot(held, saved)
+        code = requester_of_stack(grouper, replay.measure("requested"), place.stack)
+        return Spot(held, saved, code, place.bytes)
 
     yield "attention_scores", spot(*forms.attention_scores(lives))
     yield "loss", spot(*forms.loss(lives))
@@ -126,29 +128,39 @@ def _forms(
     yield "zero_grad", spot(*forms.stale_gradients(lives, step_starts(device, replay)))
     if passes is not None:
         name = "no_grad" if passes.trained else "inference_mode"
-        yield name, spot(passes.held_bytes, passes.saved_bytes, passes.stack)
-    chosen = lives.of("category", *ACTIVATIONS)
-    yield "checkpoint", Spot(lives.held(chosen), lives.saved(chosen))
+        yield name, spot(passes.held_bytes, passes.saved_bytes, passes.place)
     state = lives.of("category", *STATE)
     yield "optimizer_state", Spot(lives.held(state), lives.saved(state, part=STATE_SAVED))
     cache = lives.of("category", *CACHE)
     yield "kv_cache", Spot(lives.held(cache), lives.saved(cache, part=CACHE_SAVED))
 
 
+def _checkpoint(lives: Lives, failed: list[int], replay: Replay, *, told: bool) -> Spot:
+    """Find what recomputing saves. Only activations kept for a backward pass can be recomputed."""
+    chosen = lives.of("category", *ACTIVATIONS)
+    chosen &= kept_for_backward(lives, failed, told=told)
+    sizes = [replay.value("size", event + replay.first_event) for event in failed]
+    return Spot(
+        lives.held(chosen),
+        lives.recomputed(chosen, failed, sizes, replay.recorded.limit_bytes if failed else 0),
+    )
+
+
 def step_starts(device: DeviceOverview, replay: Replay) -> NDArray[np.int64]:
-    """The events at which steps begin, the first of which may follow others; none if no steps are
-    known."""
+    """Return the events at which steps begin; empty if steps are unknown. The first of them isn't
+    necessarily the program's first step.
+    """
     steps = device.steps
-    if steps is None or steps.source is None or steps.source.kind == "whole":
+    if steps is None or steps.step_source is None or steps.step_source.found_by == "whole":
         return np.zeros(0, np.int64)
     starts = [one.first_event - replay.first_event for one in steps.steps]
     return np.array([one for one in starts if 0 <= one < replay.events], np.int64)
 
 
 def advice_of(device: DeviceOverview, facts: Facts) -> tuple[Advice, ...]:
-    """What to do: about a request that failed and about leaks, which end a run, first; then what
-    saves most."""
-    savings = [*_of_holders(device, facts), *_of_settings(facts)]
+    """Return the advice: first on failed requests and leaks, which end a run, then by savings."""
+    holders = (_as_in_oom(one, device) for one in _of_holders(device, facts))
+    savings = [*holders, *_of_settings(facts)]
     return (
         *_of_oom(device),
         *_of_leaks(device),
@@ -159,18 +171,33 @@ def advice_of(device: DeviceOverview, facts: Facts) -> tuple[Advice, ...]:
     )
 
 
+def _as_in_oom(one: Advice, device: DeviceOverview) -> Advice:
+    """If the peak led to a failed request, and the advice is also one of its remedies, return the
+    advice with the remedy's bytes. These are what the request could have used, and they can be more
+    than the peak falls by.
+    """
+    oom = device.oom.ooms[0] if device.oom is not None and device.oom.ooms else None
+    if oom is None or oom.event_index < device.peak.peak_event:
+        return one
+    found = [remedy.bytes for remedy in oom.remedies if remedy.name == one.name]
+    return replace(one, saved_bytes=found[0]) if found else one
+
+
 def _of_oom(device: DeviceOverview) -> Iterator[Advice]:
-    """What would have helped the first request that failed: the first remedy that is enough, and
-    to hold less. `memreplay oom` has what lies between."""
+    """Yield the first sufficient remedy for the first failed request, and the advice to hold less
+    memory. `memreplay oom` has the other remedies.
+    """
     if device.oom is None or not device.oom.ooms:
         return
     oom = device.oom.ooms[0]
-    # What is kept for no backward pass is said with what it saves.
-    others = [one for one in oom.remedies if one.name not in ("less_live", "no_grad")]
+    # Memory that is kept without a backward pass is reported separately, with what it would save.
+    others = [
+        one for one in oom.remedies if one.name not in ("less_live", "no_grad", "inference_mode")
+    ]
     chosen = [one for one in others if one.enough][:1]
     chosen += [one for one in oom.remedies if one.name == "less_live"]
     if not any(one.enough for one in chosen) and oom.cause != "request_too_large":
-        chosen += [one for one in others if one.settings or not one.simulated][:1]
+        chosen += [one for one in others if one.settings or not one.is_simulated][:1]
     for one in chosen:
         yield Advice(
             f"oom_{one.name}",
@@ -182,19 +209,20 @@ def _of_oom(device: DeviceOverview) -> Iterator[Advice]:
 
 
 def _of_refused(device: DeviceOverview) -> Iterator[Advice]:
-    """The setting that people try first, if a simulation says that the request fails with it, too,
-    although memory was free."""
+    """If memory was free and a simulation shows that expandable segments don't help, yield that as
+    advice, because people try this setting first.
+    """
     oom = device.oom.ooms[0] if device.oom is not None and device.oom.ooms else None
     if oom is None or oom.cause in ("capacity", "request_too_large", "process_limit"):
         return
     for one in oom.remedies:
-        if one.name == "expandable_segments" and one.simulated and not one.enough:
+        if one.name == "expandable_segments" and one.is_simulated and not one.enough:
             yield Advice(f"oom_{one.name}", bytes=one.bytes, word=one.name, command="oom")
 
 
 def _of_leaks(device: DeviceOverview) -> Iterator[Advice]:
     leaks = device.leaks
-    if leaks is None or not device.leaks_judged or leaks.guessed:
+    if leaks is None or not device.leaks_judged or leaks.unless is not None:
         return
     if leaks.leaks_total and leaks.leaks:
         first = leaks.leaks[0]
@@ -202,7 +230,7 @@ def _of_leaks(device: DeviceOverview) -> Iterator[Advice]:
             "leak",
             bytes=first.bytes_per_step,
             of_bytes=leaks.leak_bytes_per_step,
-            count=leaks.steps,
+            count=leaks.step_count,
             frame=place_of(first),
             command="leaks",
         )
@@ -210,13 +238,13 @@ def _of_leaks(device: DeviceOverview) -> Iterator[Advice]:
         yield Advice(
             "growth",
             bytes=leaks.whole_bytes_per_step,
-            count=leaks.steps,
+            count=leaks.step_count,
             command="leaks --by file",
         )
 
 
 def _of_holders(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
-    """What holds much of the peak and has a known way to hold less."""
+    """Yield advice on large holders of memory that can be reduced in a known way."""
     peak = device.peak
     whole = peak.peak_bytes
     if not whole or not peak.events:
@@ -228,20 +256,19 @@ def _of_holders(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
         if one.saved >= least:
             yield _saving(name, one, whole)
     evaluates = facts.forms.get("no_grad", Spot()).saved >= least
-    activations = sum(of.get(name, 0) for name in ACTIVATIONS)
-    saved = facts.forms.get("checkpoint", Spot()).saved
+    kept = facts.forms.get("checkpoint", Spot())
     trains = facts.trains and not evaluates
-    if activations >= ACTIVATIONS_SHARE * whole and saved >= least and trains:
+    if kept.held >= ACTIVATIONS_SHARE * whole and kept.saved >= least and trains:
         yield Advice(
             "checkpoint",
-            bytes=activations,
+            bytes=kept.held,
             of_bytes=whole,
-            saved_bytes=saved,
+            saved_bytes=kept.saved,
             word=", ".join(name for name in ACTIVATIONS if of.get(name)),
             command="peak --by module",
         )
     state = facts.forms.get("optimizer_state", Spot())
-    likely = of.get(STATE[1], 0)  # was there before the recording
+    likely = of.get(STATE[1], 0)  # carried over
     if state.held + likely >= STATE_SHARE * whole:
         held = Spot(state.held + likely, state.saved + round(STATE_SAVED * likely))
         yield _saving("optimizer_state", held, whole)
@@ -251,12 +278,20 @@ def _of_holders(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
 
 
 def _saving(name: str, one: Spot, whole: int) -> Advice:
-    return Advice(name, bytes=one.held, of_bytes=whole, saved_bytes=one.saved, frame=one.place)
+    return Advice(
+        name,
+        bytes=one.held,
+        of_bytes=whole,
+        saved_bytes=one.saved,
+        frame=one.place,
+        frame_bytes=one.there if one.place else 0,
+    )
 
 
 def _of_settings(facts: Facts) -> Iterator[Advice]:
-    """The setting, if it saves enough as simulated; if it does not, although much is unused, that
-    people need not try it."""
+    """Yield advice to try a setting that saves enough in a simulation, or else the note that the
+    setting doesn't help although much memory is unused.
+    """
     tried = facts.setting
     if tried is None:
         return
@@ -270,7 +305,8 @@ def _of_settings(facts: Facts) -> Iterator[Advice]:
             setting=f"{tried.variable}={tried.settings}",
             command=f"simulate --set {tried.settings}",
         )
-    # Blocks from before the recording stay where they are: other segments may have helped.
+    # Carried-over blocks keep their places in the simulation. In other segments, the setting might
+    # have helped.
     elif (
         facts.unused >= max(UNUSED_BYTES, MUCH_SHARE * tried.reserved_bytes)
         and tried.is_useless(facts.unused)
@@ -281,25 +317,27 @@ def _of_settings(facts: Facts) -> Iterator[Advice]:
             bytes=tried.saved_bytes,
             of_bytes=facts.unused,
             word="fails" if tried.fails else "",
-            command=f"simulate --set {tried.settings}",
+            command="fragmentation",
         )
 
 
 def _of_reserved(device: DeviceOverview) -> Iterator[Advice]:
     usable = device.usable_bytes
     if (
-        device.total_known
+        device.total_memory_known
         and usable is not None
-        and device.reserved_peak_bytes >= FULL_SHARE * usable
+        and (device.reserved_peak_bytes or 0) >= FULL_SHARE * usable
         and not device.ran_out
     ):
-        yield Advice("near_full", bytes=device.reserved_peak_bytes, of_bytes=usable)
+        yield Advice("near_full", bytes=device.reserved_peak_bytes or 0, of_bytes=usable)
 
 
 def _of_recording(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
-    """What to record otherwise next time."""
+    """Yield advice on what to record differently next time."""
+    final = "no_allocations" in device.reasons
+    said = REMARKS | EVENTS_LOST_BEFORE if final else REMARKS  # these reasons have the same remedy
     for reason in device.reasons:
-        if reason not in REMARKS:
+        if reason not in said:
             yield Advice("record", word=reason, command="summary")
     if not facts.allocations:
         return
@@ -313,11 +351,11 @@ def _of_recording(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
 
 def _by_category(device: DeviceOverview) -> dict[str, int]:
     found: dict[str, int] = {}
-    for one in device.categories.rules if device.categories else ():
+    for one in device.caught.rules if device.caught else ():
         found[one.category] = found.get(one.category, 0) + one.bytes
     return found
 
 
 def place_of(code: Coded) -> Frame | None:
-    """The innermost line of the user's own code; None if it has none."""
+    """Return the innermost line of user code, or None."""
     return code.frames[code.user[0]] if code.user else None

@@ -1,4 +1,4 @@
-"""`memreplay report`: one page about a snapshot, for someone who has two minutes."""
+"""`memreplay report`: one page about a snapshot."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from memreplay.commands.report.find import ReportOptions, overview
 from memreplay.commands.report.result import Overview
 from memreplay.commands.report.text import report_document
 from memreplay.commands.shared.declaring import File, as_command
-from memreplay.commands.shared.output import Output
-from memreplay.commands.shared.showing import ShownPage, present
+from memreplay.commands.shared.showing import ShownReport, present
 from memreplay.commands.shared.source import Reading, opened
 
 
@@ -23,7 +22,7 @@ from memreplay.commands.shared.source import Reading, opened
         "memreplay report snap.pkl --format markdown | gh pr comment --body-file -",
         "memreplay report snap.pkl --json | jq -r '.devices[].advice[].text'",
     ),
-    only={"selection": ("strict",)},
+    answers=overview,
     rules=True,
 )
 def command(
@@ -31,12 +30,11 @@ def command(
     options: ReportOptions,
     selection: Selection,
     reading: Reading,
-    shown: ShownPage,
-    output: Output,
+    shown: ShownReport,
 ) -> int:
-    """Says whether the numbers can be trusted, whether memory ran out, how high it went and who
-    held it, what was reserved and not used, whether anything leaks, and what to do next. With
-    several devices, the page is about the worst one.
+    """Say whether the numbers are trustworthy, whether memory ran out, how high usage went and what
+    held the memory, how much was reserved but unused, whether anything leaks, and what to do next.
+    With several devices, the page covers the worst one.
     """
     folded = replace(selection, fold=shown.format != "json")
 
@@ -44,4 +42,4 @@ def command(
         with opened(file, reading) as snapshot:
             return overview(snapshot, folded, options)
 
-    return present(file, work, shown, report_document, strict=selection.strict, output=output)
+    return present(file, work, shown, report_document, strict=selection.strict)

@@ -1,4 +1,4 @@
-"""One page about a snapshot: what the other commands find, once, over the same replay."""
+"""Build the one-page report from the other commands' results, computed from the same replay."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from memreplay.analysis.caught.catching import catching
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
-from memreplay.analysis.selecting.selection import Selection, TotalMemory
+from memreplay.analysis.selecting.selection import OF_ALLOCATIONS, Selection, TotalMemory
+from memreplay.analysis.steps.records import StepOptions
 from memreplay.analysis.trust.trust import device_verdict, verdict
-from memreplay.commands.fragmentation.find import fragmentation_report
-from memreplay.commands.leaks.find import leaks_report
-from memreplay.commands.oom.find import oom_report
-from memreplay.commands.peak.find import peak_report
+from memreplay.commands.fragmentation.find import FragmentationOptions, fragmentation_report
+from memreplay.commands.leaks.find import LeaksOptions, leaks_report
+from memreplay.commands.oom.find import OomOptions, oom_report
+from memreplay.commands.peak.find import PeakOptions, peak_report
 from memreplay.commands.report.advice import advice_of, facts_of
-from memreplay.commands.report.advice_words import advice_words, next_commands
+from memreplay.commands.report.advice_text import advice_text, next_commands
 from memreplay.commands.report.result import DeviceOverview, Overview, PeakStep, Unused
 from memreplay.commands.steps.find import steps_report
 from memreplay.declared import Options
@@ -35,28 +36,31 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-HOLDERS = 5  # groups that hold the memory at the peak
-OTHERS = 3  # rows of the other parts
-# What errors begin with, which say why a whole command has no answer.
-_BEGINNINGS = ("cannot look for leaks: ", "no steps: ")
+HOLDERS = 5  # number of groups at the peak
+OTHERS = 3  # number of rows in the other parts
+# How errors begin if a command has no result for the file.
+_BEGINNINGS = ("can't look for leaks: ", "no steps: ")
 _REMARK = re.compile(r" \([^()]*\)")
 
 T = TypeVar("T")
 
 
 class ReportOptions(Options, frozen=True):
-    """What the file doesn't say."""
+    """Options for facts that the file lacks."""
 
     total_memory: TotalMemory = None
 
 
-@takes(selection=Selection, options=ReportOptions)
+@takes(
+    selection=Selection,
+    options=ReportOptions,
+    without=("by", "top", *OF_ALLOCATIONS),
+)
 def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Overview:
-    """What each command says of the snapshot, a part that does not apply left out with the reason.
+    """Return every command's result. Parts that don't apply are left out, with a reason.
 
-    `total_memory` is the card's, in bytes. With `fold` stacks that look alike to people are one
-    holder, as in `memreplay peak`. Raises UsageError where the file says that the card has
-    more than that.
+    `total_memory`: the card's memory in bytes. With `fold`, stacks that look the same are one
+    group, as in `memreplay peak`. Raises UsageError if the file shows that the card is larger.
     """
     total_memory = options.total_memory
     holders = replace(selection, top=HOLDERS, fold=False)
@@ -71,35 +75,37 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
             return None
 
     def ooms() -> OomReport:
-        return oom_report(snap, holders, most=1, total_memory=total_memory)
+        return oom_report(snap, holders, OomOptions(most=1, total_memory=total_memory))
 
-    folded = peak_report(snap, holders, fold=True)
+    folded = peak_report(snap, replace(holders, fold=True), PeakOptions())
     peak = folded
     if not selection.fold:
-        peak = peak_report(snap, holders)
-    # That the card is larger than was said is an error of the command, not of one part.
+        peak = peak_report(snap, holders, PeakOptions())
+    # If the card's size is wrong, the whole command fails, not just one part.
     oom = part("oom", ooms) if total_memory is None else ooms()
     reports: dict[str, Any] = {
         "fragmentation": part(
             "fragmentation",
-            lambda: fragmentation_report(snap, others),
+            lambda: fragmentation_report(snap, others, FragmentationOptions()),
         ),
-        "steps": part("steps", lambda: steps_report(snap, strict=selection.strict)),
+        "steps": part(
+            "steps", lambda: steps_report(snap, Selection(strict=selection.strict), StepOptions())
+        ),
         "leaks": part(
             "leaks",
-            lambda: leaks_report(snap, others, total_memory=total_memory),
+            lambda: leaks_report(snap, others, LeaksOptions(total_memory=total_memory)),
         ),
         "oom": oom,
     }
     grouper = Grouper(snap, "category", selection.rules)
-    # Advice goes by what PyTorch's code is for, whatever categories of their own people have.
+    # Advice uses the default categories, even if custom ones were given.
     plain = grouper if selection.rules is None else Grouper(snap, "category")
     rules = catching(snap, others)
     parts: dict[str, dict[int, Any]] = {
         name: {} if report is None else {one.device: one for one in report.devices}
         for name, report in reports.items()
     }
-    parts["categories"] = {
+    parts["caught"] = {
         usage.replay.device: rules.of(usage, usage.peak.event_index, OTHERS)
         for usage in chosen_usages(snap, others)
     }
@@ -122,8 +128,10 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
 
 
 def _how_bad(one: DeviceOverview) -> tuple[bool, int, int, int]:
-    """What ran out of memory is worst, then what went highest; of equal ones the first device."""
-    return one.ran_out, one.reserved_peak_bytes, one.peak_bytes, -one.device
+    """Return a sort key for devices: those that ran out of memory first, then by peak, then by
+    number.
+    """
+    return one.ran_out, one.reserved_peak_bytes or 0, one.peak_bytes, -one.device
 
 
 def _device(
@@ -133,8 +141,9 @@ def _device(
     missing: dict[str, str],
     groupers: tuple[Grouper, Grouper],
 ) -> DeviceOverview:
-    """What is found of a device; its peak as it's shown and folded, the groupers with the rules
-    that were given and the default ones."""
+    """Build a device's part of the report. `peaks`: the peak as shown, and the folded one.
+    `groupers`: one with the given rules, and one with the default rules.
+    """
     peak, folded = peaks
     grouper, plain = groupers
     replay = snap.replay(peak.device)
@@ -142,9 +151,9 @@ def _device(
     steps, leaks = parts["steps"], parts["leaks"]
     if steps is not None and steps.missing:
         why["steps"] = _reason(steps.missing)
-    if leaks is not None and leaks.not_judged:
-        why["leaks"] = _reason(leaks.not_judged)
-    reserved = replay.measure("reserved")
+    if leaks is not None and leaks.not_judged_reason:
+        why["leaks"] = _reason(leaks.not_judged_reason)
+    reserved = replay.measure("reserved") if replay.shows_reserved else None
     whole = device_verdict(snap, replay)
     oom = parts["oom"]
     made = DeviceOverview(
@@ -155,24 +164,24 @@ def _device(
         reasons=whole.reasons,
         ran_out=oom is not None and oom.ooms_total > 0,
         peak_bytes=peak.peak_bytes,
-        reserved_peak_bytes=reserved.peak.bytes,
-        reserved_peak_event=reserved.peak.event_index,
-        reserved_exactness="exact" if verdict(snap, reserved).exact else "estimated",
-        total_bytes=None if oom is None else oom.total_bytes,
-        total_known=oom is not None and oom.total_known,
+        reserved_peak_bytes=None if reserved is None else reserved.peak.bytes,
+        reserved_peak_event=None if reserved is None else reserved.peak.event_index,
+        reserved_exactness=None if reserved is None else verdict(snap, reserved).exactness,
+        total_memory_bytes=None if oom is None else oom.total_memory_bytes,
+        total_memory_known=oom is not None and oom.total_memory_known,
         usable_bytes=_usable(replay, oom),
-        annotations=peak.annotations,
-        step=_step_at(parts["steps"], peak.event_index),
-        category=_category_at(replay, peak.event_index, grouper),
+        open_annotations=peak.annotations,
+        step=_step_at(parts["steps"], peak.peak_event),
+        category=_category_at(replay, peak.peak_event, grouper),
         unused=None if parts["fragmentation"] is None else _unused(replay),
-        missing=why,
+        missing_parts=why,
         peak=peak,
         **parts,
     )
-    # Advice is the same, however its holders are shown.
+    # Advice doesn't depend on how groups are shown.
     told = replace(made, peak=folded)
     advice = advice_of(told, facts_of(told, snap, replay, plain))
-    made = replace(made, advice=tuple(replace(one, text=advice_words(one, made)) for one in advice))
+    made = replace(made, advice=tuple(replace(one, text=advice_text(one, made)) for one in advice))
     commands = next_commands(made, snap.file)
     return replace(
         made,
@@ -182,14 +191,16 @@ def _device(
 
 
 def _usable(replay: Replay, oom: DeviceOoms | None) -> int | None:
-    """What of the card the program could have; what was seen of one that is not known, it had."""
-    if oom is None or oom.total_bytes is None or not oom.total_known:
-        return None if oom is None else oom.total_bytes
-    return replay.recorded.usable_of(oom.total_bytes)
+    """Return how much of the card's memory the program can use. For an unknown card, return how
+    much was observed.
+    """
+    if oom is None or oom.total_memory_bytes is None or not oom.total_memory_known:
+        return None if oom is None else oom.total_memory_bytes
+    return replay.recorded.usable_of(oom.total_memory_bytes)
 
 
 def _reason(text: str) -> str:
-    """Why there is no answer, without how the command would be asked otherwise."""
+    """Return an error's reason, without its hint about the command's options."""
     for beginning in _BEGINNINGS:
         text = text.removeprefix(beginning)
     text = text.partition(";")[0].partition(", and the recording may be")[0]
@@ -199,12 +210,12 @@ def _reason(text: str) -> str:
 def _step_at(steps: DeviceSteps | None, event: int) -> PeakStep | None:
     for one in steps.steps if steps is not None else ():
         if one.first_event <= event <= one.last_event:
-            return PeakStep(one.index, one.name)
+            return PeakStep(one.number, one.name)
     return None
 
 
 def _category_at(replay: Replay, event: int, grouper: Grouper) -> str:
-    """The category of what an event allocated: the one that has more than before it."""
+    """Return the category of the memory that an event allocated."""
     if event < replay.first_event:
         return UNKNOWN
     usage = replay.measure("requested")

@@ -1,4 +1,4 @@
-"""The results of `memreplay report`: those of the other commands, side by side, and advice."""
+"""The result of `memreplay report`: the other commands' results and advice."""
 
 from __future__ import annotations
 
@@ -16,118 +16,132 @@ from memreplay.snapshot.record import Record
 
 
 class Advice(Record, frozen=True):
-    """One thing to do, and the number that speaks for it."""
+    """A piece of advice, and the number that supports it."""
 
     text_only = ("word", "command", "setting")
 
     name: str
-    """Its [name](report.md#what-to-do-next), which never changes."""
+    """The advice's stable [name](report.md#what-to-do-next)."""
     text: str = ""
-    """What to do, in words."""
+    """What to do, in a sentence."""
     bytes: int = 0
-    """The bytes that it is about."""
+    """The bytes that the advice is about."""
     of_bytes: int = 0
-    """What these are a part of; 0 for of nothing."""
+    """The total that `bytes` is a part of; 0 if there is none."""
     saved_bytes: int = 0
-    """By how much the peak of requested bytes falls, or of reserved ones for a setting, as far as
-    the recording tells; 0 if it does not."""
+    """How far the peak falls, according to the recording: the peak of reserved bytes for a setting,
+    otherwise of requested bytes. 0 if it doesn't fall. For a remedy of a failed request at the
+    peak, the remedy's bytes.
+    """
     count: int = 0
-    """The steps or events that it speaks of, else 0."""
+    """Number of steps or events that the advice is about; otherwise 0."""
     frame: Frame | None = None
-    """The code; null if it is no single place."""
+    """The line of code that holds the most of `bytes`; null without a line."""
+    frame_bytes: int = 0
+    """How many of `bytes` are held by the line in `frame`; 0 without a line, or if `bytes` is a
+    rate.
+    """
     word: str = ""
-    """A detail: a reason's or a remedy's name."""
+    """A detail: the name of a reason or a remedy."""
     command: str = ""
-    """The memreplay command, without the file, that shows more; empty for none."""
+    """The memreplay command that shows more, without the file name; empty if there is none."""
     setting: str = ""
-    """The allocator's setting, as it stands in the environment; empty for none."""
+    """The allocator setting, as written in the environment; empty if there is none."""
 
 
 class PeakStep(Record, frozen=True):
-    """The step that the peak lies in."""
+    """The step at the peak."""
 
-    index: int
-    """The step's number, from 1."""
+    number: int
+    """Number of the step, from 1."""
     name: str
-    """Its annotation, or empty."""
+    """The step's annotation, or ""."""
 
 
 class Unused(UnusedPoint, frozen=True):
-    """What was reserved at most and never needed: the peak of reserved bytes, less that of active
-    ones; `event_index` is that of the former."""
+    """The peak of reserved bytes minus the peak of active bytes. `event_index` belongs to the
+    reserved peak.
+    """
 
     text_only = ("name",)
 
 
 class DeviceOverview(OfBackend, frozen=True, kw_only=True):
-    """One device: what each command says of it, with `--top 5` of `peak` and `oom`, `--top 3` of
-    the others, and the first event alone of `oom`. What is null has no answer in the file."""
+    """The other commands' results for one device, with `--top 5` for `peak` and `oom`, `--top 3`
+    for the others, and only the first failed request. Null means that the file doesn't have the
+    data.
+    """
 
     device: int
     trusted: bool
-    """Whether nothing speaks against the numbers, as in `memreplay summary`:
-    [trusted](numbers.md#exact-estimated-trusted)."""
+    """Whether the numbers can be [trusted](numbers.md#exact-estimated-trusted), judged as by
+    `memreplay summary`."""
     exactness: Exactness
-    """Whether the peak of requested bytes is exact."""
+    """Whether the requested peak is exact."""
     reasons: tuple[str, ...]
     ran_out: bool
     """Whether a request failed."""
     peak_bytes: int
-    """The peak of requested bytes."""
-    reserved_peak_bytes: int
-    """The peak of reserved bytes."""
-    reserved_peak_event: int
-    """The first event after which that is reached."""
-    reserved_exactness: Exactness
-    """Whether it is exact."""
-    total_bytes: int | None
-    total_known: bool
+    """Peak of requested memory."""
+    reserved_peak_bytes: int | None
+    """Peak of reserved memory. Like the next two fields, null if the file doesn't show reserved
+    memory.
+    """
+    reserved_peak_event: int | None
+    """The first event after which reserved bytes are at their peak."""
+    reserved_exactness: Exactness | None
+    """Whether the peak of reserved bytes is exact."""
+    total_memory_bytes: int | None
+    total_memory_known: bool
     usable_bytes: int | None
-    """What of that the program can have: the rest is CUDA's own. Null if nothing is known."""
-    annotations: tuple[str, ...]
-    """The annotations that are open at the peak, the outermost first."""
+    """The part of `total_memory_bytes` that the program can use; CUDA itself uses the rest. Null if
+    unknown.
+    """
+    open_annotations: tuple[str, ...]
+    """The annotations open at the peak, outermost first."""
     step: PeakStep | None
-    """The step that the peak lies in."""
+    """The step at the peak."""
     category: str
-    """The category of the allocation that made the peak; `unknown` for none."""
+    """Category of the allocation that reached the peak; `unknown` if there is none."""
     unused: Unused | None
-    """What was reserved and never needed."""
+    """Peak reserved minus peak active bytes."""
     advice: tuple[Advice, ...] = ()
-    """What to do, the most pressing first."""
+    """What to do, most urgent first."""
     commands: tuple[str, ...] = ()
-    """What to run next: the two commands that fit this file."""
+    """The two commands to run next for this file."""
     command_reasons: tuple[str, ...] = ()
     """What each of `commands` shows."""
-    missing: dict[str, str]
-    """Why, by the name of each part that is null, or that says nothing (`leaks` of too few
-    steps)."""
+    missing_parts: dict[str, str]
+    """For each part that is null or has no result, the reason (for example, too few steps for
+    `leaks`).
+    """
     peak: DevicePeak
-    """What `memreplay peak` says of the device."""
-    categories: RulesCaught | None
-    """What `memreplay peak --rules` says of it."""
+    """The device's part of `memreplay peak`."""
+    caught: RulesCaught | None
+    """The device's part of `memreplay peak --rules`."""
     fragmentation: DeviceFragmentation | None
-    """What `memreplay fragmentation` says of it."""
+    """The device's part of `memreplay fragmentation`."""
     steps: DeviceSteps | None
-    """What `memreplay steps` says of it."""
+    """The device's part of `memreplay steps`."""
     leaks: DeviceLeaks | None
-    """What `memreplay leaks` says of it."""
+    """The device's part of `memreplay leaks`."""
     oom: DeviceOoms | None
-    """What `memreplay oom` says of it."""
+    """The device's part of `memreplay oom`."""
 
     @property
     def leaks_judged(self) -> bool:
-        """Whether there were steps enough to judge leaks by."""
+        """Whether there were enough steps to judge leaks."""
         return self.leaks is not None and self.leaks.judged
 
 
 class Overview(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.report/1"):
-    """What `memreplay report` found."""
+    """The result of `memreplay report`."""
 
     file: str
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceOverview, ...]
-    """One for each device, the worst first."""
+    """One entry per device, worst first."""
 
     def document(self) -> Document:
         from memreplay.commands.report.text import report_document

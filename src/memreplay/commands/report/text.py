@@ -1,4 +1,4 @@
-"""Writes a report's one page as a document for people."""
+"""Format the one-page report as text."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, NOT_RECORDED
-from memreplay.commands.leaks.text import grew_late, odds_words
-from memreplay.commands.oom.text import AT_PEAK, cause_words
-from memreplay.commands.report.advice_words import (
+from memreplay.commands.leaks.result import DOUBTS
+from memreplay.commands.leaks.text import grew_late, odds_text
+from memreplay.commands.oom.text import cause_text
+from memreplay.commands.report.advice_text import (
     RECORDING,
     SHOWN_ADVICE,
     advice_title,
-    place_words,
+    ends_high,
+    place_text,
 )
-from memreplay.commands.report.result import DeviceOverview, Overview
-from memreplay.commands.steps.text import source_words
+from memreplay.commands.report.result import Advice, DeviceOverview, Overview
+from memreplay.commands.steps.text import source_text
 from memreplay.render.document import (
     Block,
     Document,
@@ -31,20 +33,36 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.holders import group_row, holder_tables, one_line, share
-from memreplay.render.trust import doubts_of, doubts_words, trust_label, trust_words
-from memreplay.render.units import count, counted, duration, percent, signed_duration, size
-from memreplay.render.where import where_words
+from memreplay.render.trust import (
+    NOT_RESERVED,
+    doubts_of,
+    doubts_text,
+    seen_text,
+    trust_label,
+    trust_text,
+)
+from memreplay.render.units import (
+    count,
+    counted,
+    duration,
+    known_size,
+    percent,
+    signed_duration,
+    size,
+)
+from memreplay.render.where import where_text
 from memreplay.texts import clean_short
 
 SHOWN_CATEGORIES = 4
-SHOWN_OTHERS = 15  # devices
-TRIFLE = 0.0005  # a share that would be shown as 0.0%
-SHOWN_ANNOTATIONS = 3
-SHOWN_SOURCE = 80  # characters of a line within a sentence
+SHOWN_OTHERS = 15  # maximum number of devices to list
+AUTOGRAD_DETAIL = "autograd detail"
+_AUTOGRAD = f"{AUTOGRAD_DETAIL}: temporaries of the backward pass"
+TRIFLE = 0.0005  # smaller shares are printed as 0.0%
+SHOWN_SOURCE = 80  # maximum length of a source line within a sentence, in characters
 
 
 def report_document(report: Overview) -> Document:
-    """The worst device on a page, and a line for each other one."""
+    """Build a page for the worst device, and a line for each other device."""
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
         blocks.append(Note("nothing to report: the file has neither events nor segments"))
@@ -60,8 +78,9 @@ def report_document(report: Overview) -> Document:
 
 
 def report_line(report: Overview) -> str:
-    """The worst device in a line: its peak, whether memory ran out, whether it leaks; then those of
-    the others that ran out or leak."""
+    """Return a line on the worst device (peak, out of memory, leaks), then on others that ran out
+    of memory or leak.
+    """
     if not report.devices:
         return "neither events nor segments"
     worst, *others = report.devices
@@ -75,12 +94,12 @@ def report_line(report: Overview) -> str:
 def _in_short(device: DeviceOverview) -> str:
     peak, ran, _ = _headline(device)
     leaks = device.leaks
-    judged = leaks is not None and leaks.source is not None and device.leaks_judged
+    judged = leaks is not None and device.leaks_judged and not leaks.by_windows
     none = "none found" if judged else "not judged"
     words = [peak, ran, f"leaks: {_leaks(device) if _is_leaking(device) else none}"]
     high = device.peak
-    if not device.ran_out and high.events and high.end_bytes >= AT_PEAK * high.peak_bytes:
-        # As after an error that left no event of it.
+    if not device.ran_out and high.events and ends_high(device):
+        # Memory that ends near its peak is typical after an error that left no event.
         words.insert(2, f"ends at {percent(share(high.end_bytes, high.peak_bytes))} of the peak")
     if not device.trusted:
         words.append(_label(device))
@@ -97,24 +116,27 @@ def _is_leaking(device: DeviceOverview) -> bool:
 def _page(device: DeviceOverview) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(device)), Pairs(_pairs(device))]
     blocks += _holders(device)
-    rows = _advice(device)
-    if rows:
-        blocks += [Heading(("what to do next",)), Pairs(rows)]
+    if advice := _advice(device):
+        words = "what to do next"
+        if sum(one.saved_bytes > 0 for one in advice) > 1:
+            words += " (savings overlap, so they don't add up)"
+        rows = tuple((advice_title(one), one.text) for one in advice)
+        blocks += [Heading((words,)), Pairs(rows)]
     lines: list[Line] = []
     for command, reason in zip(device.commands, device.command_reasons, strict=True):
-        # As a comment: whoever copies both lines runs one.
+        # The reason is a comment, so that copying both lines runs only the command.
         lines += [((f"# {reason}", "dim"),), ((command, "plain"),)]
     return [*blocks, Picture(tuple(lines))]
 
 
-def _advice(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
-    """The first pieces of advice, one at most about the recording."""
-    found: list[tuple[str, str]] = []
+def _advice(device: DeviceOverview) -> list[Advice]:
+    """Return the first pieces of advice, with at most one about the recording."""
+    found: list[Advice] = []
     for one in device.advice:
         title = advice_title(one)
-        if title != RECORDING or title not in dict(found):
-            found.append((title, one.text))
-    return tuple(found[:SHOWN_ADVICE])
+        if title != RECORDING or title not in map(advice_title, found):
+            found.append(one)
+    return found[:SHOWN_ADVICE]
 
 
 def _headline(device: DeviceOverview) -> tuple[str, ...]:
@@ -132,7 +154,7 @@ def _headline(device: DeviceOverview) -> tuple[str, ...]:
 
 
 def _is_of_the_end(device: DeviceOverview) -> bool:
-    """Whether only the final state is known: no number is the most of anything."""
+    """Return whether only the final state is known, so that there's no peak."""
     return bool(NOT_RECORDED.intersection(device.reasons))
 
 
@@ -153,11 +175,11 @@ def _pairs(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
 
 
 def _missing(device: DeviceOverview, part: str) -> str:
-    return device.missing.get(part, "the file does not say")
+    return device.missing_parts.get(part, "not in the file")
 
 
 def _others_doubted(device: DeviceOverview) -> list[str]:
-    """What speaks against other numbers than the peak."""
+    """Return doubts about numbers other than the peak."""
     own = set(device.peak.reasons)
     return [one for one in doubts_of(device.reasons) if one not in own]
 
@@ -170,11 +192,14 @@ def _label(device: DeviceOverview) -> str:
 
 
 def _trust(device: DeviceOverview) -> str:
-    words = trust_words(device.peak)
+    words = trust_text(device.peak)
     others = _others_doubted(device)
     if not others or doubts_of(device.peak.reasons):
         return words
-    return f"{words} Other numbers are not trustworthy: {doubts_words(others)}."
+    if not seen_text(device.peak.reasons, 0)[0]:
+        # "The snapshot is consistent" would contradict the text that follows.
+        words = f"{device.peak.exactness.capitalize()} peak."
+    return f"{words} Other numbers are not trustworthy: {doubts_text(others)}."
 
 
 def _oom(device: DeviceOverview) -> str:
@@ -186,18 +211,22 @@ def _oom(device: DeviceOverview) -> str:
             return "not known: no events were recorded"
         if "no_allocations" in device.reasons:
             return "not known: no allocation was recorded"
-        # Who dumps after an error may have no event of it: then the end is where to look.
+        # A dump after an error may lack the event, so show where memory ended.
         last = "the last " if EVENTS_LOST_BEFORE.intersection(device.reasons) else ""
         none = f"No request failed in {last}{counted(peak.events, 'event')}"
         part = percent(share(peak.end_bytes, peak.peak_bytes))
-        if peak.end_bytes >= AT_PEAK * peak.peak_bytes:
-            return f"{none}, but they end at {part} of the peak: one may have failed right after"
-        return f"{none}. Memory ended at {part} of its peak"
+        if ends_high(device):
+            return (
+                f"{none}, but they end at {part} of the peak: a request may have failed right after"
+            )
+        if not peak.end_bytes:
+            return f"{none}. All memory was freed by the end"
+        return f"{none}. Ended at {part} of the peak"
     oom = device.oom.ooms[0]
     by = ""
     if oom.asked_by.user:
         frame = oom.asked_by.frames[oom.asked_by.user[0]]
-        by = f" by {place_words(frame)}"
+        by = f" by {place_text(frame)}"
         if frame.source:
             by += f" ({clean_short(frame.source, SHOWN_SOURCE)})"
     total = device.oom.ooms_total
@@ -206,7 +235,7 @@ def _oom(device: DeviceOverview) -> str:
         f"{count(total)} requests failed, the first of {asked}" if total > 1 else f"{asked} failed"
     )
     state = f"{size(oom.active_bytes)} in use, {size(oom.cached_bytes)} cached"
-    why = cause_words(oom)
+    why = cause_text(oom)
     words = f"yes: {asked} at event {count(oom.event_index)} with {state}. {why}"
     if oom.after_allocations:
         went_on = counted(oom.after_events, "event")
@@ -215,7 +244,7 @@ def _oom(device: DeviceOverview) -> str:
 
 
 def _reserved(device: DeviceOverview) -> str:
-    if not device.reserved_peak_bytes and device.peak.peak_bytes:
+    if device.reserved_peak_bytes is None:
         where = "trace" if "from_profiler" in device.reasons else "file"
         return f"not in the {where}"
     reserved = size(device.reserved_peak_bytes)
@@ -223,16 +252,16 @@ def _reserved(device: DeviceOverview) -> str:
     if device.reserved_exactness == "estimated":
         doubted = _others_doubted(device) or not device.peak.trusted
         about = " (not trustworthy)" if doubted else " (estimated)"
-    # More than one event may tell how reserved memory changed, if nothing else was recorded.
+    # Several events can show that reserved memory changed even if nothing else was recorded.
     at_end = _is_of_the_end(device) and device.peak.trace_events <= 1
     when = "at the end" if at_end else "at most"
-    if device.total_bytes is None or device.usable_bytes is None:
-        return f"{reserved}{about} {when}; the card's size is unknown (--total-memory)"
+    if device.total_memory_bytes is None or device.usable_bytes is None:
+        return f"{reserved}{about} {when}; card size unknown (give --total-memory)"
     part = percent(share(device.reserved_peak_bytes, device.usable_bytes))
-    least = "" if device.total_known else "at least "
-    card = f"a card of {least}{size(device.total_bytes)}"
-    if device.usable_bytes < device.total_bytes:
-        card = f"the {size(device.usable_bytes)} that {card} has for the program"
+    total = size(device.total_memory_bytes)
+    card = f"a {total} card" if device.total_memory_known else f"a card of at least {total}"
+    if device.usable_bytes < device.total_memory_bytes:
+        card = f"the {size(device.usable_bytes)} that a program can use on {card}"
     return f"{reserved}{about} {when}, {part} of {card}"
 
 
@@ -241,45 +270,48 @@ def _peak(device: DeviceOverview) -> str:
     words = f"{size(peak.peak_bytes)} requested in {counted(peak.live_count, 'block')}"
     if _is_of_the_end(device):
         return f"{words} at the end"
-    if peak.event_index < peak.first_event:
+    if peak.peak_event < peak.first_event:
         return f"{words}, carried over from before the first of {counted(peak.events, 'event')}"
-    words += f" at event {count(peak.event_index)} of {count(peak.trace_events)}"
-    if peak.time_us is not None and peak.start_us is not None:
-        words += f", {signed_duration(peak.time_us - peak.start_us)}"
+    words += f" at event {count(peak.peak_event)} of {count(peak.trace_events)}"
+    if peak.peak_us is not None and peak.start_us is not None:
+        words += f", {signed_duration(peak.peak_us - peak.start_us)}"
     return words
 
 
 def _where(device: DeviceOverview) -> str:
     peak = device.peak
-    words = list(filter(None, (where_words(peak.step, peak.annotations[-SHOWN_ANNOTATIONS:]),)))
+    words = list(filter(None, (where_text(peak.step, peak.annotations),)))
     steps = device.steps
-    # That all which was read is one step says nothing of where in it a peak is.
-    told = steps is not None and (steps.source is None or steps.source.kind != "whole")
+    # If the whole recording is one step, naming the step doesn't say where the peak is.
+    source = None if steps is None else steps.step_source
+    told = source is None or source.found_by != "whole"
     if peak.step is None and device.step is not None and steps is not None and told:
-        of = f"step {count(device.step.index)} of {count(len(steps.steps))}"
+        of = f"step {count(device.step.number)} of {count(len(steps.steps))}"
         words.insert(0, f"{of} ({_source(device)})")
     if device.category != UNKNOWN:
-        words.append(f"code of category {device.category}")
+        words.append(f"an allocation of category {device.category}")
     return ", ".join(words)
 
 
 def _source(device: DeviceOverview) -> str:
-    source = device.steps.source if device.steps else None
-    return "as found" if source is None else source_words(source)
+    source = device.steps.step_source if device.steps else None
+    return "as found" if source is None else source_text(source)
 
 
 def _categories(device: DeviceOverview) -> str:
-    found = device.categories
+    found = device.caught
     if found is None:
         return _missing(device, "categories")
     whole = device.peak.peak_bytes
     if not whole:
         return "nothing was held"
     if found.unknown_bytes == whole:
-        return f"not known: no rule fits any stack of the {size(whole)}"
+        if not any(one.frames for one in device.peak.groups):
+            return f"unknown: none of the {size(whole)} has a stack"
+        return f"unknown: none of the {size(whole)} matches a category rule"
     sums: dict[str, int] = {}
     for one in found.rules:
-        # What stands behind a colon in a category of ours explains it.
+        # In memreplay's own categories, the text after a colon is an explanation.
         name = one.category if one.own else one.category.partition(": ")[0]
         sums[name] = sums.get(name, 0) + one.bytes
     sums[UNKNOWN] = sums.get(UNKNOWN, 0) + found.unknown_bytes
@@ -287,61 +319,71 @@ def _categories(device: DeviceOverview) -> str:
     shown = [f"{size(n)} {name} ({percent(n / whole)})" for n, name in rows]
     rest = sum(n for n, _ in rows[SHOWN_CATEGORIES:])
     words = ", ".join(shown[:SHOWN_CATEGORIES])
-    return f"{words}, {size(rest)} others" if rest > TRIFLE * whole else words
+    if rest > TRIFLE * whole:
+        words += f", {size(rest)} other"
+    names = [name for _, name in rows[:SHOWN_CATEGORIES]]
+    return f"{words}; {_AUTOGRAD}" if AUTOGRAD_DETAIL in names else words
 
 
 def _unused(device: DeviceOverview) -> str:
     point = device.unused
     if point is None or device.fragmentation is None:
         return _missing(device, "fragmentation")
-    if not point.reserved_bytes:
-        return "the file shows no reserved memory"
     if point.active_bytes > point.reserved_bytes:
-        return "more was active than reserved: segment events are missing in the file"
+        return NOT_RESERVED
     part = percent(share(point.unused_bytes, point.reserved_bytes))
     words = f"{size(point.unused_bytes)} ({part}) of {size(point.reserved_bytes)} reserved"
     if _is_of_the_end(device):
         return f"{words}, at the end"
-    return f"{words}: at most {size(point.active_bytes)} was active"
+    return f"{words}; active bytes peaked at {size(point.active_bytes)}"
 
 
 def _leaks(device: DeviceOverview) -> str:
     leaks = device.leaks
-    if leaks is None or leaks.source is None or not device.leaks_judged:
+    if leaks is None or leaks.step_source is None or not device.leaks_judged:
         return f"not judged: {_missing(device, 'leaks')}"
-    unit = "window" if leaks.source.kind == "windows" else "step"
-    over = f"over {counted(leaks.steps, unit)}"
+    unit = "window" if leaks.by_windows else "step"
+    over = f"over {counted(leaks.step_count, unit)}"
+    if unit == "window":
+        over += " (equal parts of the events)"
+    if leaks.unless == "late_state":
+        grows = size(leaks.leak_bytes_per_step or leaks.whole_bytes_per_step)
+        return f"memory grows by {grows} a {unit}, {over}: {DOUBTS[leaks.unless].words}"
     if leaks.leaks_total:
         stacks = counted(leaks.leaks_total, "stack")
         keep = "keeps" if leaks.leaks_total == 1 else "keep"
         words = f"{stacks} {keep} {size(leaks.leak_bytes_per_step)} more a {unit}, {over}"
-        if leaks.leaks:
-            words += f" (odds {odds_words(min(one.odds for one in leaks.leaks))})"
+        if leaks.leaks and leaks.unless is None:
+            words += f" (odds {odds_text(min(one.odds for one in leaks.leaks))})"
     elif leaks.whole_bytes_per_step:
         rate = f"{size(leaks.whole_bytes_per_step)} a {unit}"
-        words = f"memory grows by {rate} {over}, no stack by itself"
+        words = f"memory grows by {rate} {over}, but no single stack does"
     else:
         maybe = [one for one in leaks.once if one.odds >= 1]
         if not maybe:
-            few = ", which are few" if leaks.unsure else ""
+            few = ", which is too few to be sure" if leaks.unsure else ""
             more = leaks.growing_bytes_per_step
             growing = f"; each {unit} needs {size(more)} more than the last" if more else ""
             late = any(grew_late(one, leaks) for one in leaks.once)
-            trained = "; the optimizer's state grew with layers that were unfrozen" if late else ""
-            return f"none {over}{few}{growing}{trained}"
+            trained = "; optimizer state grew as layers were unfrozen" if late else ""
+            none = "no stack grows throughout," if leaks.by_windows else "none found"
+            return f"{none} {over}{few}{growing}{trained}"
         first = max(maybe, key=lambda one: one.odds)
-        return f"none is sure {over}; {first.label} may leak (odds {odds_words(first.odds)})"
-    if leaks.guessed:
-        return f"{words}: a leak, unless this is a single pass"
+        return f"none certain {over}; {first.label} may leak (odds {odds_text(first.odds)})"
+    if leaks.unless is not None:
+        return f"{words}: {DOUBTS[leaks.unless].words}"
     out = leaks.runs_out
     if out is not None:
         after = f" ({duration(out.after_us)})" if out.after_us is not None else ""
-        words += f"; {size(out.total_bytes)} are full after {counted(out.steps, unit)} more{after}"
+        total, steps = size(out.total_memory_bytes), counted(out.step_count, unit)
+        words += f"; fills {total} after {steps} more{after}"
     return words
 
 
 def _holders(device: DeviceOverview) -> list[Block]:
-    """The table of `memreplay peak`, with as few callers as tell its rows apart."""
+    """Return `memreplay peak`'s table with only as many callers as are needed to tell rows
+    apart.
+    """
     peak = device.peak
     (table,) = holder_tables(peak, peak.peak_bytes, "stack", all_frames=False) or (None,)
     if table is None:
@@ -355,7 +397,7 @@ def _holders(device: DeviceOverview) -> list[Block]:
 
 
 def _shortest(rows: tuple[Row, ...]) -> tuple[Row, ...]:
-    """The rows with a caller each, and more of them where rows would look alike."""
+    """Return rows with one caller each, or with more if rows would look the same."""
     shown = [1] * len(rows)
     while True:
         found = [replace(row, below=row.below[:n]) for row, n in zip(rows, shown, strict=True)]
@@ -379,7 +421,7 @@ def _others(devices: list[DeviceOverview]) -> Table:
         cells = (
             count(one.device),
             size(one.peak.peak_bytes),
-            size(one.reserved_peak_bytes) if one.reserved_peak_bytes else "-",
+            known_size(one.reserved_peak_bytes),
             ran,
             _label(one),
         )

@@ -1,1 +1,1 @@
-"""What several commands do."""
+"""Code shared by several commands."""

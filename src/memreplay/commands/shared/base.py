@@ -1,4 +1,4 @@
-"""Opens what a comparison begins from: a snapshot or a baseline file, told by content."""
+"""Open the base of a comparison: a snapshot or a baseline, recognized by content."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".zip")
 def opened_base(
     file: str, reading: Reading, until: ExitStack, showing: Showing = reading_progress
 ) -> Snapshot | BaselineSide:
-    """The base that `file` names (`-` is standard input), closed with `until`.
+    """Open the base `file` (`-` is standard input). The base is closed when `until` is.
 
-    Raises SnapshotError for what is neither, OSError for what cannot be opened.
+    Raises SnapshotError for other files, OSError if it can't be opened.
     """
     baseline, rest = _peeked(file, until)
     if baseline is not None:
@@ -39,10 +39,12 @@ def opened_base(
 
 
 def base_for(base: str, file: str, of_rank: Callable[[], str | None] = lambda: None) -> str:
-    """The base of one snapshot: `base` itself, or, where that is a folder, the file in it of the
-    same name, or of that name with .json for what follows it, below the same folder
-    (`iteration_10`) or in `base` itself. Where there is none, `of_rank` may know one. Raises
-    UsageError for none."""
+    """Return a snapshot's base: `base` itself or, if that's a folder, the matching file in it.
+
+    A file matches if it has the same name, possibly with .json as suffix, in the same subfolder
+    (`iteration_10`) or in the folder itself. Otherwise, `of_rank` may find one. Raises UsageError
+    if there is no base.
+    """
     if not holds_files(base):
         return base
     parts = re.split(r"[/\\]", file)
@@ -58,12 +60,12 @@ def base_for(base: str, file: str, of_rank: Callable[[], str | None] = lambda: N
                 return os.path.join(base, one)
     found = of_rank()
     if found is None:
-        raise UsageError(f"{base} has no base for it: there is no {' or '.join(names)}")
+        raise UsageError(f"{base} has no base for it; looked for {' or '.join(names)}")
     return found
 
 
 def is_baseline_file(path: str) -> bool:
-    """Whether a file is meant as a baseline, or another file of memreplay's own."""
+    """Return whether a file is a baseline or another memreplay file."""
     from memreplay.analysis.comparing.baseline_reading import MAX_BYTES, is_baseline
 
     with open(path, "rb") as file:
@@ -71,8 +73,9 @@ def is_baseline_file(path: str) -> bool:
 
 
 def _peeked(file: str, until: ExitStack) -> tuple[BaselineSide | None, BinaryIO | None]:
-    """The baseline, if it is one; else what to read instead of the file, if it cannot be opened
-    again."""
+    """Return the baseline if the file is one. Otherwise, if the file can't be opened again, return
+    a stream to read in its place.
+    """
     if "://" in file or os.path.isdir(file):
         return None, None
     if file == "-":
@@ -91,12 +94,12 @@ def _peeked(file: str, until: ExitStack) -> tuple[BaselineSide | None, BinaryIO 
         from memreplay.analysis.comparing.sides import BaselineSide
 
         return BaselineSide(parse_baseline(data), file), None
-    # A snapshot as JSON.
+    # The file is a snapshot in JSON.
     return None, None if again else cast("BinaryIO", _Joined(data, source, file))
 
 
 class _Joined(io.RawIOBase):
-    """What was read of a pipe, and then the rest of it."""
+    """The bytes already read from a pipe, followed by the rest."""
 
     def __init__(self, head: bytes, rest: BinaryIO, name: str) -> None:
         self.name = name

@@ -1,12 +1,12 @@
-"""Commands of the command line, made from what is declared: records of options, and a function.
+"""Build command-line commands from declared option records and a function.
 
     @as_command("leaks", examples=("memreplay leaks snap.pkl",), exits={5: "no steps, or too few"})
     def command(file: File, options: LeaksOptions, selection: Selection, reading: Reading,
                 shown: Shown) -> int:
         "Shows which code holds more and more."
 
-Each parameter that is a record becomes the options that the record declares (memreplay.declared),
-`file` and `files` become arguments, and the function gets the records.
+Record parameters become the options they declare (memreplay.declared), `file` and `files` become
+arguments, and the function receives the records.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
+from memreplay.analysis.selecting.answering import without_of
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.shared.exits import exit_codes
 from memreplay.commands.shared.helping import HEADINGS, OWN, Command, Option, help_all
 from memreplay.commands.shared.listed import COMMANDS
 from memreplay.commands.shared.showing import AS_JSON, JSON_ROWS, SCREEN_ROWS
 from memreplay.commands.shared.source import Reading
-from memreplay.declared import Field, built, declared, is_record
+from memreplay.declared import Field, Opt, Shared, built, check_needs, declared, is_record
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,17 +34,20 @@ if TYPE_CHECKING:
 
     _ParamType = click.ParamType[Any]
 else:
-    _ParamType = click.ParamType  # generic from click 8.4 on only
+    _ParamType = click.ParamType  # generic only since click 8.4
 
 _EVERYTHING: Mapping[str, Iterable[str]] = {}
-MOST = 2**63 - 1  # more than there is of anything
-# A path stays unchecked here: that a file is missing is no wrong usage, and has its own exit code.
+_NO_WORDS: Mapping[str, str] = {}
+KEYED = "keyed_"  # prefix for the names of shared options; no field's name may start with it
+MOST = 2**63 - 1  # larger than any count
+# Paths aren't checked here, because a missing file isn't a usage error and has its own exit code.
 _PATH = click.Path(allow_dash=True, readable=False, path_type=str)
 
 
 class Arg:
-    """An argument in place of an option: what stands in the usage line, whether it's needed, and
-    what makes a value of its text; a path by default, `raw` text as it is."""
+    """An argument: its name in the usage line, whether it's required, and its parser. An argument
+    is a path by default; with `raw`, text is passed on unchanged.
+    """
 
     def __init__(
         self,
@@ -62,19 +66,20 @@ class Arg:
 File = Annotated[str, Arg()]
 """One snapshot, `-` for standard input."""
 Files = Annotated[tuple[str, ...], Arg("FILE...")]
-"""One snapshot or more."""
+"""One or more snapshots."""
 Program = Annotated[tuple[str, ...], Arg("-- COMMAND...", raw=True)]
 """A program to run, with its arguments."""
 OF_PROGRAM = {"ignore_unknown_options": False, "allow_interspersed_args": False}
-"""Settings of a command that runs a program: what follows the program's name is the program's."""
-BLOCK_MEASURES = "Which bytes: requested (default), held, active or allocated."
-"""What --measure says where reserved memory, which is of segments, makes no sense."""
+"""Settings of a command that runs a program: everything after the program's name belongs to it."""
+BLOCK_MEASURES = "Which bytes to count: requested (default), held, active or allocated."
+"""The help of --measure where reserved memory, which consists of segments, doesn't apply."""
 
 
 def as_command(
     name: str,
     *,
     examples: Sequence[str],
+    answers: Callable[..., Any] | None = None,
     exits: Mapping[int, str] | None = None,
     without: Iterable[str] = (),
     only: Mapping[str, Iterable[str]] = _EVERYTHING,
@@ -84,18 +89,17 @@ def as_command(
     after: str = "",
     context: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """A click command of a function; its help is the summary that the list of commands has, then
+    """Turn a function into a click command. Its help is the summary from the list of commands, then
     the function's docstring.
 
-    `without` names the fields of its records that it has no option for, `only` those of a record
-    that it has options for, by the name of the record's parameter: `{"selection": ("strict",)}`.
-    `words` says what a field
-    means here, where that isn't what its record says. With `screen`, text shows as many rows as fit
-    a screen unless --top says more. With `rules`, the selection has the rules of categories
-    whatever it groups by. `exits` says what exit codes mean besides those of every command;
-    `after` ends the help; `context` are settings of click's.
+    `answers`: the function that computes the answer; fields it doesn't use don't become options.
+    `without`: other fields to leave out. `only`: the fields to keep, by record parameter:
+    `{"selection": ("strict",)}`. `words`: help texts that differ in this command, by field.
+    `screen`: text shows as many rows as fit on a screen unless --top is given. `rules`: the
+    selection always gets the category rules. `exits`: exit codes other than the common ones.
+    `after`: the end of the help. `context`: click settings.
     """
-    absent = frozenset(without)
+    absent, unused = frozenset(without), without_of(answers)
     chosen = {one: frozenset(names) for one, names in only.items()}
     said = words or {}
 
@@ -106,19 +110,28 @@ def as_command(
         params: list[click.Parameter] = [
             _argument(one, kind) for one, kind in hints.items() if one not in records
         ]
-        for one, kind in records.items():
-            for field in declared(kind):
-                if field.name not in absent and (one not in chosen or field.name in chosen[one]):
-                    heading = HEADINGS.get(one, OWN)
-                    params += _options(field, heading, said, screen=screen)
+        fields = [
+            (field, HEADINGS.get(one, OWN))
+            for one, kind in records.items()
+            for field in declared(kind)
+            if not (kind is Selection and field.name in unused)
+            and field.name not in absent
+            and (one not in chosen or field.name in chosen[one])
+        ]
+        params += options_of(fields, said, screen=screen)
         _check_names(name, params)
 
         def called(**given: Any) -> Any:
             values = {one: given.pop(one) for one in hints if one not in records}
+            spread(given)
             _read_json(given)
             screen_rows(given)
             for one, kind in records.items():
+                others = unused & given.keys() if kind is Selection else ()
+                kept = {name: given.pop(name) for name in others}  # for another record
                 values[one] = built(kind, given)
+                check_needs(values[one])
+                given |= kept
             _with_rules(values, always=rules)
             return function(**values)
 
@@ -145,22 +158,24 @@ def _check_names(name: str, params: Sequence[click.Parameter]) -> None:
 
 
 def _read_json(given: dict[str, Any]) -> None:
-    """--json is --format json."""
+    """Treat --json as --format json."""
     if given.pop("as_json", False):
         source = click.get_current_context().get_parameter_source("format")
         if source is ParameterSource.COMMANDLINE and given["format"] != "json":
-            raise click.UsageError(f"--json and --format {given['format']} contradict each other")
+            raise click.UsageError(
+                f"--json and --format {given['format']} exclude each other; give one"
+            )
         given["format"] = "json"
 
 
 def screen_rows(given: dict[str, Any]) -> None:
-    """How many rows, where nothing says it: programs get more than fit a screen."""
+    """Set the number of rows if it isn't given. Programs get more rows than fit on a screen."""
     if "top" in given and given["top"] is None:
         given["top"] = JSON_ROWS if given.get("format") == "json" else SCREEN_ROWS
 
 
 def _with_rules(values: dict[str, Any], *, always: bool) -> None:
-    """Gives the selection the rules of categories that the configuration has."""
+    """Add the configuration's category rules to the selection."""
     selection, reading = values.get("selection"), values.get("reading")
     if isinstance(selection, Selection) and isinstance(reading, Reading):
         config = reading.config
@@ -189,20 +204,66 @@ def _type_of(arg: Arg) -> click.ParamType[Any]:
     return Parsed(arg.metavar, arg.parse) if arg.parse else _PATH
 
 
-def _options(
-    field: Field, heading: str, words: Mapping[str, str], *, screen: bool
+def options_of(
+    fields: Sequence[tuple[Field, str]],
+    words: Mapping[str, str] = _NO_WORDS,
+    *,
+    screen: bool = False,
 ) -> Iterator[click.Option]:
-    """The option of a field; of a format also --json."""
-    if field.name == "format":
-        yield option(AS_JSON, heading, words.get(AS_JSON.name))
-    if field.name == "top" and screen:
-        rows = f"{SCREEN_ROWS}, or {JSON_ROWS} in JSON"
-        field = replace(field, default=None, opt=replace(field.opt, shown=rows))
-    yield option(field, heading, words.get(field.name))
+    """Yield the options of a record's fields. Fields that share an option yield one option, and a
+    format also yields --json.
+    """
+    for field, heading in fields:
+        shared = field.opt.of
+        if shared is not None:
+            together = [one for one, _ in fields if one.opt.of == shared]
+            if field is together[0]:
+                yield _keyed(shared, together, heading)
+            continue
+        if field.name == "format":
+            yield option(AS_JSON, heading, words.get(AS_JSON.name))
+        if field.name == "top" and screen:
+            rows = f"{SCREEN_ROWS}, or {JSON_ROWS} in JSON"
+            field = replace(field, default=None, opt=replace(field.opt, shown=rows))
+        yield option(field, heading, words.get(field.name))
+
+
+def _keyed(shared: Shared, fields: Sequence[Field], heading: str) -> Option:
+    """Return the option shared by several fields."""
+    named = [f"{_asked(one)} ({one.opt.help})" for one in fields]
+    kinds = {one.kind is bool for one in fields}
+    return Option(
+        [KEYED + shared.flag.removeprefix("--"), shared.flag],
+        type=Keyed(fields),
+        multiple=True,
+        metavar="KEY[=VALUE]" if len(kinds) > 1 else "KEY" if True in kinds else "KEY=VALUE",
+        help=f"{shared.help}: {', '.join(named)}.",
+        declared=replace(
+            fields[0],
+            opt=Opt("", brief=f"{shared.help}: {', '.join(map(_asked, fields))}."),
+        ),
+        heading=heading,
+    )
+
+
+def _asked(field: Field) -> str:
+    """Return how a key is written, such as `stream=N`."""
+    return field.key if field.kind is bool else f"{field.key}={field.opt.metavar}"
+
+
+def spread(given: dict[str, Any]) -> None:
+    """Store the values of shared options under the names of their fields. Raises UsageError if a
+    key that takes one value is given two.
+    """
+    for name in [one for one in given if one.startswith(KEYED)]:
+        for field, value in given.pop(name) or ():
+            if not field.many and given.get(field.name, value) != value:
+                raise UsageError(f"{field.spelled} takes one value; give it once")
+            given[field.name] = (*given.get(field.name, ()), value) if field.many else value
 
 
 def option(field: Field, heading: str = OWN, words: str | None = None) -> Option:
-    """The option that a field of a record is asked with; `words` in place of its own help."""
+    """Build the option for a record's field. `words` replaces its help."""
     if words:
         field = replace(field, opt=replace(field.opt, help=words, brief=""))
     opt = field.opt
@@ -232,19 +293,19 @@ def option(field: Field, heading: str = OWN, words: str | None = None) -> Option
 def _chained(
     _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[Any, ...], ...]
 ) -> tuple[Any, ...]:
-    """The values of all texts, each once."""
+    """Parse all strings, and return the distinct values."""
     return tuple(dict.fromkeys(one for some in value for one in some))
 
 
 class Parsed(_ParamType):
-    """What a function makes of an argument's text."""
+    """A click type for arguments that uses a parser function."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name = name
         self.parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value; a usage error where the text is none."""
+        """Parse the text. Raises a usage error for invalid text."""
         try:
             return self.parse(value)
         except UsageError as error:
@@ -252,17 +313,17 @@ class Parsed(_ParamType):
 
 
 class Value(_ParamType):
-    """What a field's text becomes, by what it declares."""
+    """A click type for an option, made from its field's declaration."""
 
     def __init__(self, field: Field) -> None:
         self.field = field
         parse = field.opt.parse
-        # What the list of the public interface says that it takes: size, when, integer, text.
+        # The type's name as listed in ci/public.txt: size, when, integer, text.
         self.name = parse.__name__.removeprefix("parse_") if parse else _NAMES[field.kind]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value; a usage error where the text is none, or out of range."""
-        if not isinstance(value, str):  # a default
+        """Parse the text. Raises a usage error if it's invalid or out of range."""
+        if not isinstance(value, str):  # the default value
             return value
         opt, kind = self.field.opt, self.field.kind
         try:
@@ -271,19 +332,13 @@ class Value(_ParamType):
             self.fail(str(error), param, ctx)
         except ValueError:
             self.fail(f"{value!r} is not a valid {_NAMES[kind]}.", param, ctx)
-        if kind in _NUMBERS and not opt.parse:
-            found = self._in_range(found, param, ctx)
-        return found
-
-    def _in_range(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Any:
-        least, most = self.field.opt.least, self.field.opt.most
-        if least is not None and most is not None and not least <= value <= most:
-            self.fail(f"{value} is not between {least:,} and {most:,}", param, ctx)
-        if least is not None and not value >= least:  # nor NaN
-            self.fail(f"{value} is below {least}", param, ctx)
-        return min(value, MOST)  # of more than there can be, all is meant
+        if not self.field.in_range(found):
+            bounds = f"between {opt.least:,} and {opt.most:,}" if opt.most is not None else ""
+            self.fail(
+                f"{value} is {f'not {bounds}' if bounds else f'below {opt.least}'}", param, ctx
+            )
+        # A number above any count means all.
+        return min(found, MOST) if kind in _NUMBERS and not opt.parse else found
 
     def shell_complete(
         self,
@@ -291,8 +346,8 @@ class Value(_ParamType):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """What goes on from what is there; after a comma the next one."""
-        from click.shell_completion import CompletionItem  # late: for a shell alone
+        """Complete a value; after a comma, complete the next one."""
+        from click.shell_completion import CompletionItem  # imported late: only for completion
 
         done, comma, begun = incomplete.rpartition(",")
         return [
@@ -300,6 +355,47 @@ class Value(_ParamType):
             for one in self.field.opt.among()
             if one.lower().startswith(begun.lower())
         ]
+
+
+class Keyed(_ParamType):
+    """A click type for one key of a shared option, with the key's value."""
+
+    name = "key"
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        self.fields = {field.key: field for field in fields}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the field and its value. Raises a usage error for an unknown key."""
+        if not isinstance(value, str):
+            return value
+        key, equals, text = value.partition("=")
+        field = self.fields.get(key)
+        asked = ", ".join(map(_asked, self.fields.values()))
+        if field is None:
+            self.fail(f"unknown key {key!r}; known keys: {asked}", param, ctx)
+        if field.kind is bool:
+            if equals:
+                self.fail(f"{key} takes no value", param, ctx)
+            return field, True
+        if not text:
+            self.fail(f"{key} needs a value: {_asked(field)}", param, ctx)
+        try:
+            return field, Value(field).convert(text, param, ctx)
+        except click.BadParameter as error:
+            self.fail(f"{key}: {error.message}", param, ctx)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Complete a key."""
+        from click.shell_completion import CompletionItem  # imported late: only for completion
+
+        keys = (f"{key}{'' if one.kind is bool else '='}" for key, one in self.fields.items())
+        return [CompletionItem(key) for key in keys if key.startswith(incomplete)]
 
 
 _NUMBERS: dict[Any, Callable[[str], Any]] = {int: int, float: float}

@@ -1,4 +1,4 @@
-"""Which dump of each rank to read, where a folder has several: the option, and the choice."""
+"""Choose which dump of each rank to read if a folder has several."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Dump = Annotated[
     str | None,
     Opt(
-        "Read the dump that has this in its files' paths (iteration_10, or a pattern), where each"
-        " rank has several; by default the newest. '--dump each' reads all of them.",
+        "If each rank has several dumps, read the one with this in its path (such as"
+        " iteration_10, or a pattern). Default: the newest. '--dump each' reads all of them.",
         "NAME",
         brief="Read this dump of each rank, not the newest.",
     ),
@@ -31,23 +31,24 @@ def chosen_dump(
     wanted: str | None,
     ranks: Callable[[Sequence[str]], Sequence[int | None]] | None = None,
 ) -> Chosen:
-    """One file of each rank, by when files were changed where names don't tell; see `one_dump`.
+    """Choose one file per rank with `one_dump`, using modification times if names don't show the
+    order.
 
-    A shell's pattern names the HTML pages that lie beside snapshots, too. Those that memreplay
-    wrote, and those of snapshots that are there themselves, are left out; a note says so.
+    Shell patterns can also match HTML pages next to snapshots. Pages written by memreplay, and
+    pages of snapshots that are themselves among the files, are skipped with a note.
     """
-    from memreplay.analysis.comparing.dumps import beside_pages, one_dump
-    from memreplay.analysis.comparing.rank_names import ranks_said
+    from memreplay.analysis.comparing.dumps import one_dump, without_redundant_pages
+    from memreplay.analysis.comparing.rank_names import explicit_ranks
     from memreplay.commands.shared.errors import name_of, say
     from memreplay.io.choosing import is_own_page
 
-    ranks = ranks or ranks_said
+    ranks = ranks or explicit_ranks
     kept = [one for one in files if is_url(one.path) or not is_own_page(one.path)] or list(files)
-    kept = beside_pages(kept, ranks)
+    kept = without_redundant_pages(kept, ranks)
     left = {id(one) for one in kept}
     if out := [name_of(one.path) for one in files if id(one) not in left]:
         more = f" and {len(out) - 1:,} more" if len(out) > 1 else ""
-        say(f"{out[0]}{more} left out: pages beside the snapshots that they are of")
+        say(f"{out[0]}{more} left out: pages next to their snapshots")
     return one_dump(kept, wanted, _changed_at, ranks)
 
 

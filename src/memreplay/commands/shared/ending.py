@@ -1,4 +1,4 @@
-"""What is undone when a signal ends the process: files that are not whole yet."""
+"""Undo unfinished work, such as incomplete files, when a signal ends the process."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-_COMES_S = 0.1  # how long the main thread gets to run the handler
-_UNDONE_S = 30.0  # how long it then waits for another thread to finish undoing
+_COMES_S = 0.1  # seconds that the main thread has to run the handler
+_UNDONE_S = 30.0  # seconds to wait for another thread to finish undoing
 
 _undoings: list[Callable[[], object]] = []
 
 
 @contextmanager
 def undone_by_signals(undo: Callable[[], object]) -> Iterator[None]:
-    """`undo` is called when a signal ends the process in here; at any point, even in `undo`."""
+    """Call `undo` if a signal ends the process at any point in this block, even while `undo` is
+    running.
+    """
     _undoings.append(undo)
     try:
         yield
@@ -26,11 +28,11 @@ def undone_by_signals(undo: Callable[[], object]) -> Iterator[None]:
 
 
 def take_signals() -> None:
-    """Ctrl-C, SIGTERM and SIGHUP undo what is half done, and end the process with 128 + their
-    number; not where they are ignored (nohup).
+    """On Ctrl-C, SIGTERM and SIGHUP, undo unfinished work and exit with 128 + the signal, unless
+    ignored (nohup).
 
-    No exception is raised for them: it would come anywhere in any module, where a lock of Python's
-    own may be left taken for good, and wait for threads that need it.
+    This doesn't raise an exception, which in some modules would leave one of Python's locks taken
+    and then wait for threads that need the lock.
     """
     usual = (signal.SIG_DFL, signal.default_int_handler)
     there = (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP"))
@@ -44,16 +46,18 @@ def take_signals() -> None:
 
 
 class _Ender:
-    """Ends the process, from whichever thread is first."""
+    """Ends the process. Whichever thread comes first does it."""
 
     def __init__(self) -> None:
         self._main = _thread.get_ident()
-        # The thread that does it, once one does. `setdefault` is one step: a lock and a number
-        # would be two, and a second signal may come between them.
+        # The thread that ends the process, under the key "by". `setdefault` is atomic, whereas a
+        # second signal could arrive between taking a lock and setting a number.
         self._owner: dict[str, tuple[int, object]] = {}
 
     def end(self, number: int, _frame: object = None) -> None:
-        """Undo all, and end; returns where that has begun in this thread, or in the main one."""
+        """Undo everything and exit. Return if this thread or the main thread is already doing
+        so.
+        """
         me = _thread.get_ident()
         mine = me, object()
         first = self._owner.setdefault("by", mine)
@@ -64,23 +68,25 @@ class _Ender:
         elif first[0] == me or me != self._main:
             return
         else:
-            # Not a step more: it would write what is being removed, and say that this went wrong.
-            # The other may wait for a lock that is held here: then both would, for ever.
+            # Stop here, because continuing would write files that are being removed, and report an
+            # error. Limit the wait, because the other thread may need a lock that this one holds.
             time.sleep(_UNDONE_S)
         os._exit(128 + number)
 
     def end_soon(self, number: int) -> None:
-        """As `end`, but the main thread gets a moment to do it itself: its work stops while it
-        does."""
+        """Like `end`, but let the main thread do it first if it can, which also stops that thread's
+        work.
+        """
         time.sleep(_COMES_S)
         self.end(number)
 
 
 def _watch(numbers: Sequence[int], ender: _Ender) -> None:
-    """Have a thread end the process where Python's own handler would not come to it: it is called
-    between two steps of the main thread, which may be about to wait in a call for whoever reads a
-    pipe, or be far from done with one. Where a system gives no pipe or no thread there is only the
-    handler."""
+    """Make a thread end the process if Python's handler can't run in time.
+
+    Handlers run between bytecodes of the main thread, which may be blocked on a pipe or in a long
+    call. If no pipe or thread can be created, there is only the handler.
+    """
     try:
         read, write = os.pipe()
     except OSError:

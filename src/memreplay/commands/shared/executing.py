@@ -1,4 +1,4 @@
-"""Who reads many files: processes of this machine, or a cluster; as options, and as an executor."""
+"""Options and executors for reading many files: local processes or a cluster."""
 
 from __future__ import annotations
 
@@ -19,6 +19,22 @@ MOST_WORKERS = 1024
 LEAST_MEMORY = 1 << 26
 
 
+def _parse_workers(text: str) -> int | str:
+    if text.removeprefix("-").isdecimal():
+        return _checked(int(text))
+    if ":" not in text and not text.endswith(".json"):
+        raise UsageError(
+            f"{text!r} is neither a number nor a scheduler's address, such as tcp://head-node:8786"
+        )
+    return text
+
+
+def _checked(number: int) -> int:
+    if not 1 <= number <= MOST_WORKERS:
+        raise UsageError(f"{number} is not between 1 and {MOST_WORKERS:,}")
+    return number
+
+
 def _parse_worker_memory(text: str) -> int:
     size = parse_size(text)
     if size < LEAST_MEMORY:
@@ -27,16 +43,18 @@ def _parse_worker_memory(text: str) -> int:
 
 
 class Workers(Struct, frozen=True):
-    """So many processes of this machine, and the bytes that each may take; or the cluster of a
-    scheduler. Raises UsageError for both."""
+    """Options for the number of local processes and their memory limit, or for the address of a
+    cluster's scheduler. Raises UsageError if an address has a limit.
+    """
 
     workers: Annotated[
-        int | None,
+        int | str | None,
         Opt(
-            "Read on so many processes of this machine (default: one for each processor).",
-            "N",
-            least=1,
-            most=MOST_WORKERS,
+            "Read with N local processes (default: one per processor), or on the Dask cluster with"
+            " this scheduler address (such as tcp://head-node:8786). A cluster needs the extra"
+            " 'fleet'.",
+            "N|ADDRESS",
+            parse=_parse_workers,
             rare=True,
             group="Workers",
         ),
@@ -44,46 +62,37 @@ class Workers(Struct, frozen=True):
     memory_per_worker: Annotated[
         int | None,
         Opt(
-            "What a process may take besides what it begins with (2GiB); a file that takes more is"
-            " not read, and named.",
+            "Limit how much each process's memory may grow beyond its initial use (such as 2GiB). A"
+            " file that needs more is skipped and reported.",
             "SIZE",
             parse=_parse_worker_memory,
             rare=True,
             group="Workers",
         ),
     ] = None
-    scheduler: Annotated[
-        str | None,
-        Opt(
-            "Read on the Dask cluster whose scheduler is there (tcp://head-node:8786). Needs pip"
-            " install 'memreplay[fleet]'.",
-            "ADDRESS",
-            rare=True,
-            group="Workers",
-        ),
-    ] = None
 
     def __post_init__(self) -> None:
-        if self.scheduler is not None and (self.workers, self.memory_per_worker) != (None, None):
-            raise UsageError(
-                "a cluster has its own workers: leave out --workers and --memory-per-worker"
-            )
+        if isinstance(self.workers, int):
+            _checked(self.workers)
+        if isinstance(self.workers, str) and self.memory_per_worker is not None:
+            raise UsageError("a cluster has its own workers; leave out --memory-per-worker")
 
     @property
     def asked(self) -> bool:
-        """Whether anything was said of them."""
-        return (self.workers, self.memory_per_worker, self.scheduler) != (None, None, None)
+        """Whether any of these options was given."""
+        return (self.workers, self.memory_per_worker) != (None, None)
 
 
 def executor_of(workers: Workers, files: int) -> Executor:
-    """The cluster that was named, or processes of this machine: no more than there are files.
+    """Return an executor on the cluster or on local processes, at most one per file.
 
-    Where there is no such pool, this process alone: a file that takes too much takes it along.
+    On systems that don't support the pool, files are read in this process, which ends if a file
+    needs too much memory.
     """
-    if workers.scheduler is not None:
+    if isinstance(workers.workers, str):
         from memreplay.workers.cluster import DaskCluster
 
-        cluster = DaskCluster(workers.scheduler)
+        cluster = DaskCluster(workers.workers)
         if cluster.warning:
             say(cluster.warning)
         if sys.stderr.isatty() and cluster.dashboard_link:
@@ -95,7 +104,7 @@ def executor_of(workers: Workers, files: int) -> Executor:
         from memreplay.workers.serial import Serial
 
         if workers.workers or workers.memory_per_worker:
-            say("this system has no pool of processes: files are read one after another")
+            say("this system has no process pools, so files are read one by one")
         return Serial()
     number = workers.workers or min(processors(), max(files, 1))
     return LocalPool(number, memory_bytes=workers.memory_per_worker)

@@ -1,4 +1,4 @@
-"""What keys mean that many records have: said here once, and not again in each of them."""
+"""Descriptions of JSON keys that many records share."""
 
 from __future__ import annotations
 
@@ -12,81 +12,84 @@ from memreplay.snapshot.record import Record
 
 
 class Shared(Coded, frozen=True, kw_only=True):
-    """The meaning of a field that says none itself (ci/schemas.py). Nothing is made of this."""
+    """Descriptions of fields that many records have, used by ci/schemas.py. Never instantiated."""
 
-    # Of a report.
+    # Fields of reports.
     file: str
-    """The input, as it was named."""
+    """The input, as given on the command line."""
     measure: MeasureName
-    """Which [bytes](numbers.md#the-measures)."""
+    """The [measure](numbers.md#the-measures)."""
     by: By
-    """What groups stand for: one of the [ways](numbers.md#ways-to-group), or several joined by
-    commas."""
+    """How allocations are grouped: one of the [ways](numbers.md#ways-to-group), or several joined
+    by commas."""
     pool: tuple[int, int] | None
-    """The pool that alone was asked for."""
+    """The memory pool to which `--only pool` limits the numbers; null for all."""
     stream: int | None
-    """The stream that alone was asked for."""
+    """The stream to which `--only stream` limits the numbers; null for all."""
     filters: Filters | None
-    """Which allocations alone count; null for all."""
+    """The filters that allocations have to pass; null for all allocations."""
     truncated: bool
-    """The file is cut off, and this is of its whole part (`--salvage`)."""
+    """Whether the file is truncated, so that only its intact part was read (`--salvage`)."""
     unknown_devices: tuple[int, ...] | UnsetType
-    """Devices whose trace lies behind the place where the file is cut off: nothing else here is
-    about them. Absent if there are none."""
+    """Devices whose traces are in the missing part of a truncated file. The rest of this document
+    doesn't cover them. Absent if there are none.
+    """
     devices: tuple[Record, ...]
-    """One for each device."""
+    """One entry per device."""
 
-    # Of a device.
+    # Fields of devices.
     device: int
-    """The device's index."""
+    """Device index."""
     exactness: Exactness
-    """Whether the numbers are exact; the reasons say why not."""
+    """Whether the numbers are exact. If they aren't, the reasons explain why."""
     first_event: int
-    """The index of the first event that was read: 0 without `--from`, and if the range has no
-    events."""
+    """Index of the first event that was read, which is 0 without `--from`, or if the range is
+    empty.
+    """
     events: int
-    """How many events were read; all of them without `--from` and `--to`."""
+    """Number of events that were read. Without `--from` and `--to`, these are all events."""
     trace_events: int
-    """How many events the whole trace has."""
+    """Number of events in the whole trace."""
     start_us: int | None
-    """The time of the first event; with `--from`, of the first that was read."""
+    """Time of the first event or, with `--from`, of the first event that was read."""
     trusted: bool
-    """Whether nothing speaks against the numbers:
-    [trusted](numbers.md#exact-estimated-trusted)."""
+    """Whether the numbers can be [trusted](numbers.md#exact-estimated-trusted)."""
     reasons: tuple[str, ...]
-    """Why they are not exact or not trusted, or what else to know: see
-    [reasons](#reasons)."""
+    """Why the numbers aren't exact or can't be trusted, and other remarks:
+    [reasons](numbers.md#whether-to-trust-them-the-reasons).
+    """
 
-    total_bytes: int | None
-    """The card's memory, or the most that was seen of it; null if nothing is known."""
-    total_known: bool
-    """Whether it was given (`--total-memory`), or is in the file."""
+    total_memory_bytes: int | None
+    """The card's memory, or the most memory that was observed on the card; null if unknown."""
+    total_memory_known: bool
+    """Whether the size was given (`--total-memory`) or is in the file."""
 
-    # Of groups.
+    # Fields of groups.
     groups: tuple[Group, ...]
-    """The largest first, as many as `--top` says."""
+    """The `--top` largest groups, largest first."""
     groups_total: int
-    """How many groups there are, before `--top` cut them."""
+    """Number of groups before applying `--top`."""
     rest_bytes: int
-    """The bytes of the groups that `--top` cut."""
+    """Bytes of the groups that `--top` omitted."""
     rest_count: int
-    """Their allocations."""
+    """Number of allocations in the groups that `--top` omitted."""
     pools: tuple[Part, ...] | UnsetType = UNSET
-    """With `--by pool`: the pools, the largest first; `--top` does not cut them."""
+    """With `--by pool`: all pools, largest first, regardless of `--top`."""
     streams: tuple[Part, ...] | UnsetType = UNSET
-    """With `--by stream`: the streams, the largest first; `--top` does not cut them."""
+    """With `--by stream`: all streams, largest first, regardless of `--top`."""
     tree: CallTree | UnsetType = UNSET
-    """With `--tree`: the same as a tree of calls."""
+    """With `--tree`: the live set as a call tree."""
 
-    # Of blocks in use next to free ones.
+    # Fields about free memory pinned by neighbouring blocks.
     pinned_bytes: int
-    """Free bytes that `empty_cache()` would not give back, blocked by blocks in use next to them;
-    `pins` and `pins_rest_bytes` add up to them."""
+    """Free bytes that `empty_cache()` can't release because they're pinned by neighbouring blocks
+    in use. `pins` and `pins_rest_bytes` add up to this.
+    """
     pins: tuple[Blocker, ...]
-    """Which groups block these, the most first, as many as `--top` says."""
+    """The `--top` groups whose blocks pin most free memory, largest first."""
     pins_total: int
-    """How many groups block any, before `--top` cut them."""
+    """Number of groups that pin memory, before applying `--top`."""
     pins_rest_bytes: int
-    """What the groups that `--top` cut block."""
+    """Free bytes pinned by the groups that `--top` omitted."""
     pins_rest_count: int
-    """Their blocks."""
+    """Number of blocks in the groups that `--top` omitted."""

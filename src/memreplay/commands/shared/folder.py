@@ -1,4 +1,4 @@
-"""Where several files may go in a folder, and that a signal undoes what is half done there."""
+"""Write several files into a folder atomically. If a signal arrives, unfinished work is undone."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from memreplay.io.whole_files import Folder, lies_at
 def folder_output(
     path: str, names: Sequence[str], others: Sequence[str] = (), *, force: bool
 ) -> Iterator[Folder]:
-    """A maker of files that get their names in the folder `path` when all of them are whole.
+    """Yield a function that creates files in the folder `path`. The files get their names once all
+    are complete.
 
-    `names` are those that will be made: none of them may be there yet, unless `force`. `others` are
-    those that do not fit beside them, and may not be there at all: they are of something else. All
-    other files stay. After an error the folder is as it was. Raises UsageError before anything is
-    done, or, where they are, when files that were there cannot be put back.
+    `names`: the files to create, none of which may exist unless `force` is set. `others`: files
+    that don't belong with them and must not exist. Any other files are left alone. After an error,
+    the folder is as it was before. Raises UsageError before anything is done, or if old files can't
+    be restored.
     """
     path = os.path.realpath(path)
     fresh = not _is_there(path)
     if not fresh and not os.path.isdir(path):
-        raise UsageError(f"{path} exists, and is not a folder")
+        raise UsageError(f"{path} exists but isn't a folder")
     for place in {path, os.path.dirname(path)}:
-        remove_stale(place, None)  # with old files that have to be put back
+        # Including old files that were moved away and have to be restored.
+        remove_stale(place, None)
     if not fresh:
         _check(path, names, others, force=force)
     home = os.path.dirname(path) if fresh else path
@@ -50,10 +52,10 @@ def folder_output(
 def _check(path: str, names: Sequence[str], others: Sequence[str], *, force: bool) -> None:
     for whole in (os.path.join(path, name) for name in names):
         if os.path.isdir(whole) and not os.path.islink(whole):
-            raise UsageError(f"{whole} is a folder, but a file has to go there")
+            raise UsageError(f"{whole} is a folder, but a file with this name has to be written")
         while (whole := os.path.dirname(whole)) != path:
             if os.path.lexists(whole) and not os.path.isdir(whole):
-                raise UsageError(f"{whole} exists, and is not a folder")
+                raise UsageError(f"{whole} exists but isn't a folder")
     there = [name for name in names if _is_there(os.path.join(path, name))]
     if there and not force:
         raise UsageError(
@@ -62,13 +64,13 @@ def _check(path: str, names: Sequence[str], others: Sequence[str], *, force: boo
     foreign = [name for name in others if _is_there(os.path.join(path, name))]
     if foreign:
         raise UsageError(
-            f"{os.path.join(path, foreign[0])} may belong to another snapshot: remove it, export"
-            " it too, or name another folder"
+            f"{os.path.join(path, foreign[0])} may belong to another snapshot; remove it,"
+            " export it too, or choose another folder"
         )
 
 
 def _is_there(path: str) -> bool:
-    """Whether something has this name. Raises UsageError where that cannot be told."""
+    """Return whether a name exists. Raises UsageError if this can't be determined."""
     try:
         return lies_at(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Lists the snapshot files of a folder, or of the folders in it."""
+"""List the snapshot files of a folder and its subfolders."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from collections.abc import Callable
 from memreplay.errors import SnapshotError, UsageError
 from memreplay.render.units import counted
 
-LEVELS = 4  # of folders that are looked into where those above have no snapshot
-MOST_FOLDERS = 4096  # of one level
+LEVELS = 4  # number of levels to search below folders without snapshots
+MOST_FOLDERS = 4096  # maximum per level
 
 
 def holds_files(path: str) -> bool:
-    """Whether it is a folder of snapshots, and not of the tables that are one (see `dataset`)."""
+    """Return whether a path is a folder of snapshots rather than of a dataset's tables (see
+    `dataset`).
+    """
     if not os.path.isdir(path):
         return False
     from memreplay.io.dataset_files import find_dataset
 
     try:
         return find_dataset(path) is None
-    except SnapshotError:  # tables; reading them says what is wrong with them
+    except SnapshotError:  # a dataset; the error is reported when it's read
         return _has_snapshots(path)
 
 
@@ -32,14 +34,14 @@ def _has_snapshots(path: str) -> bool:
 
 
 def snapshot_files(folder: str) -> list[str]:
-    """The files that are snapshots, as paths from `folder` on, in natural order.
+    """Return a folder's snapshot files as paths relative to `folder`, in natural order.
 
-    Those in `folder` itself; where it has none, those in the nearest folders below it that have
-    some (`memory_snapshot/iteration_10/…`), down to LEVELS. Hidden ones are left out, and what is
-    no regular file: a pipe would be waited for. Raises OSError where the folder cannot be listed,
-    and UsageError where there is no such file, or a folder in it cannot be listed.
+    These are the files in `folder` itself, or else in the nearest subfolders that have any
+    (`memory_snapshot/iteration_10/…`), up to LEVELS deep. Hidden files are skipped, and so is
+    anything but regular files, because reading a pipe would block. Raises OSError if the folder
+    can't be listed, and UsageError if there are no snapshots or a subfolder can't be listed.
     """
-    from memreplay.io.choosing import no_snapshot_words, snapshots_among
+    from memreplay.io.choosing import no_snapshot_text, snapshots_among
     from memreplay.io.names import natural
 
     level = [""]
@@ -53,15 +55,17 @@ def snapshot_files(folder: str) -> list[str]:
         if found:
             return sorted(found, key=natural)
         level = folders
-    raise UsageError(no_snapshot_words(folder))
+    raise UsageError(no_snapshot_text(folder))
 
 
 def rank_files(
     folder: str, check: Callable[[list[str]], None] | None = None
 ) -> tuple[dict[int, str], tuple[str, ...]]:
-    """The path of each rank's file, and of those that are of none (see `snapshot_files`); `check`
-    may refuse the files. Snapshots further below are left out, and a note says so. Raises as
-    `snapshot_files` does, and UsageError for ranks that are ambiguous or there twice."""
+    """Return each rank's file, and the files without a rank (see `snapshot_files`).
+
+    `check` may reject the files. Snapshots in subfolders are skipped with a note. Raises the same
+    errors as `snapshot_files`, and UsageError for ambiguous or duplicate ranks.
+    """
     from memreplay.analysis.comparing.rank_names import ranks_of
     from memreplay.commands.shared.errors import say
 
@@ -71,7 +75,10 @@ def rank_files(
     found, alone = ranks_of(files)
     if below := _further_below(folder, files):
         snapshots = counted(len(below), "snapshot")
-        say(f"{folder}: {snapshots} further below left out ({below[0]}): name that folder for them")
+        say(
+            f"{folder}: {snapshots} in subfolders left out ({below[0]}); give that folder"
+            " to read them"
+        )
     paths = {rank: os.path.join(folder, name) for rank, name in found.items()}
     return paths, tuple(os.path.join(folder, name) for name in alone)
 
@@ -91,13 +98,13 @@ def _inside(folder: str, below: str) -> tuple[list[str], list[str]]:
     try:
         return _entries(os.path.join(folder, name))
     except OSError as error:
-        raise UsageError(f"the folder {name} in it cannot be listed: {error.strerror}") from None
+        raise UsageError(f"can't list its folder {name}: {error.strerror}") from None
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
-    """The names of the regular files and of the folders in it, links followed."""
+    """Return the names of regular files and folders, following links."""
     with os.scandir(folder) as entries:
         shown = [entry for entry in entries if not entry.name.startswith(".")]
-    # Not entry.is_file(): that fails on a link to itself.
+    # entry.is_file() would raise for a link that points to itself.
     files = [entry.name for entry in shown if os.path.isfile(entry.path)]
     return files, [entry.name for entry in shown if os.path.isdir(entry.path)]

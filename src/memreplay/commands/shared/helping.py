@@ -1,4 +1,6 @@
-"""The class of all commands: help in groups of options, and an exit code that is returned."""
+"""The class of commands, which groups options in the help and takes exit codes from return
+values.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memreplay.commands.shared.exits import EVERY, exit_words
+from memreplay.commands.shared.exits import EVERY, exit_text
 
 if TYPE_CHECKING:
     from memreplay.declared import Field
 
 OWN = "Options"
-"""The heading of a command's own options, which come first."""
+"""Heading of a command's own options, which come first."""
 HEADINGS = {
     "selection": "Selection",
     "shown": "Output",
@@ -21,13 +23,13 @@ HEADINGS = {
     "reading": "Reading",
     "workers": "Workers",
 }
-"""By the names of the parameters that are records, the headings of their options."""
+"""Option headings by name of the record parameter."""
 GROUPS = tuple(dict.fromkeys((OWN, *HEADINGS.values())))
-"""The headings, in the order of the help."""
+"""The headings in display order."""
 
 
 class Option(click.Option):
-    """An option that a record declares, and the heading it stands below."""
+    """An option that a record declares, with its heading."""
 
     def __init__(self, *args: Any, declared: Field, heading: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -36,19 +38,24 @@ class Option(click.Option):
         self.brief = declared.opt.brief
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The option and what it means, in few words where not all options are listed."""
+        """Return the option and its help, shortened unless all options are listed."""
         record = super().get_help_record(ctx)
-        if record is None or not self.brief or _lists_all(ctx):
-            return record
-        return record[0], self.brief
+        if record is None:
+            return None
+        names, words = record
+        if self.brief and not _lists_all(ctx):
+            return names, self.brief
+        if isinstance(self.show_default, str):  # click puts a described default in parentheses
+            words = words.replace(f": ({self.show_default})", f": {self.show_default}")
+        return names, words
 
 
 _ALL = "memreplay.help-all"
-SHORT_EXAMPLES = 3  # in --help; --help-all has all
+SHORT_EXAMPLES = 3  # shown by --help; --help-all shows all
 
 
 def help_all() -> click.Option:
-    """--help-all, of a command that has more options than its --help lists."""
+    """Return the option --help-all, for commands whose --help doesn't list all options."""
     return click.Option(
         ["--help-all"],
         is_flag=True,
@@ -67,7 +74,7 @@ def _show_all(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None
 
 
 class Command(click.Command):
-    """A command whose function returns its exit code, None for 0."""
+    """A command whose function returns its exit code. None means 0."""
 
     def __init__(
         self,
@@ -79,25 +86,31 @@ class Command(click.Command):
     ) -> None:
         if examples:
             lines = "\n".join(f"  {one}" for one in examples)
-            # A command that says what wrong usage is reads no snapshot.
-            codes = exit_words(exits if exits and 2 in exits else {**EVERY, **(exits or {})})
+            # A command that lists exit code 2 itself doesn't read snapshots.
+            codes = exit_text(exits if exits and 2 in exits else {**EVERY, **(exits or {})})
             parts = (f"\b\nExamples:\n{lines}", codes, after)
             settings["epilog"] = "\n\n".join(part for part in parts if part)
         super().__init__(*args, **settings)
         self.examples = examples
         self.exits = exits or {}
 
+    def get_help_option_names(self, _ctx: click.Context) -> list[str]:
+        """Return the names regardless of the context, because click keeps the first names that it
+        gets.
+        """
+        return ["-h", "--help"]
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the function, and end with what it returns."""
+        """Run the function and exit with its result."""
         ctx.exit(super().invoke(ctx) or 0)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options: in groups where all are listed, else those that people use, as one."""
+        """Write the options: all of them in groups, or only the common ones."""
         every = _lists_all(ctx) or not self.examples
         lists: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            # Arguments stand in the usage line.
+            # The usage line already shows arguments.
             if record is None or not isinstance(param, click.Option):
                 continue
             if every:
@@ -110,7 +123,7 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Examples, and what the exit codes mean."""
+        """Write examples and exit codes."""
         if _lists_all(ctx) or not self.examples:
             super().format_epilog(ctx, formatter)
             return
@@ -119,7 +132,7 @@ class Command(click.Command):
                 formatter.write(f"  {one}\n")
         if len(self.exits) > 1:
             formatter.write_paragraph()
-            formatter.write_text(exit_words(self.exits))
+            formatter.write_text(exit_text(self.exits))
 
 
 def _lists_all(ctx: click.Context) -> bool:
@@ -127,6 +140,6 @@ def _lists_all(ctx: click.Context) -> bool:
 
 
 def heading_of(param: click.Option) -> str:
-    """The heading that an option stands below."""
+    """Return an option's heading."""
     found: str = getattr(param, "heading", "")
     return found or OWN

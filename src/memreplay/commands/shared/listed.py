@@ -1,49 +1,50 @@
-"""The commands by their headings, each with its summary: the list of commands shows it, and the
-command's own help begins with it."""
+"""The commands by heading, with their summaries. Used in the list of commands and at the start of
+each help text.
+"""
 
 from __future__ import annotations
 
-# In the order in which one needs them.
+# In order of typical use.
 SECTIONS = {
     "Start here": {
-        "report": "One page about a snapshot, in words.",
-        "view": "A snapshot as an interactive page.",
-        "explore": "A snapshot in the terminal, by keys.",
+        "report": "Explain a snapshot on one page.",
+        "view": "Write an interactive HTML page for a snapshot.",
+        "explore": "Browse a snapshot in the terminal.",
     },
     "Look deeper": {
-        "summary": "What is in a snapshot, and whether it can be trusted.",
-        "peak": "How high memory went, when, and who held it.",
-        "at": "What was held at a moment.",
-        "timeline": "Memory over time, as a picture.",
-        "oom": "Why a request failed, and what would have helped.",
-        "leaks": "Which code holds more and more from step to step.",
-        "steps": "What each step of a program does to memory.",
-        "diff": "What changed between two snapshots.",
-        "fragmentation": "What is reserved and not in use, and what blocks it.",
-        "allocations": "What was allocated over the recording, and for how long.",
-        "modules": "What each module holds.",
+        "summary": "Show what a snapshot contains, and whether it's trustworthy.",
+        "peak": "Show peak memory: how much, when, and what held it.",
+        "at": "Show what was live at a given moment.",
+        "timeline": "Draw memory over time.",
+        "oom": "Explain why a request failed, and what would have helped.",
+        "leaks": "Find code that holds more memory after every step.",
+        "steps": "Show what each training step does to memory.",
+        "diff": "Show what changed between two snapshots.",
+        "fragmentation": "Show unused reserved memory, and what keeps it reserved.",
+        "allocations": "Show what was allocated, how often, and for how long.",
+        "modules": "Show what each module holds.",
     },
     "Plan": {
-        "simulate": "The same run with other settings, or on another card.",
-        "dryrun": "The exact memory of a program, on a machine without a GPU.",
+        "simulate": "Try other allocator settings or another card.",
+        "dryrun": "Measure a program's memory use without a GPU.",
     },
     "Record": {
-        "record": "Record a program that runs on a GPU, without changing it.",
+        "record": "Record a GPU program without changing it.",
     },
     "CI and fleets": {
-        "gate": "Whether memory is within its budgets.",
-        "fleet": "All ranks of a run: which is worst, which is odd, and why.",
-        "watch": "The peak of each snapshot of a run, as it is written.",
+        "gate": "Fail if memory exceeds a budget.",
+        "fleet": "Compare all ranks of a run: which is worst or odd, and why.",
+        "watch": "Print the peak of each snapshot as a run writes it.",
     },
     "Export": {
-        "export": "A snapshot for other programs: a part, tables, traces.",
-        "sql": "SQL over the tables of a snapshot.",
-        "mcp": "Snapshots for an AI agent, over the Model Context Protocol.",
+        "export": "Convert a snapshot to tables, traces and more, or trim it.",
+        "sql": "Query a snapshot's tables with SQL.",
+        "mcp": "Serve snapshots to an AI agent (Model Context Protocol).",
     },
     "Help": {
         "help": "Print a page of the documentation.",
-        "completion": "Print the script that completes commands.",
+        "completion": "Print a shell completion script.",
     },
 }
 COMMANDS = {name: words for section in SECTIONS.values() for name, words in section.items()}
-"""What each command is for."""
+"""Each command's summary."""

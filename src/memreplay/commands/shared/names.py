@@ -1,4 +1,4 @@
-"""The names of snapshots that a program leaves, several of them by rank."""
+"""Names of the snapshots that a program writes, one per rank."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from memreplay.io.packing import FORMATS, PACKINGS, by_name
 
 
 def check_names(output: str, *, force: bool) -> None:
-    """Raises UsageError where snapshots should not go: asked before the program runs."""
+    """Raise UsageError for an unsuitable output. Called before the program runs."""
     if output == "-" or not os.path.basename(output):
-        raise UsageError(f"cannot write {output}: name a file; stdout is the program's")
+        raise UsageError(
+            f"cannot write {output}: give a file name, because stdout belongs to the program"
+        )
     check_output(output, force=force, binary=True)
     if os.path.exists(output) and not os.path.isfile(output):
-        raise UsageError(f"cannot write {output}: it is no file")
+        raise UsageError(f"cannot write {output}: it isn't a file")
     if by_name(output)[0] == "json":
         raise UsageError(
-            f"{output}: snapshots are pickles; name it .pickle, and memreplay export makes JSON"
+            f"{output}: snapshots are pickles; end the name in .pickle (memreplay export"
+            " converts to JSON)"
         )
     stem, ending = split(output)
     there = glob.glob(f"{glob.escape(stem)}.rank*{glob.escape(ending)}")
@@ -28,7 +31,7 @@ def check_names(output: str, *, force: bool) -> None:
 
 
 def split(path: str) -> tuple[str, str]:
-    """`run.pickle.gz` as `run` and `.pickle.gz`."""
+    """Split `run.pickle.gz` into `run` and `.pickle.gz`."""
     folder, name = os.path.split(path)
     ending = ""
     for known in (PACKINGS, FORMATS):

@@ -1,4 +1,4 @@
-"""Writes results: to stdout, in the form that fits what it is, or whole into a file."""
+"""Write results to stdout in a suitable form, or atomically to a file."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 Force = Annotated[
     bool,
     Opt(
-        "Write to a terminal, and overwrite a file that exists.",
-        brief="Replace what exists.",
+        "Allow writing to a terminal, and overwriting a file.",
+        brief="Overwrite an existing file.",
     ),
 ]
 
 
 class Output(Options, frozen=True):
-    """Where a result goes, and whether it may replace what is there."""
+    """Options for the output path, and for whether to replace an existing file."""
 
     output: Annotated[
         str | None,
         Opt(
-            "Write to this file, which is never left half-written.",
+            "Write to this file, atomically.",
             "OUT",
             short="-o",
             path="file",
@@ -45,21 +45,21 @@ class Output(Options, frozen=True):
     def check(
         self, read: Sequence[str] = (), *, binary: bool = False, picture: bool = False
     ) -> None:
-        """Raise UsageError where the output should not go, as `check_output` does."""
+        """Raise UsageError for an unsuitable output, like `check_output`."""
         check_output(self.output, force=self.force, picture=picture, binary=binary, read=read)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file that was named."""
+        """Whether a file was given."""
         return self.output not in (None, "-")
 
     def check_file(self, read: Sequence[str]) -> None:
-        """Raise UsageError where a file that was named shouldn't be written."""
+        """Raise UsageError if a file was given that shouldn't be written."""
         if self.output is not None:
             check_output(self.output, force=self.force, read=read)
 
     def write(self, text: str) -> None:
-        """Write `text` as lines: into the file, else as `write` does."""
+        """Write `text` as lines to the file or stdout."""
         if not self.is_file:
             write(text)
             return
@@ -68,10 +68,10 @@ class Output(Options, frozen=True):
 
 
 def render_document(document: Document, *, last: Document = ()) -> str:
-    """The document as text, coloured or plain, as wide as COLUMNS says or the terminal is.
+    """Return the document as text, coloured or plain, as wide as COLUMNS or the terminal.
 
-    On a terminal that does not show it whole, `last` stands at its end: what one wants to see first
-    has gone by.
+    If the text is too long for the terminal, append `last`, because the start will have scrolled
+    away.
     """
     width = terminal_width()
     if last and _is_too_long(document, width):
@@ -86,7 +86,7 @@ def render_document(document: Document, *, last: Document = ()) -> str:
 
 
 def _is_too_long(document: Document, width: int) -> bool:
-    """Whether stdout is a terminal that has fewer lines, the next prompt's among them."""
+    """Return whether stdout is a terminal too short for this many lines plus the next prompt."""
     if not sys.stdout.isatty():
         return False
     from memreplay.render.layout import lay_out
@@ -105,8 +105,9 @@ def _terminal_lines() -> int:
 
 
 def wants_colour() -> bool:
-    """Whether stdout is a terminal, or says that it shows colours; NO_COLOR, then FORCE_COLOR,
-    overrule it when not empty."""
+    """Return whether to write colours to stdout. NO_COLOR and FORCE_COLOR decide this if set;
+    otherwise, stdout must be a terminal or say that it shows colours.
+    """
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -118,21 +119,21 @@ def wants_colour() -> bool:
 
 
 def write(text: str) -> None:
-    """Write `text` as lines, with `?` for what stdout's encoding lacks, and flush."""
+    """Write `text` as lines and flush. Characters that stdout can't encode become `?`."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    # click would strip the colours that FORCE_COLOR asked for; wants_colour() has decided already.
+    # click would strip colours even if FORCE_COLOR is set, but wants_colour() has already decided.
     click.echo(text.encode(encoding, "replace").decode(encoding), color=True)
 
 
 def stdout_is_closed() -> bool:
-    """Whether stdout is a pipe that nobody reads any more, as far as can be told."""
-    import select  # late: few commands wait for anything
+    """Return whether stdout is known to be a pipe without a reader."""
+    import select  # imported late: rarely needed
 
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
         return any(event & select.POLLERR for _, event in poll.poll(0))
-    except (AttributeError, OSError, ValueError):  # Windows; no file at all
+    except (AttributeError, OSError, ValueError):  # Windows, or stdin isn't a file
         return False
 
 
@@ -144,20 +145,21 @@ def check_output(
     binary: bool = False,
     read: Sequence[str] = (),
 ) -> None:
-    """Raise UsageError where output should not go: asked before the work, as it may take a while.
+    """Raise UsageError for an unsuitable output. Called before the work, which can take a while.
 
-    `path` None or `-` is stdout, which should be no terminal; a file should not be there yet.
-    `force` allows both. `read` are the files that are read: nothing goes over these.
+    `path`: None or `-` for stdout, which must not be a terminal if the output is binary; otherwise
+    a file that must not exist yet. `force` allows both. `read`: input files, which are never
+    overwritten.
     """
     if path is None or path == "-":
         if sys.stdout.isatty() and not force:
             if picture:
-                raise UsageError("stdout is a terminal: send the picture into a file (-o FILE)")
+                raise UsageError("stdout is a terminal; write the picture to a file (-o FILE)")
             if binary:
-                raise UsageError("stdout is a terminal: name a file or a folder (-o OUT)")
+                raise UsageError("stdout is a terminal; give a file or folder (-o OUT)")
             raise UsageError(
-                "this is long, and stdout is a terminal: send it into a pipe (| less) or a file"
-                " (-o FILE), or give --force"
+                "the output is long and stdout is a terminal; use a pipe (| less), a file (-o"
+                " FILE) or --force"
             )
         return
     check_not_read(path, read)
@@ -169,7 +171,9 @@ def check_output(
 
 
 def _is_file(path: str) -> bool:
-    """Whether there is a regular file. Raises UsageError where that cannot be told."""
+    """Return whether a path is an existing regular file. Raises UsageError if this can't be
+    determined.
+    """
     from memreplay.io.whole import mode_of
 
     try:
@@ -180,31 +184,34 @@ def _is_file(path: str) -> bool:
 
 
 def check_not_read(path: str, read: Iterable[str]) -> None:
-    """Raises UsageError where `path` is one of these files, or a table of such a folder."""
+    """Raise UsageError if `path` is one of the files in `read`, or a table in one of its
+    folders.
+    """
     if not os.path.isfile(path):
         return
     for file in read:
         if any(os.path.exists(one) and os.path.samefile(path, one) for one in _files_of(file)):
-            raise UsageError(f"cannot write {path}: it is the snapshot that is read")
+            raise UsageError(f"cannot write {path}: it's the input snapshot")
 
 
 def _files_of(file: str) -> tuple[str, ...]:
-    """What is read where `file` is named: itself, or the tables of its dataset."""
+    """Return the files that are read for `file`: the file itself, or its dataset's tables."""
     from memreplay.io.dataset_files import find_dataset
 
     try:
         dataset = find_dataset(file)
-    except SnapshotError:  # reading it says so
+    except SnapshotError:  # the error is reported when the file is read
         dataset = None
     return (file,) if dataset is None else (file, *dataset.paths.values())
 
 
 @contextmanager
 def byte_output(path: str | None) -> Iterator[IO[bytes]]:
-    """Where to write bytes: stdout for None and `-`, else a file, which gets its name when whole.
+    """Yield a binary stream: stdout for None and `-`, otherwise a file that gets its name when it's
+    complete.
 
-    So after an error there is none, or the one that was there before. What is no regular file (a
-    device, a named pipe) is written to as it is.
+    After an error, there is no file, or the old one is unchanged. Devices and named pipes are
+    written directly.
     """
     if path is None or path == "-":
         yield sys.stdout.buffer
@@ -213,7 +220,8 @@ def byte_output(path: str | None) -> Iterator[IO[bytes]]:
     from memreplay.commands.shared.ending import undone_by_signals
     from memreplay.io.whole import Whole, mode_of
 
-    # Before links are followed: that of /dev/stdout may lead to a pipe, which no folder has.
+    # Check this before following links, because /dev/stdout may link to a pipe, which isn't in any
+    # folder.
     mode = mode_of(path)
     if mode is not None and not stat.S_ISREG(mode):
         with open(path, "wb") as special:

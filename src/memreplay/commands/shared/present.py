@@ -1,4 +1,4 @@
-"""Makes a report of a file, writes it, and ends the command: what every such command does."""
+"""Build a file's report, write it, and return the exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DevicePart(Protocol):
 
 
 class Report(Protocol):
-    """What a command found, a part a device."""
+    """A report with one part per device."""
 
     @property
     def devices(self) -> Sequence[DevicePart]: ...
@@ -33,7 +33,7 @@ def present(
     *,
     strict: bool = False,
 ) -> int:
-    """Write what `work`, which reads `file`, finds: the exit code of that, or of its error."""
+    """Write the result of `work`, which reads `file`. Return the exit code."""
     report, exit_code = attempt(file, work)
     if report is not None:
         write(render(report))
@@ -42,5 +42,5 @@ def present(
 
 
 def trust_code(report: Report, strict: bool) -> int:
-    """NOT_TRUSTED for a report that `strict` does not let pass, else 0."""
+    """Return NOT_TRUSTED for a report that `strict` rejects, otherwise 0."""
     return NOT_TRUSTED if strict and not all(one.trusted for one in report.devices) else 0

@@ -1,4 +1,4 @@
-"""Shows a progress bar on stderr while large files are read."""
+"""Show a progress bar on stderr while large files are read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from memreplay.commands.shared.errors import name_of
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-# Most files are read before this, and a bar that only flashes is a nuisance.
+# Seconds before a bar is shown. Most files are read faster than this, and a bar that only flashes
+# up is distracting.
 DELAY_S = 1.0
-_WIPE = "\r\x1b[2K"  # a line cleared
+_WIPE = "\r\x1b[2K"  # clears the line
 T = TypeVar("T")
 Update = Callable[[int, "int | None"], None]
 Showing = Callable[[str], AbstractContextManager["Update | None"]]
@@ -26,14 +27,16 @@ Showing = Callable[[str], AbstractContextManager["Update | None"]]
 
 @contextmanager
 def reading_progress(file: str) -> Iterator[Update | None]:
-    """A callback for (bytes done, bytes in all or None); None where nobody would see a bar."""
+    """Yield a callback that takes (bytes done, total bytes or None). Yield None if a bar wouldn't
+    be visible.
+    """
     with several_progress(1) as showing, showing(file) as update:
         yield update
 
 
 @contextmanager
 def several_progress(files: int) -> Iterator[Showing]:
-    """One bar for so many files, one after the other: makes `reading_progress` of each."""
+    """Return a replacement for `reading_progress` that shares one bar among several files."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda _file: nullcontext(None)
         return
@@ -47,7 +50,9 @@ def several_progress(files: int) -> Iterator[Showing]:
 
 @contextmanager
 def working(words: str) -> Iterator[None]:
-    """Says on a terminal what is being done, once that has taken a while; leaves nothing behind."""
+    """If the work takes a while, print on a terminal what is being done, and erase it
+    afterwards.
+    """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield
         return
@@ -83,8 +88,7 @@ def working(words: str) -> Iterator[None]:
 
 
 def counted(done: Iterator[T], total: int, what: str) -> Iterator[T]:
-    """Passes on what is done of `total`, and shows on a terminal how many that are: `37 of 300
-    ranks`."""
+    """Pass items on while showing on a terminal how many are done, such as `37 of 300 ranks`."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield from done
         return
@@ -99,7 +103,7 @@ def counted(done: Iterator[T], total: int, what: str) -> Iterator[T]:
 
 
 class _LateBar:
-    """A bar that appears once the work has taken a while, and rich is imported only then."""
+    """A bar that appears after a delay. rich is only imported then."""
 
     def __init__(self, files: int, make: Callable[[], Progress] | None = None) -> None:
         self._make = make
@@ -112,7 +116,7 @@ class _LateBar:
 
     @contextmanager
     def of_file(self, file: str) -> Iterator[Update]:
-        """Go on with the next file; after an error of it the bar goes, as a message follows."""
+        """Go on with the next file. If reading fails, remove the bar before printing the error."""
         self._file = file
         self._number += 1
         if self._bar is not None and self._task is not None:
@@ -138,9 +142,9 @@ class _LateBar:
             self._bar.update(self._task, completed=done, total=total)
 
     def wipe(self) -> None:
-        """Leaves the terminal as it was, where nothing else can be called."""
+        """Restore the terminal when no other function can be called."""
         if self._bar is not None:
-            os.write(2, b"\r\x1b[2K\x1b[?25h")  # the line cleared, the cursor shown
+            os.write(2, b"\r\x1b[2K\x1b[?25h")  # clear the line, show the cursor
 
     def close(self) -> None:
         if self._bar is not None:
@@ -158,7 +162,7 @@ def _make_bar() -> Progress:
         progress.DownloadColumn(binary_units=True),
         progress.TimeRemainingColumn(),
         console=Console(stderr=True),
-        transient=True,  # it leaves nothing behind above the report
+        transient=True,  # removed before the report is printed
     )
 
 

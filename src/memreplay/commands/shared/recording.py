@@ -1,4 +1,4 @@
-"""What to record of a program: options of all commands that record one."""
+"""Options of all commands that record a program."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from memreplay.declared import Opt, Options
 
 
 class RecordingOptions(Options, frozen=True):
-    """Which frames, how many events, and whether the code."""
+    """Options for which frames to record, how many events, and whether to include source lines."""
 
     stacks: Annotated[
         Literal["auto", "python", "all"],
         Opt(
             "Which frames to record: auto, python or all. C++ frames (all) name operators and the"
-            " backward pass; auto records them where that is cheap.",
+            " backward pass; auto records them if that's cheap.",
             "NAME",
             brief="Which frames to record: auto, python or all.",
         ),
@@ -26,8 +26,8 @@ class RecordingOptions(Options, frozen=True):
     source: Annotated[
         bool,
         Opt(
-            "Put the text of your own lines that stacks name into the snapshot, so that reports"
-            " show it. Whoever has the file can read it.",
-            brief="Put the text of your lines into the snapshot.",
+            "Store your source lines that appear in stacks in the snapshot, so that reports can"
+            " show them. Anyone with the file can read them.",
+            brief="Store your source lines in the snapshot.",
         ),
     ] = False

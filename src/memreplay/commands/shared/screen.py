@@ -1,4 +1,4 @@
-"""Data in lines (CSV) that goes to a terminal: it shows all of it, and obeys nothing of it."""
+"""Clean line-based data (CSV) on its way to a terminal."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from memreplay.texts import clean_lines
 
 
 class Screen(io.RawIOBase):
-    """A binary stream of UTF-8 whose lines are cleaned on their way to `screen`."""
+    """A binary stream that removes control characters from UTF-8 lines and writes them to
+    `screen`.
+    """
 
     def __init__(self, screen: IO[bytes]) -> None:
         self._screen = screen
-        # What a piece ends within waits for the next one.
+        # Keep incomplete characters for the next chunk.
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
 
     def writable(self) -> bool:
-        """As any file that is written to."""
+        """Return True."""
         return True
 
     def write(self, data: Any) -> int:
-        """As a raw file's."""
+        """Write data, as a raw file does."""
         self._screen.write(clean_lines(self._decoder.decode(bytes(data))).encode())
         return len(data)
 
 
 def screened(out: IO[bytes]) -> IO[bytes]:
-    """Where to write data that goes to stdout's buffer: as it is, unless that is a terminal."""
+    """Return a stream that writes to stdout, and cleans the data if stdout is a terminal."""
     return cast("IO[bytes]", Screen(out)) if sys.stdout.isatty() else out

@@ -1,11 +1,12 @@
-"""How a command shows what it found: which format, whole stacks or short ones."""
+"""Output options: the format, and full or short stacks."""
 
-# Annotations declare options here, which each start reads: they are no text to be evaluated.
+# The type annotations declare options and are read on every start, so they aren't stored as text.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
+from memreplay.analysis.selecting.selection import Top
 from memreplay.commands.shared.errors import attempt
 from memreplay.commands.shared.output import Output, render_document
 from memreplay.commands.shared.present import Report, trust_code
@@ -16,60 +17,74 @@ if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.render.document import Document
 
-# Rows of holders take three lines: so many fit a screen. Programs get more.
+# A group takes about three lines, so this many fit on a screen. Programs that read JSON get more.
 SCREEN_ROWS, JSON_ROWS = 10, 20
 
-_JSON = Opt("JSON, for programs (memreplay help json).", flag="--json")
+_JSON = Opt("Print JSON (see memreplay help json).", flag="--json")
 AS_JSON = Field("as_json", bool, False, False, False, _JSON, bool)
-"""The one option that no record has a field for: it's a value of another one."""
+"""The only option without its own field: it sets another one."""
 
 Format = Annotated[
     Literal["text", "json"],
-    Opt("Text for people, or JSON for programs.", "NAME", group="Output", rare=True),
+    Opt("Output format: text or json.", "NAME", group="Output", rare=True),
 ]
 PageFormat = Annotated[
     Literal["text", "markdown", "json"],
     Opt(
-        "For people, for a pull request or an issue, or for programs.",
+        "Output format; markdown is for pull requests and issues.",
         group="Output",
     ),
 ]
 
 
 class Shown(Options, frozen=True):
-    """Text or JSON."""
+    """Output options: text or JSON."""
 
     format: Format = "text"
 
 
+class ShownRows(Shown, frozen=True):
+    """Text with some rows, or JSON with all of them."""
+
+    top: Top = 20
+
+
 class ShownFrames(Shown, frozen=True):
-    """Text with stacks, or JSON."""
+    """Output options: text with stacks, or JSON."""
 
     all_frames: Annotated[
         bool,
         Opt(
-            "Show whole stacks, with PyTorch's, Python's and C++ frames.",
+            "Show full stacks, with PyTorch, Python and C++ frames.",
             group="Output",
-            brief="Show whole stacks.",
+            brief="Show full stacks.",
         ),
     ] = False
 
 
 class ShownPage(Options, frozen=True):
-    """Text, JSON, or Markdown: of what people pass on."""
+    """Output options: text, JSON or Markdown, for results that people share."""
 
     format: PageFormat = "text"
 
 
+class ShownReport(ShownPage, frozen=True):
+    """Output options: text, JSON or Markdown, and the file to write."""
+
+    output: Output = Output()
+
+
 def folded(selection: "Selection", shown: ShownFrames) -> "Selection":
-    """The selection, in which stacks that look the same as text are one group: those that differ
-    only in frames that text leaves out."""
+    """Merge stacks that would look the same in text because they only differ in omitted frames."""
     return replace(selection, fold=shown.format == "text" and not shown.all_frames)
 
 
 R = TypeVar("R", bound=Report)
 ToDocument = Callable[..., "Document"]
-STDOUT = Output()
+
+
+def _output(shown: Shown | ShownPage) -> Output:
+    return shown.output if isinstance(shown, ShownReport) else Output()
 
 
 def text_of(
@@ -79,27 +94,26 @@ def text_of(
     *,
     last: "Callable[[Any], Document] | None" = None,
     indent: int | None = 2,
-    plain: bool = False,
     **settings: Any,
 ) -> str:
-    """What was found, in the format that was asked for.
+    """Return the result in the requested format.
 
-    `document` makes a document of it, with `settings`; `last` says what to repeat below it where it
-    is long. `indent` is that of the JSON. `plain` is text for a file, whatever stdout is.
+    `document` builds the document and gets `settings`; `last` is what to repeat below a long
+    document. `indent`: for JSON. Text for a file is plain, even if stdout shows colours.
     """
     if shown.format == "json":
-        from memreplay.render.record_json import render_json  # late: text has no use for it
+        from memreplay.render.record_json import render_json  # late: text output doesn't need it
 
         return render_json(found, indent=indent)
     if isinstance(shown, ShownFrames):
         settings["all_frames"] = shown.all_frames
     made = document(found, **settings)
     if shown.format == "markdown":
-        from memreplay.render.markdown import render_markdown  # late: few ask for it
+        from memreplay.render.markdown import render_markdown  # imported late: rarely used
 
         return render_markdown(made)
-    if plain:
-        from memreplay.render.plain import render_plain  # late: most text goes to stdout
+    if _output(shown).is_file:
+        from memreplay.render.plain import render_plain  # imported late: most text goes to stdout
 
         return render_plain(made, width=PIPE_WIDTH)
     return render_document(made, last=last(found) if last else ())
@@ -112,14 +126,15 @@ def present(
     document: ToDocument,
     *,
     strict: bool = False,
-    output: Output = STDOUT,
     **settings: Any,
 ) -> int:
-    """Write what `work`, which reads `file`, finds: the exit code of that, or of its error. The
-    settings are those of `text_of`."""
+    """Write the result of `work`, which reads `file`. Return the exit code. `settings` are passed
+    on to `text_of`.
+    """
+    output = _output(shown)
     output.check_file([file])
     report, exit_code = attempt(file, work)
     if report is not None:
-        output.write(text_of(report, shown, document, plain=output.is_file, **settings))
+        output.write(text_of(report, shown, document, **settings))
         exit_code = trust_code(report, strict)
     return exit_code

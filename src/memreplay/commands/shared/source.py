@@ -1,6 +1,6 @@
-"""Opens the snapshot that an argument names, with a progress bar while it is read."""
+"""Open a snapshot argument with a progress bar."""
 
-# Annotations declare options here, which each start reads: they are no text to be evaluated.
+# The type annotations declare options and are read on every start, so they aren't stored as text.
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,50 +8,54 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from msgspec import Struct
 
-from memreplay.analysis.selecting.parsing import parse_limit, parse_moment
-from memreplay.commands.shared.config import ConfigChoice
+from memreplay.analysis.selecting.parsing import WHEN_FORMS, parse_limit, parse_stop, parse_when
+from memreplay.commands.shared.config import NONE, ConfigChoice
 from memreplay.commands.shared.progress import Showing, reading_progress
 from memreplay.declared import Opt
 from memreplay.errors import NothingToTellError, UsageError
-from memreplay.snapshot.model import Moment
+from memreplay.snapshot.model import When
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memreplay.snapshot.snapshot import Snapshot
 
 
 class Reading(Struct, frozen=True):
-    """What to read of a snapshot: one device or all, a range of events or all, cut off or whole;
-    and whose code in it is the user's."""
+    """Options for what to read (devices, a range of events, truncated files), and for which code
+    counts as the user's.
+    """
 
-    device: Annotated[int | None, Opt("Only this device (default: all).", "N", short="-d")] = None
+    device: Annotated[int | None, Opt("Read only this device (default: all).", "N", short="-d")] = (
+        None
+    )
     start: Annotated[
-        Moment | None,
+        When | None,
         Opt(
-            "Start at this moment: an event (1200), a time since the start (1.5s) or a UTC time.",
-            "MOMENT",
+            f"Start at this moment: {WHEN_FORMS}.",
+            "WHEN",
             flag="--from",
-            parse=parse_moment,
-            brief="From an event (1200), a time (1.5s) or a UTC time on.",
+            parse=parse_when,
+            brief="Start at a moment: 1200, 1.5s, peak, step:3, …",
         ),
     ] = None
     stop: Annotated[
-        Moment | None,
+        When | None,
         Opt(
-            "Stop before this moment.",
-            "MOMENT",
+            "Stop before this event or time, or at the end of this step, annotation or other"
+            " moment.",
+            "WHEN",
             flag="--to",
-            parse=parse_moment,
-            brief="Up to such a moment.",
+            parse=parse_stop,
+            brief="Stop at a moment.",
         ),
     ] = None
-    salvage: Annotated[
-        bool, Opt("Read the intact part of a file that is cut off, and say so.", rare=True)
-    ] = False
+    salvage: Annotated[bool, Opt("Read the intact part of a truncated file.", rare=True)] = False
     pick: Annotated[
         int | None,
         Opt(
-            "Read the N-th snapshot of a file that holds several (a list or a dict of snapshots,"
-            " or pickles one after the other).",
+            "Read the N-th snapshot of a file that holds several (a list or dict of snapshots, or"
+            " concatenated pickles).",
             "N",
             least=1,
             rare=True,
@@ -60,25 +64,38 @@ class Reading(Struct, frozen=True):
     limits: Annotated[
         tuple[tuple[str, int], ...],
         Opt(
-            "Raise a limit on what a file may ask for, such as string_bytes=128M (memreplay"
-            " help library lists the limits).",
+            "Raise one of the reader's safety limits, such as string_bytes=128M (listed in"
+            " memreplay help library).",
             "NAME=N",
             flag="--limit",
             parse=parse_limit,
             rare=True,
         ),
     ] = ()
-    config: ConfigChoice = ConfigChoice(no_config=True)
+    config: ConfigChoice = ConfigChoice(NONE)
 
     @property
     def project(self) -> tuple[str, ...]:
-        """The folders of the user's code."""
+        """The folders of user code."""
         return self.config.project()
 
     @property
-    def project_asked(self) -> bool:
-        """Whether an option names them, and not a configuration that is of many files."""
+    def project_option_given(self) -> bool:
+        """Whether the folders come from an option rather than from the configuration, which can
+        apply to many files.
+        """
         return bool(self.config.folders)
+
+
+def _opener(reading: Reading) -> "Callable[..., Snapshot]":
+    """Return the function that opens the snapshot: the simpler one if it's read whole."""
+    if reading.start is None and reading.stop is None:
+        from memreplay.snapshot.snapshot import open as read
+
+        return read
+    from memreplay.analysis.moments.opening import open as read_range
+
+    return read_range
 
 
 @contextmanager
@@ -88,16 +105,17 @@ def opened(
     showing: Showing = reading_progress,
     stream: BinaryIO | None = None,
 ) -> "Iterator[Snapshot]":
-    """The snapshot in `file`, or on standard input for `-`, closed afterwards. `stream` is read
-    instead of it where it is given. Raises UsageError for a range without any event.
+    """Open the snapshot `file` (`-` is standard input), or read `stream` instead. The snapshot is
+    closed afterwards.
 
-    `showing` makes the bar; a command over many files has one of its own.
-
-    Ask it all questions inside: the bar is gone when this ends, and output may be written.
+    `showing` makes the progress bar; commands that read many files have their own. Do all work
+    within the block, because the bar is removed at the end of the block, and output must come
+    later. Raises UsageError for a range without events.
     """
-    from memreplay.io.limits import Limits  # late: these load the native core
-    from memreplay.snapshot.snapshot import open as open_snapshot
+    # Imported late: these load the native core
+    from memreplay.io.limits import Limits
 
+    open_snapshot = _opener(reading)
     source: str | BinaryIO = sys.stdin.buffer if file == "-" else file
     source = stream or source
     with (
@@ -118,7 +136,7 @@ def opened(
             _say_unknown(snapshot)
         if snapshot.range_is_empty:
             raise UsageError(_empty_range(snapshot, source, reading))
-        if reading.project_asked:
+        if reading.project_option_given:
             from memreplay.analysis.code.plumbing import check_project
 
             check_project(snapshot.code, reading.project)
@@ -126,24 +144,26 @@ def opened(
 
 
 def _say_unknown(snapshot: "Snapshot") -> None:
-    """Say of which devices nothing is known. Raises NothingToTellError if there are no others."""
+    """Print which devices are unknown. Raises NothingToTellError if there are no others."""
     from memreplay.commands.shared.errors import say
-    from memreplay.render.reasons import unknown_words
+    from memreplay.render.reasons import unknown_text
 
-    words = unknown_words(snapshot.unknown_devices)
+    words = unknown_text(snapshot.unknown_devices)
     if not snapshot.devices:
         raise NothingToTellError(words)
     say(words)
 
 
 def _empty_range(snapshot: "Snapshot", source: str | BinaryIO, reading: Reading) -> str:
-    """That there is nothing to show, and the range there is: in times where these were asked for,
-    which costs reading the file once more."""
-    from memreplay.render.ranges import empty_words, times_words
+    """Describe the selected range, which has no events, and the available range. To show times, the
+    file has to be read again.
+    """
+    from memreplay.render.ranges import empty_text, times_text
 
     devices = [(device, snapshot.trace_events(device)) for device in snapshot.devices]
-    words = empty_words(snapshot.range, devices)
-    kinds = {one.kind for one in (reading.start, reading.stop) if one is not None}
+    words = empty_text(snapshot.range, devices)
+    bounds = (snapshot.range.start, snapshot.range.stop)
+    kinds = {one.kind for one in bounds if one is not None}
     first = next((one for one in devices if one[1]), None)
     if first is None or kinds <= {"event"} or not isinstance(source, str):
         return words
@@ -159,4 +179,4 @@ def _empty_range(snapshot: "Snapshot", source: str | BinaryIO, reading: Reading)
         start=events - 1,
         device=device,
     ).replay(device)
-    return words + times_words(last.origin_us, last.time_us(events - 1))
+    return words + times_text(last.origin_us, last.time_us(events - 1))

@@ -1,42 +1,42 @@
-"""Writes which cards a program fits on, for people."""
+"""Format which cards a program fits on."""
 
 from __future__ import annotations
 
 from msgspec import UNSET
 
-from memreplay.analysis.simulating.records import FailedRequest
-from memreplay.commands.simulate.result import DeviceSimulation, Fit
+from memreplay.analysis.simulating.records import FailedRequest, Fit
+from memreplay.commands.simulate.result import DeviceSimulation
 from memreplay.render.document import Align, Below, Block, Note, Place, Row, Table
 from memreplay.render.holders import coded_row
 from memreplay.render.simulations import (
     NOT_EXACT,
     SETTINGS_WIDTH,
-    failed_words,
+    failed_text,
     settings_lines,
-    settings_words,
+    settings_text,
 )
 from memreplay.render.units import count, counted, size, sizes
 
-Words = dict[int, str]  # how sizes are written, so that those that differ look different
+Words = dict[int, str]  # sizes as text; different sizes never have the same text
 
 BESIDES = "leave a few hundred MiB for the CUDA context and other processes"
 
 
-def cards_words(device: DeviceSimulation) -> Words:
-    """How the sizes of a device's cards, and of what it needs, are written."""
-    sized = [one.total_bytes for one in (device.need, device.least) if one is not UNSET]
-    sized += [card.total_bytes for card in device.cards or ()]
+def size_texts(device: DeviceSimulation) -> Words:
+    """Format the sizes of a device's cards and needs."""
+    sized = [one.program_memory_bytes for one in (device.need, device.least) if one is not UNSET]
+    sized += [card.total_memory_bytes for card in device.cards or ()]
     return dict(zip(sized, sizes(*sized), strict=True))
 
 
-def fitting_words(device: DeviceSimulation) -> tuple[str, ...]:
-    """`fits on 2 of 4 cards`; nothing if no card was asked about."""
+def fitting_text(device: DeviceSimulation) -> tuple[str, ...]:
+    """Return text such as `fits on 2 of 4 cards`, or "" without cards."""
     cards = device.cards or ()
     fitting = sum(card.fits for card in cards)
     if not cards:
         return ()
     if len(cards) == 1:
-        on = size(cards[0].total_bytes)
+        on = size(cards[0].total_memory_bytes)
         return (f"{'fits' if fitting else 'does not fit'} on {on}",)
     if fitting == len(cards):
         return (f"fits on all {len(cards)} cards",)
@@ -44,38 +44,43 @@ def fitting_words(device: DeviceSimulation) -> tuple[str, ...]:
 
 
 def need_pairs(device: DeviceSimulation) -> tuple[tuple[str, str], ...]:
-    """How much memory the program needs, and how much with the best settings."""
+    """Return the memory that the program needs with these settings, and with the best ones."""
     if device.need is UNSET or device.least is UNSET:
         return ()
-    words = cards_words(device)
-    need, least = device.need.total_bytes, device.least.total_bytes
+    words = size_texts(device)
+    need, least = device.need.program_memory_bytes, device.least.program_memory_bytes
     about = "" if device.need.exactness == "exact" else NOT_EXACT
     needs = f"{about}{words[need]} for the program, with these settings"
-    at_best = "no less with any of some 30 other settings"
+    at_best = "no less with any of about 30 other settings"
     if least < need:
         about = "" if device.least.exactness == "exact" else NOT_EXACT
-        with_ = settings_words(device.least.settings)
+        with_ = settings_text(device.least.settings)
         at_best = f"{about}{words[least]}, {size(need - least)} less, with {with_}"
     return (("needs", needs), ("at best", at_best))
 
 
 def cards_blocks(device: DeviceSimulation) -> list[Block]:
-    """A row a card: whether it fits, at what cost, or which settings would do; then who asked for
-    what fails there. Of a single card the simulation itself says most of that."""
+    """Build a table with a row per card: whether the program fits, and the cost, or settings that
+    would make the program fit. Then list the failing requests.
+
+    For a single card, the simulation's section already shows most of this.
+    """
     cards = device.cards or ()
     if not cards or (len(cards) == 1 and cards[0].fits):
         return []
-    words = cards_words(device)
+    words = size_texts(device)
     blocks: list[Block] = [_cards(cards, words)]
     if len(cards) > 1:
         blocks += _failures(cards, words)
     if any(card.exactness != "exact" for card in cards):
-        blocks.append(Note(f"{NOT_EXACT} before what is an estimate"))
+        blocks.append(Note(f"{NOT_EXACT} marks estimates"))
     return blocks
 
 
 def besides(device: DeviceSimulation) -> str:
-    """What is not the program's; empty if a simulation of one card says it."""
+    """Describe the memory on the card that isn't the program's; "" if the section of a single card
+    already does.
+    """
     if device.cards is UNSET or len(device.cards) == 1:
         return ""
     cards = device.cards
@@ -103,8 +108,8 @@ def _cards(cards: tuple[Fit, ...], words: Words) -> Table:
 
 
 def _row(card: Fit, words: Words) -> Row:
-    """What it costs where it fits; where it does not, which event ends it."""
-    total, outcome = words[card.total_bytes], card.simulated
+    """Return a card's row: the cost if the program fits, otherwise the event that ends it."""
+    total, outcome = words[card.total_memory_bytes], card.simulated
     about = "" if card.exactness == "exact" else NOT_EXACT
     if card.fits:
         reserved = size(outcome.reserved_peak_bytes)
@@ -118,7 +123,7 @@ def _others(card: Fit) -> tuple[str, Below]:
     if card.fits:
         return "", ()
     if not card.others:
-        return "none of some 30", ()
+        return "none of about 30", ()
     words, below = settings_lines(card.others[0])
     if more := len(card.others) - 1:
         below = (*below, (Place(f"or {counted(more, 'other')}"), "plain"))
@@ -126,14 +131,14 @@ def _others(card: Fit) -> tuple[str, Below]:
 
 
 def _failures(cards: tuple[Fit, ...], words: Words) -> list[Block]:
-    """Which request fails, and on which cards the same one."""
+    """Return the failing requests, each with its cards."""
     found: dict[FailedRequest, list[str]] = {}
     for card in cards:
         if card.failed is not None:
-            found.setdefault(card.failed, []).append(words[card.total_bytes])
+            found.setdefault(card.failed, []).append(words[card.total_memory_bytes])
     blocks: list[Block] = []
     for failed, on in found.items():
         row = coded_row((), failed.asked_by, "stack", all_frames=False)
-        title = f"out of memory on {', '.join(on)}: {failed_words(failed)}, asked by"
+        title = f"out of memory on {', '.join(on)}: {failed_text(failed)}, requested at"
         blocks.append(Table((title,), ("left",), (Row(row.cells, row.below),)))
     return blocks

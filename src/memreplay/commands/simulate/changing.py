@@ -1,9 +1,10 @@
-"""What `memreplay simulate` changes of the program itself, as options."""
+"""Options of `memreplay simulate` that change the program itself."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from memreplay.analysis.selecting.selection import ONLY
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
 
@@ -13,57 +14,55 @@ if TYPE_CHECKING:
 
 
 class Changing(Options, frozen=True):
-    """What to change of the program itself, and of which allocations besides the filters."""
+    """Options for how to change the program, and which allocations to change, in addition to the
+    filters.
+    """
 
     scale: Annotated[
         float | None,
         Opt(
-            "Multiply the sizes of the chosen allocations by this: 0.5 for half the batch.",
+            "Multiply the sizes of the chosen allocations: 0.5 for half the batch, 0 to remove"
+            " them.",
             "FACTOR",
             least=0,
             most=1000,
-            brief="Scale the chosen allocations: 0.5 for half.",
+            brief="Scale the chosen allocations (0 removes them).",
         ),
     ] = None
-    leave_out: Annotated[bool, Opt("Leave the chosen allocations out.")] = False
     checkpoint: Annotated[
         bool,
         Opt(
-            "Free the chosen allocations at once, and make them again when they are needed.",
-            brief="Free them at once, make them again later.",
+            "Free the chosen allocations immediately, and allocate them again when they're needed.",
+            brief="Free them immediately, and recompute them later.",
         ),
     ] = False
     category: Annotated[
         tuple[str, ...],
-        Opt(
-            "Choose the allocations of this category (memreplay help categories). Repeat for"
-            " several.",
-            "NAME",
-            brief="Choose the allocations of this category.",
-        ),
+        Opt("in this category, or in one of several", "NAME", of=ONLY),
     ] = ()
 
     def change(self, filters: Filters | None) -> Change | None:
-        """The change of the program; None for nothing. Raises UsageError for what makes no sense
-        together."""
+        """Return the change; None if there is none. Raises UsageError for a combination that makes
+        no sense.
+        """
         chosen = bool(self.category) or filters is not None
-        asked = (self.scale is not None) + self.leave_out + self.checkpoint
-        if not asked:
+        if self.scale is None and not self.checkpoint:
             if chosen:
                 raise UsageError(
-                    "what to do with the chosen allocations? give --scale, --leave-out or"
-                    " --checkpoint"
+                    "say what to do with the chosen allocations: --scale or --checkpoint"
                 )
             return None
-        if asked > 1:
-            raise UsageError("--scale, --leave-out and --checkpoint exclude each other")
-        if not chosen and self.scale is None:
+        if self.scale is not None and self.checkpoint:
+            raise UsageError("--scale and --checkpoint exclude each other; give one")
+        if not chosen and not self.scale:
+            what = "--checkpoint" if self.checkpoint else "--scale 0"
             raise UsageError(
-                "choose allocations, as by --category activations or --include model.py"
+                f"choose the allocations for {what}, for example with --only category=activations"
+                " or --include model.py"
             )
-        from memreplay.analysis.simulating.editing import Change  # late: it loads NumPy
+        from memreplay.analysis.simulating.editing import Change  # imported late: needs NumPy
 
-        factor = 0.0 if self.leave_out else 1.0 if self.scale is None else self.scale
+        factor = 1.0 if self.scale is None else self.scale
         return Change(
             factor=factor, twice=self.checkpoint, filters=filters, categories=self.category
         )

@@ -1,4 +1,4 @@
-"""`memreplay sql`: SQL over the tables of a snapshot."""
+"""`memreplay sql`: query a snapshot's tables with SQL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memreplay.export.tables.querying import Rows
     from memreplay.snapshot.snapshot import Snapshot
 
-_LINES = 1_000  # that are written at once
+_LINES = 1_000  # number of lines to write per call
 _ENDINGS = {
     ".csv": "csv",
     ".json": "json",
@@ -43,17 +43,18 @@ _ENDINGS = {
 
 
 class SqlOptions(Options, frozen=True):
-    """What the query may do, and how its rows are written."""
+    """Options for what the query may do, and how to write its rows."""
 
     format: Annotated[
         Literal["text", "csv", "json", "ndjson", "parquet"] | None,
-        Opt("How to write the rows (default: by the ending of OUT, else text).", group="Output"),
+        Opt("How to write the rows (default: from OUT's extension, else text).", group="Output"),
     ] = None
     listed: Annotated[bool, Opt("Show the tables and their columns.", flag="--list")] = False
     allow_files: Annotated[
         bool,
         Opt(
-            "Let the query read and write files and use the network, as DuckDB can (default: off).",
+            "Let the query read and write files and access the network, which DuckDB allows by"
+            " default.",
             brief="Let the query use files and the network.",
         ),
     ] = False
@@ -68,30 +69,31 @@ class SqlOptions(Options, frozen=True):
         'memreplay sql rank*.pkl "select snapshot, count(*) from events group by all"',
         "memreplay sql snap.pkl - < query.sql > result.csv --format csv",
     ),
-    words={"as_json": "Same as --format json."},
+    words={"as_json": "Short for --format json."},
 )
 def command(
-    words: Annotated[tuple[str, ...], Arg("FILE... [QUERY]")],  # so that shells complete files
+    # The name FILE makes shells complete file names.
+    words: Annotated[tuple[str, ...], Arg("FILE... [QUERY]")],
     options: SqlOptions,
     output: Output,
     reading: Reading,
 ) -> int:
-    """Runs QUERY (- reads it from standard input) in DuckDB, on the tables of export, and on flat,
-    the allocations with function, file and line; without a QUERY, lists them. With several FILEs,
-    each table has the rows of all, and a column snapshot. The query sees no files and no network.
-    Needs the extra 'sql'.
+    """Run QUERY (- reads it from standard input) in DuckDB on the tables that memreplay export
+    writes, and on flat: the allocations with function, file and line. Without QUERY, list the
+    tables. Several FILEs share the tables; the snapshot column tells their rows apart. The query
+    can't use files or the network. Needs the 'sql' extra.
     """
     from memreplay.export.tables.querying import duckdb
 
     files, query = _taken_apart(words)
     if options.listed and query is not None:
-        raise UsageError("--list shows the tables: give no query")
+        raise UsageError("--list shows the tables; leave out the query")
     fmt = options.format or _by_ending(output.output)
     if query is None and (fmt != "text" or output.output is not None):
-        raise UsageError("without a query there is no result to write: give one after FILE")
+        raise UsageError("without a query there is no result to write; give one after FILE")
     _check_extra()
     duckdb()
-    # Rows are for reading on a terminal too.
+    # On a terminal, even raw rows should be readable.
     on_screen = not output.is_file and fmt != "parquet"
     force = output.force or on_screen
     check_output(output.output, force=force, binary=fmt == "parquet", read=files)
@@ -116,15 +118,18 @@ def command(
 
 
 def _taken_apart(words: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
-    """The files, and the query: the last word, if it is `-` behind a file, or empty, or has a space
-    in it and is no file. Raises UsageError."""
+    """Split the arguments into files and a query. Raises UsageError.
+
+    The last argument is the query if it's `-` and comes after a file, if it's empty, or if it
+    contains a space and isn't a file.
+    """
     last = words[-1]
     spaced = not last or any(map(str.isspace, last))
     is_query = last == "-" or (spaced and not os.path.lexists(last))
     if is_query and len(words) > 1:
         return tuple(dict.fromkeys(words[:-1])), last
     if is_query and last != "-":
-        raise UsageError("name a FILE before the query")
+        raise UsageError("give a FILE before the query")
     return tuple(dict.fromkeys(words)), None
 
 
@@ -134,14 +139,14 @@ def _by_ending(output: str | None) -> str:
     ending = os.path.splitext(output)[1].lower()
     if ending and ending not in _ENDINGS:
         raise UsageError(
-            f"{output}: no format has this ending; known endings: {', '.join(_ENDINGS)}; or give"
-            " --format"
+            f"{output}: no format has this suffix; known suffixes: {', '.join(_ENDINGS)};"
+            " or give --format"
         )
     return _ENDINGS.get(ending, "text")
 
 
 def _check_extra() -> None:
-    """Raises MissingExtraError without pyarrow."""
+    """Raise MissingExtraError without pyarrow."""
     from memreplay.errors import MissingExtraError
     from memreplay.snapshot.arrow_columns import arrow
 
@@ -153,19 +158,19 @@ def _check_extra() -> None:
 
 def _query_of_stdin(files: tuple[str, ...]) -> str:
     if "-" in files:
-        raise UsageError("standard input is either the snapshot or the query, not both")
+        raise UsageError("standard input can be the snapshot or the query, not both")
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:
-        raise UsageError("the query on standard input is not text (UTF-8)") from None
+        raise UsageError("the query on standard input isn't valid UTF-8") from None
 
 
 def _read(
     files: tuple[str, ...], reading: Reading, until: ExitStack
 ) -> tuple[dict[str, Snapshot], int]:
-    """The snapshots by the names of their files, or the exit code of the one that cannot be read.
+    """Return the snapshots by file name, or an unreadable one's exit code.
 
-    What queries take is imported meanwhile: both take as long.
+    The modules that queries need are imported meanwhile, because both take about as long.
     """
     loading = Thread(target=_load)
     loading.start()
@@ -188,7 +193,7 @@ def _read(
 
 
 def _load() -> None:
-    # Its own allocators keep what they are given back (see export_writing).
+    # Arrow's own allocators keep freed memory (see export/writing.py).
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     try:
         for name in ("duckdb", "memreplay.export.tables.joined", "memreplay.export.tables.results"):
@@ -219,7 +224,7 @@ def _run(
     try:
         with queries.result(query) as rows:
             if rows is None:
-                raise UsageError("there is nothing to run in the query")
+                raise UsageError("the query is empty")
             with byte_output(output) as out:
                 _write(rows, fmt, out, whole=output is not None and output != "-")
     finally:

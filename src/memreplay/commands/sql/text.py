@@ -1,4 +1,4 @@
-"""Writes the rows of a query as an aligned table, and what tables there are, for people."""
+"""Format a query's rows as an aligned table, and list the tables."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from memreplay.texts import clean, log_line
 
 NULL = "null"
 _GAP = "  "
-_NARROWEST = 12  # a column of text is not cut below this
-_KEPT = 1 << 16  # texts of a column
-_MEASURED = 2_000  # rows whose cells say how wide a column is; those after them follow
+_NARROWEST = 12  # minimum width of a text column
+_KEPT = 1 << 16  # number of strings cached per column
+_MEASURED = 2_000  # number of first rows that determine the column widths
 
 Column = Sequence[str | None]
 
@@ -24,10 +24,10 @@ def table_lines(
     batches: Iterable[Sequence[Column]],
     width: int | None,
 ) -> Iterator[str]:
-    """The lines of a table, as its rows come: batches of columns of texts, None for null. `right`
-    says which columns are of numbers.
+    """Yield table lines as rows arrive, from batches of text columns (None for null).
 
-    No line is wider than `width` if cutting texts can do it; None cuts nothing.
+    `right`: whether each column is right-aligned because it's numeric. Text is cut so that lines
+    fit into `width` if possible. If `width` is None, nothing is cut.
     """
     coming = iter(batches)
     first: list[Sequence[Column]] = []
@@ -54,12 +54,12 @@ def table_lines(
 
 
 def _cells(column: Column) -> Iterable[str]:
-    """Its different texts."""
+    """Return the distinct strings of a column."""
     return [NULL if text is None else clean(text) for text in set(column)]
 
 
 class _Column(dict[str | None, str]):
-    """A column of some width: its texts as they are shown, each made once."""
+    """Formats a column's text to a given width, with a cache."""
 
     def __init__(self, width: int, right: bool) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class _Column(dict[str | None, str]):
 
 
 def _narrow(widths: list[int], right: Sequence[bool], width: int) -> None:
-    """Takes from the widest columns of text what the table is too wide."""
+    """Shrink the widest text columns until the table fits."""
     texts = [i for i, number in enumerate(right) if not number and widths[i] > _NARROWEST]
     over = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while over > 0 and texts:
@@ -96,7 +96,7 @@ def _narrow(widths: list[int], right: Sequence[bool], width: int) -> None:
 
 
 def tables_text(tables: Sequence[tuple[str, int, Sequence[str]]], width: int) -> str:
-    """What tables there are: name, rows, columns with their types."""
+    """List the tables with their names, numbers of rows, and columns with types."""
     lines: list[str] = []
     for name, rows, columns in tables:
         lines.append(f"{name}  {counted(rows, 'row')}")

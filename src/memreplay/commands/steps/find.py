@@ -1,4 +1,4 @@
-"""What each step of a program allocated, how high it went, and what was left of it."""
+"""Compute each step's allocations, peak and remaining memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
-from memreplay.analysis.selecting.selection import Selection
+from memreplay.analysis.selecting.selection import FILTERS, Selection
 from memreplay.analysis.steps.boundaries import find_steps
 from memreplay.analysis.steps.records import Found, Piece, StepOptions
 from memreplay.analysis.trust.facts import device_facts
@@ -23,21 +23,26 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-# Scales that make a median deviation, and a mean one, what a standard deviation is of normal noise.
+# Factors that convert a median or mean absolute deviation to the standard deviation of normally
+# distributed noise.
 MEDIAN_SCALE, MEAN_SCALE = 1.4826, 1.2533
 ODD_SCORE = 3.5
-ODD_SHARE = 0.05  # and by less than this of the median nothing is odd
-LEAST_STEADY = 5  # steps among which one may be odd
-QUIET = 10  # steps without a rise that end the warm-up
+ODD_SHARE = 0.05  # steps that deviate from the median by at most this share aren't odd
+LEAST_STEADY = 5  # with fewer steps, none is reported as odd
+QUIET = 10  # the warm-up ends before this many steps without growth
 
 
-@takes(selection=Selection, options=StepOptions)
+@takes(
+    selection=Selection,
+    options=StepOptions,
+    without=("by", "top", "rules", "fold", *FILTERS),
+)
 def steps_report(snap: Snapshot, selection: Selection, options: StepOptions) -> StepsReport:
-    """The steps of each device.
+    """Return each device's steps.
 
-    Steps are those of `annotation` (its name up to a #), or of `period` events each; where neither
-    is given they are found (docs/steps.md). Raises NothingToTellError when no device has any;
-    UsageError when none has those that were asked for.
+    Steps are the annotations named `annotation` (names are compared up to a #), or ranges of
+    `period` events; by default, they're found automatically (docs/steps.md). Raises
+    NothingToTellError if no device has steps, and UsageError if none has the requested ones.
     """
     devices = tuple(
         _device_steps(
@@ -63,22 +68,24 @@ def steps_report(snap: Snapshot, selection: Selection, options: StepOptions) -> 
 
 
 class Summed(NamedTuple):
-    """The steps of a device with their sums, and the levels between them."""
+    """A device's steps with their sums, and the memory outside them."""
 
     steps: tuple[Step, ...]
     before: Outside
     between: Outside
     after: Outside
-    level: int  # before the first step
+    level: int  # usage before the first step
 
 
 def sum_steps(usage: Usage, pieces: Sequence[Piece]) -> Summed:
-    """The steps, and what lies outside of them: each event is in one of the four."""
+    """Sum up the steps, and the events before, between and after them. Each event is in exactly one
+    of these.
+    """
     from memreplay.engine.query import _growth
 
     replay = usage.replay
     base = replay.first_event
-    # Steps and what lies between, in turn: gap, step, gap, step, …, gap.
+    # Gaps and steps alternate, beginning and ending with a gap.
     spans: list[tuple[int, int]] = []
     at = 0
     for piece in pieces:
@@ -97,7 +104,7 @@ def sum_steps(usage: Usage, pieces: Sequence[Piece]) -> Summed:
             start_us, end_us = _times(usage, piece)
         steps.append(
             Step(
-                index=number,
+                number=number,
                 name=piece.name,
                 first_event=first,
                 last_event=last,
@@ -107,7 +114,7 @@ def sum_steps(usage: Usage, pieces: Sequence[Piece]) -> Summed:
                 peak_event=peak_at + base,
                 end_bytes=end,
                 growth_bytes=end - before,
-                allocations=allocations,
+                allocation_count=allocations,
                 allocated_bytes=allocated,
             )
         )
@@ -122,7 +129,9 @@ def sum_steps(usage: Usage, pieces: Sequence[Piece]) -> Summed:
 
 
 def _times(usage: Usage, piece: Piece) -> tuple[int | None, int | None]:
-    """Those of its first event, and of the first one after it (else of its last)."""
+    """Return the times of a step's first event and of the first event after the step (or else its
+    last event).
+    """
     replay = usage.replay
     last = min(piece.stop, replay.events - 1)
     times = [replay.time_us(at + replay.first_event) for at in (piece.first, last)]
@@ -135,7 +144,7 @@ def _sum_gaps(gaps: Sequence[Outside]) -> Outside:
         events=sum(g.events for g in gaps),
         peak_bytes=high.peak_bytes if high else 0,
         peak_event=high.peak_event if high else -1,
-        allocations=sum(g.allocations for g in gaps),
+        allocation_count=sum(g.allocation_count for g in gaps),
         allocated_bytes=sum(g.allocated_bytes for g in gaps),
     )
 
@@ -151,7 +160,7 @@ def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> D
         measure=usage.measure,
         start_bytes=usage.start_bytes,
         end_bytes=usage.end_bytes,
-        source=found.source,
+        step_source=found.source,
         missing=found.missing,
         steps=steps,
         before=summed.before if summed else None,
@@ -164,7 +173,7 @@ def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> D
 
 
 def median(values: Sequence[int]) -> int:
-    """The middle one, or the mean of the two in the middle."""
+    """Return the median. For an even number of values, it's the mean of the middle two."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     if len(ordered) % 2:
@@ -173,14 +182,17 @@ def median(values: Sequence[int]) -> int:
 
 
 def deviation(values: Sequence[int], middle: int) -> float:
-    """How far values mostly are from their median: by the median or the mean of the distances,
-    whichever is more."""
+    """Return the typical distance from the median: the scaled median or the scaled mean of all
+    distances, whichever is larger.
+    """
     away = [abs(value - middle) for value in values]
     return max(MEDIAN_SCALE * median(away), MEAN_SCALE * sum(away) / len(away))
 
 
 def warm_up(steps: Sequence[Step]) -> int:
-    """How many steps at the beginning, a third of all at most, grow as later ones do not."""
+    """Return the number of steps at the beginning that grow unlike later ones. The warm-up is at
+    most a third of all steps.
+    """
     first = len(steps) // 3
     later = [step.growth_bytes for step in steps[first:]]
     if not first:
@@ -191,11 +203,11 @@ def warm_up(steps: Sequence[Step]) -> int:
     found = 0
     high = steps[0].end_bytes - steps[0].growth_bytes
     for step in steps[:first]:
-        if step.index > found + QUIET:
+        if step.number > found + QUIET:
             break
-        # A rise that only makes up for a fall before it is none of a start.
+        # A rise that only makes up for an earlier fall isn't warm-up.
         if step.growth_bytes > most and step.end_bytes > high + most:
-            found = step.index
+            found = step.number
         high = max(high, step.end_bytes)
     return found
 
@@ -206,19 +218,21 @@ def _steady(steps: Sequence[Step]) -> Steady | None:
     durations = [step.duration_us for step in steps]
     timed = [one for one in durations if one is not None]
     return Steady(
-        first=steps[0].index,
-        last=steps[-1].index,
+        first=steps[0].number,
+        last=steps[-1].number,
         peak_bytes=median([step.peak_bytes for step in steps]),
         end_bytes=median([step.end_bytes for step in steps]),
         growth_bytes=median([step.growth_bytes for step in steps]),
-        allocations=median([step.allocations for step in steps]),
+        allocation_count=median([step.allocation_count for step in steps]),
         allocated_bytes=median([step.allocated_bytes for step in steps]),
         duration_us=median(timed) if len(timed) == len(steps) else None,
     )
 
 
 def _odd(steps: Sequence[Step]) -> tuple[Odd, ...]:
-    """Steady steps far from the median, the farthest first (docs/steps.md has the rule)."""
+    """Return the steps after the warm-up that are far from the median, farthest first
+    (docs/steps.md has the rule).
+    """
     if len(steps) < LEAST_STEADY:
         return ()
     found: list[tuple[float, Odd]] = []
@@ -232,7 +246,7 @@ def _odd(steps: Sequence[Step]) -> tuple[Odd, ...]:
             away = abs(value - middle)
             if away > ODD_SCORE * scale and away > ODD_SHARE * middle:
                 found.append(
-                    (away / middle if middle else 0.0, Odd(step.index, quantity, value, middle))
+                    (away / middle if middle else 0.0, Odd(step.number, quantity, value, middle))
                 )
-    found.sort(key=lambda one: (-one[0], one[1].index))
+    found.sort(key=lambda one: (-one[0], one[1].number))
     return tuple(odd for _, odd in found)

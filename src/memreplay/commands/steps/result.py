@@ -1,4 +1,4 @@
-"""The results of `memreplay steps`."""
+"""The result of `memreplay steps`."""
 
 from __future__ import annotations
 
@@ -13,93 +13,96 @@ from memreplay.snapshot.record import Record
 
 
 class Step(Record, frozen=True, kw_only=True):
-    """One step: what happened after the event before `first_event`, up to `last_event`."""
+    """One step, which consists of the events from `first_event` to `last_event`."""
 
-    index: int
-    """The step's number, from 1."""
+    number: int
+    """Number of the step, from 1."""
     name: str
-    """Its annotation, or empty."""
+    """The step's annotation, or ""."""
     first_event: int
-    """Its first event."""
+    """First event of the step."""
     last_event: int
-    """Its last event; `first_event` - 1 if it has none."""
+    """Last event of the step; `first_event` - 1 if the step is empty."""
     start_us: int | None
-    """When it began."""
+    """Start time."""
     end_us: int | None
-    """When it ended."""
+    """End time."""
     peak_bytes: int
-    """The highest after any of its events, or before its first."""
+    """The highest usage after any of the step's events, or before its first event."""
     peak_event: int
-    """The first event after which it is that high; `first_event` - 1 is the level before."""
+    """The first event after which usage is this high; `first_event` - 1 if that's the usage before
+    the step.
+    """
     end_bytes: int
-    """Live when it ends."""
+    """Bytes live at the step's end."""
     growth_bytes: int
-    """`end_bytes` less the end of the step before, so that what happens between two steps counts
-    to the later one; for the first step less what was live before it."""
-    allocations: int
-    """Allocations made in it."""
+    """`end_bytes` minus the previous step's, so events between two steps count towards the later
+    one. For the first step, `end_bytes` minus the usage before the step.
+    """
+    allocation_count: int
+    """Number of allocations."""
     allocated_bytes: int
-    """Their bytes."""
+    """Bytes of the step's allocations."""
 
     @property
     def duration_us(self) -> int | None:
-        """How long it took."""
+        """Duration of the step."""
         if self.start_us is None or self.end_us is None:
             return None
         return self.end_us - self.start_us
 
 
 class Outside(Record, frozen=True):
-    """What happened in no step."""
+    """Events outside all steps."""
 
     events: int
-    """How many events."""
+    """Number of events."""
     peak_bytes: int
-    """The highest level there."""
+    """The highest usage."""
     peak_event: int
-    """The event after which it is reached; -1 if there are none."""
-    allocations: int
-    """Allocations made there."""
+    """The first event after which usage is this high; -1 if there are no events."""
+    allocation_count: int
+    """Number of allocations."""
     allocated_bytes: int
-    """Their bytes."""
+    """Bytes of the allocations outside all steps."""
 
 
 class Steady(Record, frozen=True, kw_only=True):
     """Medians over the steps after the warm-up."""
 
     first: int
-    """The first of these steps, by its `index`."""
+    """`number` of the first step after the warm-up."""
     last: int
-    """The last."""
+    """`number` of the last step that the medians cover."""
     peak_bytes: int
-    """Of the peaks."""
+    """Median peak."""
     end_bytes: int
-    """Of what is live when a step ends."""
+    """Median number of bytes live at a step's end."""
     growth_bytes: int
-    """Of the growth."""
-    allocations: int
-    """Of how many allocations a step makes."""
+    """Median growth per step."""
+    allocation_count: int
+    """Median number of allocations."""
     allocated_bytes: int
-    """Of their bytes."""
+    """Median number of allocated bytes."""
     duration_us: int | None
-    """Of the durations; null if any is not known."""
+    """Median duration; null if any is unknown."""
 
 
 class Odd(Record, frozen=True):
-    """A steady step that is unlike the others in one quantity."""
+    """A step after the warm-up that differs from the others in one quantity."""
 
-    index: int
+    number: int
     """The step."""
     quantity: Literal["peak_bytes", "allocated_bytes", "duration_us"]
-    """In what it is odd."""
+    """The quantity in which the step differs."""
     value: int
-    """What it has of that."""
+    """The step's value."""
     median: int
-    """What the steady steps have."""
+    """The median of the steady steps."""
 
 
 class DeviceSteps(OfBackend, frozen=True, kw_only=True):
-    """The steps of one device."""
+    """One device's steps."""
 
     text_only = ("missing",)
 
@@ -110,33 +113,33 @@ class DeviceSteps(OfBackend, frozen=True, kw_only=True):
     events: int
     start_us: int | None
     start_bytes: int
-    """Live before the first event."""
+    """Bytes live before the first event."""
     end_bytes: int
-    """Live after the last event."""
+    """Bytes live after the last event."""
     trusted: bool
     reasons: tuple[str, ...]
-    source: StepSource | None
-    """How the steps were found; null if there are none."""
+    step_source: StepSource | None
+    """How the steps were found; null without steps."""
     warm_up_steps: int
-    """How many steps at the beginning grow as later ones do not."""
+    """Number of steps at the beginning that grow unlike later ones."""
     steady: Steady | None
-    """What the steps after these are like."""
+    """Medians of the later steps."""
     odd: tuple[Odd, ...]
-    """Steady steps far from the median, the farthest first."""
+    """Steps after the warm-up that are far from the median, farthest first."""
     before: Outside | None
-    """Before the first step."""
+    """Events before the first step."""
     between: Outside | None
-    """Between the steps."""
+    """Events between steps."""
     after: Outside | None
-    """After the last step."""
+    """Events after the last step."""
     steps: tuple[Step, ...]
-    """The steps, in order."""
+    """The steps in order."""
     missing: str
-    """Why there are no steps."""
+    """Why there are no steps; "" if there are."""
 
 
 class StepsReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.steps/1"):
-    """What `memreplay steps` found."""
+    """The result of `memreplay steps`."""
 
     file: str
     measure: MeasureName
@@ -145,6 +148,12 @@ class StepsReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="me
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceSteps, ...]
+
+    @property
+    def found(self) -> bool:
+        """Whether any device has steps that aren't just the whole recording."""
+        sources = (device.step_source for device in self.devices)
+        return any(source is not None and source.found_by != "whole" for source in sources)
 
     def document(self) -> Document:
         from memreplay.commands.steps.text import steps_document

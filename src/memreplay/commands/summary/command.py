@@ -1,4 +1,4 @@
-"""`memreplay summary`: what is in a snapshot, and can its numbers be trusted."""
+"""`memreplay summary`: a snapshot's contents, and whether its numbers can be trusted."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from memreplay.commands.summary.text import summary_document
     ),
     without=CHOICE,
     only={"selection": ("strict",)},
-    after="With several files, the highest exit code counts.",
+    after="With several files, the highest exit code is returned.",
 )
 def command(files: Files, selection: Selection, reading: Reading, shown: Shown) -> int:
-    """Shows the format of each FILE ('-' for standard input), its events, memory and settings, and
-    whether a replay of it is exact, or what to record differently. With --json, one file gives one
-    indented object; several files give one object per line.
+    """Show the format of each FILE ('-' for standard input), its events, memory and settings, and
+    whether a replay is exact, or what to record differently. With --json, print one indented object
+    for one file, or one object per line for several.
     """
     indent = None if len(files) > 1 else 2
     worst, written = 0, False

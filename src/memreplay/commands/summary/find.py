@@ -1,10 +1,11 @@
-"""What is in a snapshot, and whether a replay of it can be trusted."""
+"""Summarize a snapshot, and judge whether its replay can be trusted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.trust.facts import device_facts
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @takes()
 def summarize(snap: Snapshot) -> SnapshotSummary:
-    """Everything that `memreplay summary` shows; replays each device."""
+    """Replay each device, and return everything that `memreplay summary` shows."""
     return SnapshotSummary(
         file=snap.file,
         file_bytes=snap.file_bytes,
@@ -45,12 +46,12 @@ def summarize(snap: Snapshot) -> SnapshotSummary:
         recorded=recorded_run(snap),
         has_times=snap.has_times,
         has_stacks=snap.code.stacks > 1,
-        annotations=snap.annotation_count,
-        # Id 0 of both is the empty one.
-        stacks=snap.code.stacks - 1,
-        frames=snap.code.frames - 1,
+        annotation_count=snap.annotation_count,
+        # Id 0 is the empty stack or frame.
+        stack_count=snap.code.stacks - 1,
+        frame_count=snap.code.frames - 1,
         overflowed=overflowed(snap),
-        settings=_safe(snap.settings),
+        allocator_settings=_safe(snap.settings),
         settings_changed=_safe(changed_settings(snap.settings)),
         devices=tuple(device_summary(snap, device) for device in snap.devices),
     )
@@ -63,17 +64,16 @@ def _safe(settings: dict[str, object]) -> dict[str, object]:
 
 
 def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
-    """One device of a snapshot. Raises UsageError when it is not there."""
+    """Summarize one device. Raises UsageError if it doesn't exist."""
     replay = snap.replay(device)
     tally = replay.tally
     states = _states(snap, tally.states)
-    first_us, last_us = tally.times or (None, None)
+    start_us, end_us = tally.times or (None, None)
     trust = device_verdict(snap, replay)
     return DeviceSummary(
-        **inlined(DeviceSummary, device_facts(snap, replay, trust)),
+        **inlined(DeviceSummary, replace(device_facts(snap, replay, trust), start_us=start_us)),
         actions=_actions(snap, tally.actions),
-        first_us=first_us,
-        last_us=last_us,
+        end_us=end_us,
         events_with_stack=tally.with_stack,
         segments=tally.segments,
         reserved_bytes=tally.reserved_bytes,
@@ -88,8 +88,8 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
         unknown_actions=replay.unknown_actions,
         reconciliation_bytes=replay.reconciliation_bytes,
         measures=tuple(_measures(snap, replay)),
-        pools=_classes(replay, "pool"),
-        streams=_classes(replay, "stream"),
+        pool_count=_classes(replay, "pool"),
+        stream_count=_classes(replay, "stream"),
         blocks_proven=replay.blocks.proven,
         blocks_assumed=replay.blocks.assumed,
         pending_frees=replay.holding.pending,
@@ -111,21 +111,35 @@ def _measures(snap: Snapshot, replay: Replay) -> Iterator[MeasureSummary]:
     for name in MEASURES:
         usage = replay.measure(name)
         yield measure_summary(snap, usage)
-        usage.release()  # no two of them at a time
+        usage.release()  # so that only one measure is in memory at a time
 
 
 def measure_summary(snap: Snapshot, usage: Usage) -> MeasureSummary:
-    """One measure of one device, over the events that were read."""
+    """Summarize one measure of a device over the selected events."""
     trust = verdict(snap, usage)
+    if usage.measure == "reserved" and not usage.replay.shows_reserved:
+        return MeasureSummary(
+            measure=usage.measure,
+            exactness=trust.exactness,
+            reasons=trust.reasons,
+            start_bytes=None,
+            peak_bytes=None,
+            peak_event=None,
+            peak_us=None,
+            lowest_bytes=None,
+            mean_bytes=None,
+            end_bytes=None,
+            reconciliation_bytes=None,
+        )
     return MeasureSummary(
         measure=usage.measure,
         exactness=trust.exactness,
         reasons=trust.reasons,
         start_bytes=usage.start_bytes,
         peak_bytes=usage.peak.bytes,
-        event_index=usage.peak.event_index,
-        time_us=usage.peak.time_us,
-        minimum_bytes=usage.minimum.bytes,
+        peak_event=usage.peak.event_index,
+        peak_us=usage.peak.time_us,
+        lowest_bytes=usage.minimum.bytes,
         mean_bytes=usage.mean_bytes,
         end_bytes=usage.end_bytes,
         reconciliation_bytes=usage.reconciliation_bytes,
@@ -133,12 +147,14 @@ def measure_summary(snap: Snapshot, usage: Usage) -> MeasureSummary:
 
 
 def _classes(replay: Replay, by: str) -> int:
-    """How many pools or streams are known; 0 where the file says none."""
+    """Return the number of known pools or streams; 0 if the file doesn't have any."""
     return len(replay.classes(by).keys()) - 1
 
 
 def _actions(snap: Snapshot, counts: dict[int, int]) -> dict[str, int]:
-    """Events by action, in the order of action codes; "(none)" for events without one."""
+    """Return the number of events by action, in the order of action codes. Events without an action
+    are under "(none)".
+    """
     found: dict[str, int] = {}
     for code, events in counts.items():
         name = snap.action_name(code) or "(none)"
@@ -147,6 +163,6 @@ def _actions(snap: Snapshot, counts: dict[int, int]) -> dict[str, int]:
 
 
 def _states(snap: Snapshot, counts: list[tuple[int, int, int, int]]) -> tuple[StateBytes, ...]:
-    """Blocks of a device by state, active ones first."""
+    """Return a device's blocks by state, active ones first."""
     found = [StateBytes(snap.state_name(code), *numbers) for code, *numbers in counts]
     return tuple(sorted(found, key=lambda s: (s.state == "inactive", -s.size_bytes)))

@@ -1,4 +1,4 @@
-"""The results of `memreplay summary`."""
+"""The result of `memreplay summary`."""
 
 from __future__ import annotations
 
@@ -15,172 +15,181 @@ Overflow = Literal["yes", "likely", "no", "unknown"]
 
 
 class StateBytes(Record, frozen=True):
-    """The blocks of one state in the final segments."""
+    """Blocks of one state in the final segments."""
 
     state: str
     """`active_allocated`, `active_pending_free`, `inactive` …"""
-    blocks: int
-    """How many."""
+    block_count: int
+    """Number of blocks."""
     size_bytes: int
-    """Their sizes, **rounded** as the allocator does."""
+    """Size of the blocks, as **rounded** by the allocator."""
     requested_bytes: int
-    """What was asked for; 0 for inactive blocks."""
+    """Requested bytes; 0 for inactive blocks."""
 
 
 class MeasureSummary(Record, frozen=True, kw_only=True):
-    """One measure of one device over the events that were read."""
+    """One measure of one device in the events that were read."""
 
     measure: MeasureName
     exactness: Exactness
     reasons: tuple[str, ...]
-    """What the measure itself has against it; those of the device are of everything."""
-    start_bytes: int
-    """Before the first event."""
-    peak_bytes: int
-    """The highest."""
-    event_index: int
-    """The first event after which it is reached."""
-    time_us: int | None
-    """That event's time."""
-    minimum_bytes: int
-    """The lowest."""
+    """Reasons that apply to this measure. The device's reasons apply to everything."""
+    start_bytes: int | None
+    """Usage before the first event. For reserved bytes, this and the following numbers are null if
+    the file doesn't show reserved memory.
+    """
+    peak_bytes: int | None
+    """The peak."""
+    peak_event: int | None
+    """The first event after which usage is at its peak."""
+    peak_us: int | None
+    """Time of that event."""
+    lowest_bytes: int | None
+    """The lowest usage."""
     mean_bytes: int | None
-    """The mean, weighted by time; null if there are no times."""
-    end_bytes: int
-    """After the last event."""
+    """Mean usage over time; null without times."""
+    end_bytes: int | None
+    """Usage after the last event."""
     reconciliation_bytes: int | None
-    """`end_bytes` less what the final segments hold by this measure; null if `--to` ends before
-    the trace does."""
+    """`end_bytes` minus this measure of the final segments; null if `--to` ends before the trace
+    does.
+    """
 
 
 class DeviceSummary(OfBackend, frozen=True, kw_only=True):
-    """One device of a snapshot: what is there, and whether a replay of it can be trusted."""
+    """One of a snapshot's devices: what the file contains, and whether a replay can be trusted."""
 
     device: int
     first_event: int
     events: int
-    """How many events were read; all numbers of events and usage are of these."""
+    """Number of events that were read. All event counts and all usage refer to these events."""
     trace_events: int
     actions: dict[str, int]
-    """Events by action."""
+    """Number of events by action."""
     unknown_actions: int
-    """Events of actions that memreplay does not know."""
-    first_us: int | None
-    """The time of the first event."""
-    last_us: int | None
-    """The time of the last event."""
+    """Number of events whose action memreplay doesn't know."""
+    start_us: int | None
+    """Time of the first event."""
+    end_us: int | None
+    """Time of the last event."""
     events_with_stack: int
-    """Events that have a stack."""
+    """Number of events with a stack."""
     segments: int
-    """Segments at the end: of the dump, whatever the range."""
+    """Number of segments when the file was dumped, regardless of the range."""
     reserved_bytes: int
-    """Their sizes."""
+    """Size of the segments."""
     active_bytes: int
-    """The sizes of the active blocks in them, **rounded** as the allocator does."""
+    """Size of the segments' active blocks, as **rounded** by the allocator."""
     requested_bytes: int
-    """What was asked for in these blocks."""
+    """Requested bytes of the active blocks."""
     states: tuple[StateBytes, ...]
-    """The blocks in them by state."""
+    """The segments' blocks by state."""
     carried_over_bytes: int
-    """Requested bytes that were live before the first event."""
+    """Requested bytes live before the first event."""
     peak_bytes: int
-    """The highest requested usage."""
+    """Peak of requested bytes."""
     end_bytes: int
-    """Requested usage after the last event."""
+    """Requested bytes after the last event."""
     unmatched_frees: int
-    """Frees of what was not live."""
+    """Number of frees of addresses without a live allocation."""
     double_allocs: int
-    """Allocations of what was live."""
+    """Number of allocations at addresses that already had a live allocation."""
     reconciliation_bytes: int | None
-    """`end_bytes` less `requested_bytes`: 0 if trace and segments agree; null if `--to` ends
-    before the trace does."""
+    """`end_bytes` minus `requested_bytes`, which is 0 if the trace and the segments agree; null if
+    `--to` ends before the trace does.
+    """
     measures: tuple[MeasureSummary, ...]
-    """Each measure."""
-    pools: int
-    """How many pools are known."""
-    streams: int
-    """How many streams are known."""
+    """One entry per measure."""
+    pool_count: int
+    """Number of known pools."""
+    stream_count: int
+    """Number of known streams."""
     blocks_proven: int
-    """Allocations whose block's size follows from addresses."""
+    """Number of allocations whose block size can be inferred from addresses."""
     blocks_assumed: int
-    """Allocations for which the rounded request stands in."""
+    """Number of allocations whose block size is assumed to be the rounded request."""
     pending_frees: int
-    """Frees that were requested and had not completed at the end."""
+    """Number of frees that were requested but hadn't completed at the end."""
     synthetic_events: int
-    """Frees and allocations by which a CUDA graph tree set a pool back."""
+    """Number of frees and allocations that a CUDA graph tree recorded to reset a pool."""
     overflow: Overflow
     """Whether the recorder's ring buffer dropped the oldest events; `unknown` if neither the file
-    nor the events say so."""
+    nor the events show this.
+    """
     overflow_signs: tuple[Sign, ...]
-    """What makes an overflow [likely](numbers.md#a-ring-buffer-that-overflowed)."""
+    """Signs of a [likely overflow](numbers.md#a-ring-buffer-that-overflowed) of the ring buffer."""
     dropped_events: int
-    """How many events were dropped, at least, as memreplay's recorder counted them."""
+    """Minimum number of dropped events, as counted by memreplay's recorder."""
     trusted: bool
-    """Whether nothing speaks against a replay, in any measure."""
+    """Whether a replay can be trusted for every measure."""
     reasons: tuple[str, ...]
 
 
 class RecordedRun(Record, frozen=True, kw_only=True):
-    """What memreplay's recorder noted of the run, as it stands in the file."""
+    """Notes by memreplay's recorder on the run, as in the file."""
 
-    by: str
+    recorder: str
     """`record`, `dryrun` or `estimate`."""
     torch: str | None
-    """The version of torch."""
+    """Version of torch."""
     python: str | None
-    """The version of Python."""
+    """Version of Python."""
     host: str | None
-    """The machine's name."""
-    cards: tuple[str, ...]
-    """The names of the cards that the process saw."""
+    """Host name."""
+    card_names: tuple[str, ...]
+    """Names of the cards that the process saw."""
     rank: int | None
-    """Its rank; null if it was no distributed run."""
+    """Rank of the process; null if the run wasn't distributed."""
     world_size: int | None
-    """How many ranks there were."""
-    categories: bool
-    """Whether categories, phases and modules of allocations were noted, and fit the events."""
+    """Number of ranks."""
+    has_categories: bool
+    """Whether the allocations' categories, phases and modules were recorded and match the events.
+    """
 
 
 class SnapshotSummary(
     Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.summary/1"
 ):
-    """What `memreplay summary` found in one file."""
+    """The result of `memreplay summary` for one file."""
 
     file: str
     file_bytes: int | None
-    """Its size on disk; null for a stream."""
+    """Size on disk; null if the file was read from a stream."""
     stream_bytes: int
-    """Its size after decompression."""
+    """Size after decompression."""
     container: str
-    """How the bytes are wrapped, from the inside: `pickle` for not at all (JSON too), `gzip`,
-    `zstd`, `xz`, `bzip2`, `zip`; two layers as `gzip in zip`; `parquet` or `arrow` for the tables
-    of `memreplay export`."""
+    """The file's compression or archive, innermost first: `gzip`, `zstd`, `xz`, `bzip2`, `zip`, or
+    for two layers `gzip in zip`; `pickle` if there is none (also for JSON); `parquet` or `arrow`
+    for tables of `memreplay export`.
+    """
     protocol: int
-    """The pickle protocol; -1 for JSON."""
+    """Pickle protocol; -1 for JSON."""
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     generation: str
-    """Which PyTorch wrote it, by the keys: for people, may change in wording."""
+    """The PyTorch versions that write such files, inferred from the keys. For display: the wording
+    may change.
+    """
     recorded: RecordedRun | None = None
-    """What memreplay's recorder noted of the run; null if it did not record."""
+    """Notes by memreplay's recorder on the run; null if another recorder wrote the file."""
     has_times: bool
-    """Whether events that were read have times."""
+    """Whether the events that were read have times."""
     has_stacks: bool
-    """Whether anything has call stacks, blocks too."""
-    annotations: int
-    """Annotations outside the traces."""
-    stacks: int
-    """Distinct stacks."""
-    frames: int
-    """Distinct frames."""
+    """Whether any event, block or segment has a call stack."""
+    annotation_count: int
+    """Number of annotations outside the traces."""
+    stack_count: int
+    """Number of distinct stacks."""
+    frame_count: int
+    """Number of distinct frames."""
     overflowed: bool | None
-    """Whether the recorder's ring buffer overflowed."""
-    settings: dict[str, Any]
-    """The allocator's settings as they are in the file. What JSON cannot say becomes null (NaN), a
-    hexadecimal string (integers past 64 bits) or its type's name (`"<bytes>"`); past eight levels
-    of nesting it becomes `"..."`."""
+    """Whether the ring buffer overflowed."""
+    allocator_settings: dict[str, Any]
+    """The allocator's settings in the file. Values that JSON can't express become null (NaN), a
+    hexadecimal string (integers beyond 64 bits) or the type's name (`"<bytes>"`). More than eight
+    levels of nesting become `"..."`."""
     settings_changed: dict[str, Any]
-    """Those that differ from PyTorch's defaults."""
+    """Allocator settings that differ from PyTorch's defaults."""
     devices: tuple[DeviceSummary, ...] = ()
 
     def document(self) -> Document:

@@ -1,4 +1,4 @@
-"""What memreplay's recorder says of a run, checked: a file may say anything."""
+"""Validate the recorded facts about a run, because the file is untrusted."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from memreplay.commands.summary.result import RecordedRun
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
-MOST = 80  # characters of a text
+MOST = 80  # maximum length of a string, in characters
 
 
 def recorded_run(snap: Snapshot) -> RecordedRun | None:
-    """None where another recorder wrote the file."""
+    """Return the facts about the run; None if another recorder wrote the file."""
     own = snap.recorder
     by = _text(own.get("recorder"))
     if by is None:
@@ -25,14 +25,14 @@ def recorded_run(snap: Snapshot) -> RecordedRun | None:
         else []
     )
     return RecordedRun(
-        by=by,
+        recorder=by,
         torch=_text(own.get("torch")),
         python=_text(own.get("python")),
         host=_text(own.get("host")),
-        cards=tuple(name for name in names if name),
+        card_names=tuple(name for name in names if name),
         rank=_number(own.get("rank")),
         world_size=_number(own.get("world_size")),
-        categories=snap.recorded is not None,
+        has_categories=snap.recorded is not None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes a snapshot summary as a document for people."""
+"""Format a snapshot summary as text."""
 
 from __future__ import annotations
 
@@ -15,36 +15,31 @@ from memreplay.commands.summary.result import (
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.reasons import notes_of
 from memreplay.render.trust import doubts_of, label_of
-from memreplay.render.units import (
-    count,
-    counted,
-    duration,
-    range_words,
-    size,
-    time_utc,
-)
+from memreplay.render.units import count, counted, duration, known_size, range_text, size, time_utc
 from memreplay.texts import clean
 
 _OVERFLOW: dict[Overflow, str] = {
     "yes": "ring overflowed",
     "likely": "ring probably overflowed",
-    "no": "no overflow",
-    "unknown": "overflow unknown",
+    "no": "no ring overflow",
+    "unknown": "ring overflow unknown",
 }
 _SIGNS: dict[Sign, str] = {
     "annotations_before": "probably full: annotations that always contain events ended before the"
     " first event",
-    "recorded_before": "probably full, or recording was restarted: most memory that was carried"
-    " over has recorded stacks",
-    "round_count": "probably full: it has {there}, a number that people pass for max_entries",
-    "same_count": "probably full: it has {there}, as many as another one that isn't alike",
-    "state_only": "probably full: it has only {there}, but blocks have recorded stacks",
+    "recorded_before": "probably full, or recording was restarted: most carried-over memory"
+    " has recorded stacks",
+    "round_count": "probably full: exactly {there}, a typical max_entries",
+    "same_count": "probably full: exactly {there}, as many as another device with different work",
+    "state_only": "probably full: only {there}, but blocks have recorded stacks",
 }
 _CONTAINERS = {"zstd": "Zstandard", "parquet": "Parquet tables", "arrow": "Arrow tables"}
 
 
 def summary_document(summary: SnapshotSummary) -> Document:
-    """The file first, then a section a device, each opening with its verdict."""
+    """Build a section of facts about the file, then a section per device that starts with its
+    verdict.
+    """
     blocks: list[Block] = [Heading((Place(file=summary.file),)), Pairs(_file_pairs(summary))]
     if not summary.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
@@ -54,19 +49,21 @@ def summary_document(summary: SnapshotSummary) -> Document:
 
 
 def _recorded(run: RecordedRun) -> str:
-    """`memreplay record, with categories; PyTorch 2.9.1, A100, rank 3 of 8, on node7`."""
-    known = "with" if run.categories else "without"
+    """Return text such as `memreplay record, with categories; PyTorch 2.9.1, A100, rank 3 of 8, on
+    node7`.
+    """
+    known = "with" if run.has_categories else "without"
     words = [f"PyTorch {run.torch}"] if run.torch else []
-    if run.cards:
-        many = f"{len(run.cards)} x " if len(run.cards) > 1 else ""
-        words.append(f"{many}{run.cards[0]}")
+    if run.card_names:
+        many = f"{len(run.card_names)} x " if len(run.card_names) > 1 else ""
+        words.append(f"{many}{run.card_names[0]}")
     if run.rank is not None and run.world_size is not None and run.world_size > 1:
         words.append(f"rank {run.rank} of {run.world_size}")
     if run.host:
         words.append(f"on {run.host}")
-    if run.by == "torch.profiler":
+    if run.recorder == "torch.profiler":
         return "torch.profiler, with the sizes of whole blocks"
-    whole = clean(f"memreplay {run.by}, {known} categories")
+    whole = clean(f"memreplay {run.recorder}, {known} categories")
     return f"{whole}; {clean(', '.join(words))}" if words else whole
 
 
@@ -76,17 +73,18 @@ def _file_pairs(summary: SnapshotSummary) -> tuple[tuple[str, str], ...]:
         pairs.append(("recorded by", _recorded(summary.recorded)))
     stacks = "none recorded"
     if summary.has_stacks:
-        stacks = f"{count(summary.stacks)} distinct, of {counted(summary.frames, 'distinct frame')}"
+        frames = counted(summary.frame_count, "distinct frame")
+        stacks = f"{count(summary.stack_count)} distinct, of {frames}"
     pairs.append(("stacks", stacks))
     if not summary.has_times:
         pairs.append(("times", "none recorded"))
-    if summary.annotations:
-        pairs.append(("annotations", count(summary.annotations)))
-    # That it did overflow, the devices' warnings say, with what to do about it.
+    if summary.annotation_count:
+        pairs.append(("annotations", count(summary.annotation_count)))
+    # If the buffer overflowed, the devices' warnings say so.
     if summary.settings_changed:
         changed = (f"{name} = {_value(v)}" for name, v in summary.settings_changed.items())
         pairs += (("" if number else "settings", line) for number, line in enumerate(changed))
-    elif summary.settings:
+    elif summary.allocator_settings:
         pairs.append(("settings", "all at their defaults"))
     return tuple(pairs)
 
@@ -112,9 +110,10 @@ def _section(device: DeviceSummary) -> list[Block]:
             Row(
                 (
                     state.state,
-                    count(state.blocks),
+                    count(state.block_count),
                     size(state.size_bytes),
-                    # What an inactive block was once asked for says nothing: it is free.
+                    # An inactive block is free, so the size of its last request doesn't mean
+                    # anything.
                     "-" if state.state == "inactive" else size(state.requested_bytes),
                 )
             )
@@ -132,16 +131,25 @@ def _measures_table(device: DeviceSummary) -> Table:
         Row(
             (
                 one.measure,
-                size(one.start_bytes),
-                size(one.peak_bytes),
-                "start" if one.event_index < device.first_event else count(one.event_index),
-                size(one.end_bytes),
+                known_size(one.start_bytes),
+                known_size(one.peak_bytes),
+                _event(one, device),
+                known_size(one.end_bytes),
                 _label(one, device),
             )
         )
         for one in device.measures
     )
     return Table(titles, ("left", *("right",) * 4, "left"), rows)
+
+
+def _event(one: MeasureSummary, device: DeviceSummary) -> str:
+    if one.peak_event is None:
+        return "-"
+    if one.peak_event >= device.first_event:
+        return count(one.peak_event)
+    # Without allocations, only one state is known, so there's no peak.
+    return "-" if "no_allocations" in one.reasons else "start"
 
 
 def _headline(device: DeviceSummary) -> tuple[str, ...]:
@@ -153,14 +161,15 @@ def _headline(device: DeviceSummary) -> tuple[str, ...]:
     if device.events == 0:
         return (f"{name}no events were recorded; only the final state is known",)
     events = name + counted(device.events, "event")
-    if device.first_us is not None and device.last_us is not None and device.events > 1:
-        events += f" in {duration(device.last_us - device.first_us)}"
+    if device.start_us is not None and device.end_us is not None and device.events > 1:
+        events += f" in {duration(device.end_us - device.start_us)}"
     return (events, _verdict(device))
 
 
 def _verdict(device: DeviceSummary) -> str:
-    """`exact (active, allocated: estimated)`: that of requested bytes, and of others that have
-    another one."""
+    """Return the verdict on requested bytes, and on measures with a different verdict, such as
+    `exact (active, allocated: estimated)`.
+    """
     labels = {one.measure: _label(one, device) for one in device.measures}
     first = labels["requested"]
     others: dict[str, list[str]] = {}
@@ -180,17 +189,17 @@ def _label(one: MeasureSummary, device: DeviceSummary) -> str:
 def _device_pairs(device: DeviceSummary) -> tuple[tuple[str, str], ...]:
     pairs = []
     if device.events < device.trace_events:
-        words = range_words(device.first_event, device.events, device.trace_events)
+        words = range_text(device.first_event, device.events, device.trace_events)
         pairs.append(("range", words))
-    if device.events and device.first_us is not None and device.last_us is not None:
-        pairs.append(("from", time_utc(device.first_us)))
-        pairs.append(("to", time_utc(device.last_us)))
+    if device.events and device.start_us is not None and device.end_us is not None:
+        pairs.append(("from", time_utc(device.start_us)))
+        pairs.append(("to", time_utc(device.end_us)))
     if device.events:
         actions = sorted(device.actions.items(), key=lambda item: (-item[1], item[0]))
         pairs.append(("actions", ", ".join(f"{name} {count(n)}" for name, n in actions if n)))
         pairs.append(("with a stack", _with_stack(device)))
-    if device.pools > 1 or device.streams > 1:
-        words = f"{counted(device.pools, 'pool')}, {counted(device.streams, 'stream')}"
+    if device.pool_count > 1 or device.stream_count > 1:
+        words = f"{counted(device.pool_count, 'pool')}, {counted(device.stream_count, 'stream')}"
         pairs.append(("parts", f"{words} (peak --by pool, --by stream)"))
     if device.segments:
         held = f"{size(device.reserved_bytes)} reserved, {size(device.active_bytes)} of it active"
@@ -200,20 +209,24 @@ def _device_pairs(device: DeviceSummary) -> tuple[tuple[str, str], ...]:
         if ring := _ring(device):
             pairs.append(("ring buffer", ring))
     if device.unknown_actions:
-        pairs.append(("odd", counted(device.unknown_actions, "unknown action")))
+        pairs.append(("unknown", counted(device.unknown_actions, "action")))
     return tuple(pairs)
 
 
 def _check(device: DeviceSummary) -> str:
-    """What the verdict rests on, said also where all is well."""
+    """Return the results of the checks behind the verdict, even if there are no problems."""
     apart = max((abs(one.reconciliation_bytes or 0) for one in device.measures), default=0)
     if device.reconciliation_bytes is None:
-        ends = "range ends before the trace"
+        ends = "range ends before the trace does"
     elif device.segments:
-        # The trace's end against the segments in the same file.
-        ends = f"ends up to {count(apart)} B apart" if apart else "ends agree"
+        # This check compares the end of the trace with the file's segments.
+        ends = "final state matches"
+        if apart:
+            ends = f"final state off by up to {count(apart)} B"
+        elif "blocks_disagree" in device.reasons:
+            ends = "final blocks differ"
     else:
-        ends = "no segments"
+        ends = "no segments to check against"
     blocks = f"{count(device.blocks_proven)} block sizes proven"
     if device.blocks_assumed:
         blocks += f" and {count(device.blocks_assumed)} assumed"
@@ -222,14 +235,14 @@ def _check(device: DeviceSummary) -> str:
             ends,
             blocks,
             counted(device.unmatched_frees, "unmatched free"),
-            counted(device.double_allocs, "double alloc"),
+            counted(device.double_allocs, "double allocation"),
             _OVERFLOW[device.overflow],
         )
     )
 
 
 def _ring(device: DeviceSummary) -> str:
-    """What shows that the recorder's buffer dropped events; empty if nothing does."""
+    """Describe the signs that the ring buffer dropped events, or return ""."""
     if device.dropped_events:
         return f"dropped at least {counted(device.dropped_events, 'event')} before these"
     there = counted(device.trace_events, "event")
@@ -245,6 +258,6 @@ def _with_stack(device: DeviceSummary) -> str:
 
 
 def _value(value: object) -> str:
-    """A setting's value as JSON, cut where somebody's file holds a novel."""
+    """Return a setting's value as JSON, cut to a reasonable length."""
     text = value if isinstance(value, str) and value else json.dumps(value)
     return text if len(text) <= 200 else text[:200] + "..."

@@ -1,4 +1,4 @@
-"""The lower axis of a timeline: where buckets, annotations and events lie on it."""
+"""The x axis of a timeline: positions of buckets, annotations and events."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from memreplay.snapshot.model import Span
 
 @dataclass(frozen=True)
 class Axis:
-    """From `start` to before `stop`, for all devices: events, or microseconds.
-
-    Times are since each device's first event, or `absolute`, since the epoch.
+    """The range of events or microseconds that all devices' plots share, from `start` up to but not
+    including `stop`. Times are relative to each device's first event, or if `absolute`, to the
+    epoch.
     """
 
     kind: str
@@ -23,11 +23,11 @@ class Axis:
     stop: int
     absolute: bool
     idle: bool = False
-    """Whether events were taken because most of the time is idle."""
+    """Whether events are used because the program was idle most of the time."""
 
     @classmethod
     def of(cls, report: TimelineReport, absolute: bool) -> Axis:
-        """What all devices of the report need."""
+        """Return the axis that covers all devices of the report."""
         starts, stops = [], []
         for one in report.devices:
             if one.events:
@@ -39,42 +39,44 @@ class Axis:
 
     @property
     def whole(self) -> int:
-        """How long it is."""
+        """Length of the axis."""
         return self.stop - self.start
 
     def edges(self, series: Series) -> list[int]:
-        """Where its buckets begin, and where the last one ends."""
+        """Return where each bucket begins, and where the last one ends."""
         buckets = series.buckets
         if self.kind == "event":
             begins = [max(event, series.first_event) for event in buckets.event_index]
             return [*begins, series.first_event + max(series.events, 1)]
-        if series.start_us is None or series.stop_us is None:  # it has no events
+        if series.start_us is None or series.end_us is None:  # there are no events
             return [self.start, self.stop]
         zero = self.zero(series)
-        return [*((time or 0) - zero for time in buckets.time_us), series.stop_us + 1 - zero]
+        return [*((time or 0) - zero for time in buckets.time_us), series.end_us + 1 - zero]
 
     def zero(self, series: Series) -> int:
-        """What is taken off a time."""
+        """Return the offset that is subtracted from times."""
         return 0 if self.absolute else series.start_us or 0
 
     def extent(self, span: Span, series: Series) -> tuple[int, int]:
-        """Where an annotation begins and ends; without an end, where the device's events do."""
+        """Return where an annotation begins and ends. If the annotation has no end, use the
+        device's end.
+        """
         if self.kind == "event":
             stop = series.first_event + series.events
             end = stop if span.end_event is None else span.end_event + 1
             return span.start_event + 1, end
-        stop = (series.stop_us or 0) + 1
+        stop = (series.end_us or 0) + 1
         zero = self.zero(series)
         return span.start_us - zero, (stop if span.end_us is None else span.end_us) - zero
 
     def at(self, oom: OutOfMemory, series: Series) -> int:
-        """Where an event is."""
+        """Return an event's position."""
         if self.kind == "event":
             return oom.event_index
         return (series.start_us or 0 if oom.time_us is None else oom.time_us) - self.zero(series)
 
     def ticks(self, most: int) -> list[Tick]:
-        """Up to about so many."""
+        """Return about `most` ticks at most."""
         if self.kind == "event":
             return event_ticks(self.start, self.stop, most)
         if self.absolute:
@@ -82,7 +84,7 @@ class Axis:
         return elapsed_ticks(self.stop - 1, most)
 
     def name(self) -> str:
-        """What it is."""
+        """Return the axis's name."""
         if self.kind == "event":
             return "events"
         if self.absolute:
@@ -90,7 +92,9 @@ class Axis:
         return "time since the first event"
 
     def words(self, width: int) -> str:
-        """The same, how much one of `width` characters is, and why it is not time."""
+        """Return the axis's name, how much each of `width` characters covers, and why the axis
+        isn't time.
+        """
         each = self.whole / width
         words = self.name()
         if each >= 1 and self.kind == "time":
@@ -100,5 +104,5 @@ class Axis:
         return f"{words}; most of the time is idle (--x time shows it)" if self.idle else words
 
     def column(self, at: int, width: int) -> int:
-        """The one of `width` characters in which it lies."""
+        """Return the column of a position, among `width` columns."""
         return min(max((at - self.start) * width // self.whole, 0), width - 1)

@@ -1,4 +1,4 @@
-"""`memreplay timeline`: measures over events, as a picture or as numbers."""
+"""`memreplay timeline`: measures over time or events, as a plot or numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from memreplay.commands.shared.source import Reading, opened
 from memreplay.commands.timeline.find import TimelineOptions, timeline_report
 from memreplay.commands.timeline.text import text_points, timeline_document
 from memreplay.declared import Opt, Options
-from memreplay.errors import UsageError
 from memreplay.texts import clean_lines
 from memreplay.width import terminal_width
 
@@ -32,20 +31,18 @@ PICTURES = ("png", "svg")
 
 
 class ShownTimeline(Options, frozen=True):
-    """A picture in characters or for a page, or numbers."""
+    """Output options: a plot drawn with characters, an image, or numbers."""
 
     format: Annotated[
         Literal["text", "csv", "json", "png", "svg"],
         Opt(
-            "A picture in characters, numbers (memreplay help timeline), or a picture for a page.",
+            "Output format: text (a plot drawn with characters), csv or json (numbers; see"
+            " memreplay help timeline), png or svg (pictures).",
             "NAME",
             brief="text, csv, json, or a picture: png, svg.",
         ),
     ] = "text"
-    absolute: Annotated[
-        bool,
-        Opt("Show points in time (UTC) instead of times since the first event.", group="Options"),
-    ] = False
+    output: Output = Output()
 
 
 @as_command(
@@ -56,11 +53,11 @@ class ShownTimeline(Options, frozen=True):
         "memreplay timeline snap.pkl --by stack --format png -o timeline.png",
         "memreplay timeline snap.pkl --points 5000 --format csv -o timeline.csv",
     ),
-    without=("measure",),
+    answers=timeline_report,
     words={
-        "by": "Stack the groups that hold most at any time: by stack, file, category, … as in"
-        " memreplay peak.",
-        "top": "How many groups to show; 0 for all.",
+        "by": "Draw the groups that hold the most at any time as layers: by stack, file, category,"
+        " … as in memreplay peak.",
+        "top": "Show the N largest groups; 0 for all.",
     },
     screen=True,
 )
@@ -70,25 +67,22 @@ def command(
     selection: Selection,
     reading: Reading,
     shown: ShownTimeline,
-    output: Output,
 ) -> int:
-    """Draws the memory of each device in FILE over time or events. Every spike shows; annotations
-    and out-of-memory events are marked. --by draws layers by who held the memory.
+    """Draw the memory of each device in FILE over time or events. Every spike is visible;
+    annotations and out-of-memory events are marked. --by draws a layer for each group that held
+    memory.
     """
-    if shown.absolute and options.x == "event":
-        raise UsageError("--absolute shows points in time, but --x event shows no times")
+    absolute = options.x == "utc"
     picture = shown.format in PICTURES
+    output = shown.output
     if output.output is not None or picture:
         output.check([file], picture=picture)
     if picture:
-        from memreplay.render.plot import check_plot  # late: it loads matplotlib
+        from memreplay.render.plot import check_plot  # imported late: loads matplotlib
 
         check_plot()
-    width = terminal_width()
     if options.points is None and shown.format == "text":
-        options = replace(options, points=text_points(width))
-    if shown.absolute:
-        options = replace(options, x="time")
+        options = replace(options, points=text_points(terminal_width()))
     selection = replace(selection, fold=shown.format not in ("json", "csv"))
 
     def work() -> TimelineReport:
@@ -97,38 +91,41 @@ def command(
 
     report, exit_code = attempt(file, work)
     if report is not None:
-        _write(report, shown, width, output)
+        _write(report, shown, absolute=absolute)
         exit_code = trust_code(report, selection.strict)
     return exit_code
 
 
-def _write(report: TimelineReport, shown: ShownTimeline, width: int, output: Output) -> None:
+def _write(report: TimelineReport, shown: ShownTimeline, *, absolute: bool) -> None:
     if shown.format in PICTURES:
-        from memreplay.commands.timeline.plot import render_timeline_plot  # late: matplotlib
+        # Imported late: needs matplotlib
+        from memreplay.commands.timeline.plot import render_timeline_plot
 
-        picture = render_timeline_plot(report, shown.format, absolute=shown.absolute)
+        picture = render_timeline_plot(report, shown.format, absolute=absolute)
     else:
-        text = _text(report, shown, width, plain=output.is_file)
-        if not output.is_file:
+        text = _text(report, shown, absolute=absolute, plain=shown.output.is_file)
+        if not shown.output.is_file:
             write(clean_lines(text) if shown.format == "csv" and sys.stdout.isatty() else text)
             return
         picture = text.encode("utf-8", "replace") + b"\n"
-    with byte_output(output.output) as out:
+    with byte_output(shown.output.output) as out:
         out.write(picture)
 
 
-def _text(report: TimelineReport, shown: ShownTimeline, width: int, *, plain: bool) -> str:
+def _text(report: TimelineReport, shown: ShownTimeline, *, absolute: bool, plain: bool) -> str:
     if shown.format == "json":
-        from memreplay.render.record_json import render_json  # late: text has no use for it
+        # Imported late: text output doesn't need it.
+        from memreplay.render.record_json import render_json
 
         return render_json(report, indent=None)
     if shown.format == "csv":
-        from memreplay.commands.timeline.csv import render_timeline_csv  # late, likewise
+        # Imported late: rarely used
+        from memreplay.commands.timeline.csv import render_timeline_csv
 
         return render_timeline_csv(report)
-    document = timeline_document(report, width, absolute=shown.absolute)
+    document = timeline_document(report, terminal_width(), absolute=absolute)
     if plain:
         from memreplay.render.plain import render_plain
 
-        return render_plain(document, width=width)
+        return render_plain(document, width=terminal_width())
     return render_document(document)

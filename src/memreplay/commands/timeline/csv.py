@@ -1,4 +1,4 @@
-"""Writes measures over events as CSV: a line of titles, then a row a bucket."""
+"""Write measures over events as CSV: a header, then a row per bucket."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ REST = "(others)"
 
 
 def render_timeline_csv(report: TimelineReport) -> str:
-    """Lines without the last one's end. Stacked, there is a column a group; those of devices and
-    measures that have a group of the same name share its column."""
+    """Return the lines, without a final newline. With layers, there's a column per group name, even
+    if several devices or measures have a group with that name.
+    """
     import csv
     from io import StringIO
 
@@ -52,7 +53,9 @@ def render_timeline_csv(report: TimelineReport) -> str:
 
 
 def _titles(series: Series) -> list[str]:
-    """The labels of its layers, numbered where one is there again (two stacks of one place)."""
+    """Return the layers' labels. Equal labels, such as those of two stacks at one location, are
+    numbered.
+    """
     found: list[str] = []
     times: dict[str, int] = {}
     for layer in series.layers:

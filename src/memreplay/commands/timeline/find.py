@@ -1,9 +1,11 @@
-"""Measures over events in buckets, with who held them, and what else happened."""
+"""Compute measures over events in buckets, with the groups that held memory, annotations and failed
+requests.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -12,7 +14,7 @@ from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.ways.blocks import part_label
 from memreplay.analysis.moments.marks import ooms_of, spans_read
 from memreplay.analysis.selecting.answering import takes
-from memreplay.analysis.selecting.choice import chosen_usages, fitting_by
+from memreplay.analysis.selecting.choice import chosen_usages, fitting_by, shows_reserved
 from memreplay.analysis.selecting.selection import Measures, Selection
 from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import verdict
@@ -23,17 +25,20 @@ from memreplay.snapshot.model import Group
 from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
-    from memreplay.snapshot.model import Buckets
+    from memreplay.snapshot.model import Buckets, MeasureName
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-# Numbers of layers: 8 bytes each in the engine, and about 40 in Python.
+# Maximum number of values in layers. Each value takes 8 bytes in the engine, but about 40 in
+# Python.
 MOST_LAYERED = 1 << 24
 
 
-IDLE_PARTS = 40  # of the time, each busy or idle
-IDLE_SHARE = 0.05  # of all events, in most of the time
-FEWEST_JUDGED = 100  # events: fewer leave most parts of any program empty
+IDLE_PARTS = 40  # number of equal parts of the recording in which events are counted
+# The program is mostly idle if the emptier half of the parts has less than this share of the
+# events.
+IDLE_SHARE = 0.05
+FEWEST_JUDGED = 100  # with fewer events, any program would look idle most of the time
 
 
 POINTS = 1_000
@@ -41,56 +46,55 @@ MOST_POINTS = 1_000_000
 
 
 class TimelineOptions(Options, frozen=True):
-    """Which measures, over which axis, in how many buckets."""
+    """Options for the measures, the axis and the number of buckets."""
 
-    measures: Measures = ()
+    measure: Measures = ()
     x: Annotated[
-        Axis | None,
+        Literal["event", "time", "utc"] | None,
         Opt(
-            "The horizontal axis: time (the default where the file has times) or events (the"
-            " default where more than half of the time holds under 5 % of the events).",
+            "The horizontal axis: time since the first event (the default), utc for times of day,"
+            " or event (the default if the file has no times, or if more than half of its duration"
+            " contains under 5% of the events).",
             "AXIS",
-            brief="The horizontal axis: time or event.",
+            brief="The horizontal axis: time, utc or event.",
         ),
     ] = None
     points: Annotated[
         int | None,
         Opt(
-            "Cut events or time into N buckets, each with its minimum and maximum (default: as"
+            "Divide events or time into N buckets, each with its minimum and maximum (default: as"
             f" many as fit the width for text, else {POINTS}).",
             "N",
             least=1,
             most=MOST_POINTS,
-            brief="Cut the recording into N buckets.",
+            brief="Divide the recording into N buckets.",
         ),
     ] = None
 
 
-@takes(selection=Selection, options=TimelineOptions)
+@takes(selection=Selection, options=TimelineOptions, without=("measure",))
 def timeline_report(
     snap: Snapshot, selection: Selection, options: TimelineOptions
 ) -> TimelineReport:
-    """Each measure on each device, in at most `points` buckets (1,000 where that is None).
+    """Return each measure on each device, in at most `points` buckets (default 1,000).
 
-    `measures` are several at once, in place of the selection's one.
-    `x` is "time" unless it is given, where all devices with events have times that differ and the
-    program wasn't idle for most of it, else "event". With `by`, each bucket is layered where it is
-    highest: the `top` groups that hold most, each at its own moment (0: all), and the rest. Raises
-    UsageError for times that are not there.
+    `measure` replaces the selection's single measure. `x` defaults to "time" if all devices with
+    events have distinct times and aren't mostly idle, otherwise "event". With `by`, each bucket's
+    maximum is split into the `top` groups with the highest individual peaks (0: all) and the rest.
+    Raises UsageError for missing times, and NothingToTellError if only reserved memory was
+    requested and the file has none.
 
-    With `fold` stacks that differ only in plumbing are one group.
+    With `fold`, stacks that differ only in plumbing frames are merged.
     """
-    measures = options.measures or (selection.measure,)
-    x, points = options.x, POINTS if options.points is None else options.points
+    measures = options.measure or (selection.measure,)
+    x: Axis | None = "time" if options.x == "utc" else options.x
+    points = POINTS if options.points is None else options.points
     if selection.by is not None:
         for measure in measures:
             fitting_by(measure, selection.by)
-    usages = [
-        usage
-        for measure in dict.fromkeys(measures)
-        for usage in chosen_usages(snap, replace(selection, measure=measure))
-    ]
-    usages.sort(key=lambda usage: usage.replay.device)  # stable: measures stay as they were given
+    usages = _usages(snap, selection, measures)
+    # Sorting is stable, so measures keep the given order.
+    usages.sort(key=lambda usage: usage.replay.device)
     replays = {usage.replay.device: usage.replay for usage in usages}
     axis = _axis(list(replays.values()), x)
     idle = x is None and axis == "time" and _mostly_idle(usages)
@@ -128,28 +132,42 @@ def _axis(replays: list[Replay], wanted: Axis | None) -> Axis:
     timeless = [device for device, found in ranges.items() if found is None]
     if wanted == "time":
         if timeless:
-            raise UsageError(
-                f"the events of device {timeless[0]} have no times; draw them by event (--x event)"
-            )
+            raise UsageError(f"the events of device {timeless[0]} have no times; use --x event")
         return "time"
     differ = any(found[0] != found[1] for found in ranges.values() if found is not None)
     return "time" if differ and not timeless else "event"
 
 
 def _mostly_idle(usages: Sequence[Usage]) -> bool:
-    """Whether more than half of the time of the device with most events holds under 5 % of them: a
-    picture over time would show what happened in a few columns."""
+    """Return whether the busiest device has fewer than 5% of its events in more than half of the
+    time, so that a plot over time would use few columns.
+    """
     usage = max(usages, key=lambda one: one.replay.events, default=None)
     if usage is None or usage.replay.events < FEWEST_JUDGED:
         return False
     events = sorted(usage.buckets(IDLE_PARTS, by_time=True).events)
-    if len(events) < IDLE_PARTS:  # microseconds
+    if len(events) < IDLE_PARTS:  # the time range is shorter than IDLE_PARTS microseconds
         return False
     return sum(events[: IDLE_PARTS // 2 + 1]) < IDLE_SHARE * usage.replay.events
 
 
+def _usages(snap: Snapshot, selection: Selection, measures: Sequence[MeasureName]) -> list[Usage]:
+    """Return each measure on each chosen device.
+
+    Reserved memory is left out if the file lacks it and there are other measures.
+    """
+    several = tuple(dict.fromkeys(measures))
+    if len(several) > 1 and "reserved" in several and not shows_reserved(snap, selection):
+        several = tuple(one for one in several if one != "reserved")
+    return [
+        usage
+        for measure in several
+        for usage in chosen_usages(snap, replace(selection, measure=measure))
+    ]
+
+
 class _Drawing(NamedTuple):
-    """How each measure is cut and layered."""
+    """The common settings for splitting each measure into buckets and layers."""
 
     axis: Axis
     points: int
@@ -158,7 +176,7 @@ class _Drawing(NamedTuple):
 
 
 def _series(snap: Snapshot, usage: Usage, drawing: _Drawing) -> Series:
-    """One measure of one device."""
+    """Return one measure of one device."""
     replay, grouper, selection = usage.replay, drawing.grouper, drawing.selection
     peak = usage.peak
     buckets = usage.buckets(drawing.points, by_time=drawing.axis == "time")
@@ -176,9 +194,9 @@ def _series(snap: Snapshot, usage: Usage, drawing: _Drawing) -> Series:
         peak_bytes=peak.bytes,
         peak_event=peak.event_index,
         peak_us=peak.time_us,
-        minimum_bytes=min(buckets.min_bytes),
+        lowest_bytes=min(buckets.min_bytes),
         end_bytes=usage.end_bytes,
-        stop_us=stop,
+        end_us=stop,
         event_index=buckets.event_index,
         bucket_events=buckets.events,
         time_us=buckets.time_us,
@@ -194,7 +212,9 @@ def _series(snap: Snapshot, usage: Usage, drawing: _Drawing) -> Series:
 def _layers(
     usage: Usage, buckets: Buckets, grouper: Grouper, top: int
 ) -> tuple[tuple[Layer, ...], tuple[int, ...], int]:
-    """The groups that hold most at any time, the rest, and how many groups there are."""
+    """Return the layers of the groups with the highest peaks, the layer of the rest, and the number
+    of groups.
+    """
     by = grouper.by
     reserved = usage.measure == "reserved"
     if reserved:
@@ -203,8 +223,8 @@ def _layers(
         found, total = grouper.highest_groups(usage, usage.peak.event_index, top)
     if (len(found) + 1) * len(buckets) > MOST_LAYERED:
         raise UsageError(
-            f"{len(found):,} groups in {len(buckets):,} buckets are too many; give --top or fewer"
-            " --points"
+            f"{len(found):,} groups in {len(buckets):,} buckets are too many; lower --top"
+            " or --points"
         )
     keys = [number for number, *_ in found]
     if reserved:
@@ -231,7 +251,7 @@ def _layers(
 def _reserved_parts(
     usage: Usage, grouper: Grouper, top: int
 ) -> tuple[list[tuple[int, Group, int, int]], int]:
-    """As `Grouper.highest_groups`, of pools or streams by what is reserved for them."""
+    """Like `Grouper.highest_groups`, but for the reserved memory of pools or streams."""
     parts = [
         part
         for part in usage.parts(grouper.by, usage.peak.event_index)

@@ -1,4 +1,4 @@
-"""Draws measures over events as PNG or SVG, through matplotlib: the same bytes every time."""
+"""Draw measures over events as deterministic PNG or SVG, with matplotlib."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which people who see colours otherwise tell apart too; then paler ones.
+# Okabe and Ito's palette, which suits colour blindness, then lighter shades.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
 _PALER = ("#7FB8D8", "#F2CF7F", "#7FCEB9", "#E5BCD3", "#EAAE7F", "#AAD9F4", "#F7F1A0")
 _REST = "#BBBBBB"
 _OOM = "#B00020"
 _WIDTH, _HEIGHT, _DPI = 11.0, 3.6, 120
-_MOST_LEGEND = 15  # lines: as many as a picture is high
-_MOST_NAMED = 24  # spans with a name of their own: more of them would be a smear
-_LEAST_NAME = 12  # characters: of a name that is cut shorter nothing is left
+_MOST_LEGEND = 15  # number of lines that fit into the plot's height
+_MOST_NAMED = 24  # maximum number of labelled annotations; more would be unreadable
+_LEAST_NAME = 12  # minimum number of characters; shorter names aren't useful
 _MOST_MARKS = 500
 _SPAN_COLOURS = ("#F2F2F2", "#E2E8EE")
 _STYLE: Any = {
@@ -40,12 +40,13 @@ _STYLE: Any = {
     "axes.unicode_minus": False,
     "svg.hashsalt": "memreplay",
     "text.usetex": False,
-    "text.parse_math": False,  # a name may have dollar signs
+    "text.parse_math": False,  # because names may contain dollar signs
 }
 
 
 def render_timeline_plot(report: TimelineReport, fmt: str, *, absolute: bool = False) -> bytes:
-    """A picture a device (stacked: a measure of it), one under another, with one lower axis.
+    """Return an image with a plot per device (with layers: per measure), one below the other, with
+    a common x axis.
 
     `fmt` is "png" or "svg". Raises MissingExtraError without matplotlib.
     """
@@ -60,7 +61,7 @@ def render_timeline_plot(report: TimelineReport, fmt: str, *, absolute: bool = F
     axis = Axis.of(report, absolute)
     marks = {one.device: one for one in report.marks}
     with mpl.rc_context(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of letters that the font has not
+        warnings.simplefilter("ignore")  # matplotlib warns if the font lacks a glyph
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
         figure = Figure(figsize=(_WIDTH, _HEIGHT * max(len(panels), 1)), layout="constrained")
@@ -72,14 +73,14 @@ def render_timeline_plot(report: TimelineReport, fmt: str, *, absolute: bool = F
         else:
             figure.text(0.5, 0.5, "neither events nor segments", horizontalalignment="center")
         out = BytesIO()
-        # Dates and versions in the file would make it another one each time.
+        # Dates and versions would make the output differ between runs.
         metadata = {"Software": None} if fmt == "png" else {"Date": None, "Creator": "memreplay"}
         figure.savefig(out, format=fmt, dpi=_DPI, metadata=metadata)
     return out.getvalue()
 
 
 def _panels(report: TimelineReport) -> list[list[Series]]:
-    """What is in one picture: the measures of a device, or one of them, stacked."""
+    """Return the series of each plot: all of a device's measures, or with layers a single one."""
     if report.by is not None:
         return [[series] for series in report.devices]
     devices = dict.fromkeys(series.device for series in report.devices)
@@ -95,7 +96,7 @@ def _draw(
 ) -> None:
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)
     for plot, found in zip(grid[:, 0], panels, strict=True):
-        low = min(0, *(one.minimum_bytes for one in found))
+        low = min(0, *(one.lowest_bytes for one in found))
         high = max(low + 1, *(one.peak_bytes for one in found))
         _spans(plot, marks[found[0].device], found[0], axis)
         if report.by is not None:
@@ -104,7 +105,8 @@ def _draw(
             _band(plot, found[0], axis)
         else:
             for number, (one, colour) in enumerate(zip(found, _COLOURS, strict=False)):
-                # Each is wider than those that are drawn over it, so that equal ones show.
+                # Each line is wider than those drawn on top of it, so that lines with equal values
+                # stay visible.
                 _line(plot, one, axis, colour, 0.5 + 0.7 * (len(found) - number))
         _ooms(plot, marks[found[0].device], found[0], axis)
         plot.set_title(_title(found))
@@ -132,13 +134,13 @@ def _ticks(side: Any, ticks: list[Tick]) -> None:
 
 
 def _steps(edges: list[int], values: list[int]) -> tuple[list[int], list[int]]:
-    """Corners of a line that keeps each value from its edge to the next."""
+    """Return the corners of a step line that keeps each value until the next edge."""
     across = [edge for edge in edges for _ in range(2)][1:-1]
     return across, [value for value in values for _ in range(2)]
 
 
 def _band(plot: Axes, one: Series, axis: Axis) -> None:
-    """Filled to the minimum, paler to the maximum, with that as a line."""
+    """Fill the area up to the minima, more lightly up to the maxima, and draw a line on top."""
     edges = axis.edges(one)
     x, high = _steps(edges, one.buckets.max_bytes)
     _, low = _steps(edges, one.buckets.min_bytes)
@@ -150,7 +152,7 @@ def _band(plot: Axes, one: Series, axis: Axis) -> None:
 
 
 def _line(plot: Axes, one: Series, axis: Axis, colour: str, width: float) -> None:
-    """The maxima, over what lies between them and the minima."""
+    """Draw a line along the maxima, over a band down to the minima."""
     edges = axis.edges(one)
     x, high = _steps(edges, one.buckets.max_bytes)
     _, low = _steps(edges, one.buckets.min_bytes)
@@ -159,7 +161,7 @@ def _line(plot: Axes, one: Series, axis: Axis, colour: str, width: float) -> Non
 
 
 def _stack(plot: Axes, one: Series, axis: Axis, by: By) -> None:
-    """Layers from the largest up, the rest on top of them."""
+    """Draw the layers, with the largest at the bottom and the rest on top."""
     edges = axis.edges(one)
     below = [0] * len(one.buckets)
     colours = _COLOURS + _PALER
@@ -179,14 +181,16 @@ def _stack(plot: Axes, one: Series, axis: Axis, by: By) -> None:
 
 
 def _name(group: Group, by: By) -> str:
-    """As the text report calls it, in a legend's width; matplotlib keeps `_` for itself."""
+    """Return the report's label for a group, shortened to fit into a legend. matplotlib hides
+    labels that start with `_`.
+    """
     words = group_row(group, by, all_frames=False).cells[-1]
     name = fit_place(words, 52) if isinstance(words, Place) else cut_right(clean(group.label), 52)
     return name if not name.startswith("_") else f" {name}"
 
 
 def _spans(plot: Axes, marks: Marks, one: Series, axis: Axis) -> None:
-    """Annotations that lie in no other as bands, with names where few enough have room."""
+    """Draw top-level annotations as bands, with labels if there's room."""
     until = axis.start - 1
     outer = []
     for span in marks.annotations:
@@ -223,7 +227,9 @@ def _ooms(plot: Axes, marks: Marks, one: Series, axis: Axis) -> None:
 
 
 def _legend(plot: Axes) -> None:
-    """On the right, outside; of layers in the order in which they lie."""
+    """Draw the legend to the right of the plot, with layers in the order in which they're
+    stacked.
+    """
     handles, labels = plot.get_legend_handles_labels()
     if handles:
         plot.legend(

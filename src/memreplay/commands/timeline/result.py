@@ -1,4 +1,4 @@
-"""The results of `memreplay timeline`."""
+"""The result of `memreplay timeline`."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ Axis = Literal["event", "time"]
 
 
 class Layer(Coded, frozen=True, kw_only=True):
-    """A group over the buckets."""
+    """One group's memory in each bucket."""
 
     text_only = ("group",)
 
     peak_bytes: int
-    """The most that it ever holds."""
+    """The group's own peak."""
     peak_event: int
-    """The first event after which it does."""
+    """The first event after which the group is at its peak."""
     bytes: list[int]
-    """What it held after each of `max_event`."""
+    """The group's bytes after each `max_event`."""
     group: Group
-    """What it held at the device's peak."""
+    """The group at the moment of the device's peak."""
 
 
 class Series(OfBackend, frozen=True, kw_only=True):
-    """One measure of one device over its events. Arrays have a number for each bucket."""
+    """One measure of one device over its events. Arrays have one number per bucket."""
 
     device: int
     measure: MeasureName
@@ -49,46 +49,46 @@ class Series(OfBackend, frozen=True, kw_only=True):
     trusted: bool
     reasons: tuple[str, ...]
     start_bytes: int
-    """Before the first event."""
+    """Usage before the first event."""
     peak_bytes: int
-    """The highest of all."""
+    """The highest usage."""
     peak_event: int
-    """The first event after which the peak is reached."""
+    """The first event after which usage is at its peak."""
     peak_us: int | None
-    """That event's time."""
-    minimum_bytes: int
-    """The lowest of all."""
+    """Time of that event."""
+    lowest_bytes: int
+    """The lowest usage."""
     end_bytes: int
-    """After the last event."""
+    """Usage after the last event."""
     start_us: int | None
-    """The first time."""
-    stop_us: int | None
-    """The latest time."""
+    """First time."""
+    end_us: int | None
+    """Last time."""
     first_event: int
     events: int
     trace_events: int
     event_index: list[int]
-    """A bucket's first event; if it has none, the last one before it."""
+    """First event of each bucket; for an empty bucket, the last event before it."""
     bucket_events: list[int]
-    """How many events it has."""
+    """Number of events in each bucket."""
     time_us: list[int | None]
-    """By time, when it begins; by event, the time of its first event."""
+    """Start of each bucket if `x` is "time"; otherwise, the time of its first event."""
     min_bytes: list[int]
-    """The lowest in it."""
+    """Lowest usage in each bucket."""
     max_bytes: list[int]
-    """The highest in it."""
+    """Highest usage in each bucket."""
     max_event: list[int]
-    """The first event after which it is at its highest."""
+    """The first event after which usage is at the bucket's maximum."""
     groups_total: int | UnsetType = UNSET
-    """With `--by`: how many groups ever hold anything."""
+    """With `--by`: number of groups that ever hold memory."""
     groups: tuple[Layer, ...] | UnsetType = UNSET
-    """With `--by`: those of them that hold most, each at a peak of its own."""
+    """With `--by`: the groups with the highest peaks."""
     rest_bytes: tuple[int, ...] | UnsetType = UNSET
-    """With `--by`: all else; with the groups it adds up to `max_bytes`."""
+    """With `--by`: all other groups. `groups` and `rest` add up to `max_bytes`."""
 
     @property
     def buckets(self) -> Buckets:
-        """The arrays alone."""
+        """The arrays that have one number per bucket."""
         return Buckets(
             event_index=self.event_index,
             events=self.bucket_events,
@@ -100,51 +100,52 @@ class Series(OfBackend, frozen=True, kw_only=True):
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The groups; none without `--by`."""
+        """The layers of groups; empty without `--by`."""
         return self.groups or ()
 
     @property
     def rest(self) -> tuple[int, ...]:
-        """All else; nothing without `--by`."""
+        """The layer of all other groups; empty without `--by`."""
         return self.rest_bytes or ()
 
 
 class Marks(Record, frozen=True):
-    """What else happened on a device, and when."""
+    """A device's annotations and failed requests."""
 
     device: int
     annotations: tuple[Span, ...]
-    """The annotations that were there at any time of its events."""
+    """The annotations that overlap the device's events."""
     ooms: tuple[OutOfMemory, ...]
-    """The events in which memory was out."""
+    """The failed requests."""
 
 
 class TimelineReport(
     Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.timeline/1"
 ):
-    """What `memreplay timeline` found."""
+    """The result of `memreplay timeline`."""
 
     text_only = ("idle",)
 
     file: str
     x: Axis
-    """What the buckets cut into equal parts: by default time, unless the file has none or more than
-    half of it holds under 5 % of the events."""
+    """The axis that buckets divide into equal parts. By default, it's time, unless the file has no
+    times or more than half of the recording's duration contains under 5% of the events.
+    """
     idle: bool = False
-    """Whether it is by event because most of the time is idle."""
+    """Whether events are used because the program was idle most of the time."""
     points: int
-    """How many buckets were asked for; there may be fewer."""
+    """The requested number of buckets; there may be fewer."""
     by: By | None
-    """What groups are of; null without `--by`."""
+    """The key to group by; null without `--by`."""
     pool: tuple[int, int] | None = None
     stream: int | None = None
     filters: Filters | None = None
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[Series, ...]
-    """One for each device and measure, the devices in order."""
+    """One entry for each device and measure, in device order."""
     marks: tuple[Marks, ...]
-    """One for each device."""
+    """One entry per device."""
 
     def document(self) -> Document:
         from memreplay.commands.timeline.text import timeline_document

@@ -1,4 +1,4 @@
-"""Writes measures over events as a document for people: a picture, and what is in it."""
+"""Format measures over events as text: a plot and its legend."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from memreplay.render.document import (
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.fit import cell_width, cut_right
-from memreplay.render.headline import moment_phrases
-from memreplay.render.holders import group_row, share, told_apart
+from memreplay.render.headline import peak_phrases
+from memreplay.render.holders import distinguish_rows, group_row, share
 from memreplay.render.layout import MIN_WIDTH
 from memreplay.render.reasons import reason_notes
 from memreplay.render.trust import trust_label
@@ -37,7 +37,7 @@ from memreplay.render.units import (
     count,
     counted,
     percent,
-    range_words,
+    range_text,
     signed_duration,
     size,
 )
@@ -45,18 +45,18 @@ from memreplay.snapshot.model import Span
 from memreplay.texts import clean
 
 MOST_WIDTH = 300
-MARGIN = 12  # of a picture: what its left axis may take
+MARGIN = 12  # maximum width of the y axis, in cells
 MARKS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 REST = "."
-LANES = 3  # of annotations, one in another
-SHOWN = 6  # names of annotations, and events in which memory was out
+LANES = 3  # maximum number of rows for nested annotations
+SHOWN = 6  # maximum number of annotations and of OOM events to list
 HUES = 6
 
 
 def text_points(width: int) -> int:
-    """How many buckets a picture of this width can show."""
-    # Some to a column of dots, as the left axis takes what its labels need, which nobody knows yet:
-    # a bucket that lies in two columns is in both.
+    """Return the number of buckets that a plot of this width can show."""
+    # Use several buckets per column of dots, because the width of the axis labels isn't known yet,
+    # and a bucket that spans two columns is drawn in both.
     return 8 * (_wide(width) - MARGIN)
 
 
@@ -65,7 +65,7 @@ def _wide(width: int) -> int:
 
 
 def timeline_document(report: TimelineReport, width: int, *, absolute: bool = False) -> Document:
-    """The file, then a picture a device (stacked: a measure of it), all with one lower axis."""
+    """Build a plot per device (with layers: per measure), all with a common x axis."""
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
@@ -88,7 +88,7 @@ def _section(
 ) -> list[Block]:
     if not any(one.events for one in found):
         return [Heading((_still(found),))]
-    low = min(0, *(one.minimum_bytes for one in found))
+    low = min(0, *(one.lowest_bytes for one in found))
     high = max(low + 1, *(one.peak_bytes for one in found))
     rows = min(max(width // 7, 8), 20)
     y_ticks = byte_ticks(low, high, rows // 3)
@@ -123,30 +123,10 @@ def _still(found: list[Series]) -> str:
     return f"device {one.device}: no events; {high} all along"
 
 
-class _Peak(NamedTuple):
-    """What a heading says of a series' peak."""
-
-    event_index: int
-    time_us: int | None
-    start_us: int | None
-    first_event: int
-    events: int
-    trace_events: int
-
-
 def _headline(found: list[Series]) -> tuple[str, ...]:
     one = found[0]
     if len(found) == 1:
-        high = f"device {one.device}: peak {size(one.peak_bytes)} {one.measure}"
-        peak = _Peak(
-            one.peak_event,
-            one.peak_us,
-            one.start_us,
-            one.first_event,
-            one.events,
-            one.trace_events,
-        )
-        return moment_phrases(high, peak)
+        return peak_phrases(f"{size(one.peak_bytes)} {one.measure}", one)
     names = ", ".join(series.measure for series in found)
     return (f"device {one.device}: {names}",)
 
@@ -164,21 +144,21 @@ def _pairs(
             names = [one.measure for one, own in zip(found, labels, strict=True) if own == label]
             pairs.append((label, ", ".join(names)))
     if report.pool is not None:
-        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} only"))
     if report.stream is not None:
-        pairs.append(("stream", f"{report.stream} alone"))
+        pairs.append(("stream", f"{report.stream} only"))
     pairs += filter_pairs(report.filters)
     if one.events < one.trace_events:
-        pairs.append(("range", range_words(one.first_event, one.events, one.trace_events)))
+        pairs.append(("range", range_text(one.first_event, one.events, one.trace_events)))
     if len(found) == 1:
-        ends = f"start {size(one.start_bytes)}, lowest {size(one.minimum_bytes)}"
+        ends = f"start {size(one.start_bytes)}, lowest {size(one.lowest_bytes)}"
         pairs.append(("bytes", f"{ends}, end {size(one.end_bytes)}"))
     pairs.append(("across", x_words))
     return tuple(pairs)
 
 
 class _Frame(NamedTuple):
-    """What a picture shows, in bytes, and how large it is, in characters."""
+    """A plot's range in bytes, and its size in characters."""
 
     low: int
     high: int
@@ -189,12 +169,10 @@ class _Frame(NamedTuple):
 def _drawn(found: list[Series], axis: Axis, frame: _Frame, *, stacked: bool) -> picture.Cells:
     low, high, wide, rows = frame
     start, whole = axis.start, axis.whole
-    across = 1 if stacked else 2  # columns a character
+    across = 1 if stacked else 2  # dots per character
     drawn = [
         picture.columns(
-            axis.edges(one),
-            one.buckets.min_bytes,
-            one.buckets.max_bytes,
+            picture.Buckets(axis.edges(one), one.buckets.min_bytes, one.buckets.max_bytes),
             start,
             whole,
             across * wide,
@@ -218,7 +196,7 @@ def _drawn(found: list[Series], axis: Axis, frame: _Frame, *, stacked: bool) -> 
     if len(found) == 1:
         return picture.area(drawn[0], low, high, rows, _hue(0))
     return picture.overlay(
-        picture.line(columns, low, high, rows, _hue(i), str(i + 1), i)
+        picture.line(columns, low, high, rows, picture.Pen(_hue(i), str(i + 1), i))
         for i, columns in enumerate(drawn)
     )
 
@@ -241,7 +219,7 @@ def _measures_table(found: list[Series]) -> Table:
                 size(one.peak_bytes),
                 "start" if one.peak_event < one.first_event else count(one.peak_event),
                 size(one.start_bytes),
-                size(one.minimum_bytes),
+                size(one.lowest_bytes),
                 size(one.end_bytes),
             )
         )
@@ -251,7 +229,9 @@ def _measures_table(found: list[Series]) -> Table:
 
 
 def _layer_table(series: Series, report: TimelineReport) -> list[Block]:
-    """What each letter is: the most that it held, and what it held at the peak."""
+    """Build a table with a row per layer: its letter, its own peak, and its bytes at the overall
+    peak.
+    """
     by = report.by
     assert by is not None
     rows = []
@@ -261,7 +241,7 @@ def _layer_table(series: Series, report: TimelineReport) -> list[Block]:
         below = row.below[:1] if by == "stack" else ()
         numbers = (size(layer.peak_bytes), *row.cells[:2])
         rows.append(Row((mark, *numbers, row.cells[-1]), below, row.style))
-    rows = told_apart(rows, [layer.group for layer in series.layers])
+    rows = distinguish_rows(rows, [layer.group for layer in series.layers])
     rest = series.peak_bytes - sum(layer.group.bytes for layer in series.layers)
     more = (series.groups_total or 0) - len(series.layers)
     if any(series.rest):
@@ -272,17 +252,17 @@ def _layer_table(series: Series, report: TimelineReport) -> list[Block]:
     return [Table(titles, ("left", "right", "right", "right", "left"), tuple(rows))]
 
 
-# ---- what else happened
+# ---- annotations and failed requests
 
 
 def _mark_lines(marks: Marks, series: Series, axis: Axis, wide: int, margin: int) -> Iterator[Line]:
-    """Annotations in lanes, one in another, and events in which memory was out."""
+    """Return lines for nested annotations and for OOM events."""
     lanes: list[list[str]] = []
     open_until: list[int] = []
     for span in marks.annotations:
         begin, end = axis.extent(span, series)
-        # One that lasts longer is not in it, though an event may be the last of one and the first
-        # of the next.
+        # An annotation that outlasts another isn't nested in it, even if it begins at the event
+        # where the other ends.
         while open_until and (open_until[-1] <= begin or open_until[-1] < end):
             open_until.pop()
         lane = len(open_until)
@@ -302,13 +282,13 @@ def _mark_lines(marks: Marks, series: Series, axis: Axis, wide: int, margin: int
 
 
 def _put(cells: list[str], first: int, last: int, span: Span) -> None:
-    """`[name──]` where there is room for it, else `[]` or `|`."""
+    """Write `[name──]` if there's room, otherwise `[]` or `|`."""
     room = last - first - 1
     if room < 0:
         cells[first] = "|"
         return
     name = cut_right(clean(span.name), room) if room > 1 else ""
-    # Wide characters take two cells: a cell of the list each all the same.
+    # A wide character takes two cells, so add an empty entry after it.
     middle = [*name, *([""] * (cell_width(name) - len(name)))]
     middle += ["─"] * (room - len(middle))
     cells[first : last + 1] = ["[", *middle[:room], "]"]
@@ -317,7 +297,7 @@ def _put(cells: list[str], first: int, last: int, span: Span) -> None:
 def _marks_notes(marks: Marks, series: Series) -> list[Note]:
     notes = []
     if marks.annotations:
-        # Counted as they are shown: long names that differ at their ends alone are one.
+        # Count names as shown, because shortened names that only differ at the end look the same.
         times = Counter(cut_right(clean(span.name), 40) for span in marks.annotations)
         shown = [
             name + (f" ({count(n)} times)" if n > 1 else "")

@@ -1,4 +1,4 @@
-"""Opens a page in a browser, or says how to come by it where there is none."""
+"""Open a page in a browser, or say how to open it elsewhere."""
 
 from __future__ import annotations
 
@@ -11,31 +11,29 @@ from memreplay.commands.shared.errors import say
 
 
 def open_page(path: str) -> None:
-    """Opens it; where that cannot be, a line on stderr says so."""
-    words = opened_words(path)
+    """Open the page, or print to stderr why it can't be opened."""
+    words = open_or_explain(path)
     if words:
         say(words)
 
 
-def opened_words(path: str) -> str:
-    """Opens it; why that cannot be, in words, else nothing."""
+def open_or_explain(path: str) -> str:
+    """Open the page. Return "", or why it can't be opened."""
     import platform
     import webbrowser
 
     whole = os.path.abspath(path)
     if not _has_display():
-        # What webbrowser finds without one would draw text over this terminal.
-        return (
-            "there is no display here to open it on; on your own machine:"
-            f" scp {shlex.quote(f'{platform.node()}:{whole}')} ."
-        )
+        # Without a display, webbrowser would start a text browser in this terminal.
+        remote = shlex.quote(f"{platform.node()}:{whole}")
+        return f"no display to open it on; copy it to your machine: scp {remote} ."
     if not webbrowser.open(Path(whole).as_uri()):
-        return f"no browser was found to open it; open {whole} in one"
+        return f"no browser found; open {whole} yourself"
     return ""
 
 
 def _has_display() -> bool:
-    """Whether a window can be opened here."""
+    """Return whether a window can be opened here."""
     if sys.platform in ("darwin", "win32"):
         return True
     return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))

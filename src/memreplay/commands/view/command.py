@@ -1,4 +1,4 @@
-"""`memreplay view`: a snapshot as an interactive page, in one file that any browser opens."""
+"""`memreplay view`: write an interactive page as a single HTML file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ViewOptions(Options, frozen=True):
-    """What to do with the page."""
+    """Options for what to do with the page."""
 
     opens: Annotated[bool, Opt("Open the page in a browser.", flag="--open")] = False
 
@@ -43,27 +43,27 @@ def command(
     output: Output,
     reading: Reading,
 ) -> int:
-    """Writes one HTML file that loads nothing from any network: memory over time, every allocation,
-    who held memory at any moment, and the page of `memreplay report`. Without -o it's called as
-    FILE is, in this folder: snap.pkl.gz makes snap.html. Two files are compared, and a folder with
-    one file per rank (rank0.pkl, …) is shown rank by rank.
+    """Write one HTML file that needs no network: memory over time, every allocation, what held
+    memory at any moment, and the `memreplay report` page. The default name is FILE's, in this
+    folder: snap.pkl.gz becomes snap.html. Give two files to compare them, or a folder with one file
+    per rank (rank0.pkl, …) to browse all ranks.
     """
     page = page_name(files) if output.output is None else output.output
     if len(files) > 2:
-        raise UsageError(
-            "name one file, two to compare, or the folder in which the ranks' files are"
-        )
+        raise UsageError("give one file, two to compare, or a folder of rank files")
     if options.opens and page == "-":
-        raise UsageError("--open opens a file, and -o - writes none")
+        raise UsageError("--open needs a file; leave out -o -")
     if files == ("-", "-"):
-        raise UsageError("standard input is one snapshot: name the other one's file")
-    # The page of an earlier run takes no word; a file of somebody else's does.
+        raise UsageError(
+            "only one snapshot can come from standard input; give a file for the other"
+        )
+    # Silently replacing an earlier page is fine, but replacing any other file isn't.
     replaced = output.output is None and is_page(page)
     check_output(page, force=output.force or replaced, read=files, binary=True)
     made, exit_code = _made(files, reading)
     if made is None:
         return exit_code
-    from memreplay.commands.view.writing import write_page  # late: it loads the native core
+    from memreplay.commands.view.writing import write_page  # imported late: loads the native core
 
     write_page(made, page, replaced=replaced)
     if options.opens:
@@ -72,12 +72,13 @@ def command(
 
 
 def _made(files: tuple[str, ...], reading: Reading) -> tuple[Made | None, int]:
-    """The page, or None, and the exit code: the highest of all files."""
+    """Return the page (or None), and the highest exit code of any file."""
     folders = [file for file in files if file != "-" and holds_files(file)]
     if not folders:
         return page_of_files(files, reading)
     if len(files) > 1:
         raise UsageError(
-            f"{folders[0]} is a folder, and is shown by itself; memreplay diff compares two folders"
+            f"{folders[0]} is a folder, which can't be combined with other files;"
+            " memreplay diff compares two folders"
         )
     return page_of_folder(folders[0], reading)

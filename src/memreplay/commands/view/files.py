@@ -1,4 +1,4 @@
-"""The page of one file, or of two that are compared: read, and all that they say."""
+"""Build the page of one file, or of two files to compare."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from memreplay.commands.shared.errors import CUT_OFF, attempt, name_of, say
 from memreplay.commands.shared.progress import several_progress, working
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.commands.view.options import asked_words
+from memreplay.commands.view.options import given_options
 
 if TYPE_CHECKING:
     from memreplay.commands.shared.progress import Showing
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 
 def page_of_files(files: tuple[str, ...], reading: Reading) -> tuple[Made | None, int]:
-    """The page, or None, and the exit code of what is wrong."""
-    rules, asked = reading.config.rules(), asked_words(reading)
-    # What makes pages is imported while files are read.
+    """Return the page and 0, or None and the error's exit code."""
+    rules, asked = reading.config.rules(), given_options(reading)
+    # Import the page builder while files are being read.
     loading = Thread(target=_load)
     loading.start()
     snapshots = []
     with several_progress(len(files)) as showing:
-        # Each by itself: an error should name the file that it is of.
+        # Read separately so that an error names the right file.
         for file in files:
             snap, exit_code = attempt(file, partial(_read, file, reading, showing))
             if snap is None:
                 return None, exit_code
             snapshots.append(snap)
 
-    # Not waited for where a signal raises: it may wait for a lock of imports that this left taken.
+    # If a signal handler raises, don't join the thread, which could deadlock on an import lock.
     loading.join()
 
     def work() -> Made:
         from memreplay.commands.view.find import compared_page, one_page
 
-        with ExitStack() as until, working("making the page"):
+        with ExitStack() as until, working("writing the page"):
             base, *new = map(until.enter_context, snapshots)
             if new:
                 return compared_page(base, new[0], rules, asked)
@@ -55,7 +55,7 @@ def page_of_files(files: tuple[str, ...], reading: Reading) -> tuple[Made | None
 
 
 def _load() -> None:
-    with suppress(ImportError):  # said where it is imported next
+    with suppress(ImportError):  # the next import reports the error
         import_module("memreplay.commands.view.find")
 
 

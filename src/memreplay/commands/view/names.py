@@ -1,4 +1,4 @@
-"""What a page is called that nobody named, by what it is of."""
+"""Choose a page's default name."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import os
 import re
 from collections.abc import Sequence
 
-# What says the form of a snapshot, and nothing of what is in it.
+# Suffixes and words in file names that describe the format rather than the contents.
 _FORMS = re.compile(
     r"(\.(pkl|pickle|json|bin))?(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.ASCII | re.IGNORECASE
 )
-_LONGEST = 100  # letters of a file's name; a system takes 255 bytes
+_LONGEST = 100  # characters; file systems allow 255 bytes
 STDIN = "snapshot"
 _GENERATOR = b'<meta name="generator" content="memreplay '
 _HEAD = 4096
 
 
 def page_name(files: Sequence[str]) -> str:
-    """The name of the page of one file, of a folder, or of two files, for the current folder."""
+    """Return the default name of a page for one file, a folder or two files."""
     return "-".join(_bare(file) for file in files) + ".html"
 
 
 def short_name(file: str) -> str:
-    """The last part of a path or a URL, which is what people call a file."""
+    """Return the last part of a path or URL."""
     if file == "-":
         return "standard input"
     path = re.sub(r"[?#].*", "", file) if "://" in file else os.path.abspath(file)
@@ -30,7 +30,7 @@ def short_name(file: str) -> str:
 
 
 def is_page(path: str) -> bool:
-    """Whether this is a file that memreplay wrote as a page."""
+    """Return whether memreplay wrote this file as a page."""
     try:
         with open(path, "rb") as file:
             return _GENERATOR in file.read(_HEAD)
@@ -43,5 +43,5 @@ def _bare(file: str) -> str:
         return STDIN
     name = short_name(file).replace("/", "-")
     bare = _FORMS.sub("", name)
-    # Without its first dot it would be hidden, and with a dash an option.
+    # A leading dot would hide the file, and a dash would look like an option.
     return bare.lstrip(".-")[:_LONGEST] or STDIN

@@ -1,4 +1,4 @@
-"""What of a file was read, as the words of a command line that asks for the same."""
+"""Return the options with which another command selects the same part of a file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
-def read_words(snap: Snapshot) -> tuple[str, ...]:
-    """The part of the file that was read."""
+def range_options_of(snap: Snapshot) -> tuple[str, ...]:
+    """Return the options for the selected range and device."""
     words = range_options(snap.range).split()
     if snap.only is not None:
         words += ["--device", str(snap.only)]
@@ -21,16 +21,14 @@ def read_words(snap: Snapshot) -> tuple[str, ...]:
     return tuple(words)
 
 
-def project_words(folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Whose code is the user's."""
+def project_options(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the options for user code."""
     return tuple(word for folder in folders for word in ("--project", folder))
 
 
-def asked_words(reading: Reading) -> tuple[str, ...]:
-    """What else was asked for that a snapshot does not know."""
+def given_options(reading: Reading) -> tuple[str, ...]:
+    """Return the other given options, which don't follow from a snapshot."""
     config = reading.config
     limits = [word for name, most in reading.limits for word in ("--limit", f"{name}={most}")]
-    named = ["--no-config"] if config.no_config else []
-    if config.config_file is not None:
-        named = ["--config", config.config_file]
-    return (*limits, *named, *project_words(config.folders))
+    named = [] if config.config_file is None else ["--config", config.config_file]
+    return (*limits, *named, *project_options(config.folders))

@@ -1,4 +1,4 @@
-"""The ranks of a run on one page: a folder's snapshots, read one after the other."""
+"""Build one page for a run's ranks, which are read one by one from a folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memreplay.commands.shared.errors import CUT_OFF, attempt, say
 from memreplay.commands.shared.folders import rank_files
 from memreplay.commands.shared.progress import several_progress
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.commands.view.options import asked_words
+from memreplay.commands.view.options import given_options
 
 if TYPE_CHECKING:
     from memreplay.commands.shared.progress import Showing
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 
 def page_of_folder(folder: str, reading: Reading) -> tuple[Made | None, int]:
-    """The page of those that can be read, None for none, and the highest exit code of all files."""
+    """Return the page of the readable ranks (None if there are none), and the highest exit code of
+    any file.
+    """
     listed, worst = attempt(folder, partial(rank_files, folder))
     if listed is None:
         return None, worst
     files, alone = listed
-    rules, asked = reading.config.rules(), asked_words(reading)
+    rules, asked = reading.config.rules(), given_options(reading)
 
     def data_of(rank: int, showing: Showing) -> Data:
         from memreplay.commands.view.find import snapshot_data
@@ -43,7 +45,7 @@ def page_of_folder(folder: str, reading: Reading) -> tuple[Made | None, int]:
             if data is not None:
                 found[rank] = data
     for file in alone:
-        say(f"{file} is left out: it has no rank in its name, and others have")
+        say(f"{file} is left out because its name has no rank")
     if not found:
         return None, worst
 

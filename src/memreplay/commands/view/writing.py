@@ -1,4 +1,4 @@
-"""Writes a page, and says on stderr where it is and how large."""
+"""Write a page, and print its location and size to stderr."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 
 def write_page(made: tuple[Page, Sequence[bytes]], output: str, *, replaced: bool = False) -> None:
-    """Writes it: whole, or not at all; `replaced` says that an older page was there. Raises
-    OSError."""
+    """Write the page atomically. `replaced`: whether an older page existed. Raises OSError."""
     page, columns = made
     with byte_output(output) as out:
         for piece in page_html(page, columns):
@@ -34,5 +33,5 @@ def write_page(made: tuple[Page, Sequence[bytes]], output: str, *, replaced: boo
 
 
 def allocations(page: Page) -> int:
-    """How many it has, of all devices and snapshots."""
+    """Return the number of allocations over all devices and snapshots."""
     return sum(device.lives.begin.rows for data in page.snapshots for device in data.devices)

@@ -1,4 +1,4 @@
-"""`memreplay watch`: the peak of each snapshot of a run, as it is written."""
+"""`memreplay watch`: show the peak of each of a run's snapshots when it's written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.shared.declaring import Arg, as_command
 from memreplay.commands.shared.showing import Shown
 from memreplay.commands.shared.source import Reading
-from memreplay.commands.watch.asked import WatchOptions
+from memreplay.commands.watch.options import WatchOptions
 from memreplay.commands.watch.running import Watch
 from memreplay.errors import UsageError
 
@@ -20,15 +20,15 @@ from memreplay.errors import UsageError
     "watch",
     examples=(
         "memreplay watch run/",
-        "memreplay watch run/ --new --max-peak 70GiB",
-        "memreplay watch run/ --once",
-        "memreplay watch -r dumps/ --measure held --max-reserved 76GiB --until-over",
-        "memreplay watch run/ --json --count 10 | jq '.devices[].peak_bytes'",
+        "memreplay watch run/ --only new --max-peak 70GiB",
+        "memreplay watch run/ --until now",
+        "memreplay watch -r dumps/ --measure held --max-reserved 76GiB --until over",
+        "memreplay watch run/ --json --until count=10 | jq '.devices[].peak_bytes'",
     ),
-    exits={1: "a snapshot was past a limit"},
+    exits={1: "a snapshot exceeded a limit"},
     only={
         "selection": ("measure",),
-        "reading": ("device", "limits", "config_file", "no_config", "folders"),
+        "reading": ("device", "limits", "config_file", "folders"),
     },
     rules=True,
 )
@@ -39,19 +39,20 @@ def command(
     reading: Reading,
     shown: Shown,
 ) -> int:
-    """Follows each folder DIR in which a run writes snapshots, or one file a rank: lists what is
-    there, then waits, and writes a line for each snapshot that is new or rewritten, once it is
-    whole. Ctrl-C ends it, with a line that sums it up.
+    """Follow each folder DIR in which a run writes snapshots (or one file per rank). List the
+    existing ones, then wait and print a line for each new or rewritten snapshot once it's complete.
+    Ctrl-C stops and prints a summary.
     """
-    for option, given in (("--until-over", options.until_over), ("--bell", options.bell)):
-        if given and not options.limited:
-            raise UsageError(f"{option} needs a limit: give --max-peak or --max-reserved")
-    if options.once and options.new:
-        raise UsageError("--once lists what is there, and --new leaves it out: give one of them")
+    if options.over and not options.limited:
+        raise UsageError("--until over needs a limit; give --max-peak or --max-reserved")
+    if options.now and options.new:
+        raise UsageError(
+            "--until now lists existing snapshots, and --only new leaves them out; give one of them"
+        )
     for folder in watched:
         if "://" in folder:
-            raise UsageError(f"{folder}: only folders of this machine can be watched")
+            raise UsageError(f"{folder}: only local folders can be watched")
         if os.path.isfile(folder):
-            raise UsageError(f"{folder!r} is a file: name the folder that it is in")
+            raise UsageError(f"{folder!r} is a file; give its folder")
     asked = replace(options, folders=watched, as_json=shown.format == "json")
     return Watch(asked, reading, selection).run()

@@ -1,4 +1,4 @@
-"""The peak of each device of a snapshot that has just been written, as quickly as it can be had."""
+"""Compute the peaks of a newly written snapshot as fast as possible."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def watched_devices(
     max_peak: int | None = None,
     max_reserved: int | None = None,
 ) -> tuple[WatchedDevice, ...]:
-    """The peak of each chosen device, in bytes of the measure and as reserved, and what held most
-    then. `max_peak` and `max_reserved` are limits in bytes. Raises UsageError for a
-    device that is not there."""
+    """Return each chosen device's peaks of the measure and of reserved memory, and its largest
+    holder. `max_peak` and `max_reserved`: limits in bytes. Raises UsageError for an unknown device.
+    """
     grouper = Grouper(
         snap, "pool" if selection.measure == "reserved" else "category", selection.rules
     )
@@ -46,8 +46,8 @@ def _device(
     snap: Snapshot, usage: Usage, grouper: Grouper, max_peak: int | None, max_reserved: int | None
 ) -> WatchedDevice:
     replay, point = usage.replay, usage.peak
-    reserved = replay.measure("reserved").peak.bytes
-    held: tuple[tuple[Limit, int, int | None], ...] = (
+    reserved = replay.measure("reserved").peak.bytes if replay.shows_reserved else None
+    held: tuple[tuple[Limit, int | None, int | None], ...] = (
         ("max_peak", point.bytes, max_peak),
         ("max_reserved", reserved, max_reserved),
     )
@@ -56,8 +56,8 @@ def _device(
     return WatchedDevice(
         **inlined(WatchedDevice, device_facts(snap, replay, trust)),
         peak_bytes=point.bytes,
-        event_index=point.event_index,
-        time_us=point.time_us,
+        peak_event=point.event_index,
+        peak_us=point.time_us,
         reserved_peak_bytes=reserved,
         change_bytes=None,
         changed_since=None,
@@ -65,12 +65,16 @@ def _device(
         largest=_largest(snap, grouper, usage),
         annotation=annotations[-1] if annotations else None,
         step=step,
-        past=tuple(name for name, found, most in held if most is not None and found > most),
+        over_limits=tuple(
+            name for name, found, most in held if most is not None and (found or 0) > most
+        ),
     )
 
 
 def _largest(snap: Snapshot, grouper: Grouper, usage: Usage) -> Largest | None:
-    """The largest category at the peak, or pool; where that is what no rule knows, the code."""
+    """Return the largest category or pool at the peak, or if the category is unknown, the largest
+    call site.
+    """
     point = usage.peak
     if not point.bytes:
         return None
@@ -85,7 +89,7 @@ def _largest(snap: Snapshot, grouper: Grouper, usage: Usage) -> Largest | None:
 
 
 def _short(group: Group) -> str:
-    """What a group is called where there is little room: of code `forward model.py:28`."""
+    """Return a group's short label, which for code is text such as `forward model.py:28`."""
     if not group.frames:
         return group.label
     frame = group.frames[0]

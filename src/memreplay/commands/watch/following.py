@@ -1,21 +1,24 @@
-"""Tells which snapshot files of folders are whole and not listed yet: by stat, and nothing else."""
+"""Detect complete new snapshot files in folders, using only stat."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay.commands.watch.listing import Lister
 from memreplay.io.names import natural
+from memreplay.io.relisting import Lister
 
-# A file of which reading fails may still be written to: it is not given up before it has been
-# unchanged for so many times as long as others.
+if TYPE_CHECKING:
+    from memreplay.commands.watch.options import WatchOptions
+
+# A file that can't be read may be incomplete. Give up only once it hasn't changed for this multiple
+# of the usual time.
 PATIENCE = 5
 
 
 class File:
-    """A file that is followed: how it lay there at the last look, and what became of it."""
+    """A file being followed: its last state, and what has been done about it."""
 
     __slots__ = (
         "changed_ns",
@@ -35,27 +38,30 @@ class File:
         self.folder = folder
         self.name = name
         self.status = status
-        self.since = since  # when it was first seen so
-        self.tried = False  # reading it failed, and it may not be whole
-        self.done = False  # as it lies there now
-        self.denied = False  # by its permissions, as far as one knows
+        self.since = since  # when the current state was first seen
+        self.tried = False  # whether reading failed, perhaps because the file was incomplete
+        self.done = False  # whether there's nothing left to do unless the file changes
+        self.denied = False  # whether the permissions seem to deny reading
         self.listed = False
-        self.error = ""  # of the last line that was of it
+        self.error = ""  # the error in the last line about this file
         self.exit_code = 0
 
     @property
     def path(self) -> str:
-        """Its path, with the folder as that was named."""
+        """The file's path, including the folder as given."""
         return os.path.join(self.folder, self.name)
 
     @property
     def time_us(self) -> int:
-        """When it was last written, in microseconds since 1970."""
+        """When the file was last written, in microseconds since 1970."""
         return self.status.st_mtime_ns // 1000
 
     def differs(self, status: os.stat_result) -> bool:
-        """Whether it was written to, or is another file. Not by its links: a recorder gives a file
-        its name by one, and takes another away."""
+        """Return whether the file was written or replaced.
+
+        Changes of the link count don't matter, because a recorder renames files by adding one link
+        and removing another.
+        """
         if self.denied and status.st_ctime_ns != self.status.st_ctime_ns:
             return True
         mine = self.status
@@ -66,15 +72,16 @@ class File:
         )
 
     def begin_again(self, status: os.stat_result, now: float) -> None:
-        """It has changed."""
+        """Start over with a file that has changed."""
         self.status = status
         self.since = now
         self.tried = self.done = self.denied = False
 
 
 class Look(NamedTuple):
-    """What one look at the folders found: files to be read now, the oldest first; files that are
-    gone before they were read; words to say."""
+    """Result of one scan: files to read now (oldest first), files deleted before they were read,
+    and messages.
+    """
 
     due: list[File]
     gone: list[File]
@@ -82,32 +89,27 @@ class Look(NamedTuple):
 
 
 class Following:
-    """The files of folders, from one look to the next.
+    """Tracks the files in folders between scans.
 
-    `settle` is how many seconds a file has to be unchanged before it is read. `deep` looks into the
-    folders in each, too; `new` leaves out what is there at the first look. `clock` counts seconds
-    from anywhere on, `wall` since 1970.
+    `clock` returns seconds since some fixed time, `wall` seconds since 1970.
     """
 
     def __init__(
         self,
-        folders: Sequence[str],
+        asked: WatchOptions,
         *,
-        settle: float,
-        deep: bool,
-        new: bool,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        # The first name of each; what it leads to may change, where it is a link.
-        names = {os.path.realpath(folder): folder for folder in reversed(folders)}
+        # Maps real paths to the first name given for them. A link's target can change.
+        names = {os.path.realpath(folder): folder for folder in reversed(asked.folders)}
         self.folders = tuple(
-            folder for folder in dict.fromkeys(folders) if folder in names.values()
+            folder for folder in dict.fromkeys(asked.folders) if folder in names.values()
         )
-        self._listers = {folder: Lister(folder, deep=deep, clock=clock) for folder in self.folders}
-        self.settle = settle
-        self.deep = deep
-        self.new = new
+        self._listers = {
+            folder: Lister(folder, deep=asked.recursive, clock=clock) for folder in self.folders
+        }
+        self.asked = asked
         self.clock = clock
         self.wall = wall
         self.files: dict[str, dict[str, File]] = {folder: {} for folder in self.folders}
@@ -117,20 +119,22 @@ class Following:
 
     @property
     def patience(self) -> float:
-        """Seconds that a file has to be unchanged until an error of reading it is believed."""
-        return PATIENCE * self.settle
+        """Seconds for which a file has to be unchanged before an error in reading it is
+        reported.
+        """
+        return PATIENCE * self.asked.settle
 
     @property
     def pending(self) -> list[File]:
-        """The files that are neither read nor given up."""
+        """Files that have been neither read nor given up."""
         return [file for files in self.files.values() for file in files.values() if not file.done]
 
     def quiet(self, file: File) -> float:
-        """Seconds for which a file has been unchanged."""
+        """Return the seconds since a file's last change."""
         return self.clock() - file.since
 
     def look(self) -> Look:
-        """Look at all folders once."""
+        """Scan all folders once."""
         found = Look([], [], [])
         for folder, known in self.files.items():
             self._look_at(folder, known, found)
@@ -143,28 +147,30 @@ class Following:
         try:
             files, folders, trouble, odd = self._listers[folder].look()
         except OSError as error:
-            # What is known of its files is kept: a server may be away for a while.
-            self._say(folder, _folder_words(error), found)
+            # Keep what is known about the folder's files, because a server may be temporarily
+            # unavailable.
+            self._say(folder, _folder_text(error), found)
             return
         self._say(folder, trouble, found)
         for name in odd:
             if (path := os.path.join(folder, name)) not in self._odd:
                 self._odd.add(path)
                 found.notes.append(
-                    f"{path}: this is a pipe or a device, and isn't read: write snapshots to files"
+                    f"{path}: pipes and devices aren't read; write snapshots to files"
                 )
-        if self._first and folders and not self.deep:
+        if self._first and folders and not self.asked.recursive:
             found.notes.extend(self._below(folder, files))
         for name, status in files.items():
             file = known.get(name)
             if file is None:
-                # Of one that is there at the start the file system says how long it has been so.
+                # For files that exist at the start, the file system says how long they've been
+                # unchanged.
                 age = max(self.wall() - status.st_mtime, 0.0) if self._first else 0.0
                 file = known[name] = File(folder, name, status, now - age)
-                file.done = self.new and self._first
+                file.done = self.asked.new and self._first
             elif file.differs(status):
                 file.begin_again(status, now)
-            wait = self.patience if file.tried else self.settle
+            wait = self.patience if file.tried else self.asked.settle
             if not file.done and self.quiet(file) >= wait:
                 found.due.append(file)
         for name in known.keys() - files.keys():
@@ -177,29 +183,29 @@ class Following:
                 found.gone.append(file)
 
     def _below(self, folder: str, files: Collection[str]) -> list[str]:
-        """What to say of the folders that are not followed: that there are snapshots in them."""
+        """Return a message if subfolders that aren't followed contain snapshots."""
         try:
             there = Lister(folder, deep=True, clock=self.clock).look().files.keys() - set(files)
-        except OSError:  # it went: the next look says so
+        except OSError:  # the folder disappeared, which the next scan reports
             return []
         if there:
             example = min(there, key=natural)
             n = f"{len(there):,} snapshots" if len(there) > 1 else "1 snapshot"
-            return [f"{folder}: {n} further below left out ({example}); -r follows all folders"]
-        return [] if files else [f"{folder}: no snapshot yet; with -r all folders below count, too"]
+            return [f"{folder}: {n} in subfolders left out ({example}); -r follows all folders"]
+        return [] if files else [f"{folder}: no snapshot yet; -r also follows all subfolders"]
 
     def _say(self, folder: str, trouble: str, found: Look) -> None:
-        """A trouble once, and that it is over."""
+        """Report a problem once, and report when it's over."""
         before = self.troubles.get(folder, "")
         if trouble == before:
             return
         self.troubles[folder] = trouble
-        found.notes.append(f"{folder}: {trouble or 'it can be looked at now'}")
+        found.notes.append(f"{folder}: {trouble or 'it can be read now'}")
 
 
-def _folder_words(error: OSError) -> str:
+def _folder_text(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
-        return "there is no such folder yet"
+        return "the folder doesn't exist yet"
     if isinstance(error, NotADirectoryError):
-        return "this is no folder"
-    return f"it cannot be listed: {(error.strerror or str(error)).lower()}"
+        return "this isn't a folder"
+    return f"it can't be listed: {(error.strerror or str(error)).lower()}"

@@ -13,106 +13,109 @@ from memreplay.snapshot.record import Record
 
 Limit = Literal["max_peak", "max_reserved"]
 LargestBy = Literal["category", "line", "pool"]
-Ending = Literal["signal", "timeout", "count", "until_over", "once"]
+Ending = Literal["signal", "timeout", "count", "over", "now"]
 
 
 class Largest(Record, frozen=True):
-    """What held most at a peak."""
+    """The largest holder at a peak."""
 
     by: LargestBy
-    """What it is: a [category](categories.md); the user's code, if no rule knows the category of
-    most; of reserved memory a pool."""
+    """The holder's kind: a [category](categories.md); the user's code, if the largest category is
+    unknown; or for reserved memory, a pool.
+    """
     label: str
-    """What it is called. Of code its wording may change."""
+    """The holder's name. For code, the wording may change."""
     bytes: int
-    """What it held."""
+    """Bytes of the holder."""
     share: float
     """`bytes` as a share of the peak, 0.0 to 1.0."""
 
 
 class WatchedDevice(Record, frozen=True, kw_only=True):
-    """The peak of one device in a snapshot."""
+    """One device's peak in a snapshot."""
 
     device: int
     exactness: Exactness
     peak_bytes: int
-    """The highest usage, by the measure."""
-    event_index: int
-    """The first event after which usage is that high; `first_event` - 1 is the start."""
-    time_us: int | None
-    """That event's time; for the start the first event's."""
+    """Peak of the measure."""
+    peak_event: int
+    """The first event after which usage is at its peak; `first_event` - 1 is the start."""
+    peak_us: int | None
+    """Time of that event; for the start, the time of the first event."""
     start_us: int | None
-    reserved_peak_bytes: int
-    """The most that was reserved, at whatever event."""
+    reserved_peak_bytes: int | None
+    """Peak of reserved bytes, possibly at another event; null if the file doesn't show reserved
+    memory.
+    """
     change_bytes: int | None
-    """The change of `peak_bytes` since the last snapshot of the same family and device; null for
-    the first."""
+    """Change of `peak_bytes` since the last snapshot of the same series and device; null for the
+    first."""
     changed_since: str | None
-    """The `file` of that snapshot."""
+    """The `file` of the previous snapshot."""
     categories_source: CategoriesSource
     """Whether memreplay's recorder noted the categories, or rules guess them."""
     largest: Largest | None
-    """What held most at the peak; null if nothing is known of it."""
+    """The largest holder at the peak; null if unknown."""
     annotation: str | None
-    """The innermost annotation that is open at the peak."""
+    """The innermost annotation open at the peak."""
     step: StepAt | None
-    """The step that the peak is in, if there are annotations."""
-    past: tuple[Limit, ...]
-    """The limits that it is past: `max_peak`, `max_reserved`."""
+    """The step at the peak, if steps are marked."""
+    over_limits: tuple[Limit, ...]
+    """The limits that the device exceeds: `max_peak`, `max_reserved`."""
     trusted: bool
     reasons: tuple[str, ...]
 
 
 class WatchTotals(Record, frozen=True, kw_only=True):
-    """What a watch has seen."""
+    """Totals of a watch."""
 
     ended: Ending
-    """Why it ended: by Ctrl-C or SIGTERM, or by the option of this name."""
-    snapshots: int
-    """How many snapshots were listed; one that was rewritten counts again."""
-    ranks: int
-    """Of how many ranks, as names or memreplay's recorder say; 0 if any of them says none."""
-    past_budget: int
-    """How many of them were past a limit."""
-    not_read: int
-    """How many files were listed that could not be read."""
+    """Why watching ended: Ctrl-C, SIGTERM, or the option of this name."""
+    snapshot_count: int
+    """Number of snapshots listed. A snapshot counts again when it's rewritten."""
+    rank_count: int
+    """Number of ranks, from names or memreplay's recorder; 0 if any snapshot has no rank."""
+    over_budget_count: int
+    """Number of the listed snapshots that exceed a limit."""
+    not_read_count: int
+    """Number of listed files that couldn't be read."""
     peak_bytes: int | None
-    """The highest peak of all; null if there was none."""
+    """The highest peak; null without snapshots."""
     peak_file: str | None
-    """The `file` that has it."""
+    """The `file` with the highest peak."""
     peak_device: int | None
-    """The device that has it."""
+    """The device with the highest peak."""
 
 
 class WatchLine(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.watch/1"):
-    """A line of `memreplay watch`: a snapshot, a file that could not be read, or the end."""
+    """A line of `memreplay watch`: a snapshot, a file that couldn't be read, or the end."""
 
     text_only = ("name",)
 
     kind: Literal["snapshot", "not_read", "end"]
-    """What it is of."""
+    """The kind of line."""
     time_us: int
-    """When the file was last written; of the `end` when that was."""
+    """When the file was last written; for `end`, when watching ended."""
     folder: str | None
-    """The folder, as it was named; null at the `end`."""
+    """The folder, as given; null at the `end`."""
     file: str | None
-    """The path of the file, with the folder; null at the `end`."""
+    """The file's path, including the folder; null at the `end`."""
     file_bytes: int | None
-    """Its size; null if it is gone, and at the `end`."""
+    """The file's size; null if the file no longer exists, and at the `end`."""
     rank: int | None
-    """Its rank, as its name or memreplay's recorder says; else null."""
+    """The file's rank, from its name or memreplay's recorder; null if unknown."""
     rewritten: bool
-    """Whether a line before was of the same file."""
+    """Whether an earlier line was about the same file."""
     measure: MeasureName
-    past_budget: bool
-    """Whether any of its devices is past a limit."""
+    over_budget: bool
+    """Whether any of the snapshot's devices exceeds a limit."""
     error: str | None
-    """Of `not_read`: why not, in a line."""
+    """For `not_read`: the error, in one line."""
     exit_code: int
-    """Of `not_read`: the exit code of that error; of the `end` that of the command; else 0."""
+    """For `not_read`: the error's exit code; for `end`: the command's exit code; otherwise 0."""
     devices: tuple[WatchedDevice, ...]
-    """One for each device; none but of a `snapshot`."""
+    """For `snapshot`: one entry per device; otherwise empty."""
     totals: WatchTotals | UnsetType = UNSET
-    """Of the `end`: all of it."""
+    """For `end`: totals of the whole watch."""
     name: str = ""
-    """What to call the file in a column."""
+    """Short name to show in a column."""

@@ -1,20 +1,19 @@
-"""The loop of `memreplay watch`: looks, reads what is whole, writes a line, waits."""
+"""The loop of `memreplay watch`: scan, read complete files, write lines, wait."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from msgspec.structs import replace
 
 from memreplay.analysis.comparing.rank_names import family_of, rank_of
-from memreplay.commands.shared.errors import NOT_READABLE, say, untold
+from memreplay.commands.shared.errors import NOT_READABLE, attempt_unreported, say
 from memreplay.commands.shared.output import stdout_is_closed, wants_colour, write
 from memreplay.commands.shared.progress import Update, reading_progress
 from memreplay.commands.shared.source import Reading, opened
@@ -22,60 +21,62 @@ from memreplay.commands.summary.run import recorded_run
 from memreplay.commands.watch.find import watched_devices
 from memreplay.commands.watch.following import File, Following
 from memreplay.commands.watch.result import Ending, WatchedDevice, WatchLine, WatchTotals
-from memreplay.commands.watch.text import Columns, Level, totals_words
+from memreplay.commands.watch.text import Columns, Level, totals_text
 from memreplay.programs.starting import handled
 from memreplay.render.record_json import render_json
 from memreplay.width import terminal_width
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
-    from memreplay.commands.watch.asked import WatchOptions
+    from memreplay.commands.watch.options import WatchOptions
 
-NAP_S = 0.1  # a signal is heard after so long
+NAP_S = 0.1  # seconds between checks for signals
 PAST_BUDGET = 1
 CUT_OFF = 4
-# Of more families than these the oldest are forgotten: a program may give every file a new name.
+# Maximum number of families (series of snapshots) to remember. The oldest are forgotten, because a
+# program may give every file a new name.
 MOST_FAMILIES = 10_000
 _COLOURS = {"over": "red", "warning": "yellow"}
 
 
 class _StoppedError(Exception):
-    """A signal came while a file was read."""
+    """A signal arrived while a file was being read."""
+
+
+class Clocks(NamedTuple):
+    """Functions that return the seconds since some fixed time and since 1970, and a function that
+    sleeps.
+    """
+
+    clock: Callable[[], float]
+    wall: Callable[[], float]
+    sleep: Callable[[float], object]
+
+
+REAL = Clocks(time.monotonic, time.time, time.sleep)
 
 
 class Watch:
-    """One watch. The clocks and `sleep` are those of `time` but in tests."""
+    """The state of one `memreplay watch`."""
 
     def __init__(
         self,
         asked: WatchOptions,
         reading: Reading,
         selection: Selection,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
-        sleep: Callable[[float], object] = time.sleep,
+        clocks: Clocks = REAL,
     ) -> None:
         self.asked = asked
         self.reading = reading
         self.selection = selection
-        self.clock = clock
-        self.wall = wall
-        self.sleep = sleep
-        self.following = Following(
-            asked.folders,
-            settle=asked.settle,
-            deep=asked.recursive,
-            new=asked.new,
-            clock=clock,
-            wall=wall,
-        )
+        self.clock, self.wall, self.sleep = clocks
+        self.following = Following(asked, clock=clocks.clock, wall=clocks.wall)
         self.totals = WatchTotals(
             ended="signal",
-            snapshots=0,
-            ranks=0,
-            past_budget=0,
-            not_read=0,
+            snapshot_count=0,
+            rank_count=0,
+            over_budget_count=0,
+            not_read_count=0,
             peak_bytes=None,
             peak_file=None,
             peak_device=None,
@@ -88,7 +89,7 @@ class Watch:
         )
 
     def run(self) -> int:
-        """Watch until there is a reason to end; the exit code."""
+        """Watch until there is a reason to stop. Return the exit code."""
         by = {signal.SIGINT: self._stop, signal.SIGTERM: self._stop}
         start = self.clock()
         with handled(by):
@@ -102,16 +103,16 @@ class Watch:
 
     def _stop(self, number: int, _frame: object) -> None:
         if self.stopped:
-            os._exit(128 + number)  # it did not come soon enough
+            os._exit(128 + number)  # a second signal, because stopping took too long
         self.stopped = True
 
     def _turn(self, start: float) -> Ending | None:
-        """Look, and read all that is due; why to end, None to go on."""
+        """Scan, and read all files that are due. Return the reason to stop, or None."""
         looked = self.following.look()
         for note in looked.notes:
             say(note)
         for file in looked.gone:
-            self._not_read(file, "it is gone, and was not read", NOT_READABLE, gone=True)
+            self._not_read(file, "it was removed before it was read", NOT_READABLE, gone=True)
         for file in looked.due:
             try:
                 self._read(file)
@@ -121,33 +122,37 @@ class Watch:
             if ended is not None:
                 return ended
         ended = self._ended(start)
-        if ended is None and self.asked.once:
-            return self._once(start)
+        if ended is None and self.asked.now:
+            return self._now(start)
         return ended
 
     def _ended(self, start: float) -> Ending | None:
         asked, totals = self.asked, self.totals
         if self.stopped:
             return "signal"
-        if asked.until_over and totals.past_budget:
-            return "until_over"
-        if asked.count is not None and totals.snapshots >= asked.count:
+        if asked.over and totals.over_budget_count:
+            return "over"
+        if asked.count is not None and totals.snapshot_count >= asked.count:
             return "count"
         if asked.timeout is not None and self.clock() - start >= asked.timeout:
             return "timeout"
         return None
 
-    def _once(self, start: float) -> Ending | None:
-        """Ends when nothing is left; of what never stays unchanged that is not waited for."""
+    def _now(self, start: float) -> Ending | None:
+        """Return the reason to stop once no files are pending. Don't wait for files that keep
+        changing.
+        """
         left = self.following.pending
         if left and self.clock() - start < self.following.patience:
             return None
         for file in left:
-            self._not_read(file, "it is still being written", CUT_OFF)
-        return "once"
+            self._not_read(file, "it's still being written", CUT_OFF)
+        return "now"
 
     def _rest(self, start: float) -> None:
-        """Wait for the next look. Naps, as a signal's handler may wake nobody."""
+        """Sleep until the next scan, a little at a time, because a signal may not wake the
+        process.
+        """
         until = self.clock() + self.asked.every
         if self.asked.timeout is not None:
             until = min(until, start + self.asked.timeout)
@@ -157,17 +162,17 @@ class Watch:
             self.sleep(min(left, NAP_S))
 
     def _read(self, file: File) -> None:
-        """A line of a file, unless it is not whole yet."""
+        """Write a file's line, unless the file is incomplete."""
         sure = self.following.quiet(file) >= self.following.patience
 
         def work() -> tuple[int | None, tuple[WatchedDevice, ...]]:
             return self._found(file)
 
-        found, exit_code, words = untold(work)
+        found, exit_code, words = attempt_unreported(work)
         try:
             status = os.stat(file.path)
         except OSError:
-            return  # the next look says that it is gone, or what else is wrong
+            return  # the next scan reports that it was deleted or can't be read
         if file.differs(status):
             file.begin_again(status, self.clock())
         elif found is not None:
@@ -179,7 +184,7 @@ class Watch:
             file.tried = True
 
     def _found(self, file: File) -> tuple[int | None, tuple[WatchedDevice, ...]]:
-        """Its rank and devices; the snapshot is closed and gone when this ends."""
+        """Return a file's rank and devices. The snapshot is freed on return."""
 
         with opened(file.path, self.reading, self._showing) as snapshot:
             run = recorded_run(snapshot)
@@ -196,7 +201,7 @@ class Watch:
 
     @contextmanager
     def _showing(self, file: str) -> Iterator[Update]:
-        """The bar; and what ends reading when a signal has come."""
+        """Show the progress bar, and stop reading on a signal."""
         with reading_progress(file) as update:
 
             def told(done: int, total: int | None) -> None:
@@ -209,17 +214,17 @@ class Watch:
 
     def _snapshot(self, file: File, rank: int | None, devices: tuple[WatchedDevice, ...]) -> None:
         devices = tuple(self._changed(file, rank, device) for device in devices)
-        past = any(device.past for device in devices)
-        line = self._line("snapshot", file, rank=rank, devices=devices, past_budget=past)
+        past = any(device.over_limits for device in devices)
+        line = self._line("snapshot", file, rank=rank, devices=devices, over_budget=past)
         if len(self._ranks) < MOST_FAMILIES:
             self._ranks.add((file.folder, rank))
         all_have = all(rank is not None for _, rank in self._ranks)
         highest = max(devices, key=lambda one: one.peak_bytes, default=None)
         totals = replace(
             self.totals,
-            snapshots=self.totals.snapshots + 1,
-            ranks=len(self._ranks) if all_have else 0,
-            past_budget=self.totals.past_budget + past,
+            snapshot_count=self.totals.snapshot_count + 1,
+            rank_count=len(self._ranks) if all_have else 0,
+            over_budget_count=self.totals.over_budget_count + past,
         )
         if highest is not None and highest.peak_bytes > (
             -1 if totals.peak_bytes is None else totals.peak_bytes
@@ -234,11 +239,9 @@ class Watch:
         file.done = file.listed = True
         file.error, file.exit_code = "", 0
         self._lines.add(line)
-        if past and self.asked.bell and sys.stderr.isatty():
-            click.echo("\a", nl=False, err=True)
 
     def _changed(self, file: File, rank: int | None, device: WatchedDevice) -> WatchedDevice:
-        """With what it is more than the last one of its family."""
+        """Add each device's change since the last snapshot of the same series."""
 
         family = (file.folder, family_of(file.name), rank, device.device)
         before = self._last.pop(family, None)
@@ -251,7 +254,7 @@ class Watch:
         return replace(device, change_bytes=change, changed_since=before[1])
 
     def _not_read(self, file: File, words: str, exit_code: int, *, gone: bool = False) -> None:
-        """A line of a file that cannot be read; not the same one twice."""
+        """Write the line about an unreadable file, unless the same line was written before."""
         said = file.error == words
         file.denied = exit_code == NOT_READABLE
         line = self._line("not_read", file, error=words, exit_code=exit_code)
@@ -260,7 +263,7 @@ class Watch:
         file.done = file.listed = True
         file.error, file.exit_code = words, exit_code
         if not said:
-            self.totals = replace(self.totals, not_read=self.totals.not_read + 1)
+            self.totals = replace(self.totals, not_read_count=self.totals.not_read_count + 1)
             self._lines.add(line)
 
     def _line(self, kind: str, file: File | None = None, **values: object) -> WatchLine:
@@ -285,7 +288,7 @@ class Watch:
                 "name": file.path if several else file.name,
             }
         usual: dict[str, object] = {
-            "past_budget": False,
+            "over_budget": False,
             "error": None,
             "exit_code": 0,
             "devices": (),
@@ -294,8 +297,10 @@ class Watch:
         return WatchLine(kind=kind, measure=self.selection.measure, **every)  # type: ignore[arg-type]
 
     def _exit_code(self) -> int:
-        """That of a broken budget; else the worst of what cannot be read as it is now."""
-        if self.totals.past_budget:
+        """Return the exit code for an exceeded limit or, without one, the worst exit code among
+        files that still can't be read.
+        """
+        if self.totals.over_budget_count:
             return PAST_BUDGET
         files = (file for known in self.following.files.values() for file in known.values())
         codes = [file.exit_code for file in files]
@@ -304,20 +309,20 @@ class Watch:
 
 
 class _Json:
-    """Lines for programs."""
+    """Writes lines as JSON."""
 
     def begin(self) -> None:
-        """Nothing comes before them."""
+        """Write no header."""
 
     def add(self, line: WatchLine) -> None:
-        """One object."""
+        """Write one object."""
         write(render_json(line, indent=None))
 
     end = add
 
 
 class _Text:
-    """Lines for people."""
+    """Writes lines as text."""
 
     def __init__(self, limited: bool, measure: str) -> None:
         self.limited = limited
@@ -325,19 +330,19 @@ class _Text:
         self.coloured = wants_colour()
 
     def begin(self) -> None:
-        """The titles."""
+        """Write the header."""
         self._write(self.columns.header, "dim")
 
     def add(self, line: WatchLine) -> None:
-        """A snapshot, or what is none."""
+        """Write the line of a snapshot, or of a file that can't be read."""
         for text, level in self.columns.rows(line):
             self._write(text, level)
 
     def end(self, line: WatchLine) -> None:
-        """All of it in a line."""
+        """Write a line with the totals."""
 
         assert isinstance(line.totals, WatchTotals)
-        self._write(totals_words(line.totals, limited=self.limited), "strong")
+        self._write(totals_text(line.totals, limited=self.limited), "strong")
 
     def _write(self, text: str, level: Level) -> None:
         if self.coloured and level != "plain":

@@ -1,4 +1,4 @@
-"""Writes the lines of a watch for people, in columns that stay as wide as they are."""
+"""Format watch lines in columns of fixed width."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from memreplay.commands.watch.result import WatchedDevice, WatchLine, WatchTotal
 from memreplay.render.fit import cell_width, cut_right, fit_path
 from memreplay.render.layout import pad
 from memreplay.render.trust import trust_mark
-from memreplay.render.units import count, counted, percent, signed_size, size
+from memreplay.render.units import count, counted, known_size, percent, signed_size, size
 from memreplay.texts import clean
 
 Level = Literal["plain", "dim", "strong", "over", "warning"]
 Styled = tuple[str, Level]
 
-PAST = "!"  # behind a size that is past its limit; others have the marks of render/trust.py
-_WIDE = 120  # columns from which on there is room for the day and the step
-_SIZE = 10  # of 1023.9 GiB
-_LEAST = 24  # for the file and what was largest: else a column has to go
+PAST = "!"  # marks a size that exceeds its limit; render/trust.py has the other marks
+_WIDE = 120  # minimum terminal width for the day and step columns
+_SIZE = 10  # enough for 1023.9 GiB
+# Drop columns rather than make the file and the largest holder narrower than this.
+_LEAST = 24
 _MOST_FILE = 44
 _NUMBERS = ("peak", "reserved", "change")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Column(NamedTuple):
-    """A column: its title, its width in cells, how it is aligned."""
+    """A column's title, width in cells, and alignment."""
 
     title: str
     width: int
@@ -35,7 +36,7 @@ class Column(NamedTuple):
 
 
 class Columns:
-    """The columns of a watch, as they fit into a width."""
+    """The columns that fit into a width."""
 
     def __init__(self, width: int, measure: str) -> None:
         wide = width >= _WIDE
@@ -70,11 +71,11 @@ class Columns:
         return self._line({name: column.title for name, column in self.columns.items()})
 
     def rows(self, line: WatchLine) -> list[Styled]:
-        """The lines that a snapshot takes, one a device; one of what is none."""
+        """Return a snapshot's lines, one per device, or a single line for other kinds."""
         if line.kind == "not_read":
             return [(f"{self._head(line)}not read: {clean(line.error or '')}", "warning")]
         if not line.devices:
-            return [(f"{self._head(line)}nothing was recorded in it", "warning")]
+            return [(f"{self._head(line)}it has no recorded memory", "warning")]
         return [self._row(line, device) for device in line.devices]
 
     def _head(self, line: WatchLine) -> str:
@@ -89,25 +90,26 @@ class Columns:
             "file": self._file(line),
             "device": str(device.device),
             "peak": size(device.peak_bytes) + self._mark(device),
-            "reserved": size(device.reserved_peak_bytes)
-            + (PAST if "max_reserved" in device.past else " "),
+            "reserved": known_size(device.reserved_peak_bytes)
+            + (PAST if "max_reserved" in device.over_limits else " "),
             "change": "-" if device.change_bytes is None else signed_size(device.change_bytes),
             "step": _step(device.step),
         }
         if "largest" in self.columns:
             cells["largest"] = _largest(device, self.columns["largest"].width)
-        return self._line(cells), "over" if device.past else "plain"
+        return self._line(cells), "over" if device.over_limits else "plain"
 
     def _mark(self, device: WatchedDevice) -> str:
-        """What is to be known of the peak."""
-        if "max_peak" in device.past or (device.past and "reserved" not in self.columns):
+        """Return the marks to show next to a peak."""
+        over = device.over_limits
+        if "max_peak" in over or (over and "reserved" not in self.columns):
             return PAST
         return trust_mark(device) or " "
 
     def _time(self, time_us: int) -> str:
         try:
             moment = _EPOCH + timedelta(microseconds=time_us)
-        except OverflowError:  # a file may have any time
+        except OverflowError:  # the file has an impossible time
             return "?"
         return (
             f"{moment:%m-%d %H:%M:%S}" if self.columns["time"].width > 8 else f"{moment:%H:%M:%S}"
@@ -117,7 +119,7 @@ class Columns:
         width = self.columns["file"].width
         name = clean(line.name)
         if line.rank is not None and cell_width(name) > width:
-            # The end of a path may be the same in all lines.
+            # A shortened path would only show its end, which may be the same in all lines.
             name = clean(f"{dump_of(line.name)} rank {line.rank}")
         return fit_path(name, width)
 
@@ -134,13 +136,13 @@ def _gap(name: str) -> str:
 
 
 def _left(columns: dict[str, Column], width: int) -> int:
-    """What is left of a line for the file and what was largest."""
+    """Return the width left for the file and the largest holder together."""
     taken = sum(column.width + len(_gap(name)) for name, column in columns.items())
     return width - taken + len(_gap("time"))
 
 
 def _step(step: StepAt | None) -> str:
-    """`3 of 10`."""
+    """Return text such as `3 of 10`."""
     if step is None:
         return "-"
     if step.number > step.of:
@@ -150,7 +152,7 @@ def _step(step: StepAt | None) -> str:
 
 
 def _largest(device: WatchedDevice, width: int) -> str:
-    """`activations 3.2 GiB (61.5%)`, or as much of it as there is room for."""
+    """Return text such as `activations 3.2 GiB (61.5%)`, or as much of it as fits."""
     largest = device.largest
     if largest is None:
         return "-"
@@ -161,18 +163,19 @@ def _largest(device: WatchedDevice, width: int) -> str:
     return cut_right(name, width)
 
 
-def totals_words(totals: WatchTotals, *, limited: bool) -> str:
-    """`7 snapshots, highest peak 38.4 GiB in rank3.pkl (device 0), 2 past the budget`."""
-    whose = f" of {counted(totals.ranks, 'rank')}" if totals.ranks else ""
-    found = counted(totals.snapshots, "snapshot") if totals.snapshots else "no snapshot"
+def totals_text(totals: WatchTotals, *, limited: bool) -> str:
+    """Return text such as `7 snapshots, highest peak 38.4 GiB in rank3.pkl (device 0), 2 past the
+    budget`.
+    """
+    whose = f" of {counted(totals.rank_count, 'rank')}" if totals.rank_count else ""
+    found = counted(totals.snapshot_count, "snapshot") if totals.snapshot_count else "no snapshot"
     words = [found + whose]
     if totals.peak_bytes is not None:
         where = f"{clean(totals.peak_file or '')} (device {totals.peak_device})"
         words.append(f"highest peak {size(totals.peak_bytes)} in {where}")
     if limited:
-        words.append(
-            f"{count(totals.past_budget) if totals.past_budget else 'none'} past the budget"
-        )
-    if totals.not_read:
-        words.append(f"{count(totals.not_read)} not read")
+        over = totals.over_budget_count
+        words.append(f"{count(over) if over else 'none'} above the limit")
+    if totals.not_read_count:
+        words.append(f"{count(totals.not_read_count)} not read")
     return ", ".join(words)

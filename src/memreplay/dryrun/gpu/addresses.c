@@ -1,4 +1,4 @@
-/* Device memory: addresses without memory behind them, until something is copied there. */
+/* Device memory: addresses that take no memory until something is copied there. */
 #define _GNU_SOURCE
 #include "gpu.h"
 
@@ -16,8 +16,8 @@ struct span {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t base, end, fresh; /* the mapping, and where it was never given out */
-static struct span *spans;        /* all of it that was given out, by address, without gaps */
+static uint64_t base, end, fresh; /* the mapping, and the start of its unused part */
+static struct span *spans;        /* spans of the used part, by address, without gaps */
 static int64_t n_spans, room;
 static uint64_t used[MAX_DEVICES];
 
@@ -33,7 +33,7 @@ int have_room(void **elements, int64_t n, int64_t *room, size_t element_bytes) {
     return 1;
 }
 
-/* Reserves the mapping: as much as can be had, since a machine may limit it. */
+/* Reserve the largest possible mapping. Some machines limit its size. */
 static int reserve(void) {
     for (uint64_t bytes = 1ull << 45; !base && bytes >= 1ull << 33; bytes >>= 1) {
         void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -58,13 +58,13 @@ static struct span *found(uint64_t at) {
     return low < n_spans && spans[low].at <= at ? &spans[low] : NULL;
 }
 
-/* A span's place is given up: those behind it move. */
+/* Remove a span's entry, and move up the entries after it. */
 static void remove_span(int64_t i) {
     memmove(spans + i, spans + i + 1, (n_spans - i - 1) * sizeof *spans);
     n_spans--;
 }
 
-/* Joins a free span with the next one, if that is free, too. They are cut from one mapping without gaps. */
+/* Merge a free span with the next one if both are free. There are no gaps between spans. */
 static void join(int64_t i) {
     if (i < 0 || i + 1 >= n_spans || spans[i].live || spans[i + 1].live)
         return;
@@ -72,7 +72,7 @@ static void join(int64_t i) {
     remove_span(i + 1);
 }
 
-/* Gives so many bytes of a free span out; what is left of it stays free. */
+/* Hand out this many bytes of a free span. The rest of the span stays free. */
 static int take_span(int64_t i, uint64_t bytes, int device) {
     if (spans[i].bytes > bytes) {
         if (!have_room((void **)&spans, n_spans + 1, &room, sizeof *spans))
@@ -93,7 +93,8 @@ uint64_t take_addresses(uint64_t bytes, int device) {
     bytes = (bytes + PAGE - 1) & ~(PAGE - 1);
     pthread_mutex_lock(&lock);
     if ((base || reserve()) && bytes) {
-        /* The smallest that fits: allocators ask for few sizes, again and again. */
+        /* Take the smallest span that fits, because allocators request the same few sizes again and
+         * again. */
         int64_t best = -1;
         for (int64_t i = 0; i < n_spans; i++)
             if (!spans[i].live && spans[i].bytes >= bytes &&
@@ -119,7 +120,7 @@ uint64_t give_addresses(uint64_t at, int *device) {
     if (span && span->at == at && span->live) {
         bytes = span->bytes;
         *device = span->device;
-        /* Before anybody else may have it. */
+        /* Clear the memory before anyone else gets it. */
         madvise((void *)(uintptr_t)at, bytes, MADV_DONTNEED);
         span->live = 0;
         int64_t i = span - spans;
@@ -156,6 +157,13 @@ static uint64_t left_of(int device) {
     return card()->bytes - card()->context - used[device];
 }
 
+uint64_t free_bytes_of(int device) {
+    pthread_mutex_lock(&lock);
+    uint64_t bytes = left_of(device);
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
 int take_bytes(int device, uint64_t bytes) {
     asked_for_memory();
     pthread_mutex_lock(&lock);
@@ -171,65 +179,3 @@ void give_bytes(int device, uint64_t bytes) {
     used[device] -= bytes;
     pthread_mutex_unlock(&lock);
 }
-
-/* --- what programs call ------------------------------------------------------------------------- */
-
-API int cudaMalloc(void **at, size_t bytes) {
-    CALLED;
-    int device = current_device();
-    uint64_t whole = (bytes + PAGE - 1) & ~(PAGE - 1);
-    *at = NULL;
-    if (!bytes)
-        return SUCCESS;
-    if (whole < bytes || !take_bytes(device, whole))
-        return failed(OUT_OF_MEMORY);
-    uint64_t found_at = take_addresses(whole, device);
-    if (!found_at) {
-        give_bytes(device, whole);
-        return no_addresses();
-    }
-    *at = (void *)(uintptr_t)found_at;
-    return SUCCESS;
-}
-
-API int cudaFree(void *at) {
-    CALLED;
-    int device = 0;
-    if (!at)
-        return SUCCESS;
-    uint64_t bytes = give_addresses((uint64_t)(uintptr_t)at, &device);
-    if (!bytes)
-        return failed(INVALID_VALUE);
-    give_bytes(device, bytes);
-    memreplay_block((uint64_t)(uintptr_t)at, 0);
-    return SUCCESS;
-}
-
-API int cudaMallocAsync(void **at, size_t bytes, void *stream) {
-    (void)stream;
-    return cudaMalloc(at, bytes);
-}
-
-API int cudaFreeAsync(void *at, void *stream) {
-    (void)stream;
-    return cudaFree(at);
-}
-
-API int cudaMallocManaged(void **at, size_t bytes, unsigned flags) {
-    (void)flags;
-    return cudaMalloc(at, bytes);
-}
-
-API int cudaMemGetInfo(size_t *free_bytes, size_t *total) {
-    CALLED;
-    pthread_mutex_lock(&lock);
-    *total = card()->bytes;
-    *free_bytes = left_of(current_device());
-    pthread_mutex_unlock(&lock);
-    return SUCCESS;
-}
-
-API int cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
-    return cudaMemGetInfo(free_bytes, total);
-}
-

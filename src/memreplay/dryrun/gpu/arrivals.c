@@ -1,12 +1,13 @@
-/* What other ranks have sent to device memory: it is waited for when somebody looks at it, as on a card,
- * where a program waits for it then. */
+/* Data that other ranks have sent to device memory. As on a real GPU, the program only waits for
+ * the data when it reads that memory. */
 #include "arrivals.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of more than so many, the first are forgotten: nobody has looked at them for long. */
+/* Beyond this many arrivals, the oldest are forgotten, because nothing has read them for a long
+ * time. */
 enum { MOST = 4096 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,7 +46,7 @@ void expect_no_more(uint64_t at, uint64_t end) {
 
 /* --- reductions --------------------------------------------------------------------------------- */
 
-/* ncclDataType_t, ncclRedOp_t, as far as numbers are reduced here. */
+/* Reductions are computed for these values of ncclDataType_t and ncclRedOp_t. */
 enum { INT8, UINT8, INT32, UINT32, INT64, UINT64, HALF, FLOAT, DOUBLE };
 enum { SUM, PROD, MAX, MIN, AVG };
 
@@ -78,7 +79,7 @@ static int fold(void *into, const void *more, uint64_t bytes, int type, int oper
     case UINT64: FOLD(uint64_t)
     case FLOAT: FOLD(float)
     case DOUBLE: FOLD(double)
-    default: return 0; /* of 16 bits and less: nobody knows */
+    default: return 0; /* types of at most 16 bits aren't reduced, so the result is unknown */
     }
 }
 
@@ -115,22 +116,23 @@ static enum knowledge received(const struct arrival *it, char *into, char *more)
     return all;
 }
 
-void arrive(uint64_t at, uint64_t end) {
+void *next_arrival(uint64_t at, uint64_t end, struct arrival *it, enum knowledge *as) {
     while (__atomic_load_n(&n, __ATOMIC_RELAXED)) {
-        struct arrival first = {0};
+        it->bytes = 0;
         pthread_mutex_lock(&lock);
-        for (int64_t i = 0; i < n && !first.bytes; i++)
+        for (int64_t i = 0; i < n && !it->bytes; i++)
             if (overlaps(&expected[i], at, end)) {
-                first = expected[i];
+                *it = expected[i];
                 remove_at(i);
             }
         pthread_mutex_unlock(&lock);
-        if (!first.bytes)
-            return;
-        char *into = malloc(2 * first.bytes);
-        enum knowledge found = into ? received(&first, into, into + first.bytes) : UNKNOWN;
-        if (found)
-            write_known(first.at, into, first.bytes, found);
+        if (!it->bytes)
+            break;
+        char *into = malloc(2 * it->bytes);
+        *as = into ? received(it, into, into + it->bytes) : UNKNOWN;
+        if (*as)
+            return into;
         free(into);
     }
+    return NULL;
 }

@@ -1,32 +1,28 @@
-/* What other ranks have sent to device memory, and what is known there. */
+/* Data that other ranks have sent to device memory but nothing has read yet. */
 #ifndef MEMREPLAY_ARRIVALS_H
 #define MEMREPLAY_ARRIVALS_H
 
 #include "messages.h"
 
-/* Messages and copies of up to so many bytes are really made. */
+/* Only messages and copies of at most this many bytes are actually transferred. */
 enum { SMALL = 65536 };
 
 struct arrival {
-    uint64_t at, bytes; /* in device memory, never none */
+    uint64_t at, bytes; /* in device memory; never 0 bytes */
     struct channel *by;
-    int from; /* a rank; -1: of all ranks, reduced */
+    int from; /* sending rank; -1: the reduction over all ranks */
     int to;
-    uint64_t number, offset; /* which message, and where in it */
+    uint64_t number, offset; /* the message's number, and the position in the message */
     int ranks, type, operation;
 };
 
-/* Something will be there. */
+/* Note that data will arrive at this address. */
 void expect(struct arrival it);
-/* Something else is there now. */
+/* Forget arrivals in this range, because it has been overwritten. */
 void expect_no_more(uint64_t at, uint64_t end);
-/* Somebody looks: waits for what is expected there. */
-void arrive(uint64_t at, uint64_t end);
-
-/* In contents.c: what is known, or was. */
-enum knowledge read_known(uint64_t at, void *into, uint64_t bytes);
-void write_known(uint64_t at, const void *from, uint64_t bytes, enum knowledge as);
-/* Nobody knows what is there. */
-void forget_known(uint64_t at, uint64_t bytes);
+/* Wait for the next message expected between two addresses. Returns its bytes, which the caller
+ * must free, and describes it in `it`; NULL if no more messages are expected there. Messages whose
+ * bytes aren't known are dropped. */
+void *next_arrival(uint64_t at, uint64_t end, struct arrival *it, enum knowledge *as);
 
 #endif

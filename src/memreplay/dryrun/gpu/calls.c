@@ -1,6 +1,6 @@
-/* Which call was the last, how many there were, how many asked for memory, and for how many cards: in a
- * file a process, PID.calls in the folder that MEMREPLAY_GPU_CALLS names, so that a process that dies
- * has said it. */
+/* Record the last call, the number of calls, the number of memory requests, and the number of cards
+ * used. Each process has a file PID.calls in the folder named by MEMREPLAY_GPU_CALLS, so that these
+ * numbers survive a crash. */
 #include "gpu.h"
 
 #include <fcntl.h>
@@ -15,10 +15,10 @@ enum { NAME = 64 };
 static struct page {
     char last[NAME];
     uint64_t calls, asked, cards;
-    uint64_t before; /* what `asked` was when the process became this program (exec) */
+    uint64_t before; /* `asked` as of the last exec */
 } nowhere, *page;
 
-/* A page of its own for each process that calls anything; `nowhere` where none can be had. */
+/* Open this process's page. Returns `nowhere` if that fails. */
 static struct page *open_page(void) {
     char path[4096];
     const char *folder = getenv("MEMREPLAY_GPU_CALLS");
@@ -37,7 +37,7 @@ static struct page *open_page(void) {
     return at;
 }
 
-/* The child of a fork is another process. */
+/* A forked child is another process, so it needs its own page. */
 static void forked(void) {
     page = NULL;
 }
@@ -49,7 +49,8 @@ __attribute__((constructor)) static void watch_forks(void) {
 static struct page *our_page(void) {
     struct page *to = page;
     if (!to)
-        to = page = open_page(); /* two threads at once map the same file: one of them in vain */
+        /* if two threads do this at once, both map the same file, and one mapping is wasted */
+        to = page = open_page();
     return to;
 }
 

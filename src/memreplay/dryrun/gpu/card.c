@@ -1,4 +1,4 @@
-/* The card that there is not: how many there are, and what they say of themselves. */
+/* The fake cards: how many there are, and their properties. */
 #include "gpu.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static __thread int device;
 static __thread int last_error;
 
-/* The value of `key=value;` in the launcher's description; `otherwise` where it has none. */
+/* Return the value in `key=value;` from the launcher's description; `otherwise` if it's missing. */
 static int64_t number(const char *text, const char *key, int64_t otherwise) {
     size_t length = strlen(key);
     for (const char *at = text; at; at = strchr(at, ';'), at = at ? at + 1 : NULL)
@@ -20,8 +20,8 @@ static int64_t number(const char *text, const char *key, int64_t otherwise) {
     return otherwise;
 }
 
-/* How many of the cards a program sees: those that CUDA_VISIBLE_DEVICES names, up to the first name
- * that is none. A program may set it before it calls CUDA. */
+/* Return how many cards the program sees: those named in CUDA_VISIBLE_DEVICES, up to the first
+ * invalid name. A program may set that variable before it calls CUDA. */
 static int visible(int count) {
     const char *at = getenv("CUDA_VISIBLE_DEVICES");
     int seen = 0;
@@ -44,7 +44,7 @@ static int visible(int count) {
 }
 
 static void describe(void) {
-    /* An A100 of 80 GB, where nothing is said. */
+    /* The default is an A100 with 80 GB. */
     const char *text = getenv("MEMREPLAY_GPU");
     const char *name = getenv("MEMREPLAY_GPU_NAME");
     if (!text)
@@ -176,11 +176,11 @@ API int cudaRuntimeGetVersion(int *found) {
     return SUCCESS;
 }
 
-/* cudaDeviceProp has two layouts: until CUDA 12, and from 13 on, which left out what was deprecated.
- * What CUDA 12 appended to that of 11.8 is not set here. */
+/* cudaDeviceProp has two layouts: one up to CUDA 12, and one from 13 on without the deprecated
+ * fields. The fields that CUDA 12 appended to 11.8's layout aren't set here. */
 enum { BEFORE_13, FROM_13 };
 
-/* What of a block's shared memory is the system's, from compute capability 8.0 on. */
+/* The part of a block's shared memory that the system uses from compute capability 8.0 on. */
 static int64_t reserved_shared(void) {
     return card()->major >= 8 ? card()->shared_sm - card()->shared_block_optin : 0;
 }
@@ -190,7 +190,7 @@ struct properties {
     int layout;
 };
 
-/* Sets a field of so many bytes, which lies at one of the two offsets. */
+/* Set a field of this many bytes. Its offset depends on the layout. */
 static void put(struct properties to, int before_13, int from_13, int bytes, int64_t value) {
     memcpy(to.at + (to.layout == FROM_13 ? from_13 : before_13), &value, bytes);
 }
@@ -202,7 +202,7 @@ static int describe_to(void *out, int asked, int layout, size_t bytes) {
         return failed(INVALID_DEVICE);
     memset(out, 0, bytes);
     memcpy(out, it->name, sizeof it->name);
-    put(to, 256, 256, 8, 'm' + ((int64_t)asked << 8)); /* uuid, another one for each card */
+    put(to, 256, 256, 8, 'm' + ((int64_t)asked << 8)); /* uuid, which differs for each card */
     put(to, 288, 288, 8, it->bytes);                   /* totalGlobalMem */
     put(to, 296, 296, 8, it->shared_block);            /* sharedMemPerBlock */
     put(to, 304, 304, 4, 65536);                       /* regsPerBlock */
@@ -238,7 +238,7 @@ static int describe_to(void *out, int asked, int layout, size_t bytes) {
     return SUCCESS;
 }
 
-/* The name is that of CUDA 11's and of 13's layout; 12 renamed it to _v2. */
+/* CUDA 11 and 13 use this name for their layout; CUDA 12 renamed the function to _v2. */
 API int cudaGetDeviceProperties(void *out, int asked) {
     CALLED;
     return card()->cuda >= 13 ? describe_to(out, asked, FROM_13, 1008)
@@ -250,11 +250,11 @@ API int cudaGetDeviceProperties_v2(void *out, int asked) {
     return describe_to(out, asked, BEFORE_13, 1032);
 }
 
-/* cudaDeviceAttr and CUdevice_attribute share their numbers. */
+/* cudaDeviceAttr and CUdevice_attribute use the same numbers. */
 static int attribute(int which) {
     const struct card *it = card();
     switch (which) {
-    case 1: return 1024; /* threads of a block */
+    case 1: return 1024; /* maximum number of threads per block */
     case 2: case 3: return 1024;
     case 4: return 64;
     case 5: return 2147483647;
@@ -263,7 +263,7 @@ static int attribute(int which) {
     case 9: return 65536; /* constant memory */
     case 10: return 32;   /* warp */
     case 11: return 2147483647;
-    case 12: return 65536; /* registers of a block */
+    case 12: return 65536; /* maximum number of registers per block */
     case 14: return 512;   /* texture alignment */
     case 15: case 19: case 31: case 41: case 78: case 95: return 1;
     case 16: return it->sms;
@@ -316,7 +316,7 @@ API int cudaDeviceCanAccessPeer(int *can, int one, int other) {
     return SUCCESS;
 }
 
-/* --- the same of the driver --------------------------------------------------------------------- */
+/* --- the driver's versions ---------------------------------------------------------------------- */
 
 API int cuInit(unsigned flags) {
     (void)flags;
@@ -352,7 +352,7 @@ API int cuDeviceTotalMem_v2(size_t *bytes, int asked) {
     return SUCCESS;
 }
 
-/* A context a device, made up of its number. */
+/* Each device has one context, whose handle is made from the device's number. */
 API int cuCtxGetCurrent(void **context) {
     *context = (void *)(uintptr_t)(0x100 + device);
     return SUCCESS;
@@ -370,7 +370,7 @@ API int cuCtxGetDevice(int *found) {
     return SUCCESS;
 }
 
-/* Sizes of what kernels keep of a context: printed text, stacks. As it is before anybody asks. */
+/* Limits for kernels (printf buffer, stack, …), with their default values. */
 API int cuCtxGetLimit(size_t *bytes, int which) {
     CALLED;
     *bytes = which == 0 ? 1024 : which == 1 ? 1 << 20 : which == 2 ? 8 << 20 : 0;

@@ -1,6 +1,8 @@
-/* NCCL: ranks find each other at once. Of what they send each other, small messages that are known
- * arrive, so that a count, a flag or a pickled object does; of all else nobody knows what it is. */
+/* NCCL. Ranks find each other immediately. A small message really arrives if its contents are
+ * known, as they are for counts, flags and pickled objects. The contents of all other messages are
+ * unknown. */
 #include "arrivals.h"
+#include "contents.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +14,10 @@ enum { SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 
 struct communicator {
     int ranks, rank, device;
-    char name[33];           /* the same on all ranks, and no other's */
-    struct channel *channel; /* NULL: nothing is carried */
-    uint64_t number;         /* of collectives, counted on each rank alike */
-    uint64_t made;           /* communicators out of it, likewise */
+    char name[33];           /* the same on all ranks, and unique */
+    struct channel *channel; /* NULL if messages aren't transferred */
+    uint64_t number;         /* collectives so far; all ranks agree on the number */
+    uint64_t made;           /* communicators split from this one so far */
     uint64_t *sent, *received; /* messages to and from each rank */
 };
 
@@ -37,7 +39,7 @@ API const char *ncclGetLastError(struct communicator *of) {
 
 enum { ID_BYTES = 128 }; /* NCCL_UNIQUE_ID_BYTES */
 
-/* ncclUniqueId is passed by value: on the stack. */
+/* ncclUniqueId is passed by value, that is, on the stack. */
 struct unique_id {
     char bytes[ID_BYTES];
 };
@@ -48,7 +50,7 @@ API int ncclGetUniqueId(struct unique_id *id) {
     return getrandom(id->bytes, 16, 0) == 16 ? SUCCESS : SYSTEM_ERROR;
 }
 
-/* A name of 32 digits out of any bytes (FNV-1a, from two bases). */
+/* Make a name of 32 digits from any bytes (FNV-1a with two bases). */
 static void name_of(const void *bytes, size_t n, char *name) {
     uint64_t hash[2] = {14695981039346656037u, 1099511628211u};
     for (int i = 0; i < 2; i++)
@@ -101,7 +103,7 @@ API int ncclCommInitRankScalable(struct communicator **out, int ranks, int rank,
     return ids > 0 ? made_by_id(out, ranks, rank, id) : INVALID_ARGUMENT;
 }
 
-/* One a device, all of this process. */
+/* Create one communicator per device, all in this process. */
 API int ncclCommInitAll(struct communicator **out, int devices, const int *list) {
     CALLED;
     struct unique_id id;
@@ -114,7 +116,7 @@ API int ncclCommInitAll(struct communicator **out, int devices, const int *list)
     return error;
 }
 
-/* Another one of some of its ranks, which have a number in common. */
+/* Create a communicator for some of this communicator's ranks. They all pass the same number. */
 static int made_of(struct communicator *of, struct communicator **out, int ranks, int rank,
                    int64_t number) {
     struct {
@@ -128,7 +130,8 @@ static int made_of(struct communicator *of, struct communicator **out, int ranks
     return made(out, ranks, rank, name);
 }
 
-/* The ranks of one colour, in the order of their keys. All of them must say theirs, here as in NCCL. */
+/* Create a communicator for the ranks with the same colour, in the order of their keys. As in NCCL,
+ * all ranks must call this. */
 API int ncclCommSplit(struct communicator *of, int color, int key, struct communicator **out,
                       void *configuration) {
     CALLED;
@@ -152,7 +155,7 @@ API int ncclCommSplit(struct communicator *of, int color, int key, struct commun
     return color < 0 ? SUCCESS /* NCCL_SPLIT_NOCOLOR */ : made_of(of, out, ranks, rank, color);
 }
 
-/* All but some of its ranks. */
+/* Create a communicator for all of this communicator's ranks except some. */
 API int ncclCommShrink(struct communicator *of, const int *without, int n, struct communicator **out,
                        void *configuration, int flags) {
     CALLED;
@@ -185,7 +188,7 @@ API int ncclCommGetAsyncError(struct communicator *of, int *error) {
     return SUCCESS;
 }
 
-/* Its channel stays: something may be awaited of it. */
+/* The channel stays open, because messages from it may still be awaited. */
 API int ncclCommDestroy(struct communicator *of) {
     CALLED;
     if (of)
@@ -200,7 +203,7 @@ API int ncclCommAbort(struct communicator *of) {
 
 API int ncclCommMemStats(struct communicator *of, int which, uint64_t *bytes) {
     (void)of, (void)which;
-    *bytes = 0; /* what NCCL takes by itself is not known, and not the allocator's */
+    *bytes = 0; /* it isn't known how much memory NCCL takes, and the allocator doesn't count it */
     return SUCCESS;
 }
 
@@ -229,7 +232,7 @@ API int ncclCommWindowRegister(struct communicator *of, void *at, size_t bytes, 
     return SUCCESS;
 }
 
-/* What needs another rank's memory is not there. */
+/* Functions that need another rank's memory aren't supported. */
 #define NOT_SUPPORTED(function) \
     API int function(void) {    \
         CALLED;                 \
@@ -250,19 +253,21 @@ static uint64_t bytes_of(size_t count, int type) {
     return type >= 0 && type < 12 ? count * bytes[type] : 0;
 }
 
-/* A reduction that PyTorch makes itself: nobody knows what comes of it. */
+/* A reduction defined by PyTorch. Its result isn't known. */
 API int ncclRedOpCreatePreMulSum(int *operation) {
     CALLED;
     *operation = 1000;
     return SUCCESS;
 }
 
-/* One call of all ranks. */
+/* A call that every rank makes. */
 struct call {
     struct communicator *of;
     uint64_t number;
-    int carried; /* what is captured in a graph happens when that is launched, or never: it is not */
-    enum knowledge known; /* what this rank gives */
+    /* Whether messages are transferred. A captured call transfers none, because it only happens
+     * when its graph is launched. */
+    int carried;
+    enum knowledge known; /* how well this rank's input is known */
     int type, operation;
 };
 
@@ -275,7 +280,7 @@ static int called_by_all(struct communicator *of, int type, int operation, void 
     return made->carried;
 }
 
-/* Sends all ranks the same, as far as it is known. */
+/* Send the same data to all ranks, if it's known. */
 static void give(struct call *call, const void *from, uint64_t bytes) {
     char *data = bytes <= SMALL ? malloc(bytes + 1) : NULL;
     call->known = data ? read_known((uint64_t)(uintptr_t)from, data, bytes) : UNKNOWN;
@@ -283,7 +288,7 @@ static void give(struct call *call, const void *from, uint64_t bytes) {
     free(data);
 }
 
-/* Something of one rank, or of all of them, reduced (-1), will be there. */
+/* Note that data will arrive: one rank's data or, if `from` is -1, the reduction over all ranks. */
 static void take(const struct call *call, void *to, int from, uint64_t offset, uint64_t bytes) {
     uint64_t at = (uint64_t)(uintptr_t)to;
     if (!bytes)
@@ -298,7 +303,7 @@ static char *part(void *of, int i, uint64_t bytes) {
     return (char *)of + (uint64_t)i * bytes;
 }
 
-/* With itself alone, a rank sends itself what it has. */
+/* If there's only one rank, copy its data. */
 static int alone(const struct communicator *of, const void *from, void *to, uint64_t bytes,
                  void *stream) {
     if (of->ranks > 1)
@@ -317,7 +322,8 @@ API int ncclAllReduce(const void *from, void *to, size_t count, int type, int op
         return SUCCESS;
     if (called_by_all(of, type, operation, stream, &call)) {
         give(&call, from, bytes);
-        /* One number: a barrier, as PyTorch makes them. What comes after it may be in files. */
+        /* PyTorch's barriers are reductions of one number. Actually wait, because the ranks may
+         * then exchange data through files. */
         if (count == 1 && from == to)
             await_all(of->channel, call.number);
     }

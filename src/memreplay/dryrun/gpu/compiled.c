@@ -1,5 +1,5 @@
-/* Kernels that are compiled while a program runs: NVRTC's programs, the driver's modules. Any of them
- * compiles, and is launched, and nothing happens. */
+/* Kernels compiled while a program runs: NVRTC's programs and the driver's modules. Any program
+ * compiles, and launching one does nothing. */
 #include "gpu.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ DOES_NOTHING(nvrtcCompileProgram)
 DOES_NOTHING(nvrtcDestroyProgram)
 DOES_NOTHING(nvrtcAddNameExpression)
 
-/* What was compiled, and what the compiler said of it: an empty text. */
+/* The compiled code and the compiler's log, both of which are empty strings. */
 #define SAYS_NOTHING(function, size)                \
     API int size(void *program, size_t *bytes) {    \
         (void)program;                              \
@@ -55,7 +55,7 @@ API int nvrtcGetLoweredName(void *program, const char *name, const char **lowere
 
 /* --- the driver's modules ----------------------------------------------------------------------- */
 
-/* What else they are given, options and images, is not looked at. */
+/* Other arguments (options and images) are ignored. */
 MAKES_HANDLE(cuModuleLoad)
 MAKES_HANDLE(cuModuleLoadData)
 MAKES_HANDLE(cuModuleLoadDataEx)
@@ -74,7 +74,7 @@ API int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigne
     CALLED;
     (void)function, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y;
     (void)block_z, (void)shared_bytes, (void)stream, (void)packed;
-    may_write(arguments); /* none where they are packed */
+    may_write(arguments); /* NULL if the arguments are packed */
     return SUCCESS;
 }
 
@@ -109,7 +109,7 @@ API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function,
     return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared_bytes);
 }
 
-/* Blocks that are launched together: as many clusters as multiprocessors. */
+/* For blocks launched in clusters, return as many clusters as there are multiprocessors. */
 API int cuOccupancyMaxActiveClusters(int *clusters, void *function, const void *configuration) {
     CALLED;
     (void)function, (void)configuration;

@@ -1,11 +1,13 @@
-/* What is in device memory. Kernels do nothing here, so that next to all of it is unknown and reads as
- * zeros. What is known are small copies from the host, until the allocator lets the block go that they
- * are in: a learning rate, a step's number, a few sizes come back as they were. Where a kernel was given
- * the block since, they are doubtful: it may have changed them. They come back all the same, as an
- * unknown value does: it is told of. */
+/* The contents of device memory. Kernels do nothing here, so almost all of it is unknown and reads
+ * as zeros. Only small copies from the host are known (a learning rate, a step number, a few
+ * sizes), until the allocator frees the block they are in. Once a kernel has been given that block,
+ * these values are doubtful, because the kernel may have changed them. They are still returned, but
+ * the read is counted as if the value were unknown. */
+#include "contents.h"
 #include "arrivals.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct range {
@@ -13,21 +15,21 @@ struct range {
     int doubtful;
 };
 
-/* In order of their addresses, none of them in another. */
+/* In order of their addresses; ranges don't overlap. */
 struct ranges {
     struct range *them;
     int64_t n, room;
 };
 
-/* More known ranges than this are not remembered: all are forgotten, and read as zeros. */
+/* Beyond this many known ranges, all of them are forgotten and read as zeros. */
 enum { MOST = 1 << 18 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ranges known;
-static int anything; /* whether `known` was ever not empty: it is asked without the lock */
-static struct ranges blocks; /* where the allocator's blocks begin; `end` says nothing */
+static int anything; /* whether `known` ever had a range; read without the lock */
+static struct ranges blocks; /* where the allocator's blocks begin; `end` has no meaning */
 
-/* The first that ends behind an address. */
+/* Return the first range that ends after an address. */
 static int64_t first_behind(const struct ranges *in, uint64_t at) {
     int64_t low = 0, high = in->n;
     while (low < high) {
@@ -40,7 +42,7 @@ static int64_t first_behind(const struct ranges *in, uint64_t at) {
     return low;
 }
 
-/* Puts `n` in the place of those from `from` to `to`. Returns 0 where there is no memory. */
+/* Replace the ranges from `from` to `to` by `n` others. Returns 0 when out of memory. */
 static int replace(struct ranges *in, int64_t from, int64_t to, const struct range *by, int64_t n) {
     int64_t length = in->n - (to - from) + n;
     if (!have_room((void **)&in->them, length, &in->room, sizeof *in->them))
@@ -52,7 +54,7 @@ static int replace(struct ranges *in, int64_t from, int64_t to, const struct ran
     return 1;
 }
 
-/* Takes a stretch of addresses out of what is known; what stands out at its ends stays. */
+/* Remove a range of addresses from the known ones. Parts of known ranges outside it stay. */
 static void forget(uint64_t at, uint64_t end) {
     int64_t from = first_behind(&known, at), to = from, n = 0;
     struct range kept[2];
@@ -80,13 +82,31 @@ static void know(uint64_t at, uint64_t end, int doubtful) {
 static enum knowledge knowledge_of(uint64_t at, uint64_t end) {
     int64_t i = first_behind(&known, at);
     int doubtful = 0;
-    for (; i < known.n && known.them[i].at <= at; i++) { /* one behind the other */
+    for (; i < known.n && known.them[i].at <= at; i++) { /* adjacent ranges */
         doubtful |= known.them[i].doubtful;
         if (known.them[i].end >= end)
             return doubtful ? DOUBTFUL : KNOWN;
         at = known.them[i].end;
     }
     return UNKNOWN;
+}
+
+static void write_known(uint64_t at, const void *from, uint64_t bytes, enum knowledge as) {
+    pthread_mutex_lock(&lock);
+    memcpy((void *)(uintptr_t)at, from, bytes);
+    know(at, at + bytes, as == DOUBTFUL);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Wait for data that other ranks have sent to this range, as a program on a real GPU would. */
+static void arrive(uint64_t at, uint64_t end) {
+    struct arrival it;
+    enum knowledge as;
+    void *bytes;
+    while ((bytes = next_arrival(at, end, &it, &as))) {
+        write_known(it.at, bytes, it.bytes, as);
+        free(bytes);
+    }
 }
 
 enum knowledge read_known(uint64_t at, void *into, uint64_t bytes) {
@@ -99,13 +119,6 @@ enum knowledge read_known(uint64_t at, void *into, uint64_t bytes) {
         memcpy(into, (const void *)(uintptr_t)at, bytes);
     pthread_mutex_unlock(&lock);
     return found;
-}
-
-void write_known(uint64_t at, const void *from, uint64_t bytes, enum knowledge as) {
-    pthread_mutex_lock(&lock);
-    memcpy((void *)(uintptr_t)at, from, bytes);
-    know(at, at + bytes, as == DOUBTFUL);
-    pthread_mutex_unlock(&lock);
 }
 
 void forget_known(uint64_t at, uint64_t bytes) {
@@ -144,7 +157,8 @@ static void known_copy(void *to, const void *from, uint64_t bytes) {
     if (to_device || found == KNOWN)
         return;
     int64_t likely = unknown_read();
-    /* A number, of which the operator that asks says more than that it is not known. */
+    /* This read is a single number. Naming the operator that reads it is more useful than only
+     * counting an unknown value. */
     if (!found && likely && (bytes == sizeof(int32_t) || bytes == sizeof likely))
         memcpy(to, &likely, bytes);
 }
@@ -191,11 +205,11 @@ void doubt_blocks_of(const uint64_t *words, const uint64_t *end) {
         uint64_t at = *words;
         if (!is_device_address((const void *)(uintptr_t)at))
             continue;
-        /* The block that it is in: from where it begins to where the next one does. */
+        /* Find the block that contains the address: it extends to where the next one begins. */
         int64_t next = first_behind(&blocks, at);
         next += next < blocks.n && blocks.them[next].at == at;
         if (!next) {
-            doubt(0, UINT64_MAX); /* not of an allocator that tells of its blocks */
+            doubt(0, UINT64_MAX); /* its allocator doesn't report blocks */
             break;
         }
         doubt(blocks.them[next - 1].at, next < blocks.n ? blocks.them[next].at : UINT64_MAX);
@@ -205,7 +219,7 @@ void doubt_blocks_of(const uint64_t *words, const uint64_t *end) {
 
 API void memreplay_block(uint64_t at, int taken) {
     pthread_mutex_lock(&lock);
-    /* Blocks are ranges of one byte: where they begin. */
+    /* Blocks are stored as ranges of one byte, where they begin. */
     int64_t i = first_behind(&blocks, at);
     int there = i < blocks.n && blocks.them[i].at == at;
     int64_t next = i + there;
@@ -219,11 +233,11 @@ API void memreplay_block(uint64_t at, int taken) {
     pthread_mutex_unlock(&lock);
 }
 
-/* --- what programs call ------------------------------------------------------------------------- */
+/* --- what programs call -------------------------------------------------------------------------- */
 
 API int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) {
     CALLED;
-    (void)kind, (void)stream; /* addresses say where they are */
+    (void)kind, (void)stream; /* the addresses show whether they are the host's or a card's */
     known_copy(to, from, bytes);
     return SUCCESS;
 }

@@ -1,18 +1,19 @@
-/* cuDNN: one answer to each question, an engine that needs no workspace. How much the real one would
- * take depends on the library and on the card: each such question is counted, as what is not known of
- * a run. */
+/* cuDNN. Every query gets the same answer: an engine that needs no workspace. The real workspace
+ * size depends on the library and the GPU, so each query for it is counted as an unknown of the
+ * run. */
 #include "unknown.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Of what PyTorch was built with: the launcher says it. */
+/* Return the version that PyTorch was built with, which the launcher passes. */
 API size_t cudnnGetVersion(void) {
     const char *version = getenv("MEMREPLAY_CUDNN");
     return version ? strtoull(version, NULL, 10) : 90100;
 }
 
-/* libraryPropertyType: major, minor, patch. Since cuDNN 9 a version is 90100, before it 8907. */
+/* libraryPropertyType: major, minor, patch. Since cuDNN 9, versions look like 90100; before, like
+ * 8907. */
 API int cudnnGetProperty(int which, int *value) {
     size_t version = cudnnGetVersion();
     size_t major = version >= 10000 ? version / 10000 : version / 1000;
@@ -53,8 +54,8 @@ MAKES_HANDLE(cudnnCreateSpatialTransformerDescriptor)
 
 /* --- operations by descriptors: convolutions, attention ------------------------------------------ */
 
-/* cudnnBackendAttributeName_t and cudnnBackendAttributeType_t (cudnn_graph.h), as far as they are
- * asked for. */
+/* cudnnBackendAttributeName_t and cudnnBackendAttributeType_t (cudnn_graph.h; only the values that
+ * programs use). */
 enum {
     HEURISTIC_RESULTS = 202,
     ENGINE_OF_CONFIGURATION = 300,
@@ -83,17 +84,17 @@ API int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t a
     size_t bytes = type == TYPE_INT64 ? sizeof(int64_t) : type == TYPE_INT32 ? sizeof(int32_t) : 0;
     *found = name == HEURISTIC_RESULTS || name == ENGINE_OF_CONFIGURATION || bytes;
     if (bytes && values && asked > 0)
-        memset(values, 0, bytes); /* of a workspace, of shared memory: none */
+        memset(values, 0, bytes); /* neither a workspace nor shared memory is needed */
     if (name == ENGINES_OF_GRAPH && bytes && values && asked > 0)
-        *(int64_t *)values = 1024; /* any engine that a program asks for by its number is there */
+        *(int64_t *)values = 1024; /* every engine number that a program asks for exists */
     if (name == PLAN_WORKSPACE_BYTES)
         not_known(CUDNN);
     return SUCCESS;
 }
 
-/* --- convolutions by the functions that were there before descriptors ---------------------------- */
+/* --- convolutions with the functions that predate descriptors ------------------------------------ */
 
-/* cudnnConvolutionFwdAlgoPerf_t; those of the backward passes are the same. */
+/* cudnnConvolutionFwdAlgoPerf_t. The structs for backward passes have the same layout. */
 struct measured {
     int algorithm, status;
     float ms;
@@ -101,7 +102,7 @@ struct measured {
     int deterministic, math, reserved[3];
 };
 
-/* One algorithm, which does the same each time. */
+/* Return one algorithm, which is deterministic. */
 static int one_algorithm(int asked, int *found, struct measured *results) {
     *found = asked > 0;
     if (asked > 0)
@@ -126,7 +127,7 @@ CONVOLUTION(Forward)
 CONVOLUTION(BackwardData)
 CONVOLUTION(BackwardFilter)
 
-/* --- normalization, dropout, losses ------------------------------------------------------------- */
+/* --- normalization, dropout, losses -------------------------------------------------------------- */
 
 NEEDS(CUDNN, 8, size_t, cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize)
 NEEDS(CUDNN, 10, size_t, cudnnGetBatchNormalizationBackwardExWorkspaceSize)

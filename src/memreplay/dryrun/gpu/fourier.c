@@ -1,4 +1,4 @@
-/* cuFFT: plans, and how much memory each needs, which is not known. */
+/* cuFFT: plans. How much memory a plan needs isn't known. */
 #include "unknown.h"
 
 API int cufftCreate(int *plan) {

@@ -1,6 +1,6 @@
-/* What a CUDA program asks of the libraries below it, in declarations of our own: nothing here needs
- * NVIDIA's headers to compile. Numbers and layouts are those of CUDA 11.8, 12.x and 13.x, from
- * driver_types.h and cuda.h; a test compares them where those headers can be had. */
+/* Our own declarations of what a CUDA program needs from NVIDIA's libraries, so that NVIDIA's
+ * headers aren't needed to compile. Numbers and layouts are those of CUDA 11.8, 12.x and 13.x
+ * (driver_types.h and cuda.h); if these headers are available, a test compares them. */
 #ifndef MEMREPLAY_GPU_H
 #define MEMREPLAY_GPU_H
 
@@ -9,7 +9,7 @@
 
 #define API __attribute__((visibility("default")))
 
-/* cudaError_t; those of the driver, CUresult, have the same numbers. */
+/* cudaError_t. The driver's CUresult uses the same numbers. */
 enum {
     SUCCESS = 0,
     INVALID_VALUE = 1,
@@ -30,16 +30,16 @@ enum { MAX_DEVICES = 64 };
 struct card {
     char name[256];
     uint64_t bytes;
-    uint64_t context; /* what CUDA takes of it for itself */
-    int cuda;  /* the CUDA that the program was built with: 11, 12 or 13 */
-    int count; /* how many cards there are */
+    uint64_t context; /* bytes that CUDA itself takes */
+    int cuda;  /* the CUDA version that the program was built with: 11, 12 or 13 */
+    int count; /* number of cards */
     int major, minor;
     int sms;
     int64_t shared_block, shared_block_optin, shared_sm;
     int threads_sm, blocks_sm, regs_sm;
     int64_t l2;
     int bus_width; /* bits */
-    int lag;       /* how many queries of an event say that it is not ready */
+    int lag;       /* number of queries after which an event becomes ready */
 };
 
 const struct card *card(void);
@@ -47,54 +47,56 @@ const struct card *card(void);
 /* This thread's device. */
 int current_device(void);
 
-/* Keeps an error for cudaGetLastError, and returns it. */
+/* Store an error for cudaGetLastError, and return it. */
 int failed(int error);
 
 /* --- address space ------------------------------------------------------------------------------ */
 
-/* Addresses for so many bytes, a multiple of 2 MiB; 0 where none are left. */
+/* Reserve addresses for this many bytes, rounded up to 2 MiB. Returns 0 if none are left. */
 uint64_t take_addresses(uint64_t bytes, int device);
-/* Gives them back. Returns how many bytes they were, 0 if nothing begins there; `device` is set. */
+/* Free the addresses that begin here. Returns the number of bytes, 0 if nothing begins there; sets
+ * `device`. */
 uint64_t give_addresses(uint64_t at, int *device);
-/* Says that no addresses are left, which is no fault of the card's; the error to return. */
+/* Print that no addresses are left, which isn't the card's fault. Returns the error to report. */
 int no_addresses(void);
 int is_device_address(const void *at);
-/* The device that an address is of; -1 where it is none's. */
+/* Return the device that an address belongs to; -1 if none. */
 int device_of(const void *at);
 
-/* Counts bytes of a card as taken, if it has so many. */
+/* Count this many bytes of a card as used, if that many are left. */
 int take_bytes(int device, uint64_t bytes);
 void give_bytes(int device, uint64_t bytes);
+uint64_t free_bytes_of(int device);
 
 /* --- streams ------------------------------------------------------------------------------------ */
 
-/* Whether what is launched there becomes a part of a graph. */
+/* Whether work launched in this stream becomes part of a graph. */
 int is_captured(void *stream);
 
 /* --- arrays that grow --------------------------------------------------------------------------- */
 
-/* Room for `n` elements. Returns 0 where there is no memory. */
+/* Make room for `n` elements. Returns 0 when out of memory. */
 int have_room(void **elements, int64_t n, int64_t *room, size_t element_bytes);
 
 /* --- kernels ------------------------------------------------------------------------------------ */
 
-/* The compute capabilities, as 86, that the image of a kernel has that this card would take: of the
- * PTX it is made from, and of the binary. The card's own where its module is not known. Returns 0
- * where it has none for this card. */
+/* Find the kernel image that this card would use. Sets two compute capabilities (e.g. 86): that of
+ * the image's PTX and that of its binary. If the kernel's module isn't known, both are the card's.
+ * Returns 0 if there is no image for this card. */
 int compiled_for(const void *function, int *ptx, int *binary);
 
 /* --- what a call may have written --------------------------------------------------------------- */
 
-/* A kernel got these arguments: pointers to their values, as cudaLaunchKernel has them. */
+/* Note that a kernel got these arguments (pointers to their values, as for cudaLaunchKernel). */
 void may_write(void **arguments);
-/* Device memory of the blocks that these words are addresses in is in doubt. */
+/* Mark the blocks that these words point into as doubtful. */
 void doubt_blocks_of(const uint64_t *words, const uint64_t *end);
-/* All of it is. */
+/* Mark all device memory as doubtful. */
 void doubt_all(void);
-/* Whether anything ever was known; else there is nothing to doubt. */
+/* Whether any contents were ever known. If not, nothing can become doubtful. */
 int is_anything_known(void);
 
-/* --- what the libraries call of each other ------------------------------------------------------ */
+/* --- functions that these libraries call -------------------------------------------------------- */
 
 API int cudaMalloc(void **at, size_t bytes);
 API int cudaFree(void *at);
@@ -103,37 +105,39 @@ API int cudaDriverGetVersion(int *version);
 API int cudaRuntimeGetVersion(int *version);
 API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int threads,
                                                       size_t shared_bytes);
-/* An allocator has taken or let go of a block that begins there: what was in it is known no more. */
+/* Note that an allocator allocated or freed a block that begins here, so its contents are
+ * unknown. */
 API void memreplay_block(uint64_t at, int taken);
 
-/* Counts that values were read that are not known. Returns the number that they would be if all that is
- * computed were zeros. */
+/* Count a read of unknown values. Returns the value that would be read if all computed values were
+ * zero. */
 int64_t unknown_read(void);
-/* The same of a time between two events. */
+/* Count a read of the time between two events, which is unknown, too. */
 void unknown_time(void);
-/* Counts what an operator did, whether it makes sizes of it, and where in the program that was. */
+/* Count a read by an operator: which operator, whether it uses the value as a size, and where in
+ * the program. */
 void count_place(const char *operator, int sizes);
 int is_place_counted(void);
 
-/* --- the recording ------------------------------------------------------------------------------- */
+/* --- the recording ------------------------------------------------------------------------------ */
 
-/* Lets Python prepare it where that has not happened at its start. */
+/* Let Python prepare the recording, unless it did so at startup. */
 void begin_recording(void);
 
-/* --- what is said at the end -------------------------------------------------------------------- */
+/* --- counts reported at the end ----------------------------------------------------------------- */
 
-/* Notes the call, as the last one of this process, and counts it. */
+/* Count a call, and note it as this process's last one. */
 void called(const char *name);
-/* That memory of a card was asked for: the process uses it. */
+/* Note that memory was requested, which means that the process uses the card. */
 void asked_for_memory(void);
-/* That a card was asked for, which there may not be. */
+/* Note that the program requested this card, which may not exist. */
 void asked_for_card(int device);
 #define CALLED called(__func__)
 
-/* Handles: nothing is behind any of them. */
+/* Handles don't refer to anything. */
 #define HANDLE ((void *)0x10)
-/* One that is not used twice, of a stream, a graph or a library: PyTorch keeps things by them, as
- * cuBLAS's workspaces. */
+/* Return a unique handle for a stream, graph or library. They must be unique because PyTorch uses
+ * them as keys, for example for cuBLAS's workspaces. */
 void *new_handle(void);
 #define MAKES_HANDLE(function)      \
     API int function(void **made) { \

@@ -1,4 +1,4 @@
-/* Memory of the host that is page-locked, and what an address is said to be: the host's, a card's. */
+/* Allocate page-locked host memory, and find out whether an address is on the host or on a card. */
 #define _GNU_SOURCE
 #include "gpu.h"
 
@@ -14,7 +14,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct locked *locked; /* by address */
 static int64_t n, room;
 
-/* The first that ends behind an address. */
+/* Return the first range that ends after an address. */
 static int64_t first_behind(uintptr_t at) {
     int64_t low = 0, high = n;
     while (low < high) {
@@ -63,7 +63,7 @@ static int is_locked(const void *address) {
 
 /* --- what programs call ------------------------------------------------------------------------- */
 
-/* Memory of the host, page-locked: of that there is plenty. */
+/* Allocate page-locked host memory. Its amount isn't limited. */
 API int cudaHostAlloc(void **at, size_t bytes, unsigned flags) {
     CALLED;
     (void)flags;
@@ -117,7 +117,7 @@ API int cudaPointerGetAttributes(struct pointer_attributes *out, const void *at)
     return SUCCESS;
 }
 
-/* CUpointer_attribute, as far as it is answered. */
+/* The values of CUpointer_attribute that are supported. */
 enum { OF_TYPE = 2, OF_DEVICE_POINTER = 3, OF_ORDINAL = 9 };
 
 API int cuPointerGetAttribute(void *out, int which, uint64_t at) {
@@ -125,7 +125,7 @@ API int cuPointerGetAttribute(void *out, int which, uint64_t at) {
     int device = device_of((void *)(uintptr_t)at);
     int pinned = device < 0 && is_locked((void *)(uintptr_t)at);
     if (device < 0 && !pinned)
-        return INVALID_VALUE; /* of memory that nobody registered the driver knows nothing */
+        return INVALID_VALUE; /* the driver doesn't know memory that wasn't registered */
     switch (which) {
     case OF_TYPE: *(unsigned *)out = pinned ? MEMORY_HOST : MEMORY_DEVICE; return SUCCESS;
     case OF_DEVICE_POINTER: *(uint64_t *)out = at; return SUCCESS;

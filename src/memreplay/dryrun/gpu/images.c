@@ -1,19 +1,20 @@
-/* What a kernel was compiled for: of the images that its module has, the one that a driver would
- * take for this card. Libraries that choose by it (CUB) find none of their own choices otherwise. */
+/* Find what a kernel was compiled for, that is, the image in its module that a driver would choose
+ * for this card. Libraries such as CUB make choices based on it and fail if it's wrong. */
 #include "gpu.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What nvcc puts into a program for each module (fatbinary_section.h): where its images are. */
+/* nvcc adds this struct to a program for each module. It points to the module's images
+ * (fatbinary_section.h). */
 struct module {
     uint32_t magic, version;
     const unsigned char *images;
 };
 enum { MODULE_MAGIC = 0x466243b1, IMAGES_MAGIC = (int)0xba55ed50 };
 
-/* Before all images, and before each: as far as it is read. */
+/* The header of the list of images, and the header of each image. Only the fields that are read. */
 struct images {
     uint32_t magic;
     uint16_t version, header_bytes;
@@ -23,7 +24,7 @@ struct image {
     uint16_t kind, version;
     uint32_t header_bytes;
     uint64_t bytes;
-    uint32_t unread[3], capability; /* as 86 */
+    uint32_t unread[3], capability; /* e.g. 86 */
 };
 enum { PTX = 1, BINARY = 2 };
 
@@ -34,11 +35,11 @@ struct kernel {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct kernel *kernels; /* by function, the latest first, where `sorted` */
+static struct kernel *kernels; /* if `sorted`, by function, latest first */
 static int64_t n_kernels, room;
 static int sorted;
 
-/* The handle is the module itself. */
+/* The handle is simply the module. */
 API void **__cudaRegisterFatBinary(void *module) {
     return module;
 }
@@ -51,7 +52,7 @@ API void __cudaUnregisterFatBinary(void **handle) {
     (void)handle;
 }
 
-/* More is passed, which is not looked at. */
+/* Further arguments are ignored. */
 API void __cudaRegisterFunction(void **handle, const void *function) {
     pthread_mutex_lock(&lock);
     if (have_room((void **)&kernels, n_kernels + 1, &room, sizeof *kernels)) {
@@ -104,11 +105,12 @@ int compiled_for(const void *function, int *ptx, int *binary) {
     for (; at + sizeof one <= end; at += one.header_bytes + one.bytes) {
         memcpy(&one, at, sizeof one);
         if (one.header_bytes < sizeof one)
-            return 1; /* not as it is known */
+            return 1; /* an unknown format */
         int capability = (int)one.capability;
         if (capability > own)
             continue;
-        /* Binaries run on later minor versions of the same major one, PTX on all that is later. */
+        /* Binaries run on later minor versions of the same major version, PTX on all later
+         * versions. */
         if (one.kind == BINARY && capability / 10 == card()->major && capability > best)
             best = capability;
         if (one.kind == PTX && capability > text)

@@ -1,10 +1,9 @@
-/* Kernels: they are asked about, and launched, and nothing happens but that what they were given is in
- * doubt. */
+/* Kernels can be queried and launched. A launch only marks the memory passed to it as doubtful. */
 #include "gpu.h"
 
 #include <string.h>
 
-/* A dim3 goes by value, in two registers. */
+/* A dim3 is passed by value, in two registers. */
 API int cudaLaunchKernel(const void *function, uint64_t grid_xy, unsigned grid_z, uint64_t block_xy,
                          unsigned block_z, void **arguments, size_t shared_bytes, void *stream) {
     CALLED;
@@ -28,7 +27,8 @@ API int cudaLaunchKernelExC(const void *configuration, const void *function, voi
     return SUCCESS;
 }
 
-/* cudaFuncAttributes, as far as it is set: 56 bytes in CUDA 11, 144 since. */
+/* The fields of cudaFuncAttributes that are set. The struct has 56 bytes in CUDA 11, 144 since
+ * then. */
 struct function_attributes {
     size_t shared_bytes, constant_bytes, local_bytes;
     int threads_block, registers, ptx, binary, cache_mode, dynamic_shared_bytes, carveout;
@@ -45,8 +45,8 @@ API int cudaFuncGetAttributes(struct function_attributes *out, const void *funct
     return SUCCESS;
 }
 
-/* By what a kernel of 32 registers a thread can have: threads and blocks of a multiprocessor. What
- * shared memory it takes by itself is not known. */
+/* Computed for a kernel with 32 registers per thread, from the limits on threads and blocks per
+ * multiprocessor. The kernel's own shared memory isn't known. */
 API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function,
                                                                int threads, size_t shared_bytes,
                                                                unsigned flags) {
@@ -71,7 +71,7 @@ API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *f
                                                                   shared_bytes, 0);
 }
 
-/* A variable of a kernel's module: some room, the same for all. */
+/* A variable in a kernel's module. All variables share the same memory. */
 API int cudaGetSymbolAddress(void **at, const void *symbol) {
     static char somewhere[1 << 16];
     (void)symbol;

@@ -1,5 +1,5 @@
-/* NVIDIA's other libraries: handles to ask by, versions, and one plan for any matrices. Their other
- * functions do nothing and return 0, success, by unanswered.c. */
+/* NVIDIA's other libraries: handles, versions, and one plan for all matrix products. unanswered.c
+ * handles their other functions, which do nothing and return 0 (success). */
 #include "unknown.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ API size_t cublasLtGetVersion(void) {
 
 API int cublasGetPointerMode_v2(void *handle, int *mode) {
     (void)handle;
-    *mode = 0; /* scalars lie in the host's memory */
+    *mode = 0; /* scalars are in host memory */
     return SUCCESS;
 }
 
@@ -47,7 +47,7 @@ struct heuristic {
     int reserved[4];
 };
 
-/* One algorithm, which needs no workspace: what PyTorch gives it, it takes before it asks. */
+/* Return one algorithm, which needs no workspace. PyTorch has already allocated its own. */
 API int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
                                        void *d, void *preference, int asked,
                                        struct heuristic *results, int *found) {
@@ -59,7 +59,7 @@ API int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, v
     return SUCCESS;
 }
 
-/* Of many small matrices: whether the arguments were right is said to the host. */
+/* Functions for batches of small matrices also tell the host whether the arguments were valid. */
 #define BATCHED(function, before)                    \
     API int function(ANY_##before, int *info) {      \
         CALLED;                                      \
@@ -76,7 +76,7 @@ EACH(geqrf, 6)
 EACH(gels, 9)
 EACH(getrs, 9)
 
-/* --- NVML, which is asked about other processes and about the fabric ---------------------------- */
+/* --- NVML, which programs query about other processes and the fabric ---------------------------- */
 
 enum { NVML_NOT_SUPPORTED = 3 };
 
@@ -112,7 +112,7 @@ API int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned *count, void
 }
 
 API int nvmlDeviceGetGpuFabricInfoV(void *device, void *info) {
-    (void)device, (void)info; /* in no fabric: the state that it has is 0 */
+    (void)device, (void)info; /* state 0: not part of a fabric */
     return SUCCESS;
 }
 

@@ -1,5 +1,6 @@
-/* What ranks send each other: processes of one machine, by a file that each of them writes its own part
- * of. It is written and read, not mapped: a full disk is an error then, and no signal. */
+/* Messages between ranks, which are processes on one machine. They use a file in which each rank
+ * writes its own part. The file is written and read rather than mapped, so that a full disk causes
+ * an error instead of a signal. */
 #define _GNU_SOURCE
 #include "messages.h"
 
@@ -16,14 +17,15 @@
 
 enum { ENTRIES = 1024, DATA = 1 << 20 };
 
-/* A message: where its bytes lie, counted from the first that its sender ever sent. */
+/* A message. The position of its bytes counts from the first byte that its sender ever sent. */
 struct entry {
     uint64_t number, at;
-    int64_t bytes; /* -1: nobody knows them */
+    int64_t bytes; /* -1 if the bytes aren't known */
     int32_t to, doubtful;
 };
 
-/* The part of a rank: the last messages in the order in which they were sent, and their bytes. */
+/* A rank's part of the file: its latest messages, in the order in which they were sent, and their
+ * bytes. */
 struct part {
     uint64_t posted; /* how many */
     int64_t process;
@@ -32,9 +34,9 @@ struct part {
 };
 
 struct channel {
-    struct channel *before; /* the one that was opened before it */
+    struct channel *before; /* the channel that was opened before this one */
     int file, ranks, rank;
-    int given_up; /* somebody was waited for in vain */
+    int given_up; /* whether waiting for a rank ever timed out */
     uint64_t posted, at;
     pthread_mutex_t lock;
     char path[PATH_MAX];
@@ -43,7 +45,7 @@ struct channel {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct channel *opened;
 
-/* Where not all have come, the file is still there. The launcher removes its folder itself. */
+/* Remove files that some ranks never opened, unless the launcher will remove their folder. */
 __attribute__((destructor)) static void remove_files(void) {
     for (struct channel *it = opened; it && !getenv("MEMREPLAY_GPU_MESSAGES"); it = it->before)
         unlink(it->path);
@@ -68,7 +70,7 @@ static int64_t process_of(const struct channel *by, int rank) {
     return process;
 }
 
-/* The file's name is needed until all have opened it. */
+/* Keep the file's name until all ranks have opened the file. */
 static void remove_when_all_are_there(const struct channel *by) {
     for (int rank = 0; rank < by->ranks; rank++)
         if (!process_of(by, rank))
@@ -192,7 +194,7 @@ enum knowledge fetch(struct channel *by, int from, int to, uint64_t number, void
     if (!read_at(by, from, offsetof(struct part, data) + at, into, first) ||
         !read_at(by, from, offsetof(struct part, data), (char *)into + first, bytes - first))
         return UNKNOWN;
-    /* Its bytes are still there if as many have not been sent since. */
+    /* The bytes are still there unless too many others have been sent since. */
     struct entry again;
     uint64_t posted;
     if (look(by, from, to, number, &again, &posted) != FOUND)

@@ -1,5 +1,5 @@
-/* What ranks send each other: processes of one machine, by a file that each of them writes its own part
- * of. */
+/* Messages between ranks, which are processes on one machine. They use a file in which each rank
+ * writes its own part. */
 #ifndef MEMREPLAY_MESSAGES_H
 #define MEMREPLAY_MESSAGES_H
 
@@ -7,26 +7,27 @@
 
 struct channel;
 
-/* The one of that name, which all ranks open. NULL where there can be none. */
+/* Open the channel with this name, as all ranks do. Returns NULL if that's impossible. */
 struct channel *open_channel(const char *name, int ranks, int rank);
 
 /* To all ranks. */
 enum { EVERYBODY = -1 };
 
-/* Of a stretch of device memory: DOUBTFUL where a kernel may have changed it since it was known. */
+/* Whether the contents of a range of device memory are known. DOUBTFUL: a kernel may have changed
+ * them since. */
 enum knowledge { UNKNOWN, KNOWN, DOUBTFUL };
 
-/* Sends the message of that number, whose bytes are known so. It never waits. Numbers of messages to
- * the same receiver ascend. */
+/* Send the message with this number. `as`: how well its bytes are known. Never waits. The
+ * numbers of messages to the same receiver must ascend. */
 void post(struct channel *by, int to, uint64_t number, const void *data, uint64_t bytes,
           enum knowledge as);
 
-/* Waits for a message, and copies a part of it. UNKNOWN where it was sent so, or so long ago that it is
- * gone, or its sender has ended or has not sent it for long. */
+/* Wait for a message, and copy a part of it. Returns UNKNOWN if the message was sent as unknown or
+ * so long ago that it's gone, or if its sender has ended or takes too long. */
 enum knowledge fetch(struct channel *by, int from, int to, uint64_t number, void *into,
                      uint64_t offset, uint64_t bytes);
 
-/* Waits until each rank has sent its message of that number to everybody. */
+/* Wait until each rank has sent its message with this number to everyone. */
 void await_all(struct channel *by, uint64_t number);
 
 #endif

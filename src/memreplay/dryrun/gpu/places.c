@@ -1,6 +1,6 @@
-/* Where in the program something happened, by the stack of Python's own code that led there, and how
- * often. Python runs none of its code for that: with it would run the handlers of signals, and what they
- * raise would be lost. */
+/* Record where in the program something happened (the Python stack that led there), and how often.
+ * This runs no Python code, because signal handlers would then run, too, and their exceptions would
+ * be lost. */
 #define _GNU_SOURCE
 #include "gpu.h"
 
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Other stacks than these are counted together, by operator; of a deep one the innermost frames are
- * kept. */
+/* Beyond this many stacks, further ones are counted together, by operator. For a deep stack, the
+ * innermost frames are kept. */
 enum { MOST = 4096, OPERATORS = 64, SLOTS = 2 * MOST, FRAMES = 64, TEXT = 16384 };
 
 struct place {
@@ -20,12 +20,13 @@ struct place {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct place places[MOST]; /* in the order in which they were met */
+static struct place places[MOST]; /* in the order in which they were first seen */
 static int n_places;
-static uint16_t slots[SLOTS]; /* the place of a text, by its hash, and 1; 0 for none */
+static uint16_t slots[SLOTS]; /* by a text's hash: 1 + its index in `places`; 0 if none */
 static int counting;
 
-/* What Python offers to whom it runs in. Without all of it (before 3.9) places are not known. */
+/* The functions of the Python interpreter in this process. If some are missing (before 3.9), places
+ * aren't known. */
 static struct {
     int (*take_lock)(void);
     void (*give_lock)(int);
@@ -58,7 +59,7 @@ static int find_python(void) {
 
 /* --- the stack ---------------------------------------------------------------------------------- */
 
-/* Appends `\n` and a name of the code's; what has no UTF-8 is left out. */
+/* Append `\n` and one of the code's names. Names that can't be encoded as UTF-8 are left out. */
 static size_t append_name(char *into, size_t at, void *code, const char *name) {
     void *object = code ? python.attribute(code, name) : NULL;
     const char *text = object ? python.text(object) : NULL;
@@ -71,7 +72,7 @@ static size_t append_name(char *into, size_t at, void *code, const char *name) {
     return at;
 }
 
-/* Three lines a frame: the file, its line, the function. */
+/* Each frame takes three lines: file, line number, function. */
 static void append_frames(char *into, size_t at) {
     if (!python_is_there)
         return;
@@ -80,7 +81,7 @@ static void append_frames(char *into, size_t at) {
     for (int i = 0; frame && i < FRAMES; i++) {
         void *code = python.code(frame);
         size_t next = append_name(into, at, code, "co_filename");
-        int line = python.line(frame); /* -1 of code that no line stands for */
+        int line = python.line(frame); /* -1 for code without a line */
         if (next < TEXT)
             next += snprintf(into + next, TEXT - next, "\n%d", line < 0 ? 0 : line);
         next = append_name(into, next, code, "co_name");
@@ -91,7 +92,7 @@ static void append_frames(char *into, size_t at) {
             python.let_go(frame);
         frame = back;
         if (next >= TEXT) {
-            into[at] = 0; /* no half of a frame */
+            into[at] = 0; /* drop a frame that doesn't fit completely */
             break;
         }
         at = next;
@@ -103,7 +104,7 @@ static void append_frames(char *into, size_t at) {
 
 /* --- the counts --------------------------------------------------------------------------------- */
 
-/* The slot of a text, or the free one where it would be. */
+/* Return a text's slot, or the free slot where it would go. */
 static uint64_t slot_of(const char *text) {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
     for (const char *at = text; *at; at++)
@@ -137,14 +138,14 @@ void count_place(const char *operator, int sizes) {
     int length = snprintf(text, sizeof text, "%s\n%d", operator, sizes);
     append_frames(text, (size_t)length);
     pthread_mutex_lock(&lock);
-    /* Where there are too many, without a place. */
+    /* If there are already too many places, count only the operator. */
     if (n_places >= MOST - OPERATORS && !slots[slot_of(text)])
         text[length] = 0;
     count_text(text);
     pthread_mutex_unlock(&lock);
 }
 
-/* Begins to count anew, or ends: while Python ends nobody may ask it for its stack. */
+/* Start counting from zero, or stop. While Python shuts down, its stack mustn't be read. */
 API void memreplay_count_places(int whether) {
     if (whether)
         python_is_there = find_python();
@@ -159,8 +160,9 @@ API void memreplay_count_places(int whether) {
     __atomic_store_n(&counting, whether, __ATOMIC_RELEASE);
 }
 
-/* The text of a place: the operator, whether it makes sizes, then its frames from the innermost on, a
- * line each of file, line and function. NULL behind the last one. */
+/* Return a place's text: the operator, whether it uses the value as a size, then the frames,
+ * innermost first, with one line each for file, line number and function. NULL after the last
+ * place. */
 API const char *memreplay_place(int i, uint64_t *count) {
     const char *text = NULL;
     pthread_mutex_lock(&lock);

@@ -1,5 +1,5 @@
-/* Reads of values that nobody knows here, since no kernel has computed them: which operator asked. What
- * a program does next may depend on it. */
+/* Record which operators read values that are unknown because no kernel has computed them. What the
+ * program does next may depend on such a value. */
 #define _GNU_SOURCE
 #include "gpu.h"
 
@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PyTorch's operators (at::_ops::NAME::call, or NAME_OVERLOAD), and how people call these. */
+/* PyTorch's operators (at::_ops::NAME::call, or NAME_OVERLOAD), and the names that people use for
+ * them. */
 static const struct {
     const char *name, *operator;
-    int sizes;  /* whether it makes sizes of what it reads: then it is the one, the outermost */
-    int zeros; /* the number that it reads where all that is computed are zeros */
+    int sizes;  /* whether it uses the value as a size; the outermost such operator counts */
+    int zeros; /* the value that it reads if all computed values are zero */
 } OPERATORS[] = {
     {"nonzero", "nonzero", 1, 0},
     {"masked_select", "masked_select", 1, 0},
@@ -34,7 +35,7 @@ static const struct {
 };
 enum { DEPTH = 64, N_OPERATORS = sizeof OPERATORS / sizeof *OPERATORS };
 
-/* The operator of a function as C++ mangles its name, `…4_ops4item4call…`; -1 for none. */
+/* Return the operator for a mangled C++ function name, `…4_ops4item4call…`; -1 if none. */
 static int operator_named(const char *mangled) {
     const char *at = strstr(mangled, "4_ops");
     if (!at)
@@ -45,7 +46,7 @@ static int operator_named(const char *mangled) {
         return -1;
     for (int i = 0; i < N_OPERATORS; i++) {
         size_t own = strlen(OPERATORS[i].name);
-        /* The name of an overload follows, behind another underscore. */
+        /* An overload's name may follow after another underscore. */
         if (own <= length && !memcmp(name, OPERATORS[i].name, own) &&
             (own == length || (OPERATORS[i].sizes && name[own] == '_')))
             return i;
@@ -53,11 +54,11 @@ static int operator_named(const char *mangled) {
     return -1;
 }
 
-/* The same few call sites ask again and again, and to look a symbol up is slow. */
+/* The same few call sites read values again and again, and looking up a symbol is slow. */
 enum { SITES = 1024 };
 static struct {
     void *at;
-    int operator; /* its place in OPERATORS; -1 for none */
+    int operator; /* the operator's index in OPERATORS; -1 if none */
 } sites[SITES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -1,6 +1,6 @@
-/* Prepares the recording where Python's own start did not: it imports nothing of ours with -I, -E or -S,
- * or where somebody else has set PYTHONPATH. The first call of CUDA then does, for a Python that has
- * imported torch. */
+/* Prepare the recording if it wasn't prepared when Python started. Python doesn't import our code
+ * at startup if it runs with -I, -E or -S, or if something else has set PYTHONPATH. The first CUDA
+ * call then prepares it, once torch has been imported. */
 #define _GNU_SOURCE
 #include "gpu.h"
 
@@ -35,7 +35,8 @@ void begin_recording(void) {
         (void *(*)(const char *, int, void *, void *))python("PyRun_String");
     void (*print)(void) = (void (*)(void))python("PyErr_Print");
     void (*let_go)(void *) = (void (*)(void *))python("Py_DecRef");
-    /* A thread without Python's lock does not wait for it here: whoever has it may wait for us. */
+    /* A thread that doesn't hold the GIL doesn't wait for it here, because the thread that holds it
+     * may be waiting for us. */
     if (!getenv("MEMREPLAY_DRYRUN_INSIDE") || tries >= MOST_TRIES || !holds_lock || !dictionary ||
         !run || !print || !let_go || !holds_lock())
         return;

@@ -1,5 +1,5 @@
-/* cuDNN's recurrent networks: how large their weights are, and where each of them lies, follows from the
- * descriptor. How much memory a pass needs is not known. */
+/* cuDNN's recurrent networks. The descriptor determines the weights' sizes and positions. How much
+ * memory a pass needs isn't known. */
 #include "tensors.h"
 #include "unknown.h"
 
@@ -11,9 +11,10 @@ enum { NO_BIAS, INPUT_BIAS, DOUBLE_BIAS, RECURRENT_BIAS };
 
 struct network {
     int mode, bias, type; /* cudnnDataType_t */
-    int skips_input;      /* the first layer has no matrix for it */
+    int skips_input;      /* the first layer has no matrix for the input */
     int64_t directions, layers;
-    int64_t input, hidden, projected; /* sizes of a vector; not projected: as hidden */
+    /* vector sizes; without projection, `projected` equals `hidden` */
+    int64_t input, hidden, projected;
 };
 
 API int cudnnCreateRNNDescriptor(struct network **made) {
@@ -42,8 +43,8 @@ static int gates(const struct network *it) {
     return it->mode == LSTM ? 4 : it->mode == GRU ? 3 : 1;
 }
 
-/* The matrices of a layer and direction are numbered: those of the input, a gate each, those of the
- * layer's own output, and the one that projects that. */
+/* The matrices of each layer and direction are numbered: one per gate for the input, one per gate
+ * for the layer's own output, and one that projects the output. */
 struct shape {
     int64_t rows, columns;
 };
@@ -68,7 +69,8 @@ static int64_t bias(const struct network *it, int number) {
     return has && number < 2 * gates(it) ? it->hidden : 0;
 }
 
-/* How many elements lie in front of a matrix: layer after layer, all matrices in front of all biases. */
+/* Return how many elements precede a matrix. Layers follow each other, and all matrices come before
+ * all biases. */
 static int64_t in_front_of_matrix(const struct network *it, int64_t layer, int number) {
     int64_t elements = 0;
     for (int64_t of = 0; of <= layer; of++)
@@ -128,5 +130,5 @@ API int cudnnGetRNNWeightParams(void *handle, const struct network *it, int laye
 }
 
 MAKES_HANDLE(cudnnCreateRNNDataDescriptor)
-/* A workspace, and what a backward pass needs of the forward pass. */
+/* The size of a workspace, and of the data that the backward pass needs from the forward pass. */
 NEEDS_TWO(CUDNN, 4, cudnnGetRNNTempSpaceSizes)

@@ -1,5 +1,5 @@
-/* cuSOLVER: handles, and how much memory a factorization needs, which is not known. That all of them
- * worked is in device memory, which reads as zeros: no error. */
+/* cuSOLVER: handles. How much memory a factorization needs isn't known. Its status is stored in
+ * device memory, which reads as zeros, meaning no error. */
 #include "unknown.h"
 
 MAKES_HANDLE(cusolverDnCreate)

@@ -1,5 +1,5 @@
-/* cuSPARSE and cuSPARSELt: descriptors, and how much memory a call needs, which is not known. Nor is how
- * many elements a product or a sum of sparse matrices has. */
+/* cuSPARSE and cuSPARSELt: descriptors. Neither the memory that a call needs nor the number of
+ * elements in a product or sum of sparse matrices is known. */
 #include "unknown.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static int new_matrix(struct matrix **made, int64_t rows, int64_t columns, int64
     return SUCCESS;
 }
 
-/* Arrays and types, which follow, are not looked at. */
+/* The arrays and types that follow are ignored. */
 #define MAKES_MATRIX(function)                                                              \
     API int function(struct matrix **made, int64_t rows, int64_t columns, int64_t elements) { \
         CALLED;                                                                             \
@@ -53,7 +53,8 @@ API int cusparseDestroySpMat(struct matrix *it) {
     return SUCCESS;
 }
 
-/* Asked after a product of two: how many elements it has depends on where theirs are. */
+/* Called after a product of two matrices. The number of elements in the product depends on which
+ * elements of the factors are set. */
 API int cusparseSpMatGetSize(const struct matrix *it, int64_t *rows, int64_t *columns,
                              int64_t *elements) {
     CALLED;
@@ -77,7 +78,7 @@ NEEDS(CUSPARSE, 6, size_t, cusparseXcoosort_bufferSizeExt)
 NEEDS(CUSPARSE, 6, size_t, cusparseXcsrsort_bufferSizeExt)
 NEEDS(CUSPARSE, 6, size_t, cusparseXcscsort_bufferSizeExt)
 
-/* How many elements a sum has, where the host asks. */
+/* The number of elements in a sum, if the host asks for it. */
 API int cusparseXcsrgeam2Nnz(ANY_13, int *elements) {
     CALLED;
     if (!is_device_address(elements))

@@ -1,11 +1,12 @@
-/* Streams, events and captured graphs: everything is done at once, in the order in which it is asked. */
+/* Streams, events and captured graphs. Everything is done immediately, in the order of the
+ * calls. */
 #include "gpu.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t handles = 0x100000; /* numbers, none of them twice */
+static uint64_t handles = 0x100000; /* used to make unique numbers */
 
 void *new_handle(void) {
     return (void *)(uintptr_t)__atomic_add_fetch(&handles, 16, __ATOMIC_RELAXED);
@@ -13,19 +14,20 @@ void *new_handle(void) {
 
 /* --- capture ------------------------------------------------------------------------------------ */
 
-/* A capture is of the stream where it began, and of those that waited for an event of it. */
+/* A capture includes the stream in which it began and all streams that have waited for one of its
+ * events. */
 enum { MOST_CAPTURED = 256 };
 
 static struct captured {
     void *stream;
     uint64_t capture; /* its number */
     void *graph;
-    int began; /* here, and not by an event */
+    int began; /* whether the capture began in this stream, rather than joining through an event */
 } captured[MOST_CAPTURED];
 static int n_captured;
 static uint64_t n_captures;
 
-/* With the lock held. */
+/* The caller must hold the lock. */
 static struct captured *capture_of(void *stream) {
     for (int i = 0; i < n_captured; i++)
         if (captured[i].stream == stream)
@@ -105,7 +107,7 @@ API int cudaStreamGetCaptureInfo_v3(void *stream, int *status, unsigned long lon
     return cudaStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, count);
 }
 
-/* CUDA 11's has the first three arguments, CUDA 13's is _v3 by its old name. */
+/* CUDA 11's function has only the first three arguments. CUDA 13's is _v3 under the old name. */
 API int cudaStreamGetCaptureInfo(void *stream, int *status, unsigned long long *id, void **graph,
                                  const void **dependencies, const void **edges, size_t *count) {
     if (card()->cuda < 13)
@@ -132,7 +134,8 @@ API int cudaGraphInstantiateWithFlags(void **made, void *graph, unsigned long lo
     return cudaGraphInstantiate(made, graph, flags);
 }
 
-/* What a graph's kernels write was seen when they were captured, and may be known again since. */
+/* The memory that a graph's kernels write was marked as doubtful during capture, but its contents
+ * may have become known again since. */
 API int cudaGraphLaunch(void *graph, void *stream) {
     CALLED;
     (void)graph, (void)stream;
@@ -140,7 +143,7 @@ API int cudaGraphLaunch(void *graph, void *stream) {
     return SUCCESS;
 }
 
-/* One node, as a graph without any is warned of. */
+/* Report one node, because PyTorch warns about graphs without nodes. */
 API int cudaGraphGetNodes(void *graph, void **nodes, size_t *count) {
     (void)graph;
     if (nodes && *count)
@@ -192,8 +195,8 @@ API int cudaDeviceSynchronize(void) {
 /* --- events ------------------------------------------------------------------------------------- */
 
 struct event {
-    int queries;      /* since it was recorded */
-    uint64_t capture; /* in which it was; 0: none */
+    int queries;      /* number of queries since the event was recorded */
+    uint64_t capture; /* the capture in which the event was recorded; 0: none */
 };
 
 API int cudaEventCreateWithFlags(void **made, unsigned flags) {
@@ -237,7 +240,7 @@ API int cudaStreamWaitEvent(void *stream, void *handle, unsigned flags) {
     if (!event)
         return failed(INVALID_HANDLE);
     pthread_mutex_lock(&lock);
-    /* It is captured from here on, if that capture has not ended. */
+    /* The stream joins the event's capture, if that hasn't ended. */
     if (event->capture && !capture_of(stream) && n_captured < MOST_CAPTURED)
         for (int i = 0; i < n_captured; i++)
             if (captured[i].capture == event->capture) {
@@ -250,7 +253,7 @@ API int cudaStreamWaitEvent(void *stream, void *handle, unsigned flags) {
     return SUCCESS;
 }
 
-/* As on a busy card, where the launcher asks for that: ready after some queries. */
+/* If the launcher requests it, an event becomes ready only after some queries, as on a busy GPU. */
 API int cudaEventQuery(void *handle) {
     CALLED;
     struct event *event = handle;
@@ -271,7 +274,8 @@ API int cudaEventSynchronize(void *handle) {
 API int cudaEventElapsedTime(float *ms, void *one, void *other) {
     CALLED;
     (void)one, (void)other;
-    unknown_time(); /* who chooses by times, as compilers do, may choose otherwise */
+    /* Code that picks the fastest variant, as compilers do, may pick a different one. */
+    unknown_time();
     *ms = 1;
     return SUCCESS;
 }

@@ -1,4 +1,4 @@
-/* cuDNN's descriptors of tensors and of filters, which keep what was set. */
+/* cuDNN's tensor and filter descriptors, which store the values that were set. */
 #include "tensors.h"
 
 #include "gpu.h"
@@ -56,7 +56,7 @@ API int cudnnSetFilterNdDescriptor(struct tensor *it, int type, int format, int 
     return SUCCESS;
 }
 
-/* How many there are, and as many of them as are asked for. */
+/* Return the number of values, and as many of them as requested. */
 static int said(const struct tensor *it, int asked, int *type, int *n, int *dimensions) {
     *type = it->type;
     *n = it->n;

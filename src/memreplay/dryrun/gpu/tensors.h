@@ -1,4 +1,4 @@
-/* cuDNN's descriptors of tensors and of filters, which keep what was set. */
+/* cuDNN's tensor and filter descriptors, which store the values that were set. */
 #ifndef MEMREPLAY_TENSORS_H
 #define MEMREPLAY_TENSORS_H
 
@@ -11,7 +11,8 @@ struct tensor {
     int dimensions[MOST_DIMENSIONS], strides[MOST_DIMENSIONS];
 };
 
-/* A tensor of three dimensions, the first of which is 1; of none, where there are no rows. */
+/* Set a tensor with three dimensions, the first of which is 1, or without dimensions if there are
+ * no rows. */
 void set_matrix(struct tensor *it, int type, int rows, int columns);
 
 #endif

@@ -1,17 +1,17 @@
-/* Which blocks a call may have written to: those whose addresses are among what it was given. How many
- * arguments a kernel has, and how long they are, is not said; they lie on the stack of whoever launches
- * it. More is searched than there is, so that nothing is missed: addresses that were left on the stack
- * are taken for arguments, too. */
+/* Find the blocks that a call may have written to, because it got their addresses. A kernel's
+ * arguments are on the caller's stack, but their number and sizes aren't known. More of the stack
+ * is searched than necessary so that no argument is missed. As a result, old addresses on the stack
+ * count as arguments, too. */
 #define _GNU_SOURCE
 #include "gpu.h"
 
 #include <pthread.h>
 
-/* A kernel's arguments have no more than so many bytes (CUDA 12.1 and later), and hardly so many
- * values. */
+/* The maximum size of a kernel's arguments in bytes (CUDA 12.1 and later), and a number of
+ * arguments that kernels hardly ever reach. */
 enum { MOST_BYTES = 32768, MOST_VALUES = 256 };
 
-/* Where this thread's stack ends; 0 where that is not said. */
+/* Return where this thread's stack ends; 0 if unknown. */
 static uintptr_t end_of_stack(void) {
     static __thread uintptr_t end;
     pthread_attr_t attributes;
@@ -30,7 +30,7 @@ void may_write(void **arguments) {
         return;
     uintptr_t low = (uintptr_t)&arguments & ~(uintptr_t)7, high = end_of_stack();
     uintptr_t first = high, last = 0;
-    /* Elsewhere, as on the stack of a coroutine, nobody knows where they end. */
+    /* If the arguments are elsewhere, e.g. on a coroutine's stack, their end isn't known. */
     if ((uintptr_t)arguments < low || (uintptr_t)arguments >= high) {
         doubt_all();
         return;
@@ -38,7 +38,7 @@ void may_write(void **arguments) {
     for (int i = 0; i < MOST_VALUES && (uintptr_t)(arguments + i + 1) <= high; i++) {
         uintptr_t at = (uintptr_t)arguments[i];
         if (at < low || at >= high)
-            break; /* behind the last one, or not on the stack */
+            break; /* past the last one, or not on the stack */
         first = at < first ? at : first;
         last = at > last ? at : last;
     }
@@ -51,8 +51,8 @@ void may_write(void **arguments) {
     doubt_blocks_of((const uint64_t *)(first & ~(uintptr_t)7), (const uint64_t *)(end & ~(uintptr_t)7));
 }
 
-/* A function of a library that does nothing here was given these words, in registers and on the stack;
- * unanswered.c calls it. */
+/* unanswered.c calls this when a stub function was called with these words, in registers and on the
+ * stack. */
 API void memreplay_touch(const uint64_t *words, uint64_t n) {
     uintptr_t high = end_of_stack();
     const uint64_t *end = words + n;

@@ -1,15 +1,15 @@
-/* Which blocks PyTorch's allocator takes and lets go, as it tells whoever traces it. It does so by a
- * table of virtual functions (PyInterpreterVTable); Python's own, behind torch.cuda._gpu_trace, loses
- * an exception that is on its way while a block is freed. This one stays out of Python. */
+/* Learn which blocks PyTorch's allocator allocates and frees. It reports them through a table of
+ * virtual functions (PyInterpreterVTable). Python's own table, behind torch.cuda._gpu_trace, loses
+ * an exception that is propagating while a block is freed. This one doesn't run any Python code. */
 #include "gpu.h"
 
 enum { MOST_SLOTS = 256 };
 
 static void *table[MOST_SLOTS];
-static void *const *object = table; /* an object begins with where its virtual functions are … */
-static const void *interpreter = &object; /* … and a PyInterpreter with where that object is */
+static void *const *object = table; /* an object begins with a pointer to its virtual functions … */
+static const void *interpreter = &object; /* … and a PyInterpreter with a pointer to that object */
 
-/* Who else wants to know, in the program itself: PyTorch tells one alone. */
+/* Another listener in the same program. PyTorch itself supports only one. */
 static void (*also_taken)(uint64_t at), (*also_let_go)(uint64_t at);
 
 API void memreplay_also(void (*if_taken)(uint64_t at), void (*if_let_go)(uint64_t at)) {
@@ -28,7 +28,7 @@ static void tell(uint64_t at, int is_taken) {
         also_let_go(at);
 }
 
-/* Arguments: the object; since PyTorch 2.2 the kind of device; the address. */
+/* Arguments: the object; since PyTorch 2.2, the device type; the address. */
 static void taken(void *self, int kind, uint64_t at) {
     (void)self, (void)kind;
     tell(at, 1);
@@ -49,8 +49,8 @@ static void let_go_before_2_2(void *self, uint64_t at) {
     tell(at, 0);
 }
 
-/* A PyInterpreter whose functions at these places of the table are told of blocks, NULL where there are
- * no such places. `kind`: whether they are told the kind of device, too. */
+/* Return a PyInterpreter whose functions in these slots of the table are called for blocks; NULL if
+ * there are no such slots. `kind`: whether they also get the device type. */
 API const void *memreplay_trace(int taken_slot, int let_go_slot, int kind) {
     if (taken_slot < 0 || taken_slot >= MOST_SLOTS || let_go_slot < 0 || let_go_slot >= MOST_SLOTS)
         return NULL;

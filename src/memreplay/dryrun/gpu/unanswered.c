@@ -1,9 +1,11 @@
-/* A library of functions that do nothing and return 0, by names that memreplay gives them: those of a
- * program's libraries that the others here do not answer. Each call is counted by its number, and what
- * it was given is told to the card's library: it may have written there. */
+/* A library of functions that do nothing and return 0. memreplay gives them the names of those
+ * functions that a program's libraries need but that the other files here don't implement. Calls
+ * are counted by function number, and their arguments are passed to the card's library, because the
+ * real function may have written to memory there. */
 
 #ifdef THIN
-/* The same without any: a library that stands for one of NVIDIA's by its name. */
+/* The same library without functions. Under the name of one of NVIDIA's libraries, it takes that
+ * library's place. */
 int memreplay_thin;
 #else
 #include <stdint.h>
@@ -13,7 +15,7 @@ int memreplay_thin;
 __attribute__((visibility("default"))) uint32_t memreplay_counts[FUNCTIONS];
 __attribute__((visibility("default"))) uint32_t memreplay_last = FUNCTIONS;
 
-/* In the card's library (touched.c); none where this one is loaded without it. */
+/* Defined in the card's library (touched.c); missing if this library is loaded without it. */
 __asm__(".weak memreplay_touch\n");
 
 #if defined(__x86_64__)
@@ -26,7 +28,7 @@ __asm__(".text\n"
         "  movq memreplay_touch@GOTPCREL(%rip), %r11\n"
         "  testq %r11, %r11\n"
         "  je 1f\n"
-        /* The arguments in registers, below the address to return to and the others. */
+        /* Push the arguments in registers below the return address and the other arguments. */
         "  pushq %r9\n  pushq %r8\n  pushq %rcx\n  pushq %rdx\n  pushq %rsi\n  pushq %rdi\n"
         "  movq %rsp, %rdi\n"
         "  movl $31, %esi\n"
@@ -52,7 +54,7 @@ __asm__(".text\n"
         "  adrp x17, :got:memreplay_touch\n"
         "  ldr x17, [x17, #:got_lo12:memreplay_touch]\n"
         "  cbz x17, 2f\n"
-        /* The arguments in registers, below those on the stack. */
+        /* Push the arguments in registers below those on the stack. */
         "  stp x29, x30, [sp, #-80]!\n"
         "  stp x0, x1, [sp, #16]\n"
         "  stp x2, x3, [sp, #32]\n"
@@ -70,13 +72,13 @@ __asm__(".text\n"
 #error "dry runs are for x86-64 and aarch64"
 #endif
 
-/* The same variables by names of this library alone, which need no look-up. */
+/* Aliases of the same variables that are local to this library, so they need no symbol lookup. */
 extern uint32_t memreplay_counts_here[FUNCTIONS]
     __attribute__((alias("memreplay_counts"), visibility("hidden")));
 extern uint32_t memreplay_last_here
     __attribute__((alias("memreplay_last"), visibility("hidden")));
 
-/* The names are long, so that any other fits in their place. */
+/* The names are long so that any other name fits in their place. */
 __asm__(".altmacro\n"
         ".macro function number\n"
         "  .globl memreplay_nothing_\\number\\()_____________________________________________________"

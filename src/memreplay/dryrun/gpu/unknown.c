@@ -1,9 +1,9 @@
-/* How often a library was asked how much memory it needs: what is not known of a run. */
+/* Count queries of how much memory a library needs, which a dry run doesn't know. */
 #include "unknown.h"
 
-/* Names of `enum library`, in its order. */
+/* Names for `enum library`, in the same order. */
 API const char memreplay_libraries[] = "cuDNN,cuSOLVER,cuFFT,cuSPARSE,cuSPARSELt";
-/* How often each was asked, and all of them. */
+/* How often each library was asked, and the total. */
 API uint64_t memreplay_workspaces_of[LIBRARIES];
 API uint64_t memreplay_workspaces;
 

@@ -1,18 +1,18 @@
-/* Functions that say how much memory a call of a library needs. How much that is depends on the library
- * and on the card: here it is nothing, and each question is counted. */
+/* Functions that return how much memory a library call needs. The real size depends on the library
+ * and the GPU. Here it's 0, and each query is counted. */
 #ifndef MEMREPLAY_UNKNOWN_H
 #define MEMREPLAY_UNKNOWN_H
 
 #include "gpu.h"
 
-/* In the order of memreplay_libraries. */
+/* In the same order as memreplay_libraries. */
 enum library { CUDNN, CUSOLVER, CUFFT, CUSPARSE, CUSPARSELT, LIBRARIES };
 
-/* Counts a question that nobody answers here. */
+/* Count a query that can't be answered here. */
 void not_known(enum library of);
 
-/* Arguments that are not looked at. None of them is a floating-point number: each has a place of its
- * own in the order of all, whatever its type. */
+/* Ignored arguments. None is a floating-point number, so each takes the next position, whatever its
+ * type. */
 #define ANY(n) void *argument_##n __attribute__((unused))
 #define ANY_1 ANY(1)
 #define ANY_2 ANY_1, ANY(2)
@@ -34,7 +34,7 @@ void not_known(enum library of);
 #define ANY_18 ANY_17, ANY(18)
 #define ANY_19 ANY_18, ANY(19)
 
-/* A function that says it behind so many arguments. */
+/* A function that returns the size through a pointer that follows this many arguments. */
 #define NEEDS(library, before, type, function)  \
     API int function(ANY_##before, type *needed) {    \
         CALLED;                                 \
@@ -43,7 +43,7 @@ void not_known(enum library of);
         return SUCCESS;                         \
     }
 
-/* The same of two sizes. One that is not asked for is NULL. */
+/* A function that returns two sizes through pointers, which may be NULL. */
 #define NEEDS_TWO(library, before, function)                               \
     API int function(ANY_##before, size_t *one, size_t *other) {           \
         CALLED;                                                            \

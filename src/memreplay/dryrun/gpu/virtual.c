@@ -1,5 +1,5 @@
-/* The driver's virtual memory, of which expandable segments are made: addresses are reserved, memory is
- * created by itself, then mapped there. Only created memory counts against the card. */
+/* The driver's virtual memory, which expandable segments use: addresses are reserved, memory is
+ * created separately and then mapped there. Only created memory counts against the card. */
 #define _GNU_SOURCE
 #include "gpu.h"
 
@@ -8,7 +8,7 @@
 
 static const uint64_t GRANULE = 2 << 20;
 
-/* CUmemAllocationProp, as far as it is read. */
+/* The fields of CUmemAllocationProp that are read. */
 struct properties {
     int type, handle_types;
     int location_type, device;
@@ -63,8 +63,8 @@ API int cuMemCreate(uint64_t *handle, size_t bytes, const struct properties *pro
     return enough ? SUCCESS : OUT_OF_MEMORY;
 }
 
-/* The memory is free from here on: what is still mapped by then, the allocators that run here unmap
- * before they release it. */
+/* The memory is free from now on. The allocators that run here unmap memory before they release
+ * it. */
 API int cuMemRelease(uint64_t handle) {
     CALLED;
     uint64_t bytes = 0;
@@ -110,10 +110,10 @@ API int cuMemSetAccess(uint64_t at, size_t bytes, const void *access, size_t cou
     return SUCCESS;
 }
 
-/* --- memory that is shared with other processes or cards: refused -------------------------------- */
+/* --- memory shared with other processes or cards (refused) --------------------------------------- */
 
-/* An older torch looks these up in the driver's library before it makes its first expandable
- * segment, and stops where one is not there. */
+/* Older versions of torch look these functions up in the driver's library before they create the
+ * first expandable segment, and stop if one is missing. */
 
 API int cuMemExportToShareableHandle(void) {
     return NOT_SUPPORTED;
@@ -135,13 +135,13 @@ API int cuMulticastBindMem(void) {
     return NOT_SUPPORTED;
 }
 
-/* --- the driver's functions by name ------------------------------------------------------------- */
+/* --- the driver's functions by name -------------------------------------------------------------- */
 
 static int nothing(void) {
     return SUCCESS;
 }
 
-/* What the libraries here have; anything else does nothing. */
+/* Return the function with this name. If these libraries lack it, return one that does nothing. */
 static void *entry_point(const char *name) {
     void *found = dlsym(RTLD_DEFAULT, name);
     return found ? found : (void *)nothing;

@@ -1,1 +1,1 @@
-"""What every native stage stands on: buffers, hashes, the window, errors."""
+"""Shared native code: buffers, hash tables, the input window, errors."""

@@ -1,6 +1,6 @@
-# What processors have and C has not: zeros in front of and behind a number's bits, wide products.
+# Bit scans and 128-bit products, which standard C lacks.
 #
-# Compilers call them by other names each, or by none; MEMREPLAY_PORTABLE takes what is plain C.
+# Each compiler has its own intrinsics; MEMREPLAY_PORTABLE selects plain C.
 from libc.stdint cimport uint64_t
 
 cdef extern from *:
@@ -48,7 +48,7 @@ cdef extern from *:
     CYTHON_UNUSED static inline int memreplay_ctz64(uint64_t n) {
         return 63 - memreplay_clz64(n & (~n + 1));
     }
-    /* By halves, as on paper. No sum wraps: (2^32 - 1)^2 + 2 * (2^32 - 1) is 2^64 - 1. */
+    /* Multiply by halves. Sums can't wrap: (2^32 - 1)^2 + 2 * (2^32 - 1) is 2^64 - 1. */
     CYTHON_UNUSED static inline uint64_t memreplay_product(uint64_t a, uint64_t b, uint64_t *high) {
         uint64_t half = UINT32_MAX;
         uint64_t low = (a & half) * (b & half);
@@ -60,8 +60,8 @@ cdef extern from *:
 
     #endif
     """
-    # Of numbers other than 0.
+    # Undefined for 0.
     int clz64 "memreplay_clz64"(uint64_t n) noexcept nogil
     int ctz64 "memreplay_ctz64"(uint64_t n) noexcept nogil
-    # The lower half of a * b; the upper one goes to `high`.
+    # Return the low half of a * b and store the high half in `high`.
     uint64_t product "memreplay_product"(uint64_t a, uint64_t b, uint64_t* high) noexcept nogil

@@ -1,4 +1,4 @@
-# The window over the input, and little-endian reads from it that never pass its end.
+# The window over the input, and little-endian reads that never go past its end.
 #
 #     origin ─┐
 #   stream  ──┴──[ base ......... p ......... end )──── not read yet
@@ -31,12 +31,12 @@ cdef inline uint64_t read_u64(const uint8_t* p) noexcept nogil:
 
 
 cdef inline int64_t read_long(const uint8_t* p, size_t n) noexcept nogil:
-    # A two's complement integer of 0 to 8 bytes (LONG1's payload).
+    # Read a two's complement integer of 0 to 8 bytes (the argument of LONG1).
     cdef uint64_t v = 0
     cdef size_t i
     if n == 0:
         return 0
     for i in range(n):
         v |= <uint64_t> p[i] << (8 * i)
-    # Shift the sign bit to the top and back, arithmetically.
+    # Sign-extend: shift the sign bit to the top and back.
     return (<int64_t> (v << (64 - 8 * n))) >> (64 - 8 * n)

@@ -1,4 +1,4 @@
-"""Turns the native status of a failed read into the error that says what, where, and what to do."""
+"""Turn the native status of a failed read into an exception with a byte offset and a hint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memreplay.errors import (
     UnsafePickleError,
 )
 
-# The codes of engine/base/status.pxd.
+# Codes from engine/base/status.pxd.
 (
     ERR_MEMORY,
     ERR_TRUNCATED,
@@ -26,7 +26,7 @@ from memreplay.errors import (
     ERR_JSON,
 ) = range(3, 15)
 
-# Kinds of engine/read/value.pxd that can be at the top of a pickle, in words.
+# Names of the kinds (engine/read/value.pxd) that a pickle's top-level value can have.
 TOP_KINDS = {
     2: "None",
     3: "a bool",
@@ -36,11 +36,11 @@ TOP_KINDS = {
     7: "a large number",
     8: "a number",
     9: "bytes, a tuple or a set",
-    10: "a text",
+    10: "a string",
     11: "a pair of numbers",
 }
 
-# The limits that memreplay.Limits sets.
+# Limits that can be set with memreplay.Limits.
 LIMITS = {
     "nesting_depth",
     "string_bytes",
@@ -50,34 +50,36 @@ LIMITS = {
     "rows",
     "devices",
 }
-# What the tables hold at most of one kind, whatever the limit (MAX_ROWS of engine/read/tables.pxd).
+# Maximum number of rows of one kind in the tables, whatever the limit (MAX_ROWS in
+# engine/read/tables.pxd).
 MAX_ROWS = 1 << 27
 
-_LONGEST_NAME = 40  # characters of a key in an error
-# What Python programs save by accident, by the package it comes from: no sign of an attack.
+_LONGEST_NAME = 40  # maximum length of a key in an error message, in characters
+# Packages whose objects are often pickled by accident, so they don't suggest an attack.
 USUAL = {"collections", "datetime", "decimal", "numpy", "pathlib", "torch"}
 
-OWN_COPY = "PyTorch does not write it so; dump it again, or give each part its own copy"
-ONLY_KEY = "unknown data with only a key of the snapshot's own"  # as opening.pxd spells it
+OWN_COPY = "PyTorch doesn't write this; dump it again, or give each part its own copy"
+ONLY_KEY = "unknown data with only a key of the snapshot's own"  # opening.pxd uses the same wording
 SINGLE_KEY = (
-    "under a key of your own, a dict with only a key such as 'segments' must stand after the"
-    " snapshot's own keys, or have a second key; and no lists of the snapshot's own"
+    "under a key of your own, a dict whose only key is one like 'segments' must come after the"
+    " snapshot's own keys, or have a second key; and don't put the snapshot's own lists there"
 )
 RECORD = "record one with torch.cuda.memory._dump_snapshot(path)"
 RESAVE = "write it again with pickle.dump(snapshot, file, protocol=4)"
 DAMAGED = "the file is damaged, or not a snapshot"
 PLAIN = (
     "nothing was executed; a snapshot is plain data: if you made this file, write dicts, lists,"
-    " numbers and texts instead"
+    " numbers and strings instead"
 )
-# What Python itself calls for plain bytes and sets where the protocol has no opcode for them.
-WRITTEN_AS_CALLS = {"_codecs.encode"} | {
+# Older protocols lack opcodes for bytearrays and sets, so they write them as these calls. Their
+# calls for bytes objects are supported.
+WRITTEN_AS_CALLS = {
     f"{module}.{name}"
     for module in ("__builtin__", "builtins")
     for name in ("bytes", "bytearray", "set", "frozenset")
 }
 NEWER = (
-    "nothing was executed; older protocols have bytes and sets only as calls: if you made this"
+    "nothing was executed; older protocols have sets only as calls: if you made this"
     " file, write it with protocol 4 and without bytearrays"
 )
 STRANGE = (
@@ -93,11 +95,11 @@ def _unsafe_hint(detail: str) -> str:
 
 
 def opcode_name(code: int) -> str | None:
-    """The pickletools name of an opcode byte; None for a byte that is no opcode."""
+    """Return the pickletools name of an opcode byte, or None if it isn't an opcode."""
     import pickletools
 
     try:
-        # Not in typeshed, but as old as pickletools.
+        # typeshed lacks code2op, but pickletools has always had it
         name: str = vars(pickletools)["code2op"][chr(code)].name
     except KeyError:
         return None
@@ -120,7 +122,7 @@ def _salvaging(events: int, segments: int) -> str:
 
 
 def cut_stream(cut: TruncatedError, events: int, segments: int) -> TruncatedError:
-    """The error of a compressed stream that is cut off, with what was whole by then."""
+    """Add the number of complete rows to a truncated compressed stream's error, as a hint."""
     if events or segments:
         cut.hint = (
             f"the file was cut off: copy or write it again, or {_salvaging(events, segments)}"
@@ -128,9 +130,11 @@ def cut_stream(cut: TruncatedError, events: int, segments: int) -> TruncatedErro
     return cut
 
 
-def several(n: int, names: list[str | None]) -> SnapshotError:
-    """The error of a file with several snapshots of which none was chosen. `names` are the keys
-    that the first few stand under."""
+def several_snapshots(n: int, names: list[str | None]) -> SnapshotError:
+    """Return the error for a file that has several snapshots if the user hasn't chosen one.
+
+    `names` are the keys of the first few snapshots.
+    """
     told = [name and name[:_LONGEST_NAME] for name in names]
     shown = ""
     if any(told):
@@ -143,10 +147,10 @@ def several(n: int, names: list[str | None]) -> SnapshotError:
 
 
 def no_such_snapshot(pick: int, n: int) -> SnapshotError:
-    """The error of a snapshot that was chosen and is not there."""
+    """Return the error for a `pick` that matches no snapshot."""
     there = "1 snapshot" if n == 1 else f"{n} snapshots"
     return SnapshotError(
-        f"there is no snapshot {pick} in the file: it holds {there}",
+        f"the file has no snapshot {pick}: it has {there}",
         hint="leave out --pick" if n == 1 else f"choose one: --pick 1, …, --pick {n}",
     )
 
@@ -169,9 +173,10 @@ def diagnose(
     events: int = 0,
     segments: int = 0,
 ) -> MemreplayError | MemoryError:
-    """The exception for a status; `a`, `b` and `detail` mean what status.pxd says for each code.
+    """Return the exception for a status.
 
-    `events` and `segments` are how many were whole by then.
+    The meaning of `a`, `b` and `detail` depends on the code: see status.pxd. `events` and
+    `segments` are the numbers of complete events and segments.
     """
     name = opcode_name(opcode)
     if code == ERR_MEMORY:
@@ -195,14 +200,14 @@ def diagnose(
     if code == ERR_OPCODE:
         if detail == "protocol":
             return SnapshotError(
-                f"pickle protocol {a} is not known", offset=offset, opcode=name, hint=RESAVE
+                f"unknown pickle protocol {a}", offset=offset, opcode=name, hint=RESAVE
             )
         if name is None:
             return SnapshotError(
                 f"byte 0x{opcode:02x} is not a pickle opcode", offset=offset, hint=DAMAGED
             )
         return SnapshotError(
-            "no snapshot is written with this opcode", offset=offset, opcode=name, hint=RESAVE
+            "snapshots don't use this opcode", offset=offset, opcode=name, hint=RESAVE
         )
     if code in (ERR_STACK, ERR_TEXT):
         return SnapshotError(f"broken pickle: {detail}", offset=offset, opcode=name, hint=DAMAGED)
@@ -229,15 +234,17 @@ def diagnose(
     if detail == "top":
         if a == 7:
             return SnapshotError(
-                "not a memory snapshot, but a file that an old torch.save wrote",
+                "not a memory snapshot, but a file written by an old torch.save",
                 offset=offset,
                 hint=RECORD,
             )
         what = TOP_KINDS.get(a, "something else")
-        return SnapshotError(f"not a memory snapshot: it holds {what}", offset=offset, hint=RECORD)
+        return SnapshotError(
+            f"not a memory snapshot: it contains {what}", offset=offset, hint=RECORD
+        )
     if code == ERR_TYPE:
         return SnapshotError(
-            f"not a memory snapshot: {detail!r} holds a value of the wrong type",
+            f"not a memory snapshot: {detail!r} has a value of the wrong type",
             offset=offset,
             opcode=name,
             hint=RECORD,

@@ -1,12 +1,13 @@
-# Text appended to a buffer: numbers, literals, and JSON strings in ASCII of any bytes.
+# Append text to a buffer: numbers, literals, and arbitrary bytes as ASCII JSON strings.
 #
-# No put_* says whether memory was there: what did not fit sets `failed`, to be asked once a row.
+# put_* functions don't return errors. When out of memory they set `failed`, which callers check
+# once per row.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
 from memreplay.engine.base.growbuf cimport Buf, push_bytes
 
 cdef enum:
-    BROKEN = 0x110000         # no character: these bytes are not UTF-8
+    BROKEN = 0x110000         # stands for invalid UTF-8
     REPLACEMENT = 0xFFFD
 
 
@@ -21,8 +22,8 @@ cdef inline void put_bytes(Out* o, const void* p, size_t n) noexcept nogil:
 
 
 cdef inline bytes given(Out* o, size_t n):
-    # The first n bytes of what was put. Without memory for them it has failed for good: what comes
-    # next would be another part.
+    # Return the first n bytes of the buffer. If this fails, `failed` stays set, because these bytes
+    # would be missing from the output.
     cdef bytes made
     o.failed = True
     made = o.b.data[:n]
@@ -59,7 +60,7 @@ cdef inline void put_i64(Out* o, int64_t v) noexcept nogil:
 
 
 cdef inline void put_hex(Out* o, uint64_t v) noexcept nogil:
-    # 0x7f30c0000000
+    # for example 0x7f30c0000000
     cdef char[16] digits
     cdef int at = 16
     while True:
@@ -74,8 +75,8 @@ cdef inline void put_hex(Out* o, uint64_t v) noexcept nogil:
 
 cdef inline size_t read_char(const uint8_t* p, size_t left, bint surrogates,
                              uint32_t* out) noexcept nogil:
-    # The character at p and its length. Where there is none, BROKEN and the length of what Python's
-    # decoder puts one U+FFFD for: the bytes that could have begun one.
+    # Decode the character at p and return its length. For invalid UTF-8, store BROKEN and return
+    # the number of bytes that Python's decoder replaces with one U+FFFD.
     cdef uint8_t low = 0x80
     cdef uint8_t high = 0xBF
     cdef uint32_t code
@@ -93,7 +94,7 @@ cdef inline size_t read_char(const uint8_t* p, size_t left, bint surrogates,
         more = 2
         code = p[0] & 0x0F
         if p[0] == 0xE0:
-            low = 0xA0       # shorter forms exist
+            low = 0xA0       # overlong forms
         elif p[0] == 0xED and not surrogates:
             high = 0x9F
     else:
@@ -114,7 +115,7 @@ cdef inline size_t read_char(const uint8_t* p, size_t left, bint surrogates,
 
 
 cdef inline bint is_text(const uint8_t* p, size_t n) noexcept nogil:
-    # Whether the bytes are UTF-8, surrogates allowed: as pickle decodes them.
+    # Whether the bytes are UTF-8. Surrogates are allowed, as in pickle.
     cdef uint32_t code = 0
     cdef size_t i = 0
     while i < n:
@@ -125,7 +126,7 @@ cdef inline bint is_text(const uint8_t* p, size_t n) noexcept nogil:
 
 
 cdef inline void put_escape(Out* o, uint32_t unit) noexcept nogil:
-    # \u00e4: one UTF-16 unit.
+    # Write one UTF-16 code unit, for example \u00e4.
     cdef char[6] escape
     cdef int i
     escape[0] = 92
@@ -137,9 +138,9 @@ cdef inline void put_escape(Out* o, uint32_t unit) noexcept nogil:
 
 
 cdef inline void put_escaped(Out* o, const uint8_t* p, size_t n, bint is_json) noexcept nogil:
-    # The inside of a JSON string, in ASCII; of text that is JSON already (is_json) only what is not
-    # ASCII changes. Bytes that are not UTF-8 come out as Tables.string() decodes them. Of ## the
-    # second is written as its number: the runner of a CI job obeys ##[...] in any line of a log.
+    # Write the inside of a JSON string in ASCII. If the text is already JSON (is_json), only
+    # non-ASCII characters change. Invalid UTF-8 is replaced as in Tables.string(). The second # of
+    # ## is escaped, because CI runners execute ##[...] anywhere in a log.
     cdef bint surrogates = is_text(p, n)
     cdef uint32_t code = 0
     cdef size_t i = 0

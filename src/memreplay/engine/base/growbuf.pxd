@@ -7,7 +7,7 @@ cdef struct Buf:
     char* data
     size_t len        # items in use
     size_t cap        # items allocated
-    size_t itemsize   # bytes an item
+    size_t itemsize   # bytes per item
 
 
 cdef inline void buf_init(Buf* b, size_t itemsize) noexcept nogil:
@@ -25,7 +25,7 @@ cdef inline void buf_free(Buf* b) noexcept nogil:
 
 
 cdef inline int buf_reserve(Buf* b, size_t extra) noexcept nogil:
-    # Room for `extra` more items; -1 when memory is out (the buffer stays as it was).
+    # Make room for `extra` more items. Returns -1 when out of memory; the buffer is then unchanged.
     cdef size_t need = b.len + extra
     cdef size_t cap
     cdef char* data
@@ -43,7 +43,7 @@ cdef inline int buf_reserve(Buf* b, size_t extra) noexcept nogil:
 
 
 cdef inline int buf_begin(Buf* b, size_t n) noexcept nogil:
-    # Room for `n` items in an empty one, for those of which there are many that stay short.
+    # Give an empty buffer room for exactly n items, so that many short buffers waste less memory.
     if b.cap:
         return 0
     b.data = <char*> block_resize(NULL, 0, n * b.itemsize)
@@ -54,7 +54,7 @@ cdef inline int buf_begin(Buf* b, size_t n) noexcept nogil:
 
 
 cdef inline void buf_trim(Buf* b) noexcept nogil:
-    # Hands unused room back; a failure to shrink is no failure.
+    # Return unused memory. Failing to shrink isn't an error.
     cdef char* data
     if b.data == NULL or b.len == b.cap:
         return
@@ -84,7 +84,7 @@ cdef inline int push_u64(Buf* b, uint64_t v) noexcept nogil:
 
 
 cdef inline int push_bytes(Buf* b, const void* p, size_t n) noexcept nogil:
-    # Appends n bytes to a buffer of bytes (itemsize 1).
+    # Append n bytes. The buffer's itemsize must be 1.
     if buf_reserve(b, n) < 0:
         return -1
     if n:
@@ -94,7 +94,7 @@ cdef inline int push_bytes(Buf* b, const void* p, size_t n) noexcept nogil:
 
 
 cdef inline int push_item(Buf* b, const void* p) noexcept nogil:
-    # Appends one item of any size.
+    # Append one item of `itemsize` bytes.
     if b.len == b.cap and buf_reserve(b, 1) < 0:
         return -1
     memcpy(b.data + b.len * b.itemsize, p, b.itemsize)

@@ -1,6 +1,6 @@
-# Open addressing twice over: interned byte spans (span -> u32), and u64 -> u32.
+# Two open-addressing hash tables: interned byte spans (span -> u32 id), and u64 -> u32.
 #
-# Both hash with a secret seed, so that a file cannot be written to collide.
+# Both use a secret seed, so that a crafted file can't cause collisions.
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
@@ -10,11 +10,11 @@ from memreplay.engine.base.growbuf cimport (
 )
 
 cdef extern from *:
-    const uint32_t NONE32 "0xFFFFFFFFu"   # no id, no index
+    const uint32_t NONE32 "0xFFFFFFFFu"   # marks a missing id or index
 
 
 cdef inline uint64_t mix(uint64_t a, uint64_t b) noexcept nogil:
-    # The folded 128-bit product (the mixing step of the wyhash family).
+    # Fold the 128-bit product (the mixing step of the wyhash family).
     cdef uint64_t high
     cdef uint64_t low = product(a, b, &high)
     return low ^ high
@@ -27,8 +27,7 @@ cdef inline uint64_t load64(const uint8_t* p) noexcept nogil:
 
 
 cdef inline uint64_t hash_span(const uint8_t* p, size_t n, uint64_t seed) noexcept nogil:
-    # Both factors of each product hold the seed: nobody who does not know it can make one of them
-    # 0.
+    # The seed goes into both factors of each product, so an attacker can't force either to 0.
     cdef uint64_t h = mix(seed ^ n, seed ^ <uint64_t> 0xE7037ED1A0B428DB)
     cdef uint64_t tail = 0
     while n >= 16:
@@ -46,14 +45,14 @@ cdef inline uint64_t hash_span(const uint8_t* p, size_t n, uint64_t seed) noexce
 
 
 cdef struct Slot32:
-    uint32_t id     # + 1, 0 is free
-    uint32_t tag    # lower half of the hash; its place follows from it: growing reads no span
+    uint32_t id     # id + 1; 0: free
+    uint32_t tag    # low half of the hash; also determines the slot, so growing doesn't read spans
 
 
 cdef struct Spans:
-    # Interned byte spans: equal bytes have one id; ids count up from 0.
-    Buf data        # u8: the spans, one after the other
-    Buf offsets     # u64: ids + 1 of them; span i is data[offsets[i]:offsets[i + 1]]
+    # Interned byte spans: equal bytes share an id; ids count up from 0.
+    Buf data        # u8: all spans, concatenated
+    Buf offsets     # u64, number of ids + 1: span i is data[offsets[i]:offsets[i + 1]]
     Slot32* slots
     uint64_t mask   # slots - 1
     uint64_t seed
@@ -77,7 +76,7 @@ cdef inline void spans_free(Spans* t) noexcept nogil:
 
 
 cdef inline void spans_drop_index(Spans* t) noexcept nogil:
-    # After this the table can be read by id but takes nothing new.
+    # Free the index. The table can still be read by id, but not extended.
     free(t.slots)
     t.slots = NULL
 
@@ -125,12 +124,12 @@ cdef inline uint32_t spans_find(const Spans* t, const void* p, size_t n, uint64_
 
 
 cdef inline uint32_t spans_add(Spans* t, const void* p, size_t n, uint64_t h) noexcept nogil:
-    # Adds a span that is known to be new; NONE32 when memory is out.
+    # Add a span that isn't in the table yet. Returns NONE32 when out of memory.
     cdef uint64_t j
     cdef uint32_t id = spans_len(t)
     if (<uint64_t> id + 1) * 4 > (t.mask + 1) * 3 and spans_grow(t) < 0:
         return NONE32
-    # Both or none: bytes without an end would be the beginning of the next span.
+    # Reserve space in both buffers first: if only one was extended, the next span would be wrong.
     if buf_reserve(&t.data, n) < 0 or buf_reserve(&t.offsets, 1) < 0:
         return NONE32
     push_bytes(&t.data, p, n)
@@ -144,14 +143,14 @@ cdef inline uint32_t spans_add(Spans* t, const void* p, size_t n, uint64_t h) no
 
 
 cdef inline uint32_t spans_intern(Spans* t, const void* p, size_t n) noexcept nogil:
-    # The id of these bytes, new or old; NONE32 when memory is out.
+    # Return the id of these bytes, adding them if new; NONE32 when out of memory.
     cdef uint64_t h = hash_span(<const uint8_t*> p, n, t.seed)
     cdef uint32_t id = spans_find(t, p, n, h)
     return id if id != NONE32 else spans_add(t, p, n, h)
 
 
 cdef inline uint32_t spans_intern_sized(Spans* t, const void* p, size_t n) noexcept nogil:
-    # spans_intern for a table of which all spans are n bytes: where one lies need not be looked up.
+    # Like spans_intern, but faster, for a table in which every span has n bytes.
     cdef uint64_t h = hash_span(<const uint8_t*> p, n, t.seed)
     cdef uint32_t tag = <uint32_t> h
     cdef uint64_t j = tag & t.mask
@@ -164,7 +163,7 @@ cdef inline uint32_t spans_intern_sized(Spans* t, const void* p, size_t n) noexc
 
 
 cdef inline bint span_is(const Spans* t, uint32_t i, const void* p, size_t n) noexcept nogil:
-    # Whether span i is there, and these bytes.
+    # Whether span i exists and equals these bytes.
     cdef size_t m = 0
     cdef const uint8_t* q
     if i >= spans_len(t):
@@ -180,7 +179,7 @@ cdef struct Slot64:
 
 
 cdef struct Map64:
-    # u64 -> u32. Nothing is ever removed: a key that is gone keeps its slot with another value.
+    # u64 -> u32. Keys are never removed; to mark a key as gone, set its value.
     Slot64* slots
     uint64_t mask
     uint64_t used
@@ -219,7 +218,7 @@ cdef inline int map64_grow(Map64* m) noexcept nogil:
 
 
 cdef inline Slot64* map64_find(const Map64* m, uint64_t key) noexcept nogil:
-    # The slot of key; NULL where it is not there. Asks for no memory.
+    # Return the slot of key, or NULL. Doesn't allocate.
     cdef uint64_t j = mix(key ^ m.seed, m.seed ^ <uint64_t> 0x9E3779B97F4A7C15) & m.mask
     while m.slots[j].used:
         if m.slots[j].key == key:
@@ -229,13 +228,13 @@ cdef inline Slot64* map64_find(const Map64* m, uint64_t key) noexcept nogil:
 
 
 cdef inline uint32_t map64_get(const Map64* m, uint64_t key, uint32_t absent) noexcept nogil:
-    # The key's value, or `absent` where it is not there.
+    # Return the value of key, or `absent`.
     cdef const Slot64* at = map64_find(m, key)
     return absent if at == NULL else at.value
 
 
 cdef inline Slot64* map64_at(Map64* m, uint64_t key, uint32_t fresh) noexcept nogil:
-    # The slot of key, made with value `fresh` when it is new; NULL when memory is out.
+    # Return the slot of key, adding it with value `fresh`; NULL when out of memory.
     cdef uint64_t j
     if m.used * 3 > (m.mask + 1) * 2 and map64_grow(m) < 0:
         return NULL

@@ -1,12 +1,13 @@
-# A set of numbers below a bound: the nearest one at or above a number, or at or below it, in a few
-# steps. A bit a number; a bit of the level above says whether any of 64 bits is set.
+# A bitmap tree over the numbers below a bound, to find the nearest member in a few steps.
+#
+# Each bit of a level says whether a word of the level below is non-zero.
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from memreplay.engine.base.bits cimport clz64, ctz64
 from memreplay.engine.base.hashmap cimport NONE32
 
 cdef enum:
-    _LEVELS = 6   # 64 ** 6 is more than 32 bits hold
+    _LEVELS = 6   # 64 ** 6 exceeds 32 bits
 
 
 cdef struct NumberSet:
@@ -23,7 +24,7 @@ cdef inline void numberset_free(NumberSet* s) noexcept nogil:
 
 
 cdef inline int numberset_init(NumberSet* s, uint64_t bound) noexcept nogil:
-    # An empty set; -1 when memory is out.
+    # Initialize an empty set. Returns -1 when out of memory.
     cdef uint64_t n = bound
     s.levels = 0
     while True:
@@ -55,7 +56,7 @@ cdef inline void numberset_drop(NumberSet* s, uint64_t i) noexcept nogil:
 
 
 cdef inline uint32_t numberset_from(const NumberSet* s, uint64_t i) noexcept nogil:
-    # The lowest number that is not below i; NONE32 where there is none.
+    # Return the lowest member >= i, or NONE32.
     cdef int level = 0
     cdef uint64_t bits
     while level < s.levels and i // 64 < s.n_words[level]:
@@ -72,7 +73,7 @@ cdef inline uint32_t numberset_from(const NumberSet* s, uint64_t i) noexcept nog
 
 
 cdef inline uint32_t numberset_until(const NumberSet* s, uint64_t i) noexcept nogil:
-    # The highest number that is not above i, which is below the bound; NONE32 where there is none.
+    # Return the highest member <= i, or NONE32. i must be below the bound.
     cdef int level = 0
     cdef uint64_t bits
     while level < s.levels:

@@ -1,7 +1,8 @@
-# Large blocks of memory: growing one moves its pages and copies nothing, and they are huge pages.
+# Allocate large blocks with mmap, which can use huge pages. A block then grows by moving its pages
+# instead of copying them.
 #
-# Where a system has no huge pages (or is not Linux) this is realloc. A block's size decides where
-# it lies, so whoever frees or resizes it says how large it is.
+# On systems without huge pages, and outside Linux, this is realloc. A block's size determines which
+# allocator it came from, so callers pass the size when they free or resize the block.
 cdef extern from *:
     """
     #include <stdlib.h>
@@ -12,14 +13,14 @@ cdef extern from *:
     #endif
     #if defined(MREMAP_FIXED) && defined(MADV_HUGEPAGE)
 
-    #define BLOCK_HUGE ((size_t) 2 << 20)     /* a huge page, as x86-64 and arm64 have them */
-    #define BLOCK_LARGE BLOCK_HUGE            /* below it, most of a huge page would be wasted */
+    #define BLOCK_HUGE ((size_t) 2 << 20)     /* size of a huge page on x86-64 and arm64 */
+    #define BLOCK_LARGE BLOCK_HUGE            /* smaller blocks would waste most of a page */
 
     static inline size_t block_length(size_t n) {
         return (n + BLOCK_HUGE - 1) & ~(BLOCK_HUGE - 1);
     }
 
-    /* Addresses that nobody uses, from a multiple of a huge page on; NULL when there are none. */
+    /* Reserve unused addresses, aligned to a huge page; NULL on failure. */
     static char *block_addresses(size_t length) {
         size_t before;
         char *p = (char *) mmap(NULL, length + BLOCK_HUGE, PROT_NONE,
@@ -62,13 +63,13 @@ cdef extern from *:
         q = block_addresses(to);
         if (q == NULL)
             return NULL;
-        /* Both begin with a huge page, so these move whole. If it fails, the addresses are lost:
-           whether they are still ours is not known. */
+        /* Both addresses are aligned to huge pages, so huge pages move whole. If mremap fails, the
+           addresses at q are lost, because they may no longer be ours. */
         p = (char *) mremap(p, from, to, MREMAP_MAYMOVE | MREMAP_FIXED, q);
         return p == (char *) MAP_FAILED ? NULL : p;
     }
 
-    /* As realloc(p, size), of a block of `old` bytes. */
+    /* realloc(p, size) for a block of `old` bytes. */
     static void *block_resize(void *p, size_t old, size_t size) {
         char *q;
         if (p != NULL && old >= BLOCK_LARGE && size >= BLOCK_LARGE)

@@ -1,4 +1,4 @@
-"""Floats as text: what Python and JSON write of them, read and written the same in any locale."""
+"""Read and write floats as Python and JSON do, in any locale."""
 
 from libc.math cimport isfinite
 from libc.stdint cimport uint8_t, uint64_t
@@ -13,7 +13,7 @@ cdef inline uint64_t skip_digits(const uint8_t* p, uint64_t i, uint64_t n) noexc
 
 
 cdef bint is_real(const uint8_t* p, uint64_t n, bint of_json) noexcept nogil:
-    # [-+] digits [. digits] [e [-+] digits]. JSON has no "+1", "01", ".5" and "1.".
+    # [-+] digits [. digits] [e [-+] digits]. JSON doesn't allow "+1", "01", ".5" or "1.".
     cdef uint64_t i = 1 if n and (p[0] == 45 or (p[0] == 43 and not of_json)) else 0
     cdef uint64_t whole = i
     cdef uint64_t digits, start
@@ -41,7 +41,7 @@ cdef bint is_real(const uint8_t* p, uint64_t n, bint of_json) noexcept nogil:
 
 
 cdef inline bint is_word(const uint8_t* p, uint64_t n, const char* word) noexcept nogil:
-    # Whether it says so, in capitals or not.
+    # Compare with a lower-case word, ignoring case.
     cdef uint64_t i
     if n != strlen(word):
         return False
@@ -52,20 +52,20 @@ cdef inline bint is_word(const uint8_t* p, uint64_t n, const char* word) noexcep
 
 
 cdef bint is_named_real(const uint8_t* p, uint64_t n) noexcept nogil:
-    # inf, infinity, nan, with a sign or without: Python's repr of them.
+    # inf, infinity or nan, with or without a sign, as Python's repr writes them.
     cdef uint64_t i = 1 if n and (p[0] == 45 or p[0] == 43) else 0
     return (is_word(p + i, n - i, b"inf") or is_word(p + i, n - i, b"infinity")
             or is_word(p + i, n - i, b"nan"))
 
 
 cdef bint is_json_name(const uint8_t* p, uint64_t n) noexcept nogil:
-    # NaN, Infinity, -Infinity: as json.dump writes what JSON does not have.
+    # json.dump writes NaN, Infinity and -Infinity although JSON doesn't have them.
     return ((n == 3 and memcmp(p, b"NaN", 3) == 0) or (n == 8 and memcmp(p, b"Infinity", 8) == 0)
             or (n == 9 and memcmp(p, b"-Infinity", 9) == 0))
 
 
 cdef double real_of(const uint8_t* p, uint64_t n) noexcept nogil:
-    # The number that is_real() or is_named_real() took; n is REAL_LIMIT at most.
+    # Parse a number that is_real() or is_named_real() accepted; n is at most REAL_LIMIT.
     cdef char[REAL_LIMIT + 16] text
     cdef char[16] half
     cdef char* stop = NULL
@@ -77,7 +77,7 @@ cdef double real_of(const uint8_t* p, uint64_t n) noexcept nogil:
     real = strtod(text, &stop)
     if stop == text + n:
         return real
-    # The locale has another decimal point than ".": it is what one half is written with.
+    # The locale's decimal point isn't "."; print 0.5 to find out what it is.
     snprintf(half, sizeof(half), b"%.1f", 0.5)
     wide = strlen(half) - 2
     while point < n and p[point] != 46:
@@ -90,8 +90,8 @@ cdef double real_of(const uint8_t* p, uint64_t n) noexcept nogil:
 
 
 cdef void put_real(char* out, double real) noexcept nogil:
-    # At most 32 characters: with as few digits as give the same number again, and a point or an
-    # exponent, as Python writes a float. Of a number that is not finite, "null".
+    # Write the shortest text that reads back as the same number, with a point or an exponent, as
+    # Python does; "null" if it isn't finite. At most 32 characters.
     cdef char[40] text
     cdef int digits = 15
     cdef int i = 0
@@ -110,7 +110,7 @@ cdef void put_real(char* out, double real) noexcept nogil:
             out[n] = text[i]
             n += 1
         elif whole:
-            # The decimal point of the locale, in one byte or more.
+            # Skip the locale's decimal point, which may be several bytes.
             whole = False
             out[n] = 46
             n += 1

@@ -1,4 +1,4 @@
-# Small numbers, one an item: a byte each while all are below 255, four when one is not.
+# An array that takes one byte per number while all numbers are below 255, else four.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, buf_reserve
@@ -9,7 +9,7 @@ cdef enum:
 
 
 cdef struct Slim:
-    Buf items     # u8, or u32 where its items are wide; all ones stand for NONE32
+    Buf items     # u8, or u32 once widened; all ones mean NONE32
 
 
 cdef inline void slim_init(Slim* s) noexcept nogil:
@@ -21,7 +21,7 @@ cdef inline void slim_free(Slim* s) noexcept nogil:
 
 
 cdef inline int slim_unset(Slim* s, uint64_t n) noexcept nogil:
-    # So many items, all NONE32. -1 when memory is out.
+    # Set the length to n and all items to NONE32. Returns -1 when out of memory.
     if buf_reserve(&s.items, n) < 0:
         return -1
     s.items.len = n
@@ -53,7 +53,7 @@ cdef inline int slim_widen(Slim* s) noexcept nogil:
 
 
 cdef inline int slim_set(Slim* s, uint64_t i, uint32_t value) noexcept nogil:
-    # -1 when memory is out; the item is as it was, then.
+    # Returns -1 when out of memory; the item is then unchanged.
     if s.items.itemsize == 1 and value >= NONE8 and value != NONE32 and slim_widen(s) < 0:
         return -1
     if s.items.itemsize == 4:

@@ -1,22 +1,22 @@
-# Why a stage stopped: a code, the byte, the opcode, and what the message needs.
+# Why a stage stopped: error code, byte offset, opcode, and details for the message.
 from libc.stdint cimport uint64_t, uint8_t
 
 cdef enum Code:
     OK = 0
-    NEED_MORE = 1        # the window ends inside an opcode: refill and call again
+    NEED_MORE = 1        # the window ends inside an opcode; refill it and call again
     DONE = 2
     ERR_MEMORY = 3
-    ERR_TRUNCATED = 4    # a: bytes needed, b: bytes left; detail: "JSON" when it is no pickle
+    ERR_TRUNCATED = 4    # a: bytes needed, b: bytes left; detail: "JSON" if it isn't a pickle
     ERR_UNSAFE = 5       # detail: the global or call
-    ERR_OPCODE = 6       # a byte that is no opcode, or one that no snapshot needs
-    ERR_STACK = 7        # the opcode takes more values than the stack holds
-    ERR_MEMO = 8         # a: a memo index that was never stored
-    ERR_TYPE = 9         # detail: the key whose value has the wrong type
-    ERR_SHAPE = 10       # detail: what does not look like a snapshot
-    ERR_NUMBER = 11      # detail: the key whose number does not fit
-    ERR_LIMIT = 12       # detail: the limit's name, a: asked, b: allowed
-    ERR_TEXT = 13        # a text opcode (protocol 0) with a malformed argument
-    ERR_JSON = 14        # detail: what is wrong with the JSON
+    ERR_OPCODE = 6       # not an opcode, or one that snapshots don't use
+    ERR_STACK = 7        # the opcode needs more values than the stack holds
+    ERR_MEMO = 8         # a: memo index that was never stored
+    ERR_TYPE = 9         # detail: key with a value of the wrong type
+    ERR_SHAPE = 10       # detail: the part that doesn't look like a snapshot
+    ERR_NUMBER = 11      # detail: key with a number that doesn't fit
+    ERR_LIMIT = 12       # detail: the limit's name, a: requested, b: allowed
+    ERR_TEXT = 13        # malformed argument of a text opcode (protocol 0)
+    ERR_JSON = 14        # detail: the fault
 
 cdef enum:
     DETAIL_SIZE = 240

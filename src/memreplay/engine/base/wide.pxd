@@ -1,4 +1,4 @@
-# Numbers of 128 bits: sums that do not wrap, whatever sizes a file has.
+# 128-bit unsigned numbers, for sums that can't wrap.
 from libc.stdint cimport uint64_t
 from memreplay.engine.base.bits cimport product
 
@@ -21,7 +21,7 @@ cdef inline Wide wide_sum(Wide a, Wide b) noexcept nogil:
 
 
 cdef inline Wide wide_distance(Wide a, Wide b) noexcept nogil:
-    # The larger one less the other.
+    # |a - b|
     cdef Wide made
     if wide_order(a, b) < 0:
         a, b = b, a
@@ -31,7 +31,7 @@ cdef inline Wide wide_distance(Wide a, Wide b) noexcept nogil:
 
 
 cdef inline int wide_order(Wide a, Wide b) noexcept nogil:
-    # -1 where a is the smaller one, 1 where b is, 0 where they are equal.
+    # -1 if a < b, 1 if a > b, else 0.
     if a.high != b.high:
         return 1 if a.high > b.high else -1
     return (a.low > b.low) - (a.low < b.low)
@@ -57,5 +57,5 @@ cdef inline double wide_double(Wide n) noexcept nogil:
 
 
 cdef inline object whole(Wide n):
-    # As Python's int.
+    # Convert to a Python int.
     return n.high << <object> 64 | <object> n.low if n.high else n.low

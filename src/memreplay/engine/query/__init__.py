@@ -1,1 +1,1 @@
-"""Groups, steps and pieces of measures."""
+"""Group, step and block map queries on measures."""

@@ -1,4 +1,4 @@
-"""The façade over what was there before the recording: what Python may call of it."""
+"""Python interface to guesses about memory from before the recording."""
 
 from typing import Final
 

@@ -1,6 +1,5 @@
-"""The façade over what was there before the recording: what Python may call of it.
-
-No algorithm is in here.
+"""Python interface for guessing what memory from before the recording contains. Contains no
+algorithms.
 """
 
 cimport cython
@@ -24,7 +23,7 @@ TWO_STATES = _before.TWO_STATES
 
 @cython.final
 cdef class _Before:
-    """Guesses, while they are made."""
+    """Owns the native state."""
 
     cdef _before.Before b
 
@@ -33,14 +32,14 @@ cdef class _Before:
 
 
 def any_stackless(Replay replay not None) -> bool:
-    """Whether anything was live before the first event and has no stack."""
+    """Whether any carried-over block has no stack."""
     return _before.any_stackless(&replay.r)
 
 
 def likely(Replay replay not None, bint only_python, bytes marks) -> Column:
-    """u32 a carried block: a number of `Likely` in before.pxd.
+    """Return one guess per carried-over block, as a u32 with a `Likely` value (see before.pxd).
 
-    `only_python`: all stacks are Python's. `marks` are the bits of Mark, a byte a frame.
+    `only_python`: no stack has C++ frames. `marks` has one byte of Mark bits per frame.
     """
     cdef _Before found = _Before.__new__(_Before)
     cdef Owned out = owned(4)

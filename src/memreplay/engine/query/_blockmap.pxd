@@ -1,4 +1,4 @@
-# What the slices need of a block map.
+# Declares BlockMap for the interface that writes slices.
 from libc.stdint cimport uint32_t
 from memreplay.engine.replay._measures cimport Blocks, Holding
 from memreplay.engine.replay cimport blockmap as _blockmap

@@ -1,4 +1,4 @@
-"""The façade over block maps: what Python may call of it."""
+"""Python interface to block maps."""
 
 from typing import Final, final
 
@@ -14,7 +14,7 @@ NO_OWNER: Final[int]
 
 @final
 class BlockMap:
-    """The segments and blocks after one event. Sizes are bytes."""
+    """Segments and blocks after one event. Sizes are in bytes."""
 
     def __new__(
         cls, blocks: Blocks, holding: Holding, allocs: Column, carried: Column, event: int

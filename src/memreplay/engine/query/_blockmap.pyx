@@ -1,7 +1,8 @@
-"""The façade over block maps: segments and blocks at a moment, and what blocks their free bytes.
+"""Python interface to block maps: segments and blocks at a moment, and the groups that keep free
+memory from being returned to the driver.
 
-No algorithm is in here. It is loaded when a block map is asked for. Event indices count from the
-first event that was read; -1 is the start.
+Contains no algorithms; loaded on first use. Event indices count from the first event read; -1 is
+the state before that event.
 """
 
 cimport cython
@@ -25,22 +26,24 @@ NO_OWNER = NONE32
 
 @cython.final
 cdef class BlockMap:
-    """The segments and blocks after one event. Sizes are bytes.
+    """Segments and blocks after one event.
 
-    A pool is the id of a pair, or None where it is not known. In a file that names no private pool,
-    all segments are of the default one, `default_pool`.
+    Sizes are in bytes.
+
+    A pool is a pair id, or None if unknown. If the file names no private pool, all segments are in
+    the default pool, `default_pool`.
     """
 
     def __cinit__(self, Blocks blocks not None, Holding holding not None, Column allocs not None,
                   Column carried not None, int64_t event):
-        # The live set is what `Measure.live` lists.
+        # The live set comes from `Measure.live`.
         cdef const _tables.Tables* t = blocks.reserved.replay.r.tables
         cdef int code
         _blockmap.blockmap_init(&self.m, &blocks.a)
         self.blocks = blocks
         self.holding = holding
         if holding.replay is not blocks.reserved.replay:
-            raise ValueError("a holding of another replay")
+            raise ValueError("holding belongs to another replay")
         if not -1 <= event < <int64_t> blocks.reserved.replay.r.events:
             raise IndexError(event)
         check_rows(allocs, blocks.reserved.replay.r.events)
@@ -74,38 +77,39 @@ cdef class BlockMap:
 
     @property
     def has_private_pools(self) -> bool:
-        """Whether the file names any pool but the default one."""
+        """Whether the file names any pool other than the default one."""
         return not self.unknown_is_default
 
     # ---- sums
 
     def sums(self) -> dict:
-        """Sums over all segments."""
+        """Return sums over all segments."""
         return sums_row(&self.m.sums)
 
     @property
     def outside(self) -> tuple:
-        """(bytes, blocks) of live blocks that are in no segment, or where another block is."""
+        """(bytes, blocks) of live blocks that are in no segment, or inside another block."""
         return self.m.outside, self.m.outside_blocks
 
     @property
     def returnable(self) -> tuple:
-        """(what empty_cache() gives back of the default pool, the part that is free now)."""
+        """(bytes of the default pool that empty_cache() returns, the part that is free now)."""
         return self.m.returnable, self.m.returned_free
 
     @property
     def private_returnable(self) -> tuple:
-        """The same of private pools, which is only given back once they have been released."""
+        """Like `returnable`, for private pools, whose memory is only returned after their release.
+        """
         return self.m.private_returnable, self.m.private_free
 
     @property
     def blocked(self) -> int:
-        """Free bytes that cannot be given back."""
+        """Free bytes that can't be returned to the driver."""
         return self.m.blocked
 
     def shares(self) -> list:
-        """Of each pool, stream and kind that has a segment (pool, stream, small, default, sums),
-        the one with the most free bytes first."""
+        """Return (pool, stream, small, default, sums) for each combination, most free bytes first.
+        """
         cdef const _blockmap.Share* s = <const _blockmap.Share*> self.m.shares.data
         cdef size_t i
         return [(self._pool(s[i].pool), s[i].stream, bool(s[i].small), bool(s[i].default_pool),
@@ -122,8 +126,10 @@ cdef class BlockMap:
         return self.m.segments.len
 
     def largest(self, most: int) -> list:
-        """The numbers of the segments with the most free bytes, the largest of equal ones first;
-        all of them for 0."""
+        """Return the indices of the `most` segments (0: all) with the most free bytes.
+
+        On a tie, larger segments come first.
+        """
         cdef const uint32_t* order = <const uint32_t*> self.m.order.data
         cdef size_t shown = self.m.order.len
         cdef size_t i
@@ -132,8 +138,11 @@ cdef class BlockMap:
         return [order[i] for i in range(shown)]
 
     def segment(self, i: int) -> tuple:
-        """(address, stream, pool, small, expandable, default, first tile, tiles, sums) of segment
-        i, which count by address."""
+        """Return (address, stream, pool, small, expandable, default, first tile, tiles, sums) of a
+        segment.
+
+        Segments are numbered in order of address.
+        """
         cdef const _blockmap.Mapped* s
         if not 0 <= i < self.m.segments.len:
             raise IndexError(i)
@@ -142,7 +151,7 @@ cdef class BlockMap:
                 bool(s.default_pool), s.first, s.tiles, sums_row(&s.sums))
 
     def bar(self, i: int, cells: int) -> str:
-        """Segment i as so many characters: # mostly in use, + partly, ~ pending, . free."""
+        """Draw segment i as `cells` characters: # mostly in use, + partly, ~ pending, . free."""
         cdef Owned out = owned(1)
         if not 0 <= i < self.m.segments.len or not 0 < cells <= 4096:
             raise IndexError(i)
@@ -152,8 +161,11 @@ cdef class BlockMap:
         return (<bytes> out.buf.data[:<size_t> cells]).decode()
 
     def tiles(self, field: str) -> Column:
-        """A field of all blocks, by segment and address: address, size (u64), requested (i64),
-        owner (alloc event, CARRIED | carried block, or NO_OWNER), stack, segment, state (u32)."""
+        """Return a field of all blocks, ordered by segment and address.
+
+        address, size (u64), requested (i64), owner (alloc event, CARRIED | carried-over block, or
+        NO_OWNER), stack, segment, state (u32).
+        """
         cdef _blockmap.Tile t
         cdef char* at = <char*> &t
         cdef dict fields = {
@@ -170,14 +182,15 @@ cdef class BlockMap:
         return column(self, b.data + <size_t> offset if b.data != NULL else NULL, b.len, fmt,
                       b.itemsize)
 
-    # ---- who blocks, and what a request misses
+    # ---- blockers of free memory, and why a request failed
 
     def blockers(self, Keys keys not None, top: int) -> tuple:
-        """Who blocks what is free: ([(name, bytes, blocks, segments, alone)], groups, bytes,
-        blocks).
+        """Return the groups that block free memory:
 
-        Names are those of the groups; `top` cuts the list (0: all). An equal part of a unit's free
-        bytes goes to each of its blocks in use; `alone` is what nobody else blocks.
+        ([(name, bytes, blocks, segments, alone)], groups, bytes, blocks).
+
+        Names are group names; `top` limits the list (0: all). A unit's free bytes are divided
+        equally among its blocks in use; `alone` counts the bytes that no other group blocks.
         """
         cdef Owned out = owned(sizeof(_blockers.Blocker))
         cdef const _blockers.Blocker* p
@@ -185,7 +198,7 @@ cdef class BlockMap:
         cdef size_t i, shown
         cdef int code
         if keys.replay is not self.blocks.reserved.replay:
-            raise ValueError("the groups are of another replay")
+            raise ValueError("the groups belong to another replay")
         with nogil:
             code = _blockers.blockmap_blockers(&self.m, &keys.k, &out.buf)
         if code != OK:
@@ -199,8 +212,12 @@ cdef class BlockMap:
         return rows, out.buf.len, self.m.blocked, blocks
 
     def judge(self, uint64_t size, object pool, uint64_t stream, bint small) -> dict:
-        """Every free byte by why it does not serve a request of this size of this pool (None: the
-        default one), stream and kind, with the largest block of each."""
+        """Group free bytes by the reason why they can't serve a request.
+
+        Also returns the largest block for each of these reasons.
+
+        `pool` is None for the default pool.
+        """
         cdef _blockmap.Request q
         cdef _blockmap.FreeParts j
         q.size = size
@@ -235,15 +252,18 @@ cdef dict sums_row(const _blockmap.Sums* s):
 
 def unused(Blocks blocks not None, Column reserved not None, Column active not None,
            int64_t start) -> Column:
-    """Reserved less active bytes after each event (i64), `start` before the first. An event that
-    brings memory has the number before it: what it was brought for is allocated next."""
+    """Return reserved minus active bytes after each event (i64); `start` is the initial value.
+
+    An event that adds memory keeps the previous value, because the allocation that needs the memory
+    comes next.
+    """
     cdef Owned out = owned(8)
     cdef uint64_t n = blocks.reserved.replay.r.events
     for series in (reserved, active):
         if (<Column> series).fmt != b"q" or (<Column> series).strides[0] != 8:
-            raise ValueError("a series has an i64 an event")
+            raise ValueError("a series must have one i64 per event")
         if <uint64_t> (<Column> series).shape[0] != n:
-            raise ValueError("a series of another replay")
+            raise ValueError("the series belongs to another replay")
     if buf_reserve(&out.buf, n) < 0:
         raise MemoryError
     with nogil:

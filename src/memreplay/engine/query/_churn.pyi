@@ -1,4 +1,4 @@
-"""The façade over what was allocated over the events of a measure: what Python may call of it."""
+"""Python interface to allocation statistics over the events of a measure."""
 
 from typing import Final, TypeAlias, TypedDict
 
@@ -7,15 +7,18 @@ from memreplay.engine.replay._timeline import Measure
 
 SORT: Final[dict[str, int]]
 
-# the group's name, count, bytes, temporary count and bytes, live count and bytes, lifetime in
-# events (of those that ended), how many that ended are timed, lifetime of these in microseconds
+# the group's name; number and bytes of all its allocations, of temporary and of live allocations;
+# total lifetime of freed allocations in events; number of freed allocations with times, and total
+# lifetime of these in microseconds
 _Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 
 class _Allocations(TypedDict):
-    """What `allocations` finds. A class is (number, count, bytes).
+    """Result of `allocations`.
 
-    Size class k is of sizes from 2^k on, 64 of size 0; lifetime class 0 is 0, class k is from
-    10^(k - 1) on. Medians are 0 of nothing.
+    A class is (number, count, bytes).
+
+    Size class k has sizes from 2^k on, 64 is size 0; lifetime class 0 is 0, class k from 10^(k - 1)
+    on. Medians of nothing are 0.
     """
 
     whole: _Row

@@ -1,4 +1,7 @@
-"""The façade over what was allocated over the events of a measure. No algorithm is in here."""
+"""Python interface to allocation statistics over the events of a measure.
+
+Contains no algorithms.
+"""
 
 from libc.stdint cimport uint64_t
 from memreplay.engine.query._groups cimport Keys, check_replay
@@ -22,17 +25,17 @@ cdef tuple class_of(const _churn.ChurnClass* c):
 
 
 cdef list classes_of(const _churn.ChurnClass* c, int n):
-    # (class, count, bytes) of those that there are.
+    # Return (class, count, bytes) for each non-empty class.
     return [(i, c[i].count, whole(c[i].bytes)) for i in range(n) if c[i].count]
 
 
 def allocations(
     Measure measure not None, Keys keys not None, sort: str, top: int, uint64_t threshold
 ) -> dict:
-    """What was allocated over the events, as `_churn.pyi` says.
+    """Return allocation statistics; `_churn.pyi` describes the format.
 
-    `sort` is a key of SORT; `top` cuts the rows (0: all). An allocation is temporary that ends
-    before more than `threshold` others are made.
+    `sort` is a key of SORT; `top` limits the rows (0: all). An allocation is temporary if at most
+    `threshold` others are allocated before it's freed.
     """
     cdef _churn.Churn c
     cdef const _churn.ChurnSum* g

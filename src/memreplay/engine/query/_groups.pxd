@@ -1,4 +1,4 @@
-# What other façades need of groups.
+# Declares Keys for other Python interfaces.
 from libc.stdint cimport int64_t
 from memreplay.engine.query cimport keying as _keying
 from memreplay.engine.read.column cimport Column
@@ -7,8 +7,8 @@ from memreplay.engine.replay._timeline cimport Measure, Replay
 cdef class Keys:
     cdef _keying.Keys k
     cdef readonly Replay replay
-    cdef readonly tuple of     # what a pair is of, or what is renamed
-    cdef tuple owners          # the bytes that `k` points at
+    cdef readonly tuple of     # the Keys that this object was derived from
+    cdef tuple owners          # keep alive the bytes that `k` points to
 
     cdef Column _numbers(self, const int64_t[::1] rows, bint are_events)
 

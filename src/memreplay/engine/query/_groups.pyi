@@ -1,4 +1,4 @@
-"""The façade over grouping: what Python may call of the groups that allocations are in."""
+"""Python interface to grouping allocations."""
 
 from collections.abc import Sequence
 from typing import Final, final
@@ -28,7 +28,10 @@ UNSURE: Final[int]
 
 @final
 class Keys:
-    """Which group each allocation and carried block of a replay is in; groups have names."""
+    """The group of each allocation and carried-over block of a replay.
+
+    Groups have names (numbers).
+    """
 
     def __init__(self, *args: Never) -> None: ...
     @property
@@ -36,7 +39,7 @@ class Keys:
     @property
     def of(self) -> tuple[Keys, ...]: ...
     def names(self) -> Column: ...
-    def meet(self) -> int: ...
+    def find_all(self) -> int: ...
     def of_stacks(self) -> Column | None: ...
     def keep(self, measure: Measure, groups: Buffer) -> Measure: ...
     def numbers(self, events: Buffer, blocks: Buffer) -> tuple[Column, Column]: ...

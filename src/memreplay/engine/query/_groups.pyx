@@ -1,6 +1,7 @@
-"""The façade over grouping: what Python may call of the groups that allocations are in.
+"""Python interface for grouping allocations.
 
-No algorithm is in here. Event indices count from the first event that was read; -1 is the start.
+Contains no algorithms. Event indices count from the first event read; -1 is the state before that
+event.
 """
 
 cimport cython
@@ -45,54 +46,66 @@ UNSURE = _origins.UNSURE
 
 @cython.final
 cdef class Keys:
-    """Which group each allocation and carried block of a replay is in; groups have names."""
+    """The groups of a replay's allocations and carried-over blocks.
+
+    A group's name is a number.
+    """
 
     def __init__(self, *args):
-        raise TypeError("groups are made by stack_keys(), row_keys(), pair() and renamed()")
+        raise TypeError("use stack_keys(), row_keys(), pair() or renamed() to create Keys")
 
     def __dealloc__(self):
         _keying.keys_free(&self.k)
 
     def names(self) -> Column:
-        """u64 a group that was met so far: what it stands for."""
+        """Return the names of all groups known so far (u64)."""
         return column(self, self.k.names.data, self.k.names.len, b"Q")
 
-    def meet(self) -> int:
-        """Meets all groups that any stack, allocation or carried block is in; how many there are.
+    def find_all(self) -> int:
+        """Find the groups of all stacks, allocations and carried-over blocks, and return the number
+        of groups.
 
-        Until then only those that were asked for are known.
+        Before this call, only the groups that were looked up are known.
         """
         cdef int code
         with nogil:
-            code = _keying.keys_meet(&self.k)
+            code = _keying.keys_find_all(&self.k)
         if code != OK:
             raise MemoryError
         return self.k.names.len
 
     def of_stacks(self) -> Column | None:
-        """u32 a stack: the group of what has it, then one for carried blocks without one. None
-        where allocations of one stack may be in several groups. All groups are met."""
+        """Return the group of each stack (u32), then the group of carried-over blocks without a
+        stack.
+
+        None if allocations with the same stack may be in several groups. All groups are known
+        afterwards.
+        """
         if self.k.by_row:
             return None
-        self.meet()
+        self.find_all()
         return column(self, self.k.of_stack.data, self.k.of_stack.len, b"I")
 
     def keep(self, Measure measure not None, groups) -> Measure:
-        """The same measure of some groups alone: u8 a group, 0 or 1. Changes `measure`.
+        """Limit `measure` to some groups, and return it.
 
-        All groups must have been met.
+        `groups` has one u8 per group: 1 to include the group, else 0.
+
+        All groups must be known.
         """
         cdef const uint8_t[::1] wanted = groups
         check_replay(measure, self)
         if wanted.shape[0] != <Py_ssize_t> self.k.names.len:
-            raise ValueError(f"{self.k.names.len} groups need a number each")
+            raise ValueError(f"groups needs {self.k.names.len} numbers")
         if self.k.names.len and _keying.keys_keep(&self.k, &measure.l, &wanted[0]) != OK:
             raise MemoryError
         return measure
 
     def numbers(self, events, blocks) -> tuple[Column, Column]:
-        """u32 the group of each of these allocations (i64 events), and of each of these carried
-        blocks (i64). Raises IndexError."""
+        """Return the groups (u32) of these allocations (i64 events) and carried-over blocks (i64).
+
+        Raises IndexError.
+        """
         return self._numbers(events, True), self._numbers(blocks, False)
 
     cdef Column _numbers(self, const int64_t[::1] rows, bint are_events):
@@ -113,10 +126,11 @@ cdef class Keys:
         return column(out, out.buf.data, rows.shape[0], b"I")
 
     def layers(self, Measure measure not None, wanted, samples) -> list:
-        """A measure's bytes in each of the `wanted` groups, which have been met, and in all others,
-        after each sample: a Column each. They add up to the measure.
+        """Return a Column for each `wanted` group, plus one for all other groups, with the bytes
+        held after each sampled event.
 
-        Samples are events in their order, -1 the start.
+        The columns add up to the measure. Wanted groups must be known. `samples` are events in
+        ascending order; -1 is the start.
         """
         cdef Layering y = Layering(measure.replay, wanted, samples)
         cdef int code
@@ -126,9 +140,10 @@ cdef class Keys:
         return y.rows(code)
 
     def bests(self, Measure measure not None, top: int) -> tuple:
-        """([(name, group, bytes, event)], how many) of the groups that ever hold anything of a
-        measure: the most that each holds, and the first event after which it does; the largest
-        first, `top` of them (0: all).
+        """Return ([(name, group, bytes, event)], number of groups) for the groups that ever hold
+        memory: a group's highest byte count, and the first event after which it's reached.
+
+        Largest first; `top` limits the list (0: all).
         """
         cdef Owned out = owned(sizeof(_layers.Best))
         cdef _layers.Best* best
@@ -145,7 +160,7 @@ cdef class Keys:
         return rows, out.buf.len
 
     def path(self, name: int) -> tuple:
-        """The frame ids of a group by "modules", outermost first."""
+        """Return the frame ids of a "modules" group, outermost first."""
         cdef size_t n = 0
         cdef const uint32_t* ids
         if self.k.kind != _keying.BY_MODULES or not 0 <= name < self.k.paths.offsets.len - 1:
@@ -154,8 +169,10 @@ cdef class Keys:
         return tuple([ids[i] for i in range(n // 4)])
 
     def sums(self, live: tuple, Measure measure not None, top: int) -> tuple:
-        """([(name, group, bytes, count, a stack)], groups, bytes, count in all) of a live set, as
-        `Measure.live` gives it; sorted by bytes, the largest first; `top` cuts the list (0: all).
+        """Sum up a live set from `Measure.live` by group.
+
+        Returns ([(name, group, bytes, count, one stack)], groups, total bytes, total count),
+        largest first; `top` limits the list (0: all).
         """
         cdef Owned out = owned(sizeof(_keying.Sum))
         cdef Column allocs = live[0]
@@ -182,11 +199,11 @@ cdef class Keys:
 
 cdef int check_replay(Measure measure, Keys keys) except -1:
     if measure.replay is not keys.replay:
-        raise ValueError("the groups are of another replay")
+        raise ValueError("the groups belong to another replay")
     return 0
 
 
-cdef Keys made(Replay replay, int kind):
+cdef Keys new_keys(Replay replay, int kind):
     cdef Keys keys = Keys.__new__(Keys)
     keys.replay = replay
     keys.of = ()
@@ -199,24 +216,24 @@ cdef Keys made(Replay replay, int kind):
 def stack_keys(
     Replay replay not None, kind: str, bytes file_rank, bytes function_rank, forwards=b""
 ) -> Keys:
-    """Groups by what the stack is or is put down to: a kind of KINDS.
+    """Group by stack, or by the frame a stack is attributed to. `kind` is a key of KINDS.
 
-    Names are stack, frame or string ids, by "modules" those of `Keys.path`; NO_STACK and CARRIED
-    where there is none. The ranks hold a byte a string: what a stack is put down to is its
-    innermost frame of the lowest rank, which is that of its file, or where that is over 1 (0 is the
-    user's code, 1 a library's) that of its function.
+    Names are stack, frame or string ids (for "modules", ids for `Keys.path`), or NO_STACK and
+    CARRIED for allocations without a stack. Each rank argument has one byte per string. A stack is
+    attributed to its innermost frame with the lowest rank. A frame has the rank of its file (0 for
+    the user's code, 1 for a library), or that of its function if the file's rank exceeds 1.
 
-    `forwards` is u32 a frame, for "modules" and "shown" alone. By "modules": the frame that stands
-    for it in a path of modules, NONE32 where it is not of a module's forward function. By "shown",
-    which makes one group of the stacks that look alike to people and names it by the first of them
-    that it met: the frame that stands for the operator that it is, or with NODE_BIT for the node of
-    autograd; NONE32 where it is neither. Raises KeyError and ValueError.
+    `forwards` is u32 per frame, only for "modules" and "shown". For "modules", it's the frame that
+    represents this one in a module path, or NONE32 if this one isn't a module's forward function.
+    "shown" groups stacks that look the same to users and names each group by its first stack.
+    There, it's the frame that represents this one's operator, or with NODE_BIT its autograd node;
+    NONE32 for other frames. Raises KeyError and ValueError.
     """
-    cdef Keys keys = made(replay, KINDS[kind])
+    cdef Keys keys = new_keys(replay, KINDS[kind])
     cdef Owned modules
     cdef uint64_t n = replay.tables.n_strings
     if len(file_rank) != n or len(function_rank) != n:
-        raise ValueError("ranks need one byte a string")
+        raise ValueError("ranks must have one byte per string")
     keys.owners = (file_rank, function_rank)
     keys.k.file_rank = file_rank
     keys.k.function_rank = function_rank
@@ -228,7 +245,7 @@ def stack_keys(
 
 
 cdef Owned numbers(object given, uint64_t n):
-    # One u32 a row: of a buffer of them, or one number for all.
+    # Return one u32 per row. `given` is a buffer, or one number for all rows.
     cdef Owned out = owned(4)
     cdef Py_buffer view
     cdef uint64_t i
@@ -242,7 +259,7 @@ cdef Owned numbers(object given, uint64_t n):
     PyObject_GetBuffer(given, &view, PyBUF_SIMPLE)
     try:
         if view.len != <Py_ssize_t> (n * 4):
-            raise ValueError(f"need {n} numbers of 32 bits")
+            raise ValueError(f"expected {n} 32-bit numbers")
         if n:
             memcpy(out.buf.data, view.buf, n * 4)
     finally:
@@ -251,11 +268,11 @@ cdef Owned numbers(object given, uint64_t n):
 
 
 def row_keys(Replay replay not None, of_event, of_carried) -> Keys:
-    """Groups by numbers that are given: u32 an event and a carried block, or one for all.
+    """Group by the given numbers: a u32 for each event and carried-over block, or one for all.
 
-    Names are these numbers.
+    The numbers are the groups' names.
     """
-    cdef Keys keys = made(replay, _keying.BY_ROW)
+    cdef Keys keys = new_keys(replay, _keying.BY_ROW)
     cdef Owned events
     cdef Owned blocks = numbers(of_carried, replay.r.carried.len)
     cdef const uint32_t* each = NULL
@@ -271,9 +288,11 @@ def row_keys(Replay replay not None, of_event, of_carried) -> Keys:
 
 
 def run_keys(Replay replay not None, runs: list, uint32_t of_carried) -> Keys:
-    """Groups of events that follow each other: (first event, number) each, ascending; before the
-    first of them, and in what was carried over, it is `of_carried`."""
-    cdef Keys keys = made(replay, _keying.BY_ROW)
+    """Group by runs of consecutive events, given as (first event, group name) in ascending order.
+
+    Carried-over blocks and events before the first run are in group `of_carried`.
+    """
+    cdef Keys keys = new_keys(replay, _keying.BY_ROW)
     cdef Owned blocks = numbers(of_carried, replay.r.carried.len)
     cdef uint32_t number = of_carried
     cdef uint64_t i = 0
@@ -282,7 +301,7 @@ def run_keys(Replay replay not None, runs: list, uint32_t of_carried) -> Keys:
     for first, following in [*runs, (replay.r.events, of_carried)]:
         until = min(max(first, 0), replay.r.events)
         while i < until and code == OK:
-            code = _keying.keys_tell(&keys.k, i, number)
+            code = _keying.keys_set(&keys.k, i, number)
             i += 1
         number = following
     if code != OK or _keying.keys_rows(&keys.k, NULL, 0, <const uint32_t*> blocks.buf.data) != OK:
@@ -291,9 +310,9 @@ def run_keys(Replay replay not None, runs: list, uint32_t of_carried) -> Keys:
 
 
 def size_keys(Measure measure not None) -> Keys:
-    """Groups by size: the name is n for 2**n to 2**(n + 1) - 1 bytes; 64 for none."""
+    """Group by size: group n is for 2**n to 2**(n + 1) - 1 bytes, and group 64 for 0 bytes."""
     cdef Replay replay = measure.replay
-    cdef Keys keys = made(replay, _keying.BY_ROW)
+    cdef Keys keys = new_keys(replay, _keying.BY_ROW)
     cdef Owned blocks = owned(4)
     cdef const int64_t* carried_bytes = <const int64_t*> measure.l.carried_bytes.data
     cdef int code = _keying.keys_begin_rows(&keys.k)
@@ -301,7 +320,7 @@ def size_keys(Measure measure not None) -> Keys:
     if code != OK or buf_reserve(&blocks.buf, replay.r.carried.len) < 0:
         raise MemoryError
     for i in range(replay.r.events):
-        if _keying.keys_tell(&keys.k, i, _keying.size_class(bytes_of(&measure.l, i))) != OK:
+        if _keying.keys_set(&keys.k, i, _keying.size_class(bytes_of(&measure.l, i))) != OK:
             raise MemoryError
     for i in range(replay.r.carried.len):
         (<uint32_t*> blocks.buf.data)[i] = _keying.size_class(carried_bytes[i])
@@ -312,7 +331,7 @@ def size_keys(Measure measure not None) -> Keys:
 
 @cython.final
 cdef class _Origins:
-    """Origins, while they are found."""
+    """Owns the native state."""
 
     cdef _origins.Origins o
 
@@ -324,12 +343,12 @@ def origin_keys(
     Replay replay not None, bint before, bint only_python, bytes marks, Keys categories not None,
     bytes roles, of_carried=None,
 ) -> Keys:
-    """Groups by where allocations come from; names are the numbers of `Origin` in origins.pxd.
+    """Group by origin. Names are `Origin` values (see origins.pxd).
 
-    `before`: what was there before the first event is told. `only_python`: all stacks are Python's.
-    `marks` are the bits of FrameMark, a byte a frame, `categories` groups by `first_rule` under the
-    numbers of rules, `roles` a Role for each number from 0 to NO_RULE. `of_carried`, where given,
-    are the origins of carried blocks, u32 each.
+    `before`: guess what carried-over blocks contain. `only_python`: no stack has C++ frames.
+    `marks` has one byte of FrameMark bits per frame. `categories` comes from `first_rule` and has
+    rule numbers as names; `roles` has a Role for each number from 0 to NO_RULE. `of_carried` is
+    optional: the origin (u32) of each carried-over block.
     """
     cdef _Origins found = _Origins.__new__(_Origins)
     cdef Keys keys
@@ -338,11 +357,11 @@ def origin_keys(
     if code != OK:
         raise MemoryError
     if <uint64_t> len(marks) != replay.tables.n_frames or len(roles) <= _keying.NO_RULE:
-        raise ValueError("need a mark for each frame, and a role for each rule")
+        raise ValueError("marks needs a byte per frame, and roles one per rule")
     if categories.k.kind != _keying.BY_FIRST or categories.k.renamed.len:
-        raise ValueError("need groups by their first rule")
+        raise ValueError("categories must come from first_rule()")
     if categories.replay is not replay:
-        raise ValueError("the groups are of another replay")
+        raise ValueError("the groups belong to another replay")
     found.o.before = before
     found.o.only_python = only_python
     found.o.mark = marks
@@ -352,7 +371,7 @@ def origin_keys(
         code = _origins.origins_find(&found.o)
     if code != OK:
         raise MemoryError
-    keys = made(replay, _keying.BY_ROW)
+    keys = new_keys(replay, _keying.BY_ROW)
     if of_carried is None:
         code = _keying.keys_rows(&keys.k, <const uint32_t*> found.o.of_event.data, 0,
                                  <const uint32_t*> found.o.of_carried.data)
@@ -367,7 +386,7 @@ def origin_keys(
 
 @cython.final
 cdef class _Passing:
-    """What goes in an optimizer's step, while it is found."""
+    """Owns the native state."""
 
     cdef _passing.Passing p
 
@@ -376,21 +395,23 @@ cdef class _Passing:
 
 
 def passing_keys(Replay replay not None, bytes marks) -> Keys:
-    """Groups by the numbers of `End` in passing.pxd; `marks` are the bits of FrameMark, a byte a
-    frame."""
+    """Group by where an allocation is freed: an `End` value (see passing.pxd).
+
+    `marks` has one byte of FrameMark bits per frame.
+    """
     cdef _Passing found = _Passing.__new__(_Passing)
     cdef Keys keys
     cdef int code
     if <uint64_t> len(marks) != replay.tables.n_frames:
-        raise ValueError("need a mark for each frame")
+        raise ValueError("marks needs a byte per frame")
     _passing.passing_init(&found.p, &replay.r)
     found.p.mark = marks
-    found.p.frees_tell = _before.have_stacks_of_their_own(&replay.r)
+    found.p.frees_have_stacks = _before.frees_have_own_stacks(&replay.r)
     with nogil:
         code = _passing.passing_find(&found.p)
     if code != OK:
         raise MemoryError
-    keys = made(replay, _keying.BY_ROW)
+    keys = new_keys(replay, _keying.BY_ROW)
     if _keying.keys_rows(&keys.k, <const uint32_t*> found.p.of_event.data, 0,
                          <const uint32_t*> found.p.of_carried.data) != OK:
         raise MemoryError
@@ -398,20 +419,21 @@ def passing_keys(Replay replay not None, bytes marks) -> Keys:
 
 
 cdef Keys derived(Keys first, Keys second, int kind):
-    cdef Keys keys = made(first.replay, kind)
+    cdef Keys keys = new_keys(first.replay, kind)
     keys.of = (first,) if second is None else (first, second)
     keys.k.first = &first.k
     keys.k.by_row = first.k.by_row
     if second is not None:
         if first.replay is not second.replay:
-            raise ValueError("the groups are of different replays")
+            raise ValueError("the groups belong to different replays")
         keys.k.second = &second.k
         keys.k.by_row |= second.k.by_row
     return keys
 
 
 def pair(Keys first not None, Keys second not None) -> Keys:
-    """Groups by both: the name is first << 32 | second, each the number of a group of its own."""
+    """Combine two groupings. A group's name is `first << 32 | second`, from the two group numbers.
+    """
     return derived(first, second, _keying.BY_PAIR)
 
 
@@ -419,12 +441,14 @@ def rule_keys(
     Replay replay not None, any_frame, own_frame, uint64_t always, bytes file_rank,
     bytes function_rank, masks=None,
 ) -> Keys:
-    """Groups by which rules, a bit each, the frames of a stack meet; the name is that set.
+    """Group by the set of rules (one bit each) that a stack's frames match; the set is the group's
+    name.
 
-    u64 a frame: the rules that it meets anywhere in a stack, and those that it meets where the
-    stack is put down to it. `always`: the rules that ask nothing of frames. `masks`, where given,
-    are three u64: the rules that can hold for what has a stack, for what was recorded without one,
-    and for what was there before and has none.
+    Two arguments have a u64 per frame: `any_frame` has the rules that the frame matches anywhere in
+    a stack, `own_frame` those that it matches if the stack is attributed to it. `always`: rules
+    without conditions on frames. `masks`, if given, are three u64: the rules that can apply to
+    allocations with a stack, to recorded allocations without a stack, and to carried-over blocks
+    without a stack.
     """
     cdef Keys keys = stack_keys(replay, "stack", file_rank, function_rank)
     cdef Owned anywhere = words(any_frame, replay.tables.n_frames)
@@ -440,18 +464,18 @@ def rule_keys(
 
 
 def rules_of_both(Keys first not None, Keys second not None) -> Keys:
-    """Groups by the rules that are in the names of both."""
+    """Group by the intersection of two sets of rules."""
     return derived(first, second, _keying.BY_BOTH)
 
 
 def first_rule(Keys rules not None, names=None) -> Keys:
-    """Groups by the first rule, the lowest bit, of a set; NO_RULE where it is empty.
+    """Group by a set's first rule (its lowest bit), or NO_RULE if the set is empty.
 
-    `names` are u64 a rule, where they are not to be called by their numbers.
+    `names` has a u64 per rule that replaces the rule's number.
     """
     cdef Keys out = derived(rules, None, _keying.BY_FIRST)
     if names is not None:
-        # A set has no bits past these.
+        # A set has at most 64 bits.
         rename(out, names, 64 if len(names) > 64 else len(names))
     return out
 
@@ -467,7 +491,7 @@ cdef int rename(Keys out, names, uint64_t n) except -1:
 
 
 cdef Owned words(object given, uint64_t n):
-    # u64 each, of a buffer of them.
+    # Return the u64 items of a buffer.
     cdef Owned out = owned(8)
     cdef Py_buffer view
     if buf_reserve(&out.buf, n) < 0:
@@ -476,7 +500,7 @@ cdef Owned words(object given, uint64_t n):
     PyObject_GetBuffer(given, &view, PyBUF_SIMPLE)
     try:
         if view.len != <Py_ssize_t> (n * 8):
-            raise ValueError(f"need {n} numbers of 64 bits")
+            raise ValueError(f"expected {n} 64-bit numbers")
         if n:
             memcpy(out.buf.data, view.buf, n * 8)
     finally:
@@ -485,9 +509,9 @@ cdef Owned words(object given, uint64_t n):
 
 
 def renamed(Keys keys not None, names) -> Keys:
-    """The groups of another under other names: u64 a group; those of one name become one.
+    """Rename groups, and merge groups with equal names. The new names are one u64 per group.
 
-    All groups of `keys` must have been met by then: see `Keys.meet`.
+    All groups of `keys` must be known: see `Keys.find_all`.
     """
     cdef Keys out = derived(keys, None, _keying.BY_RENAMED)
     rename(out, names, keys.k.names.len)
@@ -496,7 +520,7 @@ def renamed(Keys keys not None, names) -> Keys:
 
 @cython.final
 cdef class _Tree:
-    """A call tree, while its lines are made."""
+    """Owns the native state."""
 
     cdef _calltree.CallTree t
 
@@ -508,15 +532,15 @@ def call_tree(
     Keys stacks not None, live: tuple, Measure measure not None, bint whole, uint64_t depth,
     int64_t least, bint inverted=False,
 ) -> list:
-    """[(level, frames, bytes, count, own bytes, own count, calls below)] of a live set, as
-    `Measure.live` gives it, depth first and the largest first.
+    """Fold a live set into a call tree, depth first, largest first.
 
-    A line is a call, with those that it leads to as long as that is one alone: frame ids,
-    outermost first, or CALL_NO_STACK or CALL_CARRIED. Own is what is allocated in the last of
-    them itself. `inverted` stacks are gone through from the innermost frame outward: a call leads
-    to its callers, and own is what has no caller beyond it. `stacks` are groups by "stack"; frames
-    that their `file_rank` does not say are the user's are left out unless `whole`. Calls deeper
-    than `depth` (0: no limit), and of less than `least` bytes, have no line.
+    Returns [(level, frames, bytes, count, own bytes, own count, calls below)]. A line is a chain of
+    calls, all but the last of which have a single callee. `frames` are frame ids, outermost first,
+    or CALL_NO_STACK or CALL_CARRIED. "Own" means allocated directly in the last of these calls.
+    With `inverted`, stacks are read from the innermost frame outward: a call leads to its callers,
+    and "own" means that there is no further caller. `stacks` groups by "stack". Frames that aren't
+    the user's according to `file_rank` are skipped unless `whole`. Calls deeper than `depth` (0: no
+    limit) or with fewer than `least` bytes get no line.
     """
     cdef _Tree tree = _Tree.__new__(_Tree)
     cdef Owned sums = owned(sizeof(_keying.Sum))
@@ -528,7 +552,7 @@ def call_tree(
     cdef int code
     check_replay(measure, stacks)
     if stacks.k.kind != _keying.BY_STACK:
-        raise ValueError("a tree is of stacks")
+        raise ValueError("a call tree needs groups by stack")
     tree.t.file_rank = stacks.k.file_rank
     tree.t.function_rank = stacks.k.function_rank
     code = _calltree.calltree_init(&tree.t, &stacks.replay.r, new_seed())

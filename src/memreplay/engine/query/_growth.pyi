@@ -1,4 +1,4 @@
-"""The façade over steps: what Python may call of it."""
+"""Python interface to steps."""
 
 from collections.abc import Sequence
 from typing import Final, TypeAlias
@@ -8,6 +8,7 @@ from memreplay.engine.read.column import Column
 from memreplay.engine.replay._timeline import Measure, Replay
 
 LEAST_ROUNDS: Final[int]
+LEAST_RISES: Final[int]
 
 _Row: TypeAlias = tuple[
     int,
@@ -54,7 +55,7 @@ def find_period(
     replay: Replay, usage: Column, start: int, by: str
 ) -> tuple[Column, float, int]: ...
 def find_recurrence(
-    replay: Replay, usage: Column, start: int, by_size: bool, any_memory: bool = False
-) -> tuple[Column, float]: ...
+    replay: Replay, usage: Column, start: int, by_size: bool
+) -> tuple[Column, float, Column, float]: ...
 def count_optimizers(replay: Replay) -> int: ...
-def find_turns(replay: Replay, zeroed: bool) -> Column: ...
+def find_optimizer_steps(replay: Replay, zeroed: bool) -> Column: ...

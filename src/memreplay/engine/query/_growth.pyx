@@ -1,7 +1,8 @@
-"""The façade over steps: what each one does, which groups grow from one to the next, where a trace
-repeats itself.
+"""Python interface to steps: totals for each step, groups that grow, and where a trace repeats
+itself.
 
-No algorithm is in here. Event indices count from the first event that was read; -1 is the start.
+Contains no algorithms. Event indices count from the first event read; -1 is the state before that
+event.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -18,21 +19,23 @@ from memreplay.engine.base.status cimport OK
 from memreplay.engine.replay._timeline cimport Measure, Replay
 
 LEAST_ROUNDS = _period.LEAST_ROUNDS
+LEAST_RISES = _trend.LEAST_RISES
 
 
 cdef int check_series(Replay replay, Column usage) except -1:
     if usage.fmt != b"q" or usage.strides[0] != 8 or usage.shape[0] < <int64_t> replay.r.events:
-        raise ValueError("a series has an i64 an event")
+        raise ValueError("a series must have one i64 per event")
     return 0
 
 
 def step_sums(Replay replay not None, Measure measure, Column usage not None, int64_t start,
               spans) -> list:
-    """(peak, its event, end, allocations, bytes allocated) of each of `spans`: (first event, event
-    after the last), none of them before another one's end.
+    """Return (peak, event of the peak, bytes at the end, allocations, bytes allocated) for each
+    span.
 
-    `usage` and `start` are the measure's series. Without `measure` (reserved memory) each rise is
-    an allocation.
+    `spans` are (first event, event after the last), in order and without overlaps. `usage` and
+    `start` are the measure's series. Without `measure` (reserved memory), each rise counts as an
+    allocation.
     """
     cdef Owned wanted = owned(sizeof(_growth.Span))
     cdef Owned out = owned(sizeof(_growth.StepSum))
@@ -43,10 +46,10 @@ def step_sums(Replay replay not None, Measure measure, Column usage not None, in
     cdef uint64_t i
     check_series(replay, usage)
     if measure is not None and measure.replay is not replay:
-        raise ValueError("a measure of another replay")
+        raise ValueError("the measure belongs to another replay")
     for first, stop in spans:
         if not before <= first <= stop <= replay.r.events:
-            raise ValueError("spans are in order, and of events that are there")
+            raise ValueError("spans must be in order and consist of existing events")
         span.first = first
         span.stop = stop
         before = stop
@@ -64,10 +67,11 @@ def step_sums(Replay replay not None, Measure measure, Column usage not None, in
 
 
 def judge(values, warm: int, least: int) -> tuple:
-    """(leaks, bytes a step, since, rises, until, stayed, stopped, error of the bytes a step, odds
-    to one) of a series: a start, then one number a step.
+    """Decide whether a series (the initial value, then one value per step) shows a leak.
 
-    The first `warm` of the steps are no later ones; a leak is at least `least` bytes a step.
+    Returns (leaks, bytes per step, since, rises, until, stayed, stopped, standard error of the
+    bytes per step, odds to one). The first `warm` steps are warm-up; a leak is at least `least`
+    bytes per step.
     """
     cdef Owned series = owned(8)
     cdef Buf scratch
@@ -90,18 +94,23 @@ def judge(values, warm: int, least: int) -> tuple:
 
 def groups_grown(Measure measure not None, Keys keys not None, moments, levels, warm: int, old: int,
                  least: int, top: int) -> tuple:
-    """(leaks, how many, once, how many, totals, young) of the groups that grew.
+    """Return the groups that grew:
 
-    `moments`: the event before the first step, then the last event of each step; `levels`: what is
-    live after each. Rows are (name of the group, bytes a step, stayed, start, warm, end,
-    since, rises, until, stopped, old bytes, old count, error of the bytes a step, odds to one,
-    growth of a leak, bytes a step that another group gave back, whether each allocation replaces
-    the one before), the largest first, `top` of them (0: all). Totals: (bytes a step of all leaks,
-    what they grew by, stayed of all others, what that other grew by in the later steps that grew
-    most in them, old bytes, old count, bytes a step of all memory, groups of which each step needs
-    more, what comes and goes within a step grows by from one to the next). Old allocations were
-    made in a later step, and outlived the ends of `old` steps after it. Young: what of each level
-    is replaced all the time.
+    (leaks, how many, once, how many, totals, young).
+
+    `moments` are the event before the first step, then the last event of each step. `levels` are
+    the live bytes after each of these events.
+
+    `leaks` and `once` are lists of rows, largest first; `top` limits them (0: all). A row is (name
+    of the group, bytes per step, stayed, start, warm, end, since, rises, until, stopped, old bytes,
+    old count, error of the bytes per step, odds to one, growth of a leak, bytes per step that
+    another group released, whether each allocation replaces the previous one).
+
+    `totals` is (bytes per step of all leaks, growth of all leaks, stayed of all others, growth
+    after the warm-up of the non-leaking group that grew most, old bytes, old count, bytes per step
+    of all memory, number of groups that need more in each step, growth per step of memory that is
+    only live within a step). Old allocations were made after the warm-up and outlived the ends of
+    `old` further steps. `young` is the part of each level that is constantly replaced.
     """
     cdef Owned wanted = owned(8)
     cdef Owned there = owned(8)
@@ -119,10 +128,10 @@ def groups_grown(Measure measure not None, Keys keys not None, moments, levels, 
     cdef int code
     check_replay(measure, keys)
     if len(levels) != len(moments):
-        raise ValueError("a level for each moment")
+        raise ValueError("levels must have one number per moment")
     for moment in moments:
         if not before <= moment < measure.replay.r.events:
-            raise ValueError("moments are in order, and of events that are there")
+            raise ValueError("moments must be in order and existing events")
         at = moment
         before = at
         if push_item(&wanted.buf, &at) < 0:
@@ -146,7 +155,7 @@ def groups_grown(Measure measure not None, Keys keys not None, moments, levels, 
 
 cdef uint32_t check_steps(steps, warm) except? 0:
     if not 0 <= warm <= steps < 0x7FFFFFFF:
-        raise ValueError("there are not so many steps")
+        raise ValueError("there aren't that many steps")
     return steps
 
 
@@ -161,10 +170,11 @@ cdef list rows_of(Owned rows, top):
 
 
 def find_period(Replay replay not None, Column usage not None, int64_t start, str by) -> tuple:
-    """(events with which a repetition begins (u32), score 0 to 1, members).
+    """Find repetitions by "stacks", "sizes" or "usage" (docs/steps.md).
 
-    By "stacks", "sizes", or "usage", which are docs/steps.md's ways to find steps. The column is
-    empty where nothing repeats; members are the stacks or sizes that come once in each.
+    Returns a column with each repetition's first event (u32, empty if nothing repeats), a score
+    from 0 to 1, and the number of members. Members are the stacks or sizes that occur once in each
+    repetition.
     """
     cdef Owned out = owned(4)
     cdef _period.Period found
@@ -187,25 +197,35 @@ def find_period(Replay replay not None, Column usage not None, int64_t start, st
 
 
 def find_recurrence(Replay replay not None, Column usage not None, int64_t start,
-                    bint by_size, bint any_memory=False) -> tuple:
-    """(events with which a round begins (u32), score 0 to 1): by runs of allocations that come
-    back, told by their sizes or by their stacks. The column is empty where nothing recurs.
-    `any_memory`: how memory rises and falls doesn't count."""
+                    bint by_size) -> tuple:
+    """Find rounds by recurring runs of allocations, compared by size or by stack.
+
+    Returns two pairs (column of each round's first event (u32), score from 0 to 1): the first uses
+    the full score, the second a score that ignores how memory rises and falls. A column is empty if
+    nothing recurs.
+    """
     cdef Owned out = owned(4)
+    cdef Owned any_out = owned(4)
     cdef uint64_t seed = new_seed()
-    cdef double score = 0
+    cdef _recurrence.Rounds found
+    cdef _recurrence.Rounds any_memory
     cdef int code
     check_series(replay, usage)
+    found.begins = out.buf
+    any_memory.begins = any_out.buf
     with nogil:
         code = _recurrence.find_recurrence(&replay.r, <const int64_t*> usage.data, start, by_size,
-                                           any_memory, seed, &out.buf, &score)
+                                           seed, &found, &any_memory)
+    out.buf = found.begins
+    any_out.buf = any_memory.begins
     if code != OK:
         raise MemoryError
-    return column(out, out.buf.data, out.buf.len, b"I"), score
+    return (column(out, out.buf.data, out.buf.len, b"I"), found.score,
+            column(any_out, any_out.buf.data, any_out.buf.len, b"I"), any_memory.score)
 
 
 def count_optimizers(Replay replay not None) -> int:
-    """How many places in the program's code call an optimizer that allocates in several turns."""
+    """Count the call sites of step() whose optimizers allocate memory in several steps."""
     cdef int64_t found
     with nogil:
         found = _turns.count_optimizers(&replay.r)
@@ -214,13 +234,16 @@ def count_optimizers(Replay replay not None) -> int:
     return found
 
 
-def find_turns(Replay replay not None, bint zeroed) -> Column:
-    """The event after each turn of the optimizer (u32; the number of events where the trace ends
-    in one); of zero_grad() where `zeroed`."""
+def find_optimizer_steps(Replay replay not None, bint zeroed) -> Column:
+    """Return the event after each optimizer step (u32), or with `zeroed`, after each zero_grad()
+    call.
+
+    For a step or call that lasts until the end of the trace, this is the number of events.
+    """
     cdef Owned out = owned(4)
     cdef int code
     with nogil:
-        code = _turns.find_turns(&replay.r, zeroed, &out.buf)
+        code = _turns.find_optimizer_steps(&replay.r, zeroed, &out.buf)
     if code != OK:
         raise MemoryError
     return column(out, out.buf.data, out.buf.len, b"I")

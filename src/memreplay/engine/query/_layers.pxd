@@ -1,4 +1,4 @@
-# Groups' bytes at samples, while they are made.
+# State for computing each group's bytes at sampled events.
 from memreplay.engine.query cimport layers as _layers
 from memreplay.engine.read.column cimport Owned
 

@@ -1,4 +1,4 @@
-"""The façade over layers: what Python may call of groups' bytes at many events."""
+"""Python interface to groups' bytes at many events."""
 
 from collections.abc import Sequence
 from typing import final
@@ -9,7 +9,7 @@ from memreplay.engine.replay._timeline import Replay
 
 @final
 class Layering:
-    """Rows of bytes at samples, while they are made."""
+    """State for computing bytes at samples."""
 
     def __new__(cls, replay: Replay, wanted: Sequence[int], samples: Sequence[int]) -> Layering: ...
 

@@ -1,6 +1,6 @@
-"""The façade over layers: what Python may call of groups' bytes at many events.
+"""Python interface for computing each group's bytes at many events.
 
-No algorithm is in here. Samples are events in their order, counted from the first that was read; -1
+Contains no algorithms. Samples are events in ascending order, counted from the first event read; -1
 is the start.
 """
 
@@ -17,7 +17,7 @@ from memreplay.engine.replay._timeline cimport Replay
 
 @cython.final
 cdef class Layering:
-    """Rows of bytes at samples, while they are made."""
+    """State for computing byte counts at sampled events."""
 
     def __cinit__(self, Replay replay not None, wanted, samples):
         cdef Owned at = owned(8)
@@ -38,7 +38,7 @@ cdef class Layering:
             (<uint32_t*> self.keys.buf.data)[i] = key
         for i, sample in enumerate(samples):
             if not last <= sample < <int64_t> replay.r.events:
-                raise ValueError("samples are events, in their order")
+                raise ValueError("samples must be events in ascending order")
             (<int64_t*> at.buf.data)[i] = sample
             last = sample
         if _layers.layers_init(&self.y, <int64_t*> at.buf.data, n, rows, replay.r.events,
@@ -58,8 +58,11 @@ cdef class Layering:
 
 
 def reserved_layers(Classes classes not None, wanted, samples, only=()) -> list:
-    """Reserved bytes in each of the `wanted` classes, and in all others, after each sample: a
-    Column each. See `Classes.reserved_sums`."""
+    """Return a Column of reserved bytes after each sampled event, for each `wanted` class and for
+    all other classes together.
+
+    See `Classes.reserved_sums`.
+    """
     cdef _classes.Only alone[2]
     cdef int n = take_only(classes.blocks, only, alone)
     cdef Layering y = Layering(classes.blocks.reserved.replay, wanted, samples)

@@ -1,4 +1,4 @@
-"""The façade over columns in pieces: what Python may call to write long ones a part at a time."""
+"""Python interface to series in parts, for writing long ones."""
 
 from typing import final
 
@@ -9,8 +9,8 @@ from memreplay.engine.replay._timeline import Measure
 class Pieces:
     """The series of measures of a replay, `rows` events at a time.
 
-    The same allocations count in all of them, and end at the same events: measures differ in bytes
-    alone. They must not change meanwhile. Raises ValueError.
+    All measures must count the same allocations with the same ends; only bytes may differ. They
+    must not change meanwhile. Raises ValueError.
     """
 
     def __new__(cls, measures: tuple[Measure, ...], rows: int) -> Pieces: ...

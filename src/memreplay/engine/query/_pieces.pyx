@@ -1,6 +1,5 @@
-"""The façade over columns in pieces: what Python may call to write long ones a part at a time.
-
-No algorithm is in here.
+"""Python interface for computing long series in parts, to write them without holding them in
+memory. Contains no algorithms.
 """
 
 cimport cython
@@ -15,14 +14,14 @@ from memreplay.engine.replay._timeline cimport Measure
 
 @cython.final
 cdef class Pieces:
-    """The series of measures of a replay, `rows` events at a time.
+    """Computes series of several measures of a replay, `rows` events at a time.
 
-    The same allocations count in all of them, and end at the same events: measures differ in bytes
-    alone. They must not change meanwhile. Raises ValueError.
+    All measures must include the same allocations with the same ends; only the bytes may differ.
+    Don't change the measures until the last part is computed. Raises ValueError.
     """
 
     cdef _pieces.Pieces p
-    cdef Buf running           # u64 a measure: bytes before the next piece
+    cdef Buf running           # u64 per measure: bytes held before the next part
     cdef readonly tuple measures
 
     def __cinit__(self, tuple measures not None, uint64_t rows):
@@ -30,14 +29,14 @@ cdef class Pieces:
         cdef int code
         buf_init(&self.running, 8)
         if not rows or not measures:
-            raise ValueError("a piece has a row at least, and is of a measure at least")
+            raise ValueError("Pieces needs at least one row and one measure")
         self.measures = measures
         if None in measures:
-            raise TypeError("None is no measure")
+            raise TypeError("a measure is None")
         first = measures[0]
         for measure in measures:
             if not _pieces.end_alike(&first.l, &measure.l):
-                raise ValueError("not the same allocations end at the same events")
+                raise ValueError("the measures count different allocations")
             if push_u64(&self.running, <uint64_t> lives_start(&measure.l)) < 0:
                 raise MemoryError
         with nogil:
@@ -50,15 +49,16 @@ cdef class Pieces:
         buf_free(&self.running)
 
     def next(self) -> list:
-        """Of each measure a Column: bytes after each event of the next piece (i64); empty after the
-        last."""
+        """Return a Column per measure with the bytes held after each event of the next part (i64).
+        After the last part, columns are empty.
+        """
         cdef Measure measure = self.measures[0]
         cdef uint64_t count = _pieces.piece_rows(&self.p, &measure.l)
         cdef uint64_t i = 0
         cdef Owned out
         filled = []
         columns = []
-        # All memory first: what a piece adds up to is added once.
+        # Allocate all memory first, because filling a column advances the sums.
         for _ in self.measures:
             out = owned(8)
             if buf_reserve(&out.buf, count) < 0:

@@ -1,4 +1,4 @@
-"""The façade over numbers that come again: what Python may call of it."""
+"""Python interface to finding repeated numbers."""
 
 from typing_extensions import Buffer
 

@@ -1,7 +1,4 @@
-"""The façade over numbers that come again: what Python may call of it.
-
-No algorithm is in here.
-"""
+"""Python interface for finding repeated numbers. Contains no algorithms."""
 
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay._core cimport new_seed
@@ -13,14 +10,17 @@ from memreplay.engine.base.status cimport OK
 
 
 def rows_back(numbers) -> Column:
-    """Of each number (u64) how many rows before it the same one stood (u32); 0 where none did."""
+    """Return each number's distance in rows (u32) from its previous occurrence.
+
+    A first occurrence has 0. `numbers` are u64.
+    """
     cdef const uint64_t[::1] given = numbers
     cdef uint64_t n = given.shape[0]
     cdef uint64_t seed = new_seed()
     cdef Owned out = owned(4)
     cdef int code = OK
     if n >= NONE32:
-        raise ValueError("more numbers than a column has")
+        raise ValueError("too many numbers for a column")
     if buf_reserve(&out.buf, n) < 0:
         raise MemoryError
     if n:

@@ -1,4 +1,4 @@
-"""The façade over what came and went between two events: what Python may call of it."""
+"""Python interface to allocations and frees between two events."""
 
 from typing import TypeAlias
 
@@ -6,12 +6,12 @@ from memreplay.engine.query._groups import Keys
 from memreplay.engine.read.column import Column
 from memreplay.engine.replay._timeline import Measure
 
-# live before, made in the range, ended in it: bytes and allocations of each
+# bytes and allocations: live before the range, allocated in it, freed in it
 _Sums: TypeAlias = tuple[int, int, int, int, int, int]
-# the group's name, then these
+# the group's name, then the six numbers of _Sums
 _Row: TypeAlias = tuple[int, int, int, int, int, int, int]
-# the groups to which anything came or from which anything went, those that changed most first; how
-# many there are; their sums; and the sums of all other groups
+# the changed groups, largest change first; their number; their totals; the totals of all other
+# groups
 _Found: TypeAlias = tuple[list[_Row], int, _Sums, _Sums]
 
 def traffic(

@@ -1,4 +1,5 @@
-"""The façade over what came and went between two events. No algorithm is in here."""
+"""Python interface for summing up allocations and frees between two events. Contains no algorithms.
+"""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.status cimport OK
@@ -18,11 +19,10 @@ cdef tuple sums_of(const _traffic.Flow* f):
 def traffic(
     Measure measure not None, Keys keys not None, live: tuple, int64_t begin, int64_t end, top: int
 ) -> tuple:
-    """What came and went after the event `begin` (-1: the start) up to `end`, as `_traffic.pyi`
-    says.
+    """Sum up the allocations and frees after event `begin` (-1: the start), up to event `end`.
 
-    `live` is what is live after `begin`, as `Measure.live` gives it; `top` cuts the groups (0:
-    all). Raises IndexError.
+    `_traffic.pyi` describes the result's format. `live` is the live set after `begin`, from
+    `Measure.live`; `top` limits the groups (0: all). Raises IndexError.
     """
     cdef _traffic.Traffic t
     cdef Column allocs = live[0]
@@ -32,7 +32,7 @@ def traffic(
     cdef int code
     check_replay(measure, keys)
     if not -1 <= begin <= end < <int64_t> measure.replay.r.events:
-        raise IndexError(f"no events {begin} to {end}")
+        raise IndexError(f"events {begin} to {end} don't exist")
     check_rows(allocs, measure.replay.r.events)
     check_rows(carried, measure.replay.r.carried.len)
     try:

@@ -1,15 +1,14 @@
-"""What was live before the recording, and has no stack: what it likely is.
+"""Guess what carried-over blocks without a stack contain.
 
-What the backward pass makes and leaves behind are gradients, and there is one of each trainable
-parameter: their sizes are the parameters' sizes. Where what was there before, and stays, has as
-many blocks of these sizes, or more, so many are parameters. An optimizer that is seen to step says
-how many sets of the same sizes it keeps beside them; where its step lets go of two sets, it makes
-its states anew. What goes in `zero_grad` is a gradient, and what the first backward pass lets go of
-was saved for it.
+A backward pass leaves behind gradients, one per trainable parameter, so the gradients' sizes are
+the parameters' sizes. If at least as many carried-over blocks of these sizes are never freed, that
+many are taken as parameters. The recorded stacks show the kind of optimizer, which determines how
+many more sets of blocks of these sizes are its state. If the optimizer's step frees two sets, it
+recreates its state. Blocks freed in `zero_grad` are gradients, and blocks freed in the first
+backward pass were saved for it. Autocast's cache reveals parameters too, because it has one cast
+per parameter, with half the parameter's bytes.
 
-Autocast's cache of casts tells parameters, too: one cast each, of half the bytes.
-
-Which of the blocks of one size are which is not known: the first are the parameters.
+Blocks of one size can't be told apart, so the first ones are taken as the parameters.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -28,20 +27,20 @@ from memreplay.engine.read.tables cimport (
 from memreplay.engine.replay.replay cimport Double
 
 cdef enum:
-    UNASKED = 0xFF         # in of_stack
-    COUNTER_BYTES = 4      # what counts a parameter's steps on the device
+    NOT_COMPUTED = 0xFF         # in of_stack
+    COUNTER_BYTES = 4      # a parameter's step counter on the device
     FEWEST_COUNTERS = 4
-    MOST_OTHERS = 8        # blocks of that size beside the counters
+    MOST_OTHERS = 8        # other blocks of that size that are tolerated
 
 
-cdef enum Needed:          # what `most` counts
+cdef enum Needed:          # what `most` compares
     GRADIENTS = 0
     CASTS = 1
-    RENEWED = 2            # gradients, by what optimizers' steps let go of
+    RENEWED = 2            # gradients, compared with the blocks that optimizer steps free
 
 
 cdef bint any_stackless(const Replay* r) noexcept nogil:
-    # Whether anything was there before and has no stack.
+    # Whether any carried-over block has no stack.
     cdef const Carried* carried = <const Carried*> r.carried.data
     cdef uint64_t i
     for i in range(r.carried.len):
@@ -51,7 +50,7 @@ cdef bint any_stackless(const Replay* r) noexcept nogil:
 
 
 cdef int before_init(Before* b, const Replay* r, uint64_t seed) noexcept nogil:
-    # What the caller knows (marks, only_python) is set afterwards; `b` is zero.
+    # `b` must be zeroed. The caller sets mark and only_python afterwards.
     b.replay = r
     buf_init(&b.of_carried, 4)
     buf_init(&b.of_stack, 1)
@@ -69,7 +68,7 @@ cdef void before_free(Before* b) noexcept nogil:
 
 
 cdef Tally* tally(Before* b, int64_t n_bytes) noexcept nogil:
-    # That of a size; NULL when memory is out.
+    # Return the tally for a size; NULL when out of memory.
     cdef Slot64* slot = map64_at(&b.of_size, <uint64_t> n_bytes, 0)
     cdef Tally fresh
     if slot == NULL:
@@ -84,24 +83,24 @@ cdef Tally* tally(Before* b, int64_t n_bytes) noexcept nogil:
 
 
 cdef inline Tally* known_tally(const Before* b, int64_t n_bytes) noexcept nogil:
-    # NULL where nothing has this size.
+    # Return the tally for a size, or NULL if there is none.
     cdef uint32_t at = map64_get(&b.of_size, <uint64_t> n_bytes, 0)
     return <Tally*> b.tallies.data + (at - 1) if at else NULL
 
 
 cdef uint8_t marks_of(Before* b, uint32_t stack) noexcept nogil:
-    # The marks of all frames of a stack.
+    # Return the union of the marks of a stack's frames.
     cdef uint8_t* at = <uint8_t*> b.of_stack.data + stack
     cdef const uint32_t* ids
     cdef size_t n = 0
     cdef size_t i
     cdef uint8_t found = 0
-    if at[0] == UNASKED:
+    if at[0] == NOT_COMPUTED:
         ids = <const uint32_t*> span_at(&b.replay.tables.stacks, stack, &n)
         n //= 4
         for i in range(n):
             found |= b.mark[ids[i]] & ~OF_BACKWARD
-        # Where stacks are Python's, autograd's own threads have none.
+        # Without C++ frames, autograd's own threads have empty stacks.
         if n == 0 and b.only_python or n and b.mark[ids[n - 1]] & OF_BACKWARD:
             found |= IN_BACKWARD
         at[0] = found
@@ -109,8 +108,8 @@ cdef uint8_t marks_of(Before* b, uint32_t stack) noexcept nogil:
     return at[0]
 
 
-cdef void outlived(Before* b) noexcept nogil:
-    # A backward pass is over: what it made and is live are gradients.
+cdef void end_backward(Before* b) noexcept nogil:
+    # The allocations of a backward pass that are still live at its end are gradients.
     cdef const uint32_t* touched = <const uint32_t*> b.touched.data
     cdef Tally* t
     cdef uint64_t i
@@ -126,14 +125,14 @@ cdef inline uint32_t stack_at(const Before* b, uint64_t event) noexcept nogil:
 
 
 cdef bint was_cached(Before* b, uint64_t alloc) noexcept nogil:
-    # Whether autocast gives it back where it ends.
+    # Whether autocast frees the allocation on exit.
     cdef const uint8_t* action = <const uint8_t*> b.replay.tables.action.data + b.replay.first
     cdef uint32_t end = (<const uint32_t*> b.replay.match.data)[alloc]
-    return (b.frees_tell and end != NONE32 and action[end] != A_ALLOC
+    return (b.frees_have_stacks and end != NONE32 and action[end] != A_ALLOC
             and (marks_of(b, stack_at(b, end)) & AT_EXIT) != 0)
 
 
-cdef int made(Before* b, uint64_t event, int64_t n_bytes, bint backward) noexcept nogil:
+cdef int note_alloc(Before* b, uint64_t event, int64_t n_bytes, bint backward) noexcept nogil:
     cdef Tally* t
     if was_cached(b, event):
         t = tally(b, 2 * n_bytes)
@@ -153,7 +152,7 @@ cdef int made(Before* b, uint64_t event, int64_t n_bytes, bint backward) noexcep
     return OK
 
 
-cdef void ended(Before* b, uint64_t alloc) noexcept nogil:
+cdef void note_free(Before* b, uint64_t alloc) noexcept nogil:
     cdef int64_t n_bytes = (<const int64_t*> b.replay.tables.size.data)[b.replay.first + alloc]
     if was_cached(b, alloc):
         known_tally(b, 2 * n_bytes).cached -= 1
@@ -161,8 +160,8 @@ cdef void ended(Before* b, uint64_t alloc) noexcept nogil:
         known_tally(b, n_bytes).live -= 1
 
 
-cdef bint have_stacks_of_their_own(const Replay* r) noexcept nogil:
-    # Whether frees say where they are: else they have their alloc's stack (see replay), or none.
+cdef bint frees_have_own_stacks(const Replay* r) noexcept nogil:
+    # Whether frees have their own stacks, rather than their alloc's stack (see replay) or none.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef uint64_t i
@@ -175,8 +174,8 @@ cdef bint have_stacks_of_their_own(const Replay* r) noexcept nogil:
 
 
 cdef int walk(Before* b) noexcept nogil:
-    # Counts what the backward passes leave behind, and what autocast keeps; says of what was there
-    # before and goes where it goes.
+    # Count the blocks that backward passes leave behind and the blocks that autocast keeps, and
+    # classify carried-over blocks by where they are freed.
     cdef const Replay* r = b.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
@@ -188,10 +187,10 @@ cdef int walk(Before* b) noexcept nogil:
     cdef uint64_t block = 0
     cdef uint64_t twice = 0
     cdef uint64_t i
-    cdef uint64_t passes = 0     # backward passes that have begun
-    cdef bint backward = False   # one is under way
-    cdef bint begun = False      # an event has been seen
-    cdef bint midway = False     # the recording begins in one
+    cdef uint64_t passes = 0     # backward passes begun
+    cdef bint backward = False   # one is running
+    cdef bint begun = False      # whether an event has been seen
+    cdef bint midway = False     # whether the recording begins in a backward pass
     cdef uint8_t marks
     for i in range(r.events):
         if action[i] == A_OOM:
@@ -199,24 +198,25 @@ cdef int walk(Before* b) noexcept nogil:
         if action[i] != A_ALLOC and action[i] != A_FREE_REQUESTED and action[i] != A_FREE_COMPLETED:
             continue
         marks = 0
-        if b.frees_tell or action[i] == A_ALLOC:
+        if b.frees_have_stacks or action[i] == A_ALLOC:
             marks = marks_of(b, stack_at(b, i))
             if backward and not marks & IN_BACKWARD:
                 if passes > 1 or not midway:
-                    outlived(b)
+                    end_backward(b)
             elif marks & IN_BACKWARD and not backward:
                 passes += 1
                 midway |= not begun
             backward = (marks & IN_BACKWARD) != 0
             begun = True
-        # Carried blocks are in the order in which they end.
+        # Carried-over blocks are sorted by their end.
         while block < r.carried.len and carried[block].end <= i:
             if (carried[block].stack == EMPTY_STACK and carried[block].end == i
                     and action[i] != A_ALLOC):
                 if marks & AT_ZERO_GRAD:
                     out[block] = A_GRADIENT
                 elif passes and not backward:
-                    # What was in use before the backward pass is gone: parameters or states.
+                    # Freed, but still in use after the backward pass: a parameter or optimizer
+                    # state.
                     t = tally(b, carried[block].size)
                     if t == NULL:
                         return ERR_MEMORY
@@ -229,23 +229,24 @@ cdef int walk(Before* b) noexcept nogil:
             block += 1
         if action[i] != A_ALLOC:
             if end[i] != NONE32:
-                ended(b, end[i])
+                note_free(b, end[i])
             continue
         while twice < r.doubles.len and doubles[twice].at <= i:
-            ended(b, doubles[twice].closed)
+            note_free(b, doubles[twice].closed)
             twice += 1
-        if made(b, i, size[i], backward) != OK:
+        if note_alloc(b, i, size[i], backward) != OK:
             return ERR_MEMORY
-    # Where the recording ends in a backward pass, it may be halfway through. One in which it begins
-    # made a part of the gradients before.
+    # If the recording ends during a backward pass, some gradients may be missing. If the recording
+    # begins during a backward pass, some gradients may have been allocated earlier.
     b.open_ended = backward and passes == 1 and not midway and not b.ran_out
     if b.open_ended or not backward and (passes > 1 or not midway):
-        outlived(b)
+        end_backward(b)
     return OK
 
 
 cdef bint began_state(Before* b) noexcept nogil:
-    # Whether the optimizer makes, in the recording, what stays and has a gradient's size.
+    # Whether the optimizer allocates state during the recording: memory of a gradient's size that
+    # is never freed.
     cdef const Replay* r = b.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
@@ -266,13 +267,13 @@ cdef inline bint some(Wide n) noexcept nogil:
 
 
 cdef inline bint nearly(Wide part, Wide every) noexcept nogil:
-    # Whether a part is 95 % of the whole, or more.
+    # Whether a part is at least 95% of the whole.
     return wide_order(wide_times(part, 20), wide_times(every, 19)) >= 0
 
 
 cdef bint most(const Before* b, Needed what, uint32_t sets) noexcept nogil:
-    # Whether what was there before has, of nearly all bytes of gradients (or of parameters that are
-    # cast), so many sets.
+    # Whether, for at least 95% of the bytes, each size has enough carried-over blocks for this many
+    # sets of gradients (or of cast parameters).
     cdef const Tally* t = <const Tally*> b.tallies.data
     cdef Wide every = Wide(0, 0)
     cdef Wide fit = Wide(0, 0)
@@ -288,8 +289,8 @@ cdef bint most(const Before* b, Needed what, uint32_t sets) noexcept nogil:
 
 
 cdef bint cast_by_half(const Before* b) noexcept nogil:
-    # Whether the parameters that are cast are half of what stays, or more: of a model that computes
-    # its backward pass from the casts, the cache has few that nobody else keeps.
+    # Whether the cast parameters are at least half of the memory that is never freed. If a model's
+    # backward pass needs the casts, the cache is rarely their only owner.
     cdef const Tally* t = <const Tally*> b.tallies.data
     cdef Wide every = Wide(0, 0)
     cdef Wide fit = Wide(0, 0)
@@ -302,8 +303,9 @@ cdef bint cast_by_half(const Before* b) noexcept nogil:
 
 
 cdef bint whole_sets(const Before* b) noexcept nogil:
-    # Whether what was there before has, of nearly all bytes of gradients, the same number of sets:
-    # that of the size that has most of them.
+    # Whether, for at least 95% of the gradients' bytes, the carried-over blocks make up the same
+    # number of complete sets. This number is taken from the size that accounts for most of these
+    # bytes.
     cdef const Tally* t = <const Tally*> b.tallies.data
     cdef Wide every = Wide(0, 0)
     cdef Wide fit = Wide(0, 0)
@@ -326,7 +328,8 @@ cdef bint whole_sets(const Before* b) noexcept nogil:
 
 
 cdef bint few_replaced(const Before* b) noexcept nogil:
-    # Whether hardly any bytes of gradients have a size of which something goes.
+    # Whether sizes whose carried-over blocks are freed account for at most 5% of the gradients'
+    # bytes.
     cdef const Tally* t = <const Tally*> b.tallies.data
     cdef Wide every = Wide(0, 0)
     cdef Wide gone = Wide(0, 0)
@@ -339,7 +342,7 @@ cdef bint few_replaced(const Before* b) noexcept nogil:
 
 
 cdef uint32_t counters(const Before* b) noexcept nogil:
-    # How many blocks count the steps of a parameter each, where there are such.
+    # Return the number of blocks that hold a parameter's step counter; 0 if there seem to be none.
     cdef const Tally* t = <const Tally*> b.tallies.data
     cdef const Tally* small = known_tally(b, COUNTER_BYTES)
     cdef uint64_t parameters = 0
@@ -356,15 +359,15 @@ cdef uint32_t counters(const Before* b) noexcept nogil:
 
 
 cdef void share(Before* b) noexcept nogil:
-    # How many blocks of each size are parameters, and how many an optimizer's.
+    # Decide how many blocks of each size are parameters, and how many are optimizer state.
     cdef Tally* t = <Tally*> b.tallies.data
     cdef bint cast = most(b, CASTS, 1) and cast_by_half(b)
     cdef bint trained = most(b, GRADIENTS, 1)
     cdef uint32_t counting = counters(b) if trained else 0
     cdef uint32_t states = 0
     cdef uint64_t i
-    # A step that makes two sets anew makes its states. One set may be the parameters: what stays is
-    # the state, then.
+    # If optimizer steps recreate two sets of blocks, both are state. A single recreated set may be
+    # the parameters; the blocks that stay are then the state.
     b.renewed = trained and most(b, RENEWED, 2)
     trained = (trained and (b.renewed or few_replaced(b))
                and (whole_sets(b) or not b.open_ended))
@@ -400,29 +403,29 @@ cdef int before_find(Before* b) noexcept nogil:
         return ERR_MEMORY
     b.of_carried.len = r.carried.len
     b.of_stack.len = stacks
-    memset(b.of_stack.data, UNASKED, stacks)
+    memset(b.of_stack.data, NOT_COMPUTED, stacks)
     out = <uint32_t*> b.of_carried.data
     for i in range(r.carried.len):
-        out[i] = A_RIDDLE if carried[i].stack == EMPTY_STACK else NOT_SAID
-        if out[i] == A_RIDDLE and carried[i].end == NONE32:
+        out[i] = UNKNOWN_ORIGIN if carried[i].stack == EMPTY_STACK else HAS_STACK
+        if out[i] == UNKNOWN_ORIGIN and carried[i].end == NONE32:
             t = tally(b, carried[i].size)
             if t == NULL:
                 return ERR_MEMORY
             t.carried += 1
-    b.frees_tell = have_stacks_of_their_own(r)
+    b.frees_have_stacks = frees_have_own_stacks(r)
     if walk(b) != OK:
         return ERR_MEMORY
     share(b)
     for i in range(r.carried.len):
-        if out[i] != A_RENEWED and (out[i] != A_RIDDLE or carried[i].end != NONE32):
+        if out[i] != A_RENEWED and (out[i] != UNKNOWN_ORIGIN or carried[i].end != NONE32):
             continue
         t = known_tally(b, carried[i].size)
-        if out[i] == A_RIDDLE and t.parameters:
+        if out[i] == UNKNOWN_ORIGIN and t.parameters:
             t.parameters -= 1
             out[i] = A_PARAMETER
         elif t.states and (out[i] == A_RENEWED) == b.renewed:
             t.states -= 1
             out[i] = A_STATE
         else:
-            out[i] = A_RIDDLE
+            out[i] = UNKNOWN_ORIGIN
     return OK

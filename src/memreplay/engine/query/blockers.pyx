@@ -1,7 +1,7 @@
-"""Who blocks what is free.
+"""Find the blocks in use that prevent free memory from being returned to the driver.
 
-The free bytes of a unit with blocks in use are blocked by these, an equal part by each
-(docs/fragmentation.md). Units are those of blockmap.
+The free bytes of a unit are divided equally among its blocks in use (docs/fragmentation.md).
+blockmap defines the units.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -18,7 +18,8 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
 
 cdef inline uint32_t group_of(Keys* keys, Buf* sums, const Tile* t) noexcept nogil:
-    # The group of who allocated a block, with a sum of its own; NONE32 when memory is out.
+    # Return the group of a block's allocation, after making sure that the group has a sum; NONE32
+    # when out of memory.
     cdef uint32_t group
     if t.owner & CARRIED:
         group = group_of_carried(keys, t.owner & ~CARRIED)
@@ -32,7 +33,7 @@ cdef inline uint32_t group_of(Keys* keys, Buf* sums, const Tile* t) noexcept nog
 
 cdef int share_out(const BlockMap* m, Keys* keys, uint32_t segment, const Unit* u,
                    uint32_t* counted, Buf* sums) noexcept nogil:
-    # Shares its free bytes out among its blocks in use; the first ones have the odd bytes.
+    # Divide a unit's free bytes among its blocks in use; the first blocks get the remainder.
     cdef const Tile* t = tiles_of(m) + segments_of(m)[segment].first
     cdef uint64_t odd = u.free % u.in_use
     cdef uint32_t i, group
@@ -52,7 +53,7 @@ cdef int share_out(const BlockMap* m, Keys* keys, uint32_t segment, const Unit* 
         if odd:
             blocker.bytes += 1
             odd -= 1
-        # A block at the border of two handles comes twice.
+        # A block that spans two handles occurs twice.
         if i >= counted[0]:
             blocker.blocks += 1
             counted[0] = i + 1
@@ -75,8 +76,8 @@ cdef int most_blocked(const void* x, const void* y) noexcept nogil:
 
 
 cdef int blockmap_blockers(const BlockMap* m, Keys* keys, Buf* out) noexcept nogil:
-    # Fills `out` (of Blocker) with the groups that block anything, the most bytes first. They add
-    # up to m.blocked.
+    # Fill `out` (of Blocker) with the groups that block free bytes, most bytes first. The groups'
+    # bytes add up to m.blocked.
     cdef Buf sums
     cdef Unit u
     cdef uint32_t counted

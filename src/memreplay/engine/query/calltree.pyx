@@ -1,7 +1,7 @@
-"""Stacks folded into a tree of calls: linear in their frames, and sorted once.
+"""Fold stacks into a call tree, in time linear in their frames plus one sort.
 
-Each call of a path has a number; a hash table finds it by its parent and frame. Nothing recurses:
-a stack may be deeper than the machine's own.
+A hash table maps a parent and a frame to a call's number. No function here is recursive, because a
+recorded stack may be deeper than this thread's own stack allows.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -17,7 +17,7 @@ from memreplay.engine.read.tables cimport FrameKey
 
 
 cdef int calltree_init(CallTree* t, const Replay* r, uint64_t seed) noexcept nogil:
-    # `t` is zero.
+    # `t` is zeroed.
     t.replay = r
     buf_init(&t.calls, sizeof(Call))
     buf_init(&t.order, sizeof(Call*))
@@ -43,13 +43,13 @@ cdef inline Call* call_at(CallTree* t, uint32_t number) noexcept nogil:
 
 
 cdef inline void add(Call* call, const Sum* sum) noexcept nogil:
-    # Sizes of a file that is made up may be too large to add; they wrap.
+    # Sums computed from a forged file may wrap.
     call.bytes = <int64_t> (<uint64_t> call.bytes + <uint64_t> sum.bytes)
     call.count += sum.count
 
 
 cdef uint32_t step(CallTree* t, uint32_t parent, uint32_t frame, const Sum* sum) noexcept nogil:
-    # One call further, with this much more in it; NONE32 when memory is out.
+    # Add a sum to a callee, and return the callee; NONE32 when out of memory.
     cdef Slot64* slot = map64_at(&t.known, (<uint64_t> parent << 32) | frame, NONE32)
     if slot == NULL:
         return NONE32
@@ -65,8 +65,8 @@ cdef uint32_t step(CallTree* t, uint32_t parent, uint32_t frame, const Sum* sum)
 
 
 cdef uint32_t walk(CallTree* t, const Sum* sum, bint whole, bint inverted) noexcept nogil:
-    # The call that a stack ends in, its outermost one where it is `inverted`; NONE32 when memory is
-    # out.
+    # Add a stack and return its last call (the outermost one if `inverted`); NONE32 when out of
+    # memory.
     cdef const FrameKey* frames = <const FrameKey*> t.replay.tables.frames.data.data
     cdef const uint32_t* ids
     cdef uint32_t at = 0
@@ -82,17 +82,18 @@ cdef uint32_t walk(CallTree* t, const Sum* sum, bint whole, bint inverted) noexc
     ids = <const uint32_t*> span_at(&t.replay.tables.stacks, stack, &n)
     n //= 4
     for i in range(n):
-        frame = ids[i if inverted else n - 1 - i]    # the innermost is the first of a stack
+        frame = ids[i if inverted else n - 1 - i]    # a stack's first frame is the innermost one
         if at != NONE32 and (whole or t.file_rank[frames[frame].file] <= CODE):
             at = step(t, at, frame, sum)
     if at == 0:
-        # No frame is of code: the one that says most stands for all.
+        # If no frame is code, use the most informative frame.
         at = step(t, 0, label_frame(t.replay, stack, t.file_rank, t.function_rank), sum)
     return at
 
 
 cdef int by_parent(const void* a, const void* b) noexcept nogil:
-    # Of one parent most bytes first, then most allocations, then the frame: always the same order.
+    # Sort by parent, then most bytes, then most allocations, then frame, so that the order is
+    # deterministic.
     cdef const Call* x = (<const Call**> a)[0]
     cdef const Call* y = (<const Call**> b)[0]
     if x.parent != y.parent:
@@ -105,8 +106,8 @@ cdef int by_parent(const void* a, const void* b) noexcept nogil:
 
 
 cdef int calltree_fold(CallTree* t, const Buf* sums, bint whole, bint inverted) noexcept nogil:
-    # Folds groups by stack (of Sum) from the outermost call inward, `inverted` from the innermost
-    # outward; frames that are not the user's are left out unless `whole`.
+    # Fold `sums` (of Sum, grouped by stack) from the outermost call inward, or with `inverted` from
+    # the innermost outward. Unless `whole`, only the user's frames are used.
     cdef const Sum* sum = <const Sum*> sums.data
     cdef Call* calls
     cdef Call** order
@@ -136,7 +137,7 @@ cdef int calltree_fold(CallTree* t, const Buf* sums, bint whole, bint inverted) 
 
 cdef int open_children(CallTree* t, const Call* call, uint64_t level,
                        int64_t least) noexcept nogil:
-    # Those of `least` bytes or more; the largest is taken next.
+    # Push the children with at least `least` bytes, so that the largest is popped first.
     cdef Call* calls = <Call*> t.calls.data
     cdef Call** order = <Call**> t.order.data
     cdef uint32_t i
@@ -148,7 +149,7 @@ cdef int open_children(CallTree* t, const Call* call, uint64_t level,
 
 
 cdef int calltree_lines(CallTree* t, uint64_t depth, int64_t least) noexcept nogil:
-    # Makes `lines`: down to this level (0: to the end), of calls with `least` bytes or more.
+    # Fill `lines` down to this level (0: all), with calls of at least `least` bytes.
     cdef Call** order = <Call**> t.order.data
     cdef Call* call = call_at(t, 0)
     cdef Line line

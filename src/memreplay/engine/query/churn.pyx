@@ -1,7 +1,7 @@
-"""Allocations summed up over the events: sizes, lifetimes, temporaries, groups; in linear time.
+"""Allocation statistics in linear time: sizes, lifetimes, temporaries, groups.
 
-A lifetime is from the alloc event to the event that ends it. In microseconds it is between the
-latest times up to these, so that it is never below 0.
+A lifetime lasts from the alloc event to the event that ends it. In microseconds, it's the
+difference between the latest times up to these two events, so it's never negative.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -23,7 +23,7 @@ from memreplay.engine.read.tables cimport (
 
 
 cdef enum Value:
-    # What a median is of.
+    # The quantity whose median to compute.
     OF_SIZES = 0
     OF_EVENTS = 1
     OF_US = 2
@@ -43,10 +43,10 @@ cdef inline void add_to(ChurnClass* of, uint64_t n) noexcept nogil:
     of.count += 1
 
 
-# ---- what is made before the sums
+# ---- preparation
 
 cdef int look_ahead(Churn* c) noexcept nogil:
-    # How many allocations were made up to each event, and the latest time.
+    # For each event, compute the number of allocations and the latest time up to this event.
     cdef const Replay* r = c.lives.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef uint64_t i
@@ -80,14 +80,14 @@ cdef inline bint is_timed(const Churn* c, uint64_t event) noexcept nogil:
 
 
 cdef inline uint64_t lasted_us(const Churn* c, uint64_t alloc, uint64_t end) noexcept nogil:
-    # Of unsigned numbers: the difference of two times may be more than an int64 holds.
+    # Unsigned, because the difference may exceed int64.
     return 0 if c.clock == NULL else <uint64_t> c.clock[end] - <uint64_t> c.clock[alloc]
 
 
 # ---- groups
 
 cdef int open_row(Churn* c, uint32_t group) noexcept nogil:
-    # A row for a group that has none yet.
+    # Add a row for a new group.
     while c.row_of_group.len <= group:
         if push_u32(&c.row_of_group, NONE32) < 0:
             return ERR_MEMORY
@@ -100,7 +100,7 @@ cdef int open_row(Churn* c, uint32_t group) noexcept nogil:
 
 
 cdef inline ChurnSum* sum_of(Churn* c, uint64_t event) noexcept nogil:
-    # The sum of the group that an alloc is in; NULL when memory is out.
+    # Return the ChurnSum for an alloc's group; NULL when out of memory.
     cdef uint32_t group = group_at(c.keys, event)
     if (group >= c.row_of_group.len
             or (<const uint32_t*> c.row_of_group.data)[group] == NONE32):
@@ -114,7 +114,7 @@ cdef inline void sum_ended(Churn* c, ChurnSum* g, uint64_t alloc, uint64_t end,
     cdef uint64_t us
     g.lifetime_events += end - alloc
     add_to(&c.events[decade(end - alloc)], n)
-    # Made up to the event before the end, less those up to the alloc.
+    # The difference is the number of allocations between this alloc and its end.
     if c.made[end - 1] - c.made[alloc] <= c.threshold:
         g.temporary_count += 1
         add_wide(&g.temporary_bytes, n)
@@ -189,8 +189,8 @@ cdef void sum_carried(Churn* c) noexcept nogil:
 # ---- medians
 
 cdef uint64_t smallest(uint64_t* values, uint64_t n, uint64_t k) noexcept nogil:
-    # The k-th smallest of n > k values, counted from 0; a byte at a time from the highest one, so
-    # that no order of them makes it slow. Moves them.
+    # Return the k-th smallest of n > k values, counting from 0. This is a radix select from the
+    # highest byte, so no input order makes it slow. Reorders the values.
     cdef uint64_t in_bin[256]
     cdef uint64_t any_ = 0
     cdef uint64_t i, kept, found
@@ -218,7 +218,7 @@ cdef uint64_t smallest(uint64_t* values, uint64_t n, uint64_t k) noexcept nogil:
 
 
 cdef uint64_t median_of(const Churn* c, Value what, uint64_t* values) noexcept nogil:
-    # The least value that at least half of them do not exceed; 0 of none.
+    # Return the lower median of the values; 0 if there are none.
     cdef const Lives* lives = c.lives
     cdef const Replay* r = lives.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
@@ -250,7 +250,7 @@ cdef int find_medians(Churn* c) noexcept nogil:
     return OK
 
 
-# ---- the order of groups: each falls back on bytes, then count, then the name
+# ---- sort orders for groups; ties are broken by bytes, then count, then name
 
 cdef int by_bytes(const void* a, const void* b) noexcept nogil:
     cdef const ChurnSum* x = <const ChurnSum*> a
@@ -284,7 +284,7 @@ cdef inline double mean_us(const ChurnSum* g) noexcept nogil:
 
 
 cdef int by_mean_us(const void* a, const void* b) noexcept nogil:
-    # Those of which none ended come last.
+    # Groups without freed allocations sort last.
     cdef double x = mean_us(<const ChurnSum*> a)
     cdef double y = mean_us(<const ChurnSum*> b)
     return (x < y) - (x > y) if x != y else by_bytes(a, b)
@@ -313,11 +313,11 @@ cdef void sort_groups(Churn* c, int sort) noexcept nogil:
         qsort(c.groups.data, c.groups.len, sizeof(ChurnSum), by_bytes)
 
 
-# ---- all of it
+# ---- entry points
 
 cdef int churn_init(Churn* c, const Lives* l, Keys* keys, uint64_t threshold,
                     int sort) noexcept nogil:
-    # OK or ERR_MEMORY; churn_free() either way.
+    # Returns OK or ERR_MEMORY; call churn_free() in both cases.
     memset(c, 0, sizeof(Churn))
     buf_init(&c.groups, sizeof(ChurnSum))
     buf_init(&c.row_of_group, 4)

@@ -1,4 +1,4 @@
-# What each step of a program does to a measure: its sums, and the groups whose memory grows.
+# How steps change a measure: totals for each step, and the groups that grow.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.query.keying cimport Keys
@@ -7,42 +7,43 @@ from memreplay.engine.replay.lives cimport Lives
 from memreplay.engine.replay.replay cimport Replay
 
 cdef struct Span:
-    # The events first to stop - 1, counted from event 0 of the device.
+    # Events first to stop - 1, counted from event 0 of the device.
     int64_t first
     int64_t stop
 
 
 cdef struct StepSum:
-    int64_t peak, peak_at      # the level before its first event included, at first - 1
+    int64_t peak, peak_at      # includes the level before the first event; its event is first - 1
     int64_t end
     int64_t bytes              # allocated in it
     uint64_t allocations
 
 
 cdef struct Grown:
-    # One group whose memory grew.
+    # A group that grew.
     int64_t rate, error, stayed
     double odds
-    int64_t start, warm, end     # bytes before the first step, after the warm-up, after the last
-    int64_t grew                 # of a leak, what it gained after that step
-    int64_t made_up              # bytes a step that another group gave back meanwhile
-    int64_t old_bytes            # of allocations of the later steps that outlived some steps
+    # bytes before the first step, after the warm-up, after the last step
+    int64_t start, warm, end
+    int64_t grew                 # for a leak, growth after step `since`
+    int64_t made_up              # bytes per step that another group released at the same time
+    int64_t old_bytes            # allocations made after the warm-up that outlived some steps
     uint64_t old_count
-    uint64_t name                # of the group, as in keying.Keys
+    uint64_t name                # the group's name, as in keying.Keys
     uint32_t since, rises, until
     bint leaks, stopped
-    bint replaced                # one allocation after the other, each larger than the one before
+    bint replaced                # each allocation replaces the previous one, which was smaller
 
 
 cdef struct Totals:
-    # Of all groups that leak; of all others that grew; of all old allocations.
+    # Sums over leaking groups, over other groups that grew, and over old allocations.
     int64_t leak_rate, leak_growth, once_stayed, old_bytes
-    int64_t most_growth     # in the later steps, of the other that grew most in them
-    int64_t whole_rate      # of memory as a whole, where that leaks
-    int64_t within_rate     # of all that comes and goes within a step, where it grows all along
+    int64_t most_growth     # growth after the warm-up of the non-leaking group that grew most
+    int64_t whole_rate      # bytes per step of all memory, if it leaks as a whole
+    int64_t within_rate     # growth per step of memory that is only live within a step, if it grows
     uint64_t old_count
-    uint64_t needs_more     # groups of which each step has more, and lets go of it
-    bint unsure_end         # some that is live at the last end may be replaced after it
+    uint64_t needs_more     # groups that allocate (and free) more in each step than in the last
+    bint unsure_end         # some memory live at the last step's end may be replaced later
 
 
 cdef void step_sums(const Lives* l, const Replay* r, const int64_t* usage, int64_t start,

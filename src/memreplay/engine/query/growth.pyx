@@ -1,10 +1,11 @@
-"""Steps of a program: what each allocates, how high it goes, and what is left of it afterwards.
+"""Totals for each step, and the groups whose memory grows from step to step.
 
-Only allocations that are live at the end of a step count there, and each is looked at once: it is
-in a group's bytes from the first end of a step that it meets to the last. So a group's bytes at all
-ends are sums of a few differences, in memory linear in these allocations.
+Only allocations that are live at the end of a step matter for groups. Each of these is visited
+once: its bytes are added to its group at the first step end it reaches, and subtracted after the
+last. A group's bytes at all step ends are the prefix sums of these differences, so memory use is
+linear in these allocations.
 
-docs/leaks.md has the rule by which a group leaks.
+docs/leaks.md describes when a group leaks.
 """
 
 from libc.math cimport fabs
@@ -20,13 +21,17 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
 
 cdef enum:
-    YOUNG = 2            # ends of steps; what meets no more of them has no part in a leak
-    MORE_NEED = 2        # times what is replaced grows by, of what comes and goes within a step
-    PAIRED = 64          # groups that grow, and that shrink, which are held against each other
+    YOUNG = 2            # an allocation that is live at no more than this many step ends is young
+    MORE_NEED = 2        # growth within a step, as a multiple of a group's growth; see judge_group
+    LEAST_FALLS = 4      # minimum for a group that shrinks only in some steps
+    PAIRED = 64          # maximum number of growing and of shrinking groups to compare
+
+
+cdef double HALF = 0.5
 
 
 cdef struct Crossing:
-    # An allocation that is live at the ends `first` to `stop` - 1 of steps.
+    # An allocation that is live at the step ends `first` to `stop` - 1.
     int64_t bytes
     uint32_t group
     uint32_t first
@@ -34,24 +39,26 @@ cdef struct Crossing:
 
 
 cdef struct Member:
-    # A group while leaks are looked for, of `n` crossings from `first` on. Its row comes first, so
-    # that it sorts as one.
+    # A group during the leak search, with `n` crossings starting at `first`. `g` is the first
+    # field, so that Members can be sorted like Growns.
     Grown g
     uint64_t first, n
-    int64_t falls        # a step, of what shrinks
-    bint has_young       # allocations that meet no more than YOUNG ends of steps
-    bint grown_up        # its series is of the others
-    bint needs_more      # not for good: each of these is larger than the one before
+    int64_t falls        # bytes per step, for a shrinking group
+    bint partly          # shrinks only in some steps
+    bint has_young       # whether some allocations are live at no more than YOUNG step ends
+    bint grown_up        # whether its series excludes young allocations
+    # nothing accumulates; each young allocation is larger than the previous one
+    bint needs_more
 
 
 cdef struct Search:
-    # What all groups have in common. Series have a value for each end of a step, and room for one.
+    # State shared by the search. Series have one value per step end, plus one spare value.
     uint32_t steps, warm, old
     int64_t least
-    double within_rate   # what all that comes and goes within a step grows by, from step to step
+    double within_rate   # growth per step of the memory that is only live within a step
     const Crossing* found
     uint64_t* offsets
-    uint32_t* order      # of crossings, by group
+    uint32_t* order      # crossings, by group
     int64_t* values
     int64_t* grown_up
     int64_t* negative
@@ -61,7 +68,7 @@ cdef struct Search:
 
 
 cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
-    # Sizes of a file that is made up may be too large to add; they wrap.
+    # Sums computed from a forged file may wrap.
     return <int64_t> (<uint64_t> a + <uint64_t> b)
 
 
@@ -71,7 +78,7 @@ cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
 
 cdef void step_sums(const Lives* l, const Replay* r, const int64_t* usage, int64_t start,
                     const Span* spans, uint64_t n, StepSum* out) noexcept nogil:
-    # One pass over the events of the spans. Without `l` (reserved memory) each rise is an
+    # Make one pass over the spans' events. Without `l` (reserved memory), each rise counts as an
     # allocation.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef uint64_t k
@@ -103,7 +110,7 @@ cdef void step_sums(const Lives* l, const Replay* r, const int64_t* usage, int64
 
 cdef uint32_t first_end(const int64_t* moments, uint32_t n, uint32_t lo, int64_t event) \
         noexcept nogil:
-    # The first moment from number `lo` on that is at the event or later; n where there is none.
+    # Return the index (from `lo` on) of the first moment at or after the event; n if there is none.
     cdef uint32_t hi = n
     cdef uint32_t mid
     while lo < hi:
@@ -117,13 +124,14 @@ cdef uint32_t first_end(const int64_t* moments, uint32_t n, uint32_t lo, int64_t
 
 cdef inline bint meets(uint32_t end, const int64_t* moments, uint32_t n, uint32_t first) \
         noexcept nogil:
-    # Whether what ends there, and began after the moment before `first`, is live at that one.
+    # Whether an allocation is live at moment `first`, given its end. It was made after the previous
+    # moment.
     return first < n and <int64_t> end > moments[first]
 
 
 cdef inline int cross(Buf* found, uint32_t group, int64_t bytes, uint32_t end,
                       const int64_t* moments, uint32_t n, uint32_t first) noexcept nogil:
-    # Notes an allocation that meets moment `first`.
+    # Record an allocation that is live at moment `first`.
     cdef Crossing c
     c.group = group
     c.bytes = bytes
@@ -134,8 +142,8 @@ cdef inline int cross(Buf* found, uint32_t group, int64_t bytes, uint32_t end,
 
 cdef int find_crossings(const Lives* l, Keys* keys, const int64_t* moments, uint32_t n,
                         Buf* found, int64_t* within) noexcept nogil:
-    # `moments`: events after which a step ends, ascending (-1: the start). `within`: what is
-    # allocated in each step that meets no end.
+    # `moments` are the events after which a step ends, in ascending order (-1: the start). `within`
+    # has the bytes that each step both allocates and frees.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
@@ -162,7 +170,7 @@ cdef int find_crossings(const Lives* l, Keys* keys, const int64_t* moments, uint
 
 
 cdef int by_rate(const void* a, const void* b) noexcept nogil:
-    # Most bytes a step first, then most bytes, then the name: the same order every time.
+    # Most bytes per step first, then most bytes, then name, so that the order is deterministic.
     cdef const Grown* x = <const Grown*> a
     cdef const Grown* y = <const Grown*> b
     if x.rate != y.rate:
@@ -172,18 +180,19 @@ cdef int by_rate(const void* a, const void* b) noexcept nogil:
     return (x.name > y.name) - (x.name < y.name)
 
 
-# ---- what is old and what is young
+# ---- old and young allocations
 
 cdef inline bint is_young(const Crossing* c) noexcept nogil:
-    # As far as is known: what is live at the last end may live on. The age of what was there at the
-    # start is not known.
+    # This is a guess: memory that is live at the last step end may live on, and the age of
+    # carried-over memory is unknown.
     return c.first > 0 and c.stop - c.first <= YOUNG
 
 
 cdef void fill(const Crossing* found, const uint32_t* order, uint64_t n, uint32_t steps,
                bint grown_up, int64_t* values) noexcept nogil:
-    # What a group has at each end of a step; of these only what outlives YOUNG of them, where
-    # `grown_up`: of the last ones that is not known, and `values` say nothing there.
+    # Compute a group's bytes at each step end. With `grown_up`, include only allocations that
+    # outlive YOUNG step ends. The last YOUNG `values` are then meaningless, because the recording
+    # ends too early to know which allocations these are.
     cdef const Crossing* c
     cdef uint64_t i
     cdef uint32_t k
@@ -199,14 +208,14 @@ cdef void fill(const Crossing* found, const uint32_t* order, uint64_t n, uint32_
 
 
 cdef inline uint32_t horizon(const Member* m, uint32_t steps) noexcept nogil:
-    # The last end of a step at which the group's series can be read.
+    # Return the last step end with a meaningful value in the group's series.
     return steps - YOUNG if m.grown_up else steps
 
 
 cdef int judge_group(Search* s, Member* m, Trend* judged) noexcept nogil:
-    # Whether a group leaks, by its old allocations where young ones come and go beside them. Where
-    # only the young ones grow, each replaces the one before: it carries all along, or each step
-    # needs more. `s.values` are then those that were judged.
+    # Decide whether a group leaks, ignoring its young allocations if it leaks without them. If only
+    # the young allocations grow, each replaces the previous one: either an object accumulates data,
+    # or each step needs more memory. Afterwards, `s.values` is the series that was judged.
     cdef const uint32_t* order = s.order + m.first
     cdef Trend grown_up
     cdef bint young = False
@@ -232,7 +241,7 @@ cdef int judge_group(Search* s, Member* m, Trend* judged) noexcept nogil:
         m.grown_up = True
         memcpy(s.values, s.grown_up, (<uint64_t> s.steps + 2) * sizeof(int64_t))
     elif judged.leaks:
-        # Most of the growth is that of young ones.
+        # Young allocations account for most of the growth.
         i = s.steps - YOUNG
         if 2 * <double> minus(s.grown_up[i], s.grown_up[s.warm]) \
                 < <double> minus(s.values[i], s.values[s.warm]):
@@ -258,8 +267,7 @@ cdef void set_trend(Grown* g, const Trend* judged) noexcept nogil:
 
 
 cdef void add_young(Search* s, const Member* m, Totals* totals) noexcept nogil:
-    # Adds what the group has of young allocations to all that there are at each end of a step,
-    # unless they carry all along.
+    # Add the group's young allocations to the total at each step end, unless they accumulate.
     cdef const Crossing* c
     cdef uint64_t i
     if not m.has_young or (m.g.leaks and m.g.replaced):
@@ -275,7 +283,7 @@ cdef void add_young(Search* s, const Member* m, Totals* totals) noexcept nogil:
 
 cdef int add_group(Search* s, Member* m, Buf* leaks, Buf* once, Buf* fallen, Totals* totals) \
         noexcept nogil:
-    # One group, of m.n crossings from m.first on.
+    # Process one group, with m.n crossings starting at m.first.
     cdef const Crossing* c
     cdef Trend judged
     cdef uint64_t i
@@ -302,13 +310,16 @@ cdef int add_group(Search* s, Member* m, Buf* leaks, Buf* once, Buf* fallen, Tot
     m.grown_up = m.has_young
     m.falls = falls(s.grown_up if m.grown_up else s.values, horizon(m, s.steps), s.warm,
                     s.negative, s.scratch, &code)
+    if code == OK and not m.falls:
+        m.falls = falls_partly(s.grown_up if m.grown_up else s.values, horizon(m, s.steps), s.warm)
+        m.partly = m.falls > 0
     if code == OK and m.falls and push_item(fallen, m) < 0:
         code = ERR_MEMORY
     return keep_once(&m.g, once, totals) if code == OK else code
 
 
 cdef int keep_once(Grown* g, Buf* once, Totals* totals) noexcept nogil:
-    # A group that does not leak.
+    # Keep a group that doesn't leak.
     totals.most_growth = max(totals.most_growth, minus(g.end, g.warm))
     if g.stayed > 0:
         totals.once_stayed = plus(totals.once_stayed, g.stayed)
@@ -316,7 +327,7 @@ cdef int keep_once(Grown* g, Buf* once, Totals* totals) noexcept nogil:
     return OK
 
 
-# ---- what grows against what shrinks
+# ---- matching growing with shrinking groups
 
 cdef int by_fall(const void* a, const void* b) noexcept nogil:
     cdef const Member* x = <const Member*> a
@@ -326,10 +337,31 @@ cdef int by_fall(const void* a, const void* b) noexcept nogil:
     return (x.g.name > y.g.name) - (x.g.name < y.g.name)
 
 
+cdef int64_t falls_partly(const int64_t* values, uint32_t steps, uint32_t warm) noexcept nogil:
+    # Return a series' mean decrease per step if it falls in several steps, else 0. For example, a
+    # buffer that replaces its entries frees the entries from before the recording one by one.
+    cdef uint32_t times = 0
+    cdef uint32_t k
+    for k in range(warm + 1, steps + 1):
+        times += values[k] < values[k - 1]
+    if times < LEAST_FALLS or values[steps] >= values[warm]:
+        return 0
+    return <int64_t> (<uint64_t> minus(values[warm], values[steps]) // (steps - warm))
+
+
+cdef void while_it_falls(const int64_t* values, uint32_t* first, uint32_t* last) noexcept nogil:
+    # Narrow a range of steps so that it starts with the first and ends with the last step in which
+    # the series falls.
+    while first[0] < last[0] and values[first[0] + 1] >= values[first[0]]:
+        first[0] += 1
+    while first[0] < last[0] and values[last[0]] >= values[last[0] - 1]:
+        last[0] -= 1
+
+
 cdef double cancelled(const int64_t* up, const int64_t* down, uint32_t first,
                       uint32_t last) noexcept nogil:
-    # What part of the changes of two series is none in their sum: 1 if each makes up for the other
-    # in the same step.
+    # Return the share of two series' changes that cancels out; 1 if the other series offsets each
+    # change in the same step.
     cdef double both = 0
     cdef double apart = 0
     cdef double x, y
@@ -344,8 +376,8 @@ cdef double cancelled(const int64_t* up, const int64_t* down, uint32_t first,
 
 cdef int settle(Search* s, Member* up, int64_t* rows, Member* down, int64_t* falling,
                 bint* left) noexcept nogil:
-    # Sets what shrinks against what grows, whose series becomes the sum of both. `left`: more
-    # shrinks than grows, and `falling` is what is left of it.
+    # Offset a growing group with a shrinking group. The growing group's series becomes the sum of
+    # both. `left` means that part of the shrinking group remains (in `falling`).
     cdef bint exact = not (up.grown_up or down.grown_up)
     cdef uint32_t steps = s.steps if exact else s.steps - YOUNG
     cdef Trend judged
@@ -377,8 +409,10 @@ cdef int settle(Search* s, Member* up, int64_t* rows, Member* down, int64_t* fal
 
 
 cdef int pair(Search* s, Buf* leaks, Buf* fallen) noexcept nogil:
-    # Both are sorted, the largest first. What shrinks all along is set against what grows at the
-    # same moments; what is then even, or shrinks, leaks no more.
+    # Match shrinking groups with groups that grow at the same moments. If their sum no longer
+    # grows, the growing group isn't a leak. Groups that shrink only in some steps are also matched,
+    # if they offset more than half of the growth in these steps. Both lists are sorted, largest
+    # first.
     cdef uint64_t ups = min(leaks.len, <uint64_t> PAIRED)
     cdef uint64_t downs = min(fallen.len, <uint64_t> PAIRED)
     cdef uint64_t room = <uint64_t> s.steps + 2
@@ -389,6 +423,7 @@ cdef int pair(Search* s, Buf* leaks, Buf* fallen) noexcept nogil:
     cdef double part, most
     cdef uint64_t i, j, best
     cdef bint left
+    cdef uint32_t first, last
     cdef int code = OK
     if not ups or not downs:
         return OK
@@ -401,24 +436,29 @@ cdef int pair(Search* s, Buf* leaks, Buf* fallen) noexcept nogil:
     for j in range(downs):
         fill(s.found, s.order + down[j].first, down[j].n, s.steps, down[j].grown_up, falling)
         left = True
+        first = s.warm
+        last = s.steps - YOUNG
+        if down[j].partly:
+            while_it_falls(falling, &first, &last)
         while code == OK and left:
             best = ups
-            most = -1
+            most = HALF if down[j].partly else -1
             for i in range(ups):
                 if up[i].g.leaks:
-                    part = cancelled(rows + i * room, falling, s.warm, s.steps - YOUNG)
+                    part = cancelled(rows + i * room, falling, first, last)
                     if part > most:
                         most = part
                         best = i
             if best == ups:
                 break
             code = settle(s, &up[best], rows + best * room, &down[j], falling, &left)
+            left = left and not down[j].partly
     free(rows)
     return code
 
 
 cdef int judge_whole(Search* s, const int64_t* levels, Totals* totals) noexcept nogil:
-    # Whether memory as a whole leaks: all but what is young.
+    # Decide whether memory as a whole leaks, excluding young allocations.
     cdef Trend judged
     cdef uint32_t steps = s.steps
     cdef uint32_t k
@@ -436,7 +476,7 @@ cdef int judge_whole(Search* s, const int64_t* levels, Totals* totals) noexcept 
 
 cdef int finish(Search* s, const int64_t* levels, Buf* members, Buf* fallen, Buf* leaks, Buf* once,
                 Totals* totals) noexcept nogil:
-    # From what each group did to what leaks.
+    # Decide which groups leak.
     cdef Member* m = <Member*> members.data
     cdef uint64_t i
     cdef int code = judge_whole(s, levels, totals)
@@ -476,12 +516,12 @@ cdef int search_init(Search* s, uint64_t groups, uint64_t crossings) noexcept no
 cdef int groups_grown(const Lives* l, Keys* keys, const int64_t* moments, const int64_t* levels,
                       uint32_t steps, uint32_t warm, uint32_t old, int64_t least, Buf* leaks,
                       Buf* once, Buf* young, Totals* totals) noexcept nogil:
-    # `moments`: the event before the first step, then the last event of each; `levels`: all that is
-    # live there; `warm` of the steps do not count as later ones. Fills `leaks` and `once` (of
-    # Grown): groups that leak, and others of which more stayed than there was; and `young` (of
-    # int64_t): what of the levels is replaced all the time. Old are allocations that were made in
-    # later steps, and are live at the last end, `old` ends of steps or more after the first that
-    # they met.
+    # `moments` are the event before the first step, then the last event of each step; `levels` are
+    # the live bytes at each moment; `warm` is the number of warm-up steps. Fills `leaks` (of Grown)
+    # with the leaking groups, and `once` (of Grown) with other groups that hold more at the end
+    # than at the start. Fills `young` (of int64_t) with the part of each level that is constantly
+    # replaced. Old allocations were made after the warm-up and are still live at the last step end,
+    # which is at least `old` step ends after the first that they reach.
     cdef uint32_t n = steps + 1
     cdef uint64_t groups = 0
     cdef Search s
@@ -514,7 +554,7 @@ cdef int groups_grown(const Lives* l, Keys* keys, const int64_t* moments, const 
         groups = keys.names.len
         code = search_init(&s, groups, found.len)
     if code == OK:
-        # By group: a counting sort.
+        # Counting sort by group.
         s.found = c = <const Crossing*> found.data
         for i in range(found.len):
             s.offsets[c[i].group + 1] += 1
@@ -523,7 +563,7 @@ cdef int groups_grown(const Lives* l, Keys* keys, const int64_t* moments, const 
         for i in range(found.len):
             s.order[s.offsets[c[i].group]] = <uint32_t> i
             s.offsets[c[i].group] += 1
-        # Each offset has moved on to where the next group begins.
+        # By now, each offset has advanced to the start of the next group.
         total = 0
         for i in range(groups):
             if code == OK and s.offsets[i] > total:

@@ -1,8 +1,8 @@
-"""Which group each allocation is in.
+"""Find each allocation's group.
 
-A stack's group is found when it is first asked for: most stacks of a file are in no live set that
-anyone looks at. Groups of rows (streams, pools, sizes, annotations) are given from outside. Any two
-make a pair, so that several at once are pairs of pairs.
+A stack's group is computed on first use, because most stacks of a file never occur in a live set of
+interest. For groups of rows (streams, pools, sizes, annotations), the caller gives each row's
+group. Any two groupings can be combined as a pair, and more than two as pairs of pairs.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -48,7 +48,8 @@ cdef int unset(Buf* b, uint64_t n) noexcept nogil:
 
 
 cdef int keys_init(Keys* k, const Replay* r, int kind, uint64_t seed) noexcept nogil:
-    # What the kind needs beside this (ranks, another's groups) is set afterwards; `k` is zero.
+    # `k` must be zeroed. Afterwards the caller sets the other fields that the kind needs (ranks,
+    # other Keys).
     k.replay = r
     k.kind = kind
     k.every = NONE32
@@ -68,12 +69,13 @@ cdef int keys_init(Keys* k, const Replay* r, int kind, uint64_t seed) noexcept n
 
 
 cdef uint32_t named(Keys* k, uint64_t name) noexcept nogil:
-    # The group of this name, new or old; NONE32 when memory is out.
+    # Return the group with this name, adding it if new; NONE32 when out of memory.
     cdef Slot64* slot = map64_at(&k.known, name, NONE32)
     if slot == NULL:
         return NONE32
     if slot.value == NONE32:
-        # Both or none: a name without a sum would be counted into the next group's.
+        # Reserve space in both buffers first, because a name without a sum would shift the sums of
+        # all later groups.
         if buf_reserve(&k.names, 1) < 0 or buf_reserve(&k.sums, 1) < 0:
             return NONE32
         push_u64(&k.names, name)
@@ -83,14 +85,14 @@ cdef uint32_t named(Keys* k, uint64_t name) noexcept nogil:
 
 
 cdef int keys_begin_rows(Keys* k) noexcept nogil:
-    # From here on each event's group is told by `keys_tell`.
+    # Afterwards, call `keys_set` for each event.
     k.by_row = True
     k.last_group = NONE32
     return OK if slim_unset(&k.of_event, k.replay.events) == 0 else ERR_MEMORY
 
 
-cdef int keys_tell(Keys* k, uint64_t event, uint64_t name) noexcept nogil:
-    # Neighbours are alike.
+cdef int keys_set(Keys* k, uint64_t event, uint64_t name) noexcept nogil:
+    # Adjacent events usually share a group.
     if k.last_group == NONE32 or name != k.last_name:
         k.last_name = name
         k.last_group = named(k, name)
@@ -101,8 +103,9 @@ cdef int keys_tell(Keys* k, uint64_t event, uint64_t name) noexcept nogil:
 
 cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
                    const uint32_t* of_carried) noexcept nogil:
-    # Takes the groups of rows: any number an event, or where that is NULL one for all events, or
-    # for none where they are told; and one a carried block.
+    # Set the group of each row. `of_event` holds one (arbitrary) number per event; if it's NULL,
+    # every event gets `of_all` unless keys_set sets the groups. `of_carried` holds one number per
+    # carried-over block.
     cdef uint64_t i
     cdef uint32_t group
     k.by_row = True
@@ -117,7 +120,7 @@ cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
         return ERR_MEMORY
     else:
         for i in range(k.replay.events):
-            if keys_tell(k, i, of_event[i]) != OK:
+            if keys_set(k, i, of_event[i]) != OK:
                 return ERR_MEMORY
     for i in range(k.replay.carried.len):
         group = named(k, of_carried[i])
@@ -128,9 +131,9 @@ cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
 
 
 cdef int modules_of(Keys* k, uint32_t stack, uint64_t* path) noexcept nogil:
-    # The path of the forward functions in a stack, outermost first. Frames of one function that
-    # follow each other (a wrapper that calls its own like) stand as they are. -1 when memory is
-    # out.
+    # Build the path of forward functions in a stack, outermost first. Consecutive frames with the
+    # same id are kept, because a module may call another one of its kind. Returns -1 when out of
+    # memory.
     cdef size_t n = 0
     cdef size_t i
     cdef const uint32_t* ids = <const uint32_t*> span_at(&k.replay.tables.stacks, stack, &n)
@@ -147,9 +150,9 @@ cdef int modules_of(Keys* k, uint32_t stack, uint64_t* path) noexcept nogil:
 
 
 cdef int push_shown(Keys* k, uint32_t stack) noexcept nogil:
-    # What people see of a stack, outermost first: the frames of code, and the operator that the
-    # innermost of them called. Of a stack without code the outermost node of autograd and the
-    # outermost operator; of one without these all frames.
+    # Push the frames of a stack that users see, outermost first: code frames, and the operator that
+    # the innermost code frame called. Without code frames, push the outermost autograd node and the
+    # outermost operator. If there is neither, push all frames.
     cdef const FrameKey* frames = <const FrameKey*> k.replay.tables.frames.data.data
     cdef size_t n = 0
     cdef size_t i
@@ -184,9 +187,9 @@ cdef int push_shown(Keys* k, uint32_t stack) noexcept nogil:
 
 
 cdef int shown_stack(Keys* k, uint32_t stack, uint64_t* like) noexcept nogil:
-    # The first stack that was met of those that look like this one. -1 when memory is out.
+    # Return the first stack that looks the same as this stack; -1 when out of memory.
     cdef uint32_t id
-    # Room first: a path that is there has a stack.
+    # Reserve first, because every path must have a stack.
     if push_shown(k, stack) < 0 or buf_reserve(&k.first_stack, 1) < 0:
         return -1
     id = spans_intern(&k.paths, k.path.data, k.path.len * sizeof(uint32_t))
@@ -199,8 +202,9 @@ cdef int shown_stack(Keys* k, uint32_t stack, uint64_t* like) noexcept nogil:
 
 
 cdef uint64_t rules_of(Keys* k, uint32_t stack) noexcept nogil:
-    # The rules that the frames of a stack meet. `renamed` may hold those that are possible: for
-    # what has a stack, for what was recorded without one, for what was there before and has none.
+    # Return the rules that a stack's frames match. `renamed` may hold the rules that can apply to
+    # allocations with a stack, to recorded allocations without a stack, and to carried-over blocks
+    # without a stack.
     cdef size_t n = 0
     cdef size_t i
     cdef const uint32_t* ids
@@ -222,7 +226,8 @@ cdef inline uint64_t name_in(const Keys* k, uint32_t group) noexcept nogil:
 
 
 cdef uint64_t derived(Keys* k, uint32_t first, uint32_t second) noexcept nogil:
-    # The name by a kind that is made of other groups: of one of `k.first` and one of `k.second`.
+    # For a derived kind, return the name of the group that combines a group of `k.first` and a
+    # group of `k.second`.
     cdef uint64_t rules
     if k.kind == BY_PAIR:
         return (<uint64_t> first << 32) | second
@@ -232,18 +237,18 @@ cdef uint64_t derived(Keys* k, uint32_t first, uint32_t second) noexcept nogil:
         rules = name_in(k.first, first)
         if rules == 0:
             return NO_RULE
-        # Rules may stand for others of the same name.
+        # Several rules may have the same name.
         if k.renamed.len:
             return (<const uint64_t*> k.renamed.data)[ctz64(rules)]
         return ctz64(rules)
-    # Groups that came after the names were given have none.
+    # Groups created after the renaming have no name.
     if first < k.renamed.len:
         return (<const uint64_t*> k.renamed.data)[first]
     return NAME_NO_STACK
 
 
 cdef int name_of_stack(Keys* k, uint32_t stack, uint64_t* name) noexcept nogil:
-    # -1 when memory is out. Of BY_MASK any number is a name.
+    # Returns -1 when out of memory, except for BY_MASK, for which any number can be a name.
     cdef size_t n = 0
     cdef const uint32_t* ids
     cdef const FrameKey* frames = <const FrameKey*> k.replay.tables.frames.data.data
@@ -273,7 +278,8 @@ cdef int name_of_stack(Keys* k, uint32_t stack, uint64_t* name) noexcept nogil:
 
 
 cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil:
-    # `stack` is the number of stacks for carried blocks without one. NONE32 when memory is out.
+    # For carried-over blocks without a stack, `stack` is the number of stacks. Returns NONE32 when
+    # out of memory.
     cdef uint32_t* at
     cdef uint32_t first
     cdef uint32_t second = 0
@@ -294,7 +300,7 @@ cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil:
 
 
 cdef uint32_t group_of_first(Keys* k, uint32_t first) noexcept nogil:
-    # Of what is in this group of `k.first`, where that alone tells. NONE32 when memory is out.
+    # Return the group that a group of `k.first` determines; NONE32 when out of memory.
     cdef uint32_t* at
     if first == NONE32:
         return NONE32
@@ -308,7 +314,7 @@ cdef uint32_t group_of_first(Keys* k, uint32_t first) noexcept nogil:
 
 
 cdef uint32_t group_of_event(Keys* k, uint64_t event) noexcept nogil:
-    # Of an alloc event. NONE32 when memory is out.
+    # Return an alloc event's group; NONE32 when out of memory.
     cdef uint32_t first, second, group
     if not k.by_row:
         return group_of_stack(
@@ -331,7 +337,7 @@ cdef uint32_t group_of_event(Keys* k, uint64_t event) noexcept nogil:
 
 
 cdef uint32_t group_of_carried(Keys* k, uint64_t block) noexcept nogil:
-    # Of a carried block. NONE32 when memory is out.
+    # Return a carried-over block's group; NONE32 when out of memory.
     cdef uint32_t* at
     cdef uint32_t first, second, stack
     if not k.by_row:
@@ -353,7 +359,7 @@ cdef uint32_t group_of_carried(Keys* k, uint64_t block) noexcept nogil:
 
 
 cdef int by_size(const void* a, const void* b) noexcept nogil:
-    # Most bytes first, then most allocations, then the name: the same order every time.
+    # Most bytes first, then most allocations, then name, so that the order is deterministic.
     cdef const Sum* x = <const Sum*> a
     cdef const Sum* y = <const Sum*> b
     if x.bytes != y.bytes:
@@ -372,7 +378,7 @@ cdef inline int add(Keys* k, uint32_t group, int64_t n_bytes, uint32_t stack) no
         if push_u32(&k.touched, group) < 0:
             return ERR_MEMORY
         sum.stack = stack
-    # Sizes of blocks in a file that is made up may be too large to add; they wrap.
+    # Sums computed from a forged file may wrap.
     sum.bytes = <int64_t> (<uint64_t> sum.bytes + <uint64_t> n_bytes)
     sum.count += 1
     return OK
@@ -380,8 +386,8 @@ cdef inline int add(Keys* k, uint32_t group, int64_t n_bytes, uint32_t stack) no
 
 cdef int keys_sum(Keys* k, const Lives* l, const Buf* allocs, const Buf* blocks,
                   Buf* out) noexcept nogil:
-    # Fills `out` (of Sum) with the groups of these allocations (event indices) and carried blocks
-    # (indices), the largest first.
+    # Fill `out` (of Sum) with the groups of these allocations (event indices) and carried-over
+    # blocks (indices), largest first.
     cdef const uint32_t* stack = <const uint32_t*> k.replay.tables.stack.data + k.replay.first
     cdef const Carried* carried = <const Carried*> k.replay.carried.data
     cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
@@ -411,12 +417,13 @@ cdef int keys_sum(Keys* k, const Lives* l, const Buf* allocs, const Buf* blocks,
     return code
 
 
-cdef int keys_meet(Keys* k) noexcept nogil:
-    # Every group that an allocation or a carried block is in.
+cdef int keys_find_all(Keys* k) noexcept nogil:
+    # Find the group of every allocation and carried-over block.
     cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
     cdef uint64_t i
     if not k.by_row:
-        # There are far fewer stacks than events, and those of frees do no harm.
+        # Visit all stacks, because there are far fewer stacks than events. Visiting the stacks of
+        # frees does no harm.
         for i in range(<uint64_t> spans_len(&k.replay.tables.stacks) + 1):
             if group_of_stack(k, <uint32_t> i) == NONE32:
                 return ERR_MEMORY
@@ -431,7 +438,7 @@ cdef int keys_meet(Keys* k) noexcept nogil:
 
 
 cdef int keys_keep(Keys* k, Lives* l, const uint8_t* wanted) noexcept nogil:
-    # From now on only allocations of the wanted groups count (of those that did). All are met.
+    # Limit the measure to allocations of the wanted groups. All groups must be known.
     cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
     cdef uint64_t n = k.replay.events
     cdef uint32_t* carried_end = <uint32_t*> l.carried_end.data
@@ -440,7 +447,8 @@ cdef int keys_keep(Keys* k, Lives* l, const uint8_t* wanted) noexcept nogil:
     cdef bint fresh = l.keep.len == 0
     if buf_reserve(&l.keep, n + 1 - l.keep.len) < 0:
         return ERR_MEMORY
-    # One more than there are events: an empty one means that all count.
+    # Use one item more than there are events, because an empty array means that all allocations
+    # count.
     l.keep.len = n + 1
     keep = <uint8_t*> l.keep.data
     for i in range(n):

@@ -1,4 +1,4 @@
-# What groups hold of a measure at many events at once: the layers of a stacked picture.
+# Compute each group's bytes at many events at once, for the layers of a stacked chart.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.replay.arena cimport Arena
 from memreplay.engine.replay.classes cimport Classes, Only
@@ -8,15 +8,17 @@ from memreplay.engine.replay.lives cimport Lives
 
 
 cdef struct Layers:
-    # `out` has a row a wanted group, in their order, and one for all else; a number a sample.
+    # `out` has one row per wanted group, in order, and one row for all other groups. Each row has
+    # one number per sample.
     int64_t* out
     uint64_t rows
     uint64_t samples
-    uint32_t* upto     # an event, and the end: how many samples are before it
+    uint32_t* upto     # for each event and for the end: the number of samples before it
 
 
 cdef struct Best:
-    # The most that a group ever holds, and the first event after which it does; -1 is the start.
+    # The most bytes that a group ever holds, and the first event after which it holds them (-1: the
+    # start).
     int64_t bytes
     int64_t at
     uint64_t name

@@ -1,8 +1,8 @@
-"""Layers: bytes of groups at many events, in one pass over the events, however many there are.
+"""Compute each group's bytes at many events in one pass, however many samples there are.
 
-Whatever lives from one event to another counts at the samples between: it is noted where it begins
-and taken back where it ends, and sums along the samples make bytes of that. So the rows add up to
-the measure at each sample.
+An allocation's bytes are added at the first sample in its lifetime and subtracted after the last
+one. Prefix sums over the samples then give each group's bytes. At each sample, the rows add up to
+the measure.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -23,7 +23,7 @@ from memreplay.engine.read.tables cimport A_SEGMENT_ALLOC, A_SEGMENT_MAP
 
 cdef int layers_init(Layers* y, const int64_t* samples, uint64_t n_samples, uint64_t rows,
                      uint64_t events, int64_t* out) noexcept nogil:
-    # `samples` are events, none before the one in front of it; -1 is the start.
+    # `samples` are events in ascending order; -1 is the start.
     cdef uint64_t event
     cdef uint64_t before = 0
     y.out = out
@@ -46,7 +46,8 @@ cdef void layers_free(Layers* y) noexcept nogil:
 
 
 cdef inline void note(Layers* y, uint32_t row, uint64_t sample, uint64_t bytes) noexcept nogil:
-    # From this sample on; may be past the last. Unsigned, as lives.pyx has it.
+    # Add bytes from this sample on, which may be past the last one. Sums are unsigned, as in
+    # lives.pyx.
     cdef uint64_t* out = <uint64_t*> y.out
     if sample < y.samples:
         out[row * y.samples + sample] += bytes
@@ -54,7 +55,7 @@ cdef inline void note(Layers* y, uint32_t row, uint64_t sample, uint64_t bytes) 
 
 cdef inline void live(Layers* y, uint32_t row, uint64_t sample, uint32_t end,
                       int64_t bytes) noexcept nogil:
-    # From this sample to the event that ends it.
+    # Count bytes from this sample on, until the event at which they are freed.
     note(y, row, sample, <uint64_t> bytes)
     if end != NONE32:
         note(y, row, y.upto[end], 0 - <uint64_t> bytes)
@@ -69,8 +70,8 @@ cdef void sum_up(Layers* y) noexcept nogil:
 
 
 cdef uint32_t* rows_of(const uint32_t* keys, uint64_t n_keys, uint64_t known) noexcept nogil:
-    # Of each key below `known` its row, the last one for those that are not wanted; NULL when
-    # memory is out.
+    # Return the row for each number below `known`: its own row if it's in `keys`, else the last
+    # row. Returns NULL when out of memory.
     cdef uint32_t* rows = <uint32_t*> malloc((known + 1) * sizeof(uint32_t))
     cdef uint64_t i
     if rows == NULL:
@@ -84,7 +85,7 @@ cdef uint32_t* rows_of(const uint32_t* keys, uint64_t n_keys, uint64_t known) no
 
 
 cdef int layers_of_keys(Layers* y, Keys* k, const Lives* l, const uint32_t* wanted) noexcept nogil:
-    # `wanted` are groups that have been met.
+    # All groups in `wanted` must be known.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
@@ -115,7 +116,7 @@ cdef int layers_of_keys(Layers* y, Keys* k, const Lives* l, const uint32_t* want
 
 cdef int layers_of_reserved(Layers* y, const Classes* c, const Arena* a, const Only* only,
                             size_t n_only, const uint32_t* keys) noexcept nogil:
-    # The same of reserved memory, of what is in each of `only`.
+    # Like layers_of_keys, for reserved memory that matches each of `only`.
     cdef const Replay* r = a.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
@@ -142,7 +143,7 @@ cdef int layers_of_reserved(Layers* y, const Classes* c, const Arena* a, const O
 
 
 cdef int by_bytes(const void* a, const void* b) noexcept nogil:
-    # Most bytes first, then what had them first, then the name: the same order every time.
+    # Most bytes first, then earliest, then name, so that the order is deterministic.
     cdef const Best* x = <const Best*> a
     cdef const Best* y = <const Best*> b
     if x.bytes != y.bytes:
@@ -154,8 +155,8 @@ cdef int by_bytes(const void* a, const void* b) noexcept nogil:
     return 0
 
 
-cdef int meet_all(Keys* k, const Lives* l) noexcept nogil:
-    # Every group that has something of the measure is met.
+cdef int find_all_groups(Keys* k, const Lives* l) noexcept nogil:
+    # Find the group of every allocation and carried-over block that the measure counts.
     cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
     cdef uint64_t i
     for i in range(k.replay.events):
@@ -169,8 +170,8 @@ cdef int meet_all(Keys* k, const Lives* l) noexcept nogil:
 
 cdef void run_bests(Keys* k, const Lives* l, const uint32_t* head, const uint32_t* following,
                     uint64_t* running, Best* best) noexcept nogil:
-    # `head` is what ends at an event, `following` what else does: allocations by their events,
-    # carried blocks after them.
+    # `head` is the first allocation that ends at each event, `following` the next one. Numbers
+    # below `events` are alloc events, the others are carried-over blocks.
     cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
     cdef uint64_t events = k.replay.events
     cdef uint64_t i
@@ -193,7 +194,8 @@ cdef void run_bests(Keys* k, const Lives* l, const uint32_t* head, const uint32_
 
 
 cdef int bests_of_keys(Keys* k, const Lives* l, Buf* out) noexcept nogil:
-    # A Best for each group that ever holds anything, the largest first. One pass over the events.
+    # Fill `out` with a Best for each group that ever holds memory, largest first, in one pass over
+    # the events.
     cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
     cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
@@ -205,7 +207,7 @@ cdef int bests_of_keys(Keys* k, const Lives* l, Buf* out) noexcept nogil:
     cdef uint32_t* following
     cdef uint64_t* running
     cdef Best* best
-    if meet_all(k, l) != OK or buf_reserve(out, k.names.len + 1) < 0:
+    if find_all_groups(k, l) != OK or buf_reserve(out, k.names.len + 1) < 0:
         return ERR_MEMORY
     head = <uint32_t*> malloc((events + 1) * sizeof(uint32_t))
     following = <uint32_t*> malloc((rows + 1) * sizeof(uint32_t))

@@ -1,15 +1,16 @@
-"""Where allocations come from, as far as more than their own stacks says it.
+"""Find where allocations come from if their own stacks don't show it.
 
-Autocast casts weights and activations in one function, under one stack. What tells them apart:
+Autocast casts weights and activations in the same function, so their casts share a stack. They can
+be told apart as follows:
 
-- a cast of a weight is cached until the autocast context ends, and what is let go of there has
-  come out of that cache;
-- a cast has half the bytes of its source, which is live at that moment: where nothing but a weight
-  has this size it is a weight's, and where no weight has, it is not;
-- weights that are cached and all else are cast at two places of that function. Where frames have
-  lines, or addresses, each place is what its sure casts are.
+- A cast of a weight is cached until the autocast context ends, so memory freed there came from that
+  cache.
+- A cast has half the bytes of its source, which is live at that moment. If only weights of the
+  source's size are live, it's a weight's cast; if no weight of that size is live, it isn't.
+- That function casts cached weights in one place and everything else in another. If frames have
+  lines or addresses, all casts in one place are of the same kind as the certain ones.
 
-What is left after this is either.
+The remaining casts may be of either kind.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -24,14 +25,14 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK
 from memreplay.engine.read.tables cimport A_ALLOC, EMPTY_STACK, Carried, FrameKey
 
 cdef extern from *:
-    const uint32_t UNASKED "0xFFFFFFFEu"   # in of_stack
+    const uint32_t NOT_COMPUTED "0xFFFFFFFEu"   # in of_stack
 
 cdef enum:
-    FEW = 16    # a place is of one kind where the other is so many times rarer
+    FEW = 16    # a place has only one kind of cast if the other kind is this many times rarer
 
 
 cdef int origins_init(Origins* o, const Replay* r, uint64_t seed) noexcept nogil:
-    # What the caller knows (marks, categories, roles) is set afterwards; `o` is zero.
+    # `o` must be zeroed. The caller sets mark, category and role afterwards.
     o.replay = r
     buf_init(&o.of_event, 4)
     buf_init(&o.of_carried, 4)
@@ -61,13 +62,13 @@ cdef int filled(Buf* b, uint64_t n, int byte, size_t itemsize) noexcept nogil:
 
 
 cdef uint32_t cast_of(Origins* o, uint32_t stack) noexcept nogil:
-    # The frame of a stack that casts to a lower precision, NONE32 where it does not.
+    # Return the frame that casts to a lower precision in this stack, or NONE32.
     cdef uint32_t* at = <uint32_t*> o.of_stack.data + stack
     cdef const uint32_t* ids
     cdef size_t n = 0
     cdef size_t i
     cdef bint lower = False
-    if at[0] == UNASKED:
+    if at[0] == NOT_COMPUTED:
         at[0] = NONE32
         ids = <const uint32_t*> span_at(&o.replay.tables.stacks, stack, &n)
         for i in range(n // 4):
@@ -98,7 +99,7 @@ cdef inline uint8_t role_of(const Origins* o, uint32_t group) noexcept nogil:
 
 
 cdef inline uint8_t role_before(const Origins* o, uint32_t group) noexcept nogil:
-    # What was there before is a weight unless its stack says otherwise.
+    # Treat carried-over blocks as weights unless their stack shows something else.
     cdef uint8_t role = role_of(o, group)
     return A_WEIGHT if role == UNSURE else role
 
@@ -108,7 +109,7 @@ cdef inline uint64_t slot_of(int64_t bytes, uint8_t role) noexcept nogil:
 
 
 cdef int count(Origins* o, int64_t bytes, uint8_t role, int by) noexcept nogil:
-    # One more or less that is live.
+    # Add `by` to the number of live blocks of this size and role.
     cdef Slot64* slot
     if role == NO_SOURCE:
         return OK
@@ -119,22 +120,23 @@ cdef int count(Origins* o, int64_t bytes, uint8_t role, int by) noexcept nogil:
     return OK
 
 
-cdef inline bint there(const Origins* o, int64_t bytes, uint8_t role) noexcept nogil:
+cdef inline bint is_live(const Origins* o, int64_t bytes, uint8_t role) noexcept nogil:
     return map64_get(&o.live, slot_of(bytes, role), 0) > 0
 
 
 cdef uint32_t of_sources(const Origins* o, int64_t bytes) noexcept nogil:
-    # What a cast of so many bytes is of, by what is live: NOWHERE for an activation.
-    cdef bint unsure = there(o, 2 * bytes, UNSURE)
-    cdef bint weight = unsure or there(o, 2 * bytes, A_WEIGHT)
-    cdef bint activation = unsure or there(o, 2 * bytes, AN_ACTIVATION)
+    # Classify a cast of this many bytes by the live allocations that may be its source. NOWHERE
+    # means an activation.
+    cdef bint unsure = is_live(o, 2 * bytes, UNSURE)
+    cdef bint weight = unsure or is_live(o, 2 * bytes, A_WEIGHT)
+    cdef bint activation = unsure or is_live(o, 2 * bytes, AN_ACTIVATION)
     if weight:
         return CAST_EITHER if activation else CAST_WEIGHT
     return NOWHERE
 
 
 cdef int ended(Origins* o, uint32_t alloc) noexcept nogil:
-    # An allocation is no source any more, if it was one.
+    # Record that an allocation was freed, so it can no longer be a source.
     cdef const Replay* r = o.replay
     cdef uint32_t group
     if ((<const uint32_t*> o.of_event.data)[alloc] == CAST_WEIGHT
@@ -147,7 +149,7 @@ cdef int ended(Origins* o, uint32_t alloc) noexcept nogil:
 
 
 cdef int find_casts(Origins* o) noexcept nogil:
-    # Each cast by itself.
+    # Classify each cast separately.
     cdef const Replay* r = o.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
@@ -170,7 +172,7 @@ cdef int find_casts(Origins* o) noexcept nogil:
             return ERR_MEMORY
         code |= count(o, carried[i].size, role_before(o, group), 1)
     for i in range(r.events):
-        # Carried blocks are in the order in which they end; `match` of a free is its alloc.
+        # Carried-over blocks are sorted by their end; `match` of a free is its alloc.
         while block < r.carried.len and carried[block].end <= i:
             group = group_of_carried(o.category, block)
             if group == NONE32:
@@ -188,7 +190,7 @@ cdef int find_casts(Origins* o) noexcept nogil:
                   and exits_at(o, stack[end[i]]))
         site = cast_of(o, stack[i])
         if site == NONE32:
-            # Without frames of C++ the end alone tells.
+            # Without C++ frames, only the free's stack shows that this is a cast.
             if cached and o.only_python:
                 out[i] = CAST_WEIGHT
                 continue
@@ -206,7 +208,7 @@ cdef int find_casts(Origins* o) noexcept nogil:
 
 
 cdef inline bint few(uint32_t these, uint32_t those) noexcept nogil:
-    # Whether a place is of those.
+    # Whether a place has hardly any of `these` casts compared with `those`.
     return those != 0 and <uint64_t> these * FEW <= those
 
 
@@ -216,7 +218,7 @@ cdef inline bint of_weights(const Origins* o, uint64_t frame) noexcept nogil:
 
 
 cdef void settle_places(Origins* o) noexcept nogil:
-    # What the sure casts of a place say of the others there.
+    # Classify a place's uncertain casts by its certain casts.
     cdef const Replay* r = o.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
@@ -226,7 +228,8 @@ cdef void settle_places(Origins* o) noexcept nogil:
     cdef uint32_t* out = <uint32_t*> o.of_event.data
     cdef uint64_t i
     cdef uint32_t site
-    cdef bint known = False  # the place of weights: another is not, though it has no sure casts
+    # whether the place that casts weights is known; no other place then casts weights
+    cdef bint known = False
     for i in range(o.weights.len):
         known |= frames[i].line != 0 and of_weights(o, i)
     for i in range(r.events):
@@ -265,7 +268,7 @@ cdef int origins_find(Origins* o) noexcept nogil:
     if code != OK:
         return ERR_MEMORY
     for i in range(stacks):
-        (<uint32_t*> o.of_stack.data)[i] = UNASKED
+        (<uint32_t*> o.of_stack.data)[i] = NOT_COMPUTED
     if find_casts(o) != OK:
         return ERR_MEMORY
     settle_places(o)

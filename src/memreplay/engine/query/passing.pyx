@@ -1,16 +1,16 @@
-"""Which allocations of an optimizer's step are gone when the step ends.
+"""Find allocations that an optimizer's step both makes and frees.
 
-State stays from one step to the next; what a step computes on the way goes before the step is over.
-Both have stacks of the optimizer, and often the same ones. A step is a run of events of its stacks
-with no other allocation in between, and it is over after the last of these events: the last
-allocation, and where frees have stacks of their own the last free, too. So what the program lets go
-of between two steps (an optimizer that is deleted) does not go in a step.
+Optimizer state lasts from one step to the next; temporaries are freed before the step ends. Both
+have the optimizer's stacks, often the same ones. A step is a run of events with such stacks and no
+other allocation in between. It ends at the last of these events, which is an allocation, or may be
+a free if frees have their own stacks. So if the program frees memory between two steps, for example
+by deleting an optimizer, that isn't part of a step.
 
-A recording may end within a step. What is left of that one counts as the others of its stack do, if
-none of those outlived their steps.
+A recording may end within a step. If an allocation in that step isn't freed yet, it's treated like
+the other allocations with the same stack, provided none of these outlived their steps.
 
-A step may call a closure, which runs the model (as Lightning's trainer does for each step): what is
-allocated there is the program's, and not the optimizer's.
+A step may call a closure that runs the model, as in Lightning's trainer. Allocations in the closure
+are the program's, not the optimizer's.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -22,14 +22,14 @@ from memreplay.engine.read.tables cimport A_ALLOC, A_FREE_COMPLETED, A_FREE_REQU
 
 cdef enum StackBit:
     ASKED = 1         # whether OPTIMIZER is known
-    OPTIMIZER = 2     # an optimizer's step runs in a frame
-    WENT = 4          # one of its allocations went in its step
-    STAYED = 8        # one outlived it
-    CALLED = 16       # the step has called the program
+    OPTIMIZER = 2     # whether an optimizer's step is running
+    WENT = 4          # whether an allocation was freed within its step
+    STAYED = 8        # whether an allocation outlived its step
+    CALLED = 16       # whether the step called the program
 
 
 cdef void passing_init(Passing* p, const Replay* r) noexcept nogil:
-    # What the caller knows (mark, frees_tell) is set afterwards; `p` is zero.
+    # `p` must be zeroed. The caller sets mark and frees_have_stacks afterwards.
     p.replay = r
     buf_init(&p.of_event, 4)
     buf_init(&p.of_carried, 4)
@@ -45,7 +45,7 @@ cdef void passing_free(Passing* p) noexcept nogil:
 cdef bint of_optimizer(Passing* p, uint32_t stack) noexcept nogil:
     cdef uint8_t* at = <uint8_t*> p.of_stack.data + stack
     cdef const uint32_t* ids
-    cdef bint program = False    # whether it's at work further in
+    cdef bint program = False    # whether the program runs in an inner frame
     cdef size_t n = 0
     cdef size_t i
     if not at[0] & ASKED:
@@ -60,18 +60,18 @@ cdef bint of_optimizer(Passing* p, uint32_t stack) noexcept nogil:
 
 
 cdef uint64_t walk(Passing* p) noexcept nogil:
-    # From the last event to the first: where a step is over is known when its events are met. The
-    # first event after the last allocation of another stack.
+    # Go backwards, so that a step's end is known before its events are visited. Returns the event
+    # after the last allocation that isn't the optimizer's.
     cdef const Replay* r = p.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef const uint32_t* end = <const uint32_t*> r.match.data
     cdef uint8_t* of_stack = <uint8_t*> p.of_stack.data
     cdef uint32_t* out = <uint32_t*> p.of_event.data
-    cdef uint64_t other = r.events    # the next allocation of another stack
+    cdef uint64_t other = r.events    # the next allocation that isn't the optimizer's
     cdef uint64_t tail = 0
-    cdef uint64_t last = 0            # the last event of the step, where `open`
-    cdef bint open = False            # whether a step's event was met since `other`
+    cdef uint64_t last = 0            # if `open`, the last event of the step
+    cdef bint open = False            # whether an event of a step was seen since `other`
     cdef uint64_t i = r.events
     while i:
         i -= 1
@@ -83,14 +83,14 @@ cdef uint64_t walk(Passing* p) noexcept nogil:
                 other = i
                 open = False
                 continue
-        elif (not p.frees_tell
+        elif (not p.frees_have_stacks
                 or (action[i] != A_FREE_REQUESTED and action[i] != A_FREE_COMPLETED)
                 or not of_optimizer(p, stack[i])):
             continue
         if not open:
             open = True
-            # Frees that tell nothing may be of the step until the next allocation.
-            last = i if p.frees_tell or other == r.events else other - 1
+            # Frees without their own stack may belong to the step, up to the next allocation.
+            last = i if p.frees_have_stacks or other == r.events else other - 1
         if action[i] != A_ALLOC or (end[i] == NONE32 and other == r.events):
             continue
         if end[i] != NONE32 and action[end[i]] != A_ALLOC and end[i] <= last:

@@ -1,18 +1,23 @@
-"""Finds the step of a program in its trace alone.
+"""Find a program's steps from its trace.
 
-In a loop, some stacks allocate exactly once each time round. So: take a stack A that comes k times,
-and look which others come exactly once between each two of its events. These are its members; if
-there are several, A marks a loop. Loops lie in one another (layers in a step, steps between two
-evaluations), so each one found is weighed by four numbers: how much of a repetition lies between
-its members (those of an evaluation lie close together, those of a step do not), whether memory
-comes back to where it was (it does not from layer to layer, which save for the backward pass), how
-much of memory's rise and fall is within one repetition (not much where an optimizer goes through
-its parameters), and how much of the trace it covers. A loop inside of a module's `forward` goes
-through layers, and is none of steps. A class of stacks that come equally often is looked at
-together, so that all of it takes linear time. Where events carry no stacks, sizes stand in for
-them.
+In a loop, some stacks allocate exactly once per iteration. So for a stack A that occurs k times,
+find the other stacks that occur exactly once between every two consecutive events of A. These are
+A's members; if there are several, A marks a loop.
 
-Where nothing comes once, the rise and fall of memory is left (`find_waves`).
+Loops are nested (layers in a step, steps between two evaluations), so each loop is scored by four
+numbers:
+
+- the share of a repetition that lies between its members (they're close together in an evaluation,
+  but not in a step)
+- whether memory returns to its previous level (not after a layer, because activations are saved)
+- the share of memory's total range that one repetition covers (small for an optimizer's loop over
+  parameters)
+- the share of the trace that it covers
+
+A loop inside a module's `forward` iterates over layers, not steps. Stacks with equal counts are
+examined together, so the search takes linear time. If events have no stacks, sizes are compared
+instead. If nothing occurs exactly once per iteration, `find_waves` looks at how memory rises and
+falls.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -27,11 +32,11 @@ from memreplay.engine.read.tables cimport A_ALLOC, EMPTY_STACK, FrameKey
 
 cdef enum:
     LEAST_MEMBERS = 3
-    MOST_MEMBERS = 64     # more say nothing new of a loop
-    TRIED = 3             # stacks of a class that may be its A
-    MOST_FORWARD = 64     # frames called forward, of one stack
-    WEIGHED = 8           # of the loops found, the best by what is cheap to know
-    SAMPLES = 4096        # of usage, for what is low and high
+    MOST_MEMBERS = 64     # more members wouldn't tell more about a loop
+    TRIED = 3             # how many stacks with equal counts to try as A
+    MOST_FORWARD = 64     # highest number of forward() frames per stack
+    WEIGHED = 8           # how many loops with the best partial scores are scored completely
+    SAMPLES = 4096        # number of samples from which to find the range of usage
 
 
 cdef struct Loop:
@@ -44,9 +49,9 @@ cdef struct Finder:
     const Replay* r
     uint32_t ids
     uint64_t allocs
-    uint32_t* offsets     # an id: where its events begin in `events`
-    uint32_t* events      # the events of each id, ascending
-    uint64_t* order       # count << 32 | id of those that may be in a loop, by count
+    uint32_t* offsets     # per id: its first event in `events`
+    uint32_t* events      # events of each id, in order
+    uint64_t* order       # count << 32 | id of each loop candidate, sorted by count
     uint64_t ordered
 
 
@@ -66,10 +71,10 @@ cdef int ascending_double(const void* a, const void* b) noexcept nogil:
     return (x > y) - (x < y)
 
 
-# ---- what repeats
+# ---- ids
 
 cdef int number_sizes(const Replay* r, uint64_t seed, uint32_t* ids, uint32_t* n) noexcept nogil:
-    # Ids of the sizes of allocs, from 1 on (as stacks: 0 is none).
+    # Number the allocation sizes from 1 on, because 0 means that there is none.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint64_t* size = <const uint64_t*> r.tables.size.data + r.first
     cdef Map64 sizes
@@ -107,7 +112,7 @@ cdef int finder_init(Finder* f, const Replay* r, const uint32_t* ids, uint32_t n
             f.allocs += 1
     for id in range(n):
         count = f.offsets[id + 2]
-        # One that comes more often than every second time is in no round with others.
+        # If an id belongs to more than half of all allocations, no other id can occur as often.
         if count >= LEAST_ROUNDS and count <= f.allocs // 2:
             f.order[f.ordered] = <uint64_t> count << 32 | id
             f.ordered += 1
@@ -133,7 +138,7 @@ cdef void finder_free(Finder* f) noexcept nogil:
 # ---- loops
 
 cdef bint once_in_each(const uint32_t* a, uint32_t n, const uint32_t* b, uint32_t m) noexcept nogil:
-    # Whether b comes exactly once between each two of a.
+    # Whether b occurs exactly once between every two consecutive events of a.
     cdef uint32_t t = 0
     cdef uint32_t j
     while t < m and b[t] < a[0]:
@@ -143,14 +148,15 @@ cdef bint once_in_each(const uint32_t* a, uint32_t n, const uint32_t* b, uint32_
     for j in range(n - 1):
         if b[t + j] < a[j] or b[t + j] > a[j + 1]:
             return False
-    # What is left of b comes after the last of a, once at most.
+    # At most one event of b is left, and it must come after the last event of a.
     return m - t == n - 1 or (m - t == n and b[m - 1] > a[n - 1])
 
 
 cdef double spread_of(const Finder* f, const uint32_t* a, uint32_t n, const uint32_t* members,
                       uint32_t count) noexcept nogil:
-    # How much of the rounds of `a` lies between members: all but the widest gap of each round.
-    cdef uint32_t at[MOST_MEMBERS]        # the next event of each member
+    # Return the share of a's rounds that lies between members: all events except each round's
+    # widest gap.
+    cdef uint32_t at[MOST_MEMBERS]        # next event of each member
     cdef uint32_t points[MOST_MEMBERS + 1]
     cdef const uint32_t* b
     cdef uint64_t wide = 0
@@ -161,7 +167,7 @@ cdef double spread_of(const Finder* f, const uint32_t* a, uint32_t n, const uint
     for j in range(n - 1):
         m = 0
         for i in range(count):
-            # Their order hardly changes from round to round, and is nearly that of `members`.
+            # An insertion sort, because the order hardly differs from that in `members`.
             value = f.events[f.offsets[members[i]] + at[i] + j]
             k = m
             while k > 0 and points[k - 1] > value:
@@ -181,8 +187,8 @@ cdef double spread_of(const Finder* f, const uint32_t* a, uint32_t n, const uint
 
 cdef uint32_t members_of(const Finder* f, uint32_t id, uint64_t first, uint64_t last,
                          uint32_t* members) noexcept nogil:
-    # How many of the ids order[first:last] come once in each round of `id`; some of them, evenly
-    # chosen, in the order of their first event.
+    # Count the ids in order[first:last] that occur once in each round of `id`, and collect some of
+    # them, evenly spaced and ordered by their first event.
     cdef const uint32_t* a = f.events + f.offsets[id]
     cdef uint32_t n = n_of(f, id)
     cdef uint32_t found = 0
@@ -216,7 +222,7 @@ cdef uint32_t members_of(const Finder* f, uint32_t id, uint64_t first, uint64_t 
 
 
 cdef void keep_best(Loop* best, uint32_t* n, const Loop* one) noexcept nogil:
-    # Keeps the WEIGHED loops with the most spread over the most of the trace, the best first.
+    # Keep the WEIGHED loops with the highest product of spread and extent, best first.
     cdef double score = one.spread * one.extent
     cdef uint32_t k = n[0]
     if k == WEIGHED:
@@ -234,8 +240,8 @@ cdef void keep_best(Loop* best, uint32_t* n, const Loop* one) noexcept nogil:
 cdef void find_loops(const Finder* f, Loop* best, uint32_t* n) noexcept nogil:
     cdef uint32_t members[MOST_MEMBERS + 1]
     cdef Loop one
-    cdef uint64_t below = 0     # where the class before this one begins
-    cdef uint64_t first = 0     # where this one does, and where it ends
+    cdef uint64_t below = 0     # start of the previous class
+    cdef uint64_t first = 0     # start and end of this class
     cdef uint64_t last, above, size, tried, pick
     cdef uint32_t count
     cdef const uint32_t* a
@@ -252,7 +258,7 @@ cdef void find_loops(const Finder* f, Loop* best, uint32_t* n) noexcept nogil:
         size = last - first
         tried = min(<uint64_t> TRIED, size)
         for pick in range(tried):
-            # A trace that begins and ends within a round has stacks that come once more or less.
+            # If a trace begins or ends within a round, the counts of some stacks are off by one.
             one.id = <uint32_t> f.order[first + pick * (size - 1) // max(1, tried - 1)]
             a = f.events + f.offsets[one.id]
             one.members = members_of(f, one.id, below, above, members)
@@ -267,8 +273,8 @@ cdef void find_loops(const Finder* f, Loop* best, uint32_t* n) noexcept nogil:
 
 cdef void swing(const uint32_t* a, uint32_t n, const int64_t* usage, int64_t start, double* work,
                 double* steady, double* height) noexcept nogil:
-    # How near memory comes back: 1 less the median of what is left of the swing of each round; and
-    # the median swing.
+    # Compute the median swing of a round, and how closely memory returns to its level after a
+    # round: 1 minus the median share of a round's swing that remains.
     cdef double low, high, value, before, after
     cdef uint32_t j
     cdef uint64_t i
@@ -292,8 +298,8 @@ cdef void swing(const uint32_t* a, uint32_t n, const int64_t* usage, int64_t sta
 
 cdef double range_of(const uint32_t* a, uint32_t n, const int64_t* usage, uint64_t events,
                      double* work) noexcept nogil:
-    # Between what is low and high in the whole trace, less a steady rise (a leak) from the first to
-    # the last round. `work` has room for SAMPLES + 1.
+    # Return the range of usage after subtracting a steady rise (a leak) from the first to the last
+    # round. `work` must have room for SAMPLES + 1.
     cdef uint64_t stride = events // SAMPLES + 1
     cdef uint64_t m = 0
     cdef double slope = ((<double> usage[a[n - 1]] - <double> usage[a[0]])
@@ -315,8 +321,8 @@ cdef bint holds(const uint32_t* stack, size_t n, uint32_t frame) noexcept nogil:
 
 cdef bint in_a_module(const Replay* r, uint32_t id, const uint32_t* members, uint32_t count) \
         noexcept nogil:
-    # Whether all these stacks come out of one line of a module's forward(). Long stacks are cut on
-    # the outside, so where that frame stands says nothing.
+    # Whether all these stacks come from one line of a module's forward(). That frame may be at any
+    # depth, because long stacks are cut at the outer end.
     cdef const FrameKey* frames = <const FrameKey*> r.tables.frames.data.data
     cdef uint32_t forward[MOST_FORWARD]
     cdef size_t n = 0
@@ -346,7 +352,7 @@ cdef bint in_a_module(const Replay* r, uint32_t id, const uint32_t* members, uin
 
 cdef uint32_t lowest_member(const Finder* f, uint32_t id, const uint32_t* members, uint32_t count,
                             const int64_t* usage, int64_t start) noexcept nogil:
-    # The member before which least is live: there a step begins.
+    # Return the member before which the least memory is live, because a step begins there.
     cdef uint32_t best = id
     cdef double low = 0
     cdef double sum
@@ -367,7 +373,7 @@ cdef uint32_t lowest_member(const Finder* f, uint32_t id, const uint32_t* member
 
 cdef void class_around(const Finder* f, uint32_t count, uint64_t* first,
                        uint64_t* last) noexcept nogil:
-    # Where in `order` the ids are that come about so often.
+    # Return the range in `order` of the ids whose count differs from `count` by at most one.
     first[0] = 0
     while f.order[first[0]] >> 32 < count - 1:
         first[0] += 1
@@ -394,7 +400,7 @@ cdef int choose(const Finder* f, bint by_size, const int64_t* usage, int64_t sta
     if work == NULL:
         return ERR_MEMORY
     for i in range(n):
-        # No later one can be better.
+        # The remaining loops can't score higher.
         if best[i].spread * best[i].extent <= out.score:
             break
         a = f.events + f.offsets[best[i].id]
@@ -405,7 +411,7 @@ cdef int choose(const Finder* f, bint by_size, const int64_t* usage, int64_t sta
             continue
         swing(a, count, usage, start, work, &steady, &height)
         whole = range_of(a, count, usage, f.r.events, work)
-        # A wide swing of most of the rounds is all one can ask for.
+        # The score is highest if memory swings widely in most rounds.
         height = min(1.0, 2 * height / whole) if whole > 0 else 1
         score = best[i].spread * best[i].extent * steady * height
         if score > out.score:
@@ -431,8 +437,7 @@ cdef int choose(const Finder* f, bint by_size, const int64_t* usage, int64_t sta
 
 cdef int find_period(const Replay* r, const int64_t* usage, int64_t start, bint by_size,
                      uint64_t seed, Buf* at, Period* out) noexcept nogil:
-    # Fills `at` with the events with which a repetition begins; leaves it empty where nothing
-    # repeats.
+    # Fill `at` with the first event of each repetition; empty if nothing repeats.
     cdef Finder f
     cdef uint32_t* sizes = NULL
     cdef const uint32_t* ids = <const uint32_t*> r.tables.stack.data + r.first
@@ -461,7 +466,7 @@ cdef int find_period(const Replay* r, const int64_t* usage, int64_t start, bint 
 
 cdef double low_of(const int64_t* usage, uint64_t first, uint64_t last,
                    double* work) noexcept nogil:
-    # What is low among these, more than one: below it lies a twentieth.
+    # Return the 5th percentile of at least two values.
     cdef uint64_t stride = (last - first) // SAMPLES + 1
     cdef uint64_t m = 0
     while first + m * stride < last:
@@ -472,8 +477,8 @@ cdef double low_of(const int64_t* usage, uint64_t first, uint64_t last,
 
 
 cdef int find_waves(const Replay* r, const int64_t* usage, Buf* at, Period* out) noexcept nogil:
-    # The same by the rise and fall of memory: a repetition begins where least is live between two
-    # times that most is. `spread` is how equally long they are.
+    # Find repetitions by the rise and fall of memory: each begins at the minimum between two
+    # periods of high usage. `spread` tells how equal the repetitions' lengths are.
     cdef uint64_t n = r.events
     cdef uint64_t stride = n // SAMPLES + 1
     cdef double* work
@@ -491,8 +496,7 @@ cdef int find_waves(const Replay* r, const int64_t* usage, Buf* at, Period* out)
     work = <double*> malloc((SAMPLES + 1) * sizeof(double))
     if work == NULL:
         return ERR_MEMORY
-    # A leak lifts what is low: how much from the first quarter to the last says by how much each
-    # event.
+    # A leak raises the low level, so estimate the slope from the first to the last quarter.
     if n >= 4:
         slope = (low_of(usage, n - n // 4, n, work) - low_of(usage, 0, n // 4, work)) \
             / <double> (n - n // 4)

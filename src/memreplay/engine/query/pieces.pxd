@@ -1,15 +1,17 @@
-# Series of measures a piece at a time, in the memory of one piece and of where allocations end.
+# Compute series of measures in parts. Only one part and the ends of allocations are in memory.
 from libc.stdint cimport int64_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.replay.lives cimport Lives
 
 
 cdef struct Pieces:
-    # Of all measures in which the same allocations end at the same events, whatever their bytes.
-    uint64_t rows       # events a piece
-    uint64_t at         # the next piece begins with this event
-    Buf first           # u64 a piece, and one more: where in `ending` what ends in it begins
-    Buf ending          # u32 what ends: an event, or n + i for the carried block i
+    # Shared by measures with the same allocations and ends, even if their bytes differ.
+    uint64_t rows       # events per part
+    uint64_t at         # first event of the next part
+    # u64 per part, plus one at the end: the index in `ending` of the part's first end
+    Buf first
+    # u32 per end: the alloc event of the allocation, or n + i for carried-over block i
+    Buf ending
 
 
 cdef int pieces_init(Pieces* p, const Lives* l, uint64_t rows) noexcept nogil

@@ -1,8 +1,8 @@
-"""Series of measures a piece at a time.
+"""Compute series of measures in parts.
 
-A whole series is eight bytes an event; what is kept here is four bytes an allocation that ends:
-allocations sorted (by counting) into the pieces in which they end. Sums are of unsigned numbers, as
-in `lives`.
+A whole series takes eight bytes per event. Parts need only four bytes per freed allocation; a
+counting sort assigns each allocation to the part in which it ends. Sums are unsigned, as in
+`lives`.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -14,7 +14,7 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
 
 cdef int pieces_init(Pieces* p, const Lives* l, uint64_t rows) noexcept nogil:
-    # OK or ERR_MEMORY. `rows` is above 0.
+    # Returns OK or ERR_MEMORY. `rows` must be positive.
     cdef const uint8_t* action = <const uint8_t*> l.replay.tables.action.data + l.replay.first
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
     cdef uint64_t n = l.replay.events
@@ -37,7 +37,8 @@ cdef int pieces_init(Pieces* p, const Lives* l, uint64_t rows) noexcept nogil:
     for i in range(l.carried_end.len):
         if carried_end[i] < NEVER:
             first[carried_end[i] // rows] += 1
-    # Of counts make ends; filling from behind makes of ends beginnings.
+    # Turn the counts into end positions; filling each part from its end turns these into start
+    # positions.
     for i in range(pieces):
         total += first[i]
         first[i] = total
@@ -71,18 +72,19 @@ cdef inline bint alike(const Buf* b, const Buf* other) noexcept nogil:
 
 
 cdef bint end_alike(const Lives* l, const Lives* other) noexcept nogil:
-    # Whether the same allocations count in both, and end at the same events.
+    # Whether both measures have the same allocations with the same ends.
     return (l.replay == other.replay and l.end == other.end
             and alike(&l.carried_end, &other.carried_end) and alike(&l.keep, &other.keep))
 
 
 cdef uint64_t piece_rows(const Pieces* p, const Lives* l) noexcept nogil:
-    # How many events the next piece has; 0 after the last.
+    # Return the number of events in the next part; 0 after the last part.
     return min(p.rows, l.replay.events - p.at)
 
 
 cdef void piece_of(const Pieces* p, const Lives* l, uint64_t* running, int64_t* out) noexcept nogil:
-    # A measure's bytes after each event of the next piece; `running` are those before its first.
+    # Store a measure's bytes after each event of the next part; `running` has the bytes before the
+    # part.
     cdef const uint8_t* action = <const uint8_t*> l.replay.tables.action.data + l.replay.first
     cdef const uint64_t* first = <const uint64_t*> p.first.data + p.at // p.rows
     cdef const uint32_t* ending = <const uint32_t*> p.ending.data

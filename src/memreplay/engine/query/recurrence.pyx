@@ -1,48 +1,51 @@
-"""Finds the rounds of a program's main loop by runs of allocations that come back.
+"""Find the rounds of a program's main loop from recurring runs of allocations.
 
-A run is RUN allocations in a row, told by their stacks or by their sizes; what one allocation alone
-does not say, where in the loop it is, a run does. Each run that comes back is a place at which
-rounds may be cut. It is weighed by five shares, whose product is the score:
+A run is RUN consecutive allocations, identified by stacks or sizes. Unlike a single allocation, a
+run identifies a position in the loop.
 
-- how much of the trace lies between its first time and its last,
-- how equally long the rounds are (1 less the deviation over the mean): those of a layer are not, as
-  some of them have the rest of the step in them,
-- how many there are (1 - 1/n),
-- in how many of them memory comes back to where it was, by a tenth of its range,
-- whether they go through half of memory's range or more, in the median.
+Rounds might begin at any recurring run. A run's score is the product of five shares:
 
-The last two can be left out (`any_memory`): what a server holds for several requests varies more
-than one request needs.
+- how much of the trace is between its first and last occurrence
+- how equal the rounds' lengths are (1 minus deviation over mean): for a layer they differ, because
+  some rounds include the rest of the step
+- the number of rounds (1 - 1/n)
+- the share of rounds after which memory is back at its previous level, within a tenth of its range
+- whether the median round spans at least half of memory's range
 
-So of loops in one another that one is chosen after each round of which memory is back: a batch of a
-step that accumulates gradients is none. Runs that come equally often are looked at together: of the
-most even ones that counts before which least is live, as there a round begins. The best few by the
-first three shares are weighed, so that all of it takes linear time.
+A second score (`any_memory`) omits the last two shares, because a server's memory may depend more
+on the number of concurrent requests than on a single request. Events after the last allocation are
+ignored, because a program frees everything when it exits.
+
+Among nested loops, the winner is therefore the loop in which memory is back at its level after each
+round. Memory isn't back after each micro-batch of a step that accumulates gradients. Runs with
+equal counts are examined together: among the runs with the most even rounds, choose the one before
+which the least memory is live, because a round begins there. Only the few runs that are best by the
+first three shares are scored completely, so the search takes linear time.
 """
 
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
-from memreplay.engine.base.growbuf cimport Buf, push_u32
+from memreplay.engine.base.growbuf cimport push_u32
 from memreplay.engine.base.hashmap cimport Map64, Slot64, map64_at, map64_free, map64_init
 from memreplay.engine.query.period cimport in_a_module
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 from memreplay.engine.read.tables cimport A_ALLOC
 
 cdef enum:
-    DOUBLED = 3          # a run is 2 to the power of this allocations
-    LEAST_TIMES = 3      # that a run comes back
-    LEAST_RUNS = 3       # that come equally often
-    WEIGHED = 12         # kinds of runs that are weighed
-    SAMPLES = 4096       # of usage, for its range
-    SHOWN = 64           # stacks of a loop that are looked at
+    DOUBLED = 3          # a run has 2 ** DOUBLED allocations
+    LEAST_TIMES = 3      # fewest occurrences of a run
+    LEAST_RUNS = 3       # fewest runs with equal counts
+    WEIGHED = 12         # how many of the best runs are scored completely
+    SAMPLES = 4096       # number of samples from which to find the range of usage
+    SHOWN = 64           # how many of a loop's stacks are examined
 
 
 cdef struct Run:
     uint32_t first, last     # events
     uint32_t times
-    double squares           # of the events between two times
-    double low               # the sum of what was live before each
+    double squares           # sum of squared distances between occurrences
+    double low               # sum of live bytes before each occurrence
 
 
 cdef struct Loop:
@@ -59,7 +62,7 @@ cdef int ascending_double(const void* a, const void* b) noexcept nogil:
 
 cdef int number(uint32_t* ids, const uint64_t* keys, uint64_t n, uint64_t seed,
                 uint32_t* count) noexcept nogil:
-    # Equal keys get equal ids, from 0 on.
+    # Give equal keys equal ids, from 0 on.
     cdef Map64 known
     cdef Slot64* slot
     cdef uint64_t i
@@ -79,8 +82,8 @@ cdef int number(uint32_t* ids, const uint64_t* keys, uint64_t n, uint64_t seed,
 
 cdef int number_runs(const Replay* r, bint by_size, uint64_t seed, uint32_t* events, uint32_t* ids,
                      uint64_t* keys, uint64_t* n, uint32_t* count) noexcept nogil:
-    # The event of each allocation, and the id of the run that ends there; those before the end of
-    # the first whole run are left out. Runs of twice the length are pairs of runs.
+    # For each allocation from the end of the first complete run on, store its event and the id of
+    # the run that ends there. A run of twice the length is a pair of runs.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef const uint64_t* size = <const uint64_t*> r.tables.size.data + r.first
@@ -98,7 +101,7 @@ cdef int number_runs(const Replay* r, bint by_size, uint64_t seed, uint32_t* eve
         if n[0] <= length:
             n[0] = 0
             break
-        # ids[i] is of the run that ends with allocation i (counted from those left out).
+        # ids[i] is the run that ends at the i-th allocation that isn't left out.
         n[0] -= length
         for i in range(n[0]):
             keys[i] = <uint64_t> ids[i] << 32 | ids[i + length]
@@ -109,7 +112,7 @@ cdef int number_runs(const Replay* r, bint by_size, uint64_t seed, uint32_t* eve
 
 
 cdef double evenness(const Run* run, uint64_t events) noexcept nogil:
-    # The product of the shares that need no look at memory.
+    # Return the product of the shares that don't depend on memory.
     cdef double rounds = run.times - 1
     cdef double mean = <double> (run.last - run.first) / rounds
     cdef double spread = run.squares / rounds - mean * mean
@@ -121,7 +124,7 @@ cdef double evenness(const Run* run, uint64_t events) noexcept nogil:
 
 
 cdef void keep_best(Loop* best, uint32_t* n, const Loop* one) noexcept nogil:
-    # The WEIGHED best, the best first.
+    # Keep the WEIGHED best loops, best first.
     cdef uint32_t k = n[0]
     if k == WEIGHED:
         if best[k - 1].score >= one.score:
@@ -135,9 +138,9 @@ cdef void keep_best(Loop* best, uint32_t* n, const Loop* one) noexcept nogil:
     best[k] = one[0]
 
 
-cdef int find_loops(const Replay* r, const Run* runs, uint32_t count, uint64_t n, Loop* best,
+cdef int find_loops(uint64_t until, const Run* runs, uint32_t count, uint64_t n, Loop* best,
                     uint32_t* found) noexcept nogil:
-    # Of all runs that come equally often the most even one, where there are several.
+    # For each count that enough runs have, take the run with the most even rounds.
     cdef Loop* by_times = <Loop*> calloc(n + 1, sizeof(Loop))
     cdef uint32_t* members = <uint32_t*> calloc(n + 1, sizeof(uint32_t))
     cdef Loop* loop
@@ -152,7 +155,7 @@ cdef int find_loops(const Replay* r, const Run* runs, uint32_t count, uint64_t n
     for i in range(count):
         if runs[i].times < LEAST_TIMES:
             continue
-        score = evenness(&runs[i], r.events)
+        score = evenness(&runs[i], until)
         loop = &by_times[runs[i].times]
         members[runs[i].times] += 1
         if score > loop.score:
@@ -167,25 +170,26 @@ cdef int find_loops(const Replay* r, const Run* runs, uint32_t count, uint64_t n
     return OK
 
 
-cdef double range_of(const Replay* r, const int64_t* usage, double slope,
+cdef double range_of(uint64_t until, const int64_t* usage, double slope,
                      double* work) noexcept nogil:
-    # Between what is low and high, less a steady rise.
-    cdef uint64_t stride = r.events // SAMPLES + 1
+    # Return the range of usage after subtracting a steady rise.
+    cdef uint64_t stride = until // SAMPLES + 1
     cdef uint64_t m = 0
-    while m * stride < r.events:
+    while m * stride < until:
         work[m] = <double> usage[m * stride] - slope * <double> (m * stride)
         m += 1
     qsort(work, m, sizeof(double), ascending_double)
     return work[m - 1 - m // 20] - work[m // 20]
 
 
-cdef void weigh(const Replay* r, const uint32_t* events, const uint32_t* ids, uint64_t n,
+cdef void weigh(uint64_t until, const uint32_t* events, const uint32_t* ids, uint64_t n,
                 const int64_t* usage, int64_t start, const Run* run, double* work,
                 Loop* loop) noexcept nogil:
-    # Adds the shares of memory to a loop's score. `work` has room for SAMPLES + 1, and a time each.
+    # Multiply a loop's score by the memory shares. `work` must have room for SAMPLES + 1 numbers
+    # plus one per round.
     cdef double slope = (<double> usage[run.last] - <double> usage[run.first]) \
         / <double> (run.last - run.first)
-    cdef double whole = range_of(r, usage, slope, work)
+    cdef double whole = range_of(until, usage, slope, work)
     cdef double value, low, high, before, after
     cdef uint64_t closed = 0
     cdef uint64_t rounds = 0
@@ -223,8 +227,8 @@ cdef void weigh(const Replay* r, const uint32_t* events, const uint32_t* ids, ui
 
 cdef bint is_in_a_module(const Replay* r, const Run* runs, uint32_t count,
                          uint32_t times) noexcept nogil:
-    # Whether the stacks of a loop come out of one line of a module's forward(). Where a recording
-    # cuts the first or the last round, some of its runs come once less.
+    # Whether a loop's stacks all come from one line of a module's forward(). If the recording cuts
+    # off part of the first or last round, some runs occur one time fewer.
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef uint32_t shown[SHOWN]
     cdef uint32_t kept = 0
@@ -249,7 +253,8 @@ cdef bint is_in_a_module(const Replay* r, const Run* runs, uint32_t count,
 
 cdef uint32_t lowest_run(const Run* runs, uint32_t count, const Loop* loop,
                          uint64_t events) noexcept nogil:
-    # Of the runs that are as even the one before which least is live: there a round begins.
+    # Among runs with equally even rounds, return the one before which the least memory is live,
+    # because a round begins there.
     cdef double least = evenness(&runs[loop.run], events) * 0.9
     cdef uint32_t best = loop.run
     cdef uint32_t i
@@ -262,44 +267,46 @@ cdef uint32_t lowest_run(const Run* runs, uint32_t count, const Loop* loop,
 
 cdef int choose(const Replay* r, const uint32_t* events, const uint32_t* ids, uint64_t n, Run* runs,
                 uint32_t count, const int64_t* usage, int64_t start, bint by_size,
-                bint any_memory, Buf* at, double* score) noexcept nogil:
+                bint any_memory, Rounds* rounds) noexcept nogil:
+    cdef uint64_t until = <uint64_t> events[n - 1] + 1 if n else 0
     cdef Loop best[WEIGHED]
     cdef Loop* loop = NULL
     cdef uint32_t found = 0
     cdef uint32_t k
     cdef uint64_t i
     cdef double* work
-    if find_loops(r, runs, count, n, best, &found) != OK:
+    if find_loops(until, runs, count, n, best, &found) != OK:
         return ERR_MEMORY
     work = <double*> malloc((n + SAMPLES + 1) * sizeof(double))
     if work == NULL:
         return ERR_MEMORY
     for k in range(found):
-        # No later one can be better.
+        # The remaining loops can't score higher.
         if loop != NULL and best[k].score <= loop.score:
             break
         if not by_size and is_in_a_module(r, runs, count, best[k].times):
             continue
-        best[k].run = lowest_run(runs, count, &best[k], r.events)
+        best[k].run = lowest_run(runs, count, &best[k], until)
         if any_memory:
-            best[k].score = evenness(&runs[best[k].run], r.events)
+            best[k].score = evenness(&runs[best[k].run], until)
         else:
-            weigh(r, events, ids, n, usage, start, &runs[best[k].run], work, &best[k])
+            weigh(until, events, ids, n, usage, start, &runs[best[k].run], work, &best[k])
         if best[k].score > (loop.score if loop != NULL else 0):
             loop = &best[k]
     free(work)
     if loop == NULL:
         return OK
-    score[0] = loop.score
+    rounds.score = loop.score
     for i in range(n):
-        if ids[i] == loop.run and push_u32(at, events[i]) < 0:
+        if ids[i] == loop.run and push_u32(&rounds.begins, events[i]) < 0:
             return ERR_MEMORY
     return OK
 
 
 cdef int find_recurrence(const Replay* r, const int64_t* usage, int64_t start, bint by_size,
-                         bint any_memory, uint64_t seed, Buf* at, double* score) noexcept nogil:
-    # Fills `at` with the events with which a round begins; leaves it empty where nothing recurs.
+                         uint64_t seed, Rounds* found, Rounds* any_memory) noexcept nogil:
+    # Find the rounds by all five shares, and by only the first three. Both results are empty if
+    # nothing recurs.
     cdef uint32_t* events = <uint32_t*> malloc((r.events + 1) * sizeof(uint32_t))
     cdef uint32_t* ids = <uint32_t*> malloc((r.events + 1) * sizeof(uint32_t))
     cdef uint64_t* keys = <uint64_t*> malloc((r.events + 1) * sizeof(uint64_t))
@@ -309,7 +316,7 @@ cdef int find_recurrence(const Replay* r, const int64_t* usage, int64_t start, b
     cdef uint64_t i
     cdef uint32_t count = 0
     cdef int code = ERR_MEMORY
-    score[0] = 0
+    found.score = any_memory.score = 0
     if events != NULL and ids != NULL and keys != NULL:
         code = number_runs(r, by_size, seed, events, ids, keys, &n, &count)
     free(keys)
@@ -326,8 +333,9 @@ cdef int find_recurrence(const Replay* r, const int64_t* usage, int64_t start, b
             run.last = events[i]
             run.times += 1
             run.low += <double> (usage[events[i] - 1] if events[i] else start)
-        code = choose(r, events, ids, n, runs, count, usage, start, by_size, any_memory,
-                      at, score)
+        code = choose(r, events, ids, n, runs, count, usage, start, by_size, False, found)
+    if code == OK:
+        code = choose(r, events, ids, n, runs, count, usage, start, by_size, True, any_memory)
     free(events)
     free(ids)
     free(runs)

@@ -1,5 +1,7 @@
-"""How far back the same number stood: a short way for addresses, which an allocator hands out again
-and again."""
+"""Find the distance from each number to its previous occurrence.
+
+For addresses the distance is short, because an allocator reuses addresses all the time.
+"""
 
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.base.hashmap cimport NONE32, Map64, Slot64, map64_at, map64_free, map64_init
@@ -8,7 +10,7 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
 cdef int rows_back(const uint64_t* numbers, uint64_t n, uint64_t seed,
                    uint32_t* out) noexcept nogil:
-    # Of each number how many rows before it the same one stood; 0 where none did.
+    # Store each number's distance in rows from its previous occurrence; 0 for a first occurrence.
     cdef Map64 last
     cdef Slot64* slot
     cdef uint64_t i

@@ -1,7 +1,7 @@
-"""Traffic: what was allocated between two events and what ended between them, by group.
+"""Sum up allocations and frees between two events, by group.
 
-Whatever ends in a range was live before it or began in it: so this is linear in the range and in
-the live set before it, however long the recording is.
+Everything freed in a range was either live before the range or allocated in the range. So this
+takes time linear in the range and in the live set before it, however long the recording is.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -16,7 +16,7 @@ from memreplay.engine.replay.lives cimport Lives, bytes_of, counts
 
 
 cdef Flow* flow_of(Traffic* t, uint32_t group) noexcept nogil:
-    # That of a group; NULL when memory is out.
+    # Return a group's Flow; NULL when out of memory.
     cdef uint32_t row
     if group == NONE32:
         return NULL
@@ -59,7 +59,7 @@ cdef inline void add_flow(Flow* to, const Flow* f) noexcept nogil:
 
 
 cdef int by_change(const void* a, const void* b) noexcept nogil:
-    # The largest change first, then most traffic, then the name: the same order every time.
+    # Largest change first, then most traffic, then name, so that the order is deterministic.
     cdef const Flow* x = <const Flow*> a
     cdef const Flow* y = <const Flow*> b
     cdef int order = wide_order(wide_distance(y.came_bytes, y.went_bytes),
@@ -73,7 +73,7 @@ cdef int by_change(const void* a, const void* b) noexcept nogil:
 
 
 cdef void leave_moved(Traffic* t) noexcept nogil:
-    # Of the groups those with traffic; the others are summed up.
+    # Keep only the groups with traffic. Sum up these groups, and separately all others.
     cdef Flow* f = <Flow*> t.groups.data
     cdef uint64_t kept = 0
     cdef uint64_t i
@@ -92,8 +92,9 @@ cdef void leave_moved(Traffic* t) noexcept nogil:
 cdef int traffic_init(Traffic* t, const Lives* l, Keys* keys, int64_t begin, int64_t end,
                       const uint32_t* allocs, uint64_t n_allocs, const uint32_t* blocks,
                       uint64_t n_blocks) noexcept nogil:
-    # OK or ERR_MEMORY. The range is of the events after `begin` up to `end`; `allocs` and `blocks`
-    # are what is live after `begin`. What never ends does so at a number beyond all events.
+    # Returns OK or ERR_MEMORY. The range consists of the events after `begin` up to `end`; `allocs`
+    # and `blocks` are live after `begin`. An allocation that is never freed has an end above all
+    # event numbers.
     cdef const uint8_t* action = <const uint8_t*> l.replay.tables.action.data + l.replay.first
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
     cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data

@@ -1,25 +1,27 @@
-# Whether a series leaks: what it comes to at the ends of steps.
+# Decide whether values at the ends of steps show a leak.
 from libc.stdint cimport int64_t, uint32_t
 from memreplay.engine.base.growbuf cimport Buf
 
 cdef enum:
-    QUARTERS = 4     # parts of the later steps, at the ends of which growth may begin
-    LEAST_LATE = 12  # steps in which growth shows that began after the first of these quarters
-    LEAST_ODDS = 3   # to one, of what is called a leak
+    LEAST_RISES = 4  # fewest rises in a leak
+    QUARTERS = 4     # parts of the steps after the warm-up; growth may begin at the end of each
+    LEAST_LATE = 12  # fewest steps that can show growth that began after the first quarter
+    LEAST_ODDS = 3   # minimum odds (to one) of a leak
     MOST_ODDS = 1000000
 
 
 cdef struct Trend:
-    # What a series at the ends of steps comes to.
+    # The verdict on a series of values at the ends of steps.
     bint leaks
-    int64_t rate       # bytes a step
-    int64_t error      # by how much that may be wrong
-    double odds        # of a leak, to one
-    uint32_t since     # the step after which it grows all along: the last of the warm-up, or later
-    uint32_t rises     # steps after that which end higher than the one before
-    uint32_t until     # the last step after which more stayed; 0 for none
-    int64_t stayed     # bytes that came since the start and are there all through the last quarter
-    bint stopped       # not less than what it rises and falls by in that quarter, and no leak
+    int64_t rate       # bytes per step
+    int64_t error      # standard error of the rate
+    double odds        # odds to one that this is a leak
+    # the step after which the series keeps growing: the last warm-up step, or a later one
+    uint32_t since
+    uint32_t rises     # number of steps after `since` that end higher than the previous step
+    uint32_t until     # the last step that left additional memory behind; 0: none
+    int64_t stayed     # bytes added since the start and present throughout the last quarter
+    bint stopped       # not a leak, and `stayed` is at least the range within the last quarter
 
 
 cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t least, Buf* scratch,

@@ -1,6 +1,6 @@
-"""What a series at the ends of steps comes to: whether it leaks, how fast, since when.
+"""Decide whether values at the ends of steps show a leak, how fast memory grows, and since when.
 
-docs/leaks.md has the rule (`judge`).
+docs/leaks.md describes the rule (`judge`).
 """
 
 from libc.math cimport exp, fabs, ldexp, log, sqrt
@@ -12,15 +12,14 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
 
 cdef enum:
-    LEAST_RISES = 4      # of a leak
-    ONCE = 2             # changes of another size that are something else; more of them are not
+    ONCE = 2             # highest number of outliers: changes with another cause than the leak
 
 
 cdef struct Series:
-    # Room for the work on one series.
-    double* low          # the values, or the lowest of some in a row
+    # Scratch space for one series.
+    double* low          # the values, or the minimum of every few consecutive values
     double* floors
-    double* by           # how far each rise goes
+    double* by           # the size of each rise
     uint32_t* rises
     uint32_t* work
 
@@ -36,7 +35,7 @@ cdef int ascending(const void* a, const void* b) noexcept nogil:
 
 
 cdef double median(double* values, uint64_t n) noexcept nogil:
-    # Sorts them.
+    # Sorts the values.
     qsort(values, n, sizeof(double), ascending)
     if n & 1:
         return values[n // 2]
@@ -44,7 +43,8 @@ cdef double median(double* values, uint64_t n) noexcept nogil:
 
 
 cdef inline uint32_t quarter(uint32_t steps, uint32_t warm, int number) noexcept nogil:
-    # The step that ends this quarter of the later steps; 0 is where they begin.
+    # Return the step that ends this quarter of the steps after the warm-up; for 0, the step before
+    # the first quarter.
     return warm + <uint32_t> ((<uint64_t> (steps - warm) * <uint64_t> number) // QUARTERS)
 
 
@@ -59,8 +59,8 @@ cdef int64_t lowest(const int64_t* values, uint32_t first, uint32_t last, int64_
 
 cdef void find_floors(const int64_t* values, uint32_t steps, uint32_t since,
                       int64_t* floors) noexcept nogil:
-    # What is never again given back, from where the steps after `since` begin, and from the end of
-    # each quarter of them on.
+    # Compute the levels below which the series never falls again: one from `since` on, and one from
+    # the end of each later quarter.
     cdef int q
     floors[QUARTERS] = values[steps]
     for q in range(QUARTERS - 1, -1, -1):
@@ -70,7 +70,8 @@ cdef void find_floors(const int64_t* values, uint32_t steps, uint32_t since,
 
 cdef uint64_t lowest_of(const int64_t* values, uint64_t n, uint64_t size,
                         double* low) noexcept nogil:
-    # The lowest of each `size` values in a row, the last of which ends with them; how many rows.
+    # Compute the minimum of every `size` consecutive values, aligned to the end. Returns the number
+    # of minima.
     cdef uint64_t rows = n // size
     cdef uint64_t i, j
     cdef const int64_t* row = values + (n - rows * size)
@@ -84,8 +85,9 @@ cdef uint64_t lowest_of(const int64_t* values, uint64_t n, uint64_t size,
 
 cdef uint64_t find_rises(const double* low, uint64_t n, double* floors, uint32_t* rises,
                          double* by) noexcept nogil:
-    # The rounds (1 to n - 1) with which a series rises for good: all from there on is above all
-    # before. A rise of less than a quarter of their mean is none. Each array has room for n.
+    # Find the rounds (1 to n - 1) in which a series rises for good, that is, all later values
+    # exceed all earlier ones. Ignore increases below a quarter of their mean. Each array must have
+    # room for n items.
     cdef uint64_t found = 0
     cdef uint64_t kept = 0
     cdef uint64_t i
@@ -110,8 +112,8 @@ cdef uint64_t find_rises(const double* low, uint64_t n, double* floors, uint32_t
 
 
 cdef double stopped_by(const uint32_t* rises, uint64_t n, uint64_t rounds) noexcept nogil:
-    # How much better it explains the rises that they have ended at some round before the last than
-    # that each round has the same chance of one: both from the first rise on.
+    # Return the likelihood ratio of two hypotheses. From the first rise on, either the rises ended
+    # before the last round, or each round has the same chance of a rise.
     cdef double ratio = 1
     cdef double total = 0
     cdef uint64_t last, after
@@ -133,7 +135,7 @@ cdef double stopped_by(const uint32_t* rises, uint64_t n, uint64_t rounds) noexc
 
 cdef bint began_later(const uint32_t* rises, uint64_t n, uint64_t rounds,
                       uint32_t* work) noexcept nogil:
-    # Whether it is no chance that nothing rises before the first.
+    # Whether the first rise comes too late to be explained by chance.
     cdef uint64_t i
     for i in range(n):
         work[i] = <uint32_t> (rounds + 1 - rises[n - 1 - i])
@@ -142,9 +144,10 @@ cdef bint began_later(const uint32_t* rises, uint64_t n, uint64_t rounds,
 
 cdef double odds_of(const uint32_t* rises, uint64_t n, uint64_t rounds, uint64_t steps,
                     double stopped) noexcept nogil:
-    # Of a leak, which rises in each round with the same chance, against the mean of three others:
-    # n rises that have nothing to do with each other, each half as likely as one less; rises that
-    # have stopped; rises that become rarer, to a twentieth at the end.
+    # Return the odds of a leak, in which each round is equally likely to rise. The odds are
+    # relative to the mean of three alternatives. The n rises are unrelated (each further rise is
+    # half as likely), they have stopped, or they become rarer, down to a twentieth of the initial
+    # rate.
     cdef double few = ldexp(<double> (steps + 1), -<int> min(n + 1, <uint64_t> 2000))
     cdef double rarer = log(3 / (1 - exp(-3.0))) * <double> n
     cdef double others
@@ -156,9 +159,10 @@ cdef double odds_of(const uint32_t* rises, uint64_t n, uint64_t rounds, uint64_t
 
 
 cdef double fine_stop(const int64_t* values, uint64_t n, Series* s, bint* later) noexcept nogil:
-    # stopped_by, of steps one by one, where there are rises enough: of what two ends of steps in a
-    # row have, so that what one has alone is none, the last one by itself or not. And whether
-    # nothing rises in the first quarter, which is no chance.
+    # If the values rise in enough single steps, apply stopped_by to them, with and without the last
+    # step, and return the larger result. Each value is the minimum of two consecutive step ends, so
+    # that single peaks don't count. `later` means that nothing rises in the first quarter, and that
+    # this is unlikely to be chance.
     cdef double stopped = 0
     cdef uint64_t i, found
     for i in range(n - 1):
@@ -174,8 +178,8 @@ cdef double fine_stop(const int64_t* values, uint64_t n, Series* s, bint* later)
 
 
 cdef double clip(double* changes, uint64_t n, double most) noexcept nogil:
-    # Cuts changes of more than `most` down to it, as far as they are so few that they are something
-    # else: a table that was made anew, say, beside a leak. By how much in all.
+    # Clip changes larger than `most` if they are few enough to be outliers, for example if a table
+    # was reallocated during a leak. Returns the total amount that was clipped.
     cdef double excess = 0
     cdef double one
     cdef uint64_t larger = 0
@@ -193,10 +197,11 @@ cdef double clip(double* changes, uint64_t n, double most) noexcept nogil:
 
 cdef void measure_rate(const int64_t* values, uint64_t n, uint64_t rises, Series* s, uint64_t first,
                        uint64_t stop, uint64_t size, double* rate, double* error) noexcept nogil:
-    # What it grows by a step, from s.low, the lowest of `size` steps each: what it has grown by
-    # over the steps of that where nothing falls, else the slope of the least squares. And by how
-    # much that may be wrong: the deviation of its changes over the root of their number. One or two
-    # changes of more than four times the median of them, or of the rises for good, count as that.
+    # Estimate the growth per step: the total growth divided by the number of steps if the values
+    # never fall, else the least-squares slope of s.low (the minima of `size` steps each). The error
+    # is the standard deviation of the changes divided by the square root of their number. One or
+    # two changes are clipped if they exceed four times the median change and four times the median
+    # lasting rise.
     cdef const double* low = s.low + first
     cdef uint64_t rows = stop - first
     cdef double count = <double> rows
@@ -232,13 +237,13 @@ cdef void measure_rate(const int64_t* values, uint64_t n, uint64_t rises, Series
             slower -= one
     rate[0] = slope / (count * (count * count - 1) / 12 * <double> size)
     error[0] = sqrt(spread / (count - 2) / (count - 1)) / <double> size
-    # The steps before the first row count too, unless something else came in them.
+    # Include the steps before the first row, unless something else happened in them.
     i = n - rows * size
     if first == 0 and fabs(<double> values[i] - <double> values[0]) <= most:
         i = 0
     if never_falls(values + i, n - i):
         rate[0] = (<double> values[n - 1] - <double> values[i] - excess) / <double> (n - 1 - i)
-    # It slows down to less than half, by more than twice what chance makes of it.
+    # Growth slows down to less than half of its earlier rate, and by more than twice the noise.
     if 3 * slower < -level and slower < -2 * sqrt(squares):
         rate[0] = 0
 
@@ -253,9 +258,10 @@ cdef bint never_falls(const int64_t* values, uint64_t n) noexcept nogil:
 
 cdef double weigh(const int64_t* values, uint64_t n, bint begun, Series* s, bint* later,
                   double* rate, double* error) noexcept nogil:
-    # The odds of a leak, by `n` values: of rows of 1, 2, 4 … steps those in which it shows best;
-    # and its rate, from the first rise on where it has `begun` here, or later by no chance. `later`
-    # says that it does not begin in their first quarter.
+    # Return the odds that `n` values show a leak: combine every 1, 2, 4 … steps, and use the
+    # combination with the highest odds. The rate is measured from the first rise if `begun` (growth
+    # begins here), or if the first rise is too late to be chance. `later` means that growth doesn't
+    # begin in the first quarter.
     cdef double stopped = fine_stop(values, n, s, later)
     cdef double best = 0
     cdef double odds
@@ -267,7 +273,8 @@ cdef double weigh(const int64_t* values, uint64_t n, bint begun, Series* s, bint
         found = find_rises(s.low, rows, s.floors, s.rises, s.by)
         if found >= LEAST_RISES:
             odds = odds_of(s.rises, found, rows - 1, n - 1, stopped if size > 1 else 0)
-            if odds > best * 1.000000001:  # else the same: shorter rows say more of the rate
+            # on a tie, keep shorter rows, which estimate the rate better
+            if odds > best * 1.000000001:
                 best = odds
                 chosen = size
         size *= 2
@@ -287,8 +294,8 @@ cdef uint64_t count_rises(const int64_t* values, uint64_t n, Series* s) noexcept
 
 cdef bint same_pace(const int64_t* values, uint32_t steps, uint32_t warm,
                     Series* s) noexcept nogil:
-    # Whether it rises in the warm-up (but for the first step) about as often as later: half to
-    # twice.
+    # Whether the series rises about as often during the warm-up (without its first step) as after
+    # it, that is, half to twice as often.
     cdef double early, late
     if warm < 3:
         return False
@@ -299,7 +306,7 @@ cdef bint same_pace(const int64_t* values, uint32_t steps, uint32_t warm,
 
 cdef double leak_after(const int64_t* values, uint32_t steps, uint32_t warm, uint32_t since,
                        Series* s, double* rate, double* error) noexcept nogil:
-    # The odds that a series grows all along after `since`; the rate is 0 where it slows down.
+    # Return the odds that a series keeps growing after `since`. The rate is 0 if growth slows down.
     cdef double odds, r, e
     cdef bint later
     rate[0] = 0
@@ -309,7 +316,7 @@ cdef double leak_after(const int64_t* values, uint32_t steps, uint32_t warm, uin
     odds = weigh(values + since, steps - since + 1, since > warm, s, &later, rate, error)
     if later:
         return 0
-    # Where it grew in the same way before, that speaks for it as well.
+    # If the series grew in the same way during the warm-up, that's additional evidence.
     if odds > 0 and since == warm and same_pace(values, steps, warm, s):
         odds = max(odds, weigh(values + 1, steps, False, s, &later, &r, &e))
     return odds
@@ -317,9 +324,10 @@ cdef double leak_after(const int64_t* values, uint32_t steps, uint32_t warm, uin
 
 cdef bint begins(const int64_t* values, uint32_t steps, uint32_t warm,
                  uint32_t since) noexcept nogil:
-    # Whether growth may have begun after `since`: halfway on there is more for good than ever
-    # before (so it is no fall that is made up for), and it grows at twice the pace from `warm` to
-    # there, or more (so it is no cache that is nearly full).
+    # Whether growth may have begun after `since`. Halfway through the later steps, the lasting
+    # level must exceed all values up to `since`; otherwise the series only recovers from a fall.
+    # The series must also grow at least twice as fast as between `warm` and `since`; otherwise it
+    # may be a cache that is nearly full.
     cdef int64_t floors[QUARTERS + 1]
     cdef double pace, before
     cdef uint32_t i
@@ -333,7 +341,7 @@ cdef bint begins(const int64_t* values, uint32_t steps, uint32_t warm,
 
 
 cdef int series_init(Series* s, Buf* scratch, uint32_t steps) noexcept nogil:
-    # Room for steps + 1 values, in `scratch` (of doubles).
+    # Make room for steps + 1 values in `scratch` (of doubles).
     cdef uint64_t room = <uint64_t> steps + 2
     if buf_reserve(scratch, 4 * room) < 0:
         return ERR_MEMORY
@@ -347,7 +355,7 @@ cdef int series_init(Series* s, Buf* scratch, uint32_t steps) noexcept nogil:
 
 cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t least, Buf* scratch,
                Trend* out) noexcept nogil:
-    # `values` are a start and then one a step. `scratch` is of doubles.
+    # `values` has an initial value and one per step. `scratch` is a buffer of doubles.
     cdef int64_t floors[QUARTERS + 1]
     cdef Series s
     cdef double odds, rate, error
@@ -357,7 +365,8 @@ cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t lea
     cdef int64_t floor, high
     memset(out, 0, sizeof(Trend))
     if steps - warm < QUARTERS:
-        # There are no quarters: what is there after the last step stayed so far.
+        # With too few steps for quarters, everything present after the last step counts as having
+        # stayed.
         last = steps
     find_floors(values, steps, warm, floors)
     out.stayed = minus(lowest(values, last, steps, values[steps]), values[0])
@@ -370,7 +379,7 @@ cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t lea
     floors[QUARTERS - 1] = floor
     floor = values[steps]
     for i in range(steps, 0, -1):
-        # The floor before step i is lower than after it: something of step i stayed.
+        # If the floor is higher after step i than before, something that step i allocated stayed.
         if values[i] < floor:
             floor = values[i]
         if values[i - 1] < floor and floor <= floors[QUARTERS - 1]:
@@ -378,7 +387,7 @@ cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t lea
             break
     if series_init(&s, scratch, steps) != OK:
         return ERR_MEMORY
-    # From the warm-up on; else from the end of one of the quarters, where growth begins late.
+    # Try growth from the warm-up on, then from the end of each quarter for late starts.
     out.since = warm
     for q in range(QUARTERS):
         since = quarter(steps, warm, q)
@@ -401,8 +410,9 @@ cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t lea
 
 cdef int64_t falls(const int64_t* values, uint32_t steps, uint32_t warm, int64_t* negative,
                    Buf* scratch, int* code) noexcept nogil:
-    # What a series falls by a step, where its negative would be a leak after the warm-up; else 0.
-    # What is let go of at the start of a step may be missing in the last one. `negative` has room.
+    # Return the bytes per step by which a series falls if its negative would be a leak after the
+    # warm-up, else 0. Also tries without the last step, because memory that is freed at the start
+    # of the next step isn't freed yet. `negative` is scratch space.
     cdef Trend judged
     cdef uint32_t i
     if values[steps] >= values[warm]:

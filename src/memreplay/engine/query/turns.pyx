@@ -1,13 +1,13 @@
-"""Finds the turns of an optimizer: the stretches of a trace in which it steps.
+"""Find the parts of a trace in which an optimizer's step() runs, called turns.
 
-PyTorch wraps step() of every optimizer (`wrapper` of torch/optim/optimizer.py), so that what it
-allocates is known by its stack. Where it allocates nothing (SGD, fused kernels), what zero_grad()
-gives back stands in for it. A turn ends where something else is allocated. Between two turns a
-step's work lies; a thread that allocates a little while the optimizer steps ends no turn.
+PyTorch wraps step() of every optimizer (`wrapper` of torch/optim/optimizer.py), so the optimizer's
+allocations can be recognised by their stacks. If step() allocates nothing (SGD, fused kernels),
+frees in zero_grad() are used instead.
 
-Several optimizers are told apart by who calls them: the one that has most turns counts, of equals
-the first. Turns in which nothing but lasting state is allocated are not all that the optimizer
-took, so there are none.
+A turn ends when something else is allocated, except for small allocations by another thread.
+Several optimizers are distinguished by their callers; the optimizer with the most turns is used, or
+the first one on a tie. An optimizer that only allocates lasting state doesn't allocate in every
+step, so no turns are reported for it.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -21,14 +21,14 @@ from memreplay.engine.read.tables cimport (
 )
 
 cdef enum:
-    # What a frame's name and file say of a stack.
+    # The kinds of frames, by function name and file.
     PLAIN
-    OPTIMIZER    # the optimizer is at work, from here on inwards
+    OPTIMIZER    # the optimizer runs in this frame and in the frames it calls
     ZERO_GRAD
-    PROGRAM      # unless it calls the program back, which is at work then
-    WRAPPED      # what torch wraps around them
-    # Gaps of a quarter of this one or more end a turn: those not smaller hold so many tenths of
-    # what others allocate between turns.
+    PROGRAM      # the program, which the optimizer may call back
+    WRAPPED      # torch's wrappers around optimizers and zero_grad()
+    # Take the longest gaps that together contain this many tenths of the other allocations between
+    # turns. A gap ends a turn if it's at least a quarter as long as the shortest of these gaps.
     TENTHS = 8
 
 
@@ -61,7 +61,7 @@ cdef int kind_of(const Replay* r, const FrameKey* frame) noexcept nogil:
     if not is_text(name, n, b"step", 4) and not is_text(name, n, b"wrapper", 7):
         return PLAIN
     if name[0] == b"w":
-        # The scheduler of learning rates wraps it once more.
+        # The learning-rate scheduler wraps step() again.
         return OPTIMIZER if has_text(file, m, b"optim/optimizer.py", 18) \
             or has_text(file, m, b"optim/lr_scheduler.py", 21) else PLAIN
     if has_text(file, m, b"lr_scheduler", 12) or has_text(file, m, b"swa_utils", 9):
@@ -72,8 +72,8 @@ cdef int kind_of(const Replay* r, const FrameKey* frame) noexcept nogil:
 
 cdef uint32_t caller_of(const uint8_t* kinds, const uint32_t* stack, size_t n,
                         int wanted) noexcept nogil:
-    # The frame that calls the optimizer (its own outermost one, where the stack was cut), or
-    # NONE32 for the stack of something else. Frames come innermost first.
+    # Return the frame that calls the optimizer, or the optimizer's own outermost frame if the stack
+    # was cut off there. Returns NONE32 if the optimizer isn't running. Frames are innermost first.
     cdef uint32_t found = NONE32
     cdef bint inside = False
     cdef size_t i
@@ -90,7 +90,7 @@ cdef uint32_t caller_of(const uint8_t* kinds, const uint32_t* stack, size_t n,
 
 
 cdef uint32_t* callers(const Replay* r, int wanted) noexcept nogil:
-    # Of each stack; NULL when memory is out.
+    # Return the optimizer's caller in each stack; NULL when out of memory.
     cdef const FrameKey* frames = <const FrameKey*> r.tables.frames.data.data
     cdef uint32_t n_frames = spans_len(&r.tables.frames)
     cdef uint32_t n_stacks = spans_len(&r.tables.stacks)
@@ -114,7 +114,7 @@ cdef uint32_t* callers(const Replay* r, int wanted) noexcept nogil:
 
 cdef inline uint32_t turn_of(const uint8_t* action, const uint32_t* stack, const uint32_t* caller,
                              bint zeroed, uint64_t i) noexcept nogil:
-    # Who called the optimizer that is at work in an event; NONE32 if it is not.
+    # Return the caller of the optimizer that runs at an event, or NONE32 if none is running.
     if zeroed:
         if action[i] != A_FREE_REQUESTED and action[i] != A_FREE_COMPLETED:
             return NONE32
@@ -125,8 +125,8 @@ cdef inline uint32_t turn_of(const uint8_t* action, const uint32_t* stack, const
 
 cdef uint32_t busiest(const Replay* r, const uint32_t* caller, bint zeroed,
                       uint32_t* turns, uint32_t* before) noexcept nogil:
-    # The caller with most turns, of equals the first. `before`: what others had allocated when a
-    # caller's optimizer was last at work, and one.
+    # Return the caller with the most turns, or the first one on a tie. `before` is 1 + the number
+    # of other allocations before a caller's optimizer last ran.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef uint32_t best = NONE32
@@ -141,7 +141,8 @@ cdef uint32_t busiest(const Replay* r, const uint32_t* caller, bint zeroed,
         turns[who] += before[who] != others
         before[who] = others
         if best == NONE32 or turns[who] > turns[best] + 1:
-            # One more is no more: the trace may end in between.
+            # Ignore a lead of one turn, because the trace may end between the two optimizers'
+            # turns.
             best = who
     return best
 
@@ -153,13 +154,13 @@ cdef int ascending(const void* a, const void* b) noexcept nogil:
 
 
 cdef uint32_t least_gap(const Buf* gaps) noexcept nogil:
-    # What others allocate at least between two turns.
+    # Return the minimum number of other allocations between two turns.
     cdef uint32_t* gap = <uint32_t*> gaps.data
     cdef uint64_t total = 0
     cdef uint64_t held = 0
     cdef uint64_t i
     if gaps.len == 0:
-        return 1    # and `gap` is NULL, which qsort does not take
+        return 1    # `gap` is NULL, which qsort doesn't accept
     qsort(gap, gaps.len, sizeof(uint32_t), ascending)
     for i in range(gaps.len):
         total += gap[i]
@@ -172,12 +173,12 @@ cdef uint32_t least_gap(const Buf* gaps) noexcept nogil:
 
 cdef int cut(const Replay* r, const uint32_t* caller, bint zeroed, uint32_t who, uint32_t least,
              Buf* gaps, Buf* at) noexcept nogil:
-    # Fills `gaps`, or `at` with the event after each turn: the next allocation of others, or the
-    # end of the trace.
+    # Fill `gaps` with the number of other allocations in each gap, or `at` with the event after
+    # each turn, which is the next other allocation or the end of the trace.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef uint32_t gap = 0
-    cdef uint32_t stop = NONE32     # the event after the turn, as far as is known
+    cdef uint32_t stop = NONE32     # the event after the turn, if already known
     cdef bint begun = False
     cdef uint64_t i
     for i in range(r.events):
@@ -200,9 +201,9 @@ cdef int cut(const Replay* r, const uint32_t* caller, bint zeroed, uint32_t who,
 
 cdef bint only_state(const Replay* r, const uint32_t* caller, uint32_t who,
                      const Buf* at) noexcept nogil:
-    # Whether all that is allocated in the second turn and after outlives the next one, in a trace
-    # that has frees. It is state then: SGD with momentum makes it for parameters that are new, and
-    # allocates nothing in its other steps.
+    # Whether all allocations from the second turn on outlive the next turn, in a trace with frees.
+    # These allocations are then state: SGD with momentum allocates state for new parameters, and
+    # nothing in its other steps.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef const uint32_t* match = <const uint32_t*> r.match.data
@@ -224,9 +225,9 @@ cdef bint only_state(const Replay* r, const uint32_t* caller, uint32_t who,
     return frees
 
 
-cdef int find_turns(const Replay* r, bint zeroed, Buf* at) noexcept nogil:
-    # Fills `at` with the event after each turn; leaves it empty where there is none, or not all
-    # leave a mark.
+cdef int find_optimizer_steps(const Replay* r, bint zeroed, Buf* at) noexcept nogil:
+    # Fill `at` with the event after each turn. `at` stays empty if there are no turns, or if the
+    # trace doesn't show all steps.
     cdef uint32_t* caller = callers(r, ZERO_GRAD if zeroed else OPTIMIZER)
     cdef uint64_t n = <uint64_t> spans_len(&r.tables.frames) + 1
     cdef uint32_t* turns = <uint32_t*> calloc(n, sizeof(uint32_t))
@@ -253,8 +254,8 @@ cdef int find_turns(const Replay* r, bint zeroed, Buf* at) noexcept nogil:
 
 
 cdef int64_t count_optimizers(const Replay* r) noexcept nogil:
-    # How many places call an optimizer's step() that allocates in more than one turn; ERR_MEMORY
-    # (below 0) when memory is out.
+    # Count the call sites of optimizers' step() that allocate in more than one turn. Returns
+    # ERR_MEMORY, which is negative, when out of memory.
     cdef uint32_t* caller = callers(r, OPTIMIZER)
     cdef uint64_t n = <uint64_t> spans_len(&r.tables.frames) + 1
     cdef uint32_t* turns = <uint32_t*> calloc(n, sizeof(uint32_t))

@@ -1,1 +1,1 @@
-"""Bytes to columns."""
+"""Read bytes into columns."""

@@ -1,27 +1,32 @@
-"""The façade over rows that are added: what Python may call to fill tables from a dataset."""
+"""Python interface for filling tables with rows from a dataset."""
 
 from typing import Any, TypeAlias, final
 
 from memreplay._core import Tables
 from memreplay.engine.read.column import Column
 
-# A contiguous buffer: NumPy's arrays are not typed as buffers before Python 3.12.
+# Any contiguous buffer. Typed as Any because NumPy arrays only match a buffer type since Python
+# 3.12.
 _Numbers: TypeAlias = Any
 
 class WrongRowError(ValueError):
-    """A row that no snapshot can have: its number, in what was given."""
+    """An invalid row; its argument is the row number."""
 
 def same_length(n: int, *others: int) -> None:
-    """Raises ValueError unless all are `n`."""
+    """Raise ValueError unless all lengths are `n`."""
 
 def decoded(at: _Numbers, codes: _Numbers, missing: int, valid: _Numbers, offset: int) -> Column:
-    """u32 the code of each row: `codes[at[i]]`, or `missing` where bit `offset + i` of `valid` (a
-    buffer of bits, the lowest first, or None) is not set. Raises WrongRowError with the first row
-    whose index is past the end, and ValueError."""
+    """Return the u32 code of each row:
+
+    `codes[at[i]]`, or `missing` for rows that aren't valid.
+
+    `valid` is a bitmap, lowest bit first, with row i at bit `offset + i`, or None if all are valid.
+    Raises WrongRowError with the first row whose index is out of range, and ValueError.
+    """
 
 @final
 class Adding:
-    """Tables that are being filled, as `_core.read` hands them to `then`."""
+    """Tables that are being filled. `_core.read` passes them to `then`."""
 
     def __new__(cls, tables: Tables) -> Adding: ...
     def intern(self, data: _Numbers, offsets: _Numbers) -> Column: ...

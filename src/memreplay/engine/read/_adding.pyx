@@ -1,7 +1,4 @@
-"""The façade over rows that are added: what Python may call to fill tables from a dataset.
-
-No algorithm is in here.
-"""
+"""Python interface for filling tables with a dataset's rows. Contains no algorithms."""
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -17,21 +14,25 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 
 
 class WrongRowError(ValueError):
-    """A row that no snapshot can have: its number, in what was given."""
+    """A row is invalid. The argument is the row's number."""
 
 
 def same_length(n: int, *others: int) -> None:
-    """Raises ValueError unless all are `n`."""
+    """Raise ValueError unless all lengths are `n`."""
     if any(other != n for other in others):
-        raise ValueError("columns of one table are of one length")
+        raise ValueError("columns of a table must have the same length")
 
 
 def decoded(
     const int32_t[::1] at, const uint32_t[::1] codes, uint32_t missing, valid, uint64_t offset
 ) -> Column:
-    """u32 the code of each row: `codes[at[i]]`, or `missing` where bit `offset + i` of `valid` (a
-    buffer of bits, the lowest first, or None) is not set. Raises WrongRowError with the first row
-    whose index is past the end, and ValueError."""
+    """Return the u32 code of each row:
+
+    `codes[at[i]]`, or `missing` for rows that aren't valid.
+
+    `valid` is a bitmap, lowest bit first, with row i at bit `offset + i`; None if all rows are
+    valid. Raises ValueError, and WrongRowError for the first row whose index is out of range.
+    """
     cdef Owned out = owned(4)
     cdef _adding.Coded c
     cdef const uint8_t[::1] bits = valid
@@ -39,7 +40,7 @@ def decoded(
     cdef uint64_t row
     if bits is not None and (offset > <uint64_t> bits.shape[0] * 8
                              or n > <uint64_t> bits.shape[0] * 8 - offset):
-        raise ValueError("a bit a row")
+        raise ValueError("the validity bitmap is shorter than the column")
     if buf_reserve(&out.buf, n) < 0:
         raise MemoryError
     if n:
@@ -60,16 +61,18 @@ def decoded(
 
 @cython.final
 cdef class Adding:
-    """Tables that are being filled, as `_core.read` hands them to `then`.
+    """Tables that are being filled.
 
-    Ids of strings and pools are those of the tables; frames and stacks are numbered as they are
-    added, from 0. Each method takes a batch, a buffer a column, and raises WrongRowError with the
-    first row that is wrong, LimitError or MemoryError.
+    `_core.read` passes them to `then`.
+
+    String and pool ids are the tables' ids; frames and stacks are numbered from 0 in the order in
+    which they are added. Each method takes a batch, one buffer per column, and raises WrongRowError
+    for the first invalid row, LimitError or MemoryError.
     """
 
     cdef Tables tables
-    cdef Owned frame_of    # u32 a frame of the dataset: its id
-    cdef Owned stack_of    # u32 a stack of the dataset: its id
+    cdef Owned frame_of    # u32: the table's id for each of the dataset's frames
+    cdef Owned stack_of    # u32: the table's id for each of the dataset's stacks
 
     def __cinit__(self, Tables tables not None):
         if tables.t.strings.slots == NULL:
@@ -86,12 +89,13 @@ cdef class Adding:
         return 0
 
     cdef int _failed(self) except -1:
-        # Of what is numbered in its order a part is there: nothing more is added.
+        # Some frames or stacks are missing, so the numbers of later frames or stacks would be
+        # wrong. Refuse further rows.
         fail(&self.tables.t.status, ERR_MEMORY, "rows")
         raise MemoryError
 
     def intern(self, const uint8_t[::1] data, const int32_t[::1] offsets) -> Column:
-        """u32 the id of each text: `data[offsets[i]:offsets[i + 1]]` (UTF-8)."""
+        """Return the u32 id of each string `data[offsets[i]:offsets[i + 1]]` (UTF-8)."""
         cdef Owned out = owned(4)
         cdef Py_ssize_t n = offsets.shape[0] - 1
         cdef Py_ssize_t i
@@ -107,7 +111,7 @@ cdef class Adding:
         return column(out, out.buf.data, out.buf.len, b"I")
 
     def pool(self, first: int, second: int) -> int:
-        """The id of a pool."""
+        """Return the id of a pool."""
         cdef int64_t[2] pair
         pair[0] = first
         pair[1] = second
@@ -117,14 +121,16 @@ cdef class Adding:
         return found
 
     def code_of(self, Tables other not None) -> tuple:
-        """Adds the texts, pools, frames and stacks of other tables. (u32 the id here of each text,
-        the same of each pool); frames and stacks are numbered as they are there. Before any that
-        are added by `frames` and `stacks`."""
+        """Add another table's strings, pools, frames and stacks.
+
+        Call this before `frames` and `stacks`. Returns (u32 id of each string, u32 id of each
+        pool). Frames and stacks keep their numbers.
+        """
         cdef Owned texts = owned(4)
         cdef Owned pools = owned(4)
         cdef int code
         if self.frame_of.buf.len or self.stack_of.buf.len:
-            raise ValueError("there are frames or stacks already")
+            raise ValueError("frames or stacks were already added")
         with nogil:
             code = _adding.add_code(&self.tables.t, &other.t, &texts.buf, &pools.buf,
                                     &self.frame_of.buf, &self.stack_of.buf)
@@ -134,7 +140,7 @@ cdef class Adding:
                 column(pools, pools.buf.data, pools.buf.len, b"I"))
 
     def action(self, name: bytes) -> int:
-        """The code of an action."""
+        """Return the code for an action."""
         cdef uint32_t text = spans_intern(&self.tables.t.strings, <const char*> name, len(name))
         cdef uint32_t* others = <uint32_t*> self.tables.t.other_actions.data
         cdef size_t i
@@ -156,7 +162,7 @@ cdef class Adding:
         const uint32_t[::1] op, const uint32_t[::1] name, const uint32_t[::1] target,
         const uint32_t[::1] trace
     ) -> None:
-        """Frames: ids of strings, 0 for none."""
+        """Add frames. The columns hold string ids; 0 means none."""
         cdef _tables.FrameKey f
         cdef uint32_t texts = spans_len(&self.tables.t.strings)
         cdef uint32_t found
@@ -180,7 +186,7 @@ cdef class Adding:
                 self._failed()
 
     def stacks(self, const int32_t[::1] offsets, const uint32_t[::1] frames) -> None:
-        """Stacks: `frames[offsets[i]:offsets[i + 1]]`, innermost first."""
+        """Add stacks `frames[offsets[i]:offsets[i + 1]]`, innermost frame first."""
         cdef Owned ids = owned(4)
         cdef const uint32_t* known = <const uint32_t*> self.frame_of.buf.data
         cdef Py_ssize_t i, k
@@ -200,7 +206,7 @@ cdef class Adding:
                 self._failed()
 
     def trace(self, device: int) -> None:
-        """The trace of the next device; its events come next."""
+        """Begin the next device's trace. Later events are added to this trace."""
         if device != <int64_t> self.tables.t.traces.len:
             raise WrongRowError(device)
         _adding.add_trace(&self.tables.t, device)
@@ -213,7 +219,7 @@ cdef class Adding:
         const uint32_t[::1] user_metadata, const int64_t[::1] device_free,
         const uint8_t[::1] has_device_free
     ) -> None:
-        """Events of the last trace."""
+        """Add events to the last trace."""
         cdef _adding.EventColumns c
         cdef uint64_t n = action.shape[0]
         cdef uint64_t row
@@ -242,7 +248,7 @@ cdef class Adding:
         self._check(row)
 
     def carried(self, address: int, size: int, time: int) -> None:
-        """An allocation that was live before the last trace began; before its events."""
+        """Add an allocation that was live before the last trace began. Call it before `events`."""
         cdef uint64_t row
         if not self.tables.t.traces.len:
             raise WrongRowError(0)
@@ -256,7 +262,7 @@ cdef class Adding:
         const uint8_t[::1] has_requested, const uint64_t[::1] stream, const uint32_t[::1] kind,
         const uint32_t[::1] pool, const uint32_t[::1] stack, const uint8_t[::1] expandable
     ) -> None:
-        """Segments, in their order."""
+        """Add segments in order."""
         cdef _adding.SegmentColumns c
         cdef uint64_t n = device.shape[0]
         cdef uint64_t row
@@ -288,7 +294,7 @@ cdef class Adding:
         const int64_t[::1] requested, const uint8_t[::1] has_requested,
         const uint8_t[::1] state, const uint32_t[::1] stack
     ) -> None:
-        """Blocks, in the order of their segments."""
+        """Add blocks, ordered by segment."""
         cdef _adding.BlockColumns c
         cdef uint64_t n = segment.shape[0]
         cdef uint64_t row
@@ -313,7 +319,7 @@ cdef class Adding:
         self, const int32_t[::1] device, const int64_t[::1] time, const uint32_t[::1] stage,
         const uint32_t[::1] name
     ) -> None:
-        """Annotations, in their order."""
+        """Add annotations in order."""
         cdef _adding.AnnotationColumns c
         cdef uint64_t n = device.shape[0]
         cdef uint64_t row

@@ -1,4 +1,4 @@
-"""The façade over a torch.profiler trace: its memory events, their stacks, and its spans."""
+"""Python interface to a torch.profiler trace: memory events, their stacks, and spans."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, final
@@ -7,7 +7,8 @@ from typing_extensions import Never
 
 from memreplay.engine.read.column import Column
 
-# A contiguous buffer: NumPy's arrays are not typed as buffers before Python 3.12.
+# Any contiguous buffer. Typed as Any because NumPy arrays only match a buffer type since Python
+# 3.12.
 _Numbers: TypeAlias = Any
 
 PYTHON_FRAME: Final[int]
@@ -21,7 +22,7 @@ ANNOTATION: Final[int]
 
 @final
 class Profile:
-    """A trace that was read. Made by `read`."""
+    """A parsed trace; `read` returns it."""
 
     stream_bytes: int
     def __init__(self, *args: Never, **kwargs: Never) -> None: ...

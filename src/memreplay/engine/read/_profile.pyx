@@ -1,6 +1,6 @@
-"""The façade over a torch.profiler trace: its memory events, their stacks, and its spans.
+"""Python interface to the memory events, stacks and spans of a torch.profiler trace.
 
-No algorithm is in here.
+Contains no algorithms.
 """
 
 cimport cython
@@ -27,7 +27,7 @@ OP, PYTHON, ANNOTATION = _rows.SPAN_OP, _rows.SPAN_PYTHON, _rows.SPAN_ANNOTATION
 
 @cython.final
 cdef class Profile:
-    """A trace that was read. Made by `read`."""
+    """A parsed trace; `read` returns it."""
 
     cdef _tables.Tables t
     cdef _rows.Profile p
@@ -40,7 +40,7 @@ cdef class Profile:
         memset(&self.n, 0, sizeof(_nesting.Nesting))
 
     def __init__(self):
-        raise TypeError("profiles are made by read()")
+        raise TypeError("use read() to create a Profile")
 
     def __dealloc__(self):
         _rows.profile_free(&self.p)
@@ -49,25 +49,25 @@ cdef class Profile:
 
     @property
     def has_events(self) -> bool:
-        """Whether there is a list of events."""
+        """Whether the file has a list of events."""
         return self.p.has_events
 
     @property
     def base_ns(self) -> int:
-        """Nanoseconds since the epoch that all times count from; 0 where they count from there."""
+        """Nanoseconds since the epoch to which all times are relative; 0 if times are absolute."""
         return self.p.base_ns
 
     def memory(self) -> Column:
-        """The bytes of the memory events, a MemoryRow of profile.pxd each, in their order."""
+        """Return the memory events as bytes, one MemoryRow of profile.pxd each, in file order."""
         return column(self, self.p.memory.data,
                       self.p.memory.len * sizeof(_rows.MemoryRow), b"B")
 
     def spans(self) -> Column:
-        """The bytes of the spans, a SpanRow each, in their order."""
+        """Return the spans as bytes, one SpanRow each, in file order."""
         return column(self, self.p.spans.data, self.p.spans.len * sizeof(_rows.SpanRow), b"B")
 
     def text(self, i: int) -> bytes:
-        """Text i, as UTF-8. Raises IndexError."""
+        """Return string i as UTF-8. Raises IndexError."""
         cdef size_t n = 0
         cdef const unsigned char* p
         if not 0 <= i < spans_len(&self.t.strings):
@@ -76,16 +76,20 @@ cdef class Profile:
         return p[:n]
 
     def nest(self, const uint32_t[::1] order) -> tuple:
-        """(u32 the stack of each memory event, u64 where each stack begins in the next, in bytes,
-        u32 codes of frames, innermost first). `order`: spans, and behind them memory events, by
-        thread and time. Stack 0 has no frames. Once for a profile."""
+        """Return (stack of each memory event (u32), byte offset of each stack (u64), frame codes
+        (u32)).
+
+        `order` has the indices of all entries, sorted by thread and time. Spans come first in this
+        numbering, then memory events. Frames are innermost first; stack 0 is empty. Can be called
+        once.
+        """
         cdef uint64_t n = order.shape[0]
         cdef uint64_t rows = self.p.spans.len + self.p.memory.len
         cdef uint64_t seed = new_seed()
         cdef uint64_t i
         cdef int code
         if self.n.stack_of.itemsize:
-            raise ValueError("the stacks were made before")
+            raise ValueError("nest() can be called only once")
         for i in range(n):
             if order[i] >= rows:
                 raise IndexError(order[i])
@@ -103,9 +107,11 @@ cdef class Profile:
 
 
 def read(readinto, limits, progress=None, ahead=None) -> Profile:
-    """Reads a trace of torch.profiler as JSON; the arguments are those of `_core.read`.
+    """Read a torch.profiler trace (JSON).
 
-    Raises SnapshotError and its kin with the byte at fault.
+    The arguments are those of `_core.read`.
+
+    Raises SnapshotError or a subclass with the byte offset.
     """
     cdef Profile out = Profile.__new__(Profile)
     cdef Intake intake = Intake(readinto, ahead, progress)

@@ -1,30 +1,32 @@
-# Rows of columns that were made before: an exported dataset's, added to tables as if just read.
+# Add the rows of an exported dataset to tables, as if the rows had just been read.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.read.tables cimport Tables
 
 cdef extern from *:
-    const uint64_t ALL_FIT "0xFFFFFFFFFFFFFFFFu"   # no row is wrong
+    const uint64_t ALL_FIT "0xFFFFFFFFFFFFFFFFu"   # no wrong row
 
 
 cdef struct Coded:
-    # A column of words, as Arrow has it: an index a row, and what is said by a dictionary's words.
+    # A dictionary-encoded column, as in Arrow: each row has an index into a dictionary.
     const int32_t* at
-    const uint8_t* valid      # a bit a row from bit `offset` on, the lowest first; NULL: all are
+    # bitmap, lowest bit first, starting at bit `offset`; NULL if all rows are valid
+    const uint8_t* valid
     uint64_t offset
-    const uint32_t* codes     # a word each
+    const uint32_t* codes     # one code per dictionary entry
     uint64_t words
-    uint32_t missing          # the code of what is not valid
+    uint32_t missing          # the code for invalid rows
 
 
 cdef struct EventColumns:
-    # A number a row each.
+    # Columns with one item per row.
     const uint8_t* action
     const uint64_t* address
     const int64_t* size
     const int64_t* time
     const uint64_t* stream
-    const uint32_t* stack             # ids of the dataset, as all below are ids of the tables
+    # the dataset's ids; the next three columns have the tables' ids
+    const uint32_t* stack
     const uint32_t* pool
     const uint32_t* compile_context
     const uint32_t* user_metadata

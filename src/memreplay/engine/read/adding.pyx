@@ -1,9 +1,9 @@
-"""Rows of columns that were made before, added to tables as if they had just been read.
+"""Add the rows of existing columns to tables, as if the rows had just been read.
 
-Events go through `push_event`, as a reader's do, so that a range leaves out what it leaves out of
-any file. Ids are checked, and so are sizes: nothing in the columns is trusted. What adds rows
-returns the first row that is wrong, or ALL_FIT; where t.status is set, memory or a limit is to
-blame instead.
+Events go through `push_event`, as in the readers, so a range keeps the same events as when a
+snapshot is read. Columns aren't trusted, so ids and sizes are checked. Functions that add rows
+return the index of the first invalid row, or ALL_FIT. If t.status is set, the failure is due to
+memory or a limit, not to the row.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -19,12 +19,12 @@ from memreplay.engine.read.tables cimport (
 
 
 cdef int add_trace(Tables* t, int32_t device) noexcept nogil:
-    # The next trace, of this device: the next one too.
+    # Start the trace of the next device.
     return open_trace(t, device, device)
 
 
 cdef uint64_t decode(const Coded* c, uint64_t n, uint32_t* out) noexcept nogil:
-    # The codes of n rows; the first whose index is past the end of the dictionary, or ALL_FIT.
+    # Look up the codes for n rows. Returns the first row whose index is out of range, or ALL_FIT.
     cdef uint64_t i, bit
     for i in range(n):
         bit = c.offset + i
@@ -37,7 +37,7 @@ cdef uint64_t decode(const Coded* c, uint64_t n, uint32_t* out) noexcept nogil:
     return ALL_FIT
 
 
-# --- what a row may say ---------------------------------------------------------------------------
+# --- row checks -----------------------------------------------------------------------------------
 
 cdef inline bint is_size(int64_t n) noexcept nogil:
     return 0 <= n <= MAX_BYTES
@@ -74,7 +74,7 @@ cdef inline bint is_segment(const Tables* t, const SegmentColumns* c, uint64_t i
 
 cdef inline bint is_block(const Tables* t, const BlockColumns* c, uint64_t i,
                           uint32_t last) noexcept nogil:
-    # `last` is the segment of the block before.
+    # `last` is the previous block's segment.
     return (is_size(c.size[i]) and is_size(c.requested[i]) and c.state[i] < STATES
             and last <= c.segment[i] < t.segments.len)
 
@@ -83,7 +83,7 @@ cdef inline bint is_block(const Tables* t, const BlockColumns* c, uint64_t i,
 
 cdef uint64_t add_events(Tables* t, const EventColumns* c, uint64_t n, const uint32_t* stack_of,
                          uint64_t stacks) noexcept nogil:
-    # Events of the trace that was added last.
+    # Add events to the last trace.
     cdef Trace* trace = <Trace*> t.traces.data + t.traces.len - 1
     cdef Event e
     cdef uint64_t i
@@ -110,8 +110,8 @@ cdef uint64_t add_events(Tables* t, const EventColumns* c, uint64_t n, const uin
 
 
 cdef uint64_t add_carried(Tables* t, uint64_t address, int64_t size, int64_t time) noexcept nogil:
-    # What was live before the events of the trace that was added last: as a slice says it, but it
-    # is no event of the trace, and has no number there.
+    # Add an allocation that was live before the last trace's events. As in a slice, the allocation
+    # isn't an event of the trace and has no index.
     cdef Event e
     cdef Trace* trace = <Trace*> t.traces.data + t.traces.len - 1
     if not is_size(size):
@@ -160,7 +160,7 @@ cdef uint64_t add_segments(Tables* t, const SegmentColumns* c, uint64_t n,
 
 cdef uint64_t add_blocks(Tables* t, const BlockColumns* c, uint64_t n, const uint32_t* stack_of,
                          uint64_t stacks) noexcept nogil:
-    # Blocks of segments that are there, in the order of these.
+    # Add blocks of existing segments, ordered by segment.
     cdef Block* b
     cdef uint32_t row = 0
     cdef uint32_t last = 0
@@ -206,7 +206,7 @@ cdef uint64_t add_annotations(Tables* t, const AnnotationColumns* c, uint64_t n)
 # --- what rows refer to ---------------------------------------------------------------------------
 
 cdef int add_spans(Spans* to, const Spans* found, Buf* ids) noexcept nogil:
-    # Fills `ids` (u32) with the id of each span; -1 when memory is out.
+    # Fill `ids` (u32) with the id of each span. Returns -1 when out of memory.
     cdef uint32_t i, id
     cdef size_t n = 0
     cdef const void* p
@@ -262,8 +262,8 @@ cdef int add_stacks(Tables* t, const Tables* other, const uint32_t* frames,
 
 cdef int add_code(Tables* t, const Tables* other, Buf* texts, Buf* pools, Buf* frames,
                   Buf* stacks) noexcept nogil:
-    # The texts, pools, frames and stacks of other tables. Fills the buffers (u32 each) with what
-    # their ids are here; -1 when memory is out.
+    # Add another table's strings, pools, frames and stacks, and fill the buffers (u32) with their
+    # new ids. Returns -1 when out of memory.
     if (add_spans(&t.strings, &other.strings, texts) < 0
             or add_spans(&t.pairs, &other.pairs, pools) < 0
             or add_frames(t, other, <const uint32_t*> texts.data, frames) < 0):

@@ -1,4 +1,4 @@
-# A column on its way to Python: numbers in native memory behind the buffer protocol.
+# Columns: numbers in native memory that Python reads through the buffer protocol.
 from memreplay.engine.base.growbuf cimport Buf
 
 

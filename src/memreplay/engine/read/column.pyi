@@ -1,4 +1,4 @@
-"""Columns handed out: one field of many rows, read-only, without a copy, alive with its owner."""
+"""Columns: one field of many rows, read-only, not copied, alive as long as their owner."""
 
 from typing import Final, final
 
@@ -8,13 +8,13 @@ FIELDS: Final[dict[str, dict[str, tuple[int, bytes]]]]
 
 @final
 class Column(Buffer):
-    """One column: `len(memoryview(column))` numbers of one type, read-only."""
+    """A read-only column of `len(memoryview(column))` numbers of one type."""
 
     def __init__(self, *args: Never, **kwargs: Never) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class Owned:
-    """A native buffer that columns are made of."""
+    """A native buffer behind columns."""
 
     def __init__(self, *args: Never, **kwargs: Never) -> None: ...

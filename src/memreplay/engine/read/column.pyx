@@ -1,4 +1,4 @@
-"""Columns handed out: one field of many rows, read-only, without a copy, alive with its owner."""
+"""Columns: one field of many rows, read-only and not copied. Each column keeps its owner alive."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
@@ -7,21 +7,24 @@ from memreplay.engine.read.tables cimport Annotation, Carried, Block, FrameKey, 
 
 
 cdef enum:
-    # What PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS and PyBUF_ANY_CONTIGUOUS add to PyBUF_STRIDES.
+    # The bits that PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS and PyBUF_ANY_CONTIGUOUS have in addition
+    # to PyBUF_STRIDES.
     CONTIGUOUS = 0x20 | 0x40 | 0x80
 
 
 @cython.final
 cdef class Column:
-    """One column: `len(memoryview(column))` numbers of one type, read-only, kept alive by its
-    owner."""
+    """A read-only column of `len(memoryview(column))` numbers of one type.
+
+    Keeps its owner alive.
+    """
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         cdef bint strided = self.strides[0] != self.itemsize and self.shape[0] > 1
         if flags & PyBUF_WRITABLE:
             raise BufferError("columns are read-only")
         if strided and (flags & PyBUF_STRIDES != PyBUF_STRIDES or flags & CONTIGUOUS):
-            raise BufferError("this column lies between others; ask for strides")
+            raise BufferError("this column isn't contiguous; request strides")
         view.obj = self
         view.buf = <void*> (self.data if self.data != NULL else <const void*> self.shape)
         view.len = self.shape[0] * self.itemsize
@@ -35,11 +38,11 @@ cdef class Column:
         view.internal = NULL
 
     def __init__(self):
-        raise TypeError("columns are made by Tables and Replay")
+        raise TypeError("only the engine creates columns")
 
 
 cdef inline Py_ssize_t size_of(char fmt) noexcept nogil:
-    """Bytes of a number, by its letter in the struct module's language."""
+    """Return the size in bytes of a struct format letter."""
     return 1 if fmt == c"B" else 4 if fmt == c"I" or fmt == c"i" else 8
 
 
@@ -56,13 +59,13 @@ cdef Column column(object owner, const void* data, size_t n, bytes fmt, size_t s
 
 @cython.final
 cdef class Owned:
-    """A native buffer that columns are made of."""
+    """A native buffer that columns refer to."""
 
     def __dealloc__(self):
         buf_free(&self.buf)
 
     def __init__(self):
-        raise TypeError("buffers are made by the engine")
+        raise TypeError("only the engine creates buffers")
 
 
 cdef Owned owned(size_t itemsize):
@@ -137,17 +140,17 @@ cdef dict carried_fields():
         "stack": (<char*> &b.stack - at, b"I"),
         "end": (<char*> &b.end - at, b"I"),
         "block": (<char*> &b.block - at, b"I"),
-        "made": (<char*> &b.made - at, b"Q"),
+        "alloc_index": (<char*> &b.alloc_index - at, b"Q"),
     }
 
 
-# Where the fields of the row structs lie: table -> field -> (offset, format).
+# Fields of the row structs: table -> field -> (offset, format).
 FIELDS = {"segment": segment_fields(), "block": block_fields(), "annotation": annotation_fields(),
           "frame": frame_fields(), "carried": carried_fields()}
 
 
 cdef Column field_column(object owner, const Buf* rows, size_t n, str table, str field):
     offset, fmt = FIELDS[table][field]
-    # Interned frames are rows in a buffer of bytes.
+    # Interned frames are rows in a byte buffer.
     cdef size_t stride = sizeof(FrameKey) if table == "frame" else rows.itemsize
     return column(owner, rows.data + <size_t> offset if rows.data != NULL else NULL, n, fmt, stride)

@@ -1,4 +1,4 @@
-# The role of a value in a pickle's dict, which may show that the dict is a snapshot: wrapped.pxd.
+# Find the role of a value in a dict. The value may show that the dict is a snapshot (wrapped.pxd).
 from libc.stdint cimport uint32_t
 from memreplay.engine.read.value cimport Value
 from memreplay.engine.read.vm cimport VM

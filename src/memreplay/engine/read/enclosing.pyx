@@ -1,6 +1,8 @@
-"""The role of a value in a pickle's dict, which may show that the dict is a snapshot: wrapped.pxd.
+"""Find the role of a value in a dict.
 
-It is asked for containers that are not read in one go, so it stays out of the reader's own loop.
+The value may show that the dict is a snapshot (wrapped.pxd).
+
+Only needed for containers that the fast path doesn't read, so not inlined in the reader's loop.
 """
 
 from libc.stdint cimport uint32_t
@@ -14,13 +16,13 @@ from memreplay.engine.read.value cimport (
 from memreplay.engine.read.vm cimport VM
 from memreplay.engine.read.wrapped cimport (
     COUNTED, DEEPEST_WRAPPED, count_snapshot, forget_bare_list, make_unknown, may_wrap,
-    settle_snapshot, tells_snapshot,
+    settle_snapshot, is_snapshot_list,
 )
 
 
 cdef inline bint is_in_snapshot(VM* vm, size_t at) noexcept nogil:
-    # The same where no MARK is open and tuples have one: each value lies right on its container, or
-    # on its key there.
+    # The opposite of is_in_unknown, for protocols 0 and 1 if no MARK is open. In these protocols
+    # only tuples use a MARK, so each value is directly above its container or above its key.
     cdef const Value* s = values(vm)
     while at:
         if at >= 2 and s[at - 1].kind == V_STR and is_dict(s[at - 2].kind):
@@ -35,9 +37,9 @@ cdef inline bint is_in_snapshot(VM* vm, size_t at) noexcept nogil:
 
 
 cdef inline bint is_in_unknown(VM* vm, size_t at) noexcept nogil:
-    # Whether all containers that stack position `at` is in are unknown ones. A container lies below
-    # the MARK of its items, or right below its only item or that one's key. What else lies there
-    # stands beside it.
+    # Whether every container around stack position `at` is unknown. A container is below the MARK
+    # of its items, or directly below its only item (or that item's key). All other values further
+    # down are siblings.
     cdef const Value* s = values(vm)
     cdef const uint32_t* marks = <const uint32_t*> vm.marks.data
     cdef size_t i, position
@@ -49,13 +51,14 @@ cdef inline bint is_in_unknown(VM* vm, size_t at) noexcept nogil:
             return False
     if at and is_list(s[at - 1].kind) and not may_wrap(vm.tables, s[at - 1].kind):
         return False
-    # A snapshot that was found has items already: the next one follows in the same tuple.
+    # A V_ROOT here already has items, so it isn't the container; another snapshot may follow it in
+    # the same tuple.
     return (at < 2 or s[at - 1].kind != V_STR or not is_dict(s[at - 2].kind)
             or s[at - 2].kind == V_ROOT or may_wrap(vm.tables, s[at - 2].kind))
 
 
 cdef inline void look_for_snapshot(VM* vm, Value* owner) noexcept nogil:
-    # `owner` is a dict on the stack in which a list of a snapshot's begins.
+    # `owner` is a dict on the stack that has just received one of a snapshot's lists.
     cdef Tables* t = vm.tables
     cdef Value* s = values(vm)
     cdef size_t at = <size_t> (owner - s)
@@ -80,14 +83,14 @@ cdef inline void look_for_snapshot(VM* vm, Value* owner) noexcept nogil:
 
 
 cdef uint32_t role_in(VM* vm, Value* owner, uint32_t key, bint a_list) noexcept nogil:
-    # The role of a container that is the value of `key` in the dict `owner`.
-    if tells_snapshot(key, a_list):
+    # Return the role of a container that is the value of `key` in the dict `owner`.
+    if is_snapshot_list(key, a_list):
         look_for_snapshot(vm, owner)
     return role_of_value(owner.kind, key, a_list)
 
 
 cdef inline bint was_opened(const Tables* t, const Value* v, uint32_t role) noexcept nogil:
-    # Whether the dict v had its list of this role already, or a list of it was begun.
+    # Whether dict v already has a list of this role, complete or not.
     if v.kind == V_ROOT:
         return ((role == V_SEGMENTS and t.saw_segments) or (role == V_TRACES and t.saw_traces)
                 or (role == V_ANNOTATIONS and t.saw_annotations))
@@ -98,11 +101,12 @@ cdef inline bint was_opened(const Tables* t, const Value* v, uint32_t role) noex
 
 cdef uint32_t role_among(VM* vm, Value* owner, const Value* last, uint32_t key,
                          bint a_list) noexcept nogil:
-    # The same where the key follows items of the dict that are not set yet, of which the last value
-    # is `last` (or NULL).
+    # Like role_in, for a key after items that aren't stored yet; `last` is the last item's value,
+    # or NULL.
     cdef uint32_t role = role_in(vm, owner, key, a_list)
     if (role != V_UNSET and last != NULL and last.kind == V_SKIP_DICT
             and was_opened(vm.tables, owner, role)):
-        # The only item of that one: the key cannot stand in its own place twice.
+        # The new container is then the only item in the dict `last`, because a key can't occur
+        # twice in `owner`.
         return V_SKIP_LIST if a_list else V_SKIP_DICT
     return role

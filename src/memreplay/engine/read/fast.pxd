@@ -1,16 +1,15 @@
-# The hot path: an event dict as every known writer lays it out, read without the value stack.
+# The hot path: read an event dict in the layout that all known writers use, without the value
+# stack.
 #
 #     EMPTY_DICT [put] MARK  (GET key, value)*  SETITEMS [put]
 #
-# where a value is an integer, a GET of a string or a short string, TUPLE2 of integers, or a frames
-# list:
+# A value is an integer, a GET of a string, a short string, TUPLE2 of integers, or a frames list:
 #
 #     EMPTY_LIST [put] MARK  (GET frame)*  APPENDS [put]
 #
-# A list that was never seen, and one in which a frame is written out, goes on in frames.pyx.
-# Whatever looks different is left, untouched, to the general path: nothing is changed before the
-# event is whole, but for memo entries past the memo's end, and frames and stacks interned, which do
-# no harm.
+# New lists and lists with inline frames continue in frames.pyx. Anything else is left to the
+# general path. Nothing is changed before the event is complete, except memo entries past the memo's
+# end and interned frames and stacks, which are harmless.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 from memreplay.engine.base.cursor cimport read_u16, read_u32, read_u64
@@ -42,14 +41,14 @@ from memreplay.engine.read.value cimport (
 from memreplay.engine.read.vm cimport VM, RawStack
 
 cdef enum Fast:
-    FAST_NO = 0       # not this shape
+    FAST_NO = 0       # another layout
     FAST_YES = 1
-    FAST_ROOM = 2     # the window ends in the middle
-    FAST_FAIL = 3     # an error, in the status
+    FAST_ROOM = 2     # the window ends inside the event
+    FAST_FAIL = 3     # an error; see the status
 
 cdef enum:
-    ROOM = 320                 # bytes that a key and its value need at most, but for frames lists
-    RAW_LIMIT = 32 << 20       # bytes of frames lists that are remembered
+    ROOM = 320                 # maximum size of a key and its value, except for frames lists
+    RAW_LIMIT = 32 << 20       # maximum total size of the frames lists to remember
 
 
 cdef inline bint is_get(uint8_t op) noexcept nogil:
@@ -62,7 +61,7 @@ cdef inline uint32_t get_is_long(uint8_t op) noexcept nogil:
 
 
 cdef inline size_t get_length(uint8_t op) noexcept nogil:
-    # Without a branch: which of the two it is cannot be foreseen.
+    # Branchless, because the opcode is unpredictable.
     return 2 + 3 * get_is_long(op)
 
 
@@ -72,7 +71,8 @@ cdef inline bint is_put(uint8_t op) noexcept nogil:
 
 cdef inline bint fast_put(const uint8_t** p, uint32_t* memo, uint64_t* n,
                           uint32_t entry) noexcept nogil:
-    # An optional MEMOIZE, BINPUT or LONG_BINPUT of the next index; False when it is of another.
+    # Accept an optional MEMOIZE, or a BINPUT or LONG_BINPUT with the next index. False for another
+    # index.
     cdef uint8_t op = p[0][0]
     if op == MEMOIZE:
         p[0] += 1
@@ -92,8 +92,7 @@ cdef inline bint fast_put(const uint8_t** p, uint32_t* memo, uint64_t* n,
 
 
 cdef inline uint32_t fast_get(const uint8_t** p, const uint32_t* memo, uint64_t n) noexcept nogil:
-    # The memo entry of a BINGET or LONG_BINGET; 0 when the opcode is another or the entry is not
-    # set.
+    # Return the memo entry of a BINGET or LONG_BINGET; 0 for another opcode or an unset entry.
     cdef uint64_t index
     if p[0][0] == BINGET:
         index = p[0][1]
@@ -107,7 +106,7 @@ cdef inline uint32_t fast_get(const uint8_t** p, const uint32_t* memo, uint64_t 
 
 
 cdef inline bint fast_int(const uint8_t** p, int64_t* out) noexcept nogil:
-    # LONG1 of up to 8 bytes, BININT, BININT1 or BININT2; False when the opcode is another.
+    # Read LONG1 of up to 8 bytes, BININT, BININT1 or BININT2. False for another opcode.
     cdef uint8_t op = p[0][0]
     cdef uint8_t n
     if op == LONG1:
@@ -132,8 +131,8 @@ cdef inline bint fast_int(const uint8_t** p, int64_t* out) noexcept nogil:
 
 cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo, uint64_t* n,
                                uint32_t* last) noexcept nogil:
-    # The string id of a GET, or of a SHORT_BINUNICODE (writers that share no "N/A" write it each
-    # time: it is held against `last`, the one before); NONE32 when it is neither.
+    # Return the string id for a GET or a SHORT_BINUNICODE, or NONE32. Writers that don't memoize
+    # "N/A" repeat it, so the string is compared with `last` first.
     cdef uint32_t entry, id
     if vm.tables.nul_strings:
         return NONE32
@@ -152,7 +151,7 @@ cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo, uint64
 
 
 cdef inline void fast_follow(VM* vm, uint32_t id) noexcept nogil:
-    # Remembers that raw stack `id` came after the last one.
+    # Remember that raw stack `id` followed the previous raw stack.
     cdef RawStack* last = <RawStack*> vm.raw_info.data + vm.raw_last
     if last.next != id:
         last.after_next = last.next
@@ -161,8 +160,8 @@ cdef inline void fast_follow(VM* vm, uint32_t id) noexcept nogil:
 
 
 cdef inline int fast_known(VM* vm, uint32_t id, uint64_t* n, uint32_t* stack) noexcept nogil:
-    # Raw stack `id` stands there once more: its stack, and the memo entries that its frames store
-    # where they are written out. FAST_NO where those were given up.
+    # Reuse raw stack `id`: return its stack, and store its inline frames' memo entries again.
+    # FAST_NO if those entries were dropped.
     cdef const RawStack* row = <const RawStack*> vm.raw_info.data + id
     stack[0] = row.stack
     if row.puts:
@@ -174,9 +173,9 @@ cdef inline int fast_known(VM* vm, uint32_t id, uint64_t* n, uint32_t* stack) no
 
 cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
                            uint32_t* stack) noexcept nogil:
-    # A frames list's frames and APPENDS, from behind its MARK. Memo ids are absolute, so equal
-    # bytes are equal stacks: the one that followed this stack last time is tried first, then all
-    # that were ever seen.
+    # Read a frames list, from after its MARK up to APPENDS. Memo ids are absolute, so equal bytes
+    # mean equal stacks. First try the two stacks that most recently followed the previous one, then
+    # look up the hash.
     cdef const uint8_t* p = pp[0]
     cdef const uint8_t* q
     cdef RawStack* info = <RawStack*> vm.raw_info.data
@@ -214,7 +213,8 @@ cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, uint6
         else:
             break
     if q[0] == EMPTY_DICT:
-        # Copies: what another unit is given the address of, the compiler keeps in memory.
+        # Use copies, because the compiler keeps variables in memory if another unit gets their
+        # address.
         at = n[0]
         code = fast_written(vm, &written, end, &at, &found)
         n[0] = at
@@ -228,7 +228,7 @@ cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, uint6
     h = hash_span(p, m, vm.raw.seed)
     id = spans_find(&vm.raw, p, m, h)
     if id == NONE32:
-        # A stack's first batch is no stack, and must not be kept as one.
+        # If another batch or item follows, this batch isn't a whole stack, so don't remember it.
         if q[0] == MARK or fast_frame_follows(q, <const uint32_t*> vm.memo.data, n[0]):
             return FAST_NO
         code = fast_new(vm, p, m, h, &found)
@@ -243,8 +243,8 @@ cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, uint6
 
 cdef inline bint fast_skip(VM* vm, const uint8_t** p, const uint8_t* end, uint32_t* memo,
                            uint64_t* n) noexcept nogil:
-    # The value of a key that nobody needs: a string, an integer, a constant, or a list of strings
-    # (as forward_frames is). False when it is anything else.
+    # Skip an unused key's value: a string, an integer, a constant, or a list of strings
+    # (forward_frames). False for anything else.
     cdef int64_t number = 0
     cdef uint8_t op = p[0][0]
     cdef uint32_t entry
@@ -263,7 +263,7 @@ cdef inline bint fast_skip(VM* vm, const uint8_t** p, const uint8_t* end, uint32
                 if end - p[0] < ROOM or fast_get(p, memo, n[0]) >> INDEX_BITS != V_STR:
                     return False
             p[0] += 1
-        # Another batch, or a single item, is not this shape.
+        # A list with another batch or a further single item has a different layout.
         return p[0][0] != MARK and not fast_item_follows(p[0], memo, n[0])
     if op == BINGET or op == LONG_BINGET:
         entry = fast_get(p, memo, n[0]) >> INDEX_BITS
@@ -273,12 +273,12 @@ cdef inline bint fast_skip(VM* vm, const uint8_t** p, const uint8_t* end, uint32
 
 cdef inline bint fast_item_follows(const uint8_t* p, const uint32_t* memo,
                                    uint64_t n) noexcept nogil:
-    # Whether a GET and an APPEND come next: the only item of a list that has no MARK.
+    # Whether a GET and APPEND follow, that is, a list's only item, written without a MARK.
     return fast_get(&p, memo, n) != 0 and p[0] == APPEND
 
 
 cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexcept nogil:
-    # One event, from its EMPTY_DICT on, into a row.
+    # Read one event into a row, starting at its EMPTY_DICT.
     cdef Tables* t = vm.tables
     cdef Event e
     cdef const uint8_t* p = pp[0] + 1
@@ -304,7 +304,8 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
         return FAST_NO
     p += 1
     if p[0] == SETITEMS:
-        # An event of nothing costs more memory than input: the general path counts that.
+        # An empty event takes more memory than its input, so leave it to the general path, which
+        # limits such events.
         return FAST_NO
     while p[0] != SETITEMS:
         if end - p < ROOM:
@@ -353,7 +354,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
                 continue
             p += 1
             e.stack = EMPTY_STACK
-            # The list's entry gets its stack below.
+            # Reserve the list's memo entry. Its stack id is filled in further down.
             before = n
             if not fast_put(&p, memo, &n, memo_entry(V_STACK, EMPTY_STACK)):
                 return FAST_NO
@@ -363,7 +364,8 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
                     p += 1
                     code = fast_stack(vm, &p, end, &n, &e.stack)
                 else:
-                    # Copies: what another unit has the address of, the compiler keeps in memory.
+                    # Use copies, because the compiler keeps variables in memory if another unit has
+                    # their address.
                     single = p
                     after = n
                     code = fast_one(vm, &single, end, &after, &alone)
@@ -374,12 +376,12 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
                     return code
                 if e.stack > INDEX_MASK:
                     return FAST_NO
-                memo = <uint32_t*> vm.memo.data   # it may have moved
+                memo = <uint32_t*> vm.memo.data   # may have moved
                 if named:
                     memo[before] = memo_entry(V_STACK, e.stack)
                 elif not fast_put(&p, memo, &n, memo_entry(V_STACK, e.stack)):
                     return FAST_NO
-            # Another batch of frames, or a single one, follows: not this shape.
+            # If another batch of frames or a single frame follows, this is another layout.
             if p[0] == MARK or fast_frame_follows(p, memo, n):
                 return FAST_NO
         elif key == K_POOL_ID:
@@ -402,7 +404,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
                 e.pool = entry & INDEX_MASK
         elif not fast_skip(vm, &p, end, memo, &n):
             return FAST_NO
-        # A key that stands there many times stores more entries than there was room made for.
+        # A repeated key can store more entries than were reserved.
         if vm.memo.cap - n < 4:
             return FAST_NO
     p += 1
@@ -420,9 +422,8 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
 
 
 cdef inline bint fast_goes_on(const uint8_t* p, const uint32_t* memo, uint64_t n) noexcept nogil:
-    # Whether what comes next may need the event on the stack: another batch of its keys, a single
-    # key, a POP. After an event comes the next one, written out or as a GET, or the end of the
-    # batch; or a FRAME.
+    # Whether the next opcodes may need the event on the stack (more keys, POP). Normally one of
+    # these follows: the next event, inline or as a GET; the end of the batch; or a FRAME.
     if p[0] == EMPTY_DICT or p[0] == APPENDS or p[0] == FRAME:
         return False
     return fast_get(&p, memo, n) >> INDEX_BITS != V_EVENT
@@ -430,5 +431,5 @@ cdef inline bint fast_goes_on(const uint8_t* p, const uint32_t* memo, uint64_t n
 
 cdef inline bint fast_frame_follows(const uint8_t* p, const uint32_t* memo,
                                     uint64_t n) noexcept nogil:
-    # Whether a GET of a frame comes next: the only item of a list that has no MARK.
+    # Whether a GET of a frame follows, that is, a list's only item, written without a MARK.
     return fast_get(&p, memo, n) >> INDEX_BITS == V_FRAME

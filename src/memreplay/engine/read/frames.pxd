@@ -1,4 +1,4 @@
-# Frames lists with frames that are written out, and those outside of events: no value stack.
+# Without the value stack, read frames lists that have inline frames or are outside events.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.hashmap cimport Spans
 from memreplay.engine.read.vm cimport VM

@@ -1,7 +1,7 @@
-"""Frames lists with frames that are written out, and those outside of events: no value stack.
+"""Without the value stack, read frames lists that have inline frames or are outside events.
 
-The hot path's own lists are GETs that were seen before: fast.pxd. What is here is compiled by
-itself, so that the compiler sees no reason to inline less of that.
+fast.pxd handles lists of GETs that were seen before. This is a separate unit so that the compiler
+still inlines all of fast.pxd.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
@@ -36,7 +36,7 @@ from memreplay.engine.read.vm cimport VM, RawStack, Written
 
 cdef int fast_decode(VM* vm, const uint8_t* p, const uint8_t* stop,
                      uint32_t* stack) noexcept nogil:
-    # Maps the GETs in [p, stop) to frames by value, and interns the stack.
+    # Turn the GETs in [p, stop) into interned frames, and intern the stack.
     cdef Tables* t = vm.tables
     cdef const uint32_t* memo = <const uint32_t*> vm.memo.data
     cdef uint64_t n = vm.memo.len
@@ -68,7 +68,7 @@ cdef int fast_decode(VM* vm, const uint8_t* p, const uint8_t* stop,
 
 
 cdef int fast_intern(VM* vm, uint32_t* stack) noexcept nogil:
-    # The stack of the frames in `list`.
+    # Intern the frames in `list` as a stack.
     cdef Tables* t = vm.tables
     stack[0] = intern_stack(t, <const uint32_t*> t.list.data, t.list.len)
     if stack[0] == NONE32:
@@ -79,7 +79,7 @@ cdef int fast_intern(VM* vm, uint32_t* stack) noexcept nogil:
 
 cdef int fast_keep(VM* vm, const uint8_t* p, size_t m, uint64_t h, uint32_t stack,
                    uint64_t memo_at, uint64_t puts) noexcept nogil:
-    # Remembers m bytes of a frames list, with their hash.
+    # Remember a frames list of m bytes, by hash.
     cdef RawStack row
     cdef uint32_t id
     if vm.raw.data.len + m > RAW_LIMIT:
@@ -98,13 +98,14 @@ cdef int fast_keep(VM* vm, const uint8_t* p, size_t m, uint64_t h, uint32_t stac
 
 
 cdef int fast_new(VM* vm, const uint8_t* p, size_t m, uint64_t h, uint32_t* stack) noexcept nogil:
-    # A list that was never seen: m bytes of GETs and APPENDS, and their hash.
+    # Read a new list of m bytes (GETs and APPENDS) with this hash.
     cdef int code = fast_decode(vm, p, p + m - 1, stack)
     return fast_keep(vm, p, m, h, stack[0], 0, 0) if code == FAST_YES else code
 
 
 cdef int fast_repeat(VM* vm, uint32_t id, uint64_t n) noexcept nogil:
-    # Stores in the memo, from entry n on, what the frames of raw stack `id` stored the last time.
+    # Copy the memo entries that the frames of raw stack `id` stored last time to the entries from n
+    # on.
     cdef const RawStack* row = <const RawStack*> vm.raw_info.data + id
     cdef uint32_t* memo
     if row.memo_at + row.puts > vm.memo.len:
@@ -119,15 +120,15 @@ cdef int fast_repeat(VM* vm, uint32_t id, uint64_t n) noexcept nogil:
 
 
 cdef enum:
-    MISSES = 64     # frames in a row that were not those expected: none is expected for a while,
-    AGAIN = 1000    # which is so many frames
+    MISSES = 64     # prediction pauses after this many wrong predictions in a row
+    AGAIN = 1000    # length of the pause, in frames
 
 
 cdef int fast_written(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
                       uint32_t* stack) noexcept nogil:
-    # fast_stack of a list in which frames are written out, for the first time or, by a writer that
-    # shares none, every time. With MEMOIZE, or no memo at all, equal bytes are equal stacks here
-    # too, and store equal entries.
+    # Like fast_stack, for a list with inline frames. A frame is inline if it occurs for the first
+    # time, or if the writer doesn't share frames. If frames are stored by MEMOIZE or not at all,
+    # equal bytes again mean equal stacks and equal memo entries.
     cdef Tables* t = vm.tables
     cdef const uint8_t* p = pp[0]
     cdef uint64_t first = n[0]
@@ -177,7 +178,8 @@ cdef int fast_written(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* 
 
 cdef int fast_one(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
                   uint32_t* stack) noexcept nogil:
-    # fast_stack of a list with one frame, which comes without a MARK, and APPEND.
+    # Like fast_stack, for a list with a single frame, which is written with APPEND and without a
+    # MARK.
     cdef Tables* t = vm.tables
     cdef const uint8_t* p = pp[0]
     cdef uint32_t entry, id
@@ -210,15 +212,14 @@ cdef int fast_one(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
 
 cdef inline bint fast_next(VM* vm, const uint8_t** p, const uint8_t* end, uint64_t* n,
                            uint32_t* frame) noexcept nogil:
-    # Whether the bytes are those of the frame that came after the last one before.
+    # Whether this frame has the same bytes as the frame that last followed the previous frame.
     cdef const Written* rows = <const Written*> vm.written.data
     cdef const Written* row
     cdef uint32_t id
     if vm.written_last >= vm.written.len:
         return False
     if vm.written_missed > MISSES:
-        # Frames that come in no order: to look costs two misses of the cache. Now and then it is
-        # tried again.
+        # If frames can't be predicted, each try costs two cache misses, so only retry now and then.
         vm.written_missed -= 1
         return False
     id = rows[vm.written_last].next
@@ -243,11 +244,11 @@ cdef inline bint fast_next(VM* vm, const uint8_t** p, const uint8_t* end, uint64
 
 cdef int fast_frame(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
                     uint32_t* frame) noexcept nogil:
-    # One frame dict, from its EMPTY_DICT on, to a frame by value:
+    # Read one frame dict, starting at its EMPTY_DICT, and return its interned frame:
     #
     #     EMPTY_DICT [put] MARK  (key, value)*  SETITEMS [put]
     #
-    # where a key or a text is a GET, or a string and its put.
+    # A key or string value is either a GET, or a string with its put.
     cdef Tables* t = vm.tables
     cdef FrameKey f
     cdef const uint8_t* p = pp[0] + 1
@@ -260,7 +261,8 @@ cdef int fast_frame(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
     if vm.memo.cap - at < 64 and buf_reserve(&vm.memo, at - vm.memo.len + 1024) < 0:
         fail(&t.status, ERR_MEMORY, "memo")
         return FAST_FAIL
-    # Until the frame is known its entry is that of nothing, which no GET takes.
+    # Leave the frame's memo entry empty until the frame is complete, so that a GET fails before
+    # that.
     if not frame_put(vm, &p, n, 0) or p[0] != MARK:
         return FAST_NO
     after = n[0]
@@ -284,7 +286,7 @@ cdef int fast_frame(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
             before = n[0]
             if not fast_skip(vm, &p, end, <uint32_t*> vm.memo.data, n):
                 return FAST_NO
-            # It may have named the place of what it stored.
+            # The skipped value may have been stored under an explicit memo index.
             vm.numbered |= n[0] != before
             continue
         if p[0] == NONE:
@@ -331,7 +333,7 @@ cdef int fast_frame(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
 
 
 cdef inline int written_row(VM* vm, uint32_t id) noexcept nogil:
-    # Makes the row of frame `id`, and those before it.
+    # Create the rows up to that of frame `id`.
     cdef Written none
     none.row = NONE32
     none.next = NONE32
@@ -345,8 +347,8 @@ cdef inline int written_row(VM* vm, uint32_t id) noexcept nogil:
 
 
 cdef inline int written_entry(VM* vm, uint32_t id, uint32_t* entry) noexcept nogil:
-    # What a memo entry of frame `id` is. Frames are sealed as soon as they are read here, so that
-    # equal dicts share one.
+    # Return the memo entry for frame `id`. Frames are sealed when they are read, so that equal
+    # dicts can share a frame_of row.
     cdef Tables* t = vm.tables
     cdef Written* row = <Written*> vm.written.data + id
     if row.row == NONE32:
@@ -362,26 +364,26 @@ cdef inline int written_entry(VM* vm, uint32_t id, uint32_t* entry) noexcept nog
 
 cdef inline void written_keep(VM* vm, uint32_t id, const uint8_t* p, size_t size,
                               uint64_t puts) noexcept nogil:
-    # Remembers how frame `id` was written: with GETs alone, and no number of its own.
+    # Remember how frame `id` was written, if it has only GETs and no explicit memo indices.
     cdef Written* row = <Written*> vm.written.data + id
     if (row.size and row.at >= vm.forgotten) or size > 0xFFFF:
         return
     if vm.written_bytes.len + size > RAW_LIMIT:
         return
     row.at = <uint32_t> vm.written_bytes.len
-    # Out of memory, it is not remembered.
+    # When out of memory, don't remember it.
     row.size = <uint16_t> size if push_bytes(&vm.written_bytes, p, size) == 0 else 0
     row.puts = <uint16_t> puts
 
 
 cdef inline bint frame_put(VM* vm, const uint8_t** p, uint64_t* n, uint32_t entry) noexcept nogil:
-    # fast_put that notes whether the put names its index.
+    # Like fast_put, but record whether the put has an explicit index.
     vm.numbered |= p[0][0] == BINPUT or p[0][0] == LONG_BINPUT
     return fast_put(p, <uint32_t*> vm.memo.data, n, entry)
 
 
 cdef inline uint32_t frame_text(VM* vm, const uint8_t** p, uint64_t* n) noexcept nogil:
-    # The string id of a GET, or of a short string and its put; NONE32 when it is neither.
+    # Return the string id for a GET, or for a short string and its put; else NONE32.
     cdef const uint8_t* text = p[0] + 2
     cdef size_t size = p[0][1]
     cdef uint32_t id
@@ -393,7 +395,7 @@ cdef inline uint32_t frame_text(VM* vm, const uint8_t** p, uint64_t* n) noexcept
         text = p[0] + 5
     elif p[0][0] != SHORT_BINUNICODE:
         return NONE32
-    # The general path looks at these.
+    # Leave this to the general path.
     if size > vm.limits.string_bytes or (size and text[0] == 0):
         return NONE32
     id = spans_intern(&vm.tables.strings, text, size)
@@ -404,9 +406,10 @@ cdef inline uint32_t frame_text(VM* vm, const uint8_t** p, uint64_t* n) noexcept
 
 
 cdef const uint8_t* fast_list(VM* vm, const uint8_t* at) noexcept nogil:
-    # From behind the EMPTY_LIST of the frames list that lies on the stack, of a segment, a block or
-    # an event of the general path: its put, its frames and APPENDS, in one go. The place behind
-    # these, or `at`; an error is in the status. It stays a list to which more may be appended.
+    # Read the frames list on top of the stack (of a segment, a block, or an event on the general
+    # path), starting after its EMPTY_LIST: its put, frames and APPENDS. Returns the position after
+    # these, or `at` if they can't be read here; an error is in the status. More frames may be
+    # appended to the list later.
     cdef Tables* t = vm.tables
     cdef const uint8_t* p = at
     cdef uint32_t row = values(vm)[vm.stack.len - 1].idx
@@ -438,5 +441,6 @@ cdef const uint8_t* fast_list(VM* vm, const uint8_t* at) noexcept nogil:
 
 
 cdef uint32_t intern_other(Spans* t, const void* p, size_t n) noexcept nogil:
-    # spans_intern() for the hot path, where the span is mostly that of the event before.
+    # Like spans_intern(), for the hot path. Not inlined, because the span usually equals the
+    # previous one.
     return spans_intern(t, p, n)

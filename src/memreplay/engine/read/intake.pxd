@@ -1,8 +1,8 @@
-# The input on its way to a reader: a window, refilled from a Python source, and the loop around it.
+# The reader's input: a window, refilled from a Python source, and the loop around it.
 from libc.stdint cimport uint8_t, uint64_t
 from memreplay.engine.base.cursor cimport Cursor
 
-# Reads on until the window is used up (NEED_MORE), the input ends (DONE), or an error.
+# Read until the window is used up (NEED_MORE), the input ends (DONE), or an error occurs.
 ctypedef int (*Step)(void* reader) noexcept nogil
 
 
@@ -10,11 +10,13 @@ cdef class Intake:
     cdef uint8_t* data
     cdef size_t cap
     cdef object readinto
-    cdef object ahead              # gives whole blocks, once the first window is used up; or None
-    cdef object block              # the one that the window lies in; None: it is in data
+    # returns the next block once the first window is used up; may be None
+    cdef object ahead
+    cdef object block              # the block that holds the window; None if it's in `data`
     cdef object progress
     cdef bint begun
-    cdef readonly object cut       # the error of a source that is cut off: it is taken for its end
+    # the error of a truncated source; treated as the end of the input
+    cdef readonly object cut
     cdef readonly uint64_t consumed
 
     cdef int hold(self, Cursor* cur, size_t kept, size_t size) except -1

@@ -1,4 +1,4 @@
-"""The window over the input, and the one loop that fills it and lets a reader run."""
+"""The window over the input, and the loop that fills it and runs a reader."""
 
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.bytearray cimport PyByteArray_AsString
@@ -13,11 +13,11 @@ from memreplay.engine.base.status cimport NEED_MORE
 from memreplay.errors import TruncatedError
 
 cdef enum:
-    WINDOW = 1 << 20    # bytes of input held at once
+    WINDOW = 1 << 20    # bytes of input held in memory
 
 
 cdef class Intake:
-    """The bytes that a reader sees: the tail of the last refill, then what the source gave."""
+    """The bytes a reader sees: the tail of the previous window, then new input."""
 
     def __cinit__(self, readinto, ahead, progress):
         self.readinto = readinto
@@ -32,7 +32,7 @@ cdef class Intake:
         free(self.data)
 
     cdef int hold(self, Cursor* cur, size_t kept, size_t size) except -1:
-        # Moves what is not consumed to the front of `data`, and makes that `size` bytes at least.
+        # Move unconsumed bytes to the front of `data`, and grow it to at least `size` bytes.
         cdef uint8_t* data
         if kept:
             memmove(self.data, cur.p, kept)
@@ -59,7 +59,7 @@ cdef class Intake:
         return self.fill(cur, kept)
 
     cdef int fill(self, Cursor* cur, size_t kept) except -1:
-        # Reads until the window is full or the input ends.
+        # Read until the window is full or the input ends.
         cdef object n
         cdef object view
         while kept < self.cap:
@@ -71,7 +71,8 @@ cdef class Intake:
                 self.cut = error
                 n = 0
             finally:
-                # Nobody may write here later: the window moves, and goes.
+                # The source must not keep the view and write to it later, because the buffer moves
+                # and is freed.
                 view.release()
             if not n:
                 cur.eof = True
@@ -83,8 +84,8 @@ cdef class Intake:
         return 0
 
     cdef int take(self, Cursor* cur, size_t kept, uint64_t need) except -1:
-        # The next block becomes the window. What is not consumed is copied into the room in front
-        # of it; where that is too much, or one block too little, both are joined in `data`.
+        # Make the next block the window, and copy unconsumed bytes into the space before it. If
+        # they don't fit there, or if one block isn't enough, join both in `data`.
         cdef size_t start, stop
         cdef uint8_t* data
         while True:
@@ -110,7 +111,7 @@ cdef class Intake:
                 return 0
 
     cdef int drive(self, void* reader, Step step, Cursor* cur, const uint64_t* need) except -1:
-        # Without the GIL but for refills, signals and progress: once a window each.
+        # Take the GIL once per window, for refills, signals and progress.
         cdef int code
         while True:
             with nogil:

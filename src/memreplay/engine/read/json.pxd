@@ -1,4 +1,4 @@
-# JSON of the same dict, as json.dump writes it: the reader's state.
+# State of the JSON reader, which reads snapshots that json.dump wrote.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.cursor cimport Cursor
 from memreplay.engine.base.growbuf cimport Buf
@@ -8,18 +8,18 @@ from memreplay.engine.read.tables cimport Tables
 from memreplay.engine.read.value cimport Value
 
 cdef enum Expect:
-    A_VALUE = 0          # at the top, after a comma in a list, after a colon
+    A_VALUE = 0          # at the top level, after a comma in a list, after a colon
     A_VALUE_OR_END = 1   # after "["
     A_KEY = 2            # after a comma in a dict
     A_KEY_OR_END = 3     # after "{"
     A_COLON = 4
     A_COMMA_OR_END = 5
-    NOTHING = 6          # after the top value: white space only
+    NOTHING = 6          # after the top-level value: only white space
 
 
 cdef struct Level:
     Value container
-    uint32_t key         # string id of the key whose value comes next
+    uint32_t key         # string id of the pending value's key
     uint8_t expect
 
 
@@ -27,11 +27,12 @@ cdef struct JSONReader:
     Cursor cur
     Tables* tables
     Limits limits
-    Buf levels           # Level: the containers that are open
-    uint64_t need        # bytes that the token at the cursor needs at least
+    Buf levels           # Level: open containers
+    uint64_t need        # minimum size of the token at the cursor
     uint8_t expect       # at the top
-    bint skipped_mark    # the byte order mark was looked for
-    Profile* profile     # where a trace of torch.profiler goes instead of tables, or NULL
+    bint skipped_mark    # whether a byte order mark was already looked for
+    # receives a torch.profiler trace's values instead of the tables; else NULL
+    Profile* profile
 
 
 cdef int json_init(JSONReader* r, Tables* tables, const Limits* limits) noexcept nogil

@@ -1,7 +1,8 @@
-"""The JSON reader: tokens in, values handed to the same rows as the pickle machine's.
+"""The JSON reader: turn tokens into values, which fill the same rows as the pickle VM's values.
 
-A token is read whole or not at all: where the window ends inside one, the cursor stays before it
-and NEED_MORE asks for a refill. What lies in unknown containers is checked and dropped, not kept.
+Tokens are read completely or not at all: if the window ends inside a token, the cursor stays before
+the token and NEED_MORE requests a refill. Values in unknown containers are only checked, then
+dropped.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -26,11 +27,11 @@ from memreplay.engine.read.value cimport (
 )
 from memreplay.engine.read.wrapped cimport (
     COUNTED, count_snapshot, forget_bare_list, make_unknown, may_wrap, settle_snapshot,
-    tells_snapshot,
+    is_snapshot_list,
 )
 
 cdef enum:
-    DEEPEST_NAMES = 8    # levels down to which the keys of unknown dicts are looked at
+    DEEPEST_NAMES = 8    # levels of unknown dicts whose keys are examined
 
 
 cdef int json_init(JSONReader* r, Tables* tables, const Limits* limits) noexcept nogil:
@@ -60,7 +61,8 @@ cdef int broken(JSONReader* r, const char* what) noexcept nogil:
 
 
 cdef inline int wait(JSONReader* r, uint64_t n) noexcept nogil:
-    # The token at the cursor takes n bytes or more, and the window does not hold them.
+    # Request a refill (or fail, if the input has ended), because the token at the cursor takes at
+    # least n bytes.
     if not r.cur.eof:
         r.need = n
         return NEED_MORE
@@ -72,7 +74,7 @@ cdef inline int wait(JSONReader* r, uint64_t n) noexcept nogil:
 # ---- values -------------------------------------------------------------------------------------
 
 cdef inline int attach(JSONReader* r, const Value* v) noexcept nogil:
-    # A complete value goes into the container that it stands in, or is the whole.
+    # Put a complete value into its container. At the top level, the value is the result.
     cdef Level* level = top_level(r)
     cdef Value key
     if level == NULL:
@@ -97,7 +99,7 @@ cdef inline int attach(JSONReader* r, const Value* v) noexcept nogil:
 
 
 cdef inline bint is_dropped(JSONReader* r) noexcept nogil:
-    # Whether the value that comes next goes nowhere.
+    # Whether the next value is dropped.
     cdef Level* level = top_level(r)
     if r.profile != NULL:
         return level == NULL or not text_wanted(r.profile, &level.container, level.key)
@@ -106,14 +108,14 @@ cdef inline bint is_dropped(JSONReader* r) noexcept nogil:
 
 
 cdef inline bint names_matter(JSONReader* r) noexcept nogil:
-    # Whether the key that comes next is looked at.
+    # Whether the next key is examined.
     if r.profile != NULL:
         return top_level(r).container.num != 0
     return not is_dropped(r) or r.levels.len <= DEEPEST_NAMES
 
 
 cdef void look_for_snapshot(JSONReader* r) noexcept nogil:
-    # In the innermost dict a list of a snapshot's begins.
+    # The innermost dict has just received one of a snapshot's lists.
     cdef Tables* t = r.tables
     cdef Level* levels = <Level*> r.levels.data
     cdef size_t at = r.levels.len - 1
@@ -172,7 +174,7 @@ cdef int open_level(JSONReader* r, bint a_list) noexcept nogil:
         role = role_of_item(parent.container.kind, a_list)
         parent_idx = parent.container.idx
     else:
-        if tells_snapshot(parent.key, a_list):
+        if is_snapshot_list(parent.key, a_list):
             look_for_snapshot(r)
         role = role_of_value(parent.container.kind, parent.key, a_list)
         parent_idx = parent.container.idx
@@ -196,7 +198,7 @@ cdef int close_level(JSONReader* r) noexcept nogil:
 # ---- strings -------------------------------------------------------------------------------------
 
 cdef const uint8_t* string_end(const uint8_t* p, const uint8_t* end, bint* escaped) noexcept nogil:
-    # The closing quote of a string whose content begins at p; NULL when the window ends before.
+    # Return the closing quote of a string that begins at p; NULL if the window ends first.
     cdef const uint8_t* q = p
     escaped[0] = False
     while True:
@@ -231,7 +233,7 @@ cdef inline bint has_control(const uint8_t* p, const uint8_t* stop) noexcept nog
 
 
 cdef int unescape(Buf* out, const uint8_t* p, const uint8_t* stop) noexcept nogil:
-    # 0, -1 when memory is out, -2 when an escape is malformed.
+    # Returns 0, -1 when out of memory, -2 for a malformed escape.
     cdef uint32_t c = 0
     cdef uint32_t low = 0
     cdef const uint8_t* q
@@ -275,7 +277,7 @@ cdef int unescape(Buf* out, const uint8_t* p, const uint8_t* stop) noexcept nogi
 
 
 cdef int read_string(JSONReader* r, const uint8_t** pp, bint wanted, uint32_t* id) noexcept nogil:
-    # A string token; interned when wanted.
+    # Read a string token, and intern it if wanted.
     cdef const uint8_t* p = pp[0] + 1
     cdef Buf* text = &r.tables.text
     cdef bint escaped = False
@@ -296,7 +298,7 @@ cdef int read_string(JSONReader* r, const uint8_t** pp, bint wanted, uint32_t* i
         text.len = 0
         code = unescape(text, p, q)
         if code == -2:
-            return broken(r, "an escape that is malformed")
+            return broken(r, "a malformed escape")
         if code < 0:
             return fail(&r.tables.status, ERR_MEMORY, "strings")
     if not wanted:
@@ -315,12 +317,12 @@ cdef int read_string(JSONReader* r, const uint8_t** pp, bint wanted, uint32_t* i
 # ---- numbers and words ---------------------------------------------------------------------------
 
 cdef inline bint in_word(uint8_t c) noexcept nogil:
-    # What numbers and words are made of.
+    # Characters that numbers and words consist of.
     return (48 <= c <= 57) or (97 <= c <= 122) or (65 <= c <= 90) or c == 43 or c == 45 or c == 46
 
 
 cdef int read_word(JSONReader* r, const uint8_t** pp, Value* v) noexcept nogil:
-    # A number, true, false, null, or NaN and Infinity as Python writes them.
+    # Read a number, true, false, null, or Python's NaN and Infinity.
     cdef const uint8_t* p = pp[0]
     cdef const uint8_t* q = p
     cdef uint64_t n
@@ -333,7 +335,7 @@ cdef int read_word(JSONReader* r, const uint8_t** pp, Value* v) noexcept nogil:
     if q == r.cur.end and (not r.cur.eof or r.levels.len):
         return wait(r, n + 1)
     if n == 0:
-        return broken(r, "a character that begins no value")
+        return broken(r, "a character that cannot begin a value")
     pp[0] = q
     v.idx = 0
     v.num = 0
@@ -347,7 +349,7 @@ cdef int read_word(JSONReader* r, const uint8_t** pp, Value* v) noexcept nogil:
         v.kind = V_FALSE
         return OK
     if not is_json_name(p, n) and not is_real(p, n, True):
-        return broken(r, "a word that is no JSON")
+        return broken(r, "an invalid literal")
     v.kind = parse_decimal(p, n, &v.num)
     if v.kind != V_UNSET:
         return OK
@@ -376,7 +378,7 @@ cdef int json_value(JSONReader* r, const uint8_t** pp) noexcept nogil:
 
 
 cdef int json_token(JSONReader* r, const uint8_t** pp) noexcept nogil:
-    # One token; on OK the cursor has moved past it, else it may stand anywhere.
+    # Read one token. On OK the cursor is after the token, else its position is undefined.
     cdef uint8_t c = pp[0][0]
     cdef uint8_t* expect = expectation(r)
     cdef uint32_t id = 0
@@ -413,11 +415,12 @@ cdef int json_token(JSONReader* r, const uint8_t** pp) noexcept nogil:
         if c == (93 if is_list(top_level(r).container.kind) else 125):
             return close_level(r)
         return broken(r, "a comma is missing")
-    return broken(r, "something follows the end")
+    return broken(r, "text after the end")
 
 
 cdef int json_step(JSONReader* r) noexcept nogil:
-    # Reads tokens until the window is used up (NEED_MORE), the input ends (DONE), or an error.
+    # Read tokens until the window is used up (NEED_MORE), the input ends (DONE), or an error
+    # occurs.
     cdef const uint8_t* p = r.cur.p
     cdef int code = OK
     if not r.skipped_mark:

@@ -1,6 +1,6 @@
-# PyTorch's names: the keys of a snapshot, its actions and states, and what a place in it means.
+# PyTorch's names (keys, actions, states), and the role of a value under each key.
 #
-# With keys.pyx the only file that knows how PyTorch spells them.
+# Only this file and keys.pyx know PyTorch's spelling.
 from libc.stdint cimport uint32_t
 from memreplay.engine.read.tables cimport Tables
 from memreplay.engine.read.value cimport (
@@ -9,7 +9,8 @@ from memreplay.engine.read.value cimport (
     V_UNSET,
 )
 
-# String ids of the known names: interned first, in this order (keys.pyx holds the spelling).
+# String ids of the known names, which are interned first, in this order. keys.pyx has their
+# spelling.
 cdef enum Key:
     S_EMPTY = 0
     # events
@@ -23,7 +24,7 @@ cdef enum Key:
     K_USER_METADATA = 8
     K_POOL_ID = 9
     K_DEVICE_FREE = 10
-    K_CARRIED = 11         # memreplay's own: an event that stands for what was live before
+    K_CARRIED = 11         # memreplay's own key, for events that stand for carried-over allocations
     # segments and blocks
     K_DEVICE = 12
     K_ADDRESS = 13
@@ -70,7 +71,7 @@ cdef inline bint is_frame_key(uint32_t key) noexcept nogil:
 
 
 cdef inline uint32_t role_of_item(uint32_t parent, bint a_list) noexcept nogil:
-    # The role of a container that is an item of a list; V_UNSET when the list has no such items.
+    # Return the role of a container in a list, or V_UNSET.
     if a_list:
         if parent == V_TRACES:
             return V_TRACE
@@ -95,8 +96,7 @@ cdef inline uint32_t role_of_item(uint32_t parent, bint a_list) noexcept nogil:
 
 
 cdef inline uint32_t role_of_value(uint32_t parent, uint32_t key, bint a_list) noexcept nogil:
-    # The role of a container that is the value of `key` in a dict; V_UNSET when nothing is known of
-    # it.
+    # Return the role of a container that is the value of `key` in a dict, or V_UNSET.
     if parent == V_NODE_DICT:
         return V_NODE_LIST if a_list else V_NODE_DICT
     if parent == V_ROOT:

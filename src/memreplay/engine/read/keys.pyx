@@ -1,4 +1,4 @@
-"""The spelling of the names that keys.pxd enumerates."""
+"""How the names in keys.pxd are spelled."""
 
 from libc.stdint cimport uint32_t
 from libc.string cimport strlen
@@ -8,7 +8,7 @@ from memreplay.engine.read.tables cimport Tables
 
 ctypedef const char* Name
 
-# Constant: filled when the module is made, never written again.
+# Constant after import.
 cdef Name[S_KNOWN] NAMES = [
     b"",
     b"action", b"addr", b"size", b"stream", b"time_us", b"frames", b"compile_context",
@@ -31,7 +31,7 @@ cdef const char* key_name(uint32_t key) noexcept nogil:
 
 
 cdef int keys_init(Tables* t) noexcept nogil:
-    # Interns the known names, so that a name's string id is its number in keys.Key.
+    # Intern the known names, so that a name's string id equals its keys.Key.
     cdef uint32_t i
     for i in range(S_KNOWN):
         if spans_intern(&t.strings, NAMES[i], strlen(NAMES[i])) != i:

@@ -1,4 +1,4 @@
-# The memo: four bytes an entry, a value's kind and index; numbers stand in a table beside it.
+# The memo: four bytes per entry for a value's kind and index. Numbers are in a second table.
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay.engine.base.cursor cimport cursor_offset
@@ -19,8 +19,8 @@ cdef inline uint32_t memo_entry(uint32_t kind, uint32_t idx) noexcept nogil:
 
 
 cdef inline int memo_reserve(VM* vm, uint64_t index) noexcept nogil:
-    # Makes entry `index` exist. Each stored entry costs at least one byte of input, so an index far
-    # past the bytes read so far is a lie that would only take memory.
+    # Ensure that entry `index` exists. Storing an entry takes at least one byte of input, so an
+    # index far above the number of bytes read so far is bogus.
     cdef size_t old = vm.memo.len
     cdef uint64_t most = cursor_offset(&vm.cur) + INDEX_SLACK
     if index < old:
@@ -37,7 +37,8 @@ cdef inline int memo_reserve(VM* vm, uint64_t index) noexcept nogil:
 
 
 cdef inline int raw_init(VM* vm, uint64_t seed) noexcept nogil:
-    # The table of frames lists by their bytes, with row 0 for the start: nothing came before.
+    # Initialize the table in which frames lists are looked up by their bytes. Row 0 stands for the
+    # start.
     cdef RawStack start
     start.stack = 0
     start.next = NONE32
@@ -52,7 +53,8 @@ cdef inline int raw_init(VM* vm, uint64_t seed) noexcept nogil:
 
 
 cdef inline int raw_forget(VM* vm) noexcept nogil:
-    # Equal bytes are no longer equal frames and stacks.
+    # Discard all cached lists and frames, because equal bytes no longer mean equal frames and
+    # stacks.
     cdef uint64_t seed = vm.raw.seed
     vm.forgotten = vm.written_bytes.len
     if vm.raw_info.len == 1:
@@ -71,7 +73,7 @@ cdef inline int memo_put(VM* vm, uint64_t index, const Value* v) noexcept nogil:
             return fail_limit(&vm.tables.status, "memo_entries", vm.memo_num.len, INDEX_MASK)
         idx = <uint32_t> vm.memo_num.len
         if idx and (<uint64_t*> vm.memo_num.data)[idx - 1] == v.num:
-            idx -= 1   # the same number again
+            idx -= 1   # same number as before: share it
         elif push_u64(&vm.memo_num, v.num) < 0:
             return fail(&vm.tables.status, ERR_MEMORY, "memo")
     if idx > INDEX_MASK:
@@ -80,7 +82,7 @@ cdef inline int memo_put(VM* vm, uint64_t index, const Value* v) noexcept nogil:
     if slot[0] == 0:
         vm.memo_used += 1
     elif slot[0] != memo_entry(v.kind, idx) and raw_forget(vm) < 0:
-        # No writer stores an entry twice, but it may.
+        # No known writer reuses an entry, but a file may.
         return fail(&vm.tables.status, ERR_MEMORY, "memo")
     slot[0] = memo_entry(v.kind, idx)
     return OK

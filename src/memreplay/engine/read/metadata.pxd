@@ -1,4 +1,4 @@
-# Metadata (compile_context, user_metadata) as text ids.
+# Turn metadata (compile_context, user_metadata) into string ids.
 from libc.stdint cimport uint32_t
 from memreplay.engine.read.tables cimport Tables
 from memreplay.engine.read.value cimport Value

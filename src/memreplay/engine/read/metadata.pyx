@@ -1,4 +1,4 @@
-"""Metadata as text ids: a text as it is, anything else rendered as JSON."""
+"""Turn metadata into string ids: strings as they are, anything else rendered as JSON."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
@@ -14,13 +14,14 @@ from memreplay.engine.read.value cimport (
 )
 
 cdef enum:
-    TEXT_LIMIT = 65536    # bytes of one rendered value
+    TEXT_LIMIT = 65536    # maximum size of one rendered value in bytes
     TEXT_DEPTH = 32
-    RENDER_LIMIT = 64 << 20   # bytes of all of them
-    NOT_KEPT = -2             # from put_node(): it holds what can't be kept
+    RENDER_LIMIT = 64 << 20   # maximum size of all rendered values in bytes
+    # returned by put_node() for a value that contains something that can't be kept
+    NOT_KEPT = -2
 
 cdef extern from *:
-    # In a node's `text`: it was rendered as a part of another one, and must stay as it is.
+    # In a node's `text`: the node was rendered as part of another node and must not change.
     const uint32_t WITHIN "0xfffffffeu"
 
 
@@ -33,7 +34,7 @@ cdef int put_byte(Tables* t, char c) noexcept nogil:
 
 
 cdef int put_string(Tables* t, uint32_t id) noexcept nogil:
-    # A JSON string. Bytes over 127 stand as they are: the input is UTF-8.
+    # Write a JSON string. Bytes over 127 are copied, because the input is UTF-8.
     cdef size_t n = 0
     cdef size_t i
     cdef const uint8_t* p = span_at(&t.strings, id, &n)
@@ -89,8 +90,8 @@ cdef int put_scalar(Tables* t, uint32_t kind, uint64_t num, uint32_t idx) noexce
 
 
 cdef int put_node(Tables* t, uint32_t root) noexcept nogil:
-    # A kept list or dict, walked with a stack of its own.
-    cdef uint32_t[TEXT_DEPTH] at       # the item to render next, a level
+    # Render a kept list or dict, with an explicit stack instead of recursion.
+    cdef uint32_t[TEXT_DEPTH] at       # per level: the next item to render
     cdef uint32_t[TEXT_DEPTH] owner
     cdef Node* nodes = <Node*> t.nodes.data
     cdef Node* item
@@ -134,13 +135,13 @@ cdef int put_node(Tables* t, uint32_t root) noexcept nogil:
 
 
 cdef uint32_t key_text(Tables* t, const Value* k) noexcept nogil:
-    # The key of a kept dict as a string id, numbers and constants as json.dumps spells them; NONE32
-    # with the status set.
+    # Return a kept dict's key as a string id, spelling numbers and constants as json.dumps does;
+    # NONE32 with the status set on error.
     cdef uint32_t id
     if k.kind == V_STR:
         return k.idx
     if not (V_NONE <= k.kind <= V_FLOAT) and k.kind != V_PAIR and k.kind != V_OPAQUE:
-        fail(&t.status, ERR_SHAPE, "a key of kept data that is a list or a dict")
+        fail(&t.status, ERR_SHAPE, "a list or a dict as a key of kept data")
         return NONE32
     t.text.len = 0
     id = NONE32
@@ -152,9 +153,9 @@ cdef uint32_t key_text(Tables* t, const Value* k) noexcept nogil:
 
 
 cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil:
-    # The string id of a text; of anything else rendered as JSON behind a NUL byte (see
-    # Snapshot.metadata), and so a text that begins with one. A container is rendered once, and must
-    # stay as it is from then on.
+    # Return the string id of a string value, or of a NUL byte followed by the value as JSON (see
+    # Snapshot.metadata). Strings that begin with a NUL byte are rendered, too. A container is
+    # rendered only once and must not change afterwards.
     cdef bint kept = v.kind == V_NODE_LIST or v.kind == V_NODE_DICT
     cdef const uint8_t* text
     cdef size_t n = 0
@@ -171,9 +172,9 @@ cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil:
         out[0] = (<Node*> t.nodes.data)[v.idx].text
         return OK
     if is_structural(v.kind) or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT:
-        return fail(&t.status, ERR_SHAPE, "metadata that is a part of something else")
+        return fail(&t.status, ERR_SHAPE, "metadata that is also another part of the snapshot")
     if v.kind == V_OPAQUE and v.idx == FILLED_FIRST:
-        return fail(&t.status, ERR_SHAPE, "metadata that is filled before it is made")
+        return fail(&t.status, ERR_SHAPE, "metadata that is filled before it is created")
     t.text.len = 0
     code = push_bytes(&t.text, b"\0", 1)
     if code == 0:

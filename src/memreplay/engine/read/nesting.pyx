@@ -1,7 +1,7 @@
-"""Call stacks of memory events, from the spans of operators and Python calls around them.
+"""Build memory events' call stacks from the operators and Python calls that enclose them.
 
-The entries come by thread, then by time, spans before the events of the same moment, longer spans
-before shorter ones. So the spans that are open form a stack.
+Entries are sorted by thread, then time; at the same time, spans come before events, and longer
+spans before shorter spans. So the open spans form a stack.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -20,7 +20,7 @@ cdef int nesting_init(Nesting* n, uint64_t seed) noexcept nogil:
     buf_init(&n.codes, 4)
     if spans_init(&n.stacks, seed) < 0 or buf_reserve(&n.stacks.data, 64) < 0:
         return ERR_MEMORY
-    # Stack 0 is the one of no frames.
+    # Stack 0 has no frames.
     return OK if spans_intern(&n.stacks, n.stacks.data.data, 0) == 0 else ERR_MEMORY
 
 
@@ -33,7 +33,7 @@ cdef void nesting_free(Nesting* n) noexcept nogil:
 
 
 cdef uint32_t stack_of_open(Nesting* n, const SpanRow* spans) noexcept nogil:
-    # The stack of the spans that are open; NONE32 when memory is out.
+    # Return the stack that the open spans make up; NONE32 when out of memory.
     cdef const uint32_t* open_ = <const uint32_t*> n.open.data
     cdef uint32_t* known
     cdef uint64_t i = n.open.len
@@ -53,7 +53,8 @@ cdef uint32_t stack_of_open(Nesting* n, const SpanRow* spans) noexcept nogil:
 
 cdef int nest(Nesting* n, const Buf* spans, const Buf* memory, const uint32_t* order,
               uint64_t entries) noexcept nogil:
-    # `order` has numbers of spans, and behind them those of memory events.
+    # `order` has the indices of all entries: spans come first in this numbering, then memory
+    # events.
     cdef const SpanRow* s = <const SpanRow*> spans.data
     cdef const MemoryRow* m = <const MemoryRow*> memory.data
     cdef uint32_t* stack_of
@@ -82,8 +83,8 @@ cdef int nest(Nesting* n, const Buf* spans, const Buf* memory, const uint32_t* o
             last_tid = tid
         while n.open.len:
             top = (<const uint32_t*> n.open.data)[n.open.len - 1]
-            # A span that ends where another one begins is not its parent; an event at a span's end
-            # is inside of it.
+            # A span that ends when another begins isn't its parent, but an event at a span's end is
+            # inside it.
             if s[top].begin + s[top].duration > time or (
                     not is_span and s[top].begin + s[top].duration == time):
                 break

@@ -1,4 +1,4 @@
-# The pickle opcodes of protocols 0 to 5, named as CPython's pickletools names them.
+# Pickle opcodes of protocols 0 to 5, with the names of CPython's pickletools.
 
 cdef enum Opcode:
     MARK = 0x28               # (

@@ -1,4 +1,4 @@
-# Opening a container: the row, the scratch place or the window that goes with its role.
+# Open a container: create the row, scratch space or window that its role needs.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport Buf, push_item, push_u64, push_zeroed
@@ -17,11 +17,11 @@ from memreplay.engine.read.window cimport window_free, window_new
 
 
 cdef enum:
-    ROWS_FREE = 32 << 20    # bytes of rows that any file may have
+    ROWS_FREE = 32 << 20    # bytes of rows that even a small file may use
 
 
 cdef inline int end_event(Tables* t) noexcept nogil:
-    # The event being read becomes a row.
+    # Turn the event that is being read into a row.
     if t.open_event:
         t.open_event = False
         return push_event(t, &t.event)
@@ -38,7 +38,7 @@ cdef inline int open_row(Tables* t, Buf* b, const char* what, uint32_t* idx) noe
 
 
 cdef inline int open_trace(Tables* t, int32_t place, int32_t device) noexcept nogil:
-    # The next trace; `device` is -1 where only its place is known yet.
+    # Begin the next trace. `device` is -1 if only its position is known yet.
     cdef Trace trace
     memset(&trace, 0, sizeof(Trace))
     trace.first = t.events
@@ -58,16 +58,17 @@ cdef inline int open_trace(Tables* t, int32_t place, int32_t device) noexcept no
 
 
 cdef inline int drop_value(Tables* t, const Value* v) noexcept nogil:
-    # v becomes part of something unknown. Where its rows have no place yet, its role was a wrong
-    # guess.
+    # Drop v, because it belongs to an unknown container. If v's rows aren't attached, its role was
+    # guessed wrong, which is an error.
     if is_placed(t, v):
         return OK
     return fail(&t.status, ERR_SHAPE, "unknown data with only a key of the snapshot's own")
 
 
 cdef inline int within_input(Tables* t, uint32_t role) noexcept nogil:
-    # Rows cost memory when they are opened. An honest one costs about as much input; a file of
-    # empty ones is stopped when they have cost ten times its bytes, and more than a little.
+    # Rows take memory as soon as they are opened. A normal row takes about as many bytes as its
+    # input. To refuse files full of empty rows, limit the bytes of rows to a fixed allowance plus
+    # eight times the bytes read.
     cdef uint64_t rows
     if role != V_EVENT and role != V_SEGMENT and role != V_BLOCK and role != V_ANNOTATION:
         return OK
@@ -80,7 +81,7 @@ cdef inline int within_input(Tables* t, uint32_t role) noexcept nogil:
 
 cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
                                Value* out) noexcept nogil:
-    # A new, empty container of a role; parent_idx is the index of the container that it goes into.
+    # Open an empty container of a role; parent_idx is the index of its parent.
     cdef Segment* seg
     cdef Block* block
     cdef Annotation* note
@@ -92,7 +93,7 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
         if end_event(t) != OK:
             return t.status.code
         if parent_idx + 1 != t.traces.len:
-            return fail(&t.status, ERR_SHAPE, "device traces that are interleaved")
+            return fail(&t.status, ERR_SHAPE, "interleaved device traces")
         trace_at = <Trace*> t.traces.data + parent_idx
         if trace_at.device >= 0 and (trace_at.shared or trace_at.device != trace_at.place):
             return fail(&t.status, ERR_SHAPE, "a trace that changes after its use")
@@ -133,7 +134,7 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
         if is_placed(t, out):
             return fail(&t.status, ERR_SHAPE, "'blocks' or 'history' twice")
         if role == V_BLOCKS:
-            # One that was begun and dropped has left its rows behind.
+            # A list that was opened before and then dropped has left rows behind.
             seg = <Segment*> t.segments.data + parent_idx
             if seg.flags & OPENED_BLOCKS:
                 return fail(&t.status, ERR_SHAPE, "'blocks' or 'history' twice")
@@ -144,13 +145,14 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
         if t.hist_block != parent_idx:
             block = <Block*> t.blocks.data + parent_idx
             if block.flags & HAS_ENTRIES:
-                return fail(&t.status, ERR_SHAPE, "histories that are interleaved")
+                return fail(&t.status, ERR_SHAPE, "interleaved histories")
             block.flags |= HAS_ENTRIES
             t.hist_block = parent_idx
             t.hist_count = 0
         t.hist_count += 1
         t.read_history += 1
-        out.num = t.hist_count   # which one it is: on the stack alone, a memo does not keep it
+        # the entry's number; kept only on the stack, not in the memo
+        out.num = t.hist_count
         return OK
     if role == V_TRACE:
         if end_event(t) != OK:

@@ -1,7 +1,7 @@
-"""Keys with plain values, set in the dict that they belong to without the value stack.
+"""Set a dict's keys that have plain values, without the value stack.
 
-Outside of events, which have the hot path, most of a snapshot are these: of blocks, of segments, of
-histories.
+Apart from events, for which there is the hot path, most of a snapshot consists of such dicts:
+blocks, segments, histories.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -24,7 +24,7 @@ from memreplay.engine.read.vm cimport VM
 
 
 cdef inline bint plain_value(VM* vm, const uint8_t** pp, Value* v) noexcept nogil:
-    # A GET, a number or a constant; False when the opcode is another, or its value is not plain.
+    # Read a GET, a number or a constant. False for another opcode or if the value isn't plain.
     cdef const uint8_t* p = pp[0]
     cdef int64_t number = 0
     v.num = 0
@@ -46,8 +46,8 @@ cdef inline bint plain_value(VM* vm, const uint8_t** pp, Value* v) noexcept nogi
 
 
 cdef inline bint takes_plain(uint32_t role, uint32_t key) noexcept nogil:
-    # Whether `key` is one of this dict's own, and its value never a tuple: then a number or a text
-    # is the whole of it, whatever follows.
+    # Whether `key` belongs to this kind of dict and its value is never a tuple. A number or string
+    # is then the complete value, whatever follows.
     if role == V_BLOCK:
         return (K_ADDRESS == key or key == K_SIZE or key == K_REQUESTED_SIZE or key == K_STATE
                 or key == K_FRAMES)
@@ -64,8 +64,8 @@ cdef inline bint takes_plain(uint32_t role, uint32_t key) noexcept nogil:
 
 
 cdef const uint8_t* set_pairs(VM* vm, const uint8_t* at) noexcept nogil:
-    # From behind a dict and its MARK: sets keys with plain values, up to the first that is neither,
-    # and says where that stands. What cannot be set waits for SETITEMS, which says why.
+    # Set keys with plain values, starting after the dict's MARK, and return the position of the
+    # first key with another value. SETITEMS handles the rest, and reports any error.
     cdef Value* d = &values(vm)[vm.stack.len - 2]
     cdef const uint8_t* p
     cdef Value key, value
@@ -74,7 +74,7 @@ cdef const uint8_t* set_pairs(VM* vm, const uint8_t* at) noexcept nogil:
         if (not plain_value(vm, &p, &key) or key.kind != V_STR or not takes_plain(d.kind, key.idx)
                 or not plain_value(vm, &p, &value)):
             break
-        # Frames may be a tuple, which begins with a frame.
+        # The value may be a tuple of frames, which begins with a frame.
         if key.idx == K_FRAMES and value.kind != V_FRAMES:
             break
         if not (is_get(p[0]) or p[0] == SETITEMS or p[0] == SHORT_BINUNICODE

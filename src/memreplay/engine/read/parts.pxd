@@ -1,7 +1,7 @@
-# Frames, stacks, pools and kept values while they are read: each becomes one by value.
+# Intern frames, stacks, pools and kept values while they are read.
 #
-# A frame dict or a frames list is filled in a scratch place that it owns until another one needs
-# it; then it is interned. Once used it is sealed: a file that changes it afterwards is refused.
+# A frame dict or frames list owns a scratch buffer until another one needs the buffer, and is then
+# interned. Once the dict or list is used, it's sealed: a file that changes it later is refused.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from memreplay.engine.base.growbuf cimport buf_reserve, push_item
@@ -19,7 +19,7 @@ from memreplay.engine.read.value cimport (
 )
 
 cdef enum:
-    NODES_FREE = 48 << 20    # bytes of kept values that any file may have
+    NODES_FREE = 48 << 20    # bytes of kept values that even a small file may use
 
 
 cdef inline uint32_t pair_of_ints(Tables* t, int64_t a, int64_t b) noexcept nogil:
@@ -30,14 +30,14 @@ cdef inline uint32_t pair_of_ints(Tables* t, int64_t a, int64_t b) noexcept nogi
 
 
 cdef inline int64_t line_of(int64_t line) noexcept nogil:
-    # Of code that no line stands for CPython's PyCode_Addr2Line says -1. PyTorch keeps it in an
-    # unsigned number (torch/csrc/profiler/unwind/unwind.h: Frame.lineno), so that a pickle has
-    # 2**64 - 1, or -1 when C++ wrote it.
+    # For code without a line, CPython's PyCode_Addr2Line returns -1. PyTorch stores the line
+    # unsigned (torch/csrc/profiler/unwind/unwind.h: Frame.lineno), so a pickle contains 2**64 - 1,
+    # or -1 if C++ code wrote the pickle.
     return 0 if line == -1 else line
 
 
 cdef inline bint fill_frame(FrameKey* f, uint32_t key, const Value* v) noexcept nogil:
-    # frame[key] = v, of a frame's key; False when a frame has no such value.
+    # Set frame[key] = v for a known key. False if a frame can't have this value.
     cdef uint32_t id = v.idx
     if key == K_LINE:
         f.line = line_of(<int64_t> v.num)
@@ -66,21 +66,21 @@ cdef inline uint32_t intern_frame(Tables* t, const FrameKey* f) noexcept nogil:
 
 
 cdef inline int flush_frame(Tables* t) noexcept nogil:
-    # The frame dict being read becomes a frame by value.
+    # Intern the frame dict that is being read.
     cdef uint32_t id
     if t.frame_owner == NONE32:
         return OK
     id = intern_frame(t, &t.frame)
     if id == NONE32:
         return fail(&t.status, ERR_MEMORY, "frames")
-    # Sealed: a frame that goes on after another one began would be interned over and over.
+    # Seal the dict, because two alternating frames would be interned again and again.
     (<uint32_t*> t.frame_of.data)[t.frame_owner] = id | SEALED
     t.frame_owner = NONE32
     return OK
 
 
 cdef inline int frame_id(Tables* t, uint32_t raw, uint32_t* out) noexcept nogil:
-    # The frame that a frame dict is; from here on the dict must stay as it is.
+    # Return the frame of a frame dict, and seal the dict.
     cdef uint32_t* slot
     if t.frame_owner == raw and flush_frame(t) != OK:
         return t.status.code
@@ -91,7 +91,7 @@ cdef inline int frame_id(Tables* t, uint32_t raw, uint32_t* out) noexcept nogil:
 
 
 cdef inline uint32_t sealed_frame(Tables* t, uint32_t raw) noexcept nogil:
-    # The same, where no frame dict is being filled.
+    # Like frame_id, but only works while no frame dict is being filled.
     cdef uint32_t* slot = <uint32_t*> t.frame_of.data + raw
     slot[0] |= SEALED
     return slot[0] & ~SEALED
@@ -102,7 +102,7 @@ cdef inline uint32_t intern_stack(Tables* t, const uint32_t* ids, size_t n) noex
 
 
 cdef inline int flush_list(Tables* t) noexcept nogil:
-    # The frames list being read becomes a stack by value.
+    # Intern the frames list that is being read as a stack.
     cdef uint32_t id
     if t.list_owner == NONE32:
         return OK
@@ -115,7 +115,7 @@ cdef inline int flush_list(Tables* t) noexcept nogil:
 
 
 cdef inline int stack_id(Tables* t, uint32_t raw, uint32_t* out) noexcept nogil:
-    # The stack that a frames list is; from here on the list must stay as it is.
+    # Return the stack of a frames list, and seal the list.
     cdef uint32_t* slot
     if t.list_owner == raw and flush_list(t) != OK:
         return t.status.code
@@ -126,7 +126,7 @@ cdef inline int stack_id(Tables* t, uint32_t raw, uint32_t* out) noexcept nogil:
 
 
 cdef inline int own_list(Tables* t, uint32_t raw) noexcept nogil:
-    # Makes `list` the content of this frames list, to be appended to.
+    # Load this frames list's content into `list`, so that frames can be appended.
     cdef uint32_t id
     cdef size_t n = 0
     cdef const uint8_t* p
@@ -167,7 +167,7 @@ cdef inline int own_frame(Tables* t, uint32_t raw) noexcept nogil:
 
 cdef inline uint32_t new_node(Tables* t, uint32_t kind, uint64_t num, uint32_t idx,
                               uint32_t key) noexcept nogil:
-    # A node, or NONE32 with the status set.
+    # Create a node; NONE32 with the status set on error.
     cdef Node node
     if t.nodes.len * sizeof(Node) > NODES_FREE + 6 * t.read_bytes:
         fail_limit(&t.status, "bytes of kept values", t.nodes.len * sizeof(Node),
@@ -191,16 +191,16 @@ cdef inline uint32_t new_node(Tables* t, uint32_t kind, uint64_t num, uint32_t i
 
 
 cdef inline int check_kept(Tables* t, const Value* v) noexcept nogil:
-    # Whether v can be a kept value.
+    # Fail unless v can be a kept value.
     if is_structural(v.kind) or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT:
-        return fail(&t.status, ERR_SHAPE, "a part of something else inside kept data")
+        return fail(&t.status, ERR_SHAPE, "a part of the snapshot inside kept data")
     if v.kind == V_OPAQUE and v.idx == FILLED_FIRST:
-        return fail(&t.status, ERR_SHAPE, "kept data that is filled before it is made")
+        return fail(&t.status, ERR_SHAPE, "kept data that is filled before it is created")
     return OK
 
 
 cdef inline bint is_placed(const Tables* t, const Value* v) noexcept nogil:
-    # Whether a list that owns rows was set in the dict it belongs to.
+    # False if v is a list that owns rows but hasn't been set in its dict.
     if v.kind == V_SEGMENTS:
         return t.has_segments
     if v.kind == V_TRACES:
@@ -215,8 +215,9 @@ cdef inline bint is_placed(const Tables* t, const Value* v) noexcept nogil:
 
 
 cdef inline int keep_or_mark(Tables* t, Value* v) noexcept nogil:
-    # What can't be kept becomes a mark: it is an error where the value is used, and nowhere else.
-    # A list whose rows have no place yet was taken for the snapshot's own, so it is one at once.
+    # Replace a value that can't be kept with a marker, so that it's an error only if the value is
+    # used. A list with unattached rows was mistaken for the snapshot's own, which is an error right
+    # away.
     if check_kept(t, v) == OK or not is_placed(t, v):
         return t.status.code
     if t.unkept.code == OK:
@@ -232,7 +233,7 @@ cdef inline int keep_or_mark(Tables* t, Value* v) noexcept nogil:
 cdef inline int node_add(
     Tables* t, uint32_t parent, uint32_t key, const Value* item
 ) noexcept nogil:
-    # Appends a value to a kept list or dict.
+    # Append a value to a kept list or dict.
     cdef Value v = item[0]
     cdef uint32_t id
     cdef Node* nodes

@@ -1,19 +1,19 @@
-# A torch.profiler (Kineto) trace while it is read: memory events, and the spans that enclose them.
+# State for reading torch.profiler (Kineto) traces: memory events and enclosing spans.
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.read.tables cimport Tables
 from memreplay.engine.read.value cimport Value
 
 cdef enum Place:
-    # What a container of the trace is: `num` of its Value. 0 is of no interest.
+    # A container's role in the trace, stored in its Value's `num`. 0: ignored.
     AT_NOWHERE = 0
-    AT_TOP = 1          # the dict of the file
-    AT_EVENTS = 2       # its traceEvents, or the list that the file is
+    AT_TOP = 1          # the dict that makes up the whole file
+    AT_EVENTS = 2       # the dict's traceEvents, or the list that makes up the whole file
     AT_EVENT = 3
     AT_ARGS = 4         # an event's args
 
 cdef enum Word:
-    # The texts that are looked for, as bits of an event or as keys; their ids are in `words`.
+    # Strings of interest, as keys or as bits for an event. `words` has their string ids.
     W_TRACE_EVENTS = 0
     W_BASE = 1
     W_PH = 2
@@ -35,17 +35,17 @@ cdef enum Word:
     W_MEMORY = 17
     W_OOM = 18
     W_CPU_OP = 19
-    W_OPERATOR = 20     # cpu_op in older traces
+    W_OPERATOR = 20     # old traces' name for cpu_op
     W_PYTHON = 21
     W_ANNOTATION = 22
     WORDS = 23
 
 
 cdef struct MemoryRow:
-    double time         # microseconds, as the trace has it
+    double time         # in microseconds, as in the trace
     uint64_t pid, tid
     uint64_t address
-    int64_t size        # negative: freed; of a failed request what it asked for
+    int64_t size        # negative for a free; the requested size for a failed request
     int64_t allocated, reserved
     int32_t device_type, device
     uint32_t flags      # MemoryFlag
@@ -53,9 +53,9 @@ cdef struct MemoryRow:
 
 cdef enum MemoryFlag:
     M_OOM = 1
-    M_ALLOCATED = 2     # it says what was allocated after it
+    M_ALLOCATED = 2     # the event has the total number of bytes allocated afterwards
     M_RESERVED = 4
-    M_BROKEN = 8        # a number is missing, or does not fit
+    M_BROKEN = 8        # a number is missing or out of range
 
 
 cdef enum SpanKind:
@@ -72,11 +72,11 @@ cdef struct SpanRow:
 
 
 cdef struct Profile:
-    Tables* tables      # its status, its limits and its texts; no rows
+    Tables* tables      # used only for its status, limits and strings; has no rows
     Buf memory          # MemoryRow
     Buf spans           # SpanRow
     uint32_t[23] words
-    int64_t base_ns     # what all times count from
+    int64_t base_ns     # time to which all times are relative
     bint has_events
     # the event that is being read
     MemoryRow row

@@ -1,11 +1,11 @@
-"""Picks memory events and spans out of a torch.profiler (Kineto) trace while its JSON is read.
+"""Extract memory events and spans from a torch.profiler (Kineto) trace while its JSON is read.
 
-Kineto writes a dict with a list `traceEvents`. An instant event called `[memory]` says that the
-allocator handed `Bytes` out at `Addr`, or took them back where `Bytes` is negative, and what was
-allocated and reserved in all afterwards (torch/csrc/profiler/kineto_shim.cpp and
-torch/csrc/autograd/profiler_kineto.cpp). A complete event ("X") of category cpu_op is an operator,
-one of python_function a Python call, one of user_annotation a record_function or ProfilerStep. All
-other events are checked as JSON and dropped.
+Kineto writes a dict with a list `traceEvents`. An instant event named `[memory]` is an allocation
+of `Bytes` at `Addr`, or a free if `Bytes` is negative; the event also has the total bytes allocated
+and reserved afterwards (torch/csrc/profiler/kineto_shim.cpp and
+torch/csrc/autograd/profiler_kineto.cpp). Complete events ("X") are operators (category cpu_op),
+Python calls (python_function), or record_function and ProfilerStep (user_annotation). Other events
+are checked as JSON and dropped.
 """
 
 from libc.math cimport isfinite
@@ -19,7 +19,7 @@ from memreplay.engine.read.value cimport V_FLOAT, V_INT, V_STR, V_UINT, is_dict
 
 ctypedef const char* Spelling
 
-# Constant: filled when the module is made, never written again.
+# Constant after import.
 cdef Spelling[WORDS] SPELLED = [
     b"traceEvents", b"baseTimeNanoseconds", b"ph", b"cat", b"name", b"ts", b"dur", b"pid", b"tid",
     b"args", b"Addr", b"Bytes", b"Alloc size", b"Total Allocated", b"Total Reserved",
@@ -51,7 +51,7 @@ cdef inline uint32_t word(const Profile* p, int which) noexcept nogil:
 
 
 cdef inline int word_of(const Profile* p, uint32_t id, int first, int stop) noexcept nogil:
-    # Which of these words a text is; -1 for none.
+    # Return the index of the word with this id, or -1.
     cdef int i
     for i in range(first, stop):
         if p.words[i] == id:
@@ -63,7 +63,7 @@ cdef inline int word_of(const Profile* p, uint32_t id, int first, int stop) noex
 
 cdef uint64_t place_of(const Profile* p, const Value* parent, uint32_t key,
                        bint a_list) noexcept nogil:
-    # The place of a container in its parent (NULL at the top).
+    # Return a container's role in its parent (NULL at the top level).
     if parent == NULL:
         return AT_EVENTS if a_list else AT_TOP
     if parent.num == AT_TOP:
@@ -76,7 +76,7 @@ cdef uint64_t place_of(const Profile* p, const Value* parent, uint32_t key,
 
 
 cdef bint text_wanted(const Profile* p, const Value* parent, uint32_t key) noexcept nogil:
-    # Whether a text under this key is looked at.
+    # Whether a string under this key is used.
     if parent == NULL or parent.num != AT_EVENT:
         return False
     return (key == word(p, W_PH) or key == word(p, W_CAT) or key == word(p, W_NAME)
@@ -111,13 +111,13 @@ cdef inline bint real_value(const Value* v, double* out) noexcept nogil:
 
 
 cdef inline bint whole_value(const Value* v, int64_t* out) noexcept nogil:
-    # A number of bytes, which may be negative.
+    # Read a byte count, which may be negative.
     out[0] = <int64_t> v.num
     return v.kind == V_INT and -MAX_BYTES <= out[0] <= MAX_BYTES
 
 
 cdef inline uint64_t thread_value(const Value* v) noexcept nogil:
-    # A process or a thread: a number, or a text.
+    # Read a process or thread id, which is a number or a string.
     return ~<uint64_t> v.idx if v.kind == V_STR else v.num
 
 
@@ -215,7 +215,7 @@ cdef int end_event(Profile* p) noexcept nogil:
 
 
 cdef int profile_set(Profile* p, const Value* parent, uint32_t key, const Value* v) noexcept nogil:
-    # A value, complete, in the container it stands in.
+    # Set a complete value in its container.
     if parent.num == AT_EVENT:
         return set_field(p, key, v)
     if parent.num == AT_ARGS:

@@ -1,18 +1,17 @@
-# The opcodes that import or call: refused, but for the two functions that are read as data.
+# Refuse opcodes that import or call something, except for functions that are read as data.
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, strlen
 from memreplay.engine.base.hashmap cimport span_at
 from memreplay.engine.base.status cimport ERR_UNSAFE, Status, set_detail_bytes
 from memreplay.engine.read.opcodes cimport GLOBAL, INST, STACK_GLOBAL
-from memreplay.engine.read.stack cimport (
-    INERTS, inert_global, inert_misused, op_inert, over_inert, values
-)
+from memreplay.engine.read.inert cimport INERTS, inert_global
+from memreplay.engine.read.stack cimport inert_misused, op_inert, over_inert, values
 from memreplay.engine.read.value cimport V_STR, Value
 from memreplay.engine.read.vm cimport VM
 
 
 cdef inline int unsafe(VM* vm, const uint8_t* p, const uint8_t* end) noexcept nogil:
-    # An opcode that imports or calls: says what, and goes no further.
+    # Report an opcode that imports or calls something, and stop.
     cdef Status* st = &vm.tables.status
     cdef Value* s = values(vm)
     cdef size_t n = vm.stack.len
@@ -23,7 +22,7 @@ cdef inline int unsafe(VM* vm, const uint8_t* p, const uint8_t* end) noexcept no
     st.code = ERR_UNSAFE
     st.detail[0] = 0
     if p[0] == GLOBAL or p[0] == INST:
-        # Two lines: module and name.
+        # The argument has two lines: module and name.
         text = p + 1
         while text < end and used < sizeof(name):
             if text[0] == 10:
@@ -53,7 +52,7 @@ cdef inline int unsafe(VM* vm, const uint8_t* p, const uint8_t* end) noexcept no
 
 
 cdef inline int run_global(VM* vm, const uint8_t** pp) noexcept nogil:
-    # GLOBAL: of the inert functions, spelled to the letter, and no other.
+    # GLOBAL: accept only the inert functions, spelled exactly.
     cdef uint32_t which
     cdef const char* name
     cdef size_t n

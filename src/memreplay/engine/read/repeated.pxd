@@ -1,4 +1,4 @@
-# An event dict that stands in the traces once more: a row of its own, with the same content.
+# Copy an event dict into a new row if it occurs in the traces a second time.
 from libc.stdint cimport uint32_t
 from memreplay.engine.read.tables cimport Tables
 from memreplay.engine.read.value cimport Value

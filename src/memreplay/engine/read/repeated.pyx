@@ -1,6 +1,6 @@
-"""An event dict that stands in the traces once more: a row of its own, with the same content.
+"""Copy an event dict into a new row if it occurs in the traces a second time.
 
-Both rows are closed by then: a file that goes on filling either is refused, as for frames.
+By then, both rows are closed. As with frames, a file that changes either event later is refused.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -12,7 +12,7 @@ from memreplay.engine.read.sparse cimport sparse_at
 
 
 cdef void read_event(const Tables* t, uint64_t row, Event* e) noexcept nogil:
-    # The event that push_event() made this row of.
+    # Restore the event that push_event() turned into this row.
     cdef uint32_t* of_oom = <uint32_t*> t.oom_event.data
     cdef uint64_t low = 0
     cdef uint64_t high = t.oom_event.len
@@ -38,12 +38,12 @@ cdef void read_event(const Tables* t, uint64_t row, Event* e) noexcept nogil:
 
 
 cdef int repeat_event(Tables* t, uint32_t trace, Value* event) noexcept nogil:
-    # `event` becomes its own copy, the next event of the trace. Through a range not every event has
-    # a row to copy.
+    # Copy `event` as the next event in the trace. If there's a range, an event may have no row to
+    # copy.
     cdef Event e
     cdef Value copy
     if t.range.on or t.windowed:
-        return fail(&t.status, ERR_SHAPE, "an event that stands in the trace twice")
+        return fail(&t.status, ERR_SHAPE, "an event that is in the trace twice")
     if end_event(t) != OK or within_input(t, V_EVENT) != OK:
         return t.status.code
     read_event(t, event.idx, &e)

@@ -1,4 +1,4 @@
-# The items of containers: which row and which column each of them goes to.
+# Store containers' items in the row and column that they belong to.
 from memreplay.engine.read.tables cimport Tables
 from memreplay.engine.read.value cimport Value
 

@@ -1,7 +1,7 @@
-"""The items of containers: which row and which column each of them goes to.
+"""Store containers' items in the row and column that they belong to.
 
-The place of a container says what it is (its role, keys.pxd); its items then go straight into
-that role's row. A key that is not known is dropped.
+A container's position determines its role (keys.pxd), and its items go straight into that role's
+row. Unknown keys are dropped.
 """
 
 from libc.math cimport floor
@@ -41,10 +41,10 @@ from memreplay.engine.read.value cimport (
 
 
 cdef enum:
-    PAIR_USED = 4    # in pair_of, beside the count
+    PAIR_USED = 4    # flag in pair_of, stored in the same number as the count
 
 
-# ---- conversions: a value, or an error that names the key ----------------------------------------
+# ---- conversions, with errors that name the key ----------------------------------------
 
 cdef inline int want_i64(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
     if v.kind == V_INT:
@@ -59,7 +59,7 @@ cdef inline int want_i64(Tables* t, const Value* v, uint32_t key, int64_t* out) 
 
 
 cdef inline int want_size(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
-    # A number of bytes: not negative, and small enough that adding two of them never overflows.
+    # Convert a size. It must not be negative, and the sum of two sizes must not overflow.
     cdef int code = want_i64(t, v, key, out)
     if code == OK and (out[0] < 0 or out[0] > MAX_BYTES):
         return fail(&t.status, ERR_NUMBER, key_name(key))
@@ -76,7 +76,7 @@ cdef inline int want_i32(Tables* t, const Value* v, uint32_t key, int32_t* out) 
 
 
 cdef inline int want_u64(Tables* t, const Value* v, uint32_t key, uint64_t* out) noexcept nogil:
-    # Addresses and streams: the C++ writer casts them to signed, which this undoes.
+    # Convert an address or stream. The C++ writer casts these to signed numbers; undo that.
     if v.kind == V_INT or v.kind == V_UINT:
         out[0] = v.num
         return OK
@@ -89,7 +89,7 @@ cdef inline int want_u64(Tables* t, const Value* v, uint32_t key, uint64_t* out)
 
 
 cdef inline int want_text(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
-    # A string id; None is NONE32.
+    # Return a string id; NONE32 for None.
     if v.kind == V_STR:
         out[0] = v.idx
     elif v.kind == V_NONE:
@@ -100,8 +100,8 @@ cdef inline int want_text(Tables* t, const Value* v, uint32_t key, uint32_t* out
 
 
 cdef inline int want_name(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
-    # A string id; None is the empty text, as where the key is missing: no row has a name that is
-    # none.
+    # Return a string id. None becomes the empty string, as for a missing key, so that every row has
+    # a name.
     if v.kind == V_NONE:
         out[0] = S_EMPTY
         return OK
@@ -116,7 +116,7 @@ cdef inline int want_pair(Tables* t, const Value* v, uint32_t key, uint32_t* out
     if v.kind == V_NONE:
         out[0] = NONE32
         return OK
-    if v.kind == V_INT:   # a bare number, as some tools write it
+    if v.kind == V_INT:   # a plain number, as other tools write
         out[0] = pair_of_ints(t, 0, <int64_t> v.num)
     elif v.kind == V_PAIR_LIST:
         p = <int64_t*> t.pair_of.data + 3 * v.idx
@@ -130,12 +130,12 @@ cdef inline int want_pair(Tables* t, const Value* v, uint32_t key, uint32_t* out
 
 
 cdef inline int want_time(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
-    # Whole microseconds; of a fraction what is below it. ABSENT_TIME is no time.
+    # Convert a time to whole microseconds, rounded down. ABSENT_TIME is refused.
     cdef double real
     if v.kind == V_FLOAT:
         memcpy(&real, &v.num, 8)
         real = floor(real)
-        # The doubles next to the ends of int64.
+        # These are the doubles next to the limits of int64.
         if not -9.2233720368547748e18 <= real <= 9.2233720368547748e18:
             return fail(&t.status, ERR_NUMBER, key_name(key))
         out[0] = <int64_t> real
@@ -161,10 +161,10 @@ cdef inline int want_stack(Tables* t, const Value* v, uint32_t key, uint32_t* ou
 
 cdef inline int wrong_part(Tables* t, const Value* v, uint32_t unknown,
                            const char* key) noexcept nogil:
-    # v has no such role. Of the `unknown` kind, its place would have given it that: it stood
-    # elsewhere before.
+    # Report that v doesn't have the expected role. If v's kind is `unknown`, v was first used
+    # elsewhere.
     if v.kind == unknown:
-        return fail(&t.status, ERR_SHAPE, "a part that stood under an unknown key before")
+        return fail(&t.status, ERR_SHAPE, "a part that was under an unknown key before")
     return fail(&t.status, ERR_TYPE, key)
 
 
@@ -172,8 +172,8 @@ cdef inline int wrong_part(Tables* t, const Value* v, uint32_t unknown,
 
 cdef inline int attach_row(Tables* t, uint32_t row, uint64_t* attached,
                            const char* what) noexcept nogil:
-    # Rows stand in the order in which their dicts were opened; a list must hold each once, in that
-    # order.
+    # Rows are in the order in which their dicts were opened, so the list must contain each dict
+    # once, in that order.
     if row != attached[0]:
         return fail(&t.status, ERR_SHAPE, what)
     attached[0] += 1
@@ -205,10 +205,10 @@ cdef int append_item(Tables* t, const Value* list, const Value* v) noexcept nogi
             return wrong_part(t, v, V_SKIP_DICT, "device_traces")
         trace = <Trace*> t.traces.data + list.idx
         if v.idx != trace.read_first + trace.count:
-            return fail(&t.status, ERR_SHAPE, "an event that stands in the trace twice")
+            return fail(&t.status, ERR_SHAPE, "an event that is in the trace twice")
         if v.idx == t.read_events and end_event(t) != OK:
             return t.status.code
-        if attach_row(t, v.idx, &t.attached_events, "an event that stands there twice") != OK:
+        if attach_row(t, v.idx, &t.attached_events, "an event that is in the trace twice") != OK:
             return t.status.code
         trace.count += 1
         return OK
@@ -219,11 +219,11 @@ cdef int append_item(Tables* t, const Value* list, const Value* v) noexcept nogi
             return wrong_part(t, v, V_SKIP_DICT, "blocks")
         if (<Block*> t.blocks.data)[v.idx].segment != list.idx:
             return fail(&t.status, ERR_SHAPE, "a block of another segment")
-        return attach_row(t, v.idx, &t.attached_blocks, "a block that stands there twice")
+        return attach_row(t, v.idx, &t.attached_blocks, "a block that is listed twice")
     if kind == V_SEGMENTS:
         if v.kind != V_SEGMENT:
             return wrong_part(t, v, V_SKIP_DICT, "segments")
-        return attach_row(t, v.idx, &t.attached_segments, "a segment that stands there twice")
+        return attach_row(t, v.idx, &t.attached_segments, "a segment that is listed twice")
     if kind == V_HISTORY:
         if v.kind != V_HIST or v.idx != list.idx:
             return wrong_part(t, v, V_SKIP_DICT, "history")
@@ -232,17 +232,17 @@ cdef int append_item(Tables* t, const Value* list, const Value* v) noexcept nogi
     if kind == V_ANNOTATIONS:
         if v.kind != V_ANNOTATION:
             return wrong_part(t, v, V_SKIP_DICT, "external_annotations")
-        return attach_row(t, v.idx, &t.attached_annotations, "an annotation that is there twice")
+        return attach_row(t, v.idx, &t.attached_annotations, "an annotation that is listed twice")
     if kind == V_TRACES:
         if v.kind != V_TRACE:
             return wrong_part(t, v, V_SKIP_LIST, "device_traces")
         trace = <Trace*> t.traces.data + v.idx
-        # One empty list may stand for several devices.
+        # Several devices may share one empty list.
         if trace.device >= 0 and trace.count:
-            return fail(&t.status, ERR_SHAPE, "a trace that stands for two devices")
+            return fail(&t.status, ERR_SHAPE, "a trace that two devices share")
         if (trace.window != NULL and trace.count
                 and trace.place != <int32_t> t.attached_traces):
-            return fail(&t.status, ERR_SHAPE, "traces in another order than they are written")
+            return fail(&t.status, ERR_SHAPE, "traces in a different order than they were written")
         trace.shared = trace.device >= 0
         trace.device = <int32_t> t.attached_traces
         t.attached_traces += 1
@@ -262,13 +262,14 @@ cdef int append_item(Tables* t, const Value* list, const Value* v) noexcept nogi
         return OK
     if kind == V_STACK:
         return fail(&t.status, ERR_SHAPE, "a frames list that changes after its use")
-    return fail(&t.status, ERR_STACK, "an item for what is no list")
+    return fail(&t.status, ERR_STACK, "an item appended to something that isn't a list")
 
 
 # ---- items of dicts ------------------------------------------------------------------------------
 
 cdef inline uint8_t action_code(Tables* t, uint32_t name) noexcept nogil:
-    # A_LAST of those that come after too many; in `status` where memory is out.
+    # Return the code of an action that has no fixed code; A_LAST if there are too many. `status` is
+    # set when out of memory.
     cdef size_t i
     if S_ACTION <= name and name < S_ACTION + A_KNOWN:
         return <uint8_t> (name - S_ACTION)
@@ -393,7 +394,7 @@ cdef inline int set_block(Tables* t, uint32_t row, uint32_t key, const Value* v)
 
 
 cdef inline int set_history(Tables* t, const Value* d, uint32_t key, const Value* v) noexcept nogil:
-    # Of a block's history only the first entry counts: the newest, what the block holds now.
+    # Only the first entry in a block's history counts, because it's the block's current allocation.
     cdef uint32_t row = d.idx
     cdef Block* b = <Block*> t.blocks.data + row
     cdef int64_t n = 0
@@ -401,7 +402,7 @@ cdef inline int set_history(Tables* t, const Value* d, uint32_t key, const Value
     if t.hist_block != row or t.hist_count != 1:
         if d.num > 1:
             return OK
-        # From the memo: perhaps the first one, after others were begun.
+        # An entry from the memo may have been created first yet be used after others have begun.
         return fail(&t.status, ERR_SHAPE, "an entry of a 'history' that changes after its use")
     if key == K_REAL_SIZE:
         if want_size(t, v, key, &n) != OK:
@@ -411,7 +412,7 @@ cdef inline int set_history(Tables* t, const Value* d, uint32_t key, const Value
         b.flags |= HAS_HISTORY
         return OK
     if key == K_FRAMES:
-        # The block's own frames come first, in whatever order the two stand.
+        # The block's own frames take precedence, even if the file has its history first.
         return want_stack(t, v, key, &stack if b.flags & HAS_FRAMES else &b.stack)
     return OK
 
@@ -460,8 +461,8 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
         return OK
     if (key == K_ALLOCATOR_SETTINGS or key == K_TRACE_ALLOC_OVERFLOWED
             or key == K_TRACE_ALLOC_MAX_ENTRIES or key == K_MEMREPLAY):
-        # A list where a dict belongs is not kept: nobody looks into it. Notes are extras: the
-        # snapshot can be read without them.
+        # If there is a list instead of a dict, drop it. Notes are optional, so the snapshot is
+        # readable without them.
         if key == K_MEMREPLAY:
             if keep_or_mark(t, &kept) != OK:
                 return t.status.code
@@ -496,7 +497,7 @@ cdef int set_item(Tables* t, const Value* d, const Value* k, const Value* v) noe
             return t.status.code
         return set_unknown(t, d.idx, k.idx, v)
     if not is_dict(d.kind):
-        return fail(&t.status, ERR_STACK, "an item for what is no dict")
+        return fail(&t.status, ERR_STACK, "an item set in something that isn't a dict")
     if k.kind != V_STR or k.idx >= S_KNOWN:
         if d.kind == V_ROOT:
             t.unknown_keys = True

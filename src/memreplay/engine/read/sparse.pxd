@@ -1,28 +1,28 @@
-# One number an event, kept as small as it may be.
+# A column of one number per event, stored as compactly as its values allow.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 
 cdef enum:
-    MOST_CODES = 32    # values that are looked through where a row differs from the one before
+    MOST_CODES = 32    # maximum number of distinct values in a CODED column
 
 cdef enum Kept:
-    ALIKE    # one number for all rows
-    CODED    # a byte a row
-    DENSE    # a number a row
+    CONSTANT    # one value for all rows
+    CODED    # one byte per row
+    DENSE    # one number per row
 
 
 cdef struct Sparse:
-    # A column that stays one number until a row differs from it: most files have one stream, no
-    # pools and no metadata, and such a column costs nothing. Where there are a few numbers it is a
-    # byte a row, else (and always that of times) the numbers themselves.
+    # A column that is a single number until a row differs, so it costs nothing in the many files
+    # with one stream, no pools and no metadata. With a few distinct values, it takes a byte per
+    # row; otherwise, and always for times, it stores the numbers themselves.
     Kept kept
-    bint varied         # numbers are hardly ever alike
-    uint8_t last        # the code that was put last
-    uint64_t now        # and its number
+    bint varied         # values rarely repeat
+    uint8_t last        # the last code written
+    uint64_t now        # its value
     uint64_t constant
-    size_t itemsize     # bytes of a number
-    Buf b               # of CODED u8 a row, of DENSE u64 or u32
-    Buf values          # u64: what the bytes stand for
+    size_t itemsize     # bytes per number
+    Buf b               # CODED: u8 per row; DENSE: u64 or u32 per row
+    Buf values          # u64: the value for each code
 
 
 cdef void sparse_init(Sparse* s, size_t itemsize, uint64_t constant, bint varied) noexcept nogil
@@ -32,7 +32,7 @@ cdef int sparse_change(Sparse* s, uint64_t row, uint64_t v) noexcept nogil
 
 
 cdef inline uint64_t sparse_at(const Sparse* s, uint64_t row) noexcept nogil:
-    if s.kept == ALIKE:
+    if s.kept == CONSTANT:
         return s.constant
     if s.kept == CODED:
         return (<const uint64_t*> s.values.data)[(<const uint8_t*> s.b.data)[row]]
@@ -49,8 +49,9 @@ cdef inline void sparse_write(Buf* b, uint64_t row, uint64_t v) noexcept nogil:
 
 
 cdef inline int sparse_put(Sparse* s, uint64_t row, uint64_t v) noexcept nogil:
-    # Writes row `row`, which must be the next one or the last one written. -1 when memory is out.
-    if s.kept == ALIKE:
+    # Write row `row`, which must be the next row or the row that was written last. Returns -1 when
+    # out of memory.
+    if s.kept == CONSTANT:
         if v == s.constant:
             return 0
     elif row < s.b.cap:

@@ -1,4 +1,4 @@
-"""What a column does where a row is not as the one before, or its memory is full."""
+"""The slow path for a sparse column: a row that differs from the previous row, or a full buffer."""
 
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset
@@ -9,7 +9,7 @@ cdef void sparse_init(Sparse* s, size_t itemsize, uint64_t constant, bint varied
     memset(s, 0, sizeof(Sparse))
     buf_init(&s.b, itemsize if varied else 1)
     buf_init(&s.values, 8)
-    s.kept = ALIKE
+    s.kept = CONSTANT
     s.itemsize = itemsize
     s.constant = constant
     s.varied = varied
@@ -40,7 +40,7 @@ cdef int widen(Sparse* s, uint64_t rows) noexcept nogil:
 
 
 cdef int begin(Sparse* s, uint64_t row) noexcept nogil:
-    # Row `row` is the first that differs.
+    # Row `row` is the first row with another value.
     if s.varied:
         return widen(s, row)
     if buf_reserve(&s.b, row + 1) < 0 or buf_reserve(&s.values, MOST_CODES) < 0:
@@ -54,7 +54,7 @@ cdef int begin(Sparse* s, uint64_t row) noexcept nogil:
 
 
 cdef bint code(Sparse* s, uint64_t v) noexcept nogil:
-    # Whether there is a code for it, which is `last` then.
+    # Find or add the code for a value and store it in `last`. False if there are too many codes.
     cdef uint64_t* values = <uint64_t*> s.values.data
     cdef size_t i = 0
     while i < s.values.len and values[i] != v:
@@ -70,8 +70,8 @@ cdef bint code(Sparse* s, uint64_t v) noexcept nogil:
 
 
 cdef int sparse_change(Sparse* s, uint64_t row, uint64_t v) noexcept nogil:
-    # The rest of `sparse_put`.
-    if s.kept == ALIKE:
+    # The slow path of `sparse_put`.
+    if s.kept == CONSTANT:
         if row == 0:
             s.constant = v
             return 0

@@ -1,8 +1,10 @@
-# The value stack: values, MARKs, and what an opcode may take from above the topmost MARK.
+# The value stack: values, MARKs, and checks that opcodes only take values from above the topmost
+# MARK.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.cursor cimport read_long, read_u64
 from memreplay.engine.base.growbuf cimport buf_reserve, push_u32
 from memreplay.engine.base.hashmap cimport NONE32, spans_intern
+from memreplay.engine.read.inert cimport BUILD_INTLIST, CODECS_ENCODE, EMPTY_BYTES
 from memreplay.engine.read.memo cimport INDEX_MASK, memo_get, memo_put
 from memreplay.engine.base.status cimport (
     ERR_MEMORY, ERR_SHAPE, ERR_STACK, ERR_TRUNCATED, ERR_UNSAFE, NEED_MORE, OK, fail, fail_limit
@@ -13,21 +15,17 @@ from memreplay.engine.read.value cimport (
 from memreplay.engine.read.vm cimport VM, push_special
 
 cdef extern from *:
-    # In an entry of `marks`: events above this MARK were appended to the list below it already.
+    # In an entry of `marks`: the events above this MARK were already appended to the list below it.
     const uint32_t APPENDED "0x80000000u"
-    # It is no MARK, but an inert function that waits for its arguments: see op_inert().
+    # This isn't a MARK but an inert function that waits for its arguments (see op_inert).
     const uint32_t INERT "0x40000000u"
-    # Items above this MARK were set in the dict below it already.
+    # The items above this MARK were already set in the dict below it.
     const uint32_t ITEMS_SET "0x20000000u"
-    # The rest is the position on the stack.
+    # The other bits are the stack position.
     const uint32_t POSITION "0x1fffffffu"
 
-cdef enum Inert:
-    # The functions that a pickle may name: TorchScript's C++ pickler once tagged its containers by
-    # a call of them. In PyTorch they return their first argument; here nothing is called at all.
-    RESTORE_TYPE_TAG = 0    # (container, text)
-    BUILD_INTLIST = 1       # (list,)
-    INERTS = 2
+cdef enum:
+    ARGUMENTS = 1    # `num` of a V_OPAQUE right above CODECS_ENCODE, for valid arguments
 
 
 cdef inline Value* values(VM* vm) noexcept nogil:
@@ -61,27 +59,26 @@ cdef inline bint over_inert(VM* vm) noexcept nogil:
     return vm.marks.len != 0 and (<uint32_t*> vm.marks.data)[vm.marks.len - 1] & INERT != 0
 
 
-cdef inline const char* inert_global(uint32_t which) noexcept nogil:
-    # The opcode that names it.
-    if which == BUILD_INTLIST:
-        return b"ctorch.jit._pickle\nbuild_intlist\n"
-    return b"ctorch.jit._pickle\nrestore_type_tag\n"
-
-
 cdef inline int inert_misused(VM* vm) noexcept nogil:
-    # Anything but the call that TorchScript writes.
-    if values(vm)[top_mark(vm)].idx == BUILD_INTLIST:
+    # Refuse any use of an inert function other than the calls that TorchScript and pickle write.
+    cdef uint32_t which = values(vm)[top_mark(vm)].idx
+    if which == BUILD_INTLIST:
         return fail(&vm.tables.status, ERR_UNSAFE, "torch.jit._pickle.build_intlist")
+    if which == CODECS_ENCODE:
+        return fail(&vm.tables.status, ERR_UNSAFE, "_codecs.encode")
+    if which == EMPTY_BYTES:
+        return fail(&vm.tables.status, ERR_UNSAFE, "__builtin__.bytes")
     return fail(&vm.tables.status, ERR_UNSAFE, "torch.jit._pickle.restore_type_tag")
 
 
 cdef inline size_t floor_of(VM* vm) noexcept nogil:
-    # The lowest stack position that opcodes may take from: just above the topmost MARK.
+    # Return the lowest stack position that opcodes may take values from, just above the topmost
+    # MARK.
     return top_mark(vm) + 1 if vm.marks.len else 0
 
 
 cdef inline int need_values(VM* vm, size_t n) noexcept nogil:
-    # n values above the topmost MARK.
+    # Require n values above the topmost MARK.
     if vm.stack.len < floor_of(vm) + n:
         if over_inert(vm):
             return inert_misused(vm)
@@ -98,8 +95,8 @@ cdef inline int op_mark(VM* vm) noexcept nogil:
 
 
 cdef inline int op_inert(VM* vm, uint32_t which) noexcept nogil:
-    # An inert function lies on the stack as a MARK: what is below it is out of reach until the call
-    # that takes it away, and so is it.
+    # Push an inert function as a MARK, so that nothing can use the function or the values below it
+    # until the call removes the MARK.
     if op_mark(vm) != OK:
         return vm.tables.status.code
     (<uint32_t*> vm.marks.data)[vm.marks.len - 1] |= INERT
@@ -108,7 +105,7 @@ cdef inline int op_inert(VM* vm, uint32_t which) noexcept nogil:
 
 
 cdef inline int op_put(VM* vm, uint64_t index) noexcept nogil:
-    # Stores the topmost value in the memo.
+    # Store the topmost value in the memo.
     cdef Value v
     if vm.stack.len == floor_of(vm) and over_inert(vm):
         v = values(vm)[vm.stack.len - 1]
@@ -120,7 +117,7 @@ cdef inline int op_put(VM* vm, uint64_t index) noexcept nogil:
 
 
 cdef inline int op_get(VM* vm, uint64_t index) noexcept nogil:
-    # Pushes a value of the memo.
+    # Push a value from the memo.
     cdef Value v
     if memo_get(vm, index, &v) != OK:
         return vm.tables.status.code
@@ -130,8 +127,8 @@ cdef inline int op_get(VM* vm, uint64_t index) noexcept nogil:
 
 
 cdef inline int pop_mark(VM* vm, size_t* at, uint32_t by) noexcept nogil:
-    # The position of the topmost MARK, which is open no more. What lies on it is still there. `by`
-    # is APPENDED for APPENDS, ITEMS_SET for SETITEMS, else 0.
+    # Close the topmost MARK and return its position. The values above the MARK stay. `by` is
+    # APPENDED for APPENDS, ITEMS_SET for SETITEMS, else 0.
     cdef uint32_t taken
     if vm.marks.len == 0:
         return fail(&vm.tables.status, ERR_STACK, "no MARK")
@@ -141,10 +138,10 @@ cdef inline int pop_mark(VM* vm, size_t* at, uint32_t by) noexcept nogil:
     vm.marks.len -= 1
     taken = (<uint32_t*> vm.marks.data)[vm.marks.len] & (APPENDED | ITEMS_SET)
     if taken & ~by:
-        # What was above this MARK has gone where it belongs already.
+        # The values above this MARK were already stored.
         if taken & APPENDED:
-            return fail(&vm.tables.status, ERR_SHAPE, "events that are not appended to their trace")
-        return fail(&vm.tables.status, ERR_SHAPE, "items that are not set in their dict")
+            return fail(&vm.tables.status, ERR_SHAPE, "events that aren't appended to their trace")
+        return fail(&vm.tables.status, ERR_SHAPE, "items that aren't set in their dict")
     return OK
 
 
@@ -159,7 +156,7 @@ cdef inline int push_string(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil
 
 
 cdef inline int push_long(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
-    # A two's complement integer of n bytes; what 64 bits do not hold is only known to be too big.
+    # Push a two's complement integer of n bytes. If it exceeds 64 bits, only that fact is kept.
     cdef uint8_t fill
     cdef uint64_t m = n
     if n <= 8:
@@ -177,7 +174,7 @@ cdef inline int push_long(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
 
 
 cdef inline int wait_for(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
-    # The opcode at p takes n bytes in all, and the window does not hold them.
+    # The opcode at p takes n bytes, but the window has fewer left.
     cdef uint64_t left = <uint64_t> (vm.cur.end - p)
     if not vm.cur.eof:
         vm.need = n

@@ -1,4 +1,5 @@
-# The columns of a snapshot: struct of arrays that grow while it is read, and are fixed afterwards.
+# A snapshot's columns: a struct of arrays that grow while the snapshot is read and are constant
+# afterwards.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport Buf, buf_reserve, push_item, push_u32, push_u64
@@ -9,19 +10,22 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK, Status, fail, fail_lim
 from memreplay.engine.read.sparse cimport Sparse, sparse_at, sparse_put
 
 cdef extern from *:
-    const int64_t ABSENT_TIME "INT64_MIN"       # this event has no time
-    const int64_t MAX_BYTES "(INT64_MAX / 2)"   # the largest size, and the largest sum of sizes
-    const uint32_t SEALED "0x80000000u"         # in frame_of, stack_of, unknown_dicts: used, fixed
-    const uint32_t UNKNOWN_DICT "0x80000000u"   # in unknown_items: of unknown_dicts, not frame_of
-    const uint32_t NOT_FRAMES "0xfffffffeu"     # in unknown_lists: it holds something else
+    const int64_t ABSENT_TIME "INT64_MIN"       # an event without a time
+    const int64_t MAX_BYTES "(INT64_MAX / 2)"   # the largest size and the largest sum of sizes
+    # in frame_of, stack_of, unknown_dicts: already used, so must not change
+    const uint32_t SEALED "0x80000000u"
+    # in unknown_items: an index into unknown_dicts instead of frame_of
+    const uint32_t UNKNOWN_DICT "0x80000000u"
+    # in unknown_lists: contains something other than frames
+    const uint32_t NOT_FRAMES "0xfffffffeu"
 
 cdef enum:
-    EMPTY_STACK = 0         # the stack of no frames
-    MAX_ROWS = 1 << 27      # what a packed memo entry can name: no limit is above it
+    EMPTY_STACK = 0         # id of the stack without frames
+    MAX_ROWS = 1 << 27      # a memo entry has no room for a higher index; limits can't be higher
     MAX_DEVICES = 0x7FFFFFFF
 
-# Actions, in the order of their names in shapes.pxd. A name that is not among them gets the next
-# code from A_OTHER on, and A_LAST when those have run out.
+# Actions, in the order of their names in keys.pyx. Other names get codes from A_OTHER on, and
+# A_LAST once these run out.
 cdef enum Action:
     A_ALLOC = 0
     A_FREE_REQUESTED = 1
@@ -36,12 +40,12 @@ cdef enum Action:
     A_ANNOTATE = 10
     A_WORKSPACE_SNAPSHOT = 11
     A_EMPTY_CACHE = 12
-    A_KNOWN = 13          # how many are known
-    A_NONE = 31           # the event has no action
+    A_KNOWN = 13          # number of known actions
+    A_NONE = 31           # an event without an action
     A_OTHER = 32
     A_LAST = 255
 
-# Block states; a block in any of them but STATE_INACTIVE is active.
+# Block states. All but STATE_INACTIVE are active.
 cdef enum State:
     STATE_UNKNOWN = 0
     STATE_INACTIVE = 1
@@ -56,27 +60,27 @@ cdef enum RowFlag:
     HAS_TOTAL = 4
     HAS_HISTORY = 8
     EXPANDABLE = 16
-    HAS_BLOCKS = 32       # its list of blocks was set: they are this segment's
+    HAS_BLOCKS = 32       # the segment's list of blocks was set, so the blocks belong to it
     HAS_HISTORY_LIST = 64
     HAS_FRAMES = 128
-    HAS_ENTRIES = 256     # its history was begun
-    OPENED_BLOCKS = 512   # its list of blocks was begun
+    HAS_ENTRIES = 256     # the block's history was opened
+    OPENED_BLOCKS = 512   # the segment's list of blocks was opened
 
 
 cdef struct Event:
-    # One event while it is read; it becomes a row when it is complete.
+    # An event that is being read. Once complete, it becomes a row.
     uint64_t address
     int64_t size
     uint64_t stream
     int64_t time
     uint32_t stack
-    uint32_t compile_context   # string id, or NONE32
-    uint32_t user_metadata     # string id, or NONE32
+    uint32_t compile_context   # string id or NONE32
+    uint32_t user_metadata     # string id or NONE32
     uint32_t pool              # pair id, or NONE32
     uint8_t action
     bint has_device_free
     int64_t device_free        # oom events only
-    bint carried               # it stands for what was live before the first event
+    bint carried               # stands for an allocation that was live before the first event
 
 
 cdef struct Segment:
@@ -104,7 +108,7 @@ cdef struct Block:
 
 
 cdef struct DeviceRows:
-    # The segments of one device, and their blocks, are among these rows.
+    # The row ranges that contain one device's segments and blocks.
     uint64_t first_segment, end_segment
     uint64_t first_block, end_block
 
@@ -117,7 +121,7 @@ cdef struct Annotation:
 
 
 cdef enum Bound:
-    # What a bound of a range is given in.
+    # Unit of a range's bound.
     AT_NONE = 0
     AT_EVENT = 1       # the event's index in its trace
     AT_ELAPSED = 2     # microseconds after the trace's first event
@@ -125,26 +129,26 @@ cdef enum Bound:
 
 
 cdef enum:
-    ALL_DEVICES = -2       # -1 is one: of segments that say so
+    ALL_DEVICES = -2       # not -1, because segments may have that device number
 
 
 cdef struct Range:
-    # What to keep of each trace; the rest only leaves its mark on what was carried over.
+    # The events of each trace to keep. The others only affect carried-over memory.
     bint on
     int start_kind, stop_kind      # Bound
     int64_t start, stop            # half open
-    int32_t device                 # keep this device's events only, or ALL_DEVICES
+    int32_t device                 # keep only this device's events, or ALL_DEVICES
 
 
 cdef enum AfterMark:
-    AFTER_NAMED = 1        # by an alloc or a free_completed
-    AFTER_REQUESTED = 2    # by a free_requested, before any of those
+    AFTER_NAMED = 1        # an alloc or free_completed named the address
+    AFTER_REQUESTED = 2    # a free_requested named the address before any alloc or free_completed
 
 
 cdef enum Pending:
-    # Whether a carried block's free had been requested before the first event.
+    # Whether the free of a carried-over block was requested before the first event.
     PENDING_NO = 0
-    PENDING_UNLESS_SEEN = 1    # it had, unless the request is among the events
+    PENDING_UNLESS_SEEN = 1    # requested, unless the request is one of the events
     PENDING_YES = 2
 
 
@@ -157,51 +161,53 @@ cdef struct SegmentEvent:
 
 
 cdef struct Window:
-    # Of one trace that is read through a range: what the events outside of it leave behind.
+    # State for reading a trace through a range: the effects of the events outside the range.
     int phase            # Phase
-    bint dropped         # of a device that nobody asked for
-    bint happened        # an event was no `snapshot` of 0 bytes
-    uint64_t index       # of the next event
-    uint64_t begin       # of the first event of the range, once it is reached
-    int64_t first_time   # of the first event that has one
-    bint timeless        # a bound in time met an event without one
-    Map64 before         # address -> carried block, or NONE32 when it was seen but is free
-    Map64 asked          # address that was not seen when its free was requested -> 1
-    Buf carried          # Carried: the blocks live when the range begins (with gaps: size -1)
-    Buf gaps             # u32: free places in carried
-    Map64 after          # address -> AfterMark of the events after the range that name it
-    Buf late             # Carried: blocks that such an event frees without their having been named
-    Buf segment_events   # SegmentEvent: those after the range
-    bint requests        # there was a free_requested outside of the range
+    bint dropped         # the device wasn't selected
+    bint happened        # an event other than an empty `snapshot` occurred
+    uint64_t index       # index of the next event
+    uint64_t begin       # index of the range's first event, once reached
+    int64_t first_time   # time of the first event that has one
+    bint timeless        # the range has a time bound, and there was an event without a time
+    # address -> carried-over block; NONE32 for an address that was freed
+    Map64 before
+    # 1 for each address whose free was requested before any other event named the address
+    Map64 freed_early
+    Buf carried          # Carried: blocks live when the range begins; gaps have size -1
+    Buf gaps             # u32: unused entries in carried
+    Map64 after          # address -> AfterMark of the events after the range
+    Buf late             # Carried: blocks freed after the range and not named by earlier events
+    Buf segment_events   # SegmentEvent: the segment events after the range
+    bint requests        # a free_requested occurred outside the range
     uint64_t same_stack, other_stack
 
 
 cdef struct Carried:
-    # A block that was live before the first event.
+    # A carried-over block, that is, a block that was live before the first event.
     uint64_t address
     int64_t size        # requested
     uint32_t stack
-    uint32_t end        # the event that freed it, or NONE32
-    uint32_t block      # its row in blocks where the segments still hold it, or NONE32
-    uint64_t made       # the index in the trace of the event that allocated it, + 1; 0: none did
-    uint8_t doubtful    # its stack is that of the free: the allocation's, perhaps
+    uint32_t end        # index of the event that freed it, or NONE32
+    uint32_t block      # row in `blocks` if it's still live at the end, else NONE32
+    uint64_t alloc_index       # 1 + index (in the trace) of the event that allocated it; 0: none
+    uint8_t doubtful    # `stack` is from the free, so it may differ from the allocation's
     uint8_t pending     # Pending
 
 
 cdef struct Trace:
-    uint64_t first     # its rows are events[first : first + rows]
+    uint64_t first     # the trace's rows are events[first : first + rows]
     uint64_t rows
-    uint64_t base      # index of the first of them in the trace
-    uint64_t count     # events in the trace, those outside of the range too
-    uint64_t read_first     # number of its first event among all that were read
-    int32_t device     # its place in device_traces; -1 until the list is known
-    int32_t place      # that place as the trace's own list says it, when it is opened
-    bint shared        # it stands there more than once (which only an empty one may)
+    uint64_t base      # the first row's index in the trace
+    uint64_t count     # events in the trace, including those outside the range
+    uint64_t read_first     # total number of events read before this trace's first event
+    int32_t device     # the trace's index in device_traces; -1 until the list is known
+    int32_t place      # the same index, derived from the trace's position when it was opened
+    bint shared        # the trace is listed more than once (only allowed if empty)
     Window* window     # NULL without a range
 
 
 cdef struct FrameKey:
-    # No padding: interned by its bytes.
+    # Must have no padding, because frames are interned by their bytes.
     int64_t line
     uint32_t file
     uint32_t name
@@ -212,18 +218,20 @@ cdef struct FrameKey:
 
 
 cdef struct UnknownList:
-    uint32_t first, last       # of unknown_items, or NONE32
-    uint32_t stack             # once used; NONE32 before; NOT_FRAMES
+    uint32_t first, last       # indices into unknown_items, or NONE32
+    # the stack id, once the list is used as a frames list; NONE32 before that; or NOT_FRAMES
+    uint32_t stack
 
 
 cdef struct UnknownItem:
-    uint32_t dict              # its place in frame_of, or in unknown_dicts (| UNKNOWN_DICT)
+    uint32_t dict              # index into frame_of, or into unknown_dicts (| UNKNOWN_DICT)
     uint32_t next
 
 
 cdef struct Node:
-    # A value that is kept as it is (settings, dict metadata): a tree in one array. `next` links the
-    # items of a container; a container that is an item is one node that refers to another.
+    # A value that is kept as it is (settings, dict metadata). Nodes form a tree in one array.
+    # `next` links a container's items. A container inside a container is a node that refers to
+    # another node.
     uint64_t num
     uint32_t kind
     uint32_t key       # string id, in dicts
@@ -231,69 +239,75 @@ cdef struct Node:
     uint32_t first
     uint32_t last
     uint32_t idx
-    uint32_t text      # string id of the container rendered as metadata, or NONE32 (metadata.pyx)
+    # string id of the container when rendered as metadata, or NONE32 (see metadata.pyx)
+    uint32_t text
 
 
 cdef struct Tables:
     Status status
     # events
     uint64_t events         # rows
-    uint64_t read_events    # events read, those outside of the range too
+    uint64_t read_events    # events read, including those outside the range
     Range range
     Buf action, address, size, stack
     Sparse time, stream, compile_context, user_metadata, pool
-    Buf oom_event, oom_free          # device_free, only where an event has it
+    Buf oom_event, oom_free          # device_free, only for events that have it
     Buf traces                       # Trace
-    Buf other_actions                # string id of action code A_OTHER + i
-    # what the final state says
+    Buf other_actions                # string id for action code A_OTHER + i
+    # final state
     Buf segments, blocks, annotations
     Buf device_rows                  # DeviceRows
-    Map64 rows_at                    # a segment's device -> its place there
+    Map64 rows_at                    # a segment's device -> index in device_rows
     # interned
     Spans strings, frames, stacks, pairs
     # kept values
     Buf nodes
-    uint32_t settings, overflowed, max_entries, own   # node + 1, 0 is none
-    Status unkept           # why the first value that can't be kept can't; OK if there is none
-    # containers being read, by the order they were opened in
-    Buf frame_of                     # u32 a frame dict -> frame id (| SEALED)
-    Buf stack_of                     # u32 a frames list -> stack id (| SEALED)
+    uint32_t settings, overflowed, max_entries, own   # node + 1; 0: none
+    Status unkept           # error for the first value that can't be kept; OK if there is none
+    # containers that are being read, in the order in which they were opened
+    Buf frame_of                     # u32, frame id of each frame dict (| SEALED)
+    Buf stack_of                     # u32, stack id of each frames list (| SEALED)
     FrameKey frame
-    uint32_t frame_owner             # the frame dict that `frame` belongs to, or NONE32
+    uint32_t frame_owner             # the frame dict in `frame`, or NONE32
     Buf list                         # u32 frame ids of the open frames list
-    uint32_t list_owner              # the frames list that `list` belongs to, or NONE32
-    Buf unknown_dicts                # u32 an unknown dict -> unknown_frames (| SEALED), or NONE32
-    Buf unknown_frames               # FrameKey of those that have a frame's keys; 0 is no dict's
+    uint32_t list_owner              # the frames list in `list`, or NONE32
+    # u32 per unknown dict: index into unknown_frames (| SEALED), or NONE32
+    Buf unknown_dicts
+    # FrameKey, for unknown dicts with a frame's keys; entry 0 is unused
+    Buf unknown_frames
     Buf unknown_lists                # UnknownList
     Buf unknown_items                # UnknownItem
-    Buf pair_of                      # int64 x 3: count, first, second of a pool id given as a list
-    uint32_t hist_block, hist_count  # history entries seen in the open block
-    uint64_t read_history, attached_history  # and in all
+    # int64 x 3 for a pool id written as a list: number of items, first, second
+    Buf pair_of
+    uint32_t hist_block, hist_count  # the open block, and the history entries seen in it
+    uint64_t read_history, attached_history  # of all blocks
     uint64_t attached_events, attached_segments, attached_blocks, attached_annotations
     uint64_t attached_traces
     Buf text                         # scratch
     uint64_t max_nodes
     uint64_t max_rows, max_devices
-    uint64_t read_bytes              # input read so far, or a little less
+    uint64_t read_bytes              # lower bound on the bytes of input read so far
     uint64_t rendered                # bytes of metadata rendered so far
-    bint nul_strings                 # one begins with a NUL byte (pickles): see want_metadata()
-    bint saw_segments, saw_traces, saw_annotations       # such a list was opened
-    bint has_segments, has_traces, has_annotations       # and set in the dict it belongs to
+    # a string begins with a NUL byte (pickles): see want_metadata()
+    bint nul_strings
+    bint saw_segments, saw_traces, saw_annotations       # whether a list of this kind was opened
+    bint has_segments, has_traces, has_annotations       # whether this list was set in its dict
     bint bare_list
-    # Snapshots inside of other data, or of several in one file: see wrapped.pxd.
-    uint64_t pick                    # which of them is wanted, from 1; 0 is the only one
-    uint64_t found                   # how many there are so far
-    bint adopted                     # the one that is wanted was found
-    bint unwrapped                   # and it does not stand at the top
-    Buf found_names                  # u32 string id or NONE32: where each of the first few stands
-    bint salvaged                    # the input was cut off: what is here is its whole part
-    bint windowed                    # a trace begins with carried events: it has a window
+    # Snapshots inside other data, or several in one file: see wrapped.pxd.
+    # number of the wanted snapshot, from 1; 0: the file must have only one
+    uint64_t pick
+    uint64_t found                   # number of snapshots found so far
+    bint adopted                     # the wanted snapshot was found
+    bint unwrapped                   # the wanted snapshot isn't the top-level value
+    Buf found_names                  # u32 string id or NONE32: the first few snapshots' keys
+    bint salvaged                    # the input was truncated; these are the complete rows
+    bint windowed                    # a trace begins with carried-over events, so it has a window
     bint open_event                  # row `events` is being filled, in `event`
     Event event
     bint any_time, any_missing_time
     uint64_t with_stack
-    # Of the snapshot that is wanted: the byte at which its first list of segments or traces begins,
-    # and whether it may have items that nobody knows.
+    # The offset at which the wanted snapshot's first list of segments or traces begins, and whether
+    # the snapshot may have unknown items.
     uint64_t adopted_at
     bint unknown_keys
 
@@ -313,7 +327,7 @@ cdef inline void event_clear(Event* e) noexcept nogil:
 
 
 cdef enum Phase:
-    # Where the next event of a trace lies.
+    # The position of a trace's next event relative to the range.
     BEFORE = 0
     WINDOW_IN = 1
     AFTER = 2
@@ -322,7 +336,8 @@ cdef int window_pass(Tables* t, const Event* e) noexcept nogil
 
 
 cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
-    # One more event: a row, unless it lies outside of the range. ERR_MEMORY or ERR_LIMIT otherwise.
+    # Add an event, which becomes a row unless it's outside the range. May fail with ERR_MEMORY or
+    # ERR_LIMIT.
     cdef uint64_t row = t.events
     cdef uint64_t room
     cdef int code
@@ -337,7 +352,7 @@ cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
                               or push_u64(&t.oom_free, <uint64_t> e.device_free) < 0):
         return fail(&t.status, ERR_MEMORY, "events")
     if row >= t.action.cap:
-        # The actions last: their room is that of all four.
+        # Reserve the actions last, because only their capacity is checked for all four columns.
         room = (row >> 1) + 64
         if (buf_reserve(&t.address, room) < 0 or buf_reserve(&t.size, room) < 0
                 or buf_reserve(&t.stack, room) < 0 or buf_reserve(&t.action, room) < 0):
@@ -365,18 +380,19 @@ cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
 
 
 cdef inline int64_t block_requested(const Block* b) noexcept nogil:
-    # requested_size, or the history's real_size (kept in the same field), or the block's size.
+    # Return requested_size if known, else the history's real_size (stored in the same field), else
+    # the block's size.
     return b.requested if b.flags & (HAS_REQUESTED | HAS_HISTORY) else b.size
 
 
 cdef inline bint is_pending(const Block* b) noexcept nogil:
-    # Its free was requested, and waits for another stream.
+    # Whether the block's free was requested but has to wait for another stream.
     return b.state == STATE_ACTIVE_PENDING_FREE or b.state == STATE_ACTIVE_AWAITING_FREE
 
 
 cdef inline DeviceRows rows_of(const Tables* t, int32_t device) noexcept nogil:
-    # Where to look for the segments and blocks of a device; with those of one device in a row, as
-    # PyTorch writes them, a look at each device is one look at all rows.
+    # Return the rows in which to look for a device's segments and blocks. PyTorch writes each
+    # device's rows together, so visiting every device visits each row once.
     cdef DeviceRows rows
     cdef uint32_t at = map64_get(&t.rows_at, <uint64_t> device, NONE32)
     if at == NONE32:

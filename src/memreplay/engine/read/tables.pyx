@@ -1,4 +1,4 @@
-"""The life of the columns: made empty, closed when the input has been read, freed."""
+"""Create, close and free the columns."""
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
@@ -18,7 +18,7 @@ from memreplay.engine.read.window cimport window_event, window_free, window_new
 
 
 cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
-    # Fills t.status when memory is out.
+    # Set up empty tables. t.status is set when out of memory.
     memset(t, 0, sizeof(Tables))
     buf_init(&t.action, 1)
     buf_init(&t.address, 8)
@@ -57,7 +57,7 @@ cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
     no_list.first = NONE32
     no_list.last = NONE32
     no_list.stack = NOT_FRAMES
-    # Id 0 is the empty string, the frame of nothing, the stack of no frames.
+    # Id 0 is the empty string, the frame without fields, and the stack without frames.
     if (spans_init(&t.strings, seed) < 0 or spans_init(&t.frames, seed + 1) < 0
             or spans_init(&t.stacks, seed + 2) < 0 or spans_init(&t.pairs, seed + 3) < 0
             or map64_init(&t.rows_at, seed + 4) < 0 or buf_reserve(&t.stacks.data, 64) < 0
@@ -103,7 +103,7 @@ cdef void tables_free(Tables* t) noexcept nogil:
 
 
 cdef void tables_free_reading(Tables* t) noexcept nogil:
-    # What is needed only while reading.
+    # Free everything that is only needed while reading.
     buf_free(&t.frame_of)
     buf_free(&t.stack_of)
     buf_free(&t.list)
@@ -116,7 +116,8 @@ cdef void tables_free_reading(Tables* t) noexcept nogil:
 
 
 cdef void place_blocks(Tables* t) noexcept nogil:
-    # 2.0-era blocks have no address: theirs follows from the segment's and the sizes before them.
+    # PyTorch 2.0 blocks have no address, so compute it from the segment's address and the preceding
+    # blocks' sizes.
     cdef Block* blocks = <Block*> t.blocks.data
     cdef Segment* segments = <Segment*> t.segments.data
     cdef uint64_t i
@@ -133,7 +134,7 @@ cdef void place_blocks(Tables* t) noexcept nogil:
 
 
 cdef int index_devices(Tables* t) noexcept nogil:
-    # Fills device_rows.
+    # Fill device_rows.
     cdef const Segment* segments = <const Segment*> t.segments.data
     cdef const Block* blocks = <const Block*> t.blocks.data
     cdef DeviceRows rows
@@ -165,9 +166,8 @@ cdef int index_devices(Tables* t) noexcept nogil:
 
 
 cdef void tables_salvage(Tables* t) noexcept nogil:
-    # The input ends in the middle: keeps the rows that are whole, so that tables_finish() takes
-    # them. Whether the last row of each kind was whole cannot be told before its list goes on: it
-    # is dropped.
+    # Keep the complete rows from a truncated input, in a state that tables_finish() accepts. The
+    # last row of each kind is dropped, because it may be incomplete.
     cdef Trace* trace
     cdef uint64_t i
     t.salvaged = True
@@ -179,7 +179,7 @@ cdef void tables_salvage(Tables* t) noexcept nogil:
         t.blocks.len -= 1
     if t.annotations.len > t.attached_annotations:
         t.annotations.len -= 1
-    # Lists are attached to what holds them last of all.
+    # A list is attached to its parent last, so count open lists as attached.
     for i in range(t.traces.len):
         trace = <Trace*> t.traces.data + i
         if i + 1 == t.traces.len:
@@ -197,10 +197,11 @@ cdef void tables_salvage(Tables* t) noexcept nogil:
 
 
 cdef int window_pass(Tables* t, const Event* e) noexcept nogil:
-    # The phase of the event that is being pushed, its mark left where that is not WINDOW_IN.
+    # Return an event's phase; outside WINDOW_IN, record the event's effects.
     cdef Trace* trace = <Trace*> t.traces.data + t.traces.len - 1
     if trace.window == NULL:
-        # A slice begins with what was live before it; anywhere else such an event is as any other.
+        # A slice begins with events for carried-over allocations. Anywhere else, such events are
+        # normal events.
         if not e.carried or trace.first != t.events:
             return WINDOW_IN
         trace.window = window_new(t, trace.place)
@@ -212,7 +213,7 @@ cdef int window_pass(Tables* t, const Event* e) noexcept nogil:
 
 
 cdef int tables_finish(Tables* t) noexcept nogil:
-    # Closes what is open and checks that every row has its place; t.status says what is wrong.
+    # Close everything that is open, and check that every row is attached. An error is in t.status.
     cdef Segment* segments
     cdef Block* blocks
     cdef Trace* trace
@@ -227,7 +228,7 @@ cdef int tables_finish(Tables* t) noexcept nogil:
         return fail(&t.status, ERR_SHAPE, "an annotation outside of its list")
     if t.attached_history != t.read_history:
         return fail(&t.status, ERR_SHAPE, "an entry outside of its 'history'")
-    # A role is a guess until the container is set where it belongs.
+    # A role is a guess until the container is set in its parent.
     if ((t.saw_segments and not t.has_segments) or (t.saw_traces and not t.has_traces)
             or (t.saw_annotations and not t.has_annotations)):
         return fail(&t.status, ERR_SHAPE, "a part of the snapshot outside of its place")
@@ -239,9 +240,9 @@ cdef int tables_finish(Tables* t) noexcept nogil:
             return fail(&t.status, ERR_SHAPE, "a trace outside of its place")
     for i in range(t.blocks.len):
         if blocks[i].segment >= t.segments.len:
-            return fail(&t.status, ERR_SHAPE, "a block of a segment that is not there")
+            return fail(&t.status, ERR_SHAPE, "a block of a segment that doesn't exist")
         if i and blocks[i].segment < blocks[i - 1].segment:
-            return fail(&t.status, ERR_SHAPE, "blocks in another order than their segments")
+            return fail(&t.status, ERR_SHAPE, "blocks in a different order than their segments")
         if not segments[blocks[i].segment].flags & HAS_BLOCKS:
             return fail(&t.status, ERR_SHAPE, "'blocks' outside of its place")
         if blocks[i].flags & HAS_HISTORY and not blocks[i].flags & HAS_HISTORY_LIST:
@@ -251,7 +252,7 @@ cdef int tables_finish(Tables* t) noexcept nogil:
             return fail(&t.status, ERR_SHAPE, "a segment without 'address' or 'total_size'")
     for i in range(t.traces.len):
         trace = <Trace*> t.traces.data + i
-        # Rows are stored trace after trace.
+        # A trace's rows end where the next trace's begin.
         if trace.window != NULL and trace.window.phase != BEFORE:
             trace.base = trace.window.begin
         elif trace.window != NULL:

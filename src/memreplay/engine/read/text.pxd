@@ -1,4 +1,5 @@
-# The text opcodes of protocol 0: an argument in decimal or in escapes, up to the end of the line.
+# Text opcodes of protocol 0, whose argument (in decimal or with escapes) extends to the end of the
+# line.
 #
 #     INT '42\n'  LONG '42L\n'  FLOAT '1.5\n'  STRING "'abc\\n'\n"  UNICODE 'abc\\u00e9\n'
 #     GET '3\n'   PUT '3\n'
@@ -22,7 +23,8 @@ cdef inline bint is_text_opcode(uint8_t op) noexcept nogil:
 
 
 cdef inline int parse_decimal(const uint8_t* p, uint64_t n, uint64_t* out) noexcept nogil:
-    # A decimal integer with an optional sign: V_INT, V_UINT or V_BIG; V_UNSET when it is none.
+    # Parse a decimal integer with an optional sign. The result is V_INT, V_UINT or V_BIG, or
+    # V_UNSET if malformed.
     cdef bint negative = n > 0 and p[0] == 45
     cdef uint64_t i = 1 if n and (p[0] == 45 or p[0] == 43) else 0
     cdef uint64_t v = 0
@@ -46,7 +48,7 @@ cdef inline int parse_decimal(const uint8_t* p, uint64_t n, uint64_t* out) noexc
 
 
 cdef inline bint leads_with_zero(const uint8_t* p, uint64_t n) noexcept nogil:
-    # Whether digits follow a zero that comes first.
+    # Whether the number is a leading zero followed by digits.
     cdef uint64_t at = 1 if n and (p[0] == 45 or p[0] == 43) else 0
     return at + 1 < n and p[at] == 48
 
@@ -66,7 +68,7 @@ cdef inline int hex_value(const uint8_t* p, int digits, uint32_t* out) noexcept 
 
 
 cdef inline int put_utf8(Buf* out, uint32_t c) noexcept nogil:
-    # One code point; a lone surrogate too, as pickle itself writes it.
+    # Encode one code point, including lone surrogates, as pickle does.
     cdef uint8_t[4] b
     cdef int n
     if c < 0x80:
@@ -91,8 +93,9 @@ cdef inline int put_utf8(Buf* out, uint32_t c) noexcept nogil:
 
 
 cdef inline int unescape_unicode(Buf* out, const uint8_t* p, uint64_t n) noexcept nogil:
-    # Python's raw-unicode-escape: \uXXXX and \UXXXXXXXX after an odd number of backslashes; all
-    # other bytes are Latin-1. 0, -1 when memory is out, -2 when an escape is malformed.
+    # Decode Python's raw-unicode-escape: \uXXXX and \UXXXXXXXX if the number of backslashes before
+    # the letter is odd; other bytes are Latin-1. Returns 0, -1 when out of memory, -2 for a
+    # malformed escape.
     cdef uint64_t i = 0
     cdef uint32_t c = 0
     cdef int digits
@@ -106,7 +109,7 @@ cdef inline int unescape_unicode(Buf* out, const uint8_t* p, uint64_t n) noexcep
                 return -1
             i += 2 + digits
         elif p[i] == 92 and i + 1 < n and p[i + 1] == 92:
-            # A backslash that is escaped by the one before it does not begin an escape.
+            # An escaped backslash doesn't begin an escape.
             if push_bytes(out, p + i, 2) < 0:
                 return -1
             i += 2
@@ -118,7 +121,8 @@ cdef inline int unescape_unicode(Buf* out, const uint8_t* p, uint64_t n) noexcep
 
 
 cdef inline int unescape_string(Buf* out, const uint8_t* p, uint64_t n) noexcept nogil:
-    # A quoted Python 2 string literal, with the escapes of codecs.escape_decode. Codes as above.
+    # Decode a quoted Python 2 string literal with the escapes of codecs.escape_decode. Returns the
+    # same codes as unescape_unicode.
     cdef uint64_t i = 1
     cdef uint64_t stop
     cdef uint32_t c = 0
@@ -148,7 +152,7 @@ cdef inline int unescape_string(Buf* out, const uint8_t* p, uint64_t n) noexcept
             elif b == 102:
                 b = 12
             elif 48 <= b <= 55:
-                # One to three octal digits; of more than a byte, its low eight bits.
+                # One to three octal digits; only the low eight bits count.
                 c = b - 48
                 stop = i + 2
                 while i < n - 1 and i < stop and 48 <= p[i] <= 55:
@@ -161,7 +165,7 @@ cdef inline int unescape_string(Buf* out, const uint8_t* p, uint64_t n) noexcept
                 b = <uint8_t> c
                 i += 2
             elif b != 92 and b != 39 and b != 34:
-                # What is no escape stands for itself.
+                # Keep an unknown escape as it is.
                 if push_bytes(out, b"\\", 1) < 0:
                     return -1
         if push_bytes(out, &b, 1) < 0:
@@ -177,7 +181,7 @@ cdef inline int push_unescaped(VM* vm, uint8_t op, const uint8_t* p, uint64_t n)
     if code == -1:
         return fail(&vm.tables.status, ERR_MEMORY, "strings")
     if code == -2:
-        return fail(&vm.tables.status, ERR_TEXT, "an escape that is malformed")
+        return fail(&vm.tables.status, ERR_TEXT, "a malformed escape")
     return push_string(vm, <const uint8_t*> out.data, out.len)
 
 
@@ -185,14 +189,14 @@ cdef inline int push_float(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
     cdef double real
     cdef uint64_t bits = 0
     if n > REAL_LIMIT or not (is_real(p, n, False) or is_named_real(p, n)):
-        return fail(&vm.tables.status, ERR_TEXT, "a number that is malformed")
+        return fail(&vm.tables.status, ERR_TEXT, "a malformed number")
     real = real_of(p, n)
     memcpy(&bits, &real, 8)
     return push_kind(vm, V_FLOAT, bits, 0)
 
 
 cdef inline int run_text(VM* vm, const uint8_t** pp) noexcept nogil:
-    # One text opcode, newline included. On OK the cursor has moved past it.
+    # Run one text opcode, including its newline. On OK the cursor is after the newline.
     cdef const uint8_t* p = pp[0] + 1
     cdef uint64_t left = <uint64_t> (vm.cur.end - p)
     cdef const uint8_t* stop = <const uint8_t*> memchr(p, 10, left)
@@ -213,18 +217,18 @@ cdef inline int run_text(VM* vm, const uint8_t** pp) noexcept nogil:
     if op == FLOAT:
         return push_float(vm, p, n)
     if op == INT and n == 2 and p[0] == 48 and (p[1] == 48 or p[1] == 49):
-        # How protocol 0 writes False and True.
+        # Protocol 0 writes False and True as integers with a leading zero.
         return push_kind(vm, V_TRUE if p[1] == 49 else V_FALSE, 0, 0)
     if op == LONG and n and p[n - 1] == 76:
         n -= 1
     if (op == INT or op == LONG) and leads_with_zero(p, n):
-        # What it is depends on who reads it: 017 is 15 to C, 17 to others, and nothing to Python.
-        return fail(&vm.tables.status, ERR_TEXT, "a number that is malformed")
+        # A leading zero is ambiguous: 017 is 15 in C, 17 elsewhere, and an error in Python.
+        return fail(&vm.tables.status, ERR_TEXT, "a malformed number")
     kind = parse_decimal(p, n, &number)
     if kind == V_UNSET:
-        return fail(&vm.tables.status, ERR_TEXT, "a number that is malformed")
+        return fail(&vm.tables.status, ERR_TEXT, "a malformed number")
     if op == INT or op == LONG:
         return push_kind(vm, kind, number, 0)
     if kind != V_INT:
-        return fail(&vm.tables.status, ERR_TEXT, "a memo index that is malformed")
+        return fail(&vm.tables.status, ERR_TEXT, "a malformed memo index")
     return op_get(vm, number) if op == GET else op_put(vm, number)

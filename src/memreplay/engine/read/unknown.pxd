@@ -1,4 +1,4 @@
-# Unknown dicts and lists, remembered as the frames and frames lists that they may turn out to be.
+# Remember unknown dicts and lists, because they may turn out to be frames and frames lists.
 from libc.stdint cimport uint32_t
 from memreplay.engine.read.tables cimport Tables
 from memreplay.engine.read.value cimport Value

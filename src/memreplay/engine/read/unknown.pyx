@@ -1,10 +1,9 @@
-"""Unknown dicts and lists, remembered as the frames and frames lists that they may turn out to be.
+"""Remember unknown dicts and lists, because they may turn out to be frames and frames lists.
 
-A pickle shares what it holds twice. Where the first of two places is under a key that nobody
-knows, the second gets a dict or a list that was read as unknown. So what an unknown dict says of
-a frame is kept, and which frames an unknown list holds, until a frame or a stack is asked for:
-only then is it interned, and must stay as it is. The same goes for tuples of frames; a tuple in
-metadata is a kept list.
+A pickle stores a shared object once. If the first use is under an unknown key, the second use
+refers to a dict or list that was read as unknown. So frame keys in unknown dicts and frames in
+unknown lists are kept. These are interned (and sealed) only when they are needed for a frame or
+stack. The same applies to tuples of frames; a tuple in metadata becomes a kept list.
 """
 
 from libc.stdint cimport uint32_t
@@ -25,17 +24,19 @@ from libc.string cimport memset
 
 
 cdef enum:
-    UNKNOWN_FREE = 8 << 20    # bytes that unknown dicts and lists may take in any file
+    UNKNOWN_FREE = 8 << 20    # bytes that unknown dicts and lists may use, even in a small file
 
 
 cdef inline bint too_many(const Tables* t) noexcept nogil:
-    # Whether there are more than an honest file, which fills them, has in as many bytes.
+    # Whether there are too many unknown dicts and lists for a real file of this size, in which few
+    # would be empty.
     return (t.unknown_lists.len * sizeof(UnknownList) + t.unknown_dicts.len * sizeof(uint32_t)
             > UNKNOWN_FREE + 2 * t.read_bytes)
 
 
 cdef int open_unknown(Tables* t, uint32_t role, Value* out) noexcept nogil:
-    # A new dict or list of no known role. Number 0 is for those that cannot become anything.
+    # Open a dict or list without a known role. Number 0 stands for containers that can't become
+    # frames or frames lists.
     cdef UnknownList row
     out.kind = role
     out.idx = 0
@@ -59,7 +60,8 @@ cdef int open_unknown(Tables* t, uint32_t role, Value* out) noexcept nogil:
 
 
 cdef int set_unknown(Tables* t, uint32_t idx, uint32_t key, const Value* v) noexcept nogil:
-    # dict[key] = v. A frame's key with a value that no frame has makes it no frame for good.
+    # Set dict[key] = v. If this is a frame's key with a value that frames can't have, the dict can
+    # never become a frame.
     cdef uint32_t* slot = <uint32_t*> t.unknown_dicts.data + idx
     cdef FrameKey frame
     if not is_frame_key(key) or slot[0] == NONE32:
@@ -80,7 +82,7 @@ cdef int set_unknown(Tables* t, uint32_t idx, uint32_t key, const Value* v) noex
 
 
 cdef int append_unknown(Tables* t, uint32_t idx, const Value* v) noexcept nogil:
-    # list.append(v). An item that is no frame makes it no frames list for good.
+    # Append v to a list. If v isn't a frame, the list can never become a frames list.
     cdef UnknownList* row = <UnknownList*> t.unknown_lists.data + idx
     cdef uint32_t at = <uint32_t> t.unknown_items.len
     cdef UnknownItem item
@@ -106,7 +108,7 @@ cdef int append_unknown(Tables* t, uint32_t idx, const Value* v) noexcept nogil:
 
 
 cdef int open_tuple(Tables* t, const Value* items, size_t n, Value* out) noexcept nogil:
-    # A tuple: of frames, of nothing, or of what no snapshot needs.
+    # Create a tuple that contains frames, is empty or is unused.
     cdef size_t i
     for i in range(n):
         if items[i].kind != V_FRAME and items[i].kind != V_SKIP_DICT:
@@ -134,7 +136,7 @@ cdef bint is_kept(const Value* items, size_t n) noexcept nogil:
 
 
 cdef int keep_tuple(Tables* t, const Value* items, size_t n, Value* out) noexcept nogil:
-    # A tuple in metadata or settings: a kept list.
+    # Create a tuple in metadata or settings, as a kept list.
     cdef size_t i
     out.kind = V_NODE_LIST
     out.num = 0
@@ -148,7 +150,7 @@ cdef int keep_tuple(Tables* t, const Value* items, size_t n, Value* out) noexcep
 
 
 cdef int unknown_frame(Tables* t, uint32_t idx, uint32_t* out) noexcept nogil:
-    # The frame that an unknown dict is.
+    # Return the frame that an unknown dict turns out to be.
     cdef uint32_t* slot = <uint32_t*> t.unknown_dicts.data + idx
     if slot[0] == NONE32:
         return fail(&t.status, ERR_TYPE, "frames")
@@ -163,7 +165,7 @@ cdef int unknown_frame(Tables* t, uint32_t idx, uint32_t* out) noexcept nogil:
 
 
 cdef int unknown_stack(Tables* t, uint32_t idx, uint32_t* out) noexcept nogil:
-    # The stack that an unknown list or a tuple is.
+    # Return the stack that an unknown list or tuple turns out to be.
     cdef UnknownList* row = <UnknownList*> t.unknown_lists.data + idx
     cdef UnknownItem* item
     cdef uint32_t at = row.first

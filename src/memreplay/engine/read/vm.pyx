@@ -1,12 +1,16 @@
-"""The pickle machine: opcodes in, values on a stack, containers handed to shapes as they fill.
+"""The pickle VM: run opcodes on a stack of values, and pass containers to shapes as they fill.
 
-It knows data only. An opcode that imports or calls ends in ERR_UNSAFE. An opcode is read whole or
-not at all: where the window ends inside one, the cursor stays before it, for a refill (NEED_MORE).
+The VM only reads data: an opcode that imports or calls something fails with ERR_UNSAFE. Opcodes are
+read completely or not at all: if the window ends inside an opcode, the cursor stays before it and
+NEED_MORE requests a refill.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay.engine.base.cursor cimport cursor_offset, read_u16, read_u32, read_u64
+from memreplay.engine.read.calls cimport (
+    call_inert, ends_bytes, ends_call, marks_arguments, takes_arguments
+)
 from memreplay.engine.read.enclosing cimport role_among, role_in
 from memreplay.engine.read.fast cimport FAST_FAIL, FAST_ROOM, FAST_YES, fast_event
 from memreplay.engine.read.frames cimport fast_list
@@ -29,8 +33,8 @@ from memreplay.engine.read.refused cimport run_global, unsafe
 from memreplay.engine.read.repeated cimport repeat_event
 from memreplay.engine.read.shapes cimport append_item, set_item
 from memreplay.engine.read.stack cimport (
-    APPENDED, BUILD_INTLIST, INERT, ITEMS_SET, POSITION, floor_of,
-    inert_misused, need_values, op_get, op_inert, op_mark, op_put, over_inert, pop_mark, push,
+    APPENDED, INERT, ITEMS_SET, POSITION, floor_of,
+    need_values, op_get, op_inert, op_mark, op_put, over_inert, pop_mark, push,
     push_kind, push_long, push_string, top_mark, values, wait_for,
 )
 from memreplay.engine.base.status cimport (
@@ -47,10 +51,12 @@ from memreplay.engine.read.value cimport (
 from memreplay.engine.read.wrapped cimport is_counted
 
 cdef enum:
-    LOOKAHEAD = 1 << 16     # a window that ends inside an event and holds less is refilled
+    # if a window ends inside an event and holds fewer bytes than this, refill it
+    LOOKAHEAD = 1 << 16
 
 cdef extern from *:
-    const uint64_t MAX_FRAME "(1ull << 62)"   # beyond all files, and sums with it do not wrap
+    # larger than any file, yet small enough that sums can't wrap
+    const uint64_t MAX_FRAME "(1ull << 62)"
 
 
 cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) noexcept nogil:
@@ -87,8 +93,9 @@ cdef void vm_free(VM* vm) noexcept nogil:
 # ---- containers ----------------------------------------------------------------------------------
 
 cdef inline size_t below_inert(VM* vm, size_t* n) noexcept nogil:
-    # The stack's floor as a new container sees it: an inert function that it is the argument of
-    # takes no place, nor does the MARK of its arguments. `n` becomes the height without them.
+    # Return the stack floor for a new container. If the container is an argument for an inert
+    # function, ignore the function and the MARK of its arguments; `n` becomes the stack height
+    # without these.
     cdef uint32_t* marks = <uint32_t*> vm.marks.data
     cdef size_t k = vm.marks.len
     if k >= 2 and marks[k - 2] & INERT and n[0] == (marks[k - 1] & POSITION) + 1:
@@ -102,14 +109,17 @@ cdef inline size_t below_inert(VM* vm, size_t* n) noexcept nogil:
 
 
 cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcept nogil:
-    # What a new container is, by what lies below it. In a pickle a container is made empty and its
-    # items follow, so its place is known when it is made:
+    # Determine the role of a new container from the values below it. A pickle creates containers
+    # empty and fills them later, so the position is known:
+    #
     #     [list, MARK, items ..., <new>]     item of the list under the MARK
     #     [list, <new>]                      item, by APPEND
     #     [dict, MARK, k, v, ..., k, <new>]  value in the dict under the MARK
     #     [dict, k, <new>]                   value, by SETITEM
-    # Attaching it checks the guess, so a wrong one ends in an error, never in wrong rows. `parent`
-    # is the row or number of what it belongs to; of a trace, its place among the traces.
+    #
+    # The role is a guess that is checked when the container is attached. A wrong guess is an error,
+    # but never leads to a wrong row. `parent` is set to the owner's row or number; for a trace, to
+    # its index among the traces.
     cdef Value* s = values(vm)
     cdef size_t n = vm.stack.len
     cdef size_t base = below_inert(vm, &n)
@@ -118,7 +128,7 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
     cdef uint32_t role
     if not vm.started:
         vm.started = True
-        if vm.tables.found:   # in a pickle before this one
+        if vm.tables.found:   # in an earlier pickle in this file
             return V_SKIP_LIST if a_list else V_SKIP_DICT
         vm.tables.bare_list = a_list
         return V_SEGMENTS if a_list else V_ROOT
@@ -135,7 +145,7 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
                 return role
         elif top.kind == V_NODE_DICT or (top.kind != V_STR and n >= base + 2
                                          and s[n - 2].kind == V_NODE_DICT):
-            # The next item of a tuple that is not closed; or the value of a key that is no text.
+            # This is the next item of an open tuple, or the value for a key that isn't a string.
             return V_NODE_LIST if a_list else V_NODE_DICT
         elif top.kind == V_STR:
             if under != NULL and is_dict(under.kind) and (n - base) & 1:
@@ -143,7 +153,7 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
                 if role != V_UNSET:
                     parent[0] = under.idx
                     return role
-                # Of the two readings that are left, a dict that has items already is not the owner.
+                # Two interpretations remain. A dict that already has items can't be the owner.
                 if n < base + 2 or (s[n - 2].kind == V_NODE_DICT and
                                     (<Node*> vm.tables.nodes.data)[s[n - 2].idx].first != NONE32
                                     ) or (s[n - 2].kind == V_ROOT and is_counted(under)):
@@ -163,7 +173,7 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
                 parent[0] = <uint32_t> (vm.tables.attached_traces + n - base)
             return role
     elif under != NULL and under.kind == V_NODE_DICT:
-        # Neither a key nor a value: of a tuple that is not closed yet.
+        # The container is neither a key nor a value, so it's an item of an open tuple.
         parent[0] = under.idx
         return V_NODE_LIST if a_list else V_NODE_DICT
     return V_SKIP_LIST if a_list else V_SKIP_DICT
@@ -193,7 +203,7 @@ cdef inline int op_appends(VM* vm) noexcept nogil:
     if pop_mark(vm, &at, APPENDED) != OK:
         return vm.tables.status.code
     if at < floor_of(vm) + 1:
-        return fail(&vm.tables.status, ERR_STACK, "no list under the MARK")
+        return fail(&vm.tables.status, ERR_STACK, "no list below the MARK")
     s = values(vm)
     for i in range(at + 1, vm.stack.len):
         if append_item(vm.tables, &s[at - 1], &s[i]) != OK:
@@ -241,7 +251,8 @@ cdef inline int op_setitem(VM* vm) noexcept nogil:
 
 
 cdef int keep_list(VM* vm, size_t at, const Value* items, size_t n, Value* out) noexcept nogil:
-    # In metadata or settings these values become a kept list, as in JSON. Else `out` is V_UNSET.
+    # In metadata or settings, turn these values into a kept list, as in JSON. Otherwise `out` is
+    # V_UNSET.
     cdef size_t top = vm.stack.len
     cdef uint32_t parent = 0
     cdef uint32_t role
@@ -258,8 +269,8 @@ cdef int keep_list(VM* vm, size_t at, const Value* items, size_t n, Value* out) 
 
 
 cdef inline int op_tuple(VM* vm, size_t at, size_t place, size_t n) noexcept nogil:
-    # n values from position `at` on become a tuple, which goes to position `place`: a pair of
-    # integers, one of metadata, frames, or what nobody needs.
+    # Turn n values from position `at` into a tuple at position `place`: a pair of integers, part of
+    # metadata, frames, or unused data.
     cdef Value* s = values(vm)
     cdef Value v
     cdef uint32_t id = 0
@@ -276,39 +287,8 @@ cdef inline int op_tuple(VM* vm, size_t at, size_t place, size_t n) noexcept nog
     return push_kind(vm, V_PAIR, 0, id) if pair else push(vm, &v)
 
 
-cdef inline bint ends_call(VM* vm, size_t n) noexcept nogil:
-    # Whether the n topmost values are all that lies above an inert function.
-    return over_inert(vm) and vm.stack.len == floor_of(vm) + n
-
-
-cdef inline int call_inert(VM* vm, const uint8_t* p, size_t n) noexcept nogil:
-    # The tuple opcode at p makes the n topmost values the arguments of the inert function below
-    # them, and REDUCE follows: what comes of it is the first argument.
-    cdef size_t at = top_mark(vm)
-    cdef Value* s = values(vm)
-    cdef Value* first = &s[vm.stack.len - n]
-    cdef bint fits
-    if s[at].idx == BUILD_INTLIST:
-        fits = n == 1 and is_list(first.kind)
-    else:
-        fits = n == 2 and first[1].kind == V_STR and (is_list(first.kind) or is_dict(first.kind))
-    if not fits or p[1] != REDUCE:
-        return inert_misused(vm)
-    s[at] = first[0]
-    vm.stack.len = at + 1
-    vm.marks.len -= 1
-    return OK
-
-
-cdef inline bint marks_arguments(VM* vm) noexcept nogil:
-    # Whether the topmost MARK lies on an inert function.
-    cdef uint32_t* marks = <uint32_t*> vm.marks.data
-    cdef size_t k = vm.marks.len
-    return k >= 2 and marks[k - 2] & INERT and top_mark(vm) == (marks[k - 2] & POSITION) + 1
-
-
 cdef inline int op_collect(VM* vm, uint8_t op) noexcept nogil:
-    # LIST, DICT, TUPLE, FROZENSET: whatever lies above the MARK.
+    # LIST, DICT, TUPLE, FROZENSET: collect everything above the MARK.
     cdef size_t at = 0
     cdef size_t n
     cdef Value v
@@ -329,10 +309,10 @@ cdef inline int op_collect(VM* vm, uint8_t op) noexcept nogil:
     return push_kind(vm, V_OPAQUE, 0, 0 if op == FROZENSET else FILLED_FIRST)
 
 
-# ---- values that do more than lie on the stack once more -----------------------------------------
+# ---- values with side effects when pushed again --------------------------------------------------
 
 cdef Value* trace_of_next(VM* vm) noexcept nogil:
-    # The trace that the value which is pushed next is an item of; NULL when it is none.
+    # Return the trace to which the next pushed value belongs, or NULL.
     cdef Value* s = values(vm)
     cdef size_t n = vm.stack.len
     cdef size_t base = floor_of(vm)
@@ -344,7 +324,8 @@ cdef Value* trace_of_next(VM* vm) noexcept nogil:
 
 
 cdef int push_special(VM* vm, Value* v) noexcept nogil:
-    # A value of the memo, or a DUP: an inert function; an event, which may be in its trace again.
+    # Push a value from the memo or a DUP that may need further steps: an inert function, or an
+    # event that may occur in its trace again.
     cdef Value* trace
     if v.kind == V_INERT:
         return op_inert(vm, v.idx)
@@ -366,8 +347,9 @@ cdef inline uint64_t swapped_u64(const uint8_t* p) noexcept nogil:
 # ---- the loop ------------------------------------------------------------------------------------
 
 cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
-    # As many events as the hot path takes, from the EMPTY_DICT at pp on. OK when the next opcode is
-    # for the general path, NEED_MORE when the window ends inside an event, else an error.
+    # Read as many events as the hot path accepts, starting at the EMPTY_DICT at pp. Returns OK if
+    # the general path must handle the next opcode, NEED_MORE if the window ends inside an event,
+    # else an error.
     cdef size_t base = floor_of(vm)
     cdef size_t i
     cdef Value* s
@@ -380,7 +362,7 @@ cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
     if trace.kind != V_TRACE or (vm.stack.len > base and s[vm.stack.len - 1].kind != V_EVENT):
         return OK
     (<uint32_t*> vm.marks.data)[vm.marks.len - 1] |= APPENDED
-    # The events before this one are whole: they needn't wait on the stack for the batch's end.
+    # Earlier events are complete, so they needn't stay on the stack until the end of the batch.
     for i in range(base, vm.stack.len):
         if append_item(vm.tables, trace, &s[i]) != OK:
             return vm.tables.status.code
@@ -401,7 +383,8 @@ cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
 
 
 cdef int vm_step(VM* vm) noexcept nogil:
-    # Reads opcodes until the window is used up (NEED_MORE), the pickle ends (DONE), or an error.
+    # Read opcodes until the window is used up (NEED_MORE), the pickle ends (DONE), or an error
+    # occurs.
     cdef const uint8_t* p = vm.cur.p
     cdef const uint8_t* start
     cdef int code = OK
@@ -426,7 +409,8 @@ cdef int vm_step(VM* vm) noexcept nogil:
 
 cdef inline int run_sized(VM* vm, const uint8_t** pp, uint64_t head, uint64_t n,
                           bint text) noexcept nogil:
-    # An opcode of `head` bytes followed by n bytes: a string (text) or bytes (dropped).
+    # Execute an opcode of `head` bytes whose argument has n bytes: a string if `text`, else bytes,
+    # which are dropped.
     cdef const uint8_t* p = pp[0]
     cdef int code
     if n > vm.limits.string_bytes:
@@ -440,7 +424,7 @@ cdef inline int run_sized(VM* vm, const uint8_t** pp, uint64_t head, uint64_t n,
 
 
 cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
-    # One opcode. On OK the cursor has moved past it; else it stands on it.
+    # Run one opcode. On OK the cursor is after the opcode, else it's unchanged.
     cdef const uint8_t* p = pp[0]
     cdef uint64_t left = <uint64_t> (vm.cur.end - p)
     cdef uint8_t op = p[0]
@@ -572,11 +556,16 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             used = 2
             if left < used:
                 return wait_for(vm, p, used)
-            code = call_inert(vm, p, n)
+            code = call_inert(vm, p, n, &used)
         else:
             code = need_values(vm, n)
             if code == OK:
                 code = op_tuple(vm, vm.stack.len - n, vm.stack.len - n, n)
+    elif op == EMPTY_TUPLE and ends_bytes(vm):
+        used = 2
+        if left < used:
+            return wait_for(vm, p, used)
+        code = call_inert(vm, p, 0, &used)
     elif op == EMPTY_TUPLE:
         code = op_tuple(vm, vm.stack.len, vm.stack.len, 0)
     elif op == EMPTY_SET:
@@ -587,7 +576,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             return wait_for(vm, p, used)
         n = vm.stack.len - floor_of(vm)
         vm.marks.len -= 1
-        code = call_inert(vm, p, n)
+        code = call_inert(vm, p, n, &used)
     elif op == TUPLE or op == LIST or op == DICT or op == FROZENSET:
         code = op_collect(vm, op)
     elif op == ADDITEMS or op == POP_MARK:
@@ -608,11 +597,11 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             v = values(vm)[vm.stack.len - 1]
             code = push_special(vm, &v) if v.kind == V_EVENT else push(vm, &v)
     elif op == FRAME:
-        # How the writer buffered: nothing of the content, but STOP looks where it ends.
+        # A FRAME only reflects the writer's buffering, but STOP checks where the last FRAME ends.
         if left < 9:
             return wait_for(vm, p, 9)
         if read_u64(p + 1) > MAX_FRAME:
-            return fail(&t.status, ERR_SHAPE, "a FRAME longer than any file")
+            return fail(&t.status, ERR_SHAPE, "a FRAME longer than any possible file")
         vm.frame_end = vm.cur.origin + <uint64_t> (p - vm.cur.base) + 9 + read_u64(p + 1)
         used = 9
     elif op == PROTO:
@@ -636,11 +625,15 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             else:
                 if v.kind == V_SEGMENTS:
                     t.has_segments = t.bare_list
-                t.unwrapped |= v.kind == V_OPAQUE    # it was the first value of a tuple
+                t.unwrapped |= v.kind == V_OPAQUE    # the first value of a tuple
                 if vm.protocol < 0:
                     vm.protocol = 1 if vm.binary else 0
                 pp[0] = p + 1
                 return DONE
+    elif op == REDUCE and takes_arguments(vm):
+        vm.stack.len = top_mark(vm)
+        vm.marks.len -= 1
+        code = push_kind(vm, V_OPAQUE, 0, 0)
     elif (op == GLOBAL or op == STACK_GLOBAL or op == REDUCE or op == BUILD or op == INST
             or op == OBJ or op == NEWOBJ or op == NEWOBJ_EX or op == EXT1 or op == EXT2
             or op == EXT4 or op == PERSID or op == BINPERSID):

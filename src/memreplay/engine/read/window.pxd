@@ -1,4 +1,4 @@
-# A trace read through a range: what the events outside of it leave behind.
+# Read a trace through a range: record the effects of the events outside the range.
 from libc.stdint cimport int32_t
 from memreplay.engine.read.tables cimport Event, Tables, Window
 

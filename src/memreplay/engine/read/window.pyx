@@ -1,8 +1,8 @@
-"""The events outside of a range, boiled down to what the range needs of them.
+"""Reduce the events outside a range to the state that the range needs.
 
-Of those before it the blocks that are live when it begins; of those after it the blocks that they
-free and that no event named before, since these were live all the time. Memory is that of live
-blocks and of distinct addresses, however long the trace.
+The events before the range determine the blocks that are live when the range begins. If an event
+after the range frees a block that no earlier event named, that block was live all the time. Memory
+use is proportional to the number of live blocks and distinct addresses, not to the trace's length.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -19,7 +19,7 @@ from memreplay.engine.read.tables cimport (
 )
 
 cdef extern from *:
-    const uint32_t UNSEEN "0xFFFFFFFEu"   # in `before`: not there
+    const uint32_t UNSEEN "0xFFFFFFFEu"   # in `before`: absent
 
 
 cdef Window* window_new(const Tables* t, int32_t device) noexcept nogil:
@@ -33,7 +33,7 @@ cdef Window* window_new(const Tables* t, int32_t device) noexcept nogil:
     buf_init(&w.late, sizeof(Carried))
     buf_init(&w.segment_events, sizeof(SegmentEvent))
     if (map64_init(&w.before, t.strings.seed) < 0 or map64_init(&w.after, t.strings.seed + 1) < 0
-            or map64_init(&w.asked, t.strings.seed + 2) < 0):
+            or map64_init(&w.freed_early, t.strings.seed + 2) < 0):
         window_free(w)
         return NULL
     return w
@@ -43,7 +43,7 @@ cdef void window_free(Window* w) noexcept nogil:
     if w == NULL:
         return
     map64_free(&w.before)
-    map64_free(&w.asked)
+    map64_free(&w.freed_early)
     map64_free(&w.after)
     buf_free(&w.carried)
     buf_free(&w.gaps)
@@ -53,14 +53,15 @@ cdef void window_free(Window* w) noexcept nogil:
 
 
 cdef inline bint reached(Window* w, int kind, int64_t bound, const Event* e) noexcept nogil:
-    # Whether this event is at the bound, or past it. Order is by index: once reached, for good.
+    # Whether this event is at or past the bound. Once a bound is reached, all later events are past
+    # it.
     if kind == AT_EVENT:
         return <int64_t> w.index >= bound
     if e.time == ABSENT_TIME:
         w.timeless = True
         return False
     if kind == AT_ELAPSED:
-        # Times may lie further apart than an int64 says.
+        # The difference may exceed int64.
         if e.time < w.first_time:
             return bound < 0 and (<uint64_t> w.first_time - <uint64_t> e.time
                                   <= 0 - <uint64_t> bound)
@@ -69,7 +70,7 @@ cdef inline bint reached(Window* w, int kind, int64_t bound, const Event* e) noe
 
 
 cdef int carry(Window* w, const Event* e) noexcept nogil:
-    # An allocation before the range.
+    # Record an allocation before the range.
     cdef Carried b
     cdef Slot64* slot = map64_at(&w.before, e.address, NONE32)
     if slot == NULL:
@@ -79,11 +80,12 @@ cdef int carry(Window* w, const Event* e) noexcept nogil:
     b.stack = e.stack
     b.end = NONE32
     b.block = NONE32
-    b.made = w.index  # which is the next event's by now
+    b.alloc_index = w.index  # this is already the next event's index
     b.doubtful = False
     b.pending = PENDING_NO
     if slot.value != NONE32:
-        # Its free was lost: the newer one takes its place.
+        # The free of the older allocation at this address is missing; the newer allocation replaces
+        # it.
         (<Carried*> w.carried.data)[slot.value] = b
         return 0
     if w.gaps.len:
@@ -96,7 +98,7 @@ cdef int carry(Window* w, const Event* e) noexcept nogil:
 
 
 cdef int drop(Window* w, const Event* e) noexcept nogil:
-    # A free before the range.
+    # Record a free before the range.
     cdef Slot64* slot = map64_at(&w.before, e.address, NONE32)
     cdef Carried* b
     if slot == NULL:
@@ -116,17 +118,18 @@ cdef int drop(Window* w, const Event* e) noexcept nogil:
 
 
 cdef int request(Window* w, const Event* e) noexcept nogil:
-    # A free requested before the range: of a carried block, or of one that a later event names.
+    # Record a free request before the range, for a carried-over block or a block that a later event
+    # names.
     cdef uint32_t at = map64_get(&w.before, e.address, UNSEEN)
     if at == UNSEEN:
-        return -1 if map64_at(&w.asked, e.address, 1) == NULL else 0
+        return -1 if map64_at(&w.freed_early, e.address, 1) == NULL else 0
     if at != NONE32:
         (<Carried*> w.carried.data)[at].pending = PENDING_YES
     return 0
 
 
 cdef int follow(Window* w, const Event* e) noexcept nogil:
-    # An event after the range: of interest when it is the first to name its address.
+    # Record an event after the range. For each address, only the first event matters.
     cdef Slot64* slot = map64_at(&w.after, e.address, 0)
     cdef Carried b
     if slot == NULL:
@@ -144,14 +147,15 @@ cdef int follow(Window* w, const Event* e) noexcept nogil:
     b.stack = e.stack
     b.end = NONE32
     b.block = NONE32
-    b.made = 0
+    b.alloc_index = 0
     b.doubtful = True
     b.pending = PENDING_NO if slot.value & AFTER_REQUESTED else PENDING_UNLESS_SEEN
     return push_item(&w.late, &b)
 
 
 cdef int keep_segment_event(Window* w, const Event* e) noexcept nogil:
-    # After the range: it tells which segments were there when the range ended.
+    # Keep a segment event after the range, because it shows which segments existed when the range
+    # ended.
     cdef SegmentEvent s
     s.address = e.address
     s.size = e.size
@@ -162,7 +166,7 @@ cdef int keep_segment_event(Window* w, const Event* e) noexcept nogil:
 
 
 cdef int leave_mark(Tables* t, Window* w, const Event* e) noexcept nogil:
-    # Of an event outside of the range. The phase that it is in; t.status on failure.
+    # Record an event outside the range. Returns its phase; t.status is set on failure.
     cdef int code = 0
     w.requests |= e.action == A_FREE_REQUESTED
     if w.phase == AFTER:
@@ -182,7 +186,7 @@ cdef int leave_mark(Tables* t, Window* w, const Event* e) noexcept nogil:
 
 
 cdef int window_event(Tables* t, Window* w, const Event* e) noexcept nogil:
-    # The phase that the event is in; outside of WINDOW_IN it has left its mark. t.status on
+    # Return an event's phase; outside WINDOW_IN, record the event's effects. t.status is set on
     # failure.
     cdef const Range* r = &t.range
     if w.dropped:

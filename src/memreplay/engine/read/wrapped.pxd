@@ -1,8 +1,8 @@
-# Snapshots that do not stand alone at the top: in a dict, a list or a tuple, or one of several.
+# Find a snapshot inside a dict, list or tuple, or one of several snapshots in a file.
 #
-# A dict with the key `segments` or `device_traces` and a list under it, in nothing but unknown
-# containers, is a snapshot. Those of a file are counted in its order, over all its pickles; the one
-# that is wanted becomes V_ROOT, and the others stay unknown data.
+# A dict is a snapshot if it has a list under the key `segments` or `device_traces`, and all
+# containers around it are unknown. Snapshots are counted in file order, across all pickles in the
+# file. The wanted snapshot becomes V_ROOT; the others stay unknown data.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport strlen
@@ -15,31 +15,33 @@ from memreplay.engine.read.value cimport (
 )
 
 cdef enum:
-    COUNTED = 1          # `num` of an unknown dict on the stack that was counted as a snapshot
+    COUNTED = 1          # `num` of an unknown dict on the stack if it was counted as a snapshot
     NAMES_KEPT = 8
-    DEEPEST_WRAPPED = 4096   # values below a snapshot; who has more is no wrapper
+    # highest number of values below a snapshot on the stack; deeper snapshots aren't found
+    DEEPEST_WRAPPED = 4096
 
 
-cdef inline bint tells_snapshot(uint32_t key, bint a_list) noexcept nogil:
+cdef inline bint is_snapshot_list(uint32_t key, bint a_list) noexcept nogil:
     return a_list and (key == K_SEGMENTS or key == K_DEVICE_TRACES)
 
 
 cdef inline bint may_wrap(const Tables* t, uint32_t kind) noexcept nogil:
-    # Whether a snapshot may stand behind or in a value of this kind that lies below it.
+    # Whether the values below a snapshot on the stack can include a container or earlier item of
+    # this kind.
     if kind == V_ROOT:
-        return not t.adopted   # inside of a snapshot all is its own, or unknown
+        return not t.adopted   # a snapshot only contains its own parts and unknown data
     if kind == V_SEGMENTS or kind == V_SEGMENT:
         return t.bare_list and not t.adopted and t.blocks.len == 0
     return kind <= V_PAIR or kind == V_SKIP_LIST or kind == V_SKIP_DICT
 
 
 cdef inline bint is_counted(const Value* v) noexcept nogil:
-    # Whether it is a snapshot that is not the one wanted.
+    # Whether v is a snapshot, but not the wanted snapshot.
     return v.kind == V_SKIP_DICT and v.num == COUNTED
 
 
 cdef inline bint count_snapshot(Tables* t, const Value* name) noexcept nogil:
-    # One more; whether it is the one that is wanted. `name` is what it stands under, or NULL.
+    # Count a snapshot, and return whether it's the wanted snapshot. `name` is its key, or NULL.
     cdef uint32_t id = NONE32
     cdef char[32] digits
     t.found += 1
@@ -58,7 +60,7 @@ cdef inline bint count_snapshot(Tables* t, const Value* name) noexcept nogil:
 
 
 cdef inline void make_unknown(Value* v) noexcept nogil:
-    # A container below a snapshot, which was taken for the snapshot itself.
+    # Reset a container below a snapshot that was mistaken for the snapshot itself.
     if v.kind == V_ROOT or v.kind == V_SEGMENT:
         v.kind = V_SKIP_DICT
         v.idx = 0
@@ -69,7 +71,7 @@ cdef inline void make_unknown(Value* v) noexcept nogil:
 
 
 cdef inline void forget_bare_list(Tables* t) noexcept nogil:
-    # The list at the top is of snapshots, not of segments.
+    # Reset the top-level list, because it contains snapshots, not segments.
     if t.bare_list:
         t.bare_list = False
         t.saw_segments = False
@@ -78,9 +80,9 @@ cdef inline void forget_bare_list(Tables* t) noexcept nogil:
 
 
 cdef inline void settle_snapshot(Tables* t, Value* v, bint wanted) noexcept nogil:
-    # The dict that was counted.
+    # Set the role of a dict that was counted as a snapshot.
     if v.kind != V_ROOT and wanted:
-        t.unknown_keys = True    # what was set in it before was dropped
+        t.unknown_keys = True    # earlier items were dropped
     v.kind = V_ROOT if wanted else V_SKIP_DICT
     v.idx = 0
     v.num = COUNTED

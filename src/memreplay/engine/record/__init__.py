@@ -1,1 +1,1 @@
-"""What a program allocates, noted while it runs."""
+"""Track a running program's allocations."""

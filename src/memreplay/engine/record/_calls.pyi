@@ -1,4 +1,4 @@
-"""What is done most often while a program is recorded: a module is called, a gradient is there."""
+"""The hot callbacks of a recording: a module is called, a gradient is ready."""
 
 import weakref
 from collections.abc import Callable, Mapping

@@ -1,29 +1,34 @@
-"""What is done most often while a program is recorded: a module is called, a gradient is there.
+"""The hot callbacks of a recording, for module calls and finished gradients.
 
-In C, for its speed, and so that stacks look as they do without a recording: Python shows no frame
-of it.
+They're native for speed, and so that they don't show up in Python stacks.
 """
 
 from cpython.object cimport PyObject_GenericGetAttr
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.record cimport tracker as _tracker
 
-# What torch.nn.Module.__call__ is by itself; the modules' numbers by id; what is called for a
-# module that runs by itself, or has no number: None while nothing is recorded. All of it under one
-# key: without the GIL nobody may read a variable while another thread gives it a new value.
+# A tuple: the original torch.nn.Module.__call__; the module numbers by id; the callback for modules
+# that have no number or aren't called by another module (None while not recording). All three are
+# under one key, because without the GIL, a variable can't be read while another thread assigns it.
 cdef dict state = {"now": (None, {}, None)}
 
 
 def begin(theirs, dict numbers_by_id, if_found) -> None:
-    """`theirs`: what calls a module, None: what did so before. `numbers_by_id`: the number of each
-    module that is known. `if_found(module, args, kwargs)`: the number of one that is not, or is
-    called by none."""
+    """Start using these callbacks.
+
+    `theirs` is the function that calls a module; None keeps the previous function. `numbers_by_id`
+    has each known module's number. `if_found(module, args, kwargs)` returns the number for a module
+    that has none or isn't called by another module.
+    """
     state["now"] = (state["now"][0] if theirs is None else theirs, numbers_by_id, if_found)
 
 
 def call(module, *args, **kwargs):
-    """Calls a module: torch.nn.Module.__call__ while a program is recorded. A program may keep it,
-    as torch.fx does when it is loaded: after `end` it calls a module as ever."""
+    """Call a module.
+
+    Replaces torch.nn.Module.__call__ while recording. A program may keep a reference to this
+    function, as torch.fx does on import; after `end`, it simply calls the module.
+    """
     original, numbers, found = state["now"]
     if found is None:
         return original(module, *args, **kwargs)
@@ -39,17 +44,19 @@ def call(module, *args, **kwargs):
 
 
 def end() -> None:
-    """Nothing is recorded any more."""
+    """Stop recording."""
     state["now"] = (state["now"][0], {}, None)
 
 
 cdef class Place:
-    """Where a module has a parameter; called, it returns what is there now.
+    """The module attribute that holds a parameter.
 
-    It stands for a weak reference to the parameter: `torch.utils.swap_tensors`, by which modules
-    change the type and device of parameters, refuses a tensor that has any.
+    Calling a Place returns the current parameter.
 
-    `module`: a weak reference to it."""
+    A Place replaces a weak reference to the parameter. Modules change types and devices with
+    `torch.utils.swap_tensors`, which refuses tensors that have weak references. `module` is a weak
+    reference to the module.
+    """
     cdef object module, name
 
     def __init__(self, module, name):
@@ -59,19 +66,19 @@ cdef class Place:
         module = self.module()
         if module is None:
             return None
-        try:  # not by the program's own __getattr__
+        try:  # bypasses the program's __getattr__
             return dict.get(PyObject_GenericGetAttr(module, "_parameters"), self.name)
-        except (AttributeError, TypeError):  # it is not whole
+        except (AttributeError, TypeError):  # the module isn't initialized yet
             return None
 
 
 cdef class Gradients:
-    """Marks gradients of parameters. Called with a parameter it is autograd's hook, which runs as
-    soon as `.grad` is there.
+    """Mark parameters' gradients.
 
-    `owners`: of parameters by their ids the place of each, and the number of its module.
-    What is not of the type `plain`, or not at the beginning of a known block, is for
-    `other(parameter)`.
+    An instance is an autograd hook, called once `.grad` is set.
+
+    `owners` maps a parameter's id to its Place and its module's number. If a gradient isn't of type
+    `plain`, or isn't at the start of a known block, the parameter is passed to `other(parameter)`.
     """
     cdef uint32_t category
     cdef dict owners
@@ -93,7 +100,7 @@ cdef class Gradients:
             known = self.owners.get(<size_t> <void*> parameter)
             if known is not None and known[0]() is parameter:
                 owner = known[1]
-        except Exception:  # of a sparse gradient, or a parameter of the program's own kind
+        except Exception:  # a sparse gradient, or a custom kind of parameter
             address = 0
         if not _tracker.tracker_mark_live(address, self.category, owner):
             self.other(parameter)
@@ -102,6 +109,6 @@ cdef class Gradients:
         self.mark(parameter)
 
     def mark_all(self, list parameters):
-        """Those of all these parameters."""
+        """Mark the gradients of all these parameters."""
         for parameter in parameters:
             self.mark(parameter)

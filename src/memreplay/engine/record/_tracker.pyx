@@ -1,6 +1,6 @@
-"""The façade over what a running program allocates: what Python may call of it.
+"""Python interface for tracking a running program's allocations.
 
-No algorithm is in here but the last: what was noted is found again in PyTorch's traces.
+Contains only one algorithm, which finds the tracked allocations in PyTorch's traces.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -56,36 +56,36 @@ OTHER = _tracker.CATEGORY_OTHER
 
 cdef extern from *:
     """
-    /* PyTorch tells of blocks by a table of virtual functions, PyInterpreterVTable. Python's,
-     * behind torch.cuda._gpu_trace, loses an exception that is on its way while a block is
+    /* PyTorch reports blocks through a virtual table, PyInterpreterVTable. Python's own
+     * table, behind torch.cuda._gpu_trace, loses an exception that is propagating while a block is
      * freed. */
     enum { MEMREPLAY_SLOTS = 256 };
     static void (*memreplay_table[MEMREPLAY_SLOTS])(void);
     static const void *memreplay_object = memreplay_table;
     static const void *memreplay_interpreter = &memreplay_object;
-    static void (*memreplay_taken)(uint64_t), (*memreplay_let_go)(uint64_t);
+    static void (*memreplay_on_alloc)(uint64_t), (*memreplay_on_free)(uint64_t);
     static void memreplay_nothing(void) {}
-    static void memreplay_take(void *self, int kind, uint64_t at) { memreplay_taken(at); }
-    static void memreplay_let(void *self, int kind, uint64_t at) { memreplay_let_go(at); }
-    /* Before PyTorch 2.2 the kind of device is not told. */
-    static void memreplay_take_old(void *self, uint64_t at) { memreplay_taken(at); }
-    static void memreplay_let_old(void *self, uint64_t at) { memreplay_let_go(at); }
-    static const void *memreplay_listen(int taken, int let_go, int kind,
+    static void memreplay_take(void *self, int kind, uint64_t at) { memreplay_on_alloc(at); }
+    static void memreplay_let(void *self, int kind, uint64_t at) { memreplay_on_free(at); }
+    /* PyTorch before 2.2 doesn't pass the kind of device. */
+    static void memreplay_take_old(void *self, uint64_t at) { memreplay_on_alloc(at); }
+    static void memreplay_let_old(void *self, uint64_t at) { memreplay_on_free(at); }
+    static const void *memreplay_listen(int alloc_slot, int free_slot, int kind,
                                         void (*take)(uint64_t), void (*let)(uint64_t)) {
         int i;
-        memreplay_taken = take;
-        memreplay_let_go = let;
+        memreplay_on_alloc = take;
+        memreplay_on_free = let;
         for (i = 0; i < MEMREPLAY_SLOTS; i++)
             memreplay_table[i] = memreplay_nothing;
-        memreplay_table[taken] = kind ? (void (*)(void)) memreplay_take
+        memreplay_table[alloc_slot] = kind ? (void (*)(void)) memreplay_take
                                       : (void (*)(void)) memreplay_take_old;
-        memreplay_table[let_go] = kind ? (void (*)(void)) memreplay_let
+        memreplay_table[free_slot] = kind ? (void (*)(void)) memreplay_let
                                        : (void (*)(void)) memreplay_let_old;
         return &memreplay_interpreter;
     }
     """
     const void* listen "memreplay_listen" (
-        int taken, int let_go, int kind, void (*take)(uint64_t) noexcept nogil,
+        int alloc_slot, int free_slot, int kind, void (*take)(uint64_t) noexcept nogil,
         void (*let)(uint64_t) noexcept nogil
     ) noexcept nogil
     enum: SLOTS "MEMREPLAY_SLOTS"
@@ -93,21 +93,27 @@ cdef extern from *:
 
 # --- listening ------------------------------------------------------------------------------------
 
-def interpreter(int taken, int let_go, bint kind) -> int:
-    """Where an object is of which the table of virtual functions has, at these places, those that
-    note blocks; for c10::impl::GPUTrace::set_trace. It lives as long as the process."""
-    if not (0 <= taken < SLOTS and 0 <= let_go < SLOTS):
-        raise ValueError("no such place in the table")
-    return <size_t> listen(taken, let_go, kind, _tracker.tracker_alloc, _tracker.tracker_free)
+def interpreter(int alloc_slot, int free_slot, bint kind) -> int:
+    """Return the address of an object for c10::impl::GPUTrace::set_trace.
+
+    Its virtual table has the tracking functions in these slots. The object is never freed.
+    """
+    if not (0 <= alloc_slot < SLOTS and 0 <= free_slot < SLOTS):
+        raise ValueError("no such slot in the virtual table")
+    return <size_t> listen(
+        alloc_slot, free_slot, kind, _tracker.tracker_alloc, _tracker.tracker_free
+    )
 
 
 def functions() -> tuple[int, int]:
-    """Where the functions are that note a block taken, and one let go: void (uint64_t address)."""
+    """Return the addresses of two functions of type `void (uint64_t address)`: the first is to be
+    called for an alloc, the second for a free.
+    """
     return (<size_t> <void*> _tracker.tracker_alloc, <size_t> <void*> _tracker.tracker_free)
 
 
 def use_torch(size_t task, size_t sequence, size_t node, bint shared, size_t sequence_at) -> None:
-    """Where functions of the PyTorch that is loaded are; 0 for those that it has not."""
+    """Set the addresses of functions in the loaded PyTorch; 0 for missing functions."""
     cdef Torch torch
     torch.task = <int (*)() noexcept nogil> <void*> task
     torch.sequence = <uint64_t (*)() noexcept nogil> <void*> sequence
@@ -121,139 +127,147 @@ def _forked() -> None:
     _tracker.tracker_forked()
 
 
-cdef bint told_of_forks = False
+cdef bint fork_hook_set = False
 
 
 def begin(keep: int) -> None:
-    """Begins to note; what was noted before is forgotten. What ended more than `keep` allocations
-    and frees ago is."""
-    global told_of_forks
+    """Start tracking, and forget earlier data.
+
+    An allocation is dropped `keep` allocations and frees after its own free.
+    """
+    global fork_hook_set
     _tracker.tracker_begin(new_seed(), min(keep, 1 << 62))
-    if not told_of_forks and hasattr(os, "register_at_fork"):
+    if not fork_hook_set and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
-        told_of_forks = True
+        fork_hook_set = True
 
 
 def end() -> None:
-    """Notes no more, and forgets all."""
+    """Stop tracking, and forget everything."""
     _tracker.tracker_end()
 
 
-def taken(uint64_t address) -> None:
-    """A block was taken."""
+def track_alloc(uint64_t address) -> None:
+    """Track an allocated block."""
     _tracker.tracker_alloc(address)
 
 
-def let_go(uint64_t address) -> None:
-    """A block was let go."""
+def track_free(uint64_t address) -> None:
+    """Track a freed block."""
     _tracker.tracker_free(address)
 
 
-# --- where the program is -------------------------------------------------------------------------
+# --- the program's current context ----------------------------------------------------------------
 
 def enter(uint32_t module) -> None:
-    """This thread runs a module."""
+    """Mark that this thread runs a module."""
     _tracker.tracker_enter(module)
 
 
 def leave(uint32_t module) -> None:
-    """This thread has run it."""
+    """Mark that this thread has left a module."""
     _tracker.tracker_leave(module)
 
 
 def recompute(bint begins) -> None:
-    """A checkpoint computes again in this thread, or has."""
+    """Mark the beginning or end of a checkpoint's recomputation in this thread."""
     _tracker.tracker_recompute(begins)
 
 
 def optimize(bint begins) -> None:
-    """An optimizer steps in this thread, or has."""
+    """Mark the beginning or end of an optimizer's step in this thread."""
     _tracker.tracker_optimize(begins)
 
 
 def give(uint32_t category) -> int:
-    """Whatever this thread allocates is of this category from now on; 0: what it is. What was
-    before is returned."""
+    """Set the category for all later allocations by this thread (0: detect it).
+
+    Returns the previous category.
+    """
     return _tracker.tracker_give(category if category < _tracker.CATEGORIES else 0)
 
 
 def optimizing() -> int:
-    """How many optimizers this thread is in, one called by the other."""
+    """Return the number of nested optimizer steps that are running in this thread."""
     return _tracker.tracker_optimizing()
 
 
 def evaluate(int steps) -> int:
-    """An optimizer's step has the model evaluated: this thread is in so many steps until it says
-    otherwise, 0 to begin with. How many it was in."""
+    """Set the number of nested optimizer steps that are running in this thread (0 while a step
+    evaluates the model).
+
+    Returns the previous number.
+    """
     return _tracker.tracker_evaluate(steps)
 
 
 def in_backward() -> bool:
-    """Whether this thread is in a backward pass."""
+    """Return whether this thread is in a backward pass."""
     return _tracker.tracker_in_backward()
 
 
 def depth() -> int:
-    """How many modules run in this thread, one called by the other."""
+    """Return the number of nested modules that are running in this thread."""
     return _tracker.tracker_depth()
 
 
 def module() -> int:
-    """The innermost of them; 0: none."""
+    """Return the number of the innermost running module; 0 if none."""
     return _tracker.tracker_module()
 
 
 def step() -> None:
-    """A step ends."""
+    """Mark the end of a step."""
     _tracker.tracker_step()
 
 
 def mark(uint64_t address, uint32_t category, uint32_t module) -> None:
-    """The live block at this address is of this category and module."""
+    """Mark the live block at this address with a category and module."""
     if 0 < category < _tracker.CATEGORIES:
         _tracker.tracker_mark(address, category, module)
 
 
 def resume() -> None:
-    """The program is past its start: what comes is the data of a step."""
+    """Mark the end of startup. Later allocations belong to a step's data."""
     _tracker.tracker_resume()
 
 
 def now_us() -> int:
-    """The time, as allocations are noted with it."""
+    """Return the current time of the clock that times allocations."""
     return _tracker.tracker_now_us()
 
 
 def count() -> int:
-    """Allocations and frees so far."""
+    """Return the number of allocations and frees so far."""
     return _tracker.tracker_sums().count
 
 
 def dropped() -> int:
-    """Allocations that there was no memory to note."""
+    """Return the number of allocations that weren't tracked because memory ran out."""
     return _tracker.tracker_sums().dropped
 
 
 def noted() -> int:
-    """How many allocations are noted."""
+    """Return the number of tracked allocations."""
     return _tracker.tracker_sums().noted
 
 
-# --- what was noted, in the traces ----------------------------------------------------------------
+# --- find tracked allocations in the traces -------------------------------------------------------
 
 cdef struct Joined:
-    Map64 of            # category, phase and module as a number -> kind + 1
+    Map64 of            # number that combines category, phase and module -> kind + 1
     Buf kinds           # u32, three each
-    Map64 last          # address -> the newest entry that is not used, + 1
-    Map64 first         # address -> 1: its first event here takes it, 2: lets it go
-    Buf previous        # u32 of each entry: the one before it at its address, + 1
-    # Copies: threads that go on may move the originals.
+    Map64 last          # address -> 1 + the newest entry that isn't matched yet
+    # address -> its first event in the traces: 1 for an allocation, 2 for a free
+    Map64 first
+    Buf previous        # u32 per entry: 1 + the previous entry for the same address
+    # Copies, because running threads may move the originals.
     Buf entries
     Buf origins
 
 
 cdef uint32_t kind_of(Joined* j, const Entry* e) except 0:
-    # Its number among the kinds, + 1.
+    # Return 1 + the index of the entry's kind.
     cdef const Origin* o
     cdef uint32_t what = e.what
     cdef uint32_t module = e.module
@@ -274,7 +288,8 @@ cdef uint32_t kind_of(Joined* j, const Entry* e) except 0:
 
 
 cdef object column_of(Joined* j, list trace, const Entry* e, uint64_t sure):
-    # The kinds of a trace's events; the last first, as old ones may be missing.
+    # Return the kind for each event in a trace. Starts at the end, because old events may be
+    # missing.
     cdef Py_ssize_t i, n = PyList_Size(trace)
     cdef bytes made = PyBytes_FromStringAndSize(NULL, n * 4)
     cdef uint32_t* out = <uint32_t*> <char*> made
@@ -302,11 +317,12 @@ cdef object column_of(Joined* j, list trace, const Entry* e, uint64_t sure):
             time = <object> found if found != NULL else 0
             slot = map64_at(&j.last, address, 0)
             at = slot.value
-            # Those of other threads since the traces were taken are in none.
+            # Skip allocations that other threads made after the traces were taken.
             while at and at > sure and (not time or e[at - 1].born_us > time + 1000):
                 at = (<uint32_t*> j.previous.data)[at - 1]
             slot.value = at
-            # A pool that is set back takes blocks of which nobody is told.
+            # Restoring a pool's checkpoint allocates blocks without reporting them, so check the
+            # time.
             if at and not (time and e[at - 1].born_us and e[at - 1].born_us < time - 100_000):
                 out[i] = kind_of(j, &e[at - 1])
                 slot.value = (<uint32_t*> j.previous.data)[at - 1]
@@ -314,15 +330,14 @@ cdef object column_of(Joined* j, list trace, const Entry* e, uint64_t sure):
 
 
 def joined(traces: list, uint64_t sure) -> tuple[bytes, list[bytes], bytes, bytes]:
-    """(kinds, columns, addresses, their kinds): what was noted of the allocations of these traces,
-    the lists of dicts that PyTorch's _snapshot() has. The first `sure` allocations that were noted
-    are in them or older.
+    """Match tracked allocations with these traces (lists of dicts from PyTorch's _snapshot()).
 
-    kinds: three u32 each: category, phase, module. columns: of each trace a u32 for each event, the
-    kind of what it allocates + 1, 0 for no allocation and what nothing is known of. addresses
-    (u64): of blocks that were there before the traces, with the kinds (u32, + 1) of them.
-
-    Raises MemoryError, KeyError and TypeError for events that are not PyTorch's.
+    The first `sure` tracked allocations are either in the traces or predate the traces. Returns
+    (kinds, columns, addresses, kinds of the addresses). kinds: three u32 each (category, phase,
+    module). columns: one per trace, with a u32 per event: 1 + the allocation's kind, or 0 if the
+    event isn't an allocation or its kind is unknown. addresses (u64): blocks allocated before the
+    traces, with 1 + their kinds (u32). Raises MemoryError; KeyError or TypeError for events that
+    aren't PyTorch's.
     """
     cdef Tracker* t = _tracker.tracker()
     cdef Joined j
@@ -343,7 +358,7 @@ def joined(traces: list, uint64_t sure) -> tuple[bytes, list[bytes], bytes, byte
         if (map64_init(&j.of, new_seed()) < 0 or map64_init(&j.last, new_seed()) < 0
                 or map64_init(&j.first, new_seed()) < 0):
             raise MemoryError
-        # Other threads wait for the lock with the GIL: it is not waited for in between.
+        # Other threads wait for the lock while holding the GIL, so release the GIL.
         with nogil:
             _tracker.tracker_lock()
             code = copied(&j.entries, &t.entries) + copied(&j.origins, &t.origins)
@@ -361,8 +376,8 @@ def joined(traces: list, uint64_t sure) -> tuple[bytes, list[bytes], bytes, byte
             slot.value = <uint32_t> (i + 1)
         columns = [column_of(&j, trace, e, sure) for trace in traces]
         for i in range(j.entries.len):
-            # What is left of an address was there before, if the first that is heard of it is that
-            # it is let go, or nothing is.
+            # An unmatched allocation was made before the traces if the address's first event is a
+            # free, or if the address has no event and is still allocated.
             at = map64_get(&j.last, e[i].address, 0)
             if at != i + 1 or at > sure:
                 continue

@@ -1,7 +1,6 @@
-# What each thread of the program is at: modules that are running, and whether it is in an
-# optimizer.
+# Per-thread state: running modules, and whether an optimizer is running.
 #
-# Allocations come in any thread and at any time; what a thread notes of itself needs no lock.
+# Any thread may allocate at any time, and thread-local state needs no lock.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 cdef extern from *:
@@ -13,17 +12,17 @@ cdef extern from *:
     #endif
     enum { MEMREPLAY_DEEPEST = 256 };
     struct memreplay_thread {
-        uint32_t modules[MEMREPLAY_DEEPEST]; /* the innermost last; deeper ones count alone */
+        uint32_t modules[MEMREPLAY_DEEPEST]; /* innermost last; more are only counted */
         int32_t depth;
         int32_t recomputing;                 /* modules and checkpoints in a backward pass */
-        int32_t optimizing;                  /* optimizer steps that run */
-        uint32_t given;                      /* the category of all it allocates; 0: none */
-        uint64_t region;                     /* which recomputation this is, among all */
-        uint64_t step;                       /* which optimizer step, likewise */
-        uint64_t pause, sequence;            /* which pause it has seen, and its next node then */
-        uint64_t node, number;               /* the autograd node that was asked about last … */
-        uint32_t node_module;                /* … and the module that made it */
-        uint32_t recording;                  /* which recording all of this is of */
+        int32_t optimizing;                  /* running optimizer steps */
+        uint32_t given;                      /* category for its allocations; 0: detect */
+        uint64_t region;                     /* number of the current recomputation */
+        uint64_t step;                       /* number of the current optimizer step */
+        uint64_t pause, sequence;            /* last pause seen, and the next node then */
+        uint64_t node, number;               /* the last autograd node looked up … */
+        uint32_t node_module;                /* … and the module that created it */
+        uint32_t recording;                  /* the recording that this state belongs to */
     };
     static struct memreplay_thread *memreplay_this_thread(void) {
         static MEMREPLAY_THREAD struct memreplay_thread here;

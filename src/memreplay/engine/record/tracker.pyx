@@ -1,9 +1,8 @@
-# What each allocation of a running program is.
+# Classify a running program's allocations.
 #
-# PyTorch tells of each block that its allocator hands out or takes back, in the thread that asked.
-# What
-# that thread is at by then (a module, an optimizer, a node of autograd) is noted with the block;
-# what the block was for follows when it ends, or when somebody names it meanwhile.
+# When a thread allocates or frees a block, PyTorch calls these functions in that thread. The
+# thread's context (module, optimizer, autograd node) is stored with the block. The block's category
+# is determined when the block is freed or marked.
 from cpython.pythread cimport (
     PyThread_acquire_lock, PyThread_allocate_lock, PyThread_release_lock, PyThread_type_lock,
     NOWAIT_LOCK, WAIT_LOCK,
@@ -24,7 +23,7 @@ cdef extern from *:
         timespec_get(&now, TIME_UTC);
         return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
     }
-    /* A number that another thread may write meanwhile, without the lock. */
+    /* A number that another thread may write concurrently, without the lock. */
     #if defined(__GNUC__)
     #define memreplay_peek(of) __atomic_load_n(of, __ATOMIC_RELAXED)
     #define memreplay_poke(of, n) __atomic_store_n(of, n, __ATOMIC_RELAXED)
@@ -35,13 +34,13 @@ cdef extern from *:
     #define memreplay_peek(of) (*(of))
     #define memreplay_poke(of, n) (*(of) = (n))
     #endif
-    /* An object is returned in memory that the caller gives, as a struct of this size is. */
+    /* C++ returns such an object in memory provided by the caller, like a struct of this size. */
     struct memreplay_node { void *node, *shares, *not_used; };
     static void *memreplay_ask_node(void *ask, int shared) {
         struct memreplay_node got = ((struct memreplay_node (*)(void)) ask)();
         if (got.node == NULL)
             return NULL;
-        /* One who runs it has it, too: it is never the last share that is given back here. */
+        /* The thread that runs the node also has a reference, so this never drops the last. */
         uint32_t *shares = (uint32_t *) ((char *) (shared ? got.shares : got.node) + 8);
     #if defined(__GNUC__)
         __atomic_fetch_sub(shares, 1, __ATOMIC_RELEASE);
@@ -57,18 +56,19 @@ cdef extern from *:
     void* ask_node "memreplay_ask_node" (void* ask, int shared) noexcept nogil
 
 cdef enum:
-    MOST_MADE = 1 << 20  # nodes of older modules are forgotten
+    MOST_MADE = 1 << 20  # beyond this, the nodes created so far are forgotten
 
 cdef Tracker one
-cdef PyThread_type_lock lock = PyThread_allocate_lock()  # from the start: threads read it
-# These are looked at without the lock.
+# created early, because several threads read the lock
+cdef PyThread_type_lock lock = PyThread_allocate_lock()
+# Read without the lock.
 cdef uint32_t recordings = 0
-cdef uint32_t listening = 0  # 1: on, for who would only find out that it is not
+cdef uint32_t listening = 0  # 1: on; lets callers skip taking the lock
 
 
 cdef inline Thread* thread_now() noexcept nogil:
-    # What this thread is at, by this recording alone: a step that an exception has ended in the one
-    # before is not going on.
+    # Return this thread's state in the current recording. State from an earlier recording is reset,
+    # because a step that was cut short by an exception isn't running any more.
     cdef Thread* here = this_thread()
     cdef uint32_t now = peek(&recordings)
     if here.recording != now:
@@ -82,7 +82,8 @@ cdef Tracker* tracker() noexcept nogil:
 
 
 cdef void tracker_lock() noexcept nogil:
-    # None in a process that was forked and had no memory for one: that has one thread.
+    # `lock` is NULL only in a forked process that had no memory for a lock, and such a process has
+    # only one thread.
     if lock != NULL:
         PyThread_acquire_lock(lock, WAIT_LOCK)
 
@@ -93,7 +94,7 @@ cdef void tracker_unlock() noexcept nogil:
 
 
 cdef int tracker_begin(uint64_t seed, uint64_t keep) except -1:
-    # All that was noted is forgotten. -1 and MemoryError when memory is out.
+    # Forget everything and start tracking. Raises MemoryError.
     global lock
     if lock == NULL:
         lock = PyThread_allocate_lock()
@@ -137,10 +138,10 @@ cdef void tracker_end() noexcept nogil:
 
 
 cdef void tracker_forked() noexcept:
-    # In a child that was forked. A thread that noted something then is not in it, never lets go
-    # of the lock, and has left off in the middle: of a recording nothing more is noted. Who forks
-    # could not wait for it: Python runs on between taking the lock and the fork, and others would
-    # wait for the lock with the GIL.
+    # Called in a forked child. Stop tracking: if a thread of the parent was tracking at that
+    # moment, it doesn't exist here and never releases the lock, and its data may be inconsistent.
+    # The parent can't take the lock before forking, because Python code runs in between, and other
+    # threads would wait for the lock while holding the GIL.
     global lock
     if lock == NULL:
         return
@@ -158,14 +159,14 @@ cdef void tracker_torch(const Torch* torch) noexcept nogil:
     tracker_unlock()
 
 
-# --- where a thread is ---------------------------------------------------------------------------
+# --- thread context -------------------------------------------------------------------------------
 
 cdef inline int task_now() noexcept nogil:
     return one.torch.task() if one.torch.task != NULL else -1
 
 
 cdef inline uint64_t node_now() noexcept nogil:
-    # The autograd node that runs in this thread, as a number; 0: none, or not known.
+    # Return the address of the autograd node that is running in this thread; 0 if none or unknown.
     if one.torch.node == NULL:
         return 0
     return <uint64_t> ask_node(one.torch.node, one.torch.shared)
@@ -176,10 +177,11 @@ cdef inline uint64_t number_of_node(uint64_t node) noexcept nogil:
 
 
 cdef uint32_t module_of_node(uint64_t number) noexcept nogil:
-    # The module that made the node of this number: nodes count up. 0: none, or not known.
+    # Return the module that created the node with this number; 0 if none or unknown. Numbers
+    # increase.
     cdef const Made* made = <const Made*> one.made.data
     cdef size_t low = one.made.len, high = one.made.len, middle, back = 1
-    while low > 0 and made[low - 1].sequence > number:  # most are of the last step
+    while low > 0 and made[low - 1].sequence > number:  # most nodes are from the last step
         high = low - 1
         low = high - back if high > back else 0
         back <<= 1
@@ -189,18 +191,18 @@ cdef uint32_t module_of_node(uint64_t number) noexcept nogil:
             low = middle + 1
         else:
             high = middle
-    # Nodes that are never made in a module, as AccumulateGrad, have the highest number of all.
+    # Nodes that no module creates, like AccumulateGrad, have the highest number.
     return made[low - 1].module if low and number != <uint64_t> -1 else 0
 
 
 cdef inline void look_for_nodes(Thread* here) noexcept nogil:
-    # This thread's nodes count from here on.
+    # Count this thread's autograd nodes from now on.
     here.pause = one.pause
     here.sequence = one.torch.sequence() if one.torch.sequence != NULL else 0
 
 
 cdef inline void pause(Thread* here, uint32_t phase) noexcept nogil:
-    # What is outside of all else is in this phase from now on.
+    # Set the phase that applies outside modules, backward passes and optimizers.
     if one.outside != phase:
         one.outside = phase
         one.regions += 1
@@ -209,18 +211,18 @@ cdef inline void pause(Thread* here, uint32_t phase) noexcept nogil:
 
 
 cdef inline void pause_or_forward(Thread* here) noexcept nogil:
-    # A program without modules: its forward pass has begun if this thread has made a node in this
-    # pause. Nodes are made before what they return is allocated.
+    # In programs without modules, the forward pass has begun if this thread has created a node in
+    # this pause. A node is created before its outputs are allocated.
     if one.outside == PHASE_FORWARD or one.torch.sequence == NULL:
         return
     if here.pause != one.pause:
-        look_for_nodes(here)  # how many there were when the pause began isn't known
+        look_for_nodes(here)  # the number of nodes at the start of the pause isn't known
     elif one.torch.sequence() > here.sequence:
         pause(here, PHASE_FORWARD)
 
 
 cdef inline int backward_now(Thread* here) noexcept nogil:
-    # The backward pass that this thread is in; notes one that is new.
+    # Return this thread's backward pass, and detect whether it's a new one.
     cdef int task = task_now()
     if task > one.last_task:
         one.last_task = task
@@ -236,14 +238,14 @@ cdef inline uint32_t module_now(const Thread* here) noexcept nogil:
 
 
 cdef inline void make_from_here(uint32_t module) noexcept nogil:
-    # Autograd nodes that come are of this module.
+    # Attribute autograd nodes created from now on to this module.
     cdef Made made
     if one.torch.sequence == NULL or one.torch.node == NULL:
         return
     made.sequence = one.torch.sequence()
     made.module = module
     if one.made.len:
-        # A thread of its own counts from 0, and no node is told from another's by its number.
+        # Sequence numbers restart at 0 in a new thread, so they no longer identify nodes.
         if made.sequence < (<Made*> one.made.data)[one.made.len - 1].sequence:
             one.made.len = 0
         elif made.sequence == (<Made*> one.made.data)[one.made.len - 1].sequence:
@@ -251,21 +253,22 @@ cdef inline void make_from_here(uint32_t module) noexcept nogil:
     if one.made.len >= MOST_MADE:
         one.made.len = 0
     if push_item(&one.made, &made) < 0:
-        # Without memory no node is put down to the module before this one.
+        # Out of memory: don't attribute nodes to the previous module.
         one.made.len = 0
         if one.made.cap:
             push_item(&one.made, &made)
 
 
 cdef void tracker_enter(uint32_t module) noexcept nogil:
-    # This thread runs a module.
+    # Note that this thread starts running a module.
     cdef Thread* here = thread_now()
     cdef bint inside
     if here.depth < DEEPEST:
         here.modules[here.depth] = module
     here.depth += 1
     tracker_lock()
-    inside = task_now() >= 0  # not before: a recording that begins empties `one`, its functions too
+    # Take the lock first, because starting a recording clears `one`, including its functions.
+    inside = task_now() >= 0
     if one.on:
         if inside or here.recomputing:
             if not here.recomputing:
@@ -280,7 +283,7 @@ cdef void tracker_enter(uint32_t module) noexcept nogil:
 
 
 cdef void tracker_leave(uint32_t module) noexcept nogil:
-    # It is done with it, and with all that ran inside of it and ended by an exception.
+    # Leave a module, and the modules inside it that an exception cut short.
     cdef Thread* here = thread_now()
     cdef int32_t i = here.depth
     while i > 0 and i <= DEEPEST and here.modules[i - 1] != module:
@@ -299,7 +302,7 @@ cdef void tracker_leave(uint32_t module) noexcept nogil:
 
 
 cdef void tracker_recompute(bint begins) noexcept nogil:
-    # A checkpoint computes again.
+    # A checkpoint recomputes.
     cdef Thread* here = thread_now()
     tracker_lock()
     if begins:
@@ -329,8 +332,8 @@ cdef void tracker_optimize(bint begins) noexcept nogil:
 
 
 cdef uint32_t tracker_give(uint32_t category) noexcept nogil:
-    # All that this thread allocates from now on is this; CATEGORY_NONE: what it is. What was
-    # before.
+    # Set the category for this thread's allocations from now on (CATEGORY_NONE: detect it). Returns
+    # the previous category.
     cdef Thread* here = thread_now()
     cdef uint32_t before = here.given
     here.given = category
@@ -342,8 +345,8 @@ cdef int tracker_optimizing() noexcept nogil:
 
 
 cdef int tracker_evaluate(int steps) noexcept nogil:
-    # A step has the model evaluated, in this thread: it is in no step (0), or in all of them again.
-    # How many it was in.
+    # Set the number of running optimizer steps, which is 0 while a step evaluates the model.
+    # Returns the previous number.
     cdef Thread* here = thread_now()
     cdef int before = here.optimizing
     here.optimizing = steps
@@ -384,7 +387,7 @@ cdef int64_t tracker_now_us() noexcept nogil:
 
 
 cdef Sums tracker_sums() noexcept nogil:
-    # What has been noted so far.
+    # Return the totals so far.
     cdef Sums found
     memset(&found, 0, sizeof(found))
     if lock == NULL:
@@ -400,7 +403,7 @@ cdef Sums tracker_sums() noexcept nogil:
 # --- allocations ---------------------------------------------------------------------------------
 
 cdef void tracker_alloc(uint64_t address) noexcept nogil:
-    # The allocator has handed out a block.
+    # Called when the allocator has allocated a block.
     cdef Thread* here = thread_now()
     cdef Origin o
     cdef int task
@@ -428,7 +431,8 @@ cdef void tracker_alloc(uint64_t address) noexcept nogil:
     elif task >= 0:
         o.phase = PHASE_BACKWARD
         o.node = node_now()
-        # Between two nodes their gradients are added up: the last one's module does that.
+        # Gradients are summed between two nodes. Attribute such allocations to the last node's
+        # module.
         if o.node:
             o.number = number_of_node(o.node)
         if o.node and (o.node != here.node or o.number != here.number):
@@ -448,7 +452,7 @@ cdef void tracker_alloc(uint64_t address) noexcept nogil:
 
 cdef uint32_t note(uint64_t address, int64_t born_us, uint32_t module,
                    const Origin* o) noexcept nogil:
-    # The number of the new entry, + 1; 0 when memory is out.
+    # Add an entry and return its number + 1; 0 when out of memory.
     cdef Slot64* slot = map64_at(&one.live, address, 0)
     cdef Entry e
     cdef Origin* room
@@ -456,7 +460,7 @@ cdef uint32_t note(uint64_t address, int64_t born_us, uint32_t module,
     if slot == NULL or one.entries.len >= <size_t> 4294967294u:
         one.dropped += 1
         return 0
-    if slot.value:  # its end was not told
+    if slot.value:  # the free of the previous block was missed
         end(&(<Entry*> one.entries.data)[slot.value - 1])
         slot.value = 0
     e.address = address
@@ -492,7 +496,7 @@ cdef inline void end(Entry* e) noexcept nogil:
 
 
 cdef void tracker_free(uint64_t address) noexcept nogil:
-    # The program gives a block back.
+    # Called when the program frees a block.
     cdef Slot64* slot
     cdef Thread* here = thread_now()
     if not peek(&listening) or address == 0:
@@ -513,7 +517,7 @@ cdef void tracker_free(uint64_t address) noexcept nogil:
 
 
 cdef void forget() noexcept nogil:
-    # What ended so long ago that the recording has nothing of it any more makes room.
+    # Drop entries that were freed too long ago to be in the recording.
     cdef Entry* e = <Entry*> one.entries.data
     cdef size_t i, n = 0
     cdef uint64_t before = one.count - one.keep
@@ -522,16 +526,16 @@ cdef void forget() noexcept nogil:
         if e[i].died_at and e[i].died_at < before:
             continue
         if not e[i].died_at:
-            # Looked up without allocating: left at its old index, the slot would name another
-            # entry.
+            # Find the slot without allocating, because this must not fail: a slot that keeps its
+            # old index would refer to another entry.
             slot = map64_find(&one.live, e[i].address)
             if slot != NULL:
                 slot.value = <uint32_t> (n + 1)
         e[n] = e[i]
         n += 1
     one.entries.len = n
-    one.most = 2 * n  # else with many that are live it would be done again at each free
-    # Addresses that are not used any more would fill the table.
+    one.most = 2 * n  # so that this doesn't run at each free if many entries are live
+    # Otherwise, addresses that are no longer used would fill the table.
     if one.live.used > 4 * n + 65536:
         renew()
 
@@ -554,11 +558,11 @@ cdef void renew() noexcept nogil:
     one.live = fresh
 
 
-cdef inline void told(uint32_t at, uint32_t category, uint32_t module) noexcept nogil:
+cdef inline void mark_entry(uint32_t at, uint32_t category, uint32_t module) noexcept nogil:
     cdef const Entry* e = &(<const Entry*> one.entries.data)[at - 1]
     cdef Origin* o = &(<Origin*> one.origins.data)[e.what - 1]
     if category == CATEGORY_INPUT and e.module:
-        return  # what a module has made is another's output first, even if it is detached
+        return  # a module's output stays an output even if it's detached
     if not o.mark or category < o.mark:
         o.mark = category
         o.owner = module
@@ -567,19 +571,20 @@ cdef inline void told(uint32_t at, uint32_t category, uint32_t module) noexcept 
 
 
 cdef bint tracker_mark_live(uint64_t address, uint32_t category, uint32_t module) noexcept nogil:
-    # The block at this address is a parameter, a gradient, …, of this module. Whether there is one.
+    # Mark the block at this address with a category (e.g. parameter) and a module. Returns whether
+    # there is such a block.
     cdef uint32_t at = 0
     tracker_lock()
     if one.on and address:
         at = map64_get(&one.live, address, 0)
         if at:
-            told(at, category, module)
+            mark_entry(at, category, module)
     tracker_unlock()
     return at != 0
 
 
 cdef void tracker_mark(uint64_t address, uint32_t category, uint32_t module) noexcept nogil:
-    # The same; a block that is not known was there before the recording.
+    # Like tracker_mark_live, but an unknown block counts as allocated before the recording.
     cdef uint32_t at
     cdef Origin o
     tracker_lock()
@@ -590,12 +595,13 @@ cdef void tracker_mark(uint64_t address, uint32_t category, uint32_t module) noe
             o.phase = PHASE_BEFORE
             at = note(address, 0, 0, &o)
         if at:
-            told(at, category, module)
+            mark_entry(at, category, module)
     tracker_unlock()
 
 
 cdef uint32_t tracker_what(const Origin* o, bint ended) noexcept nogil:
-    # Phase and category of what ends now in this thread, or is live at the end of the recording.
+    # Return the phase and category of an allocation that this thread frees or that is live at the
+    # end.
     return (o.phase << 4) | category_of(o, ended)
 
 
@@ -608,12 +614,12 @@ cdef uint32_t category_of(const Origin* o, bint ended) noexcept nogil:
                 else CATEGORY_STATE)
     if o.phase == PHASE_RECOMPUTATION and ended and here.recomputing and o.region == here.region:
         return CATEGORY_TEMPORARY
-    # What ends in the node that has made it was never handed on.
+    # Memory that is freed by the node that allocated it was never passed on.
     if (o.phase == PHASE_BACKWARD and o.node and task_now() >= 0 and node_now() == o.node
             and number_of_node(o.node) == o.number):
         return CATEGORY_TEMPORARY
     if o.phase in (PHASE_FORWARD, PHASE_BACKWARD, PHASE_RECOMPUTATION):
-        if peek(&one.steps) > o.steps + 1:  # without the lock where a recording is read
+        if peek(&one.steps) > o.steps + 1:  # the lock isn't held when a recording is read
             return CATEGORY_OTHER
         if o.phase == PHASE_FORWARD and ended and one.graphs == o.graphs:
             return CATEGORY_TEMPORARY

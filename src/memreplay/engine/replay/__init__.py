@@ -1,1 +1,1 @@
-"""Columns to lifetimes, measures, blocks and segments."""
+"""Replay a trace to get lifetimes, measures, blocks and segments."""

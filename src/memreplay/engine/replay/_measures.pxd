@@ -1,4 +1,4 @@
-# What other façades need of the blocks and of what is held.
+# Declares Holding, Reserved, Blocks and Classes for other Python interfaces.
 from libc.stdint cimport uint64_t
 from memreplay.engine.replay cimport arena as _arena
 from memreplay.engine.replay cimport classes as _classes

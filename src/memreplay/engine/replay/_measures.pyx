@@ -1,7 +1,7 @@
-"""The façade over what measures other than requested bytes need: holding, blocks, reserved memory.
+"""Python interface to held, block and reserved memory: all measures except requested bytes.
 
-No algorithm is in here. It is loaded when one of these is asked for. Event indices count from the
-first event that was read; -1 is the start.
+Contains no algorithms; loaded on first use. Event indices count from the first event read; -1 is
+the state before that event.
 """
 
 cimport cython
@@ -31,7 +31,7 @@ DIVISION_STEPS = _sizes.DIVISION_STEPS
 
 @cython.final
 cdef class Holding:
-    """What the program held: each allocation until its free was requested."""
+    """The memory that the program holds, that is, each allocation until its free is requested."""
 
     def __cinit__(self, Replay replay not None):
         cdef int code
@@ -47,7 +47,7 @@ cdef class Holding:
 
     @property
     def requests(self) -> int:
-        """How many free_requested events there are."""
+        """Number of free_requested events."""
         return self.h.requests
 
     @property
@@ -57,22 +57,24 @@ cdef class Holding:
 
     @property
     def unmatched(self) -> int:
-        """Requests for what nobody held."""
+        """Requests to free memory that the program didn't hold."""
         return self.h.unmatched
 
     @property
     def presumed(self) -> int:
-        """Carried blocks that are taken to have been let go before the first event, as
-        their free completes without a request."""
+        """Carried-over blocks that the program presumably freed before the first event.
+
+        The free of such a block completes without a request.
+        """
         return self.h.presumed
 
     @property
     def pending(self) -> int:
-        """Allocations whose free was requested and did not complete."""
+        """Allocations whose free was requested but didn't complete."""
         return self.h.pending
 
     def measure(self) -> Measure:
-        """Alloc to free_requested, in requested bytes."""
+        """Measure requested bytes from alloc to free_requested."""
         cdef Measure m = requested(self.replay)
         _lives.lives_hold(&m.l, <const uint32_t*> self.h.end.data,
                           <const uint32_t*> self.h.carried_end.data)
@@ -82,7 +84,7 @@ cdef class Holding:
 
 @cython.final
 cdef class Reserved:
-    """The segments over time. Sizes are bytes."""
+    """The allocator's segments over time. Sizes are in bytes."""
 
     def __cinit__(self, Replay replay not None):
         cdef int code
@@ -101,26 +103,26 @@ cdef class Reserved:
 
     @property
     def end_bytes(self) -> int:
-        """After the last event."""
+        """Reserved bytes after the last event."""
         return self.v.end_bytes
 
     @property
     def final_bytes(self) -> int:
-        """Of the segments in the file."""
+        """Reserved bytes according to the file's final segments."""
         return self.v.final_bytes
 
     @property
     def misfits(self) -> int:
-        """Bytes of addresses about which the trace and the final segments disagree."""
+        """Number of bytes on which the trace and the final segments disagree."""
         return self.v.misfits
 
     @property
-    def odd(self) -> int:
-        """Segment events that cannot be."""
-        return self.v.odd
+    def impossible_events(self) -> int:
+        """Number of impossible segment events."""
+        return self.v.impossible_events
 
     def usage(self) -> Column:
-        """Reserved bytes after each event (i64)."""
+        """Return the reserved bytes after each event (i64)."""
         cdef Owned out = owned(8)
         if buf_reserve(&out.buf, self.replay.r.events) < 0:
             raise MemoryError
@@ -129,37 +131,46 @@ cdef class Reserved:
         return column(out, out.buf.data, self.replay.r.events, b"q")
 
     def events(self) -> Column:
-        """The segment events, by index (u32)."""
+        """Return the indices of the segment events (u32)."""
         return column(self, self.v.events.data, self.v.events.len, b"I")
 
-    def untold(self) -> tuple:
-        """(blocks, recorded blocks, segments, recorded segments): carried blocks that are live at
-        the end and final segments that no event made, and how many of them have a stack. Only a
-        recording gives them one, so their events are missing. Expandable segments don't count."""
+    def unexplained(self) -> tuple:
+        """Count blocks and segments that no recorded event created.
+
+        Returns (blocks, recorded blocks, segments, recorded segments, bytes, recorded bytes). These
+        count carried-over blocks that are live at the end, final segments without an event, and the
+        bytes that the blocks requested. The recorded blocks and segments are those with a stack.
+        Only a recording sets stacks, so their events are missing. Expandable segments aren't
+        counted.
+        """
         cdef uint64_t seed = new_seed()
-        cdef _reserve.Untold found
+        cdef _reserve.Unexplained found
         cdef int code
         with nogil:
-            code = _reserve.reserve_untold(&self.v, &self.replay.r, seed, &found)
+            code = _reserve.reserve_unexplained(&self.v, &self.replay.r, seed, &found)
         if code != OK:
             raise MemoryError
-        return found.blocks, found.recorded_blocks, found.segments, found.recorded_segments
+        return (found.blocks, found.recorded_blocks, found.segments, found.recorded_segments,
+                found.bytes, found.recorded_bytes)
 
-    def pieces(self, event: int) -> tuple:
-        """What is reserved after an event (-1: at the start), a row each, by address: start (u64),
-        end (u64), and what brought it (u32): one of `regions`, or, behind those, of `events`."""
-        cdef Owned out = owned(sizeof(_reserve.Piece))
-        cdef _reserve.Piece piece
+    def ranges_at(self, event: int) -> tuple:
+        """Return the reserved ranges after an event (-1: before the first), sorted by address.
+
+        Columns: start (u64), end (u64), source (u32). A source is an index into a list of
+        `regions`, then `events`.
+        """
+        cdef Owned out = owned(sizeof(_reserve.ReservedRange))
+        cdef _reserve.ReservedRange piece
         cdef char* at = <char*> &piece
         cdef int64_t last = event
         cdef int code
         with nogil:
-            code = _reserve.reserve_pieces(&self.v, &self.replay.r, last, &out.buf)
+            code = _reserve.reserve_ranges(&self.v, &self.replay.r, last, &out.buf)
         if code != OK:
             raise MemoryError
         return tuple(
             column(out, out.buf.data + <size_t> offset if out.buf.data != NULL else NULL,
-                   out.buf.len, fmt, sizeof(_reserve.Piece))
+                   out.buf.len, fmt, sizeof(_reserve.ReservedRange))
             for offset, fmt in (
                 (<char*> &piece.start - at, b"Q"),
                 (<char*> &piece.end - at, b"Q"),
@@ -168,9 +179,11 @@ cdef class Reserved:
         )
 
     def reservations(self) -> tuple:
-        """From when to when addresses were reserved, a row each, in no order: start (u64), end
-        (u64), the event that brought them (i64; -1: the start), the one that took them back (i64;
-        the number of events where none did), and their source (u32) as in `pieces`."""
+        """Return when each address range was reserved, unsorted.
+
+        Columns: start (u64), end (u64), event that reserved it (i64; -1: before the first), event
+        that released it (i64; the number of events if none), source (u32) as in `ranges_at`.
+        """
         cdef Owned out = owned(sizeof(_reservations.Reservation))
         cdef _reservations.Reservation row
         cdef char* at = <char*> &row
@@ -192,8 +205,10 @@ cdef class Reserved:
         )
 
     def regions(self) -> list:
-        """(address, bytes, stream, pool id or None, small, expandable) of what was reserved at the
-        start."""
+        """Return the ranges reserved before the first event.
+
+        Each is (address, bytes, stream, pool id or None, small, expandable).
+        """
         cdef _reserve.Region* g = <_reserve.Region*> self.v.regions.data
         cdef size_t i
         return [
@@ -205,19 +220,19 @@ cdef class Reserved:
 
 @cython.final
 cdef class Blocks:
-    """The allocator's blocks, replayed: the size of each allocation's block, and its pool."""
+    """The replayed allocator blocks: each allocation's block size and pool."""
 
     def __cinit__(self, Reserved reserved not None, divisions, int64_t max_split, bint expandable,
                   int64_t pad=0, int64_t align=0):
-        # divisions: roundup_power2_divisions for sizes from 1 MiB on, a number a power of two.
-        # pad, align: what the allocator adds to each request, and where large blocks begin.
+        # divisions: roundup_power2_divisions for sizes from 1 MiB on, one per power of two. pad:
+        # bytes that the allocator adds to each request. align: alignment of large blocks.
         cdef _sizes.Rules rules
         cdef int code, i
         cdef uint64_t seed = new_seed()
         self.reserved = reserved
-        # Checked by hand: the compiler's directives leave bounds checks out.
+        # Check explicitly, because compiler directives turn bounds checks off.
         if len(divisions) != _sizes.DIVISION_STEPS:
-            raise ValueError("divisions need a number a power of two")
+            raise ValueError("divisions needs one number per power of two")
         for i in range(_sizes.DIVISION_STEPS):
             rules.divisions[i] = divisions[i]
         rules.max_split = max_split
@@ -225,7 +240,7 @@ cdef class Blocks:
         rules.large_segment = _reserve.LARGE_HANDLE
         rules.expandable = expandable
         if not 0 <= pad <= _sizes.MIN_BLOCK or not 0 <= align <= _sizes.ROUND_LARGE:
-            raise ValueError("padding and alignment are less than a block and a page")
+            raise ValueError("pad must be at most a block, align at most a page")
         rules.pad = pad
         rules.align = align
         with nogil:
@@ -238,80 +253,106 @@ cdef class Blocks:
 
     @property
     def proven(self) -> int:
-        """Blocks whose size follows from the addresses in the trace."""
+        """Number of blocks whose size addresses in the trace prove."""
         return self.a.proven
 
     @property
     def assumed(self) -> int:
-        """Blocks whose size is taken to be their rounded request."""
+        """Number of blocks whose size is assumed to be the rounded request."""
         return self.a.assumed
 
     @property
     def misplaced(self) -> int:
-        """Allocations and segment events that do not fit what was there."""
+        """Number of allocations and segment events that contradict the replayed blocks."""
         return self.a.misplaced
 
     @property
     def outside(self) -> int:
-        """Of `misplaced`, those that tell of segment events that are missing."""
+        """Number of `misplaced` allocations and events that indicate missing segment events."""
         return self.a.outside
 
     @property
-    def passed(self) -> int:
-        """Allocations that passed a segment by which should have been there, and would have been
-        taken."""
-        return self.a.idle.passed
+    def passed_over(self) -> int:
+        """Number of allocations that should have used a free segment but didn't."""
+        return self.a.idle.passed_over
 
     @property
     def fitting(self) -> int:
-        """Segments of the start with nothing in them whose first allocation is one that would have
-        made them."""
+        """Number of initially empty segments whose size is exactly what their first allocation
+        would have required.
+        """
         return self.a.idle.fitting
 
     @property
     def fitting_recorded(self) -> int:
-        """Of these, segments that were made while a recording was on."""
+        """Number of `fitting` segments that were created while recording."""
         return self.a.idle.recorded
 
     @property
     def end_blocks(self) -> int:
-        """Blocks in the final segments."""
+        """Number of blocks in the final segments."""
         return self.a.end_blocks
 
     @property
     def end_misfits(self) -> int:
-        """Blocks at the end that differ from those of the final segments."""
+        """Number of blocks at the end that differ from the final segments."""
         return self.a.end_misfits
 
     @property
     def end_strangers(self) -> int:
-        """Of these, blocks that are in use in the replay alone, or in the segments alone."""
+        """Number of `end_misfits` that are in use either in the replay or in the final segments,
+        but not in both.
+        """
         return self.a.end_strangers
 
     @property
     def synthetic(self) -> int:
-        """Allocs and frees by which a CUDA graph tree set a pool back to a checkpoint."""
+        """Number of allocs and frees that a CUDA graph tree made to restore a pool's checkpoint."""
         return _synthetic.count_synthetic(&self.reserved.replay.r, &self.a.synthetic)
 
     def pools(self) -> Column:
-        """u32 an event: of an alloc or a segment event its pool (for `Tables.pool`), or
-        ABSENT_ID."""
+        """Return the pool of each alloc or segment event (u32, for `Tables.pool`), or ABSENT_ID."""
         return wide(&self.a.pool)
 
     def origins(self) -> list:
-        """(pool or None, stream) of what blocks were cut from: the segments, or parts of them."""
+        """Return (pool or None, stream) for each segment or part of a segment from which blocks
+        were cut.
+        """
         cdef _arena.Origin* o = <_arena.Origin*> self.a.origins.data
         cdef size_t i
         return [(None if o[i].pool == NONE32 else o[i].pool, o[i].stream)
                 for i in range(self.a.origins.len)]
 
     def carried_origins(self) -> Column:
-        """u32 a carried block: what of `origins` it was cut from, or ABSENT_ID."""
+        """Return the index into `origins` of each carried-over block (u32), or ABSENT_ID."""
         return column(self, self.a.carried_origin.data, self.a.carried_origin.len, b"I")
 
+    def origins_of_whole_blocks(self, int64_t smallest) -> set:
+        """Return an index into `origins` (ABSENT_ID if unknown) for each carried-over block that is
+        gone at the end, if its request was a multiple of `smallest`.
+        """
+        cdef const _tables.Carried* carried
+        cdef const uint32_t* origin = <const uint32_t*> self.a.carried_origin.data
+        cdef size_t known = self.a.origins.len
+        cdef bytearray seen = bytearray(known + 1)
+        cdef unsigned char* at = seen
+        cdef size_t i
+        carried = <const _tables.Carried*> self.reserved.replay.r.carried.data
+        with nogil:
+            for i in range(self.a.carried_origin.len):
+                if carried[i].block == NONE32 and carried[i].size % smallest == 0:
+                    at[min(<size_t> origin[i], known)] = 1
+        found = {i for i in range(known) if at[i]}
+        if at[known]:
+            found.add(NONE32)
+        return found
+
     def reserved_of(self, only) -> tuple:
-        """(start, after each event (i64)) of the reserved bytes in all of `only`, up to two pairs
-        (Classes, class)."""
+        """Return the reserved bytes that match all of `only`.
+
+        Returns (bytes at the start, bytes after each event (i64)). `only` has up to two pairs
+        (Classes, class).
+        """
         cdef Owned out = owned(8)
         cdef _classes.Only wanted[2]
         cdef int n = take_only(self, only, wanted)
@@ -324,9 +365,9 @@ cdef class Blocks:
         return start, column(out, out.buf.data, events, b"q")
 
     def weigh(self, Measure measure not None) -> Measure:
-        """The same measure in bytes of blocks. Changes `measure`, which is of the same replay."""
+        """Make `measure` count block bytes, and return it. Both must be from the same replay."""
         check_replay(measure, self)
-        measure.owners.append(self)  # first: it may fail
+        measure.owners.append(self)  # first, because it may fail
         _lives.lives_weigh(&measure.l, &self.a.weights,
                            <const int64_t*> self.a.carried_bytes.data)
         return measure
@@ -334,7 +375,10 @@ cdef class Blocks:
 
 @cython.final
 cdef class Classes:
-    """Allocations and segments by "pool" or "stream": classes count from 0, which is unknown."""
+    """Group allocations and segments by "pool" or "stream".
+
+    Classes are numbered from 0, which means unknown.
+    """
 
     def __cinit__(self, Blocks blocks not None, str by):
         cdef int code
@@ -355,20 +399,20 @@ cdef class Classes:
         _classes.classes_free(&self.c)
 
     def keys(self) -> list:
-        """Of each class its pool (for `Tables.pool`) or stream; None for class 0."""
+        """Return each class's pool (for `Tables.pool`) or stream; None for class 0."""
         cdef uint64_t* keys = <uint64_t*> self.c.keys.data
         return [None, *(keys[i] for i in range(1, self.c.keys.len))]
 
     def of_events(self) -> Column:
-        """u32 an event: the class of an alloc or segment event."""
+        """Return the class of each alloc or segment event (u32)."""
         return wide(&self.c.of_event)
 
     def of_carried(self) -> Column:
-        """u32 a carried block: its class."""
+        """Return the class of each carried-over block (u32)."""
         return column(self, self.c.of_carried.data, self.c.of_carried.len, b"I")
 
     def keep(self, Measure measure not None, uint32_t wanted) -> Measure:
-        """The same measure of one class alone. Changes `measure`, which is of the same replay."""
+        """Limit `measure` to one class, and return it. Both must be from the same replay."""
         check_replay(measure, self.blocks)
         if _lives.lives_keep(&measure.l, &self.c.of_event,
                              <const uint32_t*> self.c.of_carried.data, wanted) != OK:
@@ -376,8 +420,11 @@ cdef class Classes:
         return measure
 
     def sums(self, Measure measure not None, event: int) -> list:
-        """Of each class (start, peak, peak event, bytes and allocations after `event`, final,
-        allocations in all)."""
+        """Sum up the measure for each class.
+
+        Returns (bytes at the start, peak, peak event, bytes after `event`, allocations after
+        `event`, final bytes, total allocations) for each class.
+        """
         cdef Owned out = owned(sizeof(_classes.ClassSum))
         cdef int64_t at = event
         cdef int code
@@ -391,7 +438,7 @@ cdef class Classes:
     def listed_sums(
         self, Measure measure not None, Column allocs not None, Column carried not None
     ) -> list:
-        """Of each class (bytes, allocations) of a live set, which is what `Measure.live` lists."""
+        """Return (bytes, allocations) for each class in a live set that `Measure.live` returned."""
         cdef Owned out = owned(sizeof(_classes.ClassSum))
         cdef int code
         check_replay(measure, self.blocks)
@@ -406,8 +453,10 @@ cdef class Classes:
         return [(row[3], row[4]) for row in self._rows(out)]
 
     def reserved_sums(self, event: int, only=()) -> list:
-        """The same of reserved memory; of what is in all of `only`, up to two pairs (Classes,
-        class), alone."""
+        """Like `sums`, but for reserved memory that matches all of `only`.
+
+        `only` has up to two pairs (Classes, class).
+        """
         cdef Owned out = owned(sizeof(_classes.ClassSum))
         cdef _classes.Only wanted[2]
         cdef int n = take_only(self.blocks, only, wanted)
@@ -427,14 +476,14 @@ cdef class Classes:
 
 
 cdef int check_replay(Measure measure, Blocks blocks) except -1:
-    # Their columns have a number an event of their own replay.
+    # A measure's columns have one item per event in its own replay.
     if measure.replay is not blocks.reserved.replay:
-        raise ValueError("a measure of another replay")
+        raise ValueError("the measure belongs to another replay")
     return 0
 
 
 cdef Column wide(const Slim* numbers):
-    # u32 an item.
+    # Widen to u32.
     cdef Owned out = owned(4)
     cdef uint64_t n = numbers.items.len
     cdef uint64_t i
@@ -446,11 +495,11 @@ cdef Column wide(const Slim* numbers):
 
 
 cdef int check_rows(Column rows, uint64_t n) except -1:
-    # What `Measure.live` hands out: u32, each below `n`.
+    # Check rows from `Measure.live`, which must be u32 and below `n`.
     cdef const uint32_t* row = <const uint32_t*> rows.data
     cdef Py_ssize_t i
     if rows.fmt != b"I" or rows.strides[0] != 4:
-        raise ValueError("a live set is of u32")
+        raise ValueError("a live set must be u32")
     for i in range(rows.shape[0]):
         if row[i] >= n:
             raise IndexError(row[i])
@@ -458,14 +507,14 @@ cdef int check_rows(Column rows, uint64_t n) except -1:
 
 
 cdef int take_only(Blocks blocks, only, _classes.Only* wanted) except -1:
-    # How many there are: at most two.
+    # Fill `wanted` and return the number of entries, at most two.
     cdef Classes classes
     cdef int n = 0
     if len(only) > 2:
-        raise ValueError("only one pool and one stream")
+        raise ValueError("at most one pool and one stream")
     for classes, number in only:
         if classes is None or classes.blocks is not blocks:
-            raise ValueError("classes of another replay")
+            raise ValueError("the classes belong to another replay")
         wanted[n].classes = &classes.c
         wanted[n].wanted = number
         n += 1
@@ -473,16 +522,17 @@ cdef int take_only(Blocks blocks, only, _classes.Only* wanted) except -1:
 
 
 cdef int check_series(Column series) except -1:
-    # What usage() and times() hand out: one i64 an event, without gaps.
+    # Check that a series is contiguous i64, like those from usage() and times().
     if series.fmt != b"q" or series.strides[0] != 8:
-        raise ValueError("a series has an i64 an event")
+        raise ValueError("a series must have one i64 per event")
     return 0
 
 
 def extremes(Column usage not None, int64_t start, Column times=None) -> tuple:
-    """(peak, its event, minimum, its event, end, mean weighted by time or None) of a series (i64).
+    """Return a series' (peak, event of the peak, minimum, event of the minimum, end, time-weighted
+    mean or None).
 
-    `times` are i64 an event, ABSENT_TIME where there is none.
+    `usage` and `times` are i64 per event; ABSENT_TIME marks events without a time.
     """
     cdef _series.Extremes e
     cdef const int64_t* at = NULL
@@ -490,7 +540,7 @@ def extremes(Column usage not None, int64_t start, Column times=None) -> tuple:
     if times is not None:
         check_series(times)
         if times.shape[0] < usage.shape[0]:
-            raise ValueError("times need one number an event")
+            raise ValueError("times must have one number per event")
         at = <const int64_t*> times.data
     _series.series_extremes(<const int64_t*> usage.data, <uint64_t> usage.shape[0], start, at,
                             _tables.ABSENT_TIME, &e)
@@ -498,7 +548,9 @@ def extremes(Column usage not None, int64_t start, Column times=None) -> tuple:
 
 
 def maxima(Column usage not None, int64_t start, uint64_t drop, most: int) -> list:
-    """(bytes, event) of the highest maxima that falls of `drop` bytes or more lie between."""
+    """Return (bytes, event) for the highest maxima that are separated by falls of at least `drop`
+    bytes.
+    """
     cdef Owned out = owned(sizeof(_series.Maximum))
     cdef _series.Maximum* m
     cdef size_t i, shown
@@ -512,12 +564,14 @@ def maxima(Column usage not None, int64_t start, uint64_t drop, most: int) -> li
 
 
 def highest(Column usage not None, first: int, last: int) -> tuple:
-    """(bytes, event) of the highest value from event `first` to `last`, the first of equal ones."""
+    """Return (bytes, event) for the highest value from event `first` to `last`, the first one on a
+    tie.
+    """
     cdef const int64_t* values = <const int64_t*> usage.data
     cdef Py_ssize_t i, best
     check_series(usage)
     if not 0 <= first <= last < usage.shape[0]:
-        raise IndexError(f"no events {first} to {last}")
+        raise IndexError(f"events {first} to {last} don't exist")
     best = first
     for i in range(first, <Py_ssize_t> last + 1):
         if values[i] > values[best]:
@@ -527,12 +581,14 @@ def highest(Column usage not None, first: int, last: int) -> tuple:
 
 def buckets(Column usage not None, int64_t start, parts: int, Column clock=None,
             int64_t origin=0, whole: int = 0) -> tuple:
-    """A series cut into `parts`: (first event, events, minimum, maximum, event of it), a Column
-    each.
+    """Cut a series into `parts` buckets and return columns: first event, events, minimum, maximum,
+    event of the maximum.
 
-    By event, or by time: of the `whole` microseconds from `origin` on; `clock` is an i64 an event
-    that never falls. A bucket of time counts what it begins with, too; one without events has that
-    alone, and as its event the last one before it. By event there are at most as many as events.
+    Buckets have equal numbers of events. If `clock` is given (an i64 per event that never
+    decreases), they have equal durations instead, over `whole` microseconds from `origin` on. A
+    time bucket includes the value at its start; without events, that's the only value, and its
+    event is the last event before the bucket. Without `clock`, there are at most as many buckets as
+    events.
     """
     cdef Owned out = owned(sizeof(_series.Bucket))
     cdef uint64_t events = <uint64_t> usage.shape[0]
@@ -544,11 +600,11 @@ def buckets(Column usage not None, int64_t start, parts: int, Column clock=None,
     if clock is not None:
         check_series(clock)
         if clock.shape[0] < usage.shape[0]:
-            raise ValueError("a clock needs one number an event")
+            raise ValueError("clock must have one number per event")
         times = <const int64_t*> clock.data
         length = whole
     if not 1 <= parts < 1 << 31:
-        raise ValueError("1 to 2**31 - 1 parts")
+        raise ValueError("parts must be 1 to 2**31 - 1")
     n = max(min(<uint64_t> parts, length), 1)
     if buf_reserve(&out.buf, n) < 0:
         raise MemoryError
@@ -564,11 +620,11 @@ def buckets(Column usage not None, int64_t start, parts: int, Column clock=None,
 
 
 def ranges(Column usage not None, int64_t start, const int64_t[::1] bounds not None) -> tuple:
-    """(minimum, maximum, event of it) of many ranges of a series, a Column each.
+    """Return columns for many ranges of a series: minimum, maximum, event of the maximum.
 
-    `bounds` are i64, one more than there are ranges, from 0 to the number of events, and never
-    fall: a range has the events from its bound up to the next one. One without events has the value
-    after the event before it (at -1: the start). Raises ValueError for other bounds.
+    `bounds` are i64 that never decrease, from 0 to the number of events; there is one more bound
+    than ranges. A range has the events from its bound up to the next bound. A range without events
+    has the value after the previous event (-1: the start). Raises ValueError for other bounds.
     """
     cdef Owned out = owned(sizeof(_series.Range))
     cdef uint64_t events = <uint64_t> usage.shape[0]
@@ -578,7 +634,7 @@ def ranges(Column usage not None, int64_t start, const int64_t[::1] bounds not N
     cdef _series.Range* found
     check_series(usage)
     if bounds.shape[0] == 0:
-        raise ValueError("no bounds: one more than there are ranges")
+        raise ValueError("bounds is empty; it needs one more item than ranges")
     n = <uint64_t> bounds.shape[0] - 1
     if buf_reserve(&out.buf, max(n, 1)) < 0:
         raise MemoryError
@@ -587,7 +643,7 @@ def ranges(Column usage not None, int64_t start, const int64_t[::1] bounds not N
         wrong = _series.series_ranges(<const int64_t*> usage.data, events, start, &bounds[0], n,
                                       found)
     if wrong >= 0:
-        raise ValueError(f"bound {wrong} falls, or is not from 0 to {events}")
+        raise ValueError(f"bound {wrong} isn't in order or isn't from 0 to {events}")
     at = <char*> found
     return (column(out, at, n, b"q", sizeof(_series.Range)),
             column(out, at + 8, n, b"q", sizeof(_series.Range)),
@@ -595,7 +651,7 @@ def ranges(Column usage not None, int64_t start, const int64_t[::1] bounds not N
 
 
 cdef size_t offset_of(int field) noexcept:
-    # Of a Bucket, in the order of `buckets`.
+    # Return the offset of a field in a Bucket, in the order in which `buckets` returns the fields.
     cdef _series.Bucket b
     cdef char* at = <char*> &b
     if field == 0:

@@ -1,4 +1,4 @@
-"""The façade over checks of a replay: can what was live and what was reserved both be true?"""
+"""Python interface to consistency checks: do live and reserved memory fit together?"""
 
 from memreplay.engine.replay._measures import Blocks, Reserved
 

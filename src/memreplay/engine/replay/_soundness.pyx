@@ -1,6 +1,7 @@
-"""The façade over checks of a replay: can what was live and what was reserved both be true?
+"""Python interface for checking whether live and reserved memory are consistent.
 
-No algorithm is in here. Event indices count from the first event that was read; -1 is the start.
+Contains no algorithms. Event indices count from the first event read; -1 is the state before that
+event.
 """
 
 from memreplay._core cimport error_of
@@ -11,10 +12,14 @@ from memreplay.engine.base.status cimport OK
 
 
 def soundness(Reserved reserved not None) -> dict:
-    """How many carried blocks lie `outside` of what was reserved then, are live where that
-    is `impossible`, or are `overlaps`; how many requests of a free are `waiting`, as
-    it does not complete at once; after how many events (`short_events`) more is requested
-    than reserved, and the first of them (`short_at`)."""
+    """Count contradictions between the replay and the reserved memory.
+
+    Three numbers count carried-over blocks: `outside` those in memory that wasn't reserved,
+    `impossible` those that are live while a segment event reserves or releases their memory, and
+    `overlaps` those inside another block. `waiting` is the number of frees that complete later than
+    requested. `short_events` is the number of events after which more memory is requested than
+    reserved, and `short_at` is the first of these.
+    """
     cdef _soundness.Soundness s
     cdef int code
     with nogil:
@@ -32,8 +37,11 @@ def soundness(Reserved reserved not None) -> dict:
 
 
 def active_fit(Blocks blocks not None) -> tuple:
-    """(the first event after which fewer bytes are active than were requested, the first after
-    which more are than are reserved); None each where there is none."""
+    """Return the first events (or None) after which active bytes contradict other measures.
+
+    After the first, fewer bytes are active than requested; after the second, more are active than
+    reserved.
+    """
     cdef Measure low = requested(blocks.reserved.replay)
     cdef Measure used = blocks.weigh(requested(blocks.reserved.replay))
     cdef _soundness.Fit f

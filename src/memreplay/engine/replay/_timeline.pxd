@@ -1,4 +1,4 @@
-# What the measures need of a replay and of what it counts.
+# Declares Replay and Measure for other Python interfaces.
 from libc.stdint cimport int64_t
 from memreplay._core cimport Tables
 from memreplay.engine.replay cimport lives as _lives
@@ -11,7 +11,7 @@ cdef class Replay:
 cdef class Measure:
     cdef _lives.Lives l
     cdef readonly Replay replay
-    cdef list owners    # what the columns of `l` belong to
+    cdef list owners    # own the columns in `l`
 
     cdef int64_t _event(self, event) except -2
 

@@ -1,4 +1,4 @@
-"""The façade over the replay: what Python may call of one device's replay and of a measure."""
+"""Python interface to a device's replay and to measures of it."""
 
 from typing import TypedDict, final
 
@@ -8,7 +8,7 @@ from memreplay._core import Tables
 from memreplay.engine.read.column import Column
 
 class _Tally(TypedDict):
-    """What `Replay.tally` counts."""
+    """Result of `Replay.tally`."""
 
     actions: list[tuple[int, int]]
     with_stack: int
@@ -20,7 +20,7 @@ class _Tally(TypedDict):
 
 @final
 class Replay:
-    """One device's trace, replayed. Event indices count from the device's first event."""
+    """The replayed trace of one device. Event indices count from its first event."""
 
     def __new__(cls, tables: Tables, device: int) -> Replay: ...
     @property
@@ -69,7 +69,7 @@ class Replay:
 
 @final
 class Measure:
-    """Which allocations of a replay count, from when to when, and with how many bytes."""
+    """A choice of allocations of a replay, with their lifetimes and byte counts."""
 
     def __init__(self, *args: Never) -> None: ...
     @property
@@ -95,7 +95,7 @@ class Measure:
 
 @final
 class Moments:
-    """Live sets of one measure at any event: made once, then each in the time of its answer."""
+    """An index for live sets of one measure at any event."""
 
     def __new__(cls, measure: Measure) -> Moments: ...
     @property

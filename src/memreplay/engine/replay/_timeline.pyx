@@ -1,6 +1,7 @@
-"""The façade over the replay: `Replay`, and what a measure counts of it.
+"""Python interface to a device's replay and its measures.
 
-No algorithm is in here. Event indices count from the first event that was read; -1 is the start.
+Contains no algorithms. Event indices count from the first event read; -1 is the state before that
+event.
 """
 
 cimport cython
@@ -25,12 +26,12 @@ from memreplay.engine.base.diagnosis import DAMAGED as _DAMAGED
 from memreplay.errors import SnapshotError
 
 cdef enum:
-    REPLAY_CHUNK = 1 << 22     # events between two looks at signals
+    REPLAY_CHUNK = 1 << 22     # events between checks for signals
 
 
 @cython.final
 cdef class Replay:
-    """One device's trace, replayed. Event indices count from the device's first event."""
+    """One device's replayed trace. Event indices count from its first event."""
 
     def __cinit__(self, Tables tables not None, int device):
         cdef int code
@@ -42,8 +43,8 @@ cdef class Replay:
             with nogil:
                 code = _replay.replay_step(&self.r, REPLAY_CHUNK)
             PyErr_CheckSignals()
-        if code == ERR_NUMBER:  # of no byte: each size by itself was sound
-            raise SnapshotError(f"the sizes of device {device} add up to more than 64 bits hold",
+        if code == ERR_NUMBER:  # without an offset, because each size is valid by itself
+            raise SnapshotError(f"the sizes of device {device} add up to more than 64 bits",
                                 hint=_DAMAGED)
         if code != DONE:
             raise error_of(&self.r.status)
@@ -57,7 +58,7 @@ cdef class Replay:
 
     @property
     def first_row(self) -> int:
-        """The row of event 0 in the columns of `tables`."""
+        """Event 0's row in the columns of `tables`."""
         return self.r.first
 
     @property
@@ -66,18 +67,20 @@ cdef class Replay:
 
     @property
     def base(self) -> int:
-        """The index of event 0 in the whole trace: over 0 where a range was read."""
+        """Event 0's index in the whole trace; positive if only a range was read."""
         return self.r.base
 
     @property
     def first_time(self) -> int:
-        """The first time of the whole trace, where a range of it was read; else ABSENT_TIME."""
+        """The whole trace's first time if only a range was read, else ABSENT_TIME."""
         return _tables.ABSENT_TIME if self.r.window == NULL else self.r.window.first_time
 
     @property
     def reaches_end(self) -> bool:
-        """Whether the last event is the trace's last, so that the segments can be held against
-        it."""
+        """Whether the replay's last event is also the trace's last.
+
+        Only then can the final state be compared with the segments.
+        """
         return self.r.window == NULL or self.r.window.phase != _tables.AFTER
 
     @property
@@ -125,13 +128,18 @@ cdef class Replay:
         return self.r.unknown_actions
 
     def match(self) -> Column:
-        """u32 an event: of an alloc the event that ended it, of a free the alloc it ended, or
-        ABSENT_ID."""
+        """Return each event's counterpart (u32) or ABSENT_ID.
+
+        An alloc's counterpart is the event that ended it; a free's counterpart is the alloc that it
+        ended.
+        """
         return column(self, self.r.match.data, self.r.events, b"I")
 
     def segment_bytes(self, measure: str) -> int:
-        """What the blocks of the final segments hold: by "requested", "held", "active" or
-        "allocated"."""
+        """Sum up the blocks of the final segments.
+
+        `measure` is "requested", "held", "active" or "allocated".
+        """
         cdef const _tables.Segment* segments = <_tables.Segment*> self.tables.t.segments.data
         cdef const _tables.Block* b = <_tables.Block*> self.tables.t.blocks.data
         cdef bint rounded = measure == "active" or measure == "allocated"
@@ -148,12 +156,11 @@ cdef class Replay:
         return <int64_t> sum_
 
     def tally(self) -> dict:
-        """Counts of the events that were read, and of the device's final segments and blocks.
+        """Count the events read and the device's final segments and blocks.
 
-        `actions`: (code, events) of those that there are; `with_stack`; `times`: (first, last) or
-        None; `segments`, `reserved_bytes`; `states`: (code, blocks, bytes, requested bytes of
-        active ones) of those that there are; `expandable`: how many segments and segment events are
-        of expandable segments, and how many are of others.
+        `actions`: (code, events) per action; `with_stack`; `times`: (first, last) or None;
+        `segments`, `reserved_bytes`; `states`: (code, blocks, bytes, requested bytes of active
+        blocks) per state; `expandable`: (expandable, other) segments and segment events.
         """
         cdef _tally.Tally t
         cdef int state
@@ -173,7 +180,7 @@ cdef class Replay:
         }
 
     def snapshot_events(self) -> list:
-        """(event, total active bytes) of each `snapshot` event."""
+        """Return (event, total active bytes) for each `snapshot` event."""
         cdef const uint8_t* action = <uint8_t*> self.tables.t.action.data + self.r.first
         cdef const int64_t* size = <int64_t*> self.tables.t.size.data + self.r.first
         cdef uint64_t i
@@ -184,20 +191,22 @@ cdef class Replay:
         return found
 
     def times(self) -> Column | None:
-        """i64 an event, ABSENT_TIME where it has none; None where all are one number."""
+        """Return each event's time (i64) or ABSENT_TIME; None if all are equal."""
         cdef const Sparse* s = &self.r.tables.time
         if s.kept != DENSE:
             return None
         return column(self.tables, <const int64_t*> s.b.data + self.r.first, self.r.events, b"q")
 
     def clock(self) -> Column | None:
-        """i64 an event: the latest time up to it, so that it never falls; None as `times`."""
+        """Return the latest time up to each event (i64), which never decreases; None as for
+        `times`.
+        """
         cdef const Sparse* s = &self.r.tables.time
         cdef const int64_t* times = <const int64_t*> s.b.data + self.r.first
         cdef Owned out
         if s.kept != DENSE:
             return None
-        if _series.series_never_falls(times, self.r.events):  # as good as always: nothing to copy
+        if _series.series_never_falls(times, self.r.events):  # nearly always: no copy needed
             return column(self, times, self.r.events, b"q")
         out = owned(sizeof(int64_t))
         if buf_reserve(&out.buf, self.r.events) < 0:
@@ -206,20 +215,23 @@ cdef class Replay:
         return column(out, out.buf.data, self.r.events, b"q")
 
     def carried(self, field: str) -> Column:
-        """One field of the carried blocks: address, size, stack, end (event), block (row),
-        made (the index of its alloc in the whole trace, + 1; 0 for none)."""
+        """Return one field of the carried-over blocks.
+
+        address, size, stack, end (event), block (row), alloc_index (1 + index of its alloc in the
+        whole trace; 0: none).
+        """
         return field_column(self, &self.r.carried, self.r.carried.len, "carried", field)
 
 
 @cython.final
 cdef class Measure:
-    """Which allocations of a replay count, from when to when, and with how many bytes."""
+    """A selection of a replay's allocations, with their lifetimes and byte counts."""
 
     def __init__(self, *args):
-        raise TypeError("measures are made by requested_measure() and what _measures holds")
+        raise TypeError("use requested_measure() or a method of _measures to create a Measure")
 
     def __cinit__(self, Replay replay not None):
-        # Alloc to free_completed, in requested bytes: what the others start from.
+        # All measures start as requested bytes from alloc to free_completed.
         _lives.lives_init(&self.l)
         self.replay = replay
         self.owners = []
@@ -231,24 +243,26 @@ cdef class Measure:
 
     @property
     def start_bytes(self) -> int:
-        """Before the first event."""
+        """Bytes before the first event."""
         return _lives.lives_start(&self.l)
 
     @property
     def end_bytes(self) -> int:
-        """After the last event."""
+        """Bytes after the last event."""
         return _lives.lives_end(&self.l)
 
     def narrow(self, least: int, to_end: bool, carried: bool, recorded: bool = False) -> Measure:
-        """The same measure of the allocations of `least` bytes or more; with `to_end` of those
-        alone that nothing ended, with `carried` of the carried blocks, with `recorded` of all
-        but these. Changes this one."""
+        """Limit this measure to allocations of at least `least` bytes, and return it.
+
+        `to_end` keeps only allocations that were never freed, `carried` only carried-over blocks,
+        and `recorded` all except carried-over blocks.
+        """
         if _lives.lives_narrow(&self.l, least, to_end, carried, recorded) != OK:
             raise MemoryError
         return self
 
     def carried_held(self, event: int) -> int:
-        """Bytes of the carried blocks that are still live after `event`. Raises IndexError."""
+        """Return the bytes of carried-over blocks still live after `event`. Raises IndexError."""
         cdef const uint32_t* ends = <const uint32_t*> self.l.carried_end.data
         cdef const int64_t* sizes = <const int64_t*> self.l.carried_bytes.data
         cdef int64_t at = self._event(event)
@@ -260,7 +274,7 @@ cdef class Measure:
         return <int64_t> held
 
     def usage(self) -> Column:
-        """Bytes live after each event (i64)."""
+        """Return the live bytes after each event (i64)."""
         cdef Owned out = owned(8)
         if buf_reserve(&out.buf, self.replay.r.events) < 0:
             raise MemoryError
@@ -269,11 +283,11 @@ cdef class Measure:
         return column(out, out.buf.data, self.replay.r.events, b"q")
 
     def ends(self) -> Column:
-        """u32 an event: of an alloc the event that ended it, or ABSENT_ID."""
+        """Return the event that ended each alloc (u32, one per event), or ABSENT_ID."""
         return column(self, self.l.end, self.replay.r.events, b"I")
 
     def weights(self) -> Column:
-        """i64 an event: the bytes that an alloc counts with."""
+        """Return the number of bytes that each alloc counts for (i64, one per event)."""
         cdef Owned out
         cdef const uint8_t* action = (<const uint8_t*> self.replay.r.tables.action.data
                                       + self.replay.r.first)
@@ -289,14 +303,14 @@ cdef class Measure:
         return column(out, out.buf.data, self.replay.r.events, b"q")
 
     def weight(self, event: int) -> int:
-        """The bytes that the alloc of one event counts with. Raises IndexError."""
+        """Return the number of bytes that one alloc event counts for. Raises IndexError."""
         cdef int64_t at = self._event(event)
         if at < 0:
             raise IndexError(event)
         return _lives.bytes_of(&self.l, <uint64_t> at)
 
     def counted(self) -> Column:
-        """u8 an event: whether it is an alloc that counts."""
+        """Return whether each event is an alloc that counts (u8)."""
         cdef Owned out = owned(1)
         cdef const uint8_t* action = (<const uint8_t*> self.replay.r.tables.action.data
                                       + self.replay.r.first)
@@ -308,16 +322,15 @@ cdef class Measure:
         return column(out, out.buf.data, self.replay.r.events, b"B")
 
     def carried_ends(self) -> Column:
-        """u32 a carried block: the event that ended it, ABSENT_ID, or NEVER."""
+        """Return the event that ended each carried-over block (u32), ABSENT_ID, or NEVER."""
         return column(self, self.l.carried_end.data, self.l.carried_end.len, b"I")
 
     def carried_weights(self) -> Column:
-        """i64 a carried block."""
+        """Return the number of bytes that each carried-over block counts for (i64)."""
         return column(self, self.l.carried_bytes.data, self.l.carried_bytes.len, b"q")
 
     def live(self, event: int) -> tuple:
-        """(event indices of allocations, indices of carried blocks) live after `event`, both
-        u32."""
+        """Return (alloc events, carried-over blocks) live after `event`, as u32 indices."""
         cdef Owned allocs = owned(4)
         cdef Owned carried = owned(4)
         cdef int64_t at = self._event(event)
@@ -335,29 +348,30 @@ cdef class Measure:
         return event
 
     def largest(self, event: int, top: int) -> list:
-        """What is live after `event`, the largest first: (index, carried, bytes, end) each.
+        """Return (index, carried, bytes, end) for each allocation live after `event`, largest
+        first.
 
-        The index is an alloc event's, or where `carried` a carried block's; the end is an
-        event's, or ABSENT_ID. `top` cuts the list (0: all). Raises IndexError.
+        The index is an alloc event, or a carried-over block if `carried`. The end is an event or
+        ABSENT_ID. `top` limits the list (0: all). Raises IndexError.
         """
         allocs, carried = self.live(event)
         return listed_rows(self, allocs, carried, top)
 
     def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
-        """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames.
+        """Return the id of the frame that a stack is attributed to; ABSENT_ID for the empty stack.
 
-        The ranks are those of `_groups.stack_keys`.
+        `_groups.stack_keys` describes the ranks.
         """
         cdef uint64_t n = self.replay.tables.n_strings
         if len(file_rank) != n or len(function_rank) != n:
-            raise ValueError("ranks need one byte a string")
+            raise ValueError("ranks must have one byte per string")
         if not 0 <= stack < self.replay.tables.n_stacks:
             raise IndexError(stack)
         return _label.label_frame(&self.replay.r, stack, file_rank, function_rank)
 
 
 cdef list listed_rows(Measure measure, Column allocs, Column carried, top):
-    # The `top` largest of a live set.
+    # Return the `top` largest allocations in a live set.
     cdef Owned out = owned(sizeof(_listing.Listed))
     cdef _listing.Listed* found
     cdef uint64_t most = top if top > 0 else 0
@@ -372,7 +386,10 @@ cdef list listed_rows(Measure measure, Column allocs, Column carried, top):
 
 @cython.final
 cdef class Moments:
-    """Live sets of one measure at any event: made once, then each in the time of its answer."""
+    """An index that finds one measure's live set at any event.
+
+    A query takes time proportional to its result.
+    """
 
     cdef _moments.Moments m
     cdef readonly Measure measure
@@ -389,7 +406,7 @@ cdef class Moments:
         _moments.moments_free(&self.m)
 
     def live(self, event: int) -> tuple:
-        """As `Measure.live`."""
+        """`Measure.live`."""
         cdef Owned allocs = owned(4)
         cdef Owned carried = owned(4)
         cdef int64_t at = self.measure._event(event)
@@ -399,7 +416,7 @@ cdef class Moments:
                 column(carried, carried.buf.data, carried.buf.len, b"I"))
 
     def largest(self, event: int, top: int) -> list:
-        """As `Measure.largest`."""
+        """`Measure.largest`."""
         allocs, carried = self.live(event)
         return listed_rows(self.measure, allocs, carried, top)
 
@@ -409,24 +426,27 @@ cdef Measure requested(Replay replay):
 
 
 def requested_measure(Replay replay not None):
-    """Alloc to free_completed, in requested bytes."""
+    """Measure requested bytes from alloc to free_completed."""
     return requested(replay)
 
 
 def rounding(Tables tables not None, int64_t pad) -> tuple:
-    """(plain, padded): how many of the file's blocks in use, where every remainder is split off,
-    are as large as their request rounded, and not as that and `pad` bytes, and the other way
-    round."""
+    """Count blocks by how they were rounded, to tell backends apart.
+
+    Only considers blocks in use whose remainder is always split off. Returns (plain, padded).
+    `plain` is the number of blocks whose size can only be the rounded request. `padded` is the
+    number of blocks whose size can only be the request plus `pad` bytes, rounded.
+    """
     cdef uint64_t plain, padded
     if not 0 <= pad <= 512:
-        raise ValueError("padding is less than a block")
+        raise ValueError("pad must be 0 to 512 bytes")
     with nogil:
         _backend.count_rounding(&tables.t, pad, &plain, &padded)
     return plain, padded
 
 
 def names_file(Tables tables not None, bytes part not None) -> bool:
-    """Whether any frame is of a file whose name holds `part`, which is not empty."""
+    """Whether any frame's file name contains `part`, which must not be empty."""
     if not part:
-        raise ValueError("part of a name")
+        raise ValueError("part must not be empty")
     return _backend.names_file(&tables.t, <const uint8_t*> <const char*> part, len(part))

@@ -1,4 +1,4 @@
-# The allocator's blocks over time: how large the block of each allocation was, and in which pool.
+# Replay the allocator's blocks to find each allocation's block size and pool.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.hashmap cimport Map64
@@ -11,19 +11,20 @@ from memreplay.engine.replay.sizes cimport Rules
 from memreplay.engine.base.status cimport Status
 
 cdef struct ArenaNode:
-    # A block, in use or free; a piece of a list that covers a segment or mapped range without gaps.
+    # A block, in use or free. A segment (or mapped range) is covered without gaps by its list of
+    # blocks.
     uint64_t address
-    uint64_t size              # 0: this node is not in use
+    uint64_t size              # 0: unused node
     uint32_t prev, next        # NONE32 at the ends
-    uint32_t owner             # alloc event, CARRIED block, or FREE_NODE
-    uint32_t origin            # index in origins
+    uint32_t owner             # alloc event, CARRIED | block, or FREE_NODE
+    uint32_t origin            # index into origins
 
 
 cdef struct Origin:
-    # What is the same for all blocks of a segment. The first ones are those of reserve.regions.
+    # Properties that all blocks in a segment share. The first origins are those of reserve.regions.
     uint64_t stream
     uint32_t pool              # pair id, or NONE32
-    uint32_t same              # an origin of the same segment; itself at the last of a chain
+    uint32_t same              # another origin for the same segment; itself at the end of the chain
     bint small
     bint expandable
 
@@ -34,29 +35,32 @@ cdef struct Arena:
     Rules rules
     Status status
     Buf nodes
-    Buf spare                  # u32: nodes not in use
+    Buf spare                  # u32, unused nodes
     Buf origins
-    Map64 at                   # address -> the node that begins there, if it still does
-    Map64 ends                 # end -> the last node of an expandable range, if it still is
-    Buf order                  # u32: carried blocks by address
-    Weights weights            # of each alloc the size of its block
-    Slim pool                  # an event: pair id of its pool, or NONE32
-    Buf told                   # u32 an event: the same, or OF_ORIGIN, while events are replayed
-    Buf carried_bytes          # i64 a carried block
-    Buf carried_origin         # u32 a carried block: index in origins, or NONE32
-    Buf doubtful               # u8 a carried block: its size is assumed
-    Buf synthetic              # u8 a stack, or empty: its allocs carry sizes of blocks
-    uint64_t next_segment      # index in reserve.events
-    uint64_t budget, looks     # steps that searches may still take
-    uint64_t proven, assumed   # blocks whose size follows from addresses, and others
-    uint64_t misplaced         # allocations and segment events that do not fit what is there
-    uint64_t outside           # of them, those that tell of segment events that are missing
-    Buf empty                  # u32: regions that nothing was live in at the start
-    Idle idle                  # the same, as long as they stay so
-    bint asked, gave           # since the last alloc: for memory from the driver, back to it
+    Map64 at                   # address -> node that begins there, if still valid
+    Map64 ends                 # end -> last node of an expandable range, if still valid
+    Buf order                  # u32: carried-over blocks, by address
+    Weights weights            # block size of each alloc
+    Slim pool                  # per event: pair id of its pool, or NONE32
+    # u32 per event, only during the replay: pair id of its pool, or OF_ORIGIN | origin
+    Buf event_pools
+    Buf carried_bytes          # i64 per carried-over block
+    Buf carried_origin         # u32 per carried-over block: index into origins, or NONE32
+    Buf doubtful               # u8 per carried-over block: whether its size is assumed
+    # u8 per stack, or empty: whether its allocs have block sizes, not requested sizes
+    Buf synthetic
+    uint64_t next_segment      # index into reserve.events
+    uint64_t budget, looks     # remaining steps of searches
+    uint64_t proven, assumed   # blocks whose size is proven by addresses, and all others
+    uint64_t misplaced         # allocations and segment events that contradict the blocks
+    uint64_t outside           # the part of `misplaced` that indicates missing segment events
+    Buf empty                  # u32: regions that were empty at the start
+    Idle idle                  # regions that are still empty
+    # whether memory was requested from or returned to the driver since the last alloc
+    bint called_driver, released
     uint64_t end_blocks        # blocks in the final segments
-    uint64_t end_misfits       # blocks at the end that differ from those of the final segments
-    uint64_t end_strangers     # of them, those that are in use in one of the two alone
+    uint64_t end_misfits       # blocks at the end that differ from the final segments
+    uint64_t end_strangers     # the part of `end_misfits` that is in use on only one side
 
 
 cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* rules,

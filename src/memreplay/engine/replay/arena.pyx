@@ -1,8 +1,8 @@
-"""The caching allocator's blocks, replayed: splits, merges, segments that come and go.
+"""Replay the caching allocator's blocks: splits, merges, new and released segments.
 
-Which free block an allocation takes need not be guessed: the trace has its address. What is left is
-its size, and that follows from the free block that begins there and from the rules by which the
-allocator splits. docs/allocator.md has the rules, and says why a size is proven or assumed.
+The trace has each allocation's address, so the free block that the allocation took is known. Only
+the new block's size is missing, but that follows from the free block and the allocator's rules for
+splitting. docs/allocator.md has the rules and explains when a size is proven or assumed.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -17,7 +17,7 @@ from memreplay.engine.base.slim cimport slim_free, slim_init, slim_set, slim_uns
 from memreplay.engine.replay.lives cimport weights_add, weights_free, weights_init
 from memreplay.engine.replay.nodes cimport (
     FREE_NODE, begin_aligned, link, new_node, new_origin, node, node_at, note_end, origin_at,
-    origin_of, put, release, retire, root, split, tell_pool, unite
+    origin_of, put, release, retire, root, split, set_pool, unite
 )
 from memreplay.engine.replay.replay cimport CARRIED
 from memreplay.engine.replay.reserve cimport Region
@@ -33,16 +33,16 @@ from memreplay.engine.read.tables cimport (
 from memreplay.engine.read.sparse cimport sparse_at
 
 cdef enum:
-    SEARCH_STEPS = 1 << 26     # what all searches together may look at
-    LOOKS = 1 << 22            # what those may that only say why something does not fit
+    SEARCH_STEPS = 1 << 26     # step limit of all searches together
+    LOOKS = 1 << 22            # step limit of the searches that only explain a misfit
 
 cdef extern from *:
-    # In `told`: the event does not say its pool, and is about this origin.
+    # In `event_pools`, marks an event without a pool; the other bits are its origin.
     const uint32_t OF_ORIGIN "0x80000000u"
 
 
 cdef struct Placed:
-    # A carried block on its way into the order of addresses.
+    # A carried-over block, for sorting by address.
     uint64_t address
     uint32_t block
 
@@ -54,7 +54,7 @@ cdef void arena_free(Arena* a) noexcept nogil:
     buf_free(&a.order)
     weights_free(&a.weights)
     slim_free(&a.pool)
-    buf_free(&a.told)
+    buf_free(&a.event_pools)
     buf_free(&a.carried_bytes)
     buf_free(&a.carried_origin)
     buf_free(&a.doubtful)
@@ -68,8 +68,9 @@ cdef void arena_free(Arena* a) noexcept nogil:
 # --- the rules ------------------------------------------------------------------------------------
 
 cdef inline uint64_t size_for(const Arena* a, uint64_t requested, uint32_t stack) noexcept nogil:
-    # The size of the block that serves this request of this stack. What a checkpoint made says the
-    # block's size, which is a multiple of the smallest: else the stack is not its alloc's.
+    # Return the block size for a request. An alloc that restores a checkpoint already has the block
+    # size, a multiple of the smallest block size. If its size isn't a multiple, the stack belongs
+    # to something else.
     if (a.synthetic.len and (<const uint8_t*> a.synthetic.data)[stack] and requested
             and requested % MIN_BLOCK == 0):
         return requested
@@ -82,7 +83,7 @@ cdef inline bint splits_all(const Arena* a, const Origin* o) noexcept nogil:
 
 cdef inline bint splits(const Arena* a, const Origin* o, uint64_t block,
                         uint64_t size) noexcept nogil:
-    # Whether what is left of a free block becomes a block of its own.
+    # Whether the rest of a free block becomes a block of its own.
     return leaves_rest(&a.rules, o.small, o.expandable or a.rules.expandable, block, size)
 
 
@@ -118,8 +119,8 @@ cdef int sort_carried(Arena* a) noexcept nogil:
 
 cdef uint64_t carried_size(Arena* a, uint32_t block, const Origin* o, uint64_t room,
                            bint first) noexcept nogil:
-    # The size of a block that was there before the first event, which has `room` up to the next
-    # block in use, or to the segment's end. Marks it where that is assumed.
+    # Return the size of a carried-over block that has `room` up to the next block in use or the
+    # segment's end. Mark the block if its size is assumed.
     cdef const Carried* b = <const Carried*> a.replay.carried.data + block
     cdef const Block* final = <const Block*> a.replay.tables.blocks.data
     cdef uint64_t size
@@ -129,7 +130,7 @@ cdef uint64_t carried_size(Arena* a, uint32_t block, const Origin* o, uint64_t r
     if size > room and 0 < <uint64_t> b.size <= room and <uint64_t> b.size % MIN_BLOCK == 0:
         size = <uint64_t> b.size
     if b.doubtful and size != round_size(&a.rules, <uint64_t> b.size):
-        # Taken to be of a checkpoint's making, which a free alone does not tell.
+        # This assumes that the block comes from a checkpoint. That it is freed doesn't prove it.
         (<uint8_t*> a.doubtful.data)[block] = True
     if size > room:
         a.misplaced += 1
@@ -137,7 +138,7 @@ cdef uint64_t carried_size(Arena* a, uint32_t block, const Origin* o, uint64_t r
         return room
     if splits_all(a, o) or size == room:
         return size
-    # Free blocks of the large pool are over 1 MiB, so that a smaller gap is the block's own.
+    # Free blocks of the large pool exceed 1 MiB, so a smaller gap belongs to the block.
     if room - size <= SMALL_LIMIT or (first and size >= max_split(&a.rules)):
         return room
     (<uint8_t*> a.doubtful.data)[block] = True
@@ -145,7 +146,7 @@ cdef uint64_t carried_size(Arena* a, uint32_t block, const Origin* o, uint64_t r
 
 
 cdef int fill_region(Arena* a, const Region* g, uint64_t* next) noexcept nogil:
-    # The blocks of one region, from carried block number `next` (by address) on.
+    # Create a region's blocks, starting with carried-over block `next` (in the order of addresses).
     cdef const Carried* carried = <const Carried*> a.replay.carried.data
     cdef const uint32_t* order = <const uint32_t*> a.order.data
     cdef uint64_t at = g.start
@@ -166,7 +167,7 @@ cdef int fill_region(Arena* a, const Region* g, uint64_t* next) noexcept nogil:
         address = carried[block].address
         next[0] += 1
         if address < at:
-            # Before the region, or inside of the block before it: events were lost.
+            # The block is before the region or inside the previous block, so events were lost.
             a.misplaced += 1
             (<uint8_t*> a.doubtful.data)[block] = True
             continue
@@ -202,7 +203,7 @@ cdef int fill_region(Arena* a, const Region* g, uint64_t* next) noexcept nogil:
 
 
 cdef int take_start(Arena* a) noexcept nogil:
-    # The blocks when the first event came.
+    # Create the blocks that existed before the first event.
     cdef const Carried* carried = <const Carried*> a.replay.carried.data
     cdef const Region* regions = <const Region*> a.reserve.regions.data
     cdef uint64_t next = 0
@@ -218,7 +219,7 @@ cdef int take_start(Arena* a) noexcept nogil:
             return -1
     for i in range(a.replay.carried.len):
         if (<int64_t*> a.carried_bytes.data)[i] == 0:
-            # Outside of every segment that is known.
+            # The block is outside all known segments.
             (<int64_t*> a.carried_bytes.data)[i] = <int64_t> size_for(
                 a, <uint64_t> carried[i].size, carried[i].stack)
             (<uint8_t*> a.doubtful.data)[i] = True
@@ -228,7 +229,8 @@ cdef int take_start(Arena* a) noexcept nogil:
 # --- events ---------------------------------------------------------------------------------------
 
 cdef inline void prove(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
-    # The block before an allocation ends where that begins.
+    # Node i, a carried-over block, is proven to have this size, because an allocation begins at its
+    # end.
     cdef uint32_t block = node(a, i).owner & ~CARRIED
     (<uint8_t*> a.doubtful.data)[block] = False
     (<int64_t*> a.carried_bytes.data)[block] = <int64_t> size
@@ -236,9 +238,9 @@ cdef inline void prove(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
 
 
 cdef int end_before(Arena* a, uint64_t address, uint32_t* found) noexcept nogil:
-    # An allocation inside of what was taken for free: where the block before it, whose size was
-    # assumed, may have kept what lies between, it did. `found`: the free node that begins at the
-    # address then. -1 when memory is out.
+    # Handle an allocation inside memory that was assumed to be free. If the previous block's size
+    # was only assumed and may include the gap up to this address, extend that block. `found`
+    # becomes the free node at the address. Returns -1 when out of memory.
     cdef const Carried* carried = <const Carried*> a.replay.carried.data
     cdef const uint32_t* order = <const uint32_t*> a.order.data
     cdef uint64_t lo = 0
@@ -272,8 +274,8 @@ cdef int end_before(Arena* a, uint64_t address, uint32_t* found) noexcept nogil:
     return put(&a.at, address, gap)
 
 
-cdef bint lies_nowhere(Arena* a, uint64_t address) noexcept nogil:
-    # Whether no node has this address in it; False where the search was too long.
+cdef bint in_no_node(Arena* a, uint64_t address) noexcept nogil:
+    # Whether no node contains this address; False if the search was cut short.
     cdef uint32_t i
     for i in range(<uint32_t> a.nodes.len):
         if a.looks == 0:
@@ -285,7 +287,7 @@ cdef bint lies_nowhere(Arena* a, uint64_t address) noexcept nogil:
 
 
 cdef void check_idle(Arena* a, uint32_t i, uint64_t address, uint64_t size) noexcept nogil:
-    # An alloc takes free node i: was there a segment that fits it better?
+    # An alloc takes free node i. Check whether another segment would have fit better.
     cdef uint32_t origin = node(a, i).origin
     idle_use(&a.idle, origin, a.reserve, address, size)
     if not is_default_pool(a.replay.tables, origin_at(a, root(a, origin)).pool):
@@ -294,7 +296,7 @@ cdef void check_idle(Arena* a, uint32_t i, uint64_t address, uint64_t size) noex
 
 
 cdef bint serves(const Arena* a, uint32_t i, const Origin* o, uint64_t size) noexcept nogil:
-    # Whether a request of this size, whose block is of `o`, might have had node i.
+    # Whether a request of this size, which got a block in `o`, could have used node i.
     cdef const Origin* mine = origin_of(a, i)
     return (node(a, i).size >= size and node(a, i).owner == FREE_NODE and mine.stream == o.stream
             and mine.small == (size <= SMALL_LIMIT) and mine.expandable == o.expandable
@@ -302,7 +304,7 @@ cdef bint serves(const Arena* a, uint32_t i, const Origin* o, uint64_t size) noe
 
 
 cdef void check_fresh(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
-    # An alloc takes node i, for which the driver was asked: nothing that was free may have served.
+    # An alloc takes node i, for which the driver was called, so no free block can have fit.
     cdef const Tables* t = a.replay.tables
     cdef const Origin* o = origin_of(a, i)
     cdef uint32_t j
@@ -315,14 +317,14 @@ cdef void check_fresh(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
         a.looks -= 1
         if (j != i and serves(a, j, o, size)
                 and is_default_pool(t, origin_at(a, root(a, node(a, j).origin)).pool)):
-            a.idle.passed += 1
+            a.idle.passed_over += 1
             return
 
 
 cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested, uint32_t stack,
                int64_t* n_bytes) noexcept nogil:
-    # An alloc, whose block has so many bytes.
-    cdef uint32_t* pool = <uint32_t*> a.told.data
+    # Place an alloc and store its block's size in `n_bytes`.
+    cdef uint32_t* pool = <uint32_t*> a.event_pools.data
     cdef uint64_t size = size_for(a, requested, stack)
     cdef uint32_t i = node_at(a, address)
     cdef uint32_t before
@@ -333,20 +335,20 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested, u
         return -1
     if i != NONE32:
         if pool[event] != NONE32:
-            tell_pool(a, node(a, i).origin, pool[event])
+            set_pool(a, node(a, i).origin, pool[event])
         else:
             pool[event] = OF_ORIGIN | node(a, i).origin
     if i == NONE32 or node(a, i).size < size:
         a.misplaced += 1
         a.assumed += 1
         if i == NONE32:
-            a.outside += lies_nowhere(a, address)
+            a.outside += in_no_node(a, address)
         else:
             a.outside += (node(a, i).owner == FREE_NODE and node(a, i).size < requested
                           and node(a, i).next == NONE32)
         return 0
     if node(a, i).owner != FREE_NODE:
-        # In use: a free was lost, and the block may have been another one since.
+        # The block is in use, so a free is missing, and the block may have changed since.
         node(a, i).owner = event
         n_bytes[0] = <int64_t> node(a, i).size
         a.misplaced += 1
@@ -354,10 +356,10 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested, u
         return 0
     if a.idle.left and node(a, i).size >= a.idle.least:
         check_idle(a, i, address, size)
-    if a.asked and not a.gave:
+    if a.called_driver and not a.released:
         check_fresh(a, i, size)
-    a.asked = False
-    a.gave = False
+    a.called_driver = False
+    a.released = False
     before = node(a, i).prev
     if (before != NONE32 and node(a, before).owner & CARRIED and node(a, before).owner != FREE_NODE
             and (<uint8_t*> a.doubtful.data)[node(a, before).owner & ~CARRIED]):
@@ -372,7 +374,7 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested, u
 
 cdef int add_segment(Arena* a, uint64_t address, uint64_t size, const Origin* o,
                      uint32_t* of_event) noexcept nogil:
-    # A segment_alloc.
+    # segment_alloc
     cdef uint32_t i
     if node_at(a, address) != NONE32:
         a.misplaced += 1
@@ -387,7 +389,7 @@ cdef int add_segment(Arena* a, uint64_t address, uint64_t size, const Origin* o,
 
 cdef int drop_segment(Arena* a, uint64_t address, uint64_t size,
                       uint32_t* of_event) noexcept nogil:
-    # A segment_free.
+    # segment_free
     cdef uint32_t i = node_at(a, address)
     if i != NONE32:
         of_event[0] = node(a, i).origin
@@ -395,7 +397,7 @@ cdef int drop_segment(Arena* a, uint64_t address, uint64_t size,
     if (i == NONE32 or node(a, i).owner != FREE_NODE or node(a, i).size != size
             or node(a, i).prev != NONE32 or node(a, i).next != NONE32):
         a.misplaced += 1
-        # Where one of its blocks is in use, a free is missing.
+        # If one of the segment's blocks is in use, a free is missing.
         a.outside += i == NONE32 or (node(a, i).owner == FREE_NODE and node(a, i).prev == NONE32
                                      and node(a, i).next == NONE32)
         return 0
@@ -404,7 +406,7 @@ cdef int drop_segment(Arena* a, uint64_t address, uint64_t size,
 
 cdef int map_range(Arena* a, uint64_t address, uint64_t size, const Origin* o,
                    uint32_t* of_event) noexcept nogil:
-    # A segment_map: a free range, which joins what is mapped beside it.
+    # segment_map: add a free range, and merge it with adjacent mapped ranges.
     cdef uint32_t left = map64_get(&a.ends, address, NONE32)
     cdef uint32_t right = node_at(a, address + size)
     cdef uint32_t origin, i
@@ -427,7 +429,7 @@ cdef int map_range(Arena* a, uint64_t address, uint64_t size, const Origin* o,
         origin = node(a, left if left != NONE32 else right).origin
         if left != NONE32 and right != NONE32:
             unite(a, origin, node(a, right).origin)
-        tell_pool(a, origin, o.pool)
+        set_pool(a, origin, o.pool)
     of_event[0] = origin
     i = new_node(a, address, size, FREE_NODE, origin)
     if i == NONE32:
@@ -439,7 +441,7 @@ cdef int map_range(Arena* a, uint64_t address, uint64_t size, const Origin* o,
 
 cdef inline bint is_free_around(const Arena* a, uint32_t i, uint64_t address,
                                 uint64_t size) noexcept nogil:
-    # Whether node i, NONE32 for none, is free and holds this range. Nodes of size 0 hold nothing.
+    # Whether node i (or NONE32) is free and contains this range. Nodes of size 0 contain nothing.
     cdef uint64_t before
     if i == NONE32 or node(a, i).owner != FREE_NODE or node(a, i).address > address:
         return False
@@ -448,11 +450,12 @@ cdef inline bint is_free_around(const Arena* a, uint32_t i, uint64_t address,
 
 
 cdef uint32_t free_node_around(Arena* a, uint64_t address, uint64_t size) noexcept nogil:
-    # The free node that holds this range; NONE32 when there is none, or the search was too long.
+    # Return the free node that contains this range; NONE32 if there is none or the search was cut
+    # short.
     cdef uint32_t i = node_at(a, address)
     if i != NONE32:
         return i if is_free_around(a, i, address, size) else NONE32
-    # What ended there once may have become another node since.
+    # The node that was known to end there may have changed since.
     i = map64_get(&a.ends, address + size, NONE32)
     if is_free_around(a, i, address, size):
         return i
@@ -470,12 +473,12 @@ cdef uint32_t free_node_around(Arena* a, uint64_t address, uint64_t size) noexce
 
 cdef int unmap_range(Arena* a, uint64_t address, uint64_t size,
                      uint32_t* of_event) noexcept nogil:
-    # A segment_unmap: takes a range out of a free node, and the range that it is in apart.
+    # segment_unmap: remove a range from a free node, splitting its range.
     cdef uint32_t i = free_node_around(a, address, size)
     cdef uint32_t left, right
     if i == NONE32:
         a.misplaced += 1
-        a.outside += lies_nowhere(a, address)
+        a.outside += in_no_node(a, address)
         return 0
     of_event[0] = node(a, i).origin
     if address > node(a, i).address:
@@ -505,19 +508,18 @@ cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
     cdef int code
     cdef Origin o
     if a.next_segment >= a.reserve.events.len or events[a.next_segment] != event:
-        # One that cannot be: reserve.odd counts them.
+        # This is an impossible event, which reserve.impossible_events counts.
         return 0
     o.stream = sparse_at(&t.stream, row)
     o.pool = (<const uint32_t*> a.reserve.pools.data)[a.next_segment]
     o.small = size == SMALL_SEGMENT
     o.expandable = action >= A_SEGMENT_MAP
     a.next_segment += 1
-    # After it gave something back the allocator asks the driver without another look at what is
-    # free by then.
+    # After returning memory, the allocator calls the driver without looking at free blocks again.
     if action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP:
-        a.asked = True
+        a.called_driver = True
     else:
-        a.gave = True
+        a.released = True
     if action == A_SEGMENT_ALLOC:
         code = add_segment(a, address, size, &o, &origin)
     elif action == A_SEGMENT_FREE:
@@ -526,7 +528,7 @@ cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
         code = map_range(a, address, size, &o, &origin)
     else:
         code = unmap_range(a, address, size, &origin)
-    (<uint32_t*> a.told.data)[event] = (
+    (<uint32_t*> a.event_pools.data)[event] = (
         OF_ORIGIN | origin if o.pool == NONE32 and origin != NONE32 else o.pool)
     return code
 
@@ -538,7 +540,7 @@ cdef int run(Arena* a) noexcept nogil:
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef const uint32_t* match = <const uint32_t*> r.match.data
-    cdef uint32_t* pool = <uint32_t*> a.told.data
+    cdef uint32_t* pool = <uint32_t*> a.event_pools.data
     cdef int64_t n_bytes
     cdef uint64_t i
     cdef uint32_t at
@@ -557,8 +559,8 @@ cdef int run(Arena* a) noexcept nogil:
         elif A_SEGMENT_ALLOC <= action[i] <= A_SEGMENT_UNMAP:
             code = apply_segment(a, <uint32_t> i, action[i])
         elif action[i] == A_OOM:
-            a.asked = False
-            a.gave = False
+            a.called_driver = False
+            a.released = False
         if code < 0 or weights_add(&a.weights, i, size[i], n_bytes) < 0:
             return -1
     return 0
@@ -567,7 +569,7 @@ cdef int run(Arena* a) noexcept nogil:
 # --- the end --------------------------------------------------------------------------------------
 
 cdef void compare_end(Arena* a) noexcept nogil:
-    # Block for block with the final segments: address, size, in use or free.
+    # Compare each block with the final segments: its address, its size, and whether it's in use.
     cdef const Tables* t = a.replay.tables
     cdef const Segment* segments = <const Segment*> t.segments.data
     cdef const Block* blocks = <const Block*> t.blocks.data
@@ -601,21 +603,21 @@ cdef void compare_end(Arena* a) noexcept nogil:
 
 
 cdef int settle_pools(Arena* a) noexcept nogil:
-    # Events that do not say their pool have that of the segment that they are about.
-    cdef const uint32_t* told = <const uint32_t*> a.told.data
+    # Give events without a pool the pool of their segment.
+    cdef const uint32_t* event_pools = <const uint32_t*> a.event_pools.data
     cdef uint64_t i
     cdef uint32_t pool
-    if slim_unset(&a.pool, a.told.len) < 0:
+    if slim_unset(&a.pool, a.event_pools.len) < 0:
         return -1
     for i in range(a.origins.len):
         origin_at(a, <uint32_t> i).pool = origin_at(a, root(a, <uint32_t> i)).pool
-    for i in range(a.told.len):
-        pool = told[i]
+    for i in range(a.event_pools.len):
+        pool = event_pools[i]
         if pool != NONE32 and pool & OF_ORIGIN:
             pool = origin_at(a, pool & ~OF_ORIGIN).pool
         if pool != NONE32 and slim_set(&a.pool, i, pool) < 0:
             return -1
-    buf_free(&a.told)
+    buf_free(&a.event_pools)
     return 0
 
 
@@ -630,12 +632,12 @@ cdef void count_carried(Arena* a) noexcept nogil:
 
 cdef int build(Arena* a) noexcept nogil:
     cdef const Replay* r = a.replay
-    if (buf_reserve(&a.weights.more, r.events) < 0 or buf_reserve(&a.told, r.events) < 0
+    if (buf_reserve(&a.weights.more, r.events) < 0 or buf_reserve(&a.event_pools, r.events) < 0
             or buf_reserve(&a.carried_bytes, r.carried.len) < 0
             or buf_reserve(&a.carried_origin, r.carried.len) < 0
             or buf_reserve(&a.doubtful, r.carried.len) < 0):
         return -1
-    a.told.len = r.events
+    a.event_pools.len = r.events
     a.carried_bytes.len = r.carried.len
     a.carried_origin.len = r.carried.len
     a.doubtful.len = r.carried.len
@@ -651,7 +653,7 @@ cdef int build(Arena* a) noexcept nogil:
 
 cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* rules,
                     uint64_t seed) noexcept nogil:
-    # Replays the blocks of a device whose trace and segments have been replayed.
+    # Replay a device's blocks. The trace and segments must have been replayed before.
     cdef int code
     memset(a, 0, sizeof(Arena))
     a.replay = r
@@ -667,7 +669,7 @@ cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* ru
     buf_init(&a.order, 4)
     weights_init(&a.weights)
     slim_init(&a.pool)
-    buf_init(&a.told, 4)
+    buf_init(&a.event_pools, 4)
     buf_init(&a.carried_bytes, 8)
     buf_init(&a.carried_origin, 4)
     buf_init(&a.doubtful, 1)
@@ -675,7 +677,7 @@ cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* ru
     if map64_init(&a.at, seed) < 0 or map64_init(&a.ends, seed + 1) < 0:
         return fail(&a.status, ERR_MEMORY, "blocks")
     code = build(a)
-    # What is needed only while it runs.
+    # Free everything that is only needed during the replay.
     map64_free(&a.at)
     map64_free(&a.ends)
     buf_free(&a.spare)

@@ -1,4 +1,4 @@
-# Which backend's allocator wrote a file: what its final blocks and its stacks say.
+# Detect which backend's allocator wrote a file, from its final blocks and stacks.
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from memreplay.engine.read.tables cimport Tables
 

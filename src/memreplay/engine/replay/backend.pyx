@@ -1,4 +1,4 @@
-"""What a file tells of the backend whose allocator wrote it: how blocks are rounded, whose code."""
+"""Detect which backend's allocator wrote a file, from its final blocks and stacks."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp
@@ -16,8 +16,9 @@ cdef inline int64_t rounded(int64_t size) noexcept nogil:
 
 cdef void count_rounding(const Tables* t, int64_t pad, uint64_t* plain,
                          uint64_t* padded) noexcept nogil:
-    # Of the file's blocks in use, where every remainder is split off: those whose size is the
-    # request rounded, and not the request and `pad` bytes, and the other way round.
+    # Consider the blocks in use whose remainder is always split off. Count the blocks whose size
+    # can only be the rounded request, and the blocks whose size can only be the request plus `pad`
+    # bytes, rounded.
     cdef const Segment* segments = <const Segment*> t.segments.data
     cdef const Block* blocks = <const Block*> t.blocks.data
     cdef const Segment* g
@@ -47,14 +48,14 @@ cdef bint holds(const uint8_t* text, size_t m, const uint8_t* part, size_t n) no
 
 
 cdef bint names_file(const Tables* t, const uint8_t* part, size_t n) noexcept nogil:
-    # Whether any frame's file name holds this.
+    # Whether any frame's file name contains this text.
     cdef const FrameKey* frames = <const FrameKey*> t.frames.data.data
     cdef const uint8_t* text
     cdef uint32_t last = NONE32
     cdef size_t m = 0
     cdef size_t i
     for i in range(spans_len(&t.frames)):
-        # Frames of one file mostly stand together.
+        # Frames in the same file are usually adjacent.
         if frames[i].file == last or frames[i].file == NONE32:
             continue
         last = frames[i].file

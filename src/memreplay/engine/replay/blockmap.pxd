@@ -1,24 +1,24 @@
-# Segments and their blocks at one moment: what is in use, pending or free.
+# Segments at one moment, and their blocks: in use, pending or free.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.replay.arena cimport Arena
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.replay.replay cimport Replay
 
 cdef extern from *:
-    uint32_t FREE_TILE "0xFFFFFFFFu"   # the owner of a free block
+    uint32_t FREE_TILE "0xFFFFFFFFu"   # owner of a free block
 
 cdef enum TileState:
     TILE_FREE = 0
     TILE_IN_USE = 1
-    TILE_PENDING = 2      # its free was requested and has not completed
+    TILE_PENDING = 2      # its free was requested but hasn't completed
 
 
 cdef struct Tile:
-    # A block. The tiles of a segment cover it without gaps.
+    # A block. A segment's tiles cover it without gaps.
     uint64_t address, size
-    int64_t requested     # 0 of a free block
-    uint32_t owner        # alloc event, CARRIED block, or FREE_TILE
-    uint32_t stack        # of who allocated it
+    int64_t requested     # 0 for a free block
+    uint32_t owner        # alloc event, CARRIED | block, or FREE_TILE
+    uint32_t stack        # of its allocation
     uint32_t segment
     uint32_t state        # TileState
 
@@ -26,28 +26,28 @@ cdef struct Tile:
 cdef struct Sums:
     uint64_t size         # reserved
     uint64_t in_use, pending, free
-    uint64_t requested    # of what is in use or pending
+    uint64_t requested    # bytes in blocks that are in use or pending
     uint64_t largest      # the largest free block
-    uint64_t returnable   # what empty_cache() gives back, as far as the pool allows it
-    uint64_t returned_free  # the part of it that is free now, and not pending
+    uint64_t returnable   # bytes that empty_cache() returns if the pool allows it
+    uint64_t returned_free  # the part of `returnable` that is free rather than pending
     uint64_t blocks_in_use, blocks_pending, blocks_free
     uint64_t segments
-    uint64_t unused       # segments without a block that is in use
+    uint64_t unused       # segments without a block in use
 
 
 cdef struct Mapped:
-    # A segment, or, of an expandable one, a mapped range without holes.
+    # A segment, or a contiguous mapped range of an expandable segment.
     uint64_t address, stream
     uint32_t pool         # pair id, or NONE32
     uint32_t first, tiles
     bint small
     bint expandable
-    bint default_pool     # nobody has to release it before empty_cache() may
+    bint default_pool     # empty_cache() may release this even if the pool is still in use
     Sums sums
 
 
 cdef struct Share:
-    # What all segments of one pool, stream and kind have.
+    # Sums over all segments with the same pool, stream and kind.
     uint64_t stream
     uint32_t pool
     bint small
@@ -56,7 +56,7 @@ cdef struct Share:
 
 
 cdef struct Request:
-    # What was asked for, and of which segments it may be served.
+    # A request, and the segments that may serve it.
     uint64_t size
     uint64_t stream
     uint64_t max_split
@@ -66,17 +66,20 @@ cdef struct Request:
 
 
 cdef struct FreeParts:
-    # Every free byte by why it does not serve a request, and the largest block of each kind.
+    # Free bytes, grouped by the reason why they can't serve a request, and each reason's largest
+    # block.
     uint64_t fits, fits_largest
     uint64_t too_small, too_small_largest
     uint64_t split_limit, split_limit_largest
     uint64_t other_stream, other_stream_largest
-    uint64_t other_kind, other_kind_largest      # of the same pool: small for large, or so
+    # in the same pool, but small instead of large or vice versa
+    uint64_t other_kind, other_kind_largest
     uint64_t other_pool, other_pool_largest
-    uint64_t pending          # of its own pool, stream and kind: not free
+    uint64_t pending          # in the request's pool, stream and kind, but not free yet
     uint64_t pending_elsewhere
-    uint64_t run              # the longest run of free and pending blocks there
-    uint64_t split_open       # the part of too_small in segments larger than a large one's least
+    # longest run of free and pending blocks in the request's pool, stream and kind
+    uint64_t run
+    uint64_t split_open       # part of too_small, in segments above the smallest large size
 
 
 cdef struct BlockMap:
@@ -84,20 +87,21 @@ cdef struct BlockMap:
     Buf tiles             # Tile, by segment and address
     Buf segments          # Mapped, by address
     Buf shares            # Share, by pool, stream and kind
-    Buf order             # u32: segments, the one with the most free bytes first
+    Buf order             # u32: segments by free bytes, most first
     Sums sums
-    uint64_t outside, outside_blocks    # of blocks that lie in no segment, or in another block
-    uint64_t returnable, returned_free  # by empty_cache(): of default pools
-    uint64_t private_returnable, private_free   # of private pools, if they were released
-    uint64_t blocked      # free bytes that cannot be given back
+    uint64_t outside, outside_blocks    # blocks that are in no segment, or inside another block
+    uint64_t returnable, returned_free  # bytes that empty_cache() returns from default pools
+    # bytes that empty_cache() would return from released private pools
+    uint64_t private_returnable, private_free
+    uint64_t blocked      # free bytes that can't be returned
 
 
 cdef struct Unit:
-    # What is given back as one.
+    # A range that the allocator can only return as a whole.
     uint64_t start, end
     uint64_t free
-    uint64_t in_use       # blocks that reach into it
-    uint32_t first, stop  # its tiles; those at its ends may reach beyond
+    uint64_t in_use       # number of blocks in use that overlap the unit
+    uint32_t first, stop  # the unit's tiles; the first and last may extend beyond the unit
 
 
 cdef inline Tile* tiles_of(const BlockMap* m) noexcept nogil:

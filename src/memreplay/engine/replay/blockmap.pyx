@@ -1,12 +1,12 @@
-"""The block map at a moment: segments as they are then, tiled by what is live and what is free.
+"""Build the block map at a moment: segments, tiled by live and free blocks.
 
-Nothing has to be replayed for it: which segments there are follows from the segment events up to
-then, which blocks from the live set, whose sizes and addresses the arena knows; what lies between
-them is free, as the allocator merges free neighbours at once.
+Nothing is replayed: the segments come from the segment events so far, and the blocks from the live
+set and the arena's sizes and addresses. The remaining memory is free, because the allocator merges
+free neighbours immediately.
 
-A *unit* is what empty_cache() gives back as a whole: a segment, or a handle of an expandable one.
-A unit without a block in use can be given back; of any other the free bytes are blocked
-(blockers.pyx).
+A *unit* is memory that empty_cache() can only return as a whole: a segment, or a handle of an
+expandable segment. A unit can be returned if none of its blocks is in use; otherwise its free bytes
+are blocked (blockers.pyx).
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -18,7 +18,7 @@ from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.slim cimport slim_at
 from memreplay.engine.replay.lives cimport bytes_at
 from memreplay.engine.replay.replay cimport CARRIED
-from memreplay.engine.replay.reserve cimport LARGE_HANDLE, Piece, reserve_pieces
+from memreplay.engine.replay.reserve cimport LARGE_HANDLE, ReservedRange, reserve_ranges
 from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT, round_size
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 from memreplay.engine.read.tables cimport A_SEGMENT_ALLOC, A_SEGMENT_MAP, Carried
@@ -43,7 +43,7 @@ cdef void blockmap_free(BlockMap* m) noexcept nogil:
 # --- segments -------------------------------------------------------------------------------------
 
 cdef inline uint32_t pool_of(const Arena* a, uint32_t source) noexcept nogil:
-    # Of a region or of the segment event that brought it. The first origins are the regions'.
+    # Return a region's or segment event's pool. The first origins are those of the regions.
     if source < a.reserve.regions.len:
         return (<const Origin*> a.origins.data)[source].pool
     return slim_at(&a.pool, (<const uint32_t*> a.reserve.events.data)[
@@ -51,21 +51,22 @@ cdef inline uint32_t pool_of(const Arena* a, uint32_t source) noexcept nogil:
 
 
 cdef int add_segments(BlockMap* m, int64_t event) noexcept nogil:
-    # Mapped pieces of a stream side by side are one range.
+    # Add the segments that exist after `event`. A stream's adjacent mapped ranges count as one
+    # segment.
     cdef const Replay* r = m.arena.replay
-    cdef const Piece* p
+    cdef const ReservedRange* p
     cdef Mapped* last = NULL
     cdef Mapped s
     cdef Buf pieces
     cdef uint32_t pool
     cdef uint64_t i
     cdef int code
-    buf_init(&pieces, sizeof(Piece))
-    code = reserve_pieces(m.arena.reserve, r, event, &pieces)
+    buf_init(&pieces, sizeof(ReservedRange))
+    code = reserve_ranges(m.arena.reserve, r, event, &pieces)
     for i in range(pieces.len):
         if code != OK:
             break
-        p = <const Piece*> pieces.data + i
+        p = <const ReservedRange*> pieces.data + i
         pool = pool_of(m.arena, p.source)
         if (last != NULL and p.expandable and last.expandable and p.stream == last.stream
                 and p.start == last.address + last.sums.size
@@ -92,7 +93,8 @@ cdef int add_segments(BlockMap* m, int64_t event) noexcept nogil:
 # --- tiles ----------------------------------------------------------------------------------------
 
 cdef int by_address(const void* x, const void* y) noexcept nogil:
-    # Where events were lost two blocks may have one address; then those of the trace come first.
+    # If events were lost, two blocks may have the same address. Blocks from the trace then come
+    # first.
     cdef const Tile* p = <const Tile*> x
     cdef const Tile* q = <const Tile*> y
     if p.address != q.address:
@@ -103,7 +105,7 @@ cdef int by_address(const void* x, const void* y) noexcept nogil:
 cdef int list_live(const BlockMap* m, int64_t event, const uint32_t* held_end,
                    const uint32_t* held_base_end, const uint32_t* allocs, uint64_t n_allocs,
                    const uint32_t* blocks, uint64_t n_blocks, Buf* live) noexcept nogil:
-    # The live set as tiles, by address.
+    # List the live set as tiles, sorted by address.
     cdef const Arena* a = m.arena
     cdef const Replay* r = a.replay
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
@@ -134,7 +136,7 @@ cdef int list_live(const BlockMap* m, int64_t event, const uint32_t* held_end,
         t.owner = CARRIED | which
         t.stack = carried[which].stack
         t.segment = NONE32
-        # NEVER_HELD is a number, too, and past every event.
+        # NEVER_HELD is larger than any event, but the block must not count as in use.
         t.state = TILE_PENDING
         if held_base_end[which] == NONE32 or (held_base_end[which] < NONE32 - 1
                                               and <int64_t> held_base_end[which] > event):
@@ -158,8 +160,9 @@ cdef inline int push_free(BlockMap* m, uint32_t segment, uint64_t address,
     return push_item(&m.tiles, &t)
 
 
-cdef inline bint tells_small(const BlockMap* m, const Tile* t) noexcept nogil:
-    # Whether such a block lies in small segments only: a checkpoint's says nothing.
+cdef inline bint must_be_small(const BlockMap* m, const Tile* t) noexcept nogil:
+    # Whether this block must be in a small segment. For a checkpoint's alloc, the size doesn't show
+    # this.
     cdef const Buf* synthetic = &m.arena.synthetic
     return round_size(&m.arena.rules, <uint64_t> t.requested) <= SMALL_LIMIT and not (
         synthetic.len and (<const uint8_t*> synthetic.data)[t.stack])
@@ -167,8 +170,9 @@ cdef inline bint tells_small(const BlockMap* m, const Tile* t) noexcept nogil:
 
 cdef int tile_segment(BlockMap* m, uint32_t segment, const Buf* live,
                       uint64_t* next) noexcept nogil:
-    # The tiles of one segment, from live block number `next` on. What lies in no segment, or where
-    # another block is, is counted apart: events were lost, or a size is wrong.
+    # Tile one segment, starting with live block number `next`. Blocks outside segments or inside
+    # another block are counted separately, because they mean that events were lost or a size is
+    # wrong.
     cdef Mapped* s = segments_of(m) + segment
     cdef const Tile* block
     cdef Tile t
@@ -199,7 +203,7 @@ cdef int tile_segment(BlockMap* m, uint32_t segment, const Buf* live,
             return ERR_MEMORY
         if push_item(&m.tiles, &t) < 0:
             return ERR_MEMORY
-        if s.expandable and tells_small(m, &t):
+        if s.expandable and must_be_small(m, &t):
             s.small = True
         at = t.address + t.size
     if at < end and push_free(m, segment, at, end - at) < 0:
@@ -223,7 +227,7 @@ cdef int tile_all(BlockMap* m, const Buf* live) noexcept nogil:
 # --- units ----------------------------------------------------------------------------------------
 
 cdef inline uint64_t handle_of(const Mapped* s) noexcept nogil:
-    # What of it is given back as one.
+    # Return the size of the segment's units.
     cdef uint64_t handle = SMALL_SEGMENT if s.small else LARGE_HANDLE
     if not s.expandable:
         return s.sums.size
@@ -233,7 +237,8 @@ cdef inline uint64_t handle_of(const Mapped* s) noexcept nogil:
 
 
 cdef bint next_unit(const BlockMap* m, const Mapped* s, Unit* u) noexcept nogil:
-    # The unit behind u (all zero before the first); handles inside of one block come as one.
+    # Advance to the next unit. Before the first unit, `u` must be all zero. Handles inside one
+    # block make up one unit.
     cdef const Tile* t = tiles_of(m) + s.first
     cdef uint64_t handle = handle_of(s)
     cdef uint64_t start = u.end if u.end else s.address
@@ -241,7 +246,7 @@ cdef bint next_unit(const BlockMap* m, const Mapped* s, Unit* u) noexcept nogil:
     cdef uint32_t i = u.stop
     if start >= s.address + s.sums.size:
         return False
-    # The last tile of the unit before may reach into this one.
+    # The last tile of the previous unit may extend into this one.
     if i and t[i - 1].address + t[i - 1].size > start:
         i -= 1
     end = t[i].address + t[i].size
@@ -328,7 +333,7 @@ cdef int most_free(const void* x, const void* y) noexcept nogil:
 
 
 cdef int add_shares(BlockMap* m) noexcept nogil:
-    # A share a segment, sorted; then those that are alike as one.
+    # Create a share per segment, sort the shares, then merge equal shares.
     cdef const Mapped* s
     cdef Share* shares
     cdef Share share
@@ -419,7 +424,8 @@ cdef int blockmap_fill(BlockMap* m, int64_t event, const uint32_t* held_end,
                        const uint32_t* held_base_end, const uint32_t* allocs, uint64_t n_allocs,
                        const uint32_t* blocks, uint64_t n_blocks, uint32_t default_pool,
                        bint unknown_is_default) noexcept nogil:
-    # The map after `event`, of the live set that these allocs and carried blocks are.
+    # Build the map after `event`, for a live set that consists of these allocs and carried-over
+    # blocks.
     cdef Buf live
     cdef int code
     buf_init(&live, sizeof(Tile))
@@ -437,11 +443,11 @@ cdef int blockmap_fill(BlockMap* m, int64_t event, const uint32_t* held_end,
     return code
 
 
-# --- a request that failed ------------------------------------------------------------------------
+# --- a failed request -----------------------------------------------------------------------------
 
 cdef inline void judge_free(const Request* q, const Mapped* s, uint64_t size,
                             FreeParts* out) noexcept nogil:
-    # Why this free block does not serve the request.
+    # Add this free block to the reason why it can't serve the request.
     if s.pool != q.pool or s.default_pool != q.default_pool:
         out.other_pool += size
         out.other_pool_largest = max(out.other_pool_largest, size)
@@ -496,8 +502,8 @@ cdef void blockmap_judge(const BlockMap* m, const Request* q, FreeParts* out) no
 
 cdef void unused_series(const Replay* r, const int64_t* reserved, const int64_t* active,
                         int64_t start, int64_t* out) noexcept nogil:
-    # Reserved less active after each event; unchanged by events that bring memory, which is active
-    # as soon as the allocation that they are for has come.
+    # Store reserved minus active bytes after each event. An event that adds memory leaves the value
+    # unchanged, because the waiting allocation uses that memory at once.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef uint64_t i
     for i in range(r.events):
@@ -507,17 +513,17 @@ cdef void unused_series(const Replay* r, const int64_t* reserved, const int64_t*
             out[i] = <int64_t> (<uint64_t> reserved[i] - <uint64_t> active[i])
 
 
-# --- a picture ------------------------------------------------------------------------------------
+# --- drawing --------------------------------------------------------------------------------------
 
 cdef void blockmap_bar(const BlockMap* m, uint64_t segment, uint64_t cells,
                        uint8_t* out) noexcept nogil:
-    # A segment as `cells` characters: '#' mostly in use, '+' partly, '~' pending, '.' free.
+    # Draw a segment as `cells` characters: '#' mostly in use, '+' partly, '~' pending, '.' free.
     cdef const Mapped* s = segments_of(m) + segment
     cdef const Tile* t = tiles_of(m) + s.first
     cdef uint64_t i, start, end, left, right, in_use, pending
     cdef uint64_t at = 0
     for i in range(cells):
-        # Sizes may need all 64 bits: no product of them.
+        # A size may need all 64 bits, so don't multiply sizes.
         start = s.sums.size // cells * i + s.sums.size % cells * i // cells
         end = s.sums.size // cells * (i + 1) + s.sums.size % cells * (i + 1) // cells
         in_use = 0

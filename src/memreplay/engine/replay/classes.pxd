@@ -1,4 +1,4 @@
-# Allocations and segments by pool or by stream, and a measure's sums for each.
+# Group allocations and segments by pool or stream, and sum up a measure for each group.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.replay.arena cimport Arena
 from memreplay.engine.base.growbuf cimport Buf
@@ -10,23 +10,23 @@ cdef enum:
 
 
 cdef struct Classes:
-    Buf keys         # u64 a class: pair id of the pool, or the stream; that of class 0 says nothing
-    Slim of_event    # an event: the class of an alloc or of a segment event, else 0
-    Buf of_carried   # u32 a carried block
-    Buf of_region    # u32 a region that was there at the start
+    Buf keys         # u64 per class: the pool's pair id, or the stream; unused for class 0
+    Slim of_event    # per event: the class of an alloc or segment event, else 0
+    Buf of_carried   # u32 per carried-over block
+    Buf of_region    # u32 per initial region
 
 
 cdef struct ClassSum:
     int64_t start, peak, final
     int64_t peak_at     # -1 is the start
-    int64_t then        # after the event that was asked for
-    uint64_t live       # allocations and carried blocks
-    uint64_t live_then  # those after the event that was asked for
-    uint64_t blocks     # all that ever were (of segments: segment events and regions)
+    int64_t then        # bytes after the chosen event
+    uint64_t live       # allocations and carried-over blocks
+    uint64_t live_then  # number of both after the chosen event
+    uint64_t blocks     # total number (for reserved memory: of segment events and regions)
 
 
 cdef struct Only:
-    # What alone counts: one class of some classes of the same replay.
+    # A filter: one class of a Classes for the same replay.
     const Classes* classes
     uint32_t wanted
 

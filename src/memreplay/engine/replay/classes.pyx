@@ -1,4 +1,4 @@
-"""Sums by pool or stream: all classes at once, in one pass over the events."""
+"""Sum up each pool or stream in one pass over the events."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -32,7 +32,7 @@ cdef void classes_free(Classes* c) noexcept nogil:
 
 
 cdef inline uint32_t class_of(Classes* c, Map64* known, uint64_t key) noexcept nogil:
-    # The class of a key, new or old; NONE32 when memory is out.
+    # Return the class for a key, adding it if new; NONE32 when out of memory.
     cdef Slot64* slot = map64_at(known, key, NONE32)
     if slot == NULL:
         return NONE32
@@ -62,7 +62,7 @@ cdef int classify(Classes* c, const Arena* a, bint by_pool, Map64* known) noexce
         if action[i] == A_ALLOC or A_SEGMENT_ALLOC <= action[i] <= A_SEGMENT_UNMAP:
             key = slim_at(&a.pool, i) if by_pool else sparse_at(&r.tables.stream, r.first + i)
             if not by_pool or key != NONE32:
-                # Neighbours mostly are of one class.
+                # Adjacent events usually share a class.
                 if last == NONE32 or key != last_key:
                     last = class_of(c, known, key)
                     last_key = key
@@ -135,7 +135,7 @@ cdef int begin(const Classes* c, Buf* out) noexcept nogil:
 
 
 cdef void settle_start(Buf* out) noexcept nogil:
-    # All that was there at the start has been added.
+    # At this point, everything that existed at the start has been added.
     cdef ClassSum* sums = <ClassSum*> out.data
     cdef uint64_t i
     for i in range(out.len):
@@ -153,14 +153,14 @@ cdef void note_then(Buf* out) noexcept nogil:
 
 
 cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) noexcept nogil:
-    # Fills `out` (of ClassSum) with the sums of each class. An event ends at most one allocation.
+    # Fill `out` (of ClassSum) with each class's sums. An event ends at most one allocation.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* of_carried = <const uint32_t*> c.of_carried.data
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
     cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef ClassSum* sums
-    cdef uint32_t* ended   # an event: the alloc, or CARRIED block, that it ended
+    cdef uint32_t* ended   # per event: the alloc, or CARRIED | block, that it ended
     cdef uint64_t i
     cdef uint32_t which
     if begin(c, out) != OK:
@@ -199,7 +199,7 @@ cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) no
 
 cdef int sum_listed(const Classes* c, const Lives* l, const uint32_t* allocs, uint64_t n_allocs,
                     const uint32_t* blocks, uint64_t n_blocks, Buf* out) noexcept nogil:
-    # Fills `then` and `live_then` alone, of these allocations and carried blocks.
+    # For these allocations and carried-over blocks, only fill in `then` and `live_then`.
     cdef const uint32_t* of_carried = <const uint32_t*> c.of_carried.data
     cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef ClassSum* sums
@@ -217,7 +217,7 @@ cdef int sum_listed(const Classes* c, const Lives* l, const uint32_t* allocs, ui
 
 cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t n_only,
                       int64_t event, Buf* out) noexcept nogil:
-    # The same of reserved memory, of what is in each of `only`.
+    # Like sum_lives, for reserved memory that matches each of `only`.
     cdef const Replay* r = a.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
@@ -254,7 +254,8 @@ cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t
 
 cdef int64_t reserved_of(const Arena* a, const Only* only, size_t n_only,
                          int64_t* out) noexcept nogil:
-    # Reserved bytes of what is in each of `only`: at the start, and in `out` after each event.
+    # Return the reserved bytes at the start that match each of `only`, and store the bytes after
+    # each event in `out`.
     cdef const Replay* r = a.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first

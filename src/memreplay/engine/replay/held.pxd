@@ -1,22 +1,23 @@
-# What the program itself held: allocations from alloc to free_requested.
+# Memory that the program holds, from alloc to free_requested.
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.base.status cimport Status
 
 cdef extern from *:
-    const uint32_t NEVER_HELD "0xFFFFFFFEu"   # in carried_end: let go before the first event
+    # in carried_end: the program freed it before the first event
+    const uint32_t NEVER_HELD "0xFFFFFFFEu"
 
 
 cdef struct Held:
     Status status
-    Buf end          # u32 an event: of an alloc the event that ended its holding, else NONE32
-    Buf carried_end  # u32 a carried block: that event, NONE32 (never) or NEVER_HELD
+    Buf end          # u32 per event: the event until which the program held an alloc, else NONE32
+    Buf carried_end  # the same (u32) per carried-over block; NONE32: held to the end; or NEVER_HELD
     uint64_t requests       # free_requested events
     uint64_t unrequested    # allocations that a free_completed ended without a request
-    uint64_t pending        # allocations whose free was requested and did not complete
-    uint64_t unmatched      # requests for what was not held
-    uint64_t presumed       # carried blocks taken to be pending at the start
+    uint64_t pending        # allocations whose free was requested but didn't complete
+    uint64_t unmatched      # requests for memory that wasn't held
+    uint64_t presumed       # carried-over blocks assumed to be pending at the start
 
 
 cdef int held_init(Held* h, const Replay* r, uint64_t seed) noexcept nogil

@@ -1,8 +1,9 @@
-"""Holding: alloc to free_requested by address, in one pass over a trace that has been replayed.
+"""Match allocs with free_requested events by address, in one pass over a replayed trace.
 
-It does not depend on when the device finished with a block. What was carried over is the replay's,
-less what had been let go already when the first event came: a block whose free completes without a
-request among the events, or which the final segments call pending and no event asks for.
+Unlike free_completed, this doesn't depend on when the device finishes with a block. Carried-over
+blocks are those of the replay, except for blocks that the program had already freed. Such a block
+either has a free that completes without a request among the events, or is pending in the final
+segments without a request.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -21,8 +22,9 @@ cdef void held_free(Held* h) noexcept nogil:
     buf_free(&h.carried_end)
 
 
-cdef inline bint let_go(Held* h, const Replay* r, uint32_t owner, uint32_t event) noexcept nogil:
-    # The owner ends here, unless it was completed before: complete() sees to those.
+cdef inline bint end_hold(Held* h, const Replay* r, uint32_t owner, uint32_t event) noexcept nogil:
+    # The program stops holding the owner here. If its free has already completed, complete()
+    # handles it.
     if owner == NONE32:
         return False
     if owner & CARRIED:
@@ -38,8 +40,8 @@ cdef inline bint let_go(Held* h, const Replay* r, uint32_t owner, uint32_t event
 
 
 cdef void complete(Held* h, const Replay* r) noexcept nogil:
-    # Allocations that ended without having been let go: their free_completed lets go of them.
-    # Carried blocks that did were pending when the first event came, if requests are recorded.
+    # An allocation without a request ends with its free_completed. If requests are recorded, a
+    # carried-over block without a request was already pending at the first event.
     cdef const uint32_t* match = <const uint32_t*> r.match.data
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const Carried* carried = <const Carried*> r.carried.data
@@ -50,7 +52,7 @@ cdef void complete(Held* h, const Replay* r) noexcept nogil:
     for i in range(r.events):
         if action[i] == A_ALLOC and end[i] == NONE32 and match[i] != NONE32:
             end[i] = match[i]
-            # A second alloc of the address ends both.
+            # A second alloc at the address ends the allocation, so the program no longer holds it.
             h.unrequested += action[match[i]] != A_ALLOC
         elif action[i] == A_ALLOC and end[i] != NONE32 and match[i] == NONE32:
             h.pending += 1
@@ -62,7 +64,7 @@ cdef void complete(Held* h, const Replay* r) noexcept nogil:
             carried_end[i] = NEVER_HELD
         elif carried[i].pending == PENDING_UNLESS_SEEN and (recorded or carried[i].block != NONE32):
             carried_end[i] = NEVER_HELD
-            # The request may be among the events before a range.
+            # If there's a range, the request may have come before it.
             h.presumed += carried[i].block == NONE32 and (r.window == NULL or r.window.begin == 0)
         elif carried[i].end != NONE32:
             carried_end[i] = carried[i].end
@@ -73,7 +75,7 @@ cdef int held_init(Held* h, const Replay* r, uint64_t seed) noexcept nogil:
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
     cdef const Carried* carried = <const Carried*> r.carried.data
-    cdef Map64 live   # address -> alloc event or CARRIED block; NONE32 when nobody holds it
+    cdef Map64 live   # address -> alloc event or CARRIED | block; NONE32 if not held
     cdef Slot64* slot
     cdef uint64_t i
     memset(h, 0, sizeof(Held))
@@ -106,9 +108,9 @@ cdef int held_init(Held* h, const Replay* r, uint64_t seed) noexcept nogil:
             return fail(&h.status, ERR_MEMORY, "replay")
         if action[i] == A_FREE_REQUESTED:
             h.requests += 1
-            h.unmatched += not let_go(h, r, slot.value, <uint32_t> i)
+            h.unmatched += not end_hold(h, r, slot.value, <uint32_t> i)
         else:
-            let_go(h, r, slot.value, <uint32_t> i)
+            end_hold(h, r, slot.value, <uint32_t> i)
         slot.value = <uint32_t> i if action[i] == A_ALLOC else NONE32
     map64_free(&live)
     complete(h, r)

@@ -1,4 +1,4 @@
-# Segments of the start in which nothing was live: whether what came later speaks against them.
+# Check whether later events contradict the existence of initially empty segments.
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.replay.reserve cimport Reserve
@@ -7,28 +7,30 @@ from memreplay.engine.read.tables cimport Tables
 
 cdef extern from *:
     const uint32_t NOT_IDLE "0xFFFFFFFFu"
-    const uint32_t UNRANKED "0xFFFFFFFEu"   # idle, but of a kind that other rules hold for
+    const uint32_t UNRANKED "0xFFFFFFFEu"   # idle, but different rules apply to this kind
 
 
 cdef struct IdleRegion:
-    # A segment of the default pool that is free as a whole until something is allocated in it.
+    # A segment of the default pool that is completely free until its first allocation.
     uint64_t stream
     uint64_t size
     uint64_t address
-    uint32_t region      # index in reserve.regions
-    uint32_t next        # the first row from this one on that is idle still
+    uint32_t region      # index into reserve.regions
+    uint32_t next        # for each row, the first idle row from there on
     bint small
 
 
 cdef struct Idle:
     const Rules* rules
     Buf rows             # IdleRegion, by class (small, stream), then size and address
-    Buf state            # u32 a region: its row, UNRANKED or NOT_IDLE
-    uint64_t left        # rows that are idle still
-    uint64_t least       # the size of the smallest of all rows
-    uint64_t passed      # allocations that took or made more, though one was there that fits better
-    uint64_t fitting     # those whose first allocation is one that would have made them
-    uint64_t recorded    # of them, those that were made while a recording was on
+    Buf state            # u32 per region: its row, or UNRANKED or NOT_IDLE
+    uint64_t left        # rows still idle
+    uint64_t least       # size of the smallest row
+    # Allocations that took a larger block or a new segment although an idle segment fit better
+    uint64_t passed_over
+    # idle segments whose size is exactly what their first allocation would have required
+    uint64_t fitting
+    uint64_t recorded    # `fitting` segments that were created while recording
 
 
 cdef void idle_init(Idle* d) noexcept nogil

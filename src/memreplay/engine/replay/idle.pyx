@@ -1,11 +1,11 @@
-"""Segments that were reserved at the start with nothing in them, held against the allocator.
+"""Check initially empty segments against the allocator's rules.
 
-Only the absence of a `segment_alloc` says of such a segment that it was there. Where that event was
-lost or skipped, the segment came later; what was allocated before it came may show that: the
-allocator takes the smallest free block that is large enough, of equal ones the lowest, and asks the
-driver only where there is none (docs/allocator.md). So a request that passed such a segment by
-proves that it was not there. A segment whose first allocation is one that would have made it proves
-nothing either way; it is counted.
+Such a segment seems to exist from the start only because it has no `segment_alloc`. If that event
+was lost or skipped, the segment was created later, and earlier allocations may show this. The
+allocator takes the smallest free block that is large enough (on a tie, the lowest address), and
+calls the driver only if there is none (docs/allocator.md). So a request that should have used the
+segment but didn't proves that the segment didn't exist yet. Segments whose size is exactly what
+their first allocation would have required prove nothing either way, so they are only counted.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -72,7 +72,7 @@ cdef int by_class(const void* x, const void* y) noexcept nogil:
 
 cdef int idle_take(Idle* d, const Tables* t, const Reserve* v, const Rules* rules,
                    const Buf* empty) noexcept nogil:
-    # The regions (u32 each in `empty`) that nothing was live in at the start.
+    # Add the regions in which nothing was live at the start (u32 in `empty`).
     cdef const Region* regions = <const Region*> v.regions.data
     cdef const Region* g
     cdef IdleRegion row
@@ -91,10 +91,10 @@ cdef int idle_take(Idle* d, const Tables* t, const Reserve* v, const Rules* rule
         region = (<const uint32_t*> empty.data)[i]
         state[region] = UNRANKED
         g = &regions[region]
-        # What expandable segments map depends on what is free before it.
+        # The free memory before a mapped range affects how much an expandable segment maps.
         d.fitting += g.expandable
         d.recorded += g.expandable and g.recorded
-        # Blocks from max_split_size on are for requests of that size alone.
+        # Blocks of at least max_split_size only serve requests of at least that size.
         if (g.expandable or rules.expandable or g.end - g.start >= max_split(rules)
                 or not is_default_pool(t, g.pool)):
             continue
@@ -122,7 +122,7 @@ cdef inline uint32_t state_of(const Idle* d, uint32_t region) noexcept nogil:
 
 
 cdef void idle_end(Idle* d, uint32_t region) noexcept nogil:
-    # The region is not idle any more.
+    # The region is no longer idle.
     cdef uint32_t row = state_of(d, region)
     if row == NOT_IDLE:
         return
@@ -133,7 +133,7 @@ cdef void idle_end(Idle* d, uint32_t region) noexcept nogil:
 
 
 cdef inline uint32_t idle_from(Idle* d, uint32_t row) noexcept nogil:
-    # The first row from this one on that is idle still; as many as there are where none is.
+    # Return the first idle row from this row on, or the number of rows.
     cdef IdleRegion* rows = <IdleRegion*> d.rows.data
     while row < d.rows.len and rows[row].next != row:
         if rows[row].next < d.rows.len:
@@ -144,7 +144,7 @@ cdef inline uint32_t idle_from(Idle* d, uint32_t row) noexcept nogil:
 
 cdef void idle_check(Idle* d, uint64_t stream, uint64_t size, uint64_t address,
                      uint64_t room) noexcept nogil:
-    # A request of this (rounded) size got the free block of `room` bytes at `address`.
+    # Check a request of this (rounded) size that got the free block of `room` bytes at `address`.
     cdef const IdleRegion* rows = <const IdleRegion*> d.rows.data
     cdef bint small = size <= SMALL_LIMIT
     cdef uint64_t lo = 0
@@ -162,12 +162,12 @@ cdef void idle_check(Idle* d, uint64_t stream, uint64_t size, uint64_t address,
     at = idle_from(d, <uint32_t> lo)
     if at >= d.rows.len or rows[at].small != small or rows[at].stream != stream:
         return
-    d.passed += compare(small, stream, room, address, &rows[at]) > 0
+    d.passed_over += compare(small, stream, room, address, &rows[at]) > 0
 
 
 cdef void idle_use(Idle* d, uint32_t region, const Reserve* v, uint64_t address,
                    uint64_t size) noexcept nogil:
-    # A request of this size got its block in the region.
+    # Note that a request of this size got its block in the region.
     cdef const Region* g
     cdef uint64_t made = SMALL_SEGMENT
     if state_of(d, region) == NOT_IDLE:

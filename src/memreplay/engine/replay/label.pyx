@@ -1,8 +1,9 @@
-"""What a stack is put down to: its innermost frame of the lowest rank, or its outermost one if that
-is a node of autograd or an operator.
+"""Choose the frame that a stack is attributed to.
 
-Rank 0 is the user's code, rank 1 that of the libraries it calls, and higher ranks are plumbing that
-says less and less. Ranks come from the caller, a byte a string id.
+This is the innermost frame with the lowest rank, or the outermost one if that rank is for autograd
+nodes or operators. Rank 0 is the user's code and rank 1 the libraries that it calls. Higher ranks
+are plumbing; the higher the rank, the less informative. The caller passes the ranks, one byte per
+string id.
 """
 
 from libc.stdint cimport uint8_t, uint32_t
@@ -12,7 +13,7 @@ from memreplay.engine.read.tables cimport FrameKey
 
 cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_rank,
                           const uint8_t* function_rank) noexcept nogil:
-    # A frame id; NONE32 for the stack of no frames.
+    # Return the frame's id; NONE32 for the empty stack.
     cdef size_t n = 0
     cdef size_t i
     cdef const uint32_t* ids = <const uint32_t*> span_at(&r.tables.stacks, stack, &n)

@@ -1,4 +1,4 @@
-"""A live set as a list: the largest allocations first, of equal ones the oldest."""
+"""List a live set's allocations, largest first, then oldest first."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
@@ -19,8 +19,8 @@ cdef int larger_first(const void* a, const void* b) noexcept nogil:
 
 cdef int list_largest(const Lives* l, const Buf* allocs, const Buf* carried, uint64_t most,
                       Buf* out) noexcept nogil:
-    # Fills `out` (of Listed) with the `most` largest of these allocations and carried blocks (0:
-    # with all).
+    # Fill `out` (of Listed) with the largest of these allocations and carried-over blocks, at most
+    # `most` (0: all).
     cdef const uint32_t* rows = <const uint32_t*> allocs.data
     cdef const uint32_t* blocks = <const uint32_t*> carried.data
     cdef uint64_t n = allocs.len + carried.len

@@ -1,4 +1,4 @@
-# One measure of a replay: which allocations count, from when to when, and with how many bytes.
+# One measure of a replay: which allocations count, and their lifetimes and byte counts.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.slim cimport Slim
@@ -6,7 +6,7 @@ from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.read.tables cimport A_ALLOC
 
 cdef extern from *:
-    const uint32_t NEVER "0xFFFFFFFEu"   # in carried_end: does not count
+    const uint32_t NEVER "0xFFFFFFFEu"   # in carried_end: the block doesn't count
     const uint32_t UNLIKE "0xFFFFFFFFu"
 
 
@@ -16,19 +16,20 @@ cdef struct Weight:
 
 
 cdef struct Weights:
-    # The bytes of each alloc: as many more than were requested.
-    Buf more      # u32 an event; UNLIKE where it is another number, or fewer
+    # Each alloc's byte count, stored as the excess over its requested size.
+    Buf more      # u32 per event; UNLIKE if the excess doesn't fit or is negative
     Buf unlike    # Weight, by event
 
 
 cdef struct Lives:
     const Replay* replay
-    const uint32_t* end     # an event: of an alloc the event that ended it, else NONE32
-    const int64_t* size     # an event: of an alloc what was requested
-    const Weights* weights  # the bytes that count in its place; NULL for what was requested
-    Buf carried_end         # u32 a carried block: the event that ended it, NONE32 or NEVER
-    Buf carried_bytes       # i64 a carried block
-    Buf keep                # u8 an event: whether an alloc counts; empty when all do
+    const uint32_t* end     # per event: the event that ended an alloc, else NONE32
+    const int64_t* size     # per event: requested bytes of an alloc
+    const Weights* weights  # byte counts to use instead; NULL for requested bytes
+    # u32 per carried-over block: the event that ended it, or NONE32 or NEVER
+    Buf carried_end
+    Buf carried_bytes       # i64 per carried-over block
+    Buf keep                # u8 per event: whether an alloc counts; empty if all do
 
 
 cdef inline bint counts(const Lives* l, const uint8_t* action, uint64_t i) noexcept nogil:
@@ -37,7 +38,7 @@ cdef inline bint counts(const Lives* l, const uint8_t* action, uint64_t i) noexc
 
 
 cdef inline int64_t bytes_at(const Weights* w, const int64_t* size, uint64_t i) noexcept nogil:
-    # The weight of the alloc at event i, where these were requested.
+    # Return the byte count for the alloc at event i.
     cdef uint32_t more = (<const uint32_t*> w.more.data)[i]
     if more == UNLIKE:
         return weight_of(w, i)
@@ -45,12 +46,13 @@ cdef inline int64_t bytes_at(const Weights* w, const int64_t* size, uint64_t i) 
 
 
 cdef inline int64_t bytes_of(const Lives* l, uint64_t i) noexcept nogil:
-    # What the alloc at event i counts with.
+    # Return the number of bytes that the alloc at event i counts for.
     return l.size[i] if l.weights == NULL else bytes_at(l.weights, l.size, i)
 
 
 cdef inline bint alive(uint32_t end, int64_t event) noexcept nogil:
-    # Whether what ends there (NONE32: nowhere) is still alive after `event`. NEVER is not.
+    # Whether an allocation with this end (NONE32: never freed) is still live after `event`. NEVER
+    # isn't live.
     return end != NEVER and <int64_t> end > event
 
 

@@ -1,7 +1,6 @@
-"""A measure's sums: what is live after each event, and which allocations that are.
+"""Sum up a measure: bytes live after each event, and the live allocations.
 
-Sums are of unsigned numbers, where those of a file that is made up may wrap: no sum of real sizes
-does.
+Sums are unsigned, because sums computed from a forged file may wrap.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -21,7 +20,7 @@ cdef void lives_init(Lives* l) noexcept nogil:
 
 
 cdef int lives_requested(Lives* l, const Replay* r) noexcept nogil:
-    # Alloc to free_completed, in requested bytes.
+    # Set up the measure of requested bytes from alloc to free_completed.
     cdef const Carried* carried = <const Carried*> r.carried.data
     cdef uint64_t i
     l.replay = r
@@ -39,7 +38,7 @@ cdef int lives_requested(Lives* l, const Replay* r) noexcept nogil:
 
 
 cdef void lives_hold(Lives* l, const uint32_t* end, const uint32_t* carried_end) noexcept nogil:
-    # Counts until these events instead.
+    # Count each allocation until these events instead.
     cdef uint64_t i
     l.end = end
     for i in range(l.carried_end.len):
@@ -48,7 +47,7 @@ cdef void lives_hold(Lives* l, const uint32_t* end, const uint32_t* carried_end)
 
 cdef void lives_weigh(Lives* l, const Weights* weights,
                       const int64_t* carried_bytes) noexcept nogil:
-    # Counts these bytes instead.
+    # Count these bytes instead.
     cdef uint64_t i
     l.weights = weights
     for i in range(l.carried_bytes.len):
@@ -72,7 +71,7 @@ cdef void weights_free(Weights* w) noexcept nogil:
 
 
 cdef int weights_add(Weights* w, uint64_t event, int64_t size, int64_t n_bytes) noexcept nogil:
-    # Those of the next event. -1 when memory is out.
+    # Add the byte count of the next event. Returns -1 when out of memory.
     cdef uint64_t more = <uint64_t> n_bytes - <uint64_t> size
     cdef Weight unlike
     if more < UNLIKE:
@@ -83,7 +82,7 @@ cdef int weights_add(Weights* w, uint64_t event, int64_t size, int64_t n_bytes) 
 
 
 cdef int64_t weight_of(const Weights* w, uint64_t event) noexcept nogil:
-    # Of one that is UNLIKE.
+    # Look up the byte count for an UNLIKE alloc.
     cdef const Weight* unlike = <const Weight*> w.unlike.data
     cdef uint64_t lo = 0
     cdef uint64_t hi = w.unlike.len
@@ -99,7 +98,7 @@ cdef int64_t weight_of(const Weights* w, uint64_t event) noexcept nogil:
 
 cdef int lives_keep(Lives* l, const Slim* classes, const uint32_t* base_classes,
                     uint32_t wanted) noexcept nogil:
-    # From now on only allocations of this class count (of those that did).
+    # Limit the measure to allocations in this class.
     cdef uint64_t n = l.replay.events
     cdef uint32_t* carried_end = <uint32_t*> l.carried_end.data
     cdef uint8_t* keep
@@ -107,7 +106,8 @@ cdef int lives_keep(Lives* l, const Slim* classes, const uint32_t* base_classes,
     cdef bint fresh = l.keep.len == 0
     if buf_reserve(&l.keep, n + 1 - l.keep.len) < 0:
         return ERR_MEMORY
-    # One more than there are events: an empty one means that all count.
+    # Use one item more than there are events, because an empty array means that all allocations
+    # count.
     l.keep.len = n + 1
     keep = <uint8_t*> l.keep.data
     for i in range(n):
@@ -120,9 +120,9 @@ cdef int lives_keep(Lives* l, const Slim* classes, const uint32_t* base_classes,
 
 cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint carried,
                       bint recorded) noexcept nogil:
-    # From now on only allocations of `least` bytes or more count (of those that did); with `to_end`
-    # only those that nothing ended, with `carried` only those from before the first event, with
-    # `recorded` none of these.
+    # Limit the measure to allocations of at least `least` bytes. `to_end` keeps only allocations
+    # that were never freed, `carried` only those made before the first event, and `recorded` only
+    # those made since then.
     cdef const uint8_t* action = <const uint8_t*> l.replay.tables.action.data + l.replay.first
     cdef uint64_t n = l.replay.events
     cdef uint32_t* carried_end = <uint32_t*> l.carried_end.data
@@ -144,7 +144,7 @@ cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint carried,
 
 
 cdef int64_t lives_start(const Lives* l) noexcept nogil:
-    # Before the first event.
+    # Return the bytes before the first event.
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
     cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef uint64_t sum = 0
@@ -156,7 +156,7 @@ cdef int64_t lives_start(const Lives* l) noexcept nogil:
 
 
 cdef void lives_usage(const Lives* l, int64_t* out) noexcept nogil:
-    # The bytes that are live after each event.
+    # Store the bytes live after each event.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
@@ -171,7 +171,8 @@ cdef void lives_usage(const Lives* l, int64_t* out) noexcept nogil:
         if carried_end[i] < NEVER:
             change[carried_end[i]] -= <uint64_t> carried_bytes[i]
     for i in range(r.events):
-        # All changes at event i are there by now: an allocation ends after it began.
+        # By now all changes at event i are known, because an allocation's end comes after its
+        # alloc.
         if counts(l, action, i):
             running += <uint64_t> bytes_of(l, i)
             if l.end[i] != NONE32:
@@ -181,7 +182,7 @@ cdef void lives_usage(const Lives* l, int64_t* out) noexcept nogil:
 
 
 cdef int lives_at(const Lives* l, int64_t event, Buf* allocs, Buf* carried) noexcept nogil:
-    # The allocations (event indices) and carried blocks (indices) that are live after `event`.
+    # List the allocations (event indices) and carried-over blocks (indices) live after `event`.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
@@ -197,7 +198,7 @@ cdef int lives_at(const Lives* l, int64_t event, Buf* allocs, Buf* carried) noex
 
 
 cdef int64_t lives_end(const Lives* l) noexcept nogil:
-    # After the last event: what nothing ended.
+    # Return the bytes live after the last event.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data

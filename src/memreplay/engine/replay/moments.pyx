@@ -1,9 +1,9 @@
-"""Which allocations are live after an event: those that began up to it and end later.
+"""Find the allocations live after an event, that is, all that began by then and end later.
 
-Allocations lie in the order of their alloc events, so that those that began are the first ones. A
-tree over the events has the latest end of what began in each part; a part that ends in time is not
-entered. Carried blocks lie by their end. Built in linear time (but for the sort of the carried
-blocks); a question costs about as much as its answer.
+Allocations are in the order of their alloc events, so those that began by then are a prefix. A tree
+over the events has the latest end in each part, so that parts that ended by then can be skipped.
+Carried-over blocks are sorted by end. Building takes linear time, apart from the sort; a query
+takes time proportional to its result.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -20,7 +20,7 @@ cdef void moments_free(Moments* m) noexcept nogil:
 
 
 cdef int latest_first(const void* a, const void* b) noexcept nogil:
-    # Of pairs end << 32 | block.
+    # Pairs end << 32 | block.
     cdef uint64_t x = (<const uint64_t*> a)[0]
     cdef uint64_t y = (<const uint64_t*> b)[0]
     return (x < y) - (x > y)
@@ -87,18 +87,18 @@ cdef int moments_init(Moments* m, const Lives* l) noexcept nogil:
 
 
 cdef int moments_live(const Moments* m, int64_t event, Buf* allocs, Buf* carried) noexcept nogil:
-    # The allocations (event indices) and carried blocks (indices) that are live after `event`,
-    # each ascending.
+    # List the allocations (event indices) and carried-over blocks (indices) live after `event`,
+    # both in ascending order.
     cdef const Lives* lives = m.lives
     cdef const uint8_t* action = (
         <const uint8_t*> lives.replay.tables.action.data + lives.replay.first)
     cdef const uint32_t* tree = <const uint32_t*> m.tree.data
     cdef const uint32_t* blocks = <const uint32_t*> m.blocks.data
     cdef const uint32_t* carried_end = <const uint32_t*> m.lives.carried_end.data
-    cdef uint64_t n = <uint64_t> (event + 1)    # events up to then
+    cdef uint64_t n = <uint64_t> (event + 1)    # events so far
     cdef uint64_t node = 1
-    cdef uint64_t depth_width = m.width    # leaves below the node
-    cdef uint64_t first = 0                # the leftmost of them
+    cdef uint64_t depth_width = m.width    # number of leaves below the node
+    cdef uint64_t first = 0                # the leftmost one
     cdef uint64_t i
     while n:
         if <int64_t> tree[node] > event and first * LEAF < n:
@@ -110,7 +110,7 @@ cdef int moments_live(const Moments* m, int64_t event, Buf* allocs, Buf* carried
                 if (counts(lives, action, i) and <int64_t> lives.end[i] > event
                         and push_u32(allocs, <uint32_t> i) < 0):
                     return ERR_MEMORY
-        # On to the next node on the right: up while this is a right child, then across.
+        # Go to the next node to the right: up while the node is a right child, then across.
         while node & 1:
             if node == 1:
                 n = 0

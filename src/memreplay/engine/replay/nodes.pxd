@@ -1,4 +1,4 @@
-# The arena's blocks as lists of nodes, and what the nodes of a segment share; all inlined.
+# The arena's blocks as linked nodes, and their segments' properties. All functions are inline.
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.replay.arena cimport Arena, ArenaNode, Origin
 from memreplay.engine.base.growbuf cimport push_item, push_u32, push_zeroed
@@ -6,7 +6,7 @@ from memreplay.engine.base.hashmap cimport NONE32, Map64, Slot64, map64_at, map6
 from memreplay.engine.replay.sizes cimport MIN_BLOCK, to_alignment
 
 cdef extern from *:
-    uint32_t FREE_NODE "0xFFFFFFFFu"   # the owner of a free block
+    uint32_t FREE_NODE "0xFFFFFFFFu"   # owner of a free block
 
 
 # --- origins --------------------------------------------------------------------------------------
@@ -16,7 +16,7 @@ cdef inline Origin* origin_at(const Arena* a, uint32_t i) noexcept nogil:
 
 
 cdef inline int new_origin(Arena* a, const Origin* like) noexcept nogil:
-    # One more, of a segment of its own: the last of the list.
+    # Add an origin for a new segment at the end of `origins`.
     if push_item(&a.origins, like) < 0:
         return -1
     origin_at(a, <uint32_t> a.origins.len - 1).same = <uint32_t> a.origins.len - 1
@@ -24,25 +24,25 @@ cdef inline int new_origin(Arena* a, const Origin* like) noexcept nogil:
 
 
 cdef inline uint32_t root(Arena* a, uint32_t i) noexcept nogil:
-    # The one that stands for all of a segment, halving the chain on the way.
+    # Return the origin that represents the segment, halving the chain on the way.
     while origin_at(a, i).same != i:
         origin_at(a, i).same = origin_at(a, origin_at(a, i).same).same
         i = origin_at(a, i).same
     return i
 
 
-cdef inline void tell_pool(Arena* a, uint32_t origin, uint32_t pool) noexcept nogil:
-    # What one event says of its pool holds for the whole segment.
+cdef inline void set_pool(Arena* a, uint32_t origin, uint32_t pool) noexcept nogil:
+    # Set the whole segment's pool to one event's pool.
     origin = root(a, origin)
     if origin_at(a, origin).pool == NONE32:
         origin_at(a, origin).pool = pool
 
 
 cdef inline void unite(Arena* a, uint32_t x, uint32_t y) noexcept nogil:
-    # Two mapped ranges turn out to be of one segment.
+    # Unite two origins whose mapped ranges turn out to belong to one segment.
     x = root(a, x)
     y = root(a, y)
-    tell_pool(a, x, origin_at(a, y).pool)
+    set_pool(a, x, origin_at(a, y).pool)
     origin_at(a, y).same = x
 
 
@@ -73,7 +73,7 @@ cdef inline uint32_t node_at(const Arena* a, uint64_t address) noexcept nogil:
 
 cdef inline uint32_t new_node(Arena* a, uint64_t address, uint64_t size, uint32_t owner,
                               uint32_t origin) noexcept nogil:
-    # A node that is linked to nothing yet; NONE32 when memory is out.
+    # Return an unlinked node; NONE32 when out of memory.
     cdef uint32_t i
     cdef ArenaNode* n
     if a.spare.len:
@@ -99,7 +99,7 @@ cdef inline int retire(Arena* a, uint32_t i) noexcept nogil:
 
 
 cdef inline int note_end(Arena* a, uint32_t i) noexcept nogil:
-    # The ends of expandable ranges are looked up when the next piece is mapped.
+    # Store where an expandable range ends, so that mapping the next range finds it.
     if node(a, i).next != NONE32 or not origin_of(a, i).expandable:
         return 0
     return put(&a.ends, node(a, i).address + node(a, i).size, i)
@@ -113,7 +113,7 @@ cdef inline void link(Arena* a, uint32_t left, uint32_t right) noexcept nogil:
 
 
 cdef inline int split(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
-    # Leaves `size` bytes in node i; the rest becomes a free node after it.
+    # Keep `size` bytes in node i; the rest becomes a free node after it.
     cdef uint32_t next = node(a, i).next
     cdef uint32_t rest = new_node(a, node(a, i).address + size, node(a, i).size - size, FREE_NODE,
                                   node(a, i).origin)
@@ -126,7 +126,7 @@ cdef inline int split(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
 
 
 cdef inline int release(Arena* a, uint32_t i) noexcept nogil:
-    # ArenaNode i is free from now on: it becomes one with free neighbours.
+    # Free node i, and merge it with free neighbours.
     cdef uint32_t other = node(a, i).next
     node(a, i).owner = FREE_NODE
     if other != NONE32 and node(a, other).owner == FREE_NODE:
@@ -146,9 +146,9 @@ cdef inline int release(Arena* a, uint32_t i) noexcept nogil:
 
 cdef inline int begin_aligned(Arena* a, uint64_t address, uint64_t size,
                               uint32_t* found) noexcept nogil:
-    # A large block inside of a free one, which begins at the first address that large blocks may
-    # have: what lies before it stays free. `found`: the free node that begins there then. -1 when
-    # memory is out.
+    # Find the free block in which an aligned large block begins at this address, which must be the
+    # first possible address. The memory before it stays free. `found` becomes the free node that
+    # begins there. Returns -1 when out of memory.
     cdef uint64_t before = MIN_BLOCK
     cdef uint32_t i = NONE32
     while i == NONE32 and before < <uint64_t> a.rules.align and before <= address:

@@ -1,9 +1,8 @@
-"""The replay: alloc to free_completed by address, in one pass and linear time.
+"""Match allocs with free_completed events by address, in one pass and linear time.
 
-What was carried over, live before the first event, comes in two parts: blocks that the trace
-frees without having allocated them, and blocks that are active in the final segments while the
-trace never names their address. Sizes of events are requested sizes, so both parts and the
-running sum are in requested bytes.
+Carried-over blocks were live before the first event. There are two kinds: blocks that the trace
+frees without having allocated them, and active blocks of the final segments whose address the trace
+never names. Event sizes are requested sizes, so everything is in requested bytes.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -53,7 +52,7 @@ cdef void replay_free(Replay* r) noexcept nogil:
 
 cdef inline int push_carried(Replay* r, uint64_t address, int64_t size, uint32_t stack,
                              uint32_t block, bint doubtful, uint8_t pending) noexcept nogil:
-    # One more block, live to the end as far as is known yet.
+    # Add a carried-over block that is assumed to be live to the end.
     cdef Carried b
     memset(&b, 0, sizeof(Carried))
     b.address = address
@@ -76,7 +75,7 @@ cdef inline bint is_carried(uint32_t value) noexcept nogil:
 
 
 cdef inline int end_carried(Replay* r, uint32_t i, uint32_t event) noexcept nogil:
-    # Carried block i ends at this event.
+    # End carried-over block i at this event.
     cdef Carried* carried = <Carried*> r.carried.data + i
     cdef Double end
     carried.end = event
@@ -89,15 +88,16 @@ cdef inline int end_carried(Replay* r, uint32_t i, uint32_t event) noexcept nogi
 
 
 cdef inline int pending_of(const Replay* r, uint64_t address, int otherwise) noexcept nogil:
-    # The Pending of a block that no event before the range names, but for requests of its free.
-    if r.window != NULL and map64_get(&r.window.asked, address, 0):
+    # Return the Pending of a block. Events before the range can only name the block in requests to
+    # free it.
+    if r.window != NULL and map64_get(&r.window.freed_early, address, 0):
         return PENDING_YES
     return otherwise
 
 
 cdef int take_carried(Replay* r) noexcept nogil:
-    # Begins where the events before the range left off: their live blocks, the addresses they
-    # named.
+    # Continue from the state at the start of the range: the live blocks and the addresses seen so
+    # far.
     cdef const Carried* carried = <const Carried*> r.window.carried.data
     cdef uint64_t i
     cdef Slot64* slot
@@ -115,12 +115,13 @@ cdef int take_carried(Replay* r) noexcept nogil:
         if push_carried(r, carried[i].address, carried[i].size, carried[i].stack, NONE32,
                         False, carried[i].pending) != OK:
             return r.status.code
-        (<Carried*> r.carried.data)[r.carried.len - 1].made = carried[i].made
+        (<Carried*> r.carried.data)[r.carried.len - 1].alloc_index = carried[i].alloc_index
     return OK
 
 
 cdef int add_late(Replay* r) noexcept nogil:
-    # Blocks that events after the range free, and that none before that named: live all through it.
+    # Add blocks that events after the range free and no earlier event named: these were live all
+    # the time.
     cdef const Carried* late = <const Carried*> r.window.late.data
     cdef uint64_t i, known
     cdef int pending
@@ -147,7 +148,8 @@ cdef inline int apply_alloc(Replay* r, uint32_t i, uint64_t address, int64_t siz
         if end_carried(r, slot.value & ~CARRIED, i) != OK:
             return r.status.code
     elif slot.value != NONE32:
-        # One address holds one block, so the free of the older one was lost: it ends here.
+        # An address has only one block, so the older allocation's free was lost. End that
+        # allocation here.
         match[slot.value] = i
         r.running -= sizes[slot.value]
         r.double_allocs += 1
@@ -198,7 +200,8 @@ cdef inline int apply_free(Replay* r, uint32_t i, uint64_t address, int64_t size
             r.other_stack += 1
         slot.value = NONE32
     elif r.live.used != known:
-        # An address that the trace names for the first time: live since before the first event.
+        # The first event for this address is its free, so the block was live before the first
+        # event.
         if push_carried(r, address, size, stacks[i], NONE32, True,
                         pending_of(r, address, PENDING_UNLESS_SEEN)) != OK:
             return r.status.code
@@ -209,7 +212,7 @@ cdef inline int apply_free(Replay* r, uint32_t i, uint64_t address, int64_t size
 
 
 cdef int add_final_blocks(Replay* r) noexcept nogil:
-    # The second part of what was carried over, and the requested bytes in the segments at the end.
+    # Add carried-over blocks from the final segments, and sum up their requested bytes.
     cdef const Segment* segments = <const Segment*> r.tables.segments.data
     cdef const Block* blocks = <const Block*> r.tables.blocks.data
     cdef DeviceRows rows = rows_of(r.tables, r.device)
@@ -241,7 +244,8 @@ cdef int add_final_blocks(Replay* r) noexcept nogil:
                             pending_of(r, blocks[i].address, pending)) != OK:
                 return r.status.code
         elif is_carried(slot.value):
-            # Allocated before the range, and there to the end: the segments know its block.
+            # The block was allocated before the range and is live at the end, so it's in the
+            # segments.
             (<Carried*> r.carried.data + (slot.value & ~CARRIED)).block = <uint32_t> i
     return OK
 
@@ -253,8 +257,8 @@ cdef int finish(Replay* r) noexcept nogil:
         return r.status.code
     if add_final_blocks(r) != OK:
         return r.status.code
-    # A free event carries its alloc's stack unless context was "all". Where matched pairs show that
-    # it does, it says who allocated a carried block; else nobody knows.
+    # A free event has its alloc's stack, unless context was "all". If matched pairs confirm this, a
+    # carried-over block gets its free's stack; otherwise its stack is unknown.
     if r.window != NULL:
         r.same_stack += r.window.same_stack
         r.other_stack += r.window.other_stack
@@ -270,8 +274,8 @@ cdef int finish(Replay* r) noexcept nogil:
 
 
 cdef int replay_step(Replay* r, uint64_t chunk) noexcept nogil:
-    # Replays up to `chunk` more events: NEED_MORE while some are left, DONE at the end, or an
-    # error.
+    # Replay up to `chunk` more events. Returns NEED_MORE while events are left, DONE at the end, or
+    # an error.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first

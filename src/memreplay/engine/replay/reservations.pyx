@@ -1,10 +1,9 @@
-"""Reserved memory over time as rectangles: addresses, from the event that brought them to the one
-that took them back.
+"""Represent reserved memory over time as rectangles: address range × event range.
 
-At any moment an address is reserved if the last that touched it brought it, as in the pieces of
-reserve.pyx. Here each segment event is looked at once: what it touches is taken out of what is
-there, in parts where it must be, and each part that goes is a row. Addresses are numbers of bounds,
-so that those that begin something are a set in which neighbours are found in a few steps.
+An address is reserved at a moment if the last event that touched it reserved it, as in reserve.pyx.
+Here each segment event is processed once: its addresses are removed from the current ranges, which
+may split these, and each removed part becomes a row. Addresses are represented by their index among
+all bounds, so that a NumberSet can store where ranges start and find neighbours quickly.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -21,8 +20,8 @@ from memreplay.engine.read.tables cimport A_SEGMENT_ALLOC, A_SEGMENT_MAP
 from memreplay.engine.replay.reserve cimport Region
 
 
-cdef struct There:
-    # What begins at a bound.
+cdef struct OpenRange:
+    # The reserved range that begins at a bound.
     int64_t begin
     uint32_t end         # a bound
     uint32_t source
@@ -31,8 +30,8 @@ cdef struct There:
 cdef struct Space:
     uint64_t* bounds
     uint64_t n
-    There* there
-    NumberSet begins     # the bounds at which something that is reserved begins
+    OpenRange* ranges
+    NumberSet begins     # bounds at which a reserved range begins
     Buf* out
 
 
@@ -62,8 +61,8 @@ cdef int open_space(Space* s, const Reserve* v, const uint64_t* address,
     cdef uint64_t items = v.events.len + v.regions.len
     cdef uint64_t i
     s.bounds = <uint64_t*> malloc((2 * items + 1) * sizeof(uint64_t))
-    s.there = <There*> malloc((2 * items + 1) * sizeof(There))
-    if s.bounds == NULL or s.there == NULL:
+    s.ranges = <OpenRange*> malloc((2 * items + 1) * sizeof(OpenRange))
+    if s.bounds == NULL or s.ranges == NULL:
         return -1
     for i in range(v.regions.len):
         s.bounds[2 * i] = region[i].start
@@ -80,33 +79,33 @@ cdef int open_space(Space* s, const Reserve* v, const uint64_t* address,
 
 
 cdef inline void cut(Space* s, uint32_t left, uint32_t at) noexcept nogil:
-    # What begins at `left` becomes two that touch at `at`.
-    s.there[at] = s.there[left]
-    s.there[left].end = at
+    # Split the range that begins at `left` in two, at `at`.
+    s.ranges[at] = s.ranges[left]
+    s.ranges[left].end = at
     numberset_add(&s.begins, at)
 
 
-cdef inline int tell(Space* s, uint32_t at, int64_t stop) noexcept nogil:
+cdef inline int emit(Space* s, uint32_t at, int64_t stop) noexcept nogil:
     cdef Reservation row
     memset(&row, 0, sizeof(Reservation))
     row.start = s.bounds[at]
-    row.end = s.bounds[s.there[at].end]
-    row.begin = s.there[at].begin
+    row.end = s.bounds[s.ranges[at].end]
+    row.begin = s.ranges[at].begin
     row.stop = stop
-    row.source = s.there[at].source
+    row.source = s.ranges[at].source
     return push_item(s.out, &row)
 
 
 cdef int take(Space* s, uint32_t lo, uint32_t hi, int64_t event) noexcept nogil:
-    # Nothing between these bounds is reserved any more.
+    # Release everything between these bounds.
     cdef uint32_t at = numberset_until(&s.begins, lo)
-    if at != NONE32 and at < lo and s.there[at].end > lo:
+    if at != NONE32 and at < lo and s.ranges[at].end > lo:
         cut(s, at, lo)
     at = numberset_from(&s.begins, lo)
     while at != NONE32 and at < hi:
-        if s.there[at].end > hi:
+        if s.ranges[at].end > hi:
             cut(s, at, hi)
-        if tell(s, at, event) < 0:
+        if emit(s, at, event) < 0:
             return -1
         numberset_drop(&s.begins, at)
         at = numberset_from(&s.begins, at)
@@ -115,9 +114,9 @@ cdef int take(Space* s, uint32_t lo, uint32_t hi, int64_t event) noexcept nogil:
 
 cdef inline void bring(Space* s, uint32_t lo, uint32_t hi, int64_t event,
                        uint32_t source) noexcept nogil:
-    s.there[lo].begin = event
-    s.there[lo].end = hi
-    s.there[lo].source = source
+    s.ranges[lo].begin = event
+    s.ranges[lo].end = hi
+    s.ranges[lo].source = source
     numberset_add(&s.begins, lo)
 
 
@@ -139,14 +138,14 @@ cdef int play(Space* s, const Reserve* v, const Replay* r, const uint64_t* addre
             bring(s, lo, hi, events[i], <uint32_t> (v.regions.len + i))
     at = numberset_from(&s.begins, 0)
     while at != NONE32:
-        if tell(s, at, <int64_t> r.events) < 0:
+        if emit(s, at, <int64_t> r.events) < 0:
             return -1
         at = numberset_from(&s.begins, <uint64_t> at + 1)
     return 0
 
 
 cdef int reservations_find(const Reserve* v, const Replay* r, Buf* out) noexcept nogil:
-    # Fills `out` (of Reservation), in no order.
+    # Fill `out` (of Reservation), in no particular order.
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef Space s
@@ -159,5 +158,5 @@ cdef int reservations_find(const Reserve* v, const Replay* r, Buf* out) noexcept
             code = play(&s, v, r, address, size)
     numberset_free(&s.begins)
     free(s.bounds)
-    free(s.there)
+    free(s.ranges)
     return OK if code == 0 else ERR_MEMORY

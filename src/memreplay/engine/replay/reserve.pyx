@@ -1,10 +1,11 @@
-"""Reserved memory, from the trace's segment events and the final segments.
+"""Derive reserved memory from segment events and the final segments.
 
-What was reserved at the start follows address by address: the first event that touches an address
-says whether it was there (freed or unmapped: yes; allocated or mapped: no), and where no event
-does, the final segments say it. Addresses are cut into cells at every boundary that is named; a
-cell is painted by the first that touches it, found in near constant time. The same backwards tells
-what the events leave at the end, which must be what the final segments say.
+Whether an address was reserved at the start depends on the first event that touches it. If that
+event frees or unmaps the address, it was reserved; if the event allocates or maps the address, it
+wasn't. If no event touches the address, the final segments decide. Addresses are cut into cells at
+every boundary. The first item that covers a cell paints it; the next unpainted cell is found in
+nearly constant time. Run backwards, the same algorithm gives the state at the end, which must match
+the final segments.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -23,23 +24,24 @@ from memreplay.engine.read.sparse cimport sparse_at
 
 
 cdef struct Item:
-    # Something that says whether a range of addresses is reserved.
+    # An event or final segment that says whether a range is reserved.
     uint64_t start, end
     uint64_t stream
     uint32_t pool
-    uint32_t lo, hi       # its cells
-    uint8_t action        # of an event; A_NONE for a final segment
+    uint32_t lo, hi       # the cells that the item covers
+    uint8_t action        # the event's action; A_NONE for a final segment
     bint expandable
     bint small
-    bint recorded         # a final segment that has a stack
+    bint recorded         # whether this is a final segment with a stack
 
 
 cdef struct Cells:
-    Buf items         # Item: events by order, then those after the range, then final segments
-    uint64_t changes  # how many of them are events
+    # Item: events in order, then events after the range, then final segments
+    Buf items
+    uint64_t changes  # number of items that are events
     uint64_t* bounds  # cell i is bounds[i] .. bounds[i + 1]
-    uint64_t n        # bounds
-    uint32_t* next    # the first cell from here on that is not painted yet
+    uint64_t n        # number of bounds
+    uint32_t* next    # the first unpainted cell from here on
 
 
 cdef void reserve_free(Reserve* v) noexcept nogil:
@@ -73,14 +75,14 @@ cdef inline int add_item(Cells* c, uint8_t action, uint64_t address, int64_t siz
 
 
 cdef inline bint says_small(uint8_t action, int64_t size) noexcept nogil:
-    # Whether a segment event is of the small pool. Small pages are given back many at once.
+    # Whether a segment event belongs to the small pool. Many small pages may be released at once.
     if action == A_SEGMENT_UNMAP:
         return size % LARGE_HANDLE != 0
     return size == SMALL_SEGMENT
 
 
 cdef int gather(Reserve* v, const Replay* r, Cells* c) noexcept nogil:
-    # All that says something, in the order of time, the final segments last.
+    # Collect all items in order of time, with the final segments last.
     cdef const Tables* t = r.tables
     cdef const uint8_t* action = <const uint8_t*> t.action.data + r.first
     cdef const uint64_t* address = <const uint64_t*> t.address.data + r.first
@@ -93,7 +95,7 @@ cdef int gather(Reserve* v, const Replay* r, Cells* c) noexcept nogil:
         if action[i] < A_SEGMENT_ALLOC or action[i] > A_SEGMENT_UNMAP:
             continue
         if not fits(address[i], size[i]):
-            v.odd += 1
+            v.impossible_events += 1
             continue
         if (push_u32(&v.events, <uint32_t> i) < 0
                 or add_item(c, action[i], address[i], size[i], sparse_at(&t.stream, r.first + i),
@@ -121,7 +123,7 @@ cdef int gather(Reserve* v, const Replay* r, Cells* c) noexcept nogil:
 
 
 cdef inline uint32_t cell_of(const Cells* c, uint64_t address) noexcept nogil:
-    # The cell that begins at this address, which is a bound.
+    # Return the cell that begins at this address, which is a bound.
     cdef uint64_t lo = 0
     cdef uint64_t hi = c.n
     cdef uint64_t mid
@@ -135,7 +137,7 @@ cdef inline uint32_t cell_of(const Cells* c, uint64_t address) noexcept nogil:
 
 
 cdef int cut(Cells* c) noexcept nogil:
-    # Cuts the addresses into cells.
+    # Cut the addresses into cells.
     cdef Item* items = <Item*> c.items.data
     cdef uint64_t i
     cdef uint64_t n = 0
@@ -159,7 +161,7 @@ cdef int cut(Cells* c) noexcept nogil:
 
 
 cdef inline uint32_t unpainted(Cells* c, uint32_t at) noexcept nogil:
-    # The first cell from `at` on that is not painted, halving the paths on the way.
+    # Return the first unpainted cell from `at` on, halving the path on the way.
     while c.next[at] != at:
         c.next[at] = c.next[c.next[at]]
         at = c.next[at]
@@ -168,7 +170,7 @@ cdef inline uint32_t unpainted(Cells* c, uint32_t at) noexcept nogil:
 
 cdef void paint(Cells* c, uint64_t first, uint64_t stop, bint backwards,
                 uint32_t* painter) noexcept nogil:
-    # painter[cell] becomes the first item of these that covers it (the last one when `backwards`).
+    # Set painter[cell] to the first of these items that covers the cell (the last if `backwards`).
     cdef const Item* items = <const Item*> c.items.data
     cdef uint64_t i, at
     cdef uint32_t cell
@@ -186,7 +188,7 @@ cdef void paint(Cells* c, uint64_t first, uint64_t stop, bint backwards,
 
 
 cdef int add_regions(Reserve* v, const Cells* c, const uint32_t* painter) noexcept nogil:
-    # What was there at the start, as regions: cells side by side that belong together.
+    # Merge adjacent cells that were reserved at the start into regions.
     cdef const Item* items = <const Item*> c.items.data
     cdef const Item* it
     cdef Region* last = NULL
@@ -207,7 +209,7 @@ cdef int add_regions(Reserve* v, const Cells* c, const uint32_t* painter) noexce
             last.end = c.bounds[i + 1]
             if last.pool == NONE32:
                 last.pool = it.pool
-            # The final segments say what they are; sizes only tell.
+            # Final segments state whether the pool is small; sizes only suggest it.
             last.small = it.small if it.action == A_NONE else last.small or it.small
         else:
             memset(&region, 0, sizeof(Region))
@@ -227,7 +229,7 @@ cdef int add_regions(Reserve* v, const Cells* c, const uint32_t* painter) noexce
 
 cdef void compare_end(Reserve* v, const Cells* c, const uint32_t* last,
                       const uint32_t* final) noexcept nogil:
-    # Where the last event of a cell and the final segments say different things.
+    # Count the bytes in cells for which the last event and the final segments disagree.
     cdef const Item* items = <const Item*> c.items.data
     cdef uint64_t i
     cdef bint there
@@ -242,7 +244,7 @@ cdef void compare_end(Reserve* v, const Cells* c, const uint32_t* last,
 
 cdef int name_pools(Reserve* v, Cells* c, const uint32_t* last,
                     const uint32_t* final) noexcept nogil:
-    # An event that says no pool has its segment's, where that is still there in the end.
+    # Give an event without a pool its segment's pool, if the segment still exists at the end.
     cdef const Item* items = <const Item*> c.items.data
     cdef uint32_t pool
     cdef uint64_t i
@@ -296,7 +298,7 @@ cdef int reserve_init(Reserve* v, const Replay* r) noexcept nogil:
         code = settle(v, r, &c)
     items = <const Item*> c.items.data
     end = <uint64_t> v.start_bytes
-    # Where memory was out, an event may be there without its item.
+    # After running out of memory, an event may have no item.
     for i in range(v.events.len if code == 0 else 0):
         if items[i].action == A_SEGMENT_ALLOC or items[i].action == A_SEGMENT_MAP:
             end += items[i].end - items[i].start
@@ -310,7 +312,7 @@ cdef int reserve_init(Reserve* v, const Replay* r) noexcept nogil:
 
 
 cdef void reserve_usage(const Reserve* v, const Replay* r, int64_t* out) noexcept nogil:
-    # Reserved bytes after each event.
+    # Store the reserved bytes after each event.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef const uint32_t* events = <const uint32_t*> v.events.data
@@ -327,16 +329,16 @@ cdef void reserve_usage(const Reserve* v, const Replay* r, int64_t* out) noexcep
         out[i] = <int64_t> running
 
 
-cdef int add_pieces(const Cells* c, const uint32_t* painter, Buf* out) noexcept nogil:
-    # Cells side by side that the same item brought are one piece.
+cdef int add_ranges(const Cells* c, const uint32_t* painter, Buf* out) noexcept nogil:
+    # Merge adjacent cells from the same item.
     cdef const Item* items = <const Item*> c.items.data
     cdef const Item* it
-    cdef Piece piece
+    cdef ReservedRange piece
     cdef uint32_t before = NONE32
     cdef uint64_t i
     for i in range(c.n):
         if painter[i] != NONE32 and painter[i] == before:
-            (<Piece*> out.data)[out.len - 1].end = c.bounds[i + 1]
+            (<ReservedRange*> out.data)[out.len - 1].end = c.bounds[i + 1]
             continue
         before = NONE32
         if painter[i] == NONE32:
@@ -345,7 +347,7 @@ cdef int add_pieces(const Cells* c, const uint32_t* painter, Buf* out) noexcept 
         if it.action == A_SEGMENT_FREE or it.action == A_SEGMENT_UNMAP:
             continue
         before = painter[i]
-        memset(&piece, 0, sizeof(Piece))
+        memset(&piece, 0, sizeof(ReservedRange))
         piece.start = c.bounds[i]
         piece.end = c.bounds[i + 1]
         piece.stream = it.stream
@@ -357,10 +359,10 @@ cdef int add_pieces(const Cells* c, const uint32_t* painter, Buf* out) noexcept 
     return 0
 
 
-cdef int reserve_pieces(const Reserve* v, const Replay* r, int64_t event,
+cdef int reserve_ranges(const Reserve* v, const Replay* r, int64_t event,
                         Buf* out) noexcept nogil:
-    # Fills `out` (of Piece) with what is reserved after an event, by address: the last that touched
-    # an address says whether it is.
+    # Fill `out` (of ReservedRange) with the ranges reserved after an event, by address. An
+    # address's state depends on the last item that touched it.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
@@ -388,7 +390,7 @@ cdef int reserve_pieces(const Reserve* v, const Replay* r, int64_t event,
         painter = <uint32_t*> malloc((c.n + 1) * sizeof(uint32_t))
         if code == 0 and painter != NULL:
             paint(&c, 0, c.items.len, True, painter)
-            code = add_pieces(&c, painter, out)
+            code = add_ranges(&c, painter, out)
         else:
             code = -1
     free(painter)
@@ -398,10 +400,10 @@ cdef int reserve_pieces(const Reserve* v, const Replay* r, int64_t event,
     return OK if code == 0 else ERR_MEMORY
 
 
-# --- memory that was recorded and of which no event tells ----------------------------------------
+# --- recorded memory without events ---------------------------------------------------------------
 
-cdef int reserve_untold(const Reserve* v, const Replay* r, uint64_t seed,
-                        Untold* out) noexcept nogil:
+cdef int reserve_unexplained(const Reserve* v, const Replay* r, uint64_t seed,
+                             Unexplained* out) noexcept nogil:
     cdef const Tables* t = r.tables
     cdef const Carried* carried = <const Carried*> r.carried.data
     cdef const Segment* s = <const Segment*> t.segments.data
@@ -410,12 +412,15 @@ cdef int reserve_untold(const Reserve* v, const Replay* r, uint64_t seed,
     cdef DeviceRows rows = rows_of(t, r.device)
     cdef Map64 changed
     cdef uint64_t i
-    out[0] = Untold(0, 0, 0, 0)
+    out[0] = Unexplained(0, 0, 0, 0, 0, 0)
     for i in range(r.carried.len):
-        # One that the trace frees has the stack of its free.
+        # Skip blocks that the trace frees, because their stack comes from the free.
         if carried[i].block != NONE32:
             out.blocks += 1
-            out.recorded_blocks += carried[i].stack != EMPTY_STACK
+            out.bytes += carried[i].size
+            if carried[i].stack != EMPTY_STACK:
+                out.recorded_blocks += 1
+                out.recorded_bytes += carried[i].size
     if map64_init(&changed, seed) < 0:
         return ERR_MEMORY
     for i in range(v.events.len):
@@ -423,7 +428,7 @@ cdef int reserve_untold(const Reserve* v, const Replay* r, uint64_t seed,
             map64_free(&changed)
             return ERR_MEMORY
     for i in range(rows.first_segment, rows.end_segment):
-        # Of expandable ones the file has what is mapped, in one piece.
+        # For an expandable segment, the file only has the mapped range.
         if s[i].device != r.device or s[i].flags & EXPANDABLE:
             continue
         if map64_find(&changed, s[i].address) == NULL:

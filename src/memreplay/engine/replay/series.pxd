@@ -1,26 +1,27 @@
-# What a series of bytes over events says: highest, lowest, mean, separate maxima, buckets, ranges.
+# Compute the extremes, mean, separate maxima, buckets and ranges of a series of bytes.
 from libc.stdint cimport int64_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 
 
 cdef struct Extremes:
-    int64_t peak, minimum      # the start included
-    int64_t peak_at, minimum_at    # the first event after which it is reached; -1 is the start
+    int64_t peak, minimum      # including the start
+    int64_t peak_at, minimum_at    # first event after which it is reached; -1: the start
     int64_t end
-    bint timed                 # whether there are times enough for a mean
-    double mean                # weighted by how long each value lasted
+    bint timed                 # whether there are enough times to compute a mean
+    double mean                # weighted by the duration of each value
 
 
 cdef struct Bucket:
-    int64_t first      # its first event; of one without events the last event before it
+    int64_t first      # the bucket's first event; if there is none, the last event before it
     uint64_t events
     int64_t low, high
-    int64_t high_at    # the first event after which it is as high; -1 is the start
+    int64_t high_at    # first event after which it is reached; -1: the start
 
 
 cdef struct Range:
     int64_t low, high
-    int64_t high_at    # the first event after which it is as high; of none the event before
+    # first event after which the maximum is reached; in a range without events, the previous event
+    int64_t high_at
 
 
 cdef struct Maximum:

@@ -1,7 +1,7 @@
-"""Extremes, separate maxima, buckets and ranges of a series, each in one pass.
+"""Compute the extremes, separate maxima, buckets and ranges of a series, each in one pass.
 
-Two maxima are separate when the series falls by a given number of bytes between them (and below
-each of them): otherwise a plateau with ripples would be hundreds of peaks.
+Two maxima are separate if the series falls by a given number of bytes (below both) between them, so
+that a rippled plateau doesn't count as hundreds of peaks.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -12,8 +12,8 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
 cdef void series_extremes(const int64_t* usage, uint64_t n, int64_t start, const int64_t* times,
                           int64_t absent, Extremes* out) noexcept nogil:
-    # `times` holds a time an event (`absent`: none), or is NULL. A value lasts until the next event
-    # that is later; the start lasts no time.
+    # `times` has one time per event (`absent` if it has none), or is NULL. A value lasts until the
+    # next event with a later time; the start has no duration.
     cdef uint64_t i
     cdef int64_t now = absent
     cdef double weight = 0
@@ -60,11 +60,11 @@ cdef inline bint far(int64_t high, int64_t low, uint64_t drop) noexcept nogil:
 
 cdef int series_maxima(const int64_t* usage, uint64_t n, int64_t start, uint64_t drop,
                        Buf* out) noexcept nogil:
-    # Fills `out` (of Maximum) with the maxima that are separated by falls of `drop` bytes or more,
-    # the highest first, the first of equal ones. The first of them is always the peak.
+    # Fill `out` (of Maximum) with the maxima that are separated by falls of at least `drop` bytes,
+    # highest first, and earlier maxima first on a tie. The first entry is always the peak.
     cdef Maximum top
     cdef int64_t low = start
-    cdef bint rising = True    # since the last maximum that was taken
+    cdef bint rising = True    # since the last accepted maximum
     cdef int64_t i, value
     top.bytes = start
     top.at = -1
@@ -101,14 +101,15 @@ cdef bint series_never_falls(const int64_t* values, uint64_t n) noexcept nogil:
 
 
 cdef void series_highest_so_far(const int64_t* values, uint64_t n, int64_t* out) noexcept nogil:
-    # After each value the highest up to it.
+    # Store the highest value up to each event.
     cdef uint64_t i
     for i in range(n):
         out[i] = values[i] if i == 0 or values[i] > out[i - 1] else out[i - 1]
 
 
 cdef inline uint64_t position(const int64_t* clock, int64_t origin, uint64_t i) noexcept nogil:
-    # Where event i lies: its index, or its time since the origin. What has no time yet lies there.
+    # Return event i's position: its index, or its time since the origin. Events before the first
+    # time are at the origin.
     if clock == NULL:
         return i
     return <uint64_t> clock[i] - <uint64_t> origin if clock[i] > origin else 0
@@ -117,12 +118,12 @@ cdef inline uint64_t position(const int64_t* clock, int64_t origin, uint64_t i) 
 cdef void series_buckets(const int64_t* usage, uint64_t n, int64_t start, const int64_t* clock,
                          int64_t origin, uint64_t whole, uint64_t parts,
                          Bucket* out) noexcept nogil:
-    # Cuts the positions 0 to `whole` - 1 into `parts` equal ones, of which the b-th begins at
-    # whole * b // parts. Of events (`clock` is NULL) a bucket has the values after its own, and the
-    # first one the start too; of time all values that there are in it, with the one that it begins
-    # with. `clock` never falls.
+    # Cut positions 0 to `whole` - 1 into `parts` equal buckets; bucket b begins at whole * b //
+    # parts. If `clock` is NULL, positions are events: a bucket has the values after its events, and
+    # the first bucket also has the start. Otherwise, positions are times: a bucket has all values
+    # that occur in it, including the value at its start. `clock` must never decrease.
     cdef uint64_t step = whole // parts
-    cdef uint64_t rest = whole % parts     # below 2**32, as `parts` is
+    cdef uint64_t rest = whole % parts     # below 2**32, like `parts`
     cdef uint64_t i = 0
     cdef uint64_t b, stop
     cdef Bucket* x
@@ -150,7 +151,8 @@ cdef void series_buckets(const int64_t* usage, uint64_t n, int64_t start, const 
 
 
 cdef extern from *:
-    const int64_t RANGE_BLOCK "32"    # events; a multiple of the four that are compared at once
+    # number of events, a multiple of four because four are compared in parallel
+    const int64_t RANGE_BLOCK "32"
 
 
 cdef inline int64_t lower(int64_t a, int64_t b) noexcept nogil:
@@ -163,12 +165,12 @@ cdef inline int64_t higher(int64_t a, int64_t b) noexcept nogil:
 
 cdef inline void range_extremes(const int64_t* usage, int64_t first, int64_t stop,
                                 Range* out) noexcept nogil:
-    # Of the events `first` to `stop` - 1, one or more. A block's lowest and highest are found
-    # without branches, which series that rise and fall would mispredict, and in four chains, so
-    # that none waits for another. Where the highest stands is looked up at the end, in one block.
+    # Find the extremes of events `first` to `stop` - 1, at least one. Each block's extremes are
+    # computed in four independent chains and without branches, which would often be mispredicted.
+    # The maximum's position is only searched for at the end, in one block.
     cdef int64_t low = usage[first]
     cdef int64_t high = low
-    cdef int64_t at = first    # where the block begins that has the highest, or the highest itself
+    cdef int64_t at = first    # start of the block with the maximum, or the maximum itself
     cdef int64_t i = first
     cdef int64_t j, top
     cdef int64_t low0, low1, low2, low3, high0, high1, high2, high3
@@ -205,8 +207,9 @@ cdef inline void range_extremes(const int64_t* usage, int64_t first, int64_t sto
 
 cdef int64_t series_ranges(const int64_t* usage, uint64_t n, int64_t start, const int64_t* bounds,
                            uint64_t ranges, Range* out) noexcept nogil:
-    # Of the events bounds[i] to bounds[i + 1] - 1, for each i below `ranges`. Returns -1, or which
-    # of the bounds falls or is not from 0 to `n`. Each is read once: another thread may write them.
+    # For each i below `ranges`, find the extremes of events bounds[i] to bounds[i + 1] - 1. Returns
+    # -1, or the index of a bound that decreases or isn't from 0 to `n`. Each bound is read only
+    # once, because another thread may change it.
     cdef int64_t first = bounds[0]
     cdef int64_t stop
     cdef uint64_t i

@@ -1,4 +1,4 @@
-# Whether what was live and what was reserved can both be true.
+# Check whether live and reserved memory are consistent.
 from libc.stdint cimport int64_t, uint64_t
 from memreplay.engine.replay.lives cimport Lives
 from memreplay.engine.replay.replay cimport Replay
@@ -8,21 +8,21 @@ from memreplay.engine.base.status cimport Status
 
 cdef struct Soundness:
     Status status
-    uint64_t outside      # carried blocks that lie in nothing that was reserved then
-    uint64_t impossible   # that are live while their memory is reserved or given back
-    uint64_t overlaps     # that begin inside of another one
-    uint64_t waiting      # requests of a free that does not complete at once
-    uint64_t short_events     # events, and the start, with more requested than reserved
-    int64_t short_at      # the first of them; -1 is the start, and stands where there is none
+    uint64_t outside      # carried-over blocks in memory that wasn't reserved
+    uint64_t impossible   # blocks that are live while an event reserves or releases their memory
+    uint64_t overlaps     # blocks that begin inside another block
+    uint64_t waiting      # frees that complete later than requested
+    uint64_t short_events     # events (or the start) after which more is requested than reserved
+    int64_t short_at      # the first of these events; -1: the start, or none
 
 
 cdef enum:
-    FITS = -2      # in place of an event: there is none
+    FITS = -2      # no event
 
 
 cdef struct Fit:
-    # The first event (-1: the start) after which fewer bytes are active than were requested, and
-    # the first after which more are than are reserved; FITS where there is none.
+    # The first event (-1: the start; FITS: none) after which fewer bytes are active than requested,
+    # and the first after which more bytes are active than reserved.
     int64_t below_at, above_at
 
 

@@ -1,9 +1,9 @@
-"""Checks of what was there before the first event, and of requested bytes against reserved ones.
+"""Check carried-over blocks, and compare requested with reserved bytes.
 
-An event that was lost mostly makes the start wrong: a block whose `alloc` is missing counts as live
-all along. Then it lies in memory that was not reserved yet, or over another block, or there is more
-requested than reserved. Which segment event is the first to touch a block's address is found as
-regions are found: blocks by address are cells, and an event paints those that no earlier one did.
+A lost event usually corrupts the start: a block whose `alloc` is missing seems live from the start.
+Such a block is in memory that wasn't reserved yet or inside another block, or more memory is
+requested than reserved. The first segment event that touches a block's address is found as in
+reserve.pyx: blocks (by address) are cells, and an event paints the cells that aren't painted yet.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -22,25 +22,25 @@ from memreplay.engine.read.tables cimport (
 )
 
 cdef extern from *:
-    const uint32_t AFTER_ALL "0xFFFFFFFEu"   # a segment event behind the range
+    const uint32_t AFTER_ALL "0xFFFFFFFEu"   # a segment event after the range
 
 
-cdef struct Standing:
-    # A carried block.
+cdef struct CarriedSpan:
+    # A carried-over block.
     uint64_t address, stop
-    uint32_t end        # the event that freed it, or NONE32
-    uint32_t first      # the segment event that first touches its address, AFTER_ALL or NONE32
-    uint32_t next       # the first block from this one on that no event has touched yet
-    bint grows          # that event reserves
+    uint32_t end        # the event that freed the block, or NONE32
+    uint32_t first      # first segment event that touches its address, AFTER_ALL or NONE32
+    uint32_t next       # the first untouched block from this block on
+    bint grows          # whether that event reserves memory
 
 
 cdef int by_place(const void* x, const void* y) noexcept nogil:
-    cdef uint64_t p = (<const Standing*> x).address
-    cdef uint64_t q = (<const Standing*> y).address
+    cdef uint64_t p = (<const CarriedSpan*> x).address
+    cdef uint64_t q = (<const CarriedSpan*> y).address
     return (p > q) - (p < q)
 
 
-cdef inline uint64_t lowest_from(const Standing* b, uint64_t n, uint64_t address) noexcept nogil:
+cdef inline uint64_t lowest_from(const CarriedSpan* b, uint64_t n, uint64_t address) noexcept nogil:
     cdef uint64_t lo = 0
     cdef uint64_t hi = n
     cdef uint64_t mid
@@ -53,14 +53,14 @@ cdef inline uint64_t lowest_from(const Standing* b, uint64_t n, uint64_t address
     return lo
 
 
-cdef inline uint32_t untouched(Standing* b, uint32_t at) noexcept nogil:
+cdef inline uint32_t untouched(CarriedSpan* b, uint32_t at) noexcept nogil:
     while b[at].next != at:
         b[at].next = b[b[at].next].next
         at = b[at].next
     return at
 
 
-cdef void touch(Standing* b, uint64_t n, uint8_t action, uint64_t address, int64_t size,
+cdef void touch(CarriedSpan* b, uint64_t n, uint8_t action, uint64_t address, int64_t size,
                 uint32_t event) noexcept nogil:
     cdef uint64_t stop = lowest_from(b, n, address + <uint64_t> size)
     cdef uint32_t at = untouched(b, <uint32_t> lowest_from(b, n, address))
@@ -71,7 +71,7 @@ cdef void touch(Standing* b, uint64_t n, uint8_t action, uint64_t address, int64
         at = untouched(b, at)
 
 
-cdef void touch_all(Standing* b, uint64_t n, const Replay* r, const Reserve* v) noexcept nogil:
+cdef void touch_all(CarriedSpan* b, uint64_t n, const Replay* r, const Reserve* v) noexcept nogil:
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
@@ -88,7 +88,7 @@ cdef void touch_all(Standing* b, uint64_t n, const Replay* r, const Reserve* v) 
             touch(b, n, <uint8_t> late[i].action, late[i].address, late[i].size, AFTER_ALL)
 
 
-cdef void judge(Soundness* s, const Standing* b, uint64_t n, const Reserve* v) noexcept nogil:
+cdef void judge(Soundness* s, const CarriedSpan* b, uint64_t n, const Reserve* v) noexcept nogil:
     cdef const Region* g = <const Region*> v.regions.data
     cdef uint64_t at = 0
     cdef uint64_t reach = 0
@@ -103,7 +103,7 @@ cdef void judge(Soundness* s, const Standing* b, uint64_t n, const Reserve* v) n
         if b[i].first == NONE32 or (b[i].first == AFTER_ALL and not b[i].grows):
             s.outside += not inside
         elif b[i].end > b[i].first or (b[i].first == AFTER_ALL and b[i].end == NONE32):
-            # NONE32, which is to the end, is above every event.
+            # NONE32 (never freed) is larger than every event.
             s.impossible += 1
         else:
             s.outside += not inside
@@ -113,10 +113,10 @@ cdef int check_start(Soundness* s, const Replay* r, const Reserve* v) noexcept n
     cdef const Carried* carried = <const Carried*> r.carried.data
     cdef uint64_t n = r.carried.len
     cdef uint64_t i
-    cdef Standing* b
+    cdef CarriedSpan* b
     if n == 0:
         return 0
-    b = <Standing*> malloc((n + 1) * sizeof(Standing))
+    b = <CarriedSpan*> malloc((n + 1) * sizeof(CarriedSpan))
     if b == NULL:
         return -1
     for i in range(n):
@@ -127,7 +127,7 @@ cdef int check_start(Soundness* s, const Replay* r, const Reserve* v) noexcept n
         b[i].end = carried[i].end
         b[i].first = NONE32
         b[i].grows = False
-    qsort(b, n, sizeof(Standing), by_place)
+    qsort(b, n, sizeof(CarriedSpan), by_place)
     for i in range(n + 1):
         b[i].next = <uint32_t> i
     touch_all(b, n, r, v)
@@ -137,7 +137,7 @@ cdef int check_start(Soundness* s, const Replay* r, const Reserve* v) noexcept n
 
 
 cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
-    # Numbers of a file that is made up may wrap.
+    # Sums computed from a forged file may wrap.
     return <int64_t> (<uint64_t> a + <uint64_t> b)
 
 
@@ -146,12 +146,12 @@ cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
 
 
 cdef struct Ends:
-    # How far a walk over the events is in what they end.
+    # A pass's position in the list of allocations that end.
     uint64_t doubles, carried
 
 
 cdef inline int64_t ended(const Lives* l, Ends* e, uint64_t i, uint8_t action) noexcept nogil:
-    # Bytes that end at event i: events come in their order, one after the other.
+    # Return the number of bytes that end at event i. Must be called for the events in order.
     cdef const Replay* r = l.replay
     cdef const Double* doubles = <const Double*> r.doubles.data
     cdef const Double* carried = <const Double*> r.ends.data
@@ -176,7 +176,7 @@ cdef inline bint grows(uint8_t action) noexcept nogil:
 
 
 cdef void compare(Soundness* s, const Lives* l, const Reserve* v) noexcept nogil:
-    # Requested bytes (`l`) beside reserved ones, after each event.
+    # Compare requested bytes (`l`) with reserved bytes after each event.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
@@ -210,7 +210,8 @@ cdef void compare(Soundness* s, const Lives* l, const Reserve* v) noexcept nogil
 
 cdef void fit_find(Fit* f, const Lives* requested, const Lives* active,
                    const Reserve* v) noexcept nogil:
-    # Two measures of the same allocations, alloc to free_completed, and what is reserved.
+    # Compare two measures of the same allocations (from alloc to free_completed) with each other
+    # and with reserved bytes.
     cdef const Replay* r = requested.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first

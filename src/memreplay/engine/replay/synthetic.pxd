@@ -1,4 +1,4 @@
-# Events that no program asked for: those of CUDA graph trees that set a pool back to a checkpoint.
+# Detect the events that CUDA graph trees make when they restore a pool's checkpoint.
 from libc.stdint cimport uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.replay.replay cimport Replay

@@ -1,9 +1,9 @@
-"""Synthetic events: PyTorch's CUDA graph trees replay a private pool's blocks to set it back.
+"""Detect synthetic events, in which CUDA graph trees free and reallocate a private pool's blocks.
 
-All blocks of the pool are freed and allocated again, which shows as a spike or a dip that no
-program caused, and the allocs carry sizes of blocks instead of requests. They are known by who
-called: the allocator's `setCheckpointPoolState`, or `apply_checkpoint_execution_state_in_allocator`
-of torch/_inductor/cudagraph_trees.py.
+PyTorch restores a pool's checkpoint this way. In the trace, these events look like a spike or dip
+that the program didn't cause. Also, the allocs have block sizes instead of requested sizes. The
+events are recognized by their caller: the allocator's `setCheckpointPoolState`, or
+`apply_checkpoint_execution_state_in_allocator` in torch/_inductor/cudagraph_trees.py.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -17,7 +17,7 @@ from memreplay.engine.read.tables cimport A_FREE_COMPLETED, FrameKey
 cdef extern from * nogil:
     """
     #include <string.h>
-    /* Whether the n bytes at `text` hold `word`; memmem() is not everywhere. */
+    /* Whether the n bytes at `text` contain `word`; memmem() isn't portable. */
     static int memreplay_holds(const unsigned char *text, size_t n, const char *word) {
         size_t m = strlen(word), i;
         for (i = 0; i + m <= n; i++)
@@ -34,12 +34,13 @@ cdef inline bint is_synthetic(const uint8_t* name, size_t n) noexcept nogil:
 
 
 cdef int mark_synthetic(const Replay* r, Buf* stacks) noexcept nogil:
-    # Fills `stacks` (u8 a stack) with whether it is one of these; leaves it empty when none is.
+    # For each stack, store in `stacks` (u8) whether it contains a caller that restores a
+    # checkpoint; leave `stacks` empty if none does.
     cdef const FrameKey* frames = <const FrameKey*> r.tables.frames.data.data
     cdef uint32_t n_frames = spans_len(&r.tables.frames)
     cdef uint32_t n_stacks = spans_len(&r.tables.stacks)
     cdef uint32_t n_strings = spans_len(&r.tables.strings)
-    cdef uint8_t* names = <uint8_t*> calloc(<size_t> n_strings + 1, 1)   # 0: not looked at yet
+    cdef uint8_t* names = <uint8_t*> calloc(<size_t> n_strings + 1, 1)   # 0: not checked yet
     cdef const uint32_t* ids
     cdef const uint8_t* text
     cdef size_t n
@@ -69,7 +70,7 @@ cdef int mark_synthetic(const Replay* r, Buf* stacks) noexcept nogil:
 
 
 cdef uint64_t count_synthetic(const Replay* r, const Buf* stacks) noexcept nogil:
-    # Allocs and frees with such a stack.
+    # Count the allocs and frees whose stack contains such a caller.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef uint64_t found = 0

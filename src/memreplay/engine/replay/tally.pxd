@@ -1,4 +1,4 @@
-# What a device's events and final blocks are, counted.
+# Count a device's events and final blocks.
 from libc.stdint cimport int64_t, uint64_t
 from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.read.tables cimport STATES
@@ -6,7 +6,7 @@ from memreplay.engine.read.tables cimport STATES
 
 cdef struct StateTally:
     uint64_t blocks
-    int64_t size         # bytes of the blocks
+    int64_t size         # total bytes of the blocks
     int64_t requested    # of active blocks
 
 
@@ -16,9 +16,9 @@ cdef struct Tally:
     bint timed
     int64_t first_time, last_time
     uint64_t segments
-    int64_t reserved            # bytes of the segments
+    int64_t reserved            # total size of the segments
     StateTally states[5]        # by State
-    uint64_t fixed, growing     # segments and segment events: of expandable ones, and of others
+    uint64_t fixed, growing     # number of segments and segment events: not expandable, expandable
 
 
 cdef void tally(const Replay* r, Tally* out) noexcept nogil

@@ -1,4 +1,5 @@
-"""Counts of one device: its events by action, their times, its final segments and blocks."""
+"""Count a device's events by action and its final segments and blocks, and find the range of times.
+"""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -10,7 +11,7 @@ from memreplay.engine.read.sparse cimport sparse_at
 
 
 cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
-    # Numbers of a file that is made up may wrap.
+    # Sums computed from a forged file may wrap.
     return <int64_t> (<uint64_t> a + <uint64_t> b)
 
 

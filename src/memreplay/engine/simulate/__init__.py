@@ -1,1 +1,1 @@
-"""The allocator's own decisions, made anew."""
+"""Simulate PyTorch's caching allocator."""

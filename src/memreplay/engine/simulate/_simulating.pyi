@@ -1,4 +1,4 @@
-"""The façade over simulations: a recorded program on an allocator of other settings."""
+"""Python interface to simulations: a recorded program with other allocator settings."""
 
 from collections.abc import Sequence
 from typing import Final, final
@@ -14,7 +14,7 @@ UNMAPPED: Final[int]
 
 @final
 class Simulation:
-    """One device's program on an allocator of these settings. Sizes are bytes."""
+    """One device's program with these allocator settings. Sizes are in bytes."""
 
     def __new__(
         cls,
@@ -39,7 +39,7 @@ class Simulation:
         twice: bool = False,
         log: bool = True,
         trace: bool = False,
-        alike: bool = False,
+        stop_at_difference: bool = False,
     ) -> Simulation: ...
     @property
     def blocks(self) -> Blocks: ...
@@ -56,7 +56,7 @@ class Simulation:
     @property
     def recorded_retries(self) -> int: ...
     @property
-    def recorded_want(self) -> int | None: ...
+    def recorded_shortfall(self) -> int | None: ...
     @property
     def unplaced(self) -> int: ...
     @property
@@ -83,7 +83,7 @@ class Simulation:
     @property
     def reproduced(self) -> tuple[int, int, int]: ...
     def trace(self) -> dict[str, Column]: ...
-    def told(self) -> tuple[dict[str, Column], dict[str, Column]]: ...
+    def final_state(self) -> tuple[dict[str, Column], dict[str, Column]]: ...
     def log(self) -> list[tuple[int, int, int, int, int, int | None]]: ...
     def segments(
         self,

@@ -1,6 +1,6 @@
-"""The façade over simulations: a recorded program on an allocator of other settings.
+"""Python interface for simulating a recorded program with other allocator settings.
 
-No algorithm is in here. Event indices count from the first event that was read.
+Contains no algorithms. Event indices count from the first event read.
 """
 
 cimport cython
@@ -21,24 +21,27 @@ from memreplay.engine.simulate cimport simulation as _simulation
 
 @cython.final
 cdef class Simulation:
-    """One device's program on an allocator of these settings, of the backend that recorded it.
-    Sizes are bytes.
+    """Simulates one device's program with these allocator settings, as on the backend that recorded
+    it.
 
-    `divisions` are roundup_power2_divisions, a number a power of two from 1 MiB on; `max_split` is
-    max_split_size (-1: no limit), `max_non_split` max_non_split_rounding_size. `total` is what the
-    driver has for this process, `allowed` what it may have of that, `collect_from` from where on
-    cached memory is collected (-1: no limit each); `space` the addresses of an expandable segment.
-    `reuses`: whether the driver gives addresses again that it got back, so that the order of
-    addresses is not that of segments. In the recording the process was in want of memory above
-    `recorded_limit`, cached memory was collected above `recorded_collect_from` (-1: no such bytes),
-    and large expandable segments were mapped by `recorded_handle`.
+    Sizes are in bytes. `divisions` are roundup_power2_divisions, one per power of two from 1 MiB
+    on; `max_split` is max_split_size (-1: no limit), `max_non_split` is
+    max_non_split_rounding_size. `total` is the memory that the driver has for this process, and
+    `allowed` is the part that the process may use. Cached memory is collected above `collect_from`
+    bytes. For these three, -1 means no limit. `space` is the size of an expandable segment's
+    address space.
 
-    With `alike`, and a log, it ends where it asks the driver for something else than the recording
-    did.
+    `reuses` means that the driver reuses addresses, so the order of addresses isn't the order of
+    creation. In the recording, memory ran out above `recorded_limit` bytes, cached memory was
+    collected above `recorded_collect_from` bytes (-1: never), and large expandable segments were
+    mapped in units of `recorded_handle` bytes.
 
-    The allocations that count in `edited` are of `factor` times their size (0: there are none), or,
-    with `twice`, end when the next one has been made, and come back before the last one ahead of
-    their end.
+    With `stop_at_difference` and a log, the simulation ends at the first driver request that
+    differs from the recording.
+
+    The sizes of the allocations in `edited` are multiplied by `factor`; 0 drops them. With `twice`,
+    each of these is freed as soon as the next allocation has been made, and made again just before
+    the last allocation that precedes its end.
     """
 
     cdef _simulation.Simulation s
@@ -52,47 +55,47 @@ cdef class Simulation:
                   uint64_t space=1 << 42, bint reuses=False, int64_t recorded_limit=-1,
                   int64_t recorded_collect_from=-1, int64_t recorded_handle=20 << 20,
                   Measure edited=None, double factor=1.0, bint twice=False, bint log=True,
-                  bint trace=False, bint alike=False):
-        cdef _simulation.Asked asked
+                  bint trace=False, bint stop_at_difference=False):
+        cdef _simulation.SimulationOptions options
         cdef uint64_t seed = new_seed()
         cdef int code, i
         self.blocks = blocks
         self.holding = holding
         self.edited = edited
         if holding.replay is not blocks.reserved.replay:
-            raise ValueError("a holding of another replay")
+            raise ValueError("holding belongs to another replay")
         if edited is not None and edited.replay is not holding.replay:
-            raise ValueError("a measure of another replay")
+            raise ValueError("edited belongs to another replay")
         if len(divisions) != _sizes.DIVISION_STEPS:
-            raise ValueError("divisions need a number a power of two")
+            raise ValueError("divisions needs one number per power of two")
         if large_segment <= 0 or space == 0 or recorded_handle <= 0:
-            raise ValueError("segments have a size")
+            raise ValueError("the segment size must be positive")
         if not 0 <= factor < 1e9:
-            raise ValueError("sizes are multiplied by 0 or more")
+            raise ValueError("factor must be 0 or more")
         for i in range(_sizes.DIVISION_STEPS):
-            asked.rules.divisions[i] = divisions[i]
-        asked.rules.max_split = max_split
-        asked.rules.max_non_split = max_non_split
-        asked.rules.large_segment = large_segment
-        asked.rules.expandable = expandable
-        asked.rules.pad = blocks.a.rules.pad
-        asked.rules.align = blocks.a.rules.align
-        asked.limits.total = total
-        asked.limits.allowed = allowed
-        asked.limits.collect_from = collect_from
-        asked.limits.space = space
-        asked.limits.reuses = reuses
-        asked.recorded.limit = recorded_limit if recorded_limit >= 0 else _heap.NO_TOTAL
-        asked.recorded.collect_from = recorded_collect_from
-        asked.recorded.handle = <uint64_t> recorded_handle
-        asked.edited = &edited.l if edited is not None else NULL
-        asked.factor = factor
-        asked.twice = twice
-        asked.keeps_log = log
-        asked.keeps_trace = trace
-        asked.alike = alike
+            options.rules.divisions[i] = divisions[i]
+        options.rules.max_split = max_split
+        options.rules.max_non_split = max_non_split
+        options.rules.large_segment = large_segment
+        options.rules.expandable = expandable
+        options.rules.pad = blocks.a.rules.pad
+        options.rules.align = blocks.a.rules.align
+        options.limits.total = total
+        options.limits.allowed = allowed
+        options.limits.collect_from = collect_from
+        options.limits.space = space
+        options.limits.reuses = reuses
+        options.recorded.limit = recorded_limit if recorded_limit >= 0 else _heap.NO_TOTAL
+        options.recorded.collect_from = recorded_collect_from
+        options.recorded.handle = <uint64_t> recorded_handle
+        options.edited = &edited.l if edited is not None else NULL
+        options.factor = factor
+        options.twice = twice
+        options.keeps_log = log
+        options.keeps_trace = trace
+        options.stop_at_difference = stop_at_difference
         with nogil:
-            code = _simulation.simulation_run(&self.s, &blocks.a, &holding.h, &asked, seed)
+            code = _simulation.simulation_run(&self.s, &blocks.a, &holding.h, &options, seed)
         if code != OK:
             raise error_of(&self.s.status)
 
@@ -101,104 +104,120 @@ cdef class Simulation:
 
     @property
     def reserved_peak(self) -> tuple:
-        """(bytes, the event that made it)."""
+        """The highest number of reserved bytes, and the event that caused it."""
         return self.s.a.reserved_peak, self.s.a.reserved_peak_at
 
     @property
     def active_peak(self) -> tuple:
-        """(bytes of blocks, the event that made it)."""
+        """The highest number of bytes in blocks, and the event that caused it."""
         return self.s.a.active_peak, self.s.a.active_peak_at
 
     @property
     def requested_peak(self) -> tuple:
-        """(requested bytes, the event that made it)."""
+        """The highest number of requested bytes, and the event that caused it."""
         return self.s.a.requested_peak, self.s.a.requested_peak_at
 
     @property
     def recorded_retries(self) -> int:
-        """How often the driver was asked again in the recording, after all cached memory was given
-        back."""
+        """Number of recorded driver retries after all cached memory was returned."""
         return self.s.recorded_retries
 
     @property
-    def recorded_want(self) -> int | None:
-        """The least that the recording's driver did not have when it was asked again, with what was
-        reserved; None where it never was."""
-        return None if self.s.recorded_want == <uint64_t> _heap.NO_TOTAL else self.s.recorded_want
+    def recorded_shortfall(self) -> int | None:
+        """The lowest total (reserved bytes plus request) for which the recorded driver had too
+        little memory at a retry; None without such a retry.
+        """
+        if self.s.recorded_shortfall == <uint64_t> _heap.NO_TOTAL:
+            return None
+        return self.s.recorded_shortfall
 
     @property
     def unplaced(self) -> int:
-        """Blocks from before the recording of which nobody knows in which segment they lay."""
+        """Number of carried-over blocks whose segment isn't known."""
         return self.s.unplaced
 
     @property
     def changes_all(self) -> bool:
-        """Whether all allocations were changed, and so the requests that failed."""
+        """Whether all allocations were changed, including failed requests."""
         return changes_all(&self.s.edit)
 
     @property
     def resynced_at(self) -> int | None:
-        """The first event whose request waited for pending frees and did not in the recording, or
-        the other way round: when others complete from there on is not known."""
+        """First event whose request waited for pending frees in the simulation but not in the
+        recording, or vice versa; None if there is none.
+
+        After this event, it isn't known when other frees complete.
+        """
         return None if self.s.resynced_at < 0 else self.s.resynced_at
 
     @property
     def reuses(self) -> bool:
-        """Whether the driver gives addresses again that it got back."""
+        """Whether the driver reuses addresses."""
         return self.s.a.driver.reuses
 
     @property
     def misplaced(self) -> int:
-        """How many blocks lie elsewhere in their segments than in the recording; with a log
-        alone."""
+        """Number of blocks whose offset in their segment differs from the recording. Only with a
+        log.
+        """
         return self.s.misplaced
 
     @property
     def reserved(self) -> int:
-        """At the end."""
+        """Reserved bytes at the end."""
         return self.s.a.reserved
 
     @property
     def driver_allocs(self) -> int:
-        """How often the driver was asked for memory."""
+        """Number of requests for memory made to the driver."""
         return self.s.a.driver_allocs
 
     @property
     def driver_frees(self) -> int:
-        """How often memory was given back to it."""
+        """Number of times memory was returned to the driver."""
         return self.s.a.driver_frees
 
     @property
     def retries(self) -> int:
-        """How often it was asked again after all cached memory was given back."""
+        """Number of driver retries after all cached memory was returned."""
         return self.s.a.retries
 
     def failed(self) -> list:
-        """The events whose requests failed."""
+        """Return the events whose requests failed."""
         cdef const uint32_t* found = <const uint32_t*> self.s.failed.data
         cdef size_t i
         return [found[i] for i in range(self.s.failed.len)]
 
     @property
     def stopped_at(self) -> int | None:
-        """The first event whose request failed here and not in the recording: what the program
-        would have done from there on is not known, and nothing more was replayed."""
+        """First event whose request failed in the simulation but not in the recording, or None.
+
+        The simulation stops there, because the program's further course isn't known.
+        """
         return None if self.s.stopped_at < 0 else self.s.stopped_at
 
     @property
     def mapped_ranges(self) -> int:
-        """Segments at the end as a snapshot lists them: of an expandable one each mapped range."""
+        """Number of segments at the end. As in a snapshot, each mapped range of an expandable
+        segment counts.
+        """
         return self.s.mapped_ranges
 
     @property
     def reproduced(self) -> tuple:
-        """(how many of the recording's first segment events are those of the simulation, in kind
-        and size, how many the recording has, how many the simulation); with a log alone."""
+        """(matching, recorded, simulated): numbers of segment events.
+
+        Only with a log.
+
+        Recorded events match up to the first event with a different kind or size in the simulation.
+        """
         return self.s.equal, self.s.arena.reserve.events.len, self.s.a.log.len
 
     def log(self) -> list:
-        """What was asked of the driver: (event, action code, address, bytes, stream, pool id or
-        None) each."""
+        """Return the driver calls:
+
+        (event, action code, address, bytes, stream, pool id or None).
+        """
         cdef _heap.SegmentEvent* e = <_heap.SegmentEvent*> self.s.a.log.data
         cdef _heap.Shelf* shelf
         cdef uint64_t i
@@ -212,16 +231,19 @@ cdef class Simulation:
         return found
 
     def trace(self) -> dict:
-        """The events as a recording of the simulation would have them, with `trace`: by name the
-        columns at (u64, the event whose time it has), stack (u64, the event whose stack), address
-        (u64; of an oom what the driver has left), size (i64), stream (u64), pool (u32, ABSENT_ID
-        for the default pool) and action (u8)."""
+        """Return the events that would be in a recording of the simulation, as columns by name.
+
+        Requires `trace`. Columns: at (u64, the recorded event from which the time is taken), stack
+        (u64, the recorded event from which the stack is taken), address (u64; for an oom, the
+        driver's free memory), size (i64), stream (u64), pool (u32, ABSENT_ID for the default pool),
+        action (u8).
+        """
         cdef _heap.TraceEvent none
         cdef _heap.TraceEvent* row = <_heap.TraceEvent*> self.s.a.trace.data
         cdef size_t n = self.s.a.trace.len
         cdef size_t each = sizeof(_heap.TraceEvent)
         if n == 0:
-            row = &none  # columns of nothing, whose begin is somewhere
+            row = &none  # a valid pointer for empty columns
         return {
             "at": column(self, &row.at, n, b"Q", each),
             "stack": column(self, &row.stack, n, b"Q", each),
@@ -232,27 +254,30 @@ cdef class Simulation:
             "action": column(self, &row.action, n, b"B", each),
         }
 
-    def told(self) -> tuple:
-        """The segments at the end and their blocks, as a snapshot lists them: by name the columns
-        address (u64), size, allocated, active, requested (i64), stream (u64), made_at (i64, -1 for
-        before the first event), pool (u32, ABSENT_ID for the default pool), small and expandable
-        (u8); of blocks address (u64), size, requested (i64), segment, stack (u32), state (u8)."""
-        cdef Owned segments = owned(sizeof(_retelling.ToldSegment))
-        cdef Owned blocks = owned(sizeof(_retelling.ToldBlock))
-        cdef _retelling.ToldSegment no_segment
-        cdef _retelling.ToldBlock no_block
-        cdef _retelling.ToldSegment* g
-        cdef _retelling.ToldBlock* b
+    def final_state(self) -> tuple:
+        """Return the final segments and blocks as in a snapshot, each as a dict of columns.
+
+        Segments: address (u64), size, allocated, active, requested (i64), stream (u64), created_at
+        (i64, -1 for before the first event), pool (u32, ABSENT_ID for the default pool), small and
+        expandable (u8). Blocks: address (u64), size, requested (i64), segment, stack (u32), state
+        (u8).
+        """
+        cdef Owned segments = owned(sizeof(_retelling.FinalSegment))
+        cdef Owned blocks = owned(sizeof(_retelling.FinalBlock))
+        cdef _retelling.FinalSegment no_segment
+        cdef _retelling.FinalBlock no_block
+        cdef _retelling.FinalSegment* g
+        cdef _retelling.FinalBlock* b
         cdef size_t n, m
-        cdef size_t each = sizeof(_retelling.ToldSegment)
-        cdef size_t other = sizeof(_retelling.ToldBlock)
+        cdef size_t each = sizeof(_retelling.FinalSegment)
+        cdef size_t other = sizeof(_retelling.FinalBlock)
         cdef int code
         with nogil:
-            code = _retelling.retell(&self.s, &segments.buf, &blocks.buf)
+            code = _retelling.list_final(&self.s, &segments.buf, &blocks.buf)
         if code != 0:
             raise MemoryError
-        g = <_retelling.ToldSegment*> segments.buf.data
-        b = <_retelling.ToldBlock*> blocks.buf.data
+        g = <_retelling.FinalSegment*> segments.buf.data
+        b = <_retelling.FinalBlock*> blocks.buf.data
         n, m = segments.buf.len, blocks.buf.len
         if n == 0:
             g = &no_segment
@@ -265,7 +290,7 @@ cdef class Simulation:
             "active": column(segments, &g.active, n, b"q", each),
             "requested": column(segments, &g.requested, n, b"q", each),
             "stream": column(segments, &g.stream, n, b"Q", each),
-            "made_at": column(segments, &g.made_at, n, b"q", each),
+            "created_at": column(segments, &g.created_at, n, b"q", each),
             "pool": column(segments, &g.pool, n, b"I", each),
             "small": column(segments, &g.small, n, b"B", each),
             "expandable": column(segments, &g.expandable, n, b"B", each),
@@ -279,9 +304,12 @@ cdef class Simulation:
         }
 
     def segments(self) -> list:
-        """The segments at the end, in the order in which they were made: (address, stream, pool id
-        or None, small, expandable, blocks), of which each is (size, state, requested bytes, owner):
-        states are FREE, USED, PENDING and UNMAPPED, owners an alloc event or a carried block."""
+        """Return the final segments in the order of their creation.
+
+        A segment is (address, stream, pool id or None, small, expandable, blocks); a block is
+        (size, state, requested bytes, owner). States are FREE, USED, PENDING and UNMAPPED; owners
+        are alloc events or carried-over blocks.
+        """
         cdef _heap.SimBlock* b
         cdef _heap.SimSegment* segment
         cdef _heap.Shelf* shelf
@@ -309,8 +337,11 @@ cdef class Simulation:
 
 
 def segment_bytes(uint64_t request, *, uint64_t large_segment, bint expandable) -> int:
-    """What the driver is asked for, for a request of so many bytes; of expandable segments, which
-    grow from free memory at their end, at most. Raises OverflowError below 0 and above 2**64."""
+    """Return the size of the segment that is created for a request of this many bytes.
+
+    For expandable segments, this is an upper bound, because the free memory at their end is used
+    first. Raises OverflowError for sizes that are negative or above 2**64.
+    """
     cdef Rules rules
     cdef uint64_t handle = SMALL_SEGMENT if request <= SMALL_LIMIT else large_segment
     rules.large_segment = <int64_t> large_segment

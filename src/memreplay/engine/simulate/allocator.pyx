@@ -1,8 +1,8 @@
-"""PyTorch's caching allocator, as c10/cuda/CUDACachingAllocator.cpp has it (docs/allocator.md).
+"""PyTorch's caching allocator, after c10/cuda/CUDACachingAllocator.cpp (docs/allocator.md).
 
-A request takes the smallest block that is large enough; else the driver is asked, first for new
-memory, then after cached memory was given back. What a block is for the caller knows: it is told
-apart by its owner.
+A request takes the smallest free block that is large enough. If there is none, the driver is called
+for new memory. If the driver has too little memory, cached memory is returned and the driver is
+called again. The caller identifies blocks by their owner.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -20,7 +20,7 @@ from memreplay.engine.simulate.heap cimport (
     DONE_OK, FREE_BLOCK, NO_MEMORY, PENDING_BLOCK, UNMAPPED, USED_BLOCK, Shelf, SimBlock,
     add_segment, block_at,
     can_expand, cut, give_back, handle_size, has_room, is_whole, join, lookups_of, map_block,
-    note, pool_at, pool_number, rank, shelf_at, shelf_for, shelve, tell, unmap_block,
+    note, pool_at, pool_number, rank, shelf_at, shelf_for, shelve, add_trace_event, unmap_block,
     unshelve, unshelve_at
 )
 from memreplay.engine.simulate.ordered cimport (
@@ -37,8 +37,8 @@ cdef inline uint64_t could_grow_to(const Allocator* a, const SimBlock* b) noexce
 
 
 cdef uint32_t best_fit(Allocator* a, uint32_t shelf, uint64_t size, Place* place) noexcept nogil:
-    # The smallest free block that is large enough, and its place on the shelf; NONE32 where there
-    # is none. What can grow counts as large as it can grow.
+    # Return the smallest free block that is large enough, and store its place on the shelf; NONE32
+    # if there is none. For a block that can grow, the size to which it could grow counts.
     cdef Shelf* s = shelf_at(a, shelf)
     cdef Place p = ordered_from(&s.free, &a.chunks, size, 0)
     cdef const Entry* e = ordered_entry(&s.free, &a.chunks, p)
@@ -63,7 +63,7 @@ cdef uint32_t best_fit(Allocator* a, uint32_t shelf, uint64_t size, Place* place
                 ordered_next(&s.free, &a.chunks, &p)
                 other = ordered_entry(&s.free, &a.chunks, p)
         else:
-            # Expandable segments are off by now, and their memory is not for these requests.
+            # Expandable segments are off now, so their memory can't serve these requests.
             while e != NULL and can_expand(a, block_at(a, e.id)):
                 ordered_next(&s.free, &a.chunks, &p)
                 e = ordered_entry(&s.free, &a.chunks, p)
@@ -81,8 +81,8 @@ cdef uint32_t best_fit(Allocator* a, uint32_t shelf, uint64_t size, Place* place
 
 cdef int find_expandable(Allocator* a, uint32_t shelf, uint64_t size,
                          uint32_t* found) noexcept nogil:
-    # The lowest addresses where free and unmapped blocks, one after the other, have room: the first
-    # of them. Else those of a new segment.
+    # Find the lowest addresses at which consecutive free and unmapped blocks have enough room.
+    # `found` becomes the first of these blocks, or the first block of a new segment.
     cdef Shelf* s = shelf_at(a, shelf)
     cdef Place p = ordered_first(&s.unmapped)
     cdef const Entry* e = ordered_entry(&s.unmapped, &a.chunks, p)
@@ -129,13 +129,14 @@ cdef int expand(Allocator* a, uint32_t shelf, uint64_t size, uint32_t* found) no
             return NO_MEMORY
         if not mapped:
             return DONE_OK
-        i = more  # it has swallowed the free block before it
+        i = more  # merged with the free block before it
     found[0] = i
     return DONE_OK
 
 
 cdef int ask_driver(Allocator* a, uint32_t shelf, uint64_t size, uint32_t* found) noexcept nogil:
-    # A free block of new memory, on its shelf; NONE32 where the driver has none.
+    # Get new memory from the driver, as a free block on its shelf. `found` is NONE32 if the driver
+    # has too little memory.
     cdef uint64_t wanted = segment_size(&a.rules, size)
     found[0] = NONE32
     if a.limits.allowed >= 0 and a.reserved + <int64_t> wanted > a.limits.allowed:
@@ -152,10 +153,10 @@ cdef int ask_driver(Allocator* a, uint32_t shelf, uint64_t size, uint32_t* found
     return shelve(a, found[0])
 
 
-# --- giving cached memory back --------------------------------------------------------------------
+# --- returning cached memory ----------------------------------------------------------------------
 
 cdef int list_free(Allocator* a, uint32_t shelf, Buf* found) noexcept nogil:
-    # Adds the free blocks of a shelf, the smallest first.
+    # Append a shelf's free blocks, smallest first.
     cdef Shelf* s = shelf_at(a, shelf)
     cdef Place p = ordered_first(&s.free)
     cdef const Entry* e = ordered_entry(&s.free, &a.chunks, p)
@@ -169,7 +170,8 @@ cdef int list_free(Allocator* a, uint32_t shelf, Buf* found) noexcept nogil:
 
 cdef int release_oversize(Allocator* a, uint32_t shelf, uint64_t size,
                           bint* enough) noexcept nogil:
-    # One oversize block that suffices, or the largest until they do.
+    # Release one oversize block that is large enough, or else the largest blocks until enough is
+    # released.
     cdef Shelf* s = shelf_at(a, shelf)
     cdef uint64_t limit = max_split(&a.rules)
     cdef uint64_t wanted = max(size, limit)
@@ -195,13 +197,15 @@ cdef int release_oversize(Allocator* a, uint32_t shelf, uint64_t size,
         released += block_at(a, i).size
         if give_back(a, i) < 0:
             return NO_MEMORY
-        p = ordered_from(&s.free, &a.chunks, wanted, 0)  # what was above it is expandable, or gone
+        # any larger block is expandable or was released
+        p = ordered_from(&s.free, &a.chunks, wanted, 0)
     enough[0] = released >= wanted
     return DONE_OK
 
 
 cdef int collect(Allocator* a) noexcept nogil:
-    # Large cached segments of the default pool that nobody has used for long, until enough is free.
+    # Release large cached segments in the default pool that haven't been used for long, until
+    # enough memory is free.
     cdef uint64_t wanted, age
     cdef uint64_t released = 0
     cdef uint64_t i, k
@@ -255,7 +259,8 @@ cdef int collect(Allocator* a) noexcept nogil:
 
 
 cdef int release_shelves(Allocator* a, const uint32_t* shelves, uint64_t n) noexcept nogil:
-    # These, of one pool and kind: segments that are one free block, then the handles of others.
+    # Release memory from these shelves of one pool and kind: first segments that are a single free
+    # block, then handles of expandable segments.
     cdef Buf found
     cdef uint64_t i
     cdef uint32_t id
@@ -278,7 +283,7 @@ cdef int release_shelves(Allocator* a, const uint32_t* shelves, uint64_t n) noex
 
 
 cdef int end_pending(Allocator* a, uint32_t pool) noexcept nogil:
-    # Waits for all streams, or for those that this pool's frees wait for.
+    # Wait for all streams, or only for the streams on which this pool's frees wait.
     cdef uint32_t i = a.first_pending
     cdef uint32_t later
     while i != NONE32:
@@ -292,7 +297,7 @@ cdef int end_pending(Allocator* a, uint32_t pool) noexcept nogil:
 
 
 cdef int release_all(Allocator* a, const uint32_t* order, uint64_t n, uint32_t only) noexcept nogil:
-    # What can be given back of these shelves, those of one pool and kind after the other.
+    # Release as much as possible from these shelves, one combination of pool and kind at a time.
     cdef uint64_t first = 0
     cdef uint64_t stop
     cdef Shelf* s
@@ -315,7 +320,8 @@ cdef int release_all(Allocator* a, const uint32_t* order, uint64_t n, uint32_t o
 
 
 cdef int empty_cache(Allocator* a, uint32_t pool) noexcept nogil:
-    # Gives back what can be given back, of a private pool alone unless it is NONE32.
+    # Return all cached memory that can be released. If `pool` isn't NONE32, return only this
+    # private pool's memory.
     cdef Buf order
     cdef uint32_t only = NONE32
     cdef int code
@@ -327,7 +333,7 @@ cdef int empty_cache(Allocator* a, uint32_t pool) noexcept nogil:
         return NO_MEMORY
     if a.loose.len == 0:
         return DONE_OK
-    # What goes changes which shelves have something to give.
+    # Use a copy, because releasing memory changes which shelves are loose.
     buf_init(&order, 4)
     code = buf_reserve(&order, a.loose.len)
     if code == 0:
@@ -338,7 +344,7 @@ cdef int empty_cache(Allocator* a, uint32_t pool) noexcept nogil:
 
 
 cdef int release_pool(Allocator* a, uint32_t pool) noexcept nogil:
-    # Nobody needs this private pool any more.
+    # Note that this private pool is no longer in use.
     cdef uint32_t i = pool_number(a, pool, True)
     if i == NONE32:
         return NO_MEMORY
@@ -346,11 +352,11 @@ cdef int release_pool(Allocator* a, uint32_t pool) noexcept nogil:
     return DONE_OK
 
 
-# --- the program's side ---------------------------------------------------------------------------
+# --- the program's calls --------------------------------------------------------------------------
 
 cdef int serve(Allocator* a, uint32_t i, uint32_t owner, int64_t requested, uint64_t size,
                uint32_t* block) noexcept nogil:
-    # A free block that is on no shelf any more; what it has more than these bytes may stay free.
+    # Use a free block that isn't on a shelf. Part of the block may stay free.
     cdef SimBlock* b
     cdef uint64_t before = to_alignment(&a.rules, a.rules.expandable, block_at(a, i).address, size)
     if before and before + size <= block_at(a, i).size:
@@ -373,13 +379,13 @@ cdef int serve(Allocator* a, uint32_t i, uint32_t owner, int64_t requested, uint
         a.active_peak = a.active
         a.active_peak_at = <int64_t> a.at
     block[0] = i
-    return tell(a, A_ALLOC, b.address, requested, b.shelf)
+    return add_trace_event(a, A_ALLOC, b.address, requested, b.shelf)
 
 
 cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, uint32_t pool,
               bint private_pool, bint retries, uint32_t* block) noexcept nogil:
-    # A block for so many bytes; NONE32 where neither the cache nor the driver has one. `retries`:
-    # whether cached memory may be given back for it.
+    # Allocate a block. `block` is NONE32 if neither the cache nor the driver has enough memory.
+    # `retries` says whether cached memory may be returned to serve the request.
     cdef uint64_t size = round_size(&a.rules, <uint64_t> requested)
     cdef bint small = size <= SMALL_LIMIT
     cdef uint32_t shelf = shelf_for(a, stream, pool, private_pool, small)
@@ -414,8 +420,8 @@ cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, 
     return serve(a, i, owner, requested, size, block)
 
 
-cdef int let_go(Allocator* a, uint32_t block) noexcept nogil:
-    # Its free was requested, and waits for a stream.
+cdef int request_free(Allocator* a, uint32_t block) noexcept nogil:
+    # Mark the block as pending: its free was requested and waits for a stream.
     cdef SimBlock* b = block_at(a, block)
     if b.state != USED_BLOCK:
         return DONE_OK
@@ -427,11 +433,11 @@ cdef int let_go(Allocator* a, uint32_t block) noexcept nogil:
     else:
         a.first_pending = block
     a.last_pending = block
-    return tell(a, A_FREE_REQUESTED, b.address, b.requested, b.shelf)
+    return add_trace_event(a, A_FREE_REQUESTED, b.address, b.requested, b.shelf)
 
 
 cdef int complete(Allocator* a, uint32_t block) noexcept nogil:
-    # It is free from now on.
+    # Free the block.
     cdef SimBlock* b = block_at(a, block)
     if b.state == PENDING_BLOCK:
         if b.earlier != NONE32:
@@ -442,9 +448,9 @@ cdef int complete(Allocator* a, uint32_t block) noexcept nogil:
             block_at(a, b.later).earlier = b.earlier
         else:
             a.last_pending = b.earlier
-    elif tell(a, A_FREE_REQUESTED, b.address, b.requested, b.shelf) < 0:
+    elif add_trace_event(a, A_FREE_REQUESTED, b.address, b.requested, b.shelf) < 0:
         return NO_MEMORY
-    if tell(a, A_FREE_COMPLETED, b.address, b.requested, b.shelf) < 0:
+    if add_trace_event(a, A_FREE_COMPLETED, b.address, b.requested, b.shelf) < 0:
         return NO_MEMORY
     a.active -= <int64_t> b.size
     a.requested -= b.requested

@@ -1,11 +1,13 @@
-# The driver's side: addresses for segments. Where it reuses them, the smallest gap that is large
-# enough, of equal ones the lowest; else addresses that nobody had, above all others.
+# The driver, which hands out addresses for segments.
+#
+# A driver that reuses addresses takes the smallest gap that is large enough, and the lowest one on
+# a tie. Otherwise, or if there's no such gap, it takes fresh addresses above all others.
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.simulate.ordered cimport Chunks, Ordered
 
 cdef enum:
-    PAGE = 2 << 20       # what addresses are handed out by
+    PAGE = 2 << 20       # granularity of addresses
 
 
 cdef struct Span:
@@ -16,9 +18,9 @@ cdef struct Span:
 
 cdef struct Driver:
     Buf spans            # Span
-    Buf spare            # u32: of those, which are not in use
-    uint32_t last        # the span with the highest addresses
-    uint64_t fresh       # from here on nobody had any
+    Buf spare            # u32, unused spans
+    uint32_t last        # the span at the highest addresses
+    uint64_t fresh       # addresses from here on were never used
     bint reuses
     Ordered gaps
     Chunks chunks

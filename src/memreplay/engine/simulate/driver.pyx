@@ -1,4 +1,4 @@
-"""Addresses as a driver may hand them out. The allocator's rules ask for their order alone."""
+"""Hand out addresses as a driver might. Only their order matters to the allocator."""
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
@@ -34,7 +34,8 @@ cdef void driver_free(Driver* d) noexcept nogil:
 
 
 cdef uint32_t new_span(Driver* d, uint64_t address, uint64_t size, uint32_t after) noexcept nogil:
-    # A span in use behind another one (NONE32: the first of all). NONE32 when memory is out.
+    # Create a used span after another span (NONE32: at the front). Returns NONE32 when out of
+    # memory.
     cdef uint32_t i
     cdef Span* s
     if d.spare.len:
@@ -65,7 +66,7 @@ cdef int free_span(Driver* d, uint32_t i) noexcept nogil:
 
 
 cdef uint32_t driver_take(Driver* d, uint64_t size) noexcept nogil:
-    # NONE32 when memory is out.
+    # NONE32 when out of memory.
     cdef const Entry* gap
     cdef uint32_t i, rest
     size = (size + PAGE - 1) // PAGE * PAGE
@@ -89,7 +90,7 @@ cdef uint32_t driver_take(Driver* d, uint64_t size) noexcept nogil:
 
 
 cdef int join(Driver* d, uint32_t left, uint32_t right) noexcept nogil:
-    # Two free spans side by side, neither of them among the gaps.
+    # Join two adjacent free spans that aren't in `gaps`.
     cdef Span* s = span_of(d, left)
     s.size += span_of(d, right).size
     s.next = span_of(d, right).next
@@ -101,7 +102,7 @@ cdef int join(Driver* d, uint32_t left, uint32_t right) noexcept nogil:
 
 
 cdef int driver_give(Driver* d, uint32_t span) noexcept nogil:
-    # -1 when memory is out.
+    # Returns -1 when out of memory.
     cdef uint32_t other = span_of(d, span).next
     if other != NONE32 and span_of(d, other).free:
         if (ordered_drop(&d.gaps, &d.chunks, span_of(d, other).size,
@@ -117,8 +118,8 @@ cdef int driver_give(Driver* d, uint32_t span) noexcept nogil:
 
 
 cdef uint32_t driver_place(Driver* d, uint64_t address, uint64_t size) noexcept nogil:
-    # What is there from the start, by address: behind all that was placed before. NONE32 when
-    # memory is out.
+    # Place an initial segment. Must be called in ascending address order. Returns NONE32 when out
+    # of memory.
     cdef uint32_t gap
     if d.last == NONE32:
         d.fresh = address

@@ -1,5 +1,4 @@
-# A program that is changed before it is simulated: some of its allocations, left out, of another
-# size, or made twice.
+# Change a program before simulating it: drop, resize or recompute some allocations.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.read.tables cimport A_ALLOC
@@ -12,15 +11,15 @@ cdef extern from *:
 
 
 cdef struct Move:
-    # The life of an allocation ends after this event, or begins again before it.
+    # The event after which a lifetime ends, or before which it begins again.
     uint32_t at
     uint32_t owner
 
 
 cdef struct Edit:
-    const Lives* lives   # those that are changed; NULL: none is
-    double factor        # of their sizes; 0 leaves them out
-    bint twice           # they go as soon as what follows them is there, and come back when needed
+    const Lives* lives   # allocations to change; NULL: none
+    double factor        # multiplies the sizes of these allocations; 0 drops them
+    bint twice           # each is freed once the next one is made, and made again when needed
     Buf gone             # Move, by event
     Buf back             # Move, by event
 
@@ -31,13 +30,13 @@ cdef void edit_free(Edit* e) noexcept nogil
 
 
 cdef inline bint changes_all(const Edit* e) noexcept nogil:
-    # Whether all allocations are changed, and so requests that failed: of some nobody knows whether
-    # these would be among them.
+    # Whether all allocations change, including failed requests. If only some allocations change, it
+    # isn't known whether a failed request would be one of these.
     return e.lives != NULL and e.lives.keep.len == 0
 
 
 cdef inline bint changes(const Edit* e, uint64_t event) noexcept nogil:
-    # An alloc.
+    # Whether this alloc event is one of the allocations to change.
     return e.lives != NULL and (e.lives.keep.len == 0
                                 or (<const unsigned char*> e.lives.keep.data)[event])
 
@@ -47,7 +46,7 @@ cdef inline bint changes_carried(const Edit* e, uint64_t block) noexcept nogil:
 
 
 cdef inline int64_t changed_size(const Edit* e, int64_t size) noexcept nogil:
-    # What is asked for instead: 0 for nothing, else a byte or more.
+    # Return the new size: 0 to drop the allocation, else at least 1.
     cdef double wanted = <double> size * e.factor + 0.5
     if e.factor == 0:
         return 0

@@ -1,7 +1,7 @@
-"""What an allocator holds: pools, segments, their blocks, and what is asked of the driver.
+"""An allocator's state: pools, segments, blocks, and driver calls.
 
-Free blocks of a pool, kind and stream are a set by size and address. Blocks of a segment are a
-list, so that free ones join.
+The free blocks with the same pool, kind and stream form a set ordered by size and address. A
+segment's blocks form a linked list, so that free neighbours can be merged.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -22,7 +22,7 @@ from memreplay.engine.simulate.ordered cimport (
 
 cdef int heap_init(Allocator* a, const Rules* rules, const Limits* limits, uint64_t base,
                    uint64_t seed) noexcept nogil:
-    # NO_MEMORY where there is none.
+    # NO_MEMORY when out of memory.
     memset(a, 0, sizeof(Allocator))
     a.rules = rules[0]
     a.limits = limits[0]
@@ -68,7 +68,7 @@ cdef void heap_free(Allocator* a) noexcept nogil:
 # --- pools, streams and kinds ---------------------------------------------------------------------
 
 cdef uint32_t pool_number(Allocator* a, uint32_t id, bint private_pool) noexcept nogil:
-    # NONE32 when memory is out.
+    # NONE32 when out of memory.
     cdef Slot64* slot = map64_at(&a.pool_of, id, NONE32)
     cdef SimPool* pool
     if slot == NULL:
@@ -84,8 +84,8 @@ cdef uint32_t pool_number(Allocator* a, uint32_t id, bint private_pool) noexcept
 
 
 cdef uint32_t rank(const Allocator* a, const Shelf* s) noexcept nogil:
-    # Cached memory is given back of the default pool first, large blocks before small ones; of
-    # private pools small ones come first.
+    # Cached memory is returned first from the default pool (large blocks first), then from private
+    # pools (small blocks first).
     if not pool_at(a, s.pool).private_pool:
         return s.small
     return 2 + (not s.small)
@@ -104,7 +104,7 @@ cdef bint precedes(const Allocator* a, const Shelf* x, const Shelf* y) noexcept 
 
 
 cdef uint64_t place_in(const Allocator* a, uint32_t shelf) noexcept nogil:
-    # Where it is among the loose ones, or would be.
+    # Return the shelf's position among the loose shelves, or where it would be inserted.
     cdef const uint32_t* order = <const uint32_t*> a.loose.data
     cdef uint64_t lo = 0
     cdef uint64_t hi = a.loose.len
@@ -145,7 +145,7 @@ cdef void drop_loose(Allocator* a, uint32_t shelf) noexcept nogil:
 
 cdef uint32_t shelf_for(Allocator* a, uint64_t stream, uint32_t pool_id, bint private_pool,
                         bint small) noexcept nogil:
-    # NONE32 when memory is out.
+    # NONE32 when out of memory.
     cdef Slot64* slot = map64_at(&a.streams, stream, <uint32_t> a.streams.used)
     cdef uint32_t pool = pool_number(a, pool_id, private_pool)
     cdef uint64_t key
@@ -177,7 +177,7 @@ cdef uint32_t shelf_for(Allocator* a, uint64_t stream, uint32_t pool_id, bint pr
 
 cdef uint32_t new_block(Allocator* a, uint64_t address, uint64_t size, uint32_t shelf,
                         uint32_t segment, uint8_t state) noexcept nogil:
-    # In no list yet; NONE32 when memory is out.
+    # Create an unlinked block; NONE32 when out of memory.
     cdef uint32_t i
     cdef SimBlock* b
     if a.spare.len:
@@ -213,14 +213,14 @@ cdef inline void link(Allocator* a, uint32_t left, uint32_t right) noexcept nogi
 
 
 cdef inline bint is_loose(const Allocator* a, uint32_t i) noexcept nogil:
-    # Whether something of a free block may be given back: a segment, or handles of one. That stays
-    # so as long as it is on its shelf.
+    # Whether at least part of a free block can be returned, because it's a whole segment or
+    # contains handles. This doesn't change while the block is on its shelf.
     cdef uint64_t handle = segment_at(a, block_at(a, i).segment).handle
     return block_at(a, i).size >= handle if handle else is_whole(a, i)
 
 
 cdef int shelve(Allocator* a, uint32_t i) noexcept nogil:
-    # It is found from now on.
+    # Put a block on its shelf.
     cdef SimBlock* b = block_at(a, i)
     cdef Shelf* s = shelf_at(a, b.shelf)
     if b.state == UNMAPPED:
@@ -242,14 +242,14 @@ cdef int unshelve(Allocator* a, uint32_t i) noexcept nogil:
 
 
 cdef int unshelve_at(Allocator* a, uint32_t i, Place place) noexcept nogil:
-    # A free block whose place on its shelf is known.
+    # Remove a free block at a known place from its shelf.
     if is_loose(a, i):
         drop_loose(a, block_at(a, i).shelf)
     return ordered_drop_at(&shelf_at(a, block_at(a, i).shelf).free, &a.chunks, place)
 
 
 cdef int join(Allocator* a, uint32_t i) noexcept nogil:
-    # A block that is on no shelf, free or unmapped, swallows its neighbours of the same kind.
+    # Merge a free or unmapped block that isn't on a shelf with its neighbours in the same state.
     cdef SimBlock* b = block_at(a, i)
     cdef uint32_t other = b.prev
     if other != NONE32 and block_at(a, other).state == b.state:
@@ -276,8 +276,8 @@ cdef int join(Allocator* a, uint32_t i) noexcept nogil:
 
 
 cdef int cut(Allocator* a, uint32_t i, uint64_t size) noexcept nogil:
-    # Leaves `size` bytes of a block that is on no shelf; the rest is one of the same kind behind
-    # it, on no shelf either.
+    # Keep `size` bytes of a block that isn't on a shelf. The rest becomes a second block in the
+    # same state, which isn't on a shelf either.
     cdef uint32_t rest = new_block(a, block_at(a, i).address + size, block_at(a, i).size - size,
                                    block_at(a, i).shelf, block_at(a, i).segment,
                                    block_at(a, i).state)
@@ -290,7 +290,7 @@ cdef int cut(Allocator* a, uint32_t i, uint64_t size) noexcept nogil:
 
 
 cdef uint64_t mapped_ranges(const Allocator* a) noexcept nogil:
-    # Runs of blocks side by side that something is behind.
+    # Count runs of adjacent mapped blocks.
     cdef const SimBlock* b
     cdef uint64_t found = 0
     cdef uint64_t i
@@ -304,9 +304,9 @@ cdef uint64_t mapped_ranges(const Allocator* a) noexcept nogil:
 
 # --- the driver -----------------------------------------------------------------------------------
 
-cdef int tell(Allocator* a, uint8_t action, uint64_t address, int64_t size,
-              uint32_t shelf) noexcept nogil:
-    # What a recording of the simulation would say next.
+cdef int add_trace_event(Allocator* a, uint8_t action, uint64_t address, int64_t size,
+                         uint32_t shelf) noexcept nogil:
+    # Append an event that would be in a recording of the simulation.
     cdef TraceEvent e
     if not a.keeps_trace:
         return DONE_OK
@@ -322,7 +322,7 @@ cdef int tell(Allocator* a, uint8_t action, uint64_t address, int64_t size,
 
 cdef int note(Allocator* a, uint8_t action, uint64_t address, uint64_t size,
               uint32_t shelf) noexcept nogil:
-    # Something was asked of the driver.
+    # Record a driver call.
     cdef SegmentEvent e
     if action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP:
         a.reserved += <int64_t> size
@@ -333,7 +333,7 @@ cdef int note(Allocator* a, uint8_t action, uint64_t address, uint64_t size,
     else:
         a.reserved -= <int64_t> size
         a.driver_frees += 1
-    if tell(a, action, address, <int64_t> size, shelf) < 0:
+    if add_trace_event(a, action, address, <int64_t> size, shelf) < 0:
         return NO_MEMORY
     if not a.keeps_log:
         return DONE_OK
@@ -347,7 +347,8 @@ cdef int note(Allocator* a, uint8_t action, uint64_t address, uint64_t size,
 
 cdef uint32_t add_segment(Allocator* a, uint32_t span, uint64_t size, uint32_t shelf,
                           uint64_t handle, uint8_t state) noexcept nogil:
-    # Its one block, on no shelf; NONE32 when memory is out, and where there is no span.
+    # Return the new segment's only block, which isn't on a shelf yet. Returns NONE32 when out of
+    # memory or if `span` is NONE32.
     cdef SimSegment segment
     cdef uint32_t i
     if span == NONE32:
@@ -357,12 +358,12 @@ cdef uint32_t add_segment(Allocator* a, uint32_t span, uint64_t size, uint32_t s
     segment.span = span
     segment.first = i
     segment.handle = handle
-    segment.made_at = a.stack
+    segment.created_at = a.stack
     return i if i != NONE32 and push_item(&a.segments, &segment) == 0 else NONE32
 
 
 cdef int give_back(Allocator* a, uint32_t i) noexcept nogil:
-    # A free block that is a segment by itself.
+    # Release a free block that is a whole segment.
     cdef SimBlock* b = block_at(a, i)
     if note(a, A_SEGMENT_FREE, b.address, b.size, b.shelf) < 0 or unshelve(a, i) < 0:
         return NO_MEMORY
@@ -373,8 +374,8 @@ cdef int give_back(Allocator* a, uint32_t i) noexcept nogil:
 
 
 cdef int map_block(Allocator* a, uint32_t i, uint64_t size, bint* mapped) noexcept nogil:
-    # Whole handles at the begin of an unmapped block, all or none of them. The block is free then,
-    # one with free neighbours, and on its shelf.
+    # Map whole handles at the start of an unmapped block, or nothing if there isn't enough memory.
+    # The mapped block is free, is merged with free neighbours, and goes on its shelf.
     cdef SimBlock* b = block_at(a, i)
     cdef uint64_t handle = segment_at(a, b.segment).handle
     cdef uint64_t address = b.address
@@ -394,10 +395,10 @@ cdef int map_block(Allocator* a, uint32_t i, uint64_t size, bint* mapped) noexce
 
 
 cdef int unmap_block(Allocator* a, uint32_t i) noexcept nogil:
-    # The whole handles in a free block; what is left at its ends stays free.
+    # Unmap all whole handles in a free block. Partial handles at its ends stay free.
     cdef SimBlock* b = block_at(a, i)
     cdef uint64_t handle = segment_at(a, b.segment).handle
-    # Counted from where the segment begins: addresses may be close to the last one that there is.
+    # Compute with offsets from the segment's start, because addresses may be near the maximum.
     cdef uint64_t start = b.address - span_of(&a.driver, segment_at(a, b.segment).span).address
     cdef uint64_t before = (handle - start % handle) % handle
     cdef uint64_t address, size

@@ -1,5 +1,5 @@
-# Blocks by size, and of one size by address, in chunks: the smallest that is large enough is found
-# in a few steps.
+# Blocks ordered by size, then address, and stored in chunks, so that the smallest fitting block is
+# found in a few steps.
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 
@@ -18,13 +18,13 @@ cdef struct Chunk:
 
 
 cdef struct Chunks:
-    # What all sets of one allocator are made of.
+    # Storage that all sets in an allocator share.
     Buf chunks       # Chunk
-    Buf spare        # u32: of those, which no set has
+    Buf spare        # u32, unused chunks
 
 
 cdef struct Chunked:
-    # A chunk that is not empty, and its last entry: searches read these alone up to the chunk.
+    # A non-empty chunk and its last entry. Searches compare last entries to find the chunk.
     uint64_t size, address
     uint32_t id
 
@@ -35,8 +35,8 @@ cdef struct Ordered:
 
 
 cdef struct Place:
-    # An entry, or the end.
-    uint32_t at      # index in `order`; its length at the end
+    # The position of an entry, or the end.
+    uint32_t at      # index into `order`, or its length for the end
     uint32_t entry
 
 
@@ -77,7 +77,7 @@ cdef inline void ordered_next(const Ordered* s, const Chunks* c, Place* p) noexc
 
 
 cdef inline bint ordered_before(const Ordered* s, const Chunks* c, Place* p) noexcept nogil:
-    # One back; False at the first.
+    # Go back by one entry. Returns False at the first entry.
     if p.entry == 0:
         if p.at == 0:
             return False

@@ -1,4 +1,4 @@
-"""Ordered sets of blocks: chunks of up to 32, each split when it is full."""
+"""Ordered sets of blocks: chunks of up to 32 entries, split when full."""
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
@@ -26,13 +26,13 @@ cdef void chunks_free(Chunks* c) noexcept nogil:
 
 cdef inline bint precedes(uint64_t its_size, uint64_t its_address, uint64_t size,
                           uint64_t address) noexcept nogil:
-    # Without a jump: nobody can tell beforehand how it ends.
+    # Branchless, because the outcome can't be predicted.
     return (its_size < size) | ((its_size == size) & (its_address < address))
 
 
 cdef Place ordered_from(const Ordered* s, const Chunks* c, uint64_t size,
                         uint64_t address) noexcept nogil:
-    # The first entry that does not come before this one.
+    # Return the position of the first entry that isn't before this key.
     cdef const Chunked* order = <const Chunked*> s.order.data
     cdef uint32_t lo = 0
     cdef uint32_t n = <uint32_t> s.order.len
@@ -50,7 +50,7 @@ cdef Place ordered_from(const Ordered* s, const Chunks* c, uint64_t size,
     p.entry = 0
     if lo == s.order.len:
         return p
-    # One of them is the first: the last does not come before it.
+    # The position is in this chunk, because the chunk's last entry isn't before the key.
     e = chunk_at(s, c, lo).entries
     n = chunk_at(s, c, lo).n
     lo = 0
@@ -70,7 +70,7 @@ cdef inline void note_last(Ordered* s, const Chunks* c, uint32_t at) noexcept no
 
 
 cdef int new_chunk(Ordered* s, Chunks* c, uint32_t at) noexcept nogil:
-    # An empty one at this place.
+    # Insert a new chunk at this position.
     cdef Chunked* order
     cdef uint32_t id
     if c.spare.len:
@@ -81,7 +81,7 @@ cdef int new_chunk(Ordered* s, Chunks* c, uint32_t at) noexcept nogil:
         id = <uint32_t> c.chunks.len
         if push_zeroed(&c.chunks) < 0:
             return -1
-    # Most pools have few free blocks: what a search reads of a chunk is more than what they need.
+    # Most pools have few free blocks, so start with room for two.
     if buf_begin(&s.order, 2) < 0 or push_zeroed(&s.order) < 0:
         return -1
     order = <Chunked*> s.order.data
@@ -100,7 +100,7 @@ cdef int drop_chunk(Ordered* s, Chunks* c, uint32_t at) noexcept nogil:
 
 cdef int ordered_add(Ordered* s, Chunks* c, uint64_t size, uint64_t address,
                      uint32_t id) noexcept nogil:
-    # -1 when memory is out.
+    # Returns -1 when out of memory.
     cdef Place p = ordered_from(s, c, size, address)
     cdef Chunk* chunk
     cdef Chunk* half
@@ -138,12 +138,12 @@ cdef int ordered_add(Ordered* s, Chunks* c, uint64_t size, uint64_t address,
 
 
 cdef int ordered_drop(Ordered* s, Chunks* c, uint64_t size, uint64_t address) noexcept nogil:
-    # An entry that is there. -1 when memory is out.
+    # Remove an existing entry. Returns -1 when out of memory.
     return ordered_drop_at(s, c, ordered_from(s, c, size, address))
 
 
 cdef int ordered_drop_at(Ordered* s, Chunks* c, Place p) noexcept nogil:
-    # The entry at a place. -1 when memory is out.
+    # Remove the entry at this place. Returns -1 when out of memory.
     cdef Chunk* chunk = chunk_at(s, c, p.at)
     cdef Chunk* other
     chunk.n -= 1
@@ -152,7 +152,7 @@ cdef int ordered_drop_at(Ordered* s, Chunks* c, Place p) noexcept nogil:
             (chunk.n - p.entry) * sizeof(Entry))
     if chunk.n == 0:
         return drop_chunk(s, c, p.at)
-    # Chunks that hold little are joined, so that there are never many more than are needed.
+    # Merge sparse chunks, so that there are never many more chunks than necessary.
     if chunk.n <= CHUNK // 4 and p.at + 1 < s.order.len:
         other = chunk_at(s, c, p.at + 1)
         if other.n <= CHUNK // 4:

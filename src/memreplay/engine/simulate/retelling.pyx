@@ -1,5 +1,8 @@
-"""The segments and blocks of a simulation, as a snapshot lists them: by address, each mapped range
-of an expandable segment as one."""
+"""List a simulation's segments and blocks as a snapshot does.
+
+Segments and blocks are sorted by address. Each mapped range of an expandable segment counts as a
+segment.
+"""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
@@ -18,21 +21,21 @@ from memreplay.engine.simulate.simulation cimport Simulation
 
 
 cdef int by_address(const void* a, const void* b) noexcept nogil:
-    cdef uint64_t x = (<const ToldSegment*> a).address
-    cdef uint64_t y = (<const ToldSegment*> b).address
+    cdef uint64_t x = (<const FinalSegment*> a).address
+    cdef uint64_t y = (<const FinalSegment*> b).address
     return (x > y) - (x < y)
 
 
 cdef int add_segment(const Allocator* a, uint32_t first, Buf* segments) noexcept nogil:
     cdef const Shelf* shelf = shelf_at(a, block_at(a, first).shelf)
     cdef const SimBlock* b
-    cdef uint64_t made_at = segment_at(a, block_at(a, first).segment).made_at
+    cdef uint64_t created_at = segment_at(a, block_at(a, first).segment).created_at
     cdef uint32_t i = first
-    cdef ToldSegment row
-    memset(&row, 0, sizeof(ToldSegment))
+    cdef FinalSegment row
+    memset(&row, 0, sizeof(FinalSegment))
     row.address = block_at(a, first).address
     row.stream = shelf.stream
-    row.made_at = -1 if made_at == NO_EVENT else <int64_t> made_at
+    row.created_at = -1 if created_at == NO_EVENT else <int64_t> created_at
     row.first = first
     row.pool = pool_at(a, shelf.pool).id
     row.small = shelf.small
@@ -50,7 +53,7 @@ cdef int add_segment(const Allocator* a, uint32_t first, Buf* segments) noexcept
 
 
 cdef uint32_t stack_of(const Simulation* s, uint32_t owner) noexcept nogil:
-    # Of the event that allocated a block.
+    # Return the stack of the event that allocated a block.
     cdef const Replay* r = s.arena.replay
     if owner == NONE32:
         return EMPTY_STACK
@@ -63,10 +66,10 @@ cdef int add_blocks(const Simulation* s, uint32_t first, uint32_t segment,
                     Buf* blocks) noexcept nogil:
     cdef const SimBlock* b
     cdef uint32_t i = first
-    cdef ToldBlock row
+    cdef FinalBlock row
     while i != NONE32 and block_at(&s.a, i).state != UNMAPPED:
         b = block_at(&s.a, i)
-        memset(&row, 0, sizeof(ToldBlock))
+        memset(&row, 0, sizeof(FinalBlock))
         row.address = b.address
         row.size = <int64_t> b.size
         row.requested = b.requested
@@ -83,10 +86,10 @@ cdef int add_blocks(const Simulation* s, uint32_t first, uint32_t segment,
     return 0
 
 
-cdef int retell(const Simulation* s, Buf* segments, Buf* blocks) noexcept nogil:
-    # Fills them with ToldSegment and ToldBlock; -1 when memory is out.
+cdef int list_final(const Simulation* s, Buf* segments, Buf* blocks) noexcept nogil:
+    # Fill the buffers with FinalSegments and FinalBlocks. Returns -1 when out of memory.
     cdef const SimBlock* b
-    cdef const ToldSegment* row
+    cdef const FinalSegment* row
     cdef uint64_t i
     for i in range(s.a.blocks.len):
         b = block_at(&s.a, <uint32_t> i)
@@ -96,8 +99,8 @@ cdef int retell(const Simulation* s, Buf* segments, Buf* blocks) noexcept nogil:
             if add_segment(&s.a, <uint32_t> i, segments) < 0:
                 return -1
     if segments.len:
-        qsort(segments.data, segments.len, sizeof(ToldSegment), by_address)
-    row = <const ToldSegment*> segments.data
+        qsort(segments.data, segments.len, sizeof(FinalSegment), by_address)
+    row = <const FinalSegment*> segments.data
     for i in range(segments.len):
         if add_blocks(s, row[i].first, <uint32_t> i, blocks) < 0:
             return -1

@@ -1,4 +1,4 @@
-# A recorded program on an allocator of other settings.
+# Simulate a recorded program with other allocator settings.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.status cimport Status
@@ -11,32 +11,31 @@ from memreplay.engine.simulate.heap cimport Allocator, Limits
 
 
 cdef struct Wait:
-    # A free that was requested at this event, and did not complete with the next one.
+    # A free that was requested at this event but not completed by the next event.
     uint32_t at
-    uint32_t owner       # alloc event or CARRIED block
+    uint32_t owner       # alloc event or CARRIED | block
 
 
 cdef struct Waiting:
-    # From this event on, up to another one, the allocator was out of memory, and waited for
-    # streams.
+    # A pair of events between which the allocator was out of memory and waited for streams.
     uint32_t first, stop
 
 
 cdef struct Emptied:
-    # With this event the program emptied the cache, of one private pool or all of it.
+    # An event at which the program emptied the whole cache or that of one private pool.
     uint32_t at
     uint32_t pool        # pair id, or NONE32
 
 
 cdef struct Recorded:
-    # What the recording's allocator had.
-    int64_t limit        # above so many bytes it was in want of memory, or of leave to have it
-    int64_t collect_from  # garbage_collection_threshold in bytes; none when negative
-    uint64_t handle      # what large expandable segments were mapped by
+    # The recorded allocator's limits.
+    int64_t limit        # above this many bytes, it ran out of memory or hit a limit
+    int64_t collect_from  # garbage_collection_threshold in bytes; negative: none
+    uint64_t handle      # bytes that large expandable segments map at a time
 
 
 cdef struct Shift:
-    # Where a segment lies in the recording, from where it lies here.
+    # The distance from a segment's address in the simulation to its address in the recording.
     uint64_t bytes
     bint known
 
@@ -46,41 +45,45 @@ cdef struct Simulation:
     Allocator a
     const Arena* arena
     const Held* held
-    Buf block_of         # u32 an event: of an alloc its block
-    Buf carried_block    # u32 a carried block
+    Buf block_of         # u32 per event: an alloc's block
+    Buf carried_block    # u32 per carried-over block
     Buf waits            # Wait, by event
     Buf waiting          # Waiting, by event
-    Buf late             # u32: what ended in the one that is being replayed
+    Buf late             # u32: owners whose free completed during the wait that is being replayed
     Buf emptied          # Emptied, by event
     Edit edit
     Recorded recorded
-    uint64_t recorded_retries  # how often the recording's driver was asked again
-    uint64_t recorded_want   # the least that it did not have then, with what was reserved
-    int64_t resynced_at  # the first request that waited for pending frees, and did not in the
-                         # recording, or the other way round; -1 where none did
+    uint64_t recorded_retries  # driver retries in the recording
+    # lowest total (reserved plus request) for which a driver retry was needed
+    uint64_t recorded_shortfall
+    # first request that waited for pending frees in the simulation but not in the recording, or
+    # vice versa; -1: none
+    int64_t resynced_at
     uint64_t mapped_ranges   # at the end
-    uint64_t unplaced    # carried blocks of which nobody knows where they lay
+    uint64_t unplaced    # carried-over blocks whose position isn't known
     bint keeps_trace
-    bint alike           # it ends where it asks the driver for something else than the recording
-    uint64_t equal       # how many of the first segment events are those of the recording
-    Buf shifts           # Shift, of each segment, where it is looked for
-    uint64_t misplaced   # blocks that lie elsewhere in their segments than in the recording
+    # stop at the first driver request that differs from the recording
+    bint stop_at_difference
+    uint64_t equal       # number of leading segment events that equal the recorded events
+    Buf shifts           # each segment's Shift, if there is a log
+    uint64_t misplaced   # blocks whose offset in their segment differs from the recording
     Buf failed           # u32: events whose requests failed
-    int64_t stopped_at   # where that ended the program, and so the simulation; -1 for not at all
+    int64_t stopped_at   # event at which a failed request ended the simulation; -1: none
 
 
-cdef struct Asked:
-    # What to simulate, and what to keep of it.
+cdef struct SimulationOptions:
+    # The settings to simulate and the results to keep.
     Rules rules
     Limits limits
     Recorded recorded
-    const Lives* edited      # allocations that are changed; NULL for none
+    const Lives* edited      # allocations to change; NULL: none
     double factor
     bint twice
     bint keeps_log, keeps_trace
-    bint alike               # with a log: end where it asks for something else than the recording
+    # with a log: stop at the first driver request that differs from the recording
+    bint stop_at_difference
 
 
-cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Asked* asked,
-                        uint64_t seed) noexcept nogil
+cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held,
+                        const SimulationOptions* options, uint64_t seed) noexcept nogil
 cdef void simulation_free(Simulation* s) noexcept nogil

@@ -1,8 +1,8 @@
-"""A recorded program on an allocator of other settings.
+"""Simulate a recorded program with other allocator settings.
 
-What the program asked for is in the recording: requests, when it let go of them, when their frees
-completed, when it emptied the cache. What the allocator did by itself (segments, retries) is done
-anew. docs/simulate.md says what a recording does not tell.
+The program's actions come from the recording: what it requested, when it freed that memory, when
+the frees completed, and when it emptied the cache. The allocator's actions (segments, retries) are
+simulated. docs/simulate.md lists what a recording doesn't show.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -25,7 +25,7 @@ from memreplay.engine.replay.replay cimport CARRIED, Double, Replay
 from memreplay.engine.replay.reserve cimport LARGE_HANDLE
 from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT, max_split
 from memreplay.engine.simulate.allocator cimport (
-    complete, empty_cache, let_go, release_pool, take
+    complete, empty_cache, request_free, release_pool, take
 )
 from memreplay.engine.simulate.editing cimport (
     Move, changed_size, changes, changes_all, edit_free, edit_init
@@ -37,7 +37,7 @@ from memreplay.engine.simulate.heap cimport (
 from memreplay.engine.simulate.starting cimport take_start
 
 cdef extern from *:
-    const uint64_t BASE "0x10000000000ull"   # where addresses begin that no recording tells
+    const uint64_t BASE "0x10000000000ull"   # addresses that aren't recorded start here
 
 
 cdef void simulation_free(Simulation* s) noexcept nogil:
@@ -47,7 +47,7 @@ cdef void simulation_free(Simulation* s) noexcept nogil:
 
 
 cdef void free_run(Simulation* s) noexcept nogil:
-    # What is needed only while it runs: many bytes an event.
+    # Free everything that is only needed during the run, because it takes many bytes per event.
     edit_free(&s.edit)
     buf_free(&s.block_of)
     buf_free(&s.carried_block)
@@ -58,10 +58,10 @@ cdef void free_run(Simulation* s) noexcept nogil:
     buf_free(&s.shifts)
 
 
-# --- what the program did -------------------------------------------------------------------------
+# --- the program's calls --------------------------------------------------------------------------
 
 cdef inline bint waited(const Replay* r, uint64_t i) noexcept nogil:
-    # Whether event i completes a free that was requested before, and not by the same call.
+    # Whether event i completes a free that was requested by an earlier call.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
@@ -109,32 +109,32 @@ cdef int find_waits(Simulation* s) noexcept nogil:
     return 0
 
 
-cdef inline bint gives_back(uint8_t action) noexcept nogil:
+cdef inline bint is_release(uint8_t action) noexcept nogil:
     return action == A_SEGMENT_FREE or action == A_SEGMENT_UNMAP
 
 
-cdef inline bint asks(uint8_t action) noexcept nogil:
+cdef inline bint is_driver_request(uint8_t action) noexcept nogil:
     return action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP or action == A_OOM
 
 
-cdef uint64_t asked_from(const Simulation* s, uint64_t i) noexcept nogil:
-    # What the driver is asked for from this event on, until the request is served. Where nothing
-    # is, at least a handle was not to be had before.
+cdef uint64_t driver_request_bytes(const Simulation* s, uint64_t i) noexcept nogil:
+    # Return the number of bytes requested from the driver, from this event on until the request is
+    # served. If there are no driver requests, at least one handle must have been unavailable.
     cdef const Replay* r = s.arena.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef uint64_t sum = 0
     if i < r.events and action[i] == A_ALLOC:
         return SMALL_SEGMENT if size[i] <= SMALL_LIMIT else s.recorded.handle
-    while i < r.events and asks(action[i]) and action[i] != A_OOM:
+    while i < r.events and is_driver_request(action[i]) and action[i] != A_OOM:
         sum += <uint64_t> size[i]
         i += 1
     return sum
 
 
 cdef inline uint32_t private_pool_of(const Simulation* s, uint64_t i) noexcept nogil:
-    # NONE32 for the default pool. All that is of no private pool is of that, whatever its events
-    # say.
+    # Return NONE32 for the default pool. Everything outside private pools belongs to the default
+    # pool, whatever the events say.
     cdef uint32_t pool = slim_at(&s.arena.pool, i)
     if pool == NONE32 or is_default_pool(s.arena.replay.tables, pool):
         return NONE32
@@ -142,22 +142,22 @@ cdef inline uint32_t private_pool_of(const Simulation* s, uint64_t i) noexcept n
 
 
 cdef inline bint captured(const Simulation* s, uint32_t pool, uint64_t stream) noexcept nogil:
-    # Whether a request is one of a graph's capture, in which no memory is given back. Requests of a
-    # torch.cuda.MemPool are none, and its pool has the numbers of one that graphs share; the
-    # default stream, which no graph captures, tells that it is one.
+    # Whether a request is part of a graph capture, during which no memory is returned. A
+    # torch.cuda.MemPool has a pool id like a pool that graphs share, but its requests aren't part
+    # of a capture. These use the default stream, which graphs don't capture.
     return pool != NONE32 and not (stream == 0 and is_user_pool(s.arena.replay.tables, pool))
 
 
 cdef int note_emptied(Simulation* s, uint64_t first, uint64_t stop) noexcept nogil:
-    # Of the whole cache the default pool goes first: what goes before it is a private pool alone,
-    # which ended.
+    # Emptying the whole cache starts with the default pool. Memory released earlier belonged to a
+    # private pool that ended.
     cdef const Replay* r = s.arena.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef uint64_t i
     cdef uint32_t last = NONE32
     cdef Emptied e
     for i in range(first, stop):
-        if not gives_back(action[i]):
+        if not is_release(action[i]):
             continue
         e.at = <uint32_t> i
         e.pool = private_pool_of(s, i)
@@ -170,14 +170,14 @@ cdef int note_emptied(Simulation* s, uint64_t first, uint64_t stop) noexcept nog
 
 
 cdef bint all_oversize(const Simulation* s, uint64_t first, uint64_t stop) noexcept nogil:
-    # Whether what goes may have gone before all that is cached does: oversize blocks of the stream
-    # that asks. PyTorch counts no retry then.
+    # Whether only oversize blocks on the requesting stream were released. PyTorch may do this
+    # before it releases the whole cache, and doesn't count it as a retry.
     cdef const Replay* r = s.arena.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef uint64_t i
     for i in range(first, stop):
-        if (gives_back(action[i])
+        if (is_release(action[i])
                 and (<uint64_t> size[i] < max_split(&s.arena.rules)
                      or sparse_at(&r.tables.stream, r.first + i)
                      != sparse_at(&r.tables.stream, r.first + stop))):
@@ -186,40 +186,41 @@ cdef bint all_oversize(const Simulation* s, uint64_t first, uint64_t stop) noexc
 
 
 cdef bint falling(const Simulation* s, uint64_t first, uint64_t stop) noexcept nogil:
-    # Whether several segments go, the largest first: oversize ones do, until there is enough. All
-    # that is cached goes the other way round.
+    # Whether several segments are released, largest first. Oversize blocks are released in this
+    # order until there is enough memory; the whole cache is released in the opposite order.
     cdef const Replay* r = s.arena.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef uint64_t i
     for i in range(first + 1, stop):
-        if not gives_back(action[i]) or size[i] >= size[i - 1]:
+        if not is_release(action[i]) or size[i] >= size[i - 1]:
             return False
     return stop > first + 1
 
 
-cdef inline bint in_want(const Simulation* s, uint64_t reserved, uint64_t asked) noexcept nogil:
-    # Whether the recording's driver could not give so much, or the process might not have it.
-    return reserved + asked > <uint64_t> s.recorded.limit
+cdef inline bint over_limit(const Simulation* s, uint64_t reserved,
+                            uint64_t requested) noexcept nogil:
+    # Whether this total exceeds the recorded driver's memory or the recorded limit.
+    return reserved + requested > <uint64_t> s.recorded.limit
 
 
 cdef inline bint collected(const Simulation* s, uint64_t reserved) noexcept nogil:
-    # Whether the recording's allocator collected cached memory before it asked for more.
+    # Whether the recorded allocator collected cached memory before requesting more.
     return s.recorded.collect_from >= 0 and reserved > <uint64_t> s.recorded.collect_from
 
 
 cdef int find_emptied(Simulation* s) noexcept nogil:
-    # Where segments go, and the driver is not asked at once by the same call for what it does not
-    # have, the program emptied the cache. An allocator that is out of memory asks again; the frees
-    # that it waits for meanwhile serve no request before that. One that collects waits for nothing:
-    # when it gave back what it had collected, frees that others wait for are left.
+    # Find out why segments are released. If the same call doesn't immediately request memory that
+    # was unavailable, the program emptied the cache. Otherwise the allocator was out of memory and
+    # retried; memory with a pending free couldn't serve earlier requests. Garbage collection
+    # doesn't wait, so pending frees remain.
     cdef const Replay* r = s.arena.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef const Wait* waits = <const Wait*> s.waits.data
     cdef uint64_t reserved = <uint64_t> s.arena.reserve.start_bytes
-    cdef uint64_t before, asked
+    cdef uint64_t before, requested
     cdef uint64_t i = 0
     cdef uint64_t k
     cdef uint32_t counted = NONE32
@@ -234,45 +235,48 @@ cdef int find_emptied(Simulation* s) noexcept nogil:
             pending += 1
             t += 1
         pending -= waited(r, i)
-        if not gives_back(action[i]) and action[i] != A_OOM:
+        if not is_release(action[i]) and action[i] != A_OOM:
             i += 1
             continue
         before = reserved
         k = i
-        while k < r.events and (gives_back(action[k]) or waited(r, k)):
-            if gives_back(action[k]):
+        while k < r.events and (is_release(action[k]) or waited(r, k)):
+            if is_release(action[k]):
                 reserved -= <uint64_t> size[k]
             pending -= k > i and waited(r, k)
             k += 1
-        # Where what it waited for suffices it asks for nothing more.
+        # If waiting freed enough memory, the allocator requests nothing more.
         again = (k < r.events and stack[i] == stack[k]
-                 and (asks(action[k]) or (action[k] == A_ALLOC and stack[k] != EMPTY_STACK)))
-        asked = asked_from(s, k)
-        # What has no stack may be of two calls; what collects gives back what it does not need.
-        want = again and (action[k] == A_OOM or in_want(s, before, asked)
+                 and (is_driver_request(action[k])
+                      or (action[k] == A_ALLOC and stack[k] != EMPTY_STACK)))
+        requested = driver_request_bytes(s, k)
+        # Events without stacks may belong to two calls. Garbage collection can return memory even
+        # if there is enough.
+        want = again and (action[k] == A_OOM or over_limit(s, before, requested)
                           or (stack[k] != EMPTY_STACK and s.recorded.collect_from < 0))
         if want:
             w.first = <uint32_t> i
             w.stop = <uint32_t> k
-            # One oversize block that suffices, and could not serve, goes before anything is waited
-            # for.
+            # A single oversize block that is large enough but couldn't serve the request is
+            # released before the allocator waits.
             alone = (k == i + 1 and <uint64_t> size[i] >= max_split(&s.arena.rules)
-                     and (asked < max_split(&s.arena.rules)
-                          or <uint64_t> size[i] - asked >= LARGE_HANDLE)
+                     and (requested < max_split(&s.arena.rules)
+                          or <uint64_t> size[i] - requested >= LARGE_HANDLE)
                      and sparse_at(&r.tables.stream, r.first + i)
                      == sparse_at(&r.tables.stream, r.first + k))
-            alone |= gives_back(action[i]) and collected(s, before) and pending > 0
+            alone |= is_release(action[i]) and collected(s, before) and pending > 0
             alone |= falling(s, i, k) and all_oversize(s, i, k)
             while w.first and waited(r, w.first - 1) and not alone:
                 w.first -= 1
-            # What it had no memory for even then is an event of its own, and was counted.
+            # If the request fails even after that, there is a separate event, which was already
+            # counted.
             if (<uint32_t> i != counted
                     and not captured(s, private_pool_of(s, k),
                                      sparse_at(&r.tables.stream, r.first + k))
                     and (action[k] == A_OOM or not all_oversize(s, i, k))):
                 s.recorded_retries += 1
-            if asked and before + asked < s.recorded_want:
-                s.recorded_want = before + asked
+            if requested and before + requested < s.recorded_shortfall:
+                s.recorded_shortfall = before + requested
             counted = w.stop
             if push_item(&s.waiting, &w) < 0:
                 return -1
@@ -282,10 +286,11 @@ cdef int find_emptied(Simulation* s) noexcept nogil:
     return 0
 
 
-# --- what it has of the recording -----------------------------------------------------------------
+# --- comparison with the recording ----------------------------------------------------------------
 
 cdef void count_equal(Simulation* s) noexcept nogil:
-    # How many of the first recorded segment events are those of the simulation, in kind and size.
+    # Count the recorded segment events up to the first one that has a different kind or size in the
+    # simulation.
     cdef const Replay* r = s.arena.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
@@ -297,17 +302,17 @@ cdef void count_equal(Simulation* s) noexcept nogil:
         s.equal += 1
 
 
-cdef inline bint is_other(Simulation* s) noexcept nogil:
-    # Whether the driver has been asked for something else than in the recording.
+cdef inline bint differs(Simulation* s) noexcept nogil:
+    # Whether a driver request differed from the recording.
     if s.equal < s.a.log.len:
         count_equal(s)
     return s.equal < s.a.log.len
 
 
-# --- replaying it ---------------------------------------------------------------------------------
+# --- replaying the program ------------------------------------------------------------------------
 
 cdef inline uint32_t block_of(const Simulation* s, uint32_t owner) noexcept nogil:
-    # The block that it still has; NONE32 where it has none any more.
+    # Return the owner's current block; NONE32 if it was freed.
     cdef uint32_t i
     if owner & CARRIED:
         i = (<const uint32_t*> s.carried_block.data)[owner & ~CARRIED]
@@ -324,7 +329,7 @@ cdef inline int end_of(Simulation* s, uint32_t owner) noexcept nogil:
 
 
 cdef int end_late(Simulation* s, bint waited_then, bint waited_now) noexcept nogil:
-    # What a request waited for has ended when it is served, if it still has not.
+    # Complete the pending frees for which a recorded request waited.
     cdef uint64_t i
     cdef uint32_t owner
     cdef bint is_other = waited_now and not waited_then
@@ -339,7 +344,7 @@ cdef int end_late(Simulation* s, bint waited_then, bint waited_now) noexcept nog
     return DONE_OK
 
 
-cdef int tell_oom(Simulation* s, uint64_t i, int64_t size, uint64_t stream) noexcept nogil:
+cdef int trace_oom(Simulation* s, uint64_t i, int64_t size, uint64_t stream) noexcept nogil:
     cdef TraceEvent e
     cdef int64_t left = s.a.limits.total - s.a.reserved
     if not s.a.keeps_trace:
@@ -355,7 +360,7 @@ cdef int tell_oom(Simulation* s, uint64_t i, int64_t size, uint64_t stream) noex
 
 
 cdef int copy_event(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
-    # One that is about no memory stays as it is.
+    # Copy an event that doesn't change memory.
     cdef const Tables* t = s.arena.replay.tables
     cdef uint64_t row = s.arena.replay.first + i
     cdef TraceEvent e
@@ -363,7 +368,7 @@ cdef int copy_event(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
         return DONE_OK
     e.at = e.stack = i
     e.address = (<const uint64_t*> t.address.data)[row]
-    # A snapshot says how much is active.
+    # The size of a snapshot event is the active bytes.
     e.size = s.a.active if action == A_SNAPSHOT else (<const int64_t*> t.size.data)[row]
     e.stream = sparse_at(&t.stream, row)
     e.pool = <uint32_t> sparse_at(&t.pool, row)
@@ -372,7 +377,7 @@ cdef int copy_event(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
 
 
 cdef int note_place(Simulation* s, uint64_t i, uint32_t block) noexcept nogil:
-    # A segment lies where the first block of it does; the others say whether all is in its place.
+    # A segment's first block determines the segment's position; check the other blocks against it.
     cdef const Replay* r = s.arena.replay
     cdef uint64_t address = (<const uint64_t*> r.tables.address.data)[r.first + i]
     cdef Shift* shift
@@ -406,17 +411,17 @@ cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
         if block != NONE32 and s.a.keeps_log and note_place(s, i, block) < 0:
             return -1
     if block == NONE32:
-        if push_u32(&s.failed, <uint32_t> i) < 0 or tell_oom(s, i, size, stream) < 0:
+        if push_u32(&s.failed, <uint32_t> i) < 0 or trace_oom(s, i, size, stream) < 0:
             return -1
         if action == A_ALLOC:
             s.stopped_at = <int64_t> i
         return DONE_OK
-    # What the recording had no memory for nobody used.
+    # The program never used memory from a request that failed in the recording.
     return complete(&s.a, block) if action == A_OOM else DONE_OK
 
 
-cdef int go_away(Simulation* s, uint64_t i, uint64_t* next) noexcept nogil:
-    # What is made twice and ends for the first time with event i.
+cdef int free_moved(Simulation* s, uint64_t i, uint64_t* next) noexcept nogil:
+    # Free recomputed allocations whose first lifetime ends at event i.
     cdef const Move* moves = <const Move*> s.edit.gone.data
     while next[0] < s.edit.gone.len and moves[next[0]].at <= i:
         if end_of(s, moves[next[0]].owner) < 0:
@@ -425,8 +430,8 @@ cdef int go_away(Simulation* s, uint64_t i, uint64_t* next) noexcept nogil:
     return DONE_OK
 
 
-cdef int come_back(Simulation* s, uint64_t i, uint64_t* next) noexcept nogil:
-    # What is made for the second time before event i.
+cdef int alloc_moved(Simulation* s, uint64_t i, uint64_t* next) noexcept nogil:
+    # Remake the recomputed allocations that are needed before event i.
     cdef const Move* moves = <const Move*> s.edit.back.data
     cdef uint64_t owner
     while next[0] < s.edit.back.len and moves[next[0]].at <= i and s.stopped_at < 0:
@@ -463,9 +468,9 @@ cdef int replay_events(Simulation* s) noexcept nogil:
     cdef uint32_t block, pool
     for i in range(r.events):
         s.a.at = i
-        if come_back(s, i, &b) < 0:
+        if alloc_moved(s, i, &b) < 0:
             return -1
-        if s.stopped_at >= 0 or (s.alike and is_other(s)):
+        if s.stopped_at >= 0 or (s.stop_at_difference and differs(s)):
             return DONE_OK
         s.a.stack = i
         while d < r.doubles.len and doubles[d].at == i:
@@ -485,7 +490,8 @@ cdef int replay_events(Simulation* s) noexcept nogil:
                 return -1
             if s.stopped_at >= 0:
                 return DONE_OK
-            if end_late(s, waited_then, s.a.waited_for > waited_for) < 0 or go_away(s, i, &g) < 0:
+            if (end_late(s, waited_then, s.a.waited_for > waited_for) < 0
+                    or free_moved(s, i, &g) < 0):
                 return -1
             waited_then = False
         elif action[i] == A_FREE_COMPLETED:
@@ -499,10 +505,10 @@ cdef int replay_events(Simulation* s) noexcept nogil:
         elif action[i] == A_FREE_REQUESTED:
             while w < s.waits.len and waits[w].at == i:
                 block = block_of(s, waits[w].owner)
-                if block != NONE32 and let_go(&s.a, block) < 0:
+                if block != NONE32 and request_free(&s.a, block) < 0:
                     return -1
                 w += 1
-        elif gives_back(action[i]):
+        elif is_release(action[i]):
             pool = private_pool_of(s, i)
             if pool != NONE32 and release_pool(&s.a, pool) < 0:
                 return -1
@@ -510,7 +516,7 @@ cdef int replay_events(Simulation* s) noexcept nogil:
                 if empty_cache(&s.a, emptied[c].pool) < 0:
                     return -1
                 c += 1
-        elif not asks(action[i]) and copy_event(s, i, action[i]) < 0:
+        elif not is_driver_request(action[i]) and copy_event(s, i, action[i]) < 0:
             return -1
     return DONE_OK
 
@@ -531,17 +537,17 @@ cdef int run(Simulation* s) noexcept nogil:
     return replay_events(s)
 
 
-cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Asked* asked,
-                        uint64_t seed) noexcept nogil:
+cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held,
+                        const SimulationOptions* options, uint64_t seed) noexcept nogil:
     memset(s, 0, sizeof(Simulation))
     s.arena = arena
     s.held = held
-    s.recorded = asked.recorded
-    s.keeps_trace = asked.keeps_trace
-    s.alike = asked.alike
+    s.recorded = options.recorded
+    s.keeps_trace = options.keeps_trace
+    s.stop_at_difference = options.stop_at_difference
     s.stopped_at = -1
     s.resynced_at = -1
-    s.recorded_want = <uint64_t> NO_TOTAL
+    s.recorded_shortfall = <uint64_t> NO_TOTAL
     buf_init(&s.block_of, 4)
     buf_init(&s.carried_block, 4)
     buf_init(&s.waits, sizeof(Wait))
@@ -550,15 +556,16 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     buf_init(&s.late, 4)
     buf_init(&s.failed, 4)
     buf_init(&s.shifts, sizeof(Shift))
-    if (heap_init(&s.a, &asked.rules, &asked.limits, BASE, seed) < 0
-            or edit_init(&s.edit, asked.edited, asked.factor, asked.twice, arena.replay, held) < 0):
+    if (heap_init(&s.a, &options.rules, &options.limits, BASE, seed) < 0
+            or edit_init(&s.edit, options.edited, options.factor, options.twice, arena.replay,
+                         held) < 0):
         return fail(&s.status, ERR_MEMORY, "blocks")
-    s.a.keeps_log = asked.keeps_log
+    s.a.keeps_log = options.keeps_log
     if run(s) < 0:
         return fail(&s.status, ERR_MEMORY, "blocks")
     count_equal(s)
     s.mapped_ranges = mapped_ranges(&s.a)
     free_run(s)
     if not s.a.keeps_log and not s.keeps_trace:
-        heap_free(&s.a)  # nobody asks for segments and blocks
+        heap_free(&s.a)  # segments and blocks are no longer needed
     return OK

@@ -1,7 +1,7 @@
-"""What the allocator held when the recording began: segments and blocks, as the replay has them.
+"""Set up the allocator's state at the start of the recording from the replay's segments and blocks.
 
-Where an expandable segment's addresses begin and end no file says. Mapped ranges of the same pool
-and stream are taken for one where whole pages lie between them, and nothing of another one.
+Files don't record which addresses an expandable segment reserves. Mapped ranges with the same pool
+and stream count as one segment if there are only whole pages between them.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -15,7 +15,7 @@ from memreplay.engine.replay.idle cimport is_default_pool
 from memreplay.engine.replay.replay cimport CARRIED, Replay
 from memreplay.engine.replay.reserve cimport Region, Reserve
 from memreplay.engine.replay.sizes cimport SMALL_SEGMENT
-from memreplay.engine.simulate.allocator cimport let_go
+from memreplay.engine.simulate.allocator cimport request_free
 from memreplay.engine.simulate.driver cimport PAGE, driver_place
 from memreplay.engine.simulate.editing cimport changes_carried
 from memreplay.engine.simulate.heap cimport (
@@ -29,14 +29,14 @@ cdef extern from *:
 
 
 cdef struct Placed:
-    # A carried block, on its way into the order of regions and addresses.
+    # A carried-over block, for sorting by region and address.
     uint64_t address
     uint32_t region
     uint32_t block
 
 
 cdef struct Mapping:
-    # An event that maps a range of an expandable segment.
+    # An event that maps a range in an expandable segment.
     uint64_t address
     uint32_t event
 
@@ -44,11 +44,11 @@ cdef struct Mapping:
 cdef struct Start:
     Simulation* s
     const Region* regions
-    uint64_t n            # of them
-    Placed* placed        # carried blocks by region and address
-    uint64_t count        # of them
-    uint64_t next         # the first that has no place yet
-    bint failed           # there was no memory for a shelf
+    uint64_t n            # number of regions
+    Placed* placed        # carried-over blocks, by region and address
+    uint64_t count        # number of placed blocks
+    uint64_t next         # the first block that isn't in the simulation yet
+    bint failed           # no memory for a shelf
     Buf mappings          # Mapping, by address
 
 
@@ -71,7 +71,7 @@ cdef int place_carried(Start* t) noexcept nogil:
     if t.placed == NULL:
         return NO_MEMORY
     for i in range(r.carried.len):
-        # The first origins are those of the regions.
+        # The first origins are the regions'.
         if origin[i] >= t.n:
             t.s.unplaced += 1
             continue
@@ -84,8 +84,8 @@ cdef int place_carried(Start* t) noexcept nogil:
 
 
 cdef uint32_t shelf_of(Start* t, const Region* g) noexcept nogil:
-    # NONE32 when memory is out, which `failed` says, too: callers that compare it would take it for
-    # another shelf.
+    # Return NONE32 when out of memory. Also set `failed`, because a caller that only compares the
+    # result would take NONE32 for another shelf.
     cdef const Replay* r = t.s.arena.replay
     cdef bint private_pool = g.pool != NONE32 and not is_default_pool(r.tables, g.pool)
     cdef uint32_t shelf = shelf_for(&t.s.a, g.stream, g.pool if private_pool else NONE32,
@@ -95,7 +95,7 @@ cdef uint32_t shelf_of(Start* t, const Region* g) noexcept nogil:
 
 
 cdef int fill(Start* t, uint64_t region, uint32_t i) noexcept nogil:
-    # Block i, on no shelf, is all of a region: cuts it into what is in use and what is free.
+    # Cut block i, which covers a region and isn't on a shelf, into used and free blocks.
     cdef Simulation* s = t.s
     cdef Allocator* a = &s.a
     cdef const Carried* carried = <const Carried*> s.arena.replay.carried.data
@@ -170,8 +170,9 @@ cdef int list_mappings(Start* t) noexcept nogil:
 
 cdef uint64_t lowest_mapped(const Start* t, const Region* g, uint64_t floor,
                             uint64_t handle) noexcept nogil:
-    # Where the addresses of a region's segment begin, as far as is known: what was given back
-    # before the recording may have been mapped again since.
+    # Return the lowest address known to belong to a region's segment. This address may be below the
+    # region, because memory that was unmapped before the recording may have been mapped again
+    # since.
     cdef const Replay* r = t.s.arena.replay
     cdef const int64_t* sizes = <const int64_t*> r.tables.size.data + r.first
     cdef const Mapping* m = <const Mapping*> t.mappings.data
@@ -186,7 +187,7 @@ cdef uint64_t lowest_mapped(const Start* t, const Region* g, uint64_t floor,
             hi = mid
     while lo < t.mappings.len and m[lo].address < g.start:
         size = <uint64_t> sizes[m[lo].event]
-        # Small requests are mapped a handle at a time.
+        # Small requests map one handle at a time.
         if ((g.start - m[lo].address) % handle == 0
                 and (size == handle or (not g.small and size % handle == 0))
                 and sparse_at(&r.tables.stream, r.first + m[lo].event) == g.stream):
@@ -197,7 +198,7 @@ cdef uint64_t lowest_mapped(const Start* t, const Region* g, uint64_t floor,
 
 cdef uint64_t last_of(Start* t, uint64_t region, uint32_t shelf, uint64_t handle,
                       uint64_t space) noexcept nogil:
-    # The last region of the same expandable segment.
+    # Return the last region of the same expandable segment.
     cdef uint64_t base = t.regions[region].start
     while (region + 1 < t.n and t.regions[region + 1].expandable
            and shelf_of(t, &t.regions[region + 1]) == shelf
@@ -208,7 +209,7 @@ cdef uint64_t last_of(Start* t, uint64_t region, uint32_t shelf, uint64_t handle
 
 
 cdef uint64_t space_of(const Start* t, uint64_t handle) noexcept nogil:
-    # What an expandable segment has addresses for.
+    # Return the size of an expandable segment's address space.
     return (t.s.a.limits.space + handle - 1) // handle * handle
 
 
@@ -217,8 +218,8 @@ cdef inline uint64_t handle_of(const Start* t, const Region* g) noexcept nogil:
 
 
 cdef uint64_t base_of(Start* t, uint64_t region, uint64_t floor) noexcept nogil:
-    # Where the segment of a region begins, which is the first of that. `floor`: the end of what
-    # lies before it.
+    # Return the start of the segment that begins with this region. `floor` is the end of the memory
+    # before the segment.
     cdef const Region* g = &t.regions[region]
     cdef uint64_t handle, space, end
     if not g.expandable:
@@ -231,7 +232,8 @@ cdef uint64_t base_of(Start* t, uint64_t region, uint64_t floor) noexcept nogil:
 
 cdef int take_expandable(Start* t, uint64_t region, uint64_t last, uint64_t base,
                          uint64_t ceiling, uint32_t shelf) noexcept nogil:
-    # These regions are one segment. `base` and `ceiling`: where it begins, and the next one.
+    # Create one segment from these regions. `base` is its start, `ceiling` the start of the next
+    # segment.
     cdef Allocator* a = &t.s.a
     cdef uint64_t handle = handle_of(t, &t.regions[region])
     cdef uint64_t space = min(space_of(t, handle), (ceiling - base) // PAGE * PAGE)
@@ -258,15 +260,16 @@ cdef int take_expandable(Start* t, uint64_t region, uint64_t last, uint64_t base
     return shelve(a, i) if i != NONE32 else DONE_OK
 
 
-# --- all of it ------------------------------------------------------------------------------------
+# --- entry points ---------------------------------------------------------------------------------
 
 cdef int note_pending(Start* t) noexcept nogil:
-    # Frees that were requested before the recording, and waited for streams.
+    # Mark blocks as pending if their free was requested before the recording and waits for a
+    # stream.
     cdef const uint32_t* end = <const uint32_t*> t.s.held.carried_end.data
     cdef const uint32_t* blocks = <const uint32_t*> t.s.carried_block.data
     cdef uint64_t i
     for i in range(t.s.arena.replay.carried.len):
-        if end[i] == NEVER_HELD and blocks[i] != NONE32 and let_go(&t.s.a, blocks[i]) < 0:
+        if end[i] == NEVER_HELD and blocks[i] != NONE32 and request_free(&t.s.a, blocks[i]) < 0:
             return NO_MEMORY
     return DONE_OK
 
@@ -304,7 +307,7 @@ cdef int take_regions(Start* t) noexcept nogil:
 
 
 cdef int take_start(Simulation* s) noexcept nogil:
-    # NO_MEMORY where there is none.
+    # NO_MEMORY when out of memory.
     cdef Start t
     cdef int code
     t.s = s

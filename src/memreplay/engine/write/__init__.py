@@ -1,1 +1,1 @@
-"""Snapshots written again: slices, other forms, dumps."""
+"""Write snapshots: slices, other formats, dumps."""

@@ -1,4 +1,4 @@
-"""The façade over other forms of a snapshot's bytes: what Python may call of it."""
+"""Python interface to converting a snapshot's bytes."""
 
 from typing import Final, final
 
@@ -6,7 +6,7 @@ PLAIN: Final[str]
 
 @final
 class Transcoder:
-    """A pickle on its way into another protocol: bytes in, bytes out."""
+    """Rewrite a pickle in another protocol: bytes in, bytes out."""
 
     def __new__(cls, protocol: int) -> Transcoder: ...
     @property
@@ -15,8 +15,10 @@ class Transcoder:
 
 @final
 class Spelled:
-    """A pickle as JSON: an iterator over bytes, each time from the beginning. All of it is in
-    memory meanwhile."""
+    """A pickle as JSON: an iterator over bytes that can be restarted.
+
+    Holds the whole text in memory.
+    """
 
     def __new__(cls, data: bytes) -> Spelled: ...
     def __iter__(self) -> Spelled: ...

@@ -1,7 +1,6 @@
-"""The façade over other forms of a snapshot's bytes: other protocols, JSON, and back.
+"""Python interface for converting a snapshot's bytes to other protocols, to JSON, and from JSON.
 
-No algorithm is in here. It is loaded when a snapshot is converted. What a file holds stays what it
-is, keys that memreplay does not know included.
+Contains no algorithms; loaded on first use. All content is preserved, including unknown keys.
 """
 
 cimport cython
@@ -23,12 +22,12 @@ cdef enum:
     LIMIT_FREE = 64 << 20
     LIMIT_RATIO = 100
 
-PLAIN = "memreplay export --format ndjson writes what memreplay reads of it"
+PLAIN = "memreplay export --format ndjson writes the parts that memreplay reads"
 
 
 @cython.final
 cdef class Transcoder:
-    """A pickle on its way into another protocol: bytes in, bytes out."""
+    """Rewrite a pickle in another protocol, from bytes to bytes."""
 
     cdef _transcode.Transcode t
     cdef bytes left
@@ -44,13 +43,13 @@ cdef class Transcoder:
 
     @property
     def ended(self) -> bool:
-        """Whether STOP has come; what follows it is ignored."""
+        """Whether STOP was reached; anything after it is ignored."""
         return self.t.ended
 
     def feed(self, data: bytes) -> bytes:
-        """What has become of the bytes so far and was not given yet.
+        """Take more input and return the output that is complete.
 
-        Raises SnapshotError for what the protocol does not have.
+        Raises SnapshotError for content that the protocol doesn't support.
         """
         cdef bytes whole = self.left + data if self.left else data
         cdef const uint8_t* p = whole
@@ -66,11 +65,11 @@ cdef class Transcoder:
             raise MemoryError
         if code != NEED_MORE and code != DONE:
             raise SnapshotError(
-                f"protocol {self.t.protocol} cannot say it: {self.t.wrong.decode()}",
+                f"not possible in protocol {self.t.protocol}: {self.t.wrong.decode()}",
                 offset=self.t.offset, hint=PLAIN)
-        self.t.out.failed = True  # unless all of this goes well
+        self.t.out.failed = True  # until everything succeeds
         self.left = whole[taken:]
-        # An open frame stays until it is closed.
+        # Hold back an open frame until it's closed.
         done = self.t.frame if self.t.framing else self.t.out.b.len
         out = given(&self.t.out, done)
         if done:
@@ -82,8 +81,10 @@ cdef class Transcoder:
 
 @cython.final
 cdef class Spelled:
-    """A pickle as JSON: an iterator over bytes, each time from the beginning. All of it is in
-    memory meanwhile."""
+    """Converts a pickle to JSON: an iterator over bytes that can be restarted.
+
+    Holds the whole text in memory.
+    """
 
     cdef _spelling.Spelling s
     cdef bytes data
@@ -98,12 +99,12 @@ cdef class Spelled:
         with nogil:
             code = _spelling.spelling_run(&self.s)
         if code == ERR_LIMIT:
-            raise LimitError(f"as JSON it is over {LIMIT_RATIO} times as long as the pickle",
-                             hint="slice a part of it, or " + PLAIN)
+            raise LimitError(f"the JSON is more than {LIMIT_RATIO} times as long as the pickle",
+                             hint="slice it first, or " + PLAIN)
         if code == ERR_MEMORY:
             raise MemoryError
         if code != DONE:
-            raise SnapshotError(f"JSON cannot say it: {self.s.wrong.decode()}",
+            raise SnapshotError(f"not possible in JSON: {self.s.wrong.decode()}",
                                 offset=self.s.p - self.s.start, hint=PLAIN)
 
     def __dealloc__(self):
@@ -130,7 +131,7 @@ cdef class Spelled:
 
 @cython.final
 cdef class Pickled:
-    """JSON as a pickle: an iterator over bytes."""
+    """Converts JSON to a pickle: an iterator over bytes."""
 
     cdef _json_values.Reading r
     cdef bytes data
@@ -161,6 +162,6 @@ cdef class Pickled:
         if code == ERR_MEMORY:
             raise MemoryError
         if code != NEED_MORE and code != DONE:
-            raise SnapshotError(f"JSON that no pickle is made of: {self.r.wrong.decode()}",
+            raise SnapshotError(f"broken JSON: {self.r.wrong.decode()}",
                                 offset=self.r.p - self.r.start)
         return given(&self.r.out, self.r.out.b.len)

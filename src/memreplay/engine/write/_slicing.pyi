@@ -1,4 +1,4 @@
-"""The façade over slices: what Python may call of it."""
+"""Python interface to slices."""
 
 from array import array
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from memreplay.engine.replay._measures import Blocks, Holding
 
 @final
 class Stripped:
-    """The stacks with some of their frames left out."""
+    """The stacks without some of their frames."""
 
     def __new__(cls, tables: Tables, drop: bytes | None) -> Stripped: ...
     @property
@@ -20,7 +20,7 @@ class Stripped:
 
 @final
 class Excerpt:
-    """What of one device goes into a slice."""
+    """The part of one device that goes into a slice."""
 
     def __new__(
         cls,
@@ -51,7 +51,7 @@ class Excerpt:
 
 @final
 class Unknown:
-    """The items of the snapshot's dict that nobody knows, in the bytes of a pickle."""
+    """The unknown items of the snapshot's dict, in the bytes of a pickle."""
 
     def __new__(cls, data: bytes | memoryview | mmap, at: int, known: list[bytes]) -> Unknown: ...
     def __len__(self) -> int: ...
@@ -61,7 +61,7 @@ class Unknown:
 
 @final
 class Pickled:
-    """A slice as a pickle of protocol 4: an iterator over bytes, a MiB or so each."""
+    """A slice as a pickle of protocol 4: an iterator over bytes, about 1 MiB each."""
 
     def __new__(
         cls,

@@ -1,6 +1,6 @@
-"""The façade over slices: what of each device goes into one, and the pickle that it becomes.
+"""Python interface for writing slices: each device's part, and the resulting pickle.
 
-No algorithm is in here. It is loaded when a slice is made.
+Contains no algorithms; loaded on first use.
 """
 
 cimport cython
@@ -27,15 +27,15 @@ from memreplay.engine.read.opcodes cimport PROTO, STOP
 from memreplay.errors import SnapshotError
 
 cdef enum:
-    CHUNK = 1 << 20     # bytes that are made between two looks at signals
+    CHUNK = 1 << 20     # bytes between checks for signals
 
 
 @cython.final
 cdef class Stripped:
-    """The stacks with some of their frames left out.
+    """The stacks without some of their frames.
 
-    `drop` has a byte a frame, 1 for those to leave out; a stack of nothing else keeps its first
-    frame. Without `drop` (None) no stack has any.
+    `drop` has one byte per frame: 1 to drop it. A stack that would lose all its frames keeps the
+    first one. If `drop` is None, all stacks are empty.
     """
 
     cdef _strip.Stripped s
@@ -49,7 +49,7 @@ cdef class Stripped:
         self.tables = tables
         if drop is not None:
             if <uint64_t> len(drop) != spans_len(&tables.t.frames):
-                raise ValueError("a byte a frame")
+                raise ValueError("drop needs one byte per frame")
             frames = drop
         with nogil:
             code = _strip.stripped_init(&self.s, &tables.t, frames, seed)
@@ -62,7 +62,7 @@ cdef class Stripped:
 
 @cython.final
 cdef class Excerpt:
-    """What of one device goes into a slice."""
+    """The part of one device that goes into a slice."""
 
     cdef _excerpt.Excerpt x
     cdef readonly Holding holding
@@ -72,8 +72,8 @@ cdef class Excerpt:
 
     def __cinit__(self, Holding holding not None, Blocks blocks, BlockMap block_map,
                   Stripped stripped, int64_t least):
-        # `blocks` and `block_map` are None where the range is the whole, and where it goes to the
-        # end of the trace.
+        # `blocks` is None if the range is the whole trace. `block_map` is None if the range reaches
+        # the trace's end.
         cdef uint64_t seed = new_seed()
         cdef const uint32_t* stacks = NULL
         cdef _excerpt.BlockMap* m = NULL
@@ -86,15 +86,15 @@ cdef class Excerpt:
         self.stripped = stripped
         if blocks is not None:
             if blocks.reserved.replay is not holding.replay:
-                raise ValueError("blocks of another replay")
+                raise ValueError("blocks belongs to another replay")
             a = &blocks.a
         if block_map is not None:
             if block_map.holding is not holding:
-                raise ValueError("a block map of another replay")
+                raise ValueError("block_map belongs to another replay")
             m = &block_map.m
         if stripped is not None:
             if stripped.tables is not holding.replay.tables:
-                raise ValueError("stacks of another snapshot")
+                raise ValueError("stripped belongs to another snapshot")
             stacks = <const uint32_t*> stripped.s.ids.data
         with nogil:
             code = _excerpt.excerpt_init(&self.x, &holding.replay.r, &holding.h, a, stacks, least,
@@ -110,21 +110,22 @@ cdef class Excerpt:
 
     @property
     def events(self) -> int:
-        """How many of the range's events are written."""
+        """Number of the range's events that are written."""
         return self.x.events
 
     @property
     def leading(self) -> int:
-        """How many events are written before them for what was live then."""
+        """Number of events written before the range's events, for memory that was live before the
+        range.
+        """
         return self.x.leading.len
 
     def kept(self) -> Column:
-        """u8 an event of the range: whether it is written."""
+        """Return whether each event of the range is written (u8)."""
         return column(self, self.x.keep.data, self.x.keep.len, b"B")
 
     def leading_addresses(self) -> list:
-        """Of each event that is written before the range's own the address that it allocates; 0 for
-        one that does not."""
+        """Return the address that each leading event allocates; 0 if it isn't an alloc."""
         cdef const _excerpt.Leading* first = <const _excerpt.Leading*> self.x.leading.data
         cdef size_t i
         return [first[i].address if first[i].action == _tables.A_ALLOC else 0
@@ -132,7 +133,7 @@ cdef class Excerpt:
 
     @property
     def pending(self) -> tuple:
-        """(blocks, bytes) of the final segments whose free was requested and is not complete."""
+        """(blocks, bytes) in the final segments whose free was requested but didn't complete."""
         cdef const _tables.Block* b = <const _tables.Block*> self.x.blocks.data
         cdef uint64_t blocks = 0
         cdef uint64_t requested = 0
@@ -145,16 +146,16 @@ cdef class Excerpt:
 
     @property
     def small(self) -> tuple:
-        """(allocations, bytes) that are left out as too small."""
+        """(allocations, bytes) dropped for being too small."""
         return self.x.small, self.x.small_bytes
 
 
 @cython.final
 cdef class Unknown:
-    """The items of the snapshot's dict that nobody knows, in the bytes of a pickle: those whose key
-    is none of `known`. `at` is where the snapshot's first list begins (`Tables.adopted_at`).
+    """Items of a pickle's snapshot dict whose keys aren't in `known`.
 
-    Raises SnapshotError for a pickle that can't be followed.
+    `at` is the offset of the snapshot's first list (`Tables.adopted_at`). Raises SnapshotError if
+    the pickle can't be processed.
     """
 
     cdef _keeping.Keeping k
@@ -192,13 +193,15 @@ cdef class Unknown:
         return len(self.pairs)
 
     def key(self, i: int) -> bytes:
-        """The key of one item, as a pickle. Raises SnapshotError for what can't be written
-        alone."""
+        """Return an item's key as a pickle.
+
+        Raises SnapshotError if the key can't be written separately.
+        """
         key, value, _ = self.pairs[i]
         return self._pickle(key, value)
 
     def value(self, i: int) -> bytes:
-        """The same of its value."""
+        """Return an item's value as a pickle. Raises the same errors as `key`."""
         _, value, end = self.pairs[i]
         return self._pickle(value, end)
 
@@ -223,7 +226,9 @@ cdef class Unknown:
             buf_free(&out.b)
 
     def flaws(self) -> list:
-        """Why each can't be written with the others; empty for one that can."""
+        """Return for each item the reason why it can't be written together with the others; "" if
+        it can.
+        """
         cdef Out out
         cdef uint32_t memoised = 0
         cdef uint64_t key, end
@@ -248,11 +253,11 @@ cdef class Unknown:
 
 @cython.final
 cdef class Pickled:
-    """A slice as a pickle of protocol 4: an iterator over bytes, a MiB or so each.
+    """A slice as a pickle of protocol 4: an iterator over chunks of about 1 MiB.
 
-    `annotations` are rows in native u32; `values` are (key, JSON text) of what else stands at the
-    top level. `chosen` are the items of `unknown` that are copied, which no other iterator does
-    meanwhile.
+    `annotations` are row numbers (u32); `values` are (key, JSON text) for other top-level items.
+    `chosen` are the items of `unknown` to copy; no other iterator may copy items from it at the
+    same time.
     """
 
     cdef _pickling.Pickling p
@@ -283,7 +288,7 @@ cdef class Pickled:
         self.p.traces = traces
         for excerpt in excerpts:
             if excerpt.holding.replay.tables is not tables or excerpt.stripped is not stripped:
-                raise ValueError("an excerpt of another snapshot")
+                raise ValueError("an excerpt belongs to another snapshot")
             x = &excerpt.x
             if push_item(&self.p.excerpts, &x) < 0:
                 raise MemoryError
@@ -317,14 +322,14 @@ cdef class Pickled:
     def __next__(self):
         cdef int code
         if self.busy:
-            raise ValueError("this pickle is being made in another thread")
+            raise ValueError("another thread is using this iterator")
         PyErr_CheckSignals()
         self.busy = True
         with nogil:
             code = _pickling.pickling_step(&self.p, CHUNK)
         self.busy = False
         if code == ERR_MEMORY:
-            raise MemoryError("no memory left for the slice")
+            raise MemoryError("out of memory writing the slice")
         if self.p.out.b.len == 0:
             raise StopIteration
         return given(&self.p.out, self.p.out.b.len)

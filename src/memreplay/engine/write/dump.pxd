@@ -1,4 +1,4 @@
-# All rows of the tables on their way out as lines of text or JSON.
+# Write all rows of the tables as lines of text or JSON.
 from libc.stdint cimport uint64_t
 from memreplay.engine.base.emit cimport Out
 from memreplay.engine.base.growbuf cimport Buf
@@ -10,15 +10,15 @@ cdef struct Dump:
     Out out
     bint ndjson          # else text
     int stage            # Stage
-    uint64_t row         # of the stage's table; of events, in the whole of them
+    uint64_t row         # row in the stage's table; for events, among all events
     uint64_t trace
     uint64_t oom         # the next row of oom_event
-    Buf known_stacks     # u8 a stack, a frame: whether its line is out
+    Buf known_stacks     # u8 per stack or frame: whether it's already written
     Buf known_frames
 
 
 cdef class Lines:
-    cdef object owner    # of the tables
+    cdef object owner    # owns the tables
     cdef Dump d
     cdef bint busy
 

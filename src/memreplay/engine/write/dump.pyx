@@ -1,8 +1,9 @@
-"""All rows of the tables written out as lines: `name=value` text, or one JSON object each.
+"""Write each row of the tables as a line of text (`name=value`) or JSON.
 
-Both forms have the same fields in the same order; only addresses and frames look different. What is
-not a number is written once, before (JSON) or after (text) the first row that names it, so that the
-output stays within a small multiple of the input.
+Both formats have the same fields in the same order; only addresses and frames look different.
+
+Strings and stacks are written only once, before (JSON) or after (text) the first row that refers to
+them, so the output is at most a small multiple of the input.
 """
 
 cimport cython
@@ -25,9 +26,9 @@ from memreplay.engine.read.tables cimport (
 from memreplay.engine.read.sparse cimport sparse_at
 
 cdef enum:
-    CHUNK = 1 << 20     # bytes that are made between two looks at signals
+    CHUNK = 1 << 20     # bytes between checks for signals
 
-# The tables in the order in which they are written.
+# The tables in output order.
 cdef enum Stage:
     D_SEGMENTS = 0
     D_BLOCKS = 1
@@ -120,7 +121,7 @@ cdef inline void put_bool(Dump* d, const char* name, bint v) noexcept nogil:
 
 
 cdef inline void put_pool(Dump* d, const char* name, uint32_t pair) noexcept nogil:
-    # [0,0]; nothing where there is none.
+    # Write [0,0], or nothing if there is no pool.
     cdef const int64_t* p = interned_pair(&d.tables.pairs, pair)
     if p == NULL:
         return
@@ -149,7 +150,7 @@ cdef inline void put_string(Dump* d, const char* name, uint32_t id) noexcept nog
 
 
 cdef inline void put_metadata(Dump* d, const char* name, uint32_t id) noexcept nogil:
-    # A text; behind a NUL byte stands what is none, as JSON (metadata.pyx).
+    # Write text, or JSON that is stored after a NUL byte (see metadata.pyx).
     cdef size_t n = 0
     cdef const uint8_t* p
     if id == NONE32:
@@ -163,7 +164,7 @@ cdef inline void put_metadata(Dump* d, const char* name, uint32_t id) noexcept n
 
 
 cdef inline void put_word(Dump* d, const char* name, const char* word) noexcept nogil:
-    # One of PyTorch's own names: text needs no quotes around it.
+    # Write one of PyTorch's own names, which need no quotes in text.
     put_name(d, name)
     if d.ndjson:
         put_byte(&d.out, 34)
@@ -172,7 +173,7 @@ cdef inline void put_word(Dump* d, const char* name, const char* word) noexcept 
         put_byte(&d.out, 34)
 
 
-# ---- stacks and frames, where they are first used ------------------------------------------------
+# ---- stacks and frames, written when first used --------------------------------------------------
 
 cdef void put_fx(Dump* d, const char* name, uint32_t id) noexcept nogil:
     if id != 0:
@@ -193,8 +194,8 @@ cdef void put_frame_line(Dump* d, uint32_t id) noexcept nogil:
 
 
 cdef bint put_first(Dump* d, uint32_t id) noexcept nogil:
-    # As put_plain, where a line begins: for the runner of a CI job ::name:: is a command there,
-    # behind spaces, too. So the first colon of two is written as its number. Was there anything?
+    # Like put_plain, for the start of a line, at which CI runners execute ::name::, even after
+    # spaces. So the first of two colons is escaped. Returns whether anything was written.
     cdef size_t n = 0
     cdef size_t i = 0
     cdef const uint8_t* p = interned(&d.tables.strings, id, &n)
@@ -242,7 +243,7 @@ cdef void put_stack_line(Dump* d, uint32_t id, const uint32_t* frames, size_t n)
 
 
 cdef void show_stack(Dump* d, uint32_t id) noexcept nogil:
-    # Its lines, where they are not out yet.
+    # Write a stack's lines, unless they were already written.
     cdef size_t i
     cdef size_t n = 0
     cdef const uint32_t* frames
@@ -376,7 +377,8 @@ cdef void put_annotation(Dump* d, uint64_t row) noexcept nogil:
 
 
 cdef void next_row(Dump* d) noexcept nogil:
-    # One more row, or the next stage. Each trace is a line, then its events.
+    # Write one more row, or go to the next stage. Each trace has its own line, followed by its
+    # events.
     cdef const Tables* t = d.tables
     cdef const Trace* trace
     if d.stage == D_SEGMENTS:
@@ -394,7 +396,7 @@ cdef void next_row(Dump* d) noexcept nogil:
             d.stage = D_ANNOTATIONS
             return
         trace = <const Trace*> t.traces.data + d.trace
-        # A trace that is in no list has no events.
+        # A trace that isn't in device_traces has no events.
         if trace.device >= 0 and is_wanted(d, trace.device):
             put_trace(d, d.trace)
             d.stage = D_EVENTS
@@ -421,8 +423,8 @@ cdef void next_row(Dump* d) noexcept nogil:
 
 
 cdef int dump_step(Dump* d, size_t chunk) noexcept nogil:
-    # Whole lines into `out`, until it holds a chunk (NEED_MORE) or all rows are out (DONE). A line
-    # may be longer than a chunk.
+    # Write whole lines to `out` until it has a chunk (NEED_MORE) or everything is written (DONE). A
+    # line may exceed a chunk.
     if d.out.failed:
         return ERR_MEMORY
     d.out.b.len = 0
@@ -435,10 +437,10 @@ cdef int dump_step(Dump* d, size_t chunk) noexcept nogil:
 
 @cython.final
 cdef class Lines:
-    """The lines as an iterator over bytes, a chunk of whole lines each."""
+    """An iterator over chunks of whole lines, as bytes."""
 
     def __init__(self):
-        raise TypeError("lines are made by dump()")
+        raise TypeError("use dump() to create Lines")
 
     def __dealloc__(self):
         dump_free(&self.d)
@@ -449,14 +451,14 @@ cdef class Lines:
     def __next__(self):
         cdef int code
         if self.busy:
-            raise ValueError("these lines are being made in another thread")
+            raise ValueError("another thread is using this iterator")
         PyErr_CheckSignals()
         self.busy = True
         with nogil:
             code = dump_step(&self.d, CHUNK)
         self.busy = False
         if code == ERR_MEMORY:
-            raise MemoryError("no memory left for the dump")
+            raise MemoryError("out of memory writing the dump")
         if self.d.out.b.len == 0:
             raise StopIteration
         return given(&self.d.out, self.d.out.b.len)
@@ -466,5 +468,5 @@ cdef Lines dump_lines(object owner, const Tables* t, bint ndjson):
     cdef Lines lines = Lines.__new__(Lines)
     lines.owner = owner
     if dump_init(&lines.d, t, ndjson) < 0:
-        raise MemoryError("no memory left for the dump")
+        raise MemoryError("out of memory writing the dump")
     return lines

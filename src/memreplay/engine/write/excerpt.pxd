@@ -1,4 +1,4 @@
-# What of one device goes into a slice of a snapshot.
+# The part of one device that goes into a slice of a snapshot.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.replay.arena cimport Arena
 from memreplay.engine.replay.blockmap cimport BlockMap
@@ -9,7 +9,7 @@ from memreplay.engine.replay.replay cimport Replay
 
 
 cdef struct Leading:
-    # An event that is written before the range's own: it stands for what was live before them.
+    # An event written before the range's events, for memory that was live before the range.
     uint64_t address, stream
     int64_t size
     uint32_t stack
@@ -20,21 +20,25 @@ cdef struct Leading:
 cdef struct Excerpt:
     const Replay* replay
     const Held* held
-    const Arena* arena            # for the stream and pool of carried blocks; NULL without a range
-    const uint32_t* stacks        # id -> the id it is written as; NULL for the same
-    int64_t least                 # smaller allocations are left out
-    Buf keep                      # u8 an event: it is written
+    const Arena* arena            # for carried-over blocks' streams and pools; NULL without a range
+    const uint32_t* stacks        # id -> written id; NULL if equal
+    int64_t least                 # smaller allocations are dropped
+    Buf keep                      # u8 per event: whether it is written
     Buf leading                   # Leading
-    Buf segments                  # tables.Segment: those at the end; kind is a Kind
-    Buf blocks                    # tables.Block: theirs, by segment
-    Buf asked                     # u8 a carried block: the range requests its free
-    Buf through                   # u8 a carried block: a final block stands for it
-    Map64 owner                   # address -> whose block it is at the end: see excerpt.pyx
-    Map64 named                   # the addresses that a written alloc or free_completed names
-    bint requests                 # a free_requested is written
-    uint64_t same, other          # written pairs whose free has the alloc's stack, and others
-    uint64_t events               # that are written of the range's own
-    uint64_t small                # allocations left out as too small, and the carried blocks'
+    Buf segments                  # tables.Segment, at the end of the range; kind is a Kind
+    Buf blocks                    # tables.Block: the blocks in these segments, by segment
+    # u8 per carried-over block: whether its free is requested in the range
+    Buf range_frees
+    Buf through                   # u8 per carried-over block: whether a final block represents it
+    # address -> owner of the block at this address at the end (see excerpt.pyx)
+    Map64 owner
+    Map64 named                   # addresses that a written alloc or free_completed names
+    bint requests                 # whether a free_requested is written
+    # number of written pairs whose free has the alloc's stack, and of other pairs
+    uint64_t same, other
+    uint64_t events               # number of the range's events that are written
+    # number of allocations and carried-over blocks dropped for being too small
+    uint64_t small
     int64_t small_bytes
 
 

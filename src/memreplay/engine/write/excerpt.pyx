@@ -1,15 +1,15 @@
-"""What of one device goes into a slice: its events, its segments at the end, what was live before.
+"""Select a device's part of a slice: events, final segments, and memory that was live before.
 
-A slice is to be replayed to the numbers of the range that it was cut out of, by whoever reads it.
-What was live before the range is told as any snapshot tells it, where that says the same:
+Any reader that replays a slice must get the same numbers as for the range. Memory that was live
+before the range is represented as in any snapshot, unless that is ambiguous:
 
-- of what is live through to the end by a block of the final segments,
-- of what is freed in the range by that free alone.
+- memory that stays live to the end: by a block in the final segments
+- memory freed in the range: only by that free
 
-Where it would not (a free has another stack or size than its allocation; no final block is there)
-an `alloc` is written before the range's own events: `leading`. Readers take the stack of a free for
-its allocation's or not by what the pairs in the file show, so which frees say enough depends on
-what the slice as a whole will show (`choose`).
+Otherwise (if the free has another stack or size than its allocation, or there's no final block), an
+`alloc` is written before the range's events (`leading`). Readers use the pairs in a file to decide
+whether a free's stack is also its allocation's. So the whole slice determines which frees suffice
+(`choose`).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
@@ -31,10 +31,10 @@ from memreplay.engine.read.tables cimport (
 )
 
 cdef enum How:
-    # How a carried block is told.
-    BY_ITSELF = 0      # by its free, or its final block
+    # How a carried-over block is represented.
+    BY_ITSELF = 0      # by its free or its final block
     BY_ALLOC = 1       # by an alloc before the range
-    NOT_AT_ALL = 2     # it is too small
+    NOT_AT_ALL = 2     # dropped, because it's too small
 
 
 cdef int excerpt_init(Excerpt* x, const Replay* r, const Held* h, const Arena* a,
@@ -50,18 +50,18 @@ cdef int excerpt_init(Excerpt* x, const Replay* r, const Held* h, const Arena* a
     buf_init(&x.segments, sizeof(Segment))
     buf_init(&x.blocks, sizeof(Block))
     buf_init(&x.through, 1)
-    buf_init(&x.asked, 1)
+    buf_init(&x.range_frees, 1)
     if map64_init(&x.owner, seed) < 0 or map64_init(&x.named, seed + 1) < 0:
         return ERR_MEMORY
     if (buf_reserve(&x.keep, r.events) < 0 or buf_reserve(&x.through, r.carried.len) < 0
-            or buf_reserve(&x.asked, r.carried.len) < 0):
+            or buf_reserve(&x.range_frees, r.carried.len) < 0):
         return ERR_MEMORY
     x.keep.len = r.events
     x.through.len = r.carried.len
-    x.asked.len = r.carried.len
+    x.range_frees.len = r.carried.len
     if x.through.len:
         memset(x.through.data, 0, x.through.len)
-        memset(x.asked.data, 0, x.asked.len)
+        memset(x.range_frees.data, 0, x.range_frees.len)
     return OK
 
 
@@ -71,7 +71,7 @@ cdef void excerpt_free(Excerpt* x) noexcept nogil:
     buf_free(&x.segments)
     buf_free(&x.blocks)
     buf_free(&x.through)
-    buf_free(&x.asked)
+    buf_free(&x.range_frees)
     map64_free(&x.owner)
     map64_free(&x.named)
 
@@ -101,7 +101,8 @@ cdef inline int64_t size_of(const Excerpt* x, uint32_t owner) noexcept nogil:
 
 
 cdef inline bint is_kept(const Excerpt* x, uint32_t owner) noexcept nogil:
-    # An allocation of the range that ends a block that is written is written, however small.
+    # Whether an allocation is written. In the range, an allocation that ends a written block is
+    # written even if it's too small.
     if owner & CARRIED:
         return size_of(x, owner) >= x.least
     return (<const uint8_t*> x.keep.data)[owner]
@@ -130,7 +131,8 @@ cdef int push_leading(Excerpt* x, uint8_t action, uint64_t address, int64_t size
 
 
 cdef int take_free(Excerpt* x, uint32_t i, uint64_t address, Slot64* slot) noexcept nogil:
-    # A free_completed. One of what was not live must not be taken for that of a carried block.
+    # Handle a free_completed. If the block isn't live, readers must not take it for a carried-over
+    # block.
     cdef uint8_t* keep = <uint8_t*> x.keep.data
     cdef uint32_t owner = slot.value
     cdef uint64_t known = x.named.used
@@ -150,7 +152,7 @@ cdef int take_free(Excerpt* x, uint32_t i, uint64_t address, Slot64* slot) noexc
         return 0
     if push_leading(x, A_ALLOC, address, sizes_of(x)[i], EMPTY_STACK, 0, NONE32) < 0:
         return -1
-    x.same += 1  # readers see a pair like any other
+    x.same += 1  # readers see this as an ordinary pair
     return push_leading(x, A_FREE_COMPLETED, address, sizes_of(x)[i], EMPTY_STACK, 0, NONE32)
 
 
@@ -169,7 +171,7 @@ cdef int take_event(Excerpt* x, uint32_t i) noexcept nogil:
         keep[i] = sizes_of(x)[i] >= x.least if owner == NONE32 else is_kept(x, owner)
         x.requests |= keep[i]
         if owner != NONE32 and owner & CARRIED and keep[i]:
-            (<uint8_t*> x.asked.data)[owner & ~CARRIED] = True
+            (<uint8_t*> x.range_frees.data)[owner & ~CARRIED] = True
         return 0
     slot = map64_at(&x.owner, address, NONE32)
     if slot == NULL:
@@ -205,18 +207,18 @@ cdef int take_events(Excerpt* x) noexcept nogil:
 
 # --- the segments at the end ----------------------------------------------------------------------
 
-cdef inline bint pending_and_asked(const Excerpt* x, uint64_t i) noexcept nogil:
-    # Whether the free of carried block i was requested before the range, and in it again: who sees
-    # only that takes the block for held until then.
+cdef inline bint pending_and_requested(const Excerpt* x, uint64_t i) noexcept nogil:
+    # Whether the free of carried-over block i was requested both before the range and in the range.
+    # A reader that sees only the second request would count the block as held until then.
     return ((<const uint32_t*> x.held.carried_end.data)[i] == NEVER_HELD
-            and (<const uint8_t*> x.asked.data)[i])
+            and (<const uint8_t*> x.range_frees.data)[i])
 
 
-cdef inline bint tells(const Excerpt* x, uint32_t i, const Block* b) noexcept nogil:
-    # Whether this final block says of carried block i what is known of it: who takes it for one
-    # that was there from the start has its size, its stack, and whether it is held.
+cdef inline bint represents(const Excerpt* x, uint32_t i, const Block* b) noexcept nogil:
+    # Whether this final block represents carried-over block i correctly: readers get its size and
+    # stack, and know whether it's held.
     cdef uint32_t held = (<const uint32_t*> x.held.carried_end.data)[i]
-    if block_requested(b) != carried_of(x, i).size or pending_and_asked(x, i):
+    if block_requested(b) != carried_of(x, i).size or pending_and_requested(x, i):
         return False
     if written(x, b.stack) != written(x, carried_of(x, i).stack):
         return False
@@ -224,7 +226,7 @@ cdef inline bint tells(const Excerpt* x, uint32_t i, const Block* b) noexcept no
 
 
 cdef int push_block(Excerpt* x, const Block* b, bint merge) noexcept nogil:
-    # Free blocks side by side are one, but for those that the file itself has so.
+    # Add a block. With `merge`, merge it into the previous block if both are free and adjacent.
     cdef Block* last
     if merge and b.state == STATE_INACTIVE and x.blocks.len:
         last = <Block*> x.blocks.data + x.blocks.len - 1
@@ -243,7 +245,7 @@ cdef void free_block(Block* b) noexcept nogil:
 
 
 cdef void add_up(Excerpt* x, Segment* s, uint64_t first) noexcept nogil:
-    # The segment's sums, of its blocks from `first` on.
+    # Compute a segment's sums over its blocks, which begin with block `first`.
     cdef const Block* b = <const Block*> x.blocks.data
     cdef uint64_t i
     s.allocated_size = 0
@@ -260,14 +262,14 @@ cdef void add_up(Excerpt* x, Segment* s, uint64_t first) noexcept nogil:
 
 
 cdef bint stays(Excerpt* x, const Block* b) noexcept nogil:
-    # Whether a block of the file's own segments stays in use: not where it is too small, nor where
-    # the slice would take it for one that was there from the start, and the whole does not.
+    # Whether a block in the file's segments stays in use in the slice. A block doesn't if it's too
+    # small, or if readers would mistake it for a carried-over block.
     cdef uint32_t owner = map64_get(&x.owner, b.address, NONE32)
     if owner == NONE32:
         return map64_get(&x.named, b.address, 0) != 0 and block_requested(b) >= x.least
     if not is_kept(x, owner):
         return False
-    if owner & CARRIED and tells(x, owner & ~CARRIED, b):
+    if owner & CARRIED and represents(x, owner & ~CARRIED, b):
         (<uint8_t*> x.through.data)[owner & ~CARRIED] = True
     return True
 
@@ -277,7 +279,7 @@ cdef inline bint is_of(const Tables* t, const Block* b, int32_t device) noexcept
 
 
 cdef int sort_blocks(const Tables* t, int32_t device, Buf* first, Buf* order) noexcept nogil:
-    # A device's blocks by segment: those of segment `first_segment + i` of its rows are
+    # Sort a device's blocks by segment. The blocks in segment `first_segment + i` are
     # order[first[i]:first[i + 1]].
     cdef const Block* blocks = <const Block*> t.blocks.data
     cdef DeviceRows rows = rows_of(t, device)
@@ -323,7 +325,7 @@ cdef int take_segment(Excerpt* x, uint64_t row, const uint32_t* order, uint64_t 
 
 
 cdef int take_final(Excerpt* x) noexcept nogil:
-    # The file's own: the range goes to the trace's end.
+    # Use the file's own segments, because the range reaches the trace's end.
     cdef const Tables* t = x.replay.tables
     cdef DeviceRows rows = rows_of(t, x.replay.device)
     cdef const uint32_t* begin
@@ -345,8 +347,8 @@ cdef int take_final(Excerpt* x) noexcept nogil:
 
 
 cdef int find_stacks(const Excerpt* x, Map64* stacks) noexcept nogil:
-    # Who asked for the segment at an address: as the file's segments say, but for those that came
-    # after the range, or as an event in it does.
+    # Find each segment's stack, from an event in the range or from the file's segments that weren't
+    # created after the range.
     cdef const Tables* t = x.replay.tables
     cdef const Segment* segments = <const Segment*> t.segments.data
     cdef const SegmentEvent* later
@@ -378,8 +380,8 @@ cdef int find_stacks(const Excerpt* x, Map64* stacks) noexcept nogil:
 
 
 cdef void tile_block(Excerpt* x, const Tile* tile, Block* b) noexcept nogil:
-    # A block as it is at the range's end. Of one that the map had to cut at its front nobody would
-    # know whose it is.
+    # Create a block as it is at the end of the range. If the map cut off the front of a block, its
+    # owner isn't known.
     cdef const uint64_t* address = <const uint64_t*> x.replay.tables.address.data + x.replay.first
     cdef uint64_t whole
     memset(b, 0, sizeof(Block))
@@ -396,13 +398,13 @@ cdef void tile_block(Excerpt* x, const Tile* tile, Block* b) noexcept nogil:
     b.requested = tile.requested
     b.stack = tile.stack
     b.state = STATE_ACTIVE_PENDING_FREE if tile.state == TILE_PENDING else STATE_ACTIVE_ALLOCATED
-    if tile.owner & CARRIED and tells(x, tile.owner & ~CARRIED, b):
+    if tile.owner & CARRIED and represents(x, tile.owner & ~CARRIED, b):
         (<uint8_t*> x.through.data)[tile.owner & ~CARRIED] = True
 
 
 cdef int take_map(Excerpt* x, const BlockMap* m, const Map64* stacks, uint32_t small_kind,
                   uint32_t large_kind) noexcept nogil:
-    # The segments as they are after the range's last event.
+    # Create the segments as they are after the range's last event.
     cdef const Mapped* mapped = <const Mapped*> m.segments.data
     cdef const Tile* tiles = <const Tile*> m.tiles.data
     cdef Segment s
@@ -430,11 +432,12 @@ cdef int take_map(Excerpt* x, const BlockMap* m, const Map64* stacks, uint32_t s
     return 0
 
 
-# --- what was live before -------------------------------------------------------------------------
+# --- allocations live before the range ------------------------------------------------------------
 
-cdef How told(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
-    # How carried block i is told, stacks aside. `recorded`: readers will see that requests are, by
-    # the range's own (x.requests) or by those that are written before it.
+cdef How representation(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
+    # Return how carried-over block i is represented, ignoring stacks. `recorded` says whether
+    # readers see free requests, in the range (x.requests) or among the leading events, so that they
+    # know that requests are recorded.
     cdef const Carried* b = carried_of(x, i)
     cdef const uint8_t* action = <const uint8_t*> x.replay.tables.action.data + x.replay.first
     cdef uint32_t held = (<const uint32_t*> x.held.carried_end.data)[i]
@@ -444,27 +447,28 @@ cdef How told(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
         return BY_ITSELF if (<const uint8_t*> x.through.data)[i] else BY_ALLOC
     if action[b.end] == A_ALLOC or sizes_of(x)[b.end] != b.size:
         return BY_ALLOC
-    # A free that nobody requested in the range is of a block that was pending, if requests are
-    # recorded.
+    # If requests are recorded, a free without a request in the range means that the block was
+    # already pending.
     if held == NEVER_HELD:
-        return BY_ITSELF if x.requests and not pending_and_asked(x, i) else BY_ALLOC
+        return BY_ITSELF if x.requests and not pending_and_requested(x, i) else BY_ALLOC
     if held == b.end:
         return BY_ALLOC if recorded else BY_ITSELF
     return BY_ITSELF
 
 
-cdef bint asks(const Excerpt* x) noexcept nogil:
-    # Whether a request will stand before the range: then readers see that they are recorded.
+cdef bint writes_requests(const Excerpt* x) noexcept nogil:
+    # Whether a request will be written before the range, which tells readers that requests are
+    # recorded.
     cdef uint64_t i
     for i in range(x.replay.carried.len):
         if ((<const uint32_t*> x.held.carried_end.data)[i] == NEVER_HELD
-                and told(x, i, x.requests) == BY_ALLOC):
+                and representation(x, i, x.requests) == BY_ALLOC):
             return True
     return False
 
 
 cdef inline bint by_free(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
-    return carried_of(x, i).end != NONE32 and told(x, i, recorded) == BY_ITSELF
+    return carried_of(x, i).end != NONE32 and representation(x, i, recorded) == BY_ITSELF
 
 
 cdef inline bint same_stack(const Excerpt* x, uint64_t i) noexcept nogil:
@@ -472,9 +476,9 @@ cdef inline bint same_stack(const Excerpt* x, uint64_t i) noexcept nogil:
 
 
 cdef How choose(const Excerpt* x, bint recorded, bint* trusted) noexcept nogil:
-    # Whether frees may stand for what they free. Readers trust a free's stack to be its
-    # allocation's (`trusted`) where all pairs in the file show it; else its allocation has none.
-    # BY_ALLOC: whatever they would do, it is wrong of some.
+    # Decide whether a free event can stand in for the block that it frees. If all pairs in the file
+    # have equal stacks, readers use a free's stack for its allocation (`trusted`); otherwise the
+    # allocation has no stack. Returns BY_ALLOC if both would be wrong for some blocks.
     cdef uint64_t n = x.replay.carried.len
     cdef const uint8_t* action = <const uint8_t*> x.replay.tables.action.data + x.replay.first
     cdef uint64_t same = x.same
@@ -482,7 +486,7 @@ cdef How choose(const Excerpt* x, bint recorded, bint* trusted) noexcept nogil:
     cdef uint64_t unlike = 0
     cdef uint64_t i
     for i in range(n):
-        if carried_of(x, i).end == NONE32 or told(x, i, recorded) == NOT_AT_ALL:
+        if carried_of(x, i).end == NONE32 or representation(x, i, recorded) == NOT_AT_ALL:
             continue
         if not by_free(x, i, recorded):
             if action[carried_of(x, i).end] != A_ALLOC:
@@ -494,7 +498,7 @@ cdef How choose(const Excerpt* x, bint recorded, bint* trusted) noexcept nogil:
         trusted[0] = True
         return BY_ITSELF
     trusted[0] = False
-    # Those with a stack have an alloc then, and are pairs, too.
+    # Blocks with a stack then get an alloc, so they also count as pairs.
     for i in range(n):
         if by_free(x, i, recorded) and written(x, carried_of(x, i).stack) != EMPTY_STACK:
             same += same_stack(x, i)
@@ -504,7 +508,7 @@ cdef How choose(const Excerpt* x, bint recorded, bint* trusted) noexcept nogil:
 
 cdef int lead(Excerpt* x) noexcept nogil:
     cdef const uint32_t* held = <const uint32_t*> x.held.carried_end.data
-    cdef bint recorded = x.requests or asks(x)
+    cdef bint recorded = x.requests or writes_requests(x)
     cdef bint trusted = False
     cdef How frees = choose(x, recorded, &trusted)
     cdef const Carried* b
@@ -514,9 +518,9 @@ cdef int lead(Excerpt* x) noexcept nogil:
     cdef uint64_t i
     for i in range(x.replay.carried.len):
         b = carried_of(x, i)
-        if told(x, i, recorded) == NOT_AT_ALL:
+        if representation(x, i, recorded) == NOT_AT_ALL:
             continue
-        if told(x, i, recorded) == BY_ITSELF and (
+        if representation(x, i, recorded) == BY_ITSELF and (
                 b.end == NONE32 or (frees == BY_ITSELF and (
                     trusted or written(x, b.stack) == EMPTY_STACK))):
             continue
@@ -537,8 +541,8 @@ cdef int lead(Excerpt* x) noexcept nogil:
 
 cdef int excerpt_fill(Excerpt* x, const BlockMap* m, uint32_t small_kind,
                       uint32_t large_kind) noexcept nogil:
-    # OK or ERR_MEMORY. `m` is the map after the range's last event, NULL where the file's own
-    # segments are it.
+    # Returns OK or ERR_MEMORY. `m` is the map after the range's last event, or NULL to use the
+    # file's segments.
     cdef Map64 stacks
     cdef int code = take_events(x)
     if code == 0 and m == NULL:

@@ -1,4 +1,4 @@
-# JSON text as the opcodes of a pickle.
+# Convert JSON text to pickle opcodes.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.emit cimport Out
 from memreplay.engine.base.growbuf cimport Buf
@@ -8,17 +8,17 @@ cdef struct Reading:
     const uint8_t* start
     const uint8_t* p
     const uint8_t* end
-    const char* wrong        # why it stopped
+    const char* wrong        # the error
     Out out
-    Buf text                 # u8: scratch, a text without its escapes
-    Buf levels               # Level: the containers that are open
+    Buf text                 # u8, scratch space for a string without its escapes
+    Buf levels               # Level: open containers
     int protocol
-    size_t frame             # where the open frame begins in `out`
+    size_t frame             # where the open frame in `out` starts
     bint began, ended
-    bint shares              # texts, frames: written once
+    bint shares              # whether equal strings and frames are written only once
     uint32_t memoised
-    Spans strings, objects   # as they are spelled
-    Buf string_at, object_at   # u32: memo index of each
+    Spans strings, objects   # by their spelling
+    Buf string_at, object_at   # u32: memo index of each string
 
 cdef int put_json(Out* o, const uint8_t* p, size_t n) noexcept nogil
 cdef int reading_init(Reading* r, const uint8_t* p, size_t n, int protocol,

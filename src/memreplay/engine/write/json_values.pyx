@@ -1,8 +1,8 @@
-"""JSON text as the opcodes of a pickle: any JSON, whatever its keys mean.
+"""Convert JSON text to pickle opcodes, whatever its keys mean.
 
-A text that stands there again is a GET of the first, and so is a frame that is spelled alike: an
-object in a list called `frames`. A pair of integers that is a pool id becomes a tuple, as PyTorch
-writes it; JSON has no tuples.
+A repeated string becomes a GET of the first string. So does a repeated frame, that is, an object
+with the same spelling in a list called `frames`. JSON has no tuples, so a pool id is a list of two
+integers, which becomes a tuple, as PyTorch writes it.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -28,7 +28,7 @@ cdef enum:
     DEPTH = 1024
 
 cdef enum Meaning:
-    # What a list is the value of.
+    # The content of a list, according to its key.
     M_NOTHING = 0
     M_FRAMES = 1
     M_POOL = 2
@@ -36,8 +36,8 @@ cdef enum Meaning:
 
 cdef struct Level:
     bint is_dict
-    uint32_t items       # in the open batch
-    int meaning          # of the list, or of the value that a dict expects
+    uint32_t items       # number of items in the open batch
+    int meaning          # Meaning of the list, or of the next value in a dict
 
 
 cdef int reading_init(Reading* r, const uint8_t* p, size_t n, int protocol,
@@ -107,14 +107,14 @@ cdef int hex4(const uint8_t* p, const uint8_t* end, uint32_t* out) noexcept nogi
 
 
 cdef int read_escape(Reading* r, const uint8_t** pp, const uint8_t* end) noexcept nogil:
-    # What stands behind a backslash.
+    # Read the rest of an escape, after the backslash.
     cdef uint8_t[4] char_bytes
     cdef const uint8_t* p = pp[0]
     cdef uint32_t code = 0
     cdef uint32_t low = 0
     cdef uint8_t c
     if p == end:
-        return wrong(r, "an escape that ends too early")
+        return wrong(r, "an incomplete escape")
     c = p[0]
     p += 1
     if c == 117:
@@ -146,7 +146,7 @@ cdef int read_escape(Reading* r, const uint8_t** pp, const uint8_t* end) noexcep
 
 
 cdef int put_string(Reading* r, const uint8_t* p, const uint8_t* end) noexcept nogil:
-    # A text by what stands between its quotes.
+    # Write a string, given the text between its quotes.
     cdef const uint8_t* run
     cdef uint32_t id
     cdef int code
@@ -181,14 +181,15 @@ cdef int put_string(Reading* r, const uint8_t* p, const uint8_t* end) noexcept n
 
 
 cdef int string_end(Reading* r, const uint8_t** end) noexcept nogil:
-    # r.p stands on a quote. Past it, and where the text ends.
+    # Move r.p from the opening quote to the start of the string, and set `end` to the closing
+    # quote.
     cdef const uint8_t* p = r.p + 1
     while p < r.end and p[0] != 34:
         if p[0] < 32:
             return wrong(r, "a control character in a text")
         p += 2 if p[0] == 92 else 1
     if p >= r.end:
-        return wrong(r, "a text that does not end")
+        return wrong(r, "an unterminated string")
     r.p += 1
     end[0] = p
     return 0
@@ -197,7 +198,7 @@ cdef int string_end(Reading* r, const uint8_t** end) noexcept nogil:
 # --- numbers and words ----------------------------------------------------------------------------
 
 cdef int put_whole(Reading* r, const uint8_t* p, size_t n) noexcept nogil:
-    # An integer. Its digits have been looked at.
+    # Write an integer whose digits were already checked.
     cdef bint negative = p[0] == 45
     cdef uint64_t v = 0
     cdef uint64_t digit
@@ -205,12 +206,12 @@ cdef int put_whole(Reading* r, const uint8_t* p, size_t n) noexcept nogil:
     for i in range(<size_t> negative, n):
         digit = p[i] - 48
         if v > (<uint64_t> 0xFFFFFFFFFFFFFFFF - digit) // 10:
-            return wrong(r, "an integer of more than 64 bits")
+            return wrong(r, "an integer over 64 bits")
         v = v * 10 + digit
     if not negative:
         put_uint(&r.out, v)
     elif v > <uint64_t> 1 << 63:
-        return wrong(r, "an integer of more than 64 bits")
+        return wrong(r, "an integer over 64 bits")
     else:
         put_int(&r.out, <int64_t> (0 - v))
     return 0
@@ -228,13 +229,13 @@ cdef int put_number(Reading* r) noexcept nogil:
         p += 1
     n = p - r.p
     if n == 0 or n > REAL_LIMIT:
-        return wrong(r, "something that is no value")
+        return wrong(r, "an invalid value")
     for i in range(n):
         whole = whole and (48 <= r.p[i] <= 57 or (i == 0 and r.p[i] == 45 and n > 1))
     p = r.p
     r.p += n
     if not is_json_name(p, n) and not is_real(p, n, True):
-        return wrong(r, "something that is no value")
+        return wrong(r, "an invalid value")
     if whole:
         return put_whole(r, p, n)
     real = real_of(p, n)
@@ -266,7 +267,7 @@ cdef int meaning_of(const uint8_t* p, size_t n) noexcept nogil:
 
 
 cdef inline bint whole_next(const Reading* r) noexcept nogil:
-    # Whether the number here is an integer.
+    # Whether an integer comes next.
     cdef const uint8_t* p = r.p
     if p < r.end and p[0] == 45:
         p += 1
@@ -278,7 +279,7 @@ cdef inline bint whole_next(const Reading* r) noexcept nogil:
 
 
 cdef bint take_pair(Reading* r) noexcept nogil:
-    # [0, 1]: two integers and nothing else.
+    # Read a list of exactly two integers, like [0, 1], as a tuple.
     cdef const uint8_t* back = r.p
     cdef size_t length = r.out.b.len
     cdef int i
@@ -301,8 +302,8 @@ cdef bint take_pair(Reading* r) noexcept nogil:
 
 
 cdef int known_object(Reading* r, bint* known, bint* memo) noexcept nogil:
-    # A frame, by its spelling: a GET where it stands there already; else it will be memoised next.
-    # An object that holds a container is no frame.
+    # Write a frame as a GET if its spelling was seen before; otherwise `memo` says to memoise it.
+    # An object that contains a container isn't a frame.
     cdef const uint8_t* p = r.p + 1
     cdef bint inside = False
     cdef uint32_t id
@@ -315,7 +316,7 @@ cdef int known_object(Reading* r, bint* known, bint* memo) noexcept nogil:
             return 0
         p += 1
     if p >= r.end:
-        return wrong(r, "an object that does not end")
+        return wrong(r, "an unterminated object")
     p += 1
     id = spans_intern(&r.objects, r.p, p - r.p)
     if id == NONE32:
@@ -332,7 +333,7 @@ cdef int known_object(Reading* r, bint* known, bint* memo) noexcept nogil:
 cdef int open_level(Reading* r, bint is_dict, int meaning, bint memo) noexcept nogil:
     cdef Level level
     if r.levels.len == DEPTH:
-        return wrong(r, "more than 1,024 levels")
+        return wrong(r, "more than 1,024 nested levels")
     memset(&level, 0, sizeof(Level))
     level.is_dict = is_dict
     level.meaning = meaning
@@ -345,7 +346,7 @@ cdef int open_level(Reading* r, bint is_dict, int meaning, bint memo) noexcept n
 
 
 cdef int put_value(Reading* r) noexcept nogil:
-    # One value, or the beginning of a container.
+    # Write a value, or open a container.
     cdef Level* level = NULL
     cdef const uint8_t* end = NULL
     cdef int meaning = M_NOTHING
@@ -356,7 +357,7 @@ cdef int put_value(Reading* r) noexcept nogil:
         level = <Level*> r.levels.data + r.levels.len - 1
         meaning = level.meaning
     if r.p == r.end:
-        return wrong(r, "a value that is not there")
+        return wrong(r, "a missing value")
     if r.p[0] == 34:
         code = string_end(r, &end)
         if code == 0:
@@ -370,7 +371,7 @@ cdef int put_value(Reading* r) noexcept nogil:
                 return code
         return open_level(r, True, M_NOTHING, memo)
     if r.p[0] == 91:
-        # A list in a list of frames means nothing.
+        # A list inside a list of frames has no special meaning.
         meaning = meaning if level != NULL and level.is_dict else M_NOTHING
         if meaning == M_POOL and take_pair(r):
             return 0
@@ -385,7 +386,7 @@ cdef int put_key(Reading* r, Level* level) noexcept nogil:
     cdef const uint8_t* end = NULL
     cdef int code
     if r.p == r.end or r.p[0] != 34:
-        return wrong(r, "a key that is no text")
+        return wrong(r, "a key that isn't a string")
     code = string_end(r, &end)
     if code != 0:
         return code
@@ -401,13 +402,13 @@ cdef int put_key(Reading* r, Level* level) noexcept nogil:
 
 
 cdef int next_item(Reading* r, bint first) noexcept nogil:
-    # The next item of the innermost container, or its end.
+    # Write the next item of the innermost container, or its end.
     cdef Level* level = <Level*> r.levels.data + r.levels.len - 1
     cdef uint8_t close = 125 if level.is_dict else 93
     cdef int code = 0
     skip_space(r)
     if r.p == r.end:
-        return wrong(r, "a container that does not end")
+        return wrong(r, "an unterminated container")
     if r.p[0] == close:
         r.p += 1
         put_op(&r.out, SETITEMS if level.is_dict else APPENDS)
@@ -415,7 +416,7 @@ cdef int next_item(Reading* r, bint first) noexcept nogil:
         return 0
     if not first:
         if r.p[0] != 44:
-            return wrong(r, "items without a comma between")
+            return wrong(r, "a missing comma")
         r.p += 1
         skip_space(r)
     if level.items == BATCH:
@@ -429,14 +430,14 @@ cdef int next_item(Reading* r, bint first) noexcept nogil:
 
 
 cdef inline bint is_first(const Reading* r) noexcept nogil:
-    # Nothing has been read of the innermost container yet.
+    # Nothing has been read from the innermost container yet.
     return (<const Level*> r.levels.data)[r.levels.len - 1].items == 0
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- entry points ---------------------------------------------------------------------------------
 
 cdef int put_json(Out* o, const uint8_t* p, size_t n) noexcept nogil:
-    # A value that was rendered as JSON; -1 where it is none, with nothing written.
+    # Write a value that was rendered as JSON. Returns -1 and writes nothing if it's invalid.
     cdef Reading r
     cdef size_t length = o.b.len
     cdef int code
@@ -471,22 +472,22 @@ cdef int begin(Reading* r) noexcept nogil:
 
 
 cdef int next_piece(Reading* r) noexcept nogil:
-    # One more value, or the end of one that holds others; at last STOP.
+    # Write one more value or the end of a container; at the end, write STOP.
     if not r.began:
         return begin(r)
     if r.levels.len:
         return next_item(r, is_first(r))
     skip_space(r)
     if r.p < r.end:
-        return wrong(r, "something behind the end")
+        return wrong(r, "text after the end")
     put_op(&r.out, STOP)
     r.ended = True
     return 0
 
 
 cdef int reading_step(Reading* r, size_t chunk) noexcept nogil:
-    # Whole frames into `out`, until it holds a chunk (NEED_MORE) or all is out (DONE); ERR_JSON
-    # with `wrong` at r.p.
+    # Write whole frames to `out` until it has a chunk (NEED_MORE) or everything is written (DONE);
+    # ERR_JSON with `wrong` at r.p.
     cdef int code
     if r.out.failed:
         return ERR_MEMORY

@@ -1,4 +1,4 @@
-# Items of one dict in a pickle's bytes, written as they are into another pickle.
+# Copy some of a dict's items from a pickle's bytes into another pickle.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.emit cimport Out
 from memreplay.engine.base.growbuf cimport Buf
@@ -9,18 +9,18 @@ cdef struct Keeping:
     const uint8_t* end
     Buf stack            # Part
     Buf memo             # Stored
-    Buf pairs            # Pair: the items
-    Buf open             # Stretch: what is written, and what it is in the middle of
-    Buf touched          # u32: the memo entries that the last value wrote
-    uint64_t stored      # distinct entries of the memo
-    uint64_t dict_at     # where the dict begins; NOWHERE until it is found
-    uint64_t list_at     # where a list begins that is a value of it
-    uint64_t left        # bytes that may still be written
-    const char* wrong    # why it stopped
+    Buf pairs            # Pair: the items that were found
+    Buf open             # Stretch: the nested byte ranges that are being written
+    Buf touched          # u32: memo entries that the last value wrote
+    uint64_t stored      # distinct memo entries
+    uint64_t dict_at     # where the dict starts; NOWHERE until found
+    uint64_t list_at     # where one of the dict's values, a list, starts
+    uint64_t left        # number of bytes that may still be written
+    const char* wrong    # the error
 
 
 cdef struct Pair:
-    uint64_t key, value, end     # where both begin, and where the second ends
+    uint64_t key, value, end     # where the key and the value start, and where the value ends
 
 
 cdef int keeping_init(Keeping* k, const uint8_t* p, size_t n, uint64_t list_at) noexcept nogil

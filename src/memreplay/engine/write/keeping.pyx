@@ -1,9 +1,9 @@
-"""Items of one dict in a pickle's bytes, written as they are into another pickle.
+"""Copy some of a dict's items from a pickle's bytes into another pickle.
 
-The bytes are walked once, and of each value on the stack it is noted where its opcodes begin and
-end; of each memo entry likewise. An item is then a stretch of bytes, which is copied opcode by
-opcode. A GET of what is stored outside of the stretch becomes that other stretch, once, and a GET
-of it from then on. So no value is made, and nothing is written twice that the file has once.
+A pass over the bytes records where the opcodes for each stack value and memo entry begin and end.
+An item is then a byte range, which is copied opcode by opcode. If a value was stored outside that
+range, its first GET is replaced by the bytes that created the value; later GETs refer to that copy.
+So no values are created, and values that the file shares stay shared.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -26,7 +26,7 @@ cdef extern from *:
     const uint64_t NOWHERE "0xFFFFFFFFFFFFFFFFull"
 
 cdef enum:
-    SPARE = 64 << 10    # bytes that are written of any file
+    SPARE = 64 << 10    # bytes that may be written even for a small file
 
 cdef enum Kind:
     P_PLAIN = 0
@@ -37,20 +37,20 @@ cdef enum Kind:
 
 
 cdef struct Part:
-    # A value on the stack.
+    # A value on the pickle's stack.
     uint64_t start     # its first opcode
-    uint64_t made      # the opcode that made it: of a tuple's first value, for calls
+    uint64_t made      # offset of the opcode that created it; for a call, the tuple's first value
     uint32_t kind
-    uint32_t memo      # the entry that it is stored as, + 1
-    bint fetched       # a GET has pushed it
+    uint32_t memo      # memo entry + 1
+    bint fetched       # whether a GET pushed it
 
 
 cdef struct Stored:
-    uint64_t start, end    # end is 0 while it is on the stack
+    uint64_t start, end    # end is 0 while the value is on the stack
     uint64_t made
     uint64_t stored_at     # the opcode that stored it
     uint32_t kind
-    uint32_t written       # its entry in the other pickle, + 1
+    uint32_t written       # 1 + the value's memo entry in the other pickle
     bint known
 
 
@@ -104,7 +104,7 @@ cdef inline int push(Keeping* k, uint32_t kind, uint64_t start, uint64_t made,
 
 
 cdef inline void settle(Keeping* k, const Part* part, uint64_t end) noexcept nogil:
-    # The value leaves the stack.
+    # Called when a value leaves the stack: its end is then known.
     if part.memo:
         (<Stored*> k.memo.data + part.memo - 1).end = end
 
@@ -142,13 +142,13 @@ cdef int store(Keeping* k, uint64_t index, uint64_t at) noexcept nogil:
 
 
 cdef int take(Keeping* k, uint64_t first, uint64_t end) noexcept nogil:
-    # The values from `first` on leave the stack.
+    # Pop the values from `first` on.
     cdef Part* v = parts(k)
     cdef uint64_t n = k.stack.len
     cdef uint64_t i
     for i in range(first, n):
         if v[i].kind == P_MARK:
-            return wrong(k, "a MARK stands where a value should")
+            return wrong(k, "a MARK where a value should be")
         settle(k, &v[i], v[i + 1].start if i + 1 < n else end)
     k.stack.len = first
     return OK
@@ -170,12 +170,12 @@ cdef inline int note_pair(Keeping* k, const Part* d, const Part* key, const Part
 
 cdef int fill(Keeping* k, int64_t container, uint64_t first, uint32_t kind,
               uint64_t end) noexcept nogil:
-    # The values from `first` on become items of a container.
+    # Turn the values from `first` on into items of a container.
     cdef Part* v = parts(k)
     cdef uint64_t n = k.stack.len
     cdef uint64_t i
     if container < 0 or v[container].kind != kind:
-        return wrong(k, "items stand where no container is")
+        return wrong(k, "items without a container")
     if v[container].fetched:
         return wrong(k, "it changes after its use")
     if kind == P_DICT:
@@ -195,7 +195,7 @@ cdef int fill(Keeping* k, int64_t container, uint64_t first, uint32_t kind,
 
 cdef int wrap(Keeping* k, uint64_t first, uint64_t items, uint32_t kind,
               uint64_t at) noexcept nogil:
-    # The values from `items` on become one, which begins where `first` does.
+    # Turn the values from `items` on into one value that starts with `first`.
     cdef uint64_t start = parts(k)[first].start if first < k.stack.len else at
     cdef uint64_t made = at
     if kind == P_PLAIN and items < k.stack.len:
@@ -208,20 +208,21 @@ cdef int wrap(Keeping* k, uint64_t first, uint64_t items, uint32_t kind,
 
 cdef int wrap_last(Keeping* k, uint64_t n, uint64_t at) noexcept nogil:
     if k.stack.len < n:
-        return wrong(k, "a tuple holds more than there is")
+        return wrong(k, "a tuple has more items than the stack")
     return wrap(k, k.stack.len - n, k.stack.len - n, P_PLAIN, at)
 
 
 cdef int pop(Keeping* k, uint64_t at) noexcept nogil:
     if k.stack.len == 0:
-        return wrong(k, "nothing is left to drop")
+        return wrong(k, "POP with an empty stack")
     k.stack.len -= 1
     settle(k, parts(k) + k.stack.len, at)
     return OK
 
 
 cdef int call(Keeping* k) noexcept nogil:
-    # One of the two functions that give their first argument (vm.pyx); the reader has checked it.
+    # Process a call of one of the two functions that return their first argument (see vm.pyx). The
+    # reader has checked the call.
     cdef Part* v
     cdef uint64_t made
     if k.stack.len < 2:
@@ -232,13 +233,13 @@ cdef int call(Keeping* k) noexcept nogil:
     v[0].memo = 0
     k.stack.len -= 1
     v[0].made = made
-    # What was made as a list is told by where it was; one that is filled later is not called.
+    # The list is recognized by its position. An argument isn't filled later.
     v[0].kind = P_LIST if made == k.list_at else P_PLAIN
     return OK
 
 
 cdef int walk(Keeping* k, const uint8_t* p, uint64_t n, uint64_t at) noexcept nogil:
-    # One opcode of n bytes, which is byte `at` of all.
+    # Process one opcode of n bytes, at offset `at`.
     cdef uint8_t op = p[0]
     cdef int64_t mark
     cdef uint64_t index = 0
@@ -298,7 +299,7 @@ cdef int walk(Keeping* k, const uint8_t* p, uint64_t n, uint64_t at) noexcept no
 
 
 cdef int walk_all(Keeping* k) noexcept nogil:
-    # The pickle that the list stands in, to its end.
+    # Process the pickle that contains the list, up to its end.
     cdef const uint8_t* p = k.start
     cdef const uint8_t* end = k.end
     cdef bint ended = True
@@ -314,7 +315,7 @@ cdef int walk_all(Keeping* k) noexcept nogil:
             continue
         n = opcode_size(p, end)
         if n < 0:
-            return wrong(k, "an opcode can't be followed")
+            return wrong(k, "an unsupported opcode")
         ended = p[0] == STOP
         if ended and <uint64_t> (p - k.start) > k.list_at:
             return OK
@@ -324,12 +325,12 @@ cdef int walk_all(Keeping* k) noexcept nogil:
         if code != OK:
             return code
         p += n
-    return wrong(k, "it is cut off")
+    return wrong(k, "it is truncated")
 
 
 cdef int keeping_find(Keeping* k) noexcept nogil:
-    # The items of the dict that has the list, in order. Those that were set before it are only
-    # known for its own when it comes: so all is walked twice.
+    # Find the items of the dict that contains the list, in order. Items may be set before the list,
+    # when it isn't known yet that they belong to this dict, so everything is processed twice.
     cdef int code = walk_all(k)
     if code == OK and k.dict_at == NOWHERE:
         return wrong(k, "its dict can't be followed")
@@ -338,10 +339,10 @@ cdef int keeping_find(Keeping* k) noexcept nogil:
     return code
 
 
-# --- what they are --------------------------------------------------------------------------------
+# --- keys -----------------------------------------------------------------------------------------
 
 cdef bint keeping_is(Keeping* k, uint64_t at, const char* name) noexcept nogil:
-    # Whether the value that begins there is this text, of ASCII; of one with escapes nobody knows.
+    # Whether the value at this position is this ASCII string. True for any string with escapes.
     cdef const uint8_t* p = k.start + at
     cdef int64_t n = opcode_size(p, k.end)
     cdef size_t size = strlen(name)
@@ -364,10 +365,10 @@ cdef bint keeping_is(Keeping* k, uint64_t at, const char* name) noexcept nogil:
     return n == head + <int64_t> size and memcmp(p + head, name, size) == 0
 
 
-# --- written --------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 cdef void keeping_again(Keeping* k) noexcept nogil:
-    # As if nothing was written yet.
+    # Reset the state, as if nothing had been written.
     cdef Stored* entry = <Stored*> k.memo.data
     cdef uint64_t i
     for i in range(k.memo.len):
@@ -383,7 +384,7 @@ cdef inline int enter(Keeping* k, uint64_t at, uint64_t end) noexcept nogil:
 
 
 cdef int fetch(Keeping* k, uint64_t index, uint64_t at, Out* out) noexcept nogil:
-    # A GET of what was written; else what it stands for.
+    # Write a GET if the entry was already written, else the value itself.
     cdef const Stored* entry = <const Stored*> k.memo.data + index
     if index >= k.memo.len or not entry.known:
         return wrong(k, "its memo can't be followed")
@@ -391,12 +392,13 @@ cdef int fetch(Keeping* k, uint64_t index, uint64_t at, Out* out) noexcept nogil
         put_get(out, entry.written - 1)
         return OK
     if entry.end == 0 or entry.start <= at < entry.end:
-        return wrong(k, "it refers to what it stands in")
+        return wrong(k, "it contains itself")
     return enter(k, entry.start, entry.end)
 
 
 cdef uint64_t memoised_at(const Keeping* k, uint64_t at) noexcept nogil:
-    # The entry that the MEMOIZE at this byte made: each makes the next one.
+    # Return the entry that the MEMOIZE at this byte created. Entries are in the order of their
+    # positions.
     cdef const Stored* entry = <const Stored*> k.memo.data
     cdef uint64_t low = 0
     cdef uint64_t high = k.memo.len
@@ -422,9 +424,9 @@ cdef int copy(Keeping* k, const uint8_t* p, uint64_t n, Out* out,
     if effect == FETCHES:
         return fetch(k, index, at, out)
     if op in (GLOBAL, REDUCE):
-        return wrong(k, "it is made by a call")
+        return wrong(k, "it is created by a call")
     if op == BYTEARRAY8:
-        return wrong(k, "it has a bytearray, which protocol 4 does not")
+        return wrong(k, "it has a bytearray, which needs protocol 5")
     if effect == STORES:
         if op == MEMOIZE:
             index = memoised_at(k, at)
@@ -442,7 +444,7 @@ cdef int copy(Keeping* k, const uint8_t* p, uint64_t n, Out* out,
 
 
 cdef int copy_all(Keeping* k, Out* out, uint32_t* memoised) noexcept nogil:
-    # What is open, from the innermost on.
+    # Copy the open byte ranges, innermost first.
     cdef Stretch* last
     cdef const uint8_t* p
     cdef size_t before
@@ -457,7 +459,7 @@ cdef int copy_all(Keeping* k, Out* out, uint32_t* memoised) noexcept nogil:
         p = k.start + last.at
         n = opcode_size(p, k.end)
         if n < 0:
-            return wrong(k, "an opcode can't be followed")
+            return wrong(k, "an unsupported opcode")
         last.at += <uint64_t> n
         before = out.b.len
         code = copy(k, p, <uint64_t> n, out, memoised)
@@ -469,15 +471,15 @@ cdef int copy_all(Keeping* k, Out* out, uint32_t* memoised) noexcept nogil:
         if cost < <uint64_t> n:
             cost = <uint64_t> n
         if cost > k.left:
-            return wrong(k, "it takes more room than the whole file")
+            return wrong(k, "it would be larger than the whole file")
         k.left -= cost
     return OK
 
 
 cdef int keeping_put(Keeping* k, uint64_t at, uint64_t end, Out* out,
                      uint32_t* memoised) noexcept nogil:
-    # A stretch of whole values. `memoised` is how many entries the other pickle's memo has. Of one
-    # that can't be written (ERR_OPCODE) nothing is.
+    # Write a range of whole values. `memoised` is the number of memo entries in the other pickle.
+    # If the range can't be written (ERR_OPCODE), nothing is written.
     cdef size_t before = out.b.len
     cdef uint32_t had = memoised[0]
     cdef int code
@@ -494,7 +496,7 @@ cdef int keeping_put(Keeping* k, uint64_t at, uint64_t end, Out* out,
 
 
 cdef void keeping_forget(Keeping* k) noexcept nogil:
-    # As if the last value was not written.
+    # Undo the bookkeeping for the last value.
     cdef Stored* entry = <Stored*> k.memo.data
     cdef const uint32_t* touched = <const uint32_t*> k.touched.data
     cdef uint64_t i

@@ -1,4 +1,4 @@
-# Pickle opcodes appended to a buffer: protocol 4, and what is in 2 as well.
+# Append pickle opcodes of protocol 4, including those shared with protocol 2.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.emit cimport (
     BROKEN, REPLACEMENT, Out, is_text, put_byte, put_bytes, read_char
@@ -9,7 +9,7 @@ from memreplay.engine.read.opcodes cimport (
 )
 
 cdef enum:
-    FRAME_SIZE = 64 << 10    # bytes, or a little more, of a frame: as Python's pickler has it
+    FRAME_SIZE = 64 << 10    # approximate frame size in bytes, as in Python's pickler
     FRAME_HEAD = 9
 
 
@@ -18,7 +18,7 @@ cdef inline void put_op(Out* o, uint8_t op) noexcept nogil:
 
 
 cdef inline void put_little(Out* o, uint64_t v, int bytes) noexcept nogil:
-    # The lowest bytes, the lowest first.
+    # Write the lowest bytes of v in little-endian order.
     cdef uint8_t[8] little
     cdef int i
     for i in range(bytes):
@@ -27,7 +27,7 @@ cdef inline void put_little(Out* o, uint64_t v, int bytes) noexcept nogil:
 
 
 cdef inline void put_uint(Out* o, uint64_t v) noexcept nogil:
-    # An integer from 0 on, in as few bytes as Python's pickler takes.
+    # Write a non-negative integer in as few bytes as Python's pickler does.
     cdef int n = 4
     if v < 0x100:
         put_op(o, BININT1)
@@ -39,7 +39,7 @@ cdef inline void put_uint(Out* o, uint64_t v) noexcept nogil:
         put_op(o, BININT)
         put_little(o, v, 4)
     else:
-        # One byte more where the highest bit would be taken for a sign.
+        # Use one more byte if the highest bit would look like a sign.
         while n < 8 and v >> (8 * n - 1):
             n += 1
         put_op(o, LONG1)
@@ -60,7 +60,7 @@ cdef inline void put_int(Out* o, int64_t v) noexcept nogil:
         put_op(o, BININT)
         put_little(o, <uint64_t> v, 4)
     else:
-        # As int.bit_length() of the absolute value counts.
+        # Compute the size from the absolute value's bits, as int.bit_length() does.
         while n < 8 and (0 - <uint64_t> v) >> (8 * n - 1):
             n += 1
         put_op(o, LONG1)
@@ -74,7 +74,7 @@ cdef inline void put_int(Out* o, int64_t v) noexcept nogil:
 
 
 cdef inline void put_index(Out* o, uint8_t near, uint8_t far, uint64_t index) noexcept nogil:
-    # An opcode and an entry of the memo: in one byte where that is enough, else in four.
+    # Write an opcode with a memo index, in one byte if possible, else in four.
     if index < 0x100:
         put_op(o, near)
         put_little(o, index, 1)
@@ -88,12 +88,12 @@ cdef inline void put_get(Out* o, uint64_t index) noexcept nogil:
 
 
 cdef inline void put_put(Out* o, uint64_t index) noexcept nogil:
-    # Of a protocol below 4; above, MEMOIZE does for an entry that is new.
+    # Only for protocols below 4; later protocols use MEMOIZE for new entries.
     put_index(o, BINPUT, LONG_BINPUT, index)
 
 
 cdef inline size_t open_frame(Out* o) noexcept nogil:
-    # A frame of opcodes, from protocol 4 on: where it begins.
+    # Begin a frame (protocol 4 and later), and return its start.
     cdef size_t frame = o.b.len
     put_op(o, FRAME)
     put_little(o, 0, FRAME_HEAD - 1)
@@ -109,7 +109,7 @@ cdef inline void close_frame(Out* o, size_t frame) noexcept nogil:
 
 
 cdef inline void put_text_head(Out* o, uint64_t n, int protocol) noexcept nogil:
-    # Of a text of n bytes in UTF-8.
+    # Write the opcode and length for a string of n bytes in UTF-8.
     if n < 0x100 and protocol >= 4:
         put_op(o, SHORT_BINUNICODE)
         put_little(o, n, 1)
@@ -122,7 +122,7 @@ cdef inline void put_text_head(Out* o, uint64_t n, int protocol) noexcept nogil:
 
 
 cdef inline size_t put_utf8(uint8_t* out, uint32_t code) noexcept nogil:
-    # The bytes of a character, surrogates as pickle writes them; how many.
+    # Encode a character (surrogates as pickle does), and return the number of bytes.
     if code < 0x80:
         out[0] = <uint8_t> code
         return 1
@@ -143,8 +143,8 @@ cdef inline size_t put_utf8(uint8_t* out, uint32_t code) noexcept nogil:
 
 
 cdef inline void put_unicode(Out* o, const uint8_t* p, size_t n, int protocol) noexcept nogil:
-    # A text; bytes that are not UTF-8 come out as Tables.string() decodes them, since pickle would
-    # not read them.
+    # Write a string. Invalid UTF-8 is replaced as in Tables.string(), because pickle couldn't read
+    # it.
     cdef uint8_t[4] char_bytes
     cdef uint32_t code = 0
     cdef uint64_t size = 0

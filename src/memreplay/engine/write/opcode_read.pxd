@@ -1,4 +1,4 @@
-# One pickle opcode that is read where it stands: its length, and what it does to the memo.
+# Read a pickle opcode in place, to find its length and its effect on the memo.
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memchr
 from memreplay.engine.read.opcodes cimport (
@@ -11,19 +11,19 @@ from memreplay.engine.read.opcodes cimport (
 )
 
 cdef enum Size:
-    ENDS_EARLY = -1        # more bytes are needed to tell
+    ENDS_EARLY = -1        # more bytes are needed
     NO_OPCODE = -2
 
 cdef enum Effect:
-    OF_A_VALUE = 0         # the memo is left as it is
-    OF_NOTHING = 1         # nothing else is done, either
-    STORES = 2             # the value on top, under an index
+    OF_A_VALUE = 0         # doesn't change the memo
+    OF_NOTHING = 1         # no effect at all
+    STORES = 2             # stores the top value under an index
     FETCHES = 3
-    NO_INDEX = 4           # an index that is no number
+    NO_INDEX = 4           # the index isn't a number
 
 
 cdef inline uint64_t little(const uint8_t* p, int n) noexcept nogil:
-    # A number of n bytes, the lowest first.
+    # Read a little-endian number of n bytes.
     cdef uint64_t v = 0
     cdef int i
     for i in range(n):
@@ -31,14 +31,14 @@ cdef inline uint64_t little(const uint8_t* p, int n) noexcept nogil:
     return v
 
 
-# --- how long it is -------------------------------------------------------------------------------
+# --- length ---------------------------------------------------------------------------------------
 
 cdef inline int64_t fixed(const uint8_t* p, const uint8_t* end, int64_t n) noexcept nogil:
     return 1 + n if end - p > n else ENDS_EARLY
 
 
 cdef inline int64_t counted(const uint8_t* p, const uint8_t* end, int width) noexcept nogil:
-    # Behind a length of so many bytes.
+    # Return the size of an opcode that has a length of `width` bytes, then data.
     cdef uint64_t n
     if end - p <= width:
         return ENDS_EARLY
@@ -61,8 +61,8 @@ cdef inline int64_t line(const uint8_t* p, const uint8_t* end, int lines) noexce
 
 
 cdef inline int64_t opcode_size(const uint8_t* p, const uint8_t* end) noexcept nogil:
-    # Bytes of the opcode at p with its argument; ENDS_EARLY or NO_OPCODE. Those that import, call
-    # or refer to what is not in the file are none.
+    # Return the size of the opcode at p including its argument, or ENDS_EARLY or NO_OPCODE. Opcodes
+    # that import, call or refer to external data count as NO_OPCODE.
     cdef uint8_t op = p[0]
     if op in (BININT1, BINGET, BINPUT, PROTO):
         return fixed(p, end, 1)
@@ -89,11 +89,11 @@ cdef inline int64_t opcode_size(const uint8_t* p, const uint8_t* end) noexcept n
     return NO_OPCODE
 
 
-# --- what it does to the memo ---------------------------------------------------------------------
+# --- effect on the memo ---------------------------------------------------------------------------
 
 cdef inline Effect decimal(const uint8_t* p, int64_t n, Effect effect,
                            uint64_t* out) noexcept nogil:
-    # The argument of GET and PUT: digits up to the end of the line.
+    # Read the argument of GET and PUT: digits up to the end of the line.
     cdef int64_t i
     out[0] = 0
     if n < 1 or n > 12:
@@ -107,7 +107,8 @@ cdef inline Effect decimal(const uint8_t* p, int64_t n, Effect effect,
 
 cdef inline Effect memo_effect(const uint8_t* p, int64_t n, uint64_t entries,
                                uint64_t* index) noexcept nogil:
-    # What the opcode of n bytes at p does, and to which entry of the memo, which has so many.
+    # Return the effect of the opcode of n bytes at p. Store the index of its memo entry, if any.
+    # The memo has `entries` entries.
     cdef uint8_t op = p[0]
     if op == MEMOIZE:
         index[0] = entries

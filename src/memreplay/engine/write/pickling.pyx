@@ -1,8 +1,8 @@
-"""A slice written as a pickle of protocol 4, straight from columns.
+"""Write a slice as a pickle of protocol 4, straight from columns.
 
-Texts, frames, stacks and pool ids are written once, and stand as GETs from then on; nothing else is
-memoised. A list goes out a thousand items at a time, and whole opcodes in frames of 64 KiB or a
-little more, as Python's own pickler does. The same rows are the same bytes.
+Strings, frames, stacks and pool ids are written once and later referred to by GETs; nothing else is
+memoised. Lists are written in batches of a thousand items, and opcodes in frames of about 64 KiB,
+as in Python's pickler. The same rows always produce the same bytes.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -37,7 +37,7 @@ from memreplay.engine.read.opcodes cimport (
 from memreplay.engine.read.sparse cimport sparse_at
 
 cdef enum:
-    BATCH = 1000       # items between two APPENDS
+    BATCH = 1000       # items per APPENDS
 
 cdef enum Stage:
     W_HEAD = 0
@@ -92,10 +92,11 @@ cdef void pickling_free(Pickling* p) noexcept nogil:
     buf_free(&p.pools)
 
 
-# --- what stands once, and as a GET from then on --------------------------------------------------
+# --- values written once --------------------------------------------------------------------------
 
 cdef inline bint got(Pickling* p, uint32_t* index) noexcept nogil:
-    # Whether it stands there already: a GET of it. Else it will be the next that is memoised.
+    # If this item was written before, write a GET and return True; otherwise, the item is memoised
+    # next.
     if index[0]:
         put_get(&p.out, index[0] - 1)
         return True
@@ -115,7 +116,7 @@ cdef void put_word(Pickling* p, const char* text, uint32_t* index) noexcept nogi
 
 
 cdef inline void put_string(Pickling* p, uint32_t id) noexcept nogil:
-    # A text; None where there is none.
+    # Write a string, or None.
     cdef uint32_t* index = <uint32_t*> p.strings.data
     cdef size_t n = 0
     cdef const uint8_t* text
@@ -195,7 +196,7 @@ cdef void put_pool(Pickling* p, uint32_t key, uint32_t pool) noexcept nogil:
 
 
 cdef void put_metadata(Pickling* p, uint32_t key, uint32_t id) noexcept nogil:
-    # A text; behind a NUL byte stands what is none, as JSON (metadata.pyx).
+    # Write a string, or the value of JSON that is stored after a NUL byte (see metadata.pyx).
     cdef size_t n = 0
     cdef const uint8_t* text
     if id == NONE32:
@@ -228,7 +229,7 @@ cdef void put_block(Pickling* p, const Block* b) noexcept nogil:
     if b.flags & (HAS_REQUESTED | HAS_HISTORY):
         put_number(p, K_REQUESTED_SIZE, b.requested)
     put_string(p, K_STATE)
-    # One that is not known counts as active, here as there.
+    # As in the reader, an unknown state counts as active.
     put_string(p, S_STATE + (b.state if b.state != STATE_UNKNOWN else STATE_ACTIVE_ALLOCATED)
                - STATE_INACTIVE)
     put_frames(p, b.stack)
@@ -237,7 +238,7 @@ cdef void put_block(Pickling* p, const Block* b) noexcept nogil:
 
 cdef uint64_t put_segment(Pickling* p, const Excerpt* x, uint64_t row,
                           uint64_t first) noexcept nogil:
-    # With its blocks, from `first` on; where they end.
+    # Write a segment with its blocks, from `first` on. Returns the end of these blocks.
     cdef const Segment* s = <const Segment*> x.segments.data + row
     cdef const Block* b = <const Block*> x.blocks.data
     cdef uint64_t i = first
@@ -316,7 +317,7 @@ cdef void put_event(Pickling* p, uint64_t row) noexcept nogil:
     while p.oom < t.oom_event.len and (<const uint32_t*> t.oom_event.data)[p.oom] < row:
         p.oom += 1
     if p.oom < t.oom_event.len and (<const uint32_t*> t.oom_event.data)[p.oom] == row:
-        # It stands where the address does.
+        # The device's free bytes replace the address.
         put_number(p, K_DEVICE_FREE, (<const int64_t*> t.oom_free.data)[p.oom])
         oom = True
     if address or not oom:
@@ -346,7 +347,7 @@ cdef void put_annotation(Pickling* p, uint32_t row) noexcept nogil:
     put_op(&p.out, SETITEMS)
 
 
-# --- the whole ------------------------------------------------------------------------------------
+# --- entry points ---------------------------------------------------------------------------------
 
 cdef void open_items(Pickling* p) noexcept nogil:
     put_op(&p.out, EMPTY_LIST)
@@ -372,7 +373,7 @@ cdef const Excerpt* excerpt_of(const Pickling* p, uint64_t device) noexcept nogi
 
 
 cdef int64_t first_time(const Excerpt* x) noexcept nogil:
-    # Of the leading events: the range's first that there is.
+    # Return the time for the leading events, which is the first time in the range.
     cdef const Replay* r
     cdef uint64_t i
     cdef int64_t time
@@ -387,7 +388,7 @@ cdef int64_t first_time(const Excerpt* x) noexcept nogil:
 
 
 cdef void next_value(Pickling* p) noexcept nogil:
-    # A key, and what stands in the texts as JSON.
+    # Write a key and its value from their JSON text.
     cdef const uint64_t* ends = <const uint64_t*> p.keys.data + 2 * p.at
     cdef uint64_t start = (ends - 1)[0] if p.at else 0
     cdef const uint8_t* text = <const uint8_t*> p.texts.data
@@ -398,7 +399,7 @@ cdef void next_value(Pickling* p) noexcept nogil:
 
 
 cdef void next_copy(Pickling* p) noexcept nogil:
-    # A key and its value, which could be written once already.
+    # Copy a key and its value. This can't fail, because both were written once before.
     cdef const Pair* pair = <const Pair*> p.copied.data + p.at
     if keeping_put(p.kept, pair.key, pair.end, &p.out, &p.memoised) == ERR_MEMORY:
         p.out.failed = True
@@ -436,7 +437,7 @@ cdef void next_row(Pickling* p) noexcept nogil:
     elif p.stage == W_SEGMENTS:
         next_segment(p)
     elif p.stage == W_TRACES:
-        # At most 1,024 of them: one batch.
+        # There are at most 1,024 traces, so one batch is enough.
         if p.at < p.traces:
             open_items(p)
             p.stage = W_LEADING
@@ -493,7 +494,7 @@ cdef void next_row(Pickling* p) noexcept nogil:
 
 
 cdef int pickling_step(Pickling* p, size_t chunk) noexcept nogil:
-    # Whole frames into `out`, until it holds a chunk (NEED_MORE) or all is out (DONE).
+    # Write whole frames to `out` until it has a chunk (NEED_MORE) or everything is written (DONE).
     if p.out.failed:
         return ERR_MEMORY
     p.out.b.len = 0

@@ -1,4 +1,4 @@
-# A pickle of plain data spelled as JSON.
+# Convert a pickle of plain data to JSON.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.emit cimport Out
 from memreplay.engine.base.growbuf cimport Buf
@@ -7,12 +7,12 @@ cdef struct Spelling:
     const uint8_t* start
     const uint8_t* p
     const uint8_t* end
-    Out out              # the text, with a NUL byte where nothing has to stand
+    Out out              # the JSON text, with NUL bytes in unused slots
     Buf stack            # Item
     Buf memo             # Spelled
-    uint64_t stored      # distinct entries of the memo
-    uint64_t limit       # bytes of text
-    const char* wrong    # why it stopped, at p
+    uint64_t stored      # distinct memo entries
+    uint64_t limit       # maximum size of the text in bytes
+    const char* wrong    # the error, which is at p
     bint ended
 
 cdef int spelling_init(Spelling* s, const uint8_t* p, size_t n, uint64_t limit) noexcept nogil

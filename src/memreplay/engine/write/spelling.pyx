@@ -1,9 +1,9 @@
-"""A pickle of plain data spelled as JSON, whatever its keys mean.
+"""Convert a pickle of plain data to JSON, whatever its keys mean.
 
-The values on the stack are text, one behind the other, and each leaves three bytes free in front of
-it: for what closes the value before, for a comma or a colon, and for the bracket of a tuple that it
-is the first of. An opcode that puts values into a container fills these in, and no text moves. So a
-memo entry is a stretch of the text, which a GET copies.
+The values on the stack are stored as text, one after the other. Before each value there are three
+free bytes: for the previous value's closing bracket, for a comma or colon, and for the opening
+bracket of a tuple that begins with the value. An opcode that puts values into a container fills in
+these bytes, so no text moves. A memo entry is therefore a range of the text, which a GET copies.
 """
 
 from libc.math cimport isfinite
@@ -37,17 +37,17 @@ cdef enum Kind:
 
 
 cdef struct Item:
-    uint64_t start    # of its free bytes in the text
-    uint64_t items    # of a container
+    uint64_t start    # where the value's free bytes start in the text
+    uint64_t items    # number of items in a container
     uint32_t kind
-    uint32_t memo     # the memo entry that is this value, + 1
-    bint copied       # a GET has taken it as it is
-    bint wrapped      # its first bracket stands in the last of its free bytes
+    uint32_t memo     # 1 + the memo entry that holds this value
+    bint copied       # whether a GET has copied it in its current state
+    bint wrapped      # whether the tuple's opening bracket is in the last free byte
 
 
 cdef struct Spelled:
-    uint64_t start, end    # in the text; end is 0 while the value is on the stack
-    uint32_t at            # its place there
+    uint64_t start, end    # range of the text; end is 0 while the value is on the stack
+    uint32_t at            # its stack position
     uint32_t kind
     bint known
 
@@ -80,7 +80,7 @@ cdef inline Item* items_of(Spelling* s) noexcept nogil:
 
 
 cdef inline int push(Spelling* s, uint32_t kind) noexcept nogil:
-    # A value: its free bytes. The text comes next.
+    # Push a value with its free bytes. The value's text comes next.
     cdef Item item
     memset(&item, 0, sizeof(Item))
     item.start = s.out.b.len
@@ -104,7 +104,7 @@ cdef inline uint64_t text_of(const Item* item) noexcept nogil:
 
 
 cdef inline void settle(Spelling* s, const Item* item, uint64_t end) noexcept nogil:
-    # The value leaves the stack: its text is here to stay.
+    # Called when a value leaves the stack: its text is then final.
     cdef Spelled* entry
     if item.memo:
         entry = <Spelled*> s.memo.data + item.memo - 1
@@ -139,7 +139,7 @@ cdef int store(Spelling* s, uint64_t index) noexcept nogil:
 
 
 cdef int fetch(Spelling* s, uint64_t index) noexcept nogil:
-    # A copy of the value's text. What it is copied from must not be filled any more.
+    # Append a copy of a memo entry's text. The original must not be extended afterwards.
     cdef Spelled* entry
     cdef Item* item
     cdef uint64_t start, end, n
@@ -181,8 +181,8 @@ cdef int64_t last_mark(Spelling* s) noexcept nogil:
 
 
 cdef int take(Spelling* s, uint64_t first, uint64_t before, bint pairs) noexcept nogil:
-    # The values from `first` to the top become items of a container that has `before` of them: what
-    # stands between them is filled in, and they leave the stack.
+    # Add the values from `first` to the top to a container that already has `before` items: fill in
+    # the separators, and pop the values.
     cdef Item* v = items_of(s)
     cdef uint8_t* text = <uint8_t*> s.out.b.data
     cdef uint64_t n = s.stack.len
@@ -194,7 +194,7 @@ cdef int take(Spelling* s, uint64_t first, uint64_t before, bint pairs) noexcept
         if v[i].kind == S_MARK:
             return wrong(s, "a MARK where a value should be")
         if pairs and (i - first) % 2 == 0 and v[i].kind != S_STRING:
-            return wrong(s, "a key that is no text")
+            return wrong(s, "a key that isn't a string")
         if i > first:
             text[v[i].start] = <uint8_t> closer(v[i - 1].kind)
         if pairs and (i - first) % 2:
@@ -214,10 +214,10 @@ cdef int fill(Spelling* s, int64_t container, uint64_t first, uint32_t kind) noe
     cdef Item* c
     cdef uint64_t n = s.stack.len - first
     if container < 0 or items_of(s)[container].kind != kind:
-        return wrong(s, "items for what is no container")
+        return wrong(s, "items without a container")
     c = items_of(s) + container
     if c.copied:
-        return wrong(s, "a container that holds itself, or changes after its use")
+        return wrong(s, "a container that contains itself, or changes after its use")
     if take(s, first, c.items, kind == S_DICT) != 0:
         return ERR_OPCODE
     c.items += n
@@ -226,8 +226,7 @@ cdef int fill(Spelling* s, int64_t container, uint64_t first, uint32_t kind) noe
 
 
 cdef int wrap(Spelling* s, uint64_t first, uint64_t items, uint32_t kind) noexcept nogil:
-    # The values from `items` on become a value of their own, whose free bytes are those of stack
-    # item `first`.
+    # Turn the values from `items` on into one value that uses the free bytes of stack item `first`.
     cdef Item item
     cdef uint8_t* slot = <uint8_t*> s.out.b.data + items_of(s)[first].start + 2
     memset(&item, 0, sizeof(Item))
@@ -259,7 +258,7 @@ cdef int wrap_last(Spelling* s, uint64_t n) noexcept nogil:
     cdef uint64_t i
     for i in range(n):
         if i == s.stack.len or items_of(s)[s.stack.len - 1 - i].kind == S_MARK:
-            return wrong(s, "a tuple of more than there is")
+            return wrong(s, "a tuple with more items than the stack")
     return wrap(s, s.stack.len - n, s.stack.len - n, S_PLAIN)
 
 
@@ -289,7 +288,7 @@ cdef int put_word(Spelling* s, const char* word) noexcept nogil:
 
 
 cdef int put_long(Spelling* s, const uint8_t* p, uint64_t n) noexcept nogil:
-    # Two's complement, the lowest byte first.
+    # Two's complement, little-endian.
     cdef uint64_t v = 0
     cdef bint negative = n > 0 and p[n - 1] >> 7
     cdef uint64_t i
@@ -297,11 +296,11 @@ cdef int put_long(Spelling* s, const uint8_t* p, uint64_t n) noexcept nogil:
         if i < 8:
             v |= <uint64_t> p[i] << (8 * i)
         elif p[i] != (0xFF if negative else 0):
-            return wrong(s, "an integer of more than 64 bits")
+            return wrong(s, "an integer over 64 bits")
     if negative and n < 8:
         v |= ~<uint64_t> 0 << (8 * n)
     if negative and n > 8 and not v >> 63:
-        return wrong(s, "an integer of more than 64 bits")
+        return wrong(s, "an integer over 64 bits")
     if push(s, S_PLAIN) != 0:
         return ERR_OPCODE
     if negative:
@@ -319,7 +318,7 @@ cdef int put_float(Spelling* s, const uint8_t* p) noexcept nogil:
     for i in range(8):
         bits = bits << 8 | p[i]
     memcpy(&real, &bits, 8)
-    # As json.dump writes what JSON does not have, and its readers take.
+    # JSON doesn't have these names, but json.dump writes them, and Python and memreplay read them.
     if real != real:
         return put_word(s, b"NaN")
     if not isfinite(real):
@@ -329,7 +328,7 @@ cdef int put_float(Spelling* s, const uint8_t* p) noexcept nogil:
 
 
 cdef int spell(Spelling* s, const uint8_t* p, uint64_t n) noexcept nogil:
-    # One opcode of n bytes.
+    # Process one opcode of n bytes.
     cdef uint8_t op = p[0]
     cdef int64_t mark
     cdef uint64_t index = 0
@@ -399,17 +398,17 @@ cdef int spell(Spelling* s, const uint8_t* p, uint64_t n) noexcept nogil:
         put_byte(&s.out, closer(items_of(s)[0].kind))
         s.ended = True
         return 0
-    return wrong(s, "a value that JSON does not have, or an opcode of protocol 0")
+    return wrong(s, "a value that JSON doesn't support, or an opcode of protocol 0")
 
 
 cdef int spelling_run(Spelling* s) noexcept nogil:
-    # DONE, or an error: ERR_OPCODE with `wrong`, ERR_LIMIT, ERR_MEMORY.
+    # Returns DONE, or an error: ERR_OPCODE with `wrong`, ERR_LIMIT, ERR_MEMORY.
     cdef int64_t n
     cdef int code
     while not s.ended:
         n = opcode_size(s.p, s.end) if s.p < s.end else ENDS_EARLY
         if n < 0:
-            return wrong(s, "an opcode that no snapshot needs")
+            return wrong(s, "an unsupported opcode")
         code = spell(s, s.p, <uint64_t> n)
         if s.out.failed:
             return ERR_MEMORY
@@ -422,7 +421,7 @@ cdef int spelling_run(Spelling* s) noexcept nogil:
 
 
 cdef size_t spelling_take(const Spelling* s, size_t* at, uint8_t* to, size_t room) noexcept nogil:
-    # The text from `at` on without what is left free; how many bytes of it.
+    # Copy text from `at` on, without the unused slots. Return the number of bytes copied.
     cdef const uint8_t* text = <const uint8_t*> s.out.b.data
     cdef size_t n = 0
     cdef size_t i = at[0]

@@ -1,4 +1,4 @@
-# Stacks with some of their frames left out.
+# Stacks without some of their frames.
 from libc.stdint cimport uint8_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.hashmap cimport Spans
@@ -6,8 +6,8 @@ from memreplay.engine.read.tables cimport Tables
 
 
 cdef struct Stripped:
-    Spans stacks       # the frame ids of each that is left; 0 is the empty one
-    Buf ids            # u32: a stack of the file -> of `stacks`
+    Spans stacks       # frame ids of each remaining stack; stack 0 is empty
+    Buf ids            # u32: for each stack in the file, its index in `stacks`
 
 
 cdef int stripped_init(Stripped* s, const Tables* t, const uint8_t* drop,

@@ -1,4 +1,4 @@
-"""Stacks with some of their frames left out; those that are alike then are one."""
+"""Drop frames from stacks, and merge stacks that become equal."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -32,7 +32,7 @@ cdef int strip_stack(Stripped* s, const uint32_t* frames, size_t n, const uint8_
 
 cdef int stripped_init(Stripped* s, const Tables* t, const uint8_t* drop,
                        uint64_t seed) noexcept nogil:
-    # `drop` has a byte a frame; NULL drops all. OK or ERR_MEMORY.
+    # `drop` has one byte per frame; NULL drops all frames. Returns OK or ERR_MEMORY.
     cdef Buf left
     cdef size_t n = 0
     cdef uint32_t i

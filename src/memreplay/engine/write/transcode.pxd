@@ -1,4 +1,4 @@
-# A pickle rewritten in another protocol, opcode by opcode.
+# Rewrite a pickle in another protocol, opcode by opcode.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.emit cimport Out
 from memreplay.engine.base.growbuf cimport Buf
@@ -6,13 +6,13 @@ from memreplay.engine.base.growbuf cimport Buf
 cdef struct Transcode:
     int protocol
     Out out
-    size_t frame           # where the open frame begins in `out`
-    bint framing           # a frame is open
-    Buf memo               # u32: old memo index -> new one + 1
-    uint32_t stored        # distinct entries so far, in both
-    uint64_t offset        # bytes of the input that are done
+    size_t frame           # where the open frame in `out` starts
+    bint framing           # whether a frame is open
+    Buf memo               # u32: old memo index -> 1 + new memo index
+    uint32_t stored        # number of distinct memo entries so far
+    uint64_t offset        # number of input bytes processed so far
     bint began, ended
-    const char* wrong      # why it stopped; at `offset`
+    const char* wrong      # the error, which is at `offset`
 
 
 cdef int transcode_init(Transcode* t, int protocol) noexcept nogil

@@ -1,12 +1,12 @@
-"""A pickle rewritten in another protocol, opcode by opcode: whatever it holds, it still holds.
+"""Rewrite a pickle in another protocol, opcode by opcode, preserving its content.
 
-What both protocols have goes through as it is. What differs is how a text is spelled, how the memo
-is written to, and frames; memo entries are numbered anew, in the order in which they are stored.
-Nothing is unpickled, and the stack is not looked at.
+Opcodes that both protocols have are copied; text opcodes, memo writes and frames are converted.
+Memo entries are renumbered in the order in which they are stored. Nothing is unpickled, and the
+stack isn't tracked.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memset
+from libc.string cimport memcmp, memset, strlen
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve
 from memreplay.engine.write.opcode cimport (
     FRAME_SIZE, close_frame, open_frame, put_get, put_little, put_op, put_put, put_text_head,
@@ -16,6 +16,7 @@ from memreplay.engine.write.opcode_read cimport (
 )
 from memreplay.engine.base.status cimport DONE, ERR_MEMORY, ERR_OPCODE, NEED_MORE
 from memreplay.engine.base.emit cimport put_bytes
+from memreplay.engine.read.inert cimport EMPTY_BYTES, INERTS, inert_global
 from memreplay.engine.read.opcodes cimport (
     ADDITEMS, BINBYTES, BINBYTES8, BINUNICODE, BINUNICODE8, BYTEARRAY8, EMPTY_SET, FROZENSET,
     GLOBAL, MEMOIZE, PROTO, SHORT_BINBYTES, SHORT_BINUNICODE, STOP,
@@ -43,11 +44,11 @@ cdef int wrong(Transcode* t, const char* why) noexcept nogil:
 
 
 cdef int store(Transcode* t, uint64_t index) noexcept nogil:
-    # The value on top goes into the memo, under this index in the input.
+    # Store the top value in the memo. `index` is its memo index in the input.
     cdef uint32_t* entry
     cdef size_t old = t.memo.len
     cdef bint fresh
-    # An opcode stores one entry at most: who numbers further is not to be believed.
+    # Each opcode stores at most one entry, so an index above the offset is bogus.
     if index > t.offset:
         return wrong(t, "a memo index far beyond the file")
     if index >= t.memo.len:
@@ -86,14 +87,22 @@ cdef int least_protocol(uint8_t op) noexcept nogil:
     return 2
 
 
+cdef inline bint names(const uint8_t* p, int64_t n, uint32_t which) noexcept nogil:
+    cdef const char* name = inert_global(which)
+    return <size_t> n == strlen(name) and memcmp(p, name, <size_t> n) == 0
+
+
 cdef inline bint is_inert(const uint8_t* p, int64_t n) noexcept nogil:
-    # The two names that stand for nothing (vm.pyx).
-    return ((n == 36 and memcmp(p, b"ctorch.jit._pickle\nrestore_type_tag\n", 36) == 0)
-            or (n == 33 and memcmp(p, b"ctorch.jit._pickle\nbuild_intlist\n", 33) == 0))
+    # Whether p names a function that the reader treats as data.
+    cdef uint32_t which
+    for which in range(INERTS):
+        if names(p, n, which):
+            return True
+    return False
 
 
 cdef int rewrite(Transcode* t, const uint8_t* p, int64_t n) noexcept nogil:
-    # One opcode of n bytes.
+    # Rewrite one opcode of n bytes.
     cdef uint8_t op = p[0]
     cdef int64_t head
     cdef uint64_t index = 0
@@ -105,7 +114,7 @@ cdef int rewrite(Transcode* t, const uint8_t* p, int64_t n) noexcept nogil:
     if effect == FETCHES:
         return fetch(t, index)
     if effect == NO_INDEX:
-        return wrong(t, "a memo index that is no number")
+        return wrong(t, "a memo index that isn't a number")
     if op == SHORT_BINUNICODE or (op == BINUNICODE and t.protocol >= 4):
         head = 2 if op == SHORT_BINUNICODE else 5
         put_text_head(&t.out, <uint64_t> (n - head), t.protocol)
@@ -113,16 +122,20 @@ cdef int rewrite(Transcode* t, const uint8_t* p, int64_t n) noexcept nogil:
         return 0
     if op == GLOBAL and not is_inert(p, n):
         return wrong(t, "a name that would be imported")
+    if op == GLOBAL and t.protocol >= 3 and names(p, n, EMPTY_BYTES):
+        # pickle translates Python 2's names only up to protocol 2.
+        put_bytes(&t.out, b"cbuiltins\nbytes\n", 16)
+        return 0
     if least_protocol(op) > t.protocol:
-        return wrong(t, "a kind of value that the protocol does not have")
+        return wrong(t, "a kind of value that the protocol doesn't support")
     put_bytes(&t.out, p, <size_t> n)
     t.ended = op == STOP
     return 0
 
 
 cdef int transcode_feed(Transcode* t, const uint8_t* p, size_t n, size_t* taken) noexcept nogil:
-    # The opcodes that are whole in these bytes, appended to `out`, which keeps an open frame at its
-    # end. DONE after STOP, NEED_MORE, or an error.
+    # Append the complete opcodes in these bytes to `out`. The last frame may stay open. Returns
+    # DONE after STOP, NEED_MORE, or an error.
     cdef const uint8_t* start = p
     cdef const uint8_t* end = p + n
     cdef int64_t size
@@ -138,7 +151,7 @@ cdef int transcode_feed(Transcode* t, const uint8_t* p, size_t n, size_t* taken)
         if size == ENDS_EARLY:
             break
         if size == NO_OPCODE:
-            return wrong(t, "an opcode that no snapshot needs")
+            return wrong(t, "an unsupported opcode")
         if t.protocol >= 4 and not t.framing:
             t.frame = open_frame(&t.out)
             t.framing = True

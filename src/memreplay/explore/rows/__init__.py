@@ -1,1 +1,1 @@
-"""What holds memory at a moment, in rows: a module a kind."""
+"""The explorer's rows, one module per kind."""

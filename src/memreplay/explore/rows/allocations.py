@@ -1,4 +1,4 @@
-"""What is known of one allocation, or of one carried block, at a moment."""
+"""Describe one allocation or carried-over block."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Pairs = list[tuple[str, str]]
 
 
 class Allocations:
-    """The allocations of one measure. Each is an alloc event, counted from the first that was read,
-    or the number of a carried block.
+    """One measure's allocations.
 
-    `categories` makes the grouper by category when it is first asked for.
+    Each is an alloc event, counted from the first selected event, or a carried-over block's number.
+    `categories` builds the grouper by category on first use.
     """
 
     def __init__(
@@ -38,18 +38,18 @@ class Allocations:
         return self.replay.value(name, index + self.replay.first_event)
 
     def address(self, index: int, *, carried: bool) -> int:
-        """Where it is."""
+        """Return the block's address."""
         return int(self.replay.carried("address")[index]) if carried else self._of("address", index)
 
     def group(self, index: int, n_bytes: int, whole: int, *, carried: bool) -> Group:
-        """Who made it: the group of its stack, with its bytes, and its share of `whole`."""
+        """Return the call site as a group, with the allocation's bytes and share of `whole`."""
         stack = self.replay.carried("stack")[index] if carried else self._of("stack", index)
         name = self.grouper.stack_name(stack, carried=carried)
         share = n_bytes / whole if whole else 0.0
         return self.grouper.stack_group(self.usage, name, n_bytes, 1, share)
 
     def age(self, index: int, *, carried: bool) -> str:
-        """How long it has been there."""
+        """Describe how long the allocation has been live."""
         if carried:
             return "before"
         began = index + self.replay.first_event
@@ -59,7 +59,7 @@ class Allocations:
         return duration(now - then)
 
     def category(self, index: int, *, carried: bool) -> str:
-        """Its category as `--by category` has it, and whether that is recorded or guessed."""
+        """Return the category (as for `--by category`), and whether it was recorded or guessed."""
         dimensions = self.categories().dimensions
         keys = dimensions.keys(self.usage, "category")
         row, none = array("q", [index]), array("q")
@@ -69,7 +69,10 @@ class Allocations:
         return f"{label.text} ({categories_source(self.grouper.snap)})"
 
     def pairs(self, index: int, end: int, *, carried: bool) -> Pairs:
-        """When it was made and freed (`end`: by which event, or ABSENT_ID), and of what it is."""
+        """Return when the allocation was made and freed, and its details.
+
+        `end`: the event that freed it, or ABSENT_ID.
+        """
         first = self.replay.first_event
         made = "before the first event" if carried else f"at event {count(index + first)}"
         freed = "never" if end == _core.ABSENT_ID else f"at event {count(end + first)}"

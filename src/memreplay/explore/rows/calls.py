@@ -1,9 +1,9 @@
-"""A live set as a tree of calls, in rows that are spelled out when they are seen."""
+"""The live set as a call tree, formatted when visible."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.engine.query import _groups
 from memreplay.explore.rows.row import MORE, Line, Shown, frame_texts
@@ -15,11 +15,22 @@ if TYPE_CHECKING:
     from memreplay.snapshot.model import Frame
     from memreplay.snapshot.replay import Usage
 
-OPEN_SHARE = 0.05  # calls that hold so much are open from the start
+OPEN_SHARE = 0.05  # calls with a larger share start expanded
+
+
+class TreeShape(NamedTuple):
+    """Which tree to show: with whole or shortened stacks, from the callees or the callers, from
+    which share of the bytes on, and below which call.
+    """
+
+    whole: bool
+    inverted: bool
+    share: float
+    root: Hashable | None = None
 
 
 class TreeRows:
-    """A live set as a tree of calls, of which those that are open show what they lead to."""
+    """The live set as a call tree. Expanded calls show their callees."""
 
     titles: tuple[str, ...] = ("bytes", "share", "count")
 
@@ -28,13 +39,10 @@ class TreeRows:
         grouper: Grouper,
         usage: Usage,
         event: int,
-        *,
-        whole: bool,
-        inverted: bool,
-        share: float,
+        shape: TreeShape,
         is_open: Callable[[Hashable], bool | None],
-        root: Hashable | None = None,
     ) -> None:
+        whole, inverted, share, root = shape
         self.grouper, self.usage = grouper, usage
         self.bytes = usage.bytes_at(event)
         least = -(-int(self.bytes * share * 1_000_000) // 1_000_000)
@@ -44,8 +52,8 @@ class TreeRows:
         )
         self.is_open, self.inverted = is_open, inverted
         self.keys: list[Hashable] = []
-        self.until: list[int] = []  # of each row the one after all below it
-        self.hidden: list[list[int]] = []  # calls that are left out, and their bytes
+        self.until: list[int] = []  # for each row, one past its last descendant
+        self.hidden: list[list[int]] = []  # number of hidden calls, and their bytes
         self._measured()
         self.root = next((i for i, key in enumerate(self.keys) if key == root), None)
         self.visible: list[int] = []
@@ -70,13 +78,15 @@ class TreeRows:
         self.left_out = self.bytes - shown
 
     def unfold(self) -> None:
-        """Which rows are seen: all whose callers are open. What is left out below one is a row by
-        itself, ~ its number."""
+        """Compute the visible rows, whose callers are all expanded.
+
+        Hidden calls below row i share one row, numbered ~i.
+        """
         found: list[int] = []
         at, end = 0, len(self.rows)
         if self.root is not None:
             at, end = self.root, self.until[self.root]
-        ends: list[tuple[int, int]] = []  # of open rows: where they end, and which it is
+        ends: list[tuple[int, int]] = []  # for expanded rows: where they end, and their index
         while at < end:
             while ends and ends[-1][0] <= at:
                 found += self._left_out(ends.pop()[1])
@@ -96,11 +106,11 @@ class TreeRows:
         return [~at] if self.hidden[at][0] > 0 else []
 
     def can_open(self, at: int) -> bool:
-        """Whether there is anything below it."""
+        """Return whether a row has children."""
         return self.until[at] > at + 1 or self.hidden[at][0] > 0
 
     def opened(self, at: int) -> bool:
-        """Whether what is below it is seen."""
+        """Return whether a row is expanded."""
         if not self.can_open(at):
             return False
         asked = self.is_open(self.keys[at])
@@ -159,7 +169,7 @@ class TreeRows:
         return self.texts_of(self.visible[row])
 
     def texts_of(self, at: int) -> Sequence[str]:
-        """Of any row, seen or not."""
+        """Return any row's text, visible or not."""
         frames = self._frames(at)
         return frame_texts(frames) if frames else [self._label(at)]
 
@@ -183,7 +193,7 @@ class TreeRows:
         return Shown(clean(self._label(at)), tuple(pairs), frames, tuple(user))
 
     def _path(self, at: int) -> list[int]:
-        """The calls from the outermost to this one."""
+        """Return the calls from the outermost to this one."""
         found = [at]
         level = self.rows[at][0]
         for above in range(at - 1, -1, -1):
@@ -193,9 +203,9 @@ class TreeRows:
         return found[::-1]
 
     def all_keys(self) -> list[Hashable]:
-        """Of all calls, seen or not."""
+        """Return the keys of all calls, visible or not."""
         return self.keys
 
     def parents(self, at: int) -> list[Hashable]:
-        """The keys of the calls that lead to it."""
+        """Return the keys of a row's callers."""
         return [self.keys[one] for one in self._path(at)[:-1]]

@@ -1,4 +1,4 @@
-"""What came and went in a range of events, in rows that are spelled out when they are seen."""
+"""Allocations and frees in a range of events, formatted when visible."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Flow(NamedTuple):
-    """What a group held before a range, what came and went in it: bytes, and allocations."""
+    """A group's bytes and allocations: held before the range, allocated in it, and freed in it."""
 
     before_bytes: int
     before: int
@@ -47,8 +47,10 @@ class Flow(NamedTuple):
 
 
 class ChangeRows:
-    """What a range of events did to the groups: what came and went in it, those that it changed
-    most first. The span is of the event that it comes after, and its last."""
+    """The groups, sorted by how much they changed in a range of events.
+
+    The span consists of the event before the range and the range's last event.
+    """
 
     titles: tuple[str, ...] = ("change", "came", "went", "after")
 
@@ -71,7 +73,7 @@ class ChangeRows:
         return self.grouper.group(self.usage, name, flow.after_bytes, flow.after, 0)
 
     def flow(self, at: int) -> Flow:
-        """Of a row; the last one may be that of all that are cut."""
+        """Return a row's flow. The last row may stand for all omitted groups."""
         if at < len(self.found):
             return self.found[at][1]
         shown = (sum(one) for one in zip(*(flow for _, flow in self.found), strict=True))

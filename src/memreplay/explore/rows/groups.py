@@ -1,4 +1,4 @@
-"""The groups of a live set, in rows that are spelled out when they are seen."""
+"""The groups of a live set, formatted when visible."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class GroupRows:
         return len(self.found) + (self.rest > 0)
 
     def group(self, at: int) -> Group:
-        """Spelled out."""
+        """Return a row's group."""
         if at not in self._groups:
             name, _, n_bytes, blocks, _ = self.found[at]
             self._groups[at] = self.grouper.group(self.usage, name, n_bytes, blocks, self.whole)

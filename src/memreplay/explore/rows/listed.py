@@ -1,4 +1,4 @@
-"""The allocations one by one, in rows that are spelled out when they are seen."""
+"""Single allocations, formatted when visible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ListRows:
-    """The allocations one by one, the largest first."""
+    """Single allocations, largest first."""
 
     titles: tuple[str, ...] = ("bytes", "address", "age")
 
@@ -45,7 +45,7 @@ class ListRows:
         return self.allocations.group(index, n_bytes, self.whole, carried=carried)
 
     def address(self, at: int) -> int:
-        """Where it is."""
+        """Return a row's address."""
         index, carried, _, _ = self.found[at]
         return self.allocations.address(index, carried=carried)
 

@@ -1,4 +1,4 @@
-"""The pools or streams of a measure, in rows."""
+"""A measure's pools or streams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PartRows:
-    """The pools or streams of a measure."""
+    """A measure's pools or streams."""
 
     titles: tuple[str, ...] = ("bytes", "share", "peak")
 
@@ -42,7 +42,7 @@ class PartRows:
         part = self.parts[at]
         pairs = (
             ("held", f"{size(part.bytes)} ({count(part.bytes)} bytes)"),
-            ("its peak", f"{size(part.peak_bytes)} after event {count(part.event_index)}"),
+            ("its peak", f"{size(part.peak_bytes)} after event {count(part.peak_event)}"),
             ("reserved", size(part.reserved_bytes)),
         )
         return Shown(clean(self.groups[at].label), pairs)

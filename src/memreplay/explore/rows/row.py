@@ -1,46 +1,48 @@
-"""What the list needs of its rows, whatever they are."""
+"""The interface between the list and its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from memreplay.render.blocks import place_words
+from memreplay.render.blocks import place_text
 from memreplay.render.document import Place
 from memreplay.render.holders import coded_row, via_of
 
 if TYPE_CHECKING:
     from memreplay.snapshot.model import By, Coded, Frame
 
-FIRST_ROWS = 200  # of groups and allocations, until somebody goes further down
-MOST_ROWS = FIRST_ROWS * 4**3  # more take longer than a key may
-MORE = -1  # the row that stands for what is cut
+FIRST_ROWS = 200  # how many groups and allocations are shown at first
+MOST_ROWS = FIRST_ROWS * 4**3  # more rows would take too long for one key press
+MORE = -1  # represents the rows that are left out
 
 
 class Line(NamedTuple):
-    """A row: its numbers, and what it is called, so deep in a tree."""
+    """A row: numbers, text and tree depth."""
 
     cells: tuple[str, ...]
     text: str
     share: float = 0.0
     level: int = 0
-    sign: str = ""  # "+" what can be opened, "-" what can be closed
+    sign: str = ""  # "+" can be expanded, "-" is expanded
     dim: bool = False
-    places: tuple[Place, ...] = ()  # what `text` says, to be shortened to the room there is
+    places: tuple[Place, ...] = ()  # locations in `text` that can be shortened to fit
 
 
 def named_line(cells: tuple[str, ...], one: Coded, share: float, by: By = "stack") -> Line:
-    """The row of what has code, named as tables name it: behind its place the library that it
-    called, which is all that tells the rows of a notebook's cell apart."""
+    """Return a call site's row, named as in tables.
+
+    The library function that it called is appended, because without it, rows from the same notebook
+    cell look the same.
+    """
     name = coded_row((), one, by, all_frames=False).cells[-1]
     via = via_of(one) if by == "stack" else None
     places = (name if isinstance(name, Place) else Place(str(name)), *((via,) if via else ()))
-    return Line(cells, "  ".join(map(place_words, places)), share, places=places)
+    return Line(cells, "  ".join(map(place_text, places)), share, places=places)
 
 
 class Shown(NamedTuple):
-    """What is told of a row beside the list: pairs of words, and the frames, innermost first, of
-    which some are the user's."""
+    """A row's details: label-value pairs, and frames, innermost first, with the user's marked."""
 
     title: str
     pairs: tuple[tuple[str, str], ...]
@@ -49,7 +51,7 @@ class Shown(NamedTuple):
 
 
 class Rows(Protocol):
-    """Rows of one kind."""
+    """Base class for rows of one kind."""
 
     titles: tuple[str, ...]
     note: str
@@ -57,27 +59,27 @@ class Rows(Protocol):
     def __len__(self) -> int: ...
 
     def line(self, at: int) -> Line:
-        """One row."""
+        """Return one row."""
         ...
 
     def key(self, at: int) -> Hashable:
-        """What it is of, at other moments, too."""
+        """Return a key that identifies the row at any moment."""
         ...
 
     def texts(self, at: int) -> Sequence[str]:
-        """What a search looks at."""
+        """Return the strings in which a search looks."""
         ...
 
     def shown(self, at: int) -> Shown:
-        """What is told of it."""
+        """Return the row's details."""
         ...
 
 
 def frame_texts(frames: Sequence[Frame]) -> list[str]:
-    """As filters look at frames."""
+    """Format frames the way filters match them."""
     return [f"{one.function} {one.file}:{one.line}" for one in frames]
 
 
 def how(shown: int) -> str:
-    """How to come by what is cut."""
+    """Return how to show the omitted rows."""
     return "Enter shows more" if shown < MOST_ROWS else "f filters them"

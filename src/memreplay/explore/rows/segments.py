@@ -1,4 +1,4 @@
-"""Segments and their blocks, in rows that are spelled out when they are seen."""
+"""Segments and their blocks, formatted when visible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memreplay.explore.rows.allocations import Allocations
     from memreplay.snapshot.model import Group
 
-REST = -1  # in place of a block: all that are cut
+REST = -1  # represents all blocks that are left out
 STATES = {
     _blockmap.FREE: "free",
     _blockmap.IN_USE: "in use",
@@ -25,13 +25,13 @@ STATES = {
 
 
 class Block(NamedTuple):
-    """A block of a segment, in use, pending or free."""
+    """A block in a segment: in use, pending or free."""
 
     address: int
     size: int
     requested: int
     state: str
-    owner: int  # who has it: an alloc event, or a carried block behind CARRIED
+    owner: int  # its allocation: an alloc event, or CARRIED plus the number of a carried-over block
 
     @property
     def carried(self) -> bool:
@@ -39,15 +39,15 @@ class Block(NamedTuple):
 
     @property
     def allocation(self) -> int:
-        """Its number, as Allocations counts them."""
+        """The number that identifies this allocation in Allocations."""
         return self.owner & ~_blockmap.CARRIED
 
 
 class SegmentRows:
-    """The segments after an event, those with most free first, and how blocks lie in them; those
-    that are open (their addresses) show their blocks, by address.
+    """The segments after an event, most free bytes first.
 
-    `allocations` are those of the measure `active`.
+    Expanded segments (identified by address) show their blocks in address order. `allocations` are
+    those of the measure `active`.
     """
 
     titles: tuple[str, ...] = ("size", "in use", "free")
@@ -61,14 +61,15 @@ class SegmentRows:
         self.map = self.replay.block_map(allocations.event)
         self.order = self.map.largest(0)
         self.note = "" if self.order else "no segments were reserved"
-        # A segment, and of it nothing, the number of a block, or REST: all blocks that are cut.
+        # A segment, and the number of its block; None for the segment itself, REST for omitted
+        # blocks.
         self.visible: list[tuple[int, int | None]] = []
         self._columns: list[memoryview] = []
         self._rests: dict[int, dict[str, int]] = {}
         self.unfold()
 
     def unfold(self) -> None:
-        """Which rows are seen."""
+        """Compute the visible rows."""
         if not self.opened:
             self.visible = [(segment, None) for segment in self.order]
             return
@@ -83,18 +84,18 @@ class SegmentRows:
                     self.visible.append((segment, REST))
 
     def toggle(self, row: int) -> None:
-        """Opens or closes the segment that a row is of."""
+        """Expand or collapse a row's segment."""
         segment, part = self.visible[row]
         if part is None:
             self.opened ^= {self.map.segment(segment)[0]}
             self.unfold()
 
     def is_rest(self, row: int) -> bool:
-        """Whether a row stands for blocks that are cut."""
+        """Return whether a row represents omitted blocks."""
         return self.visible[row][1] == REST
 
     def block(self, number: int) -> Block:
-        """A block of the map."""
+        """Return a block of the map."""
         if not self._columns:
             names = ("address", "size", "requested", "state", "owner")
             self._columns = [memoryview(self.map.tiles(name)) for name in names]
@@ -102,8 +103,9 @@ class SegmentRows:
         return Block(address, n_bytes, requested, STATES[state], owner)
 
     def rest(self, segment: int) -> dict[str, int]:
-        """What the blocks that are cut have: `blocks`, and bytes: `size`, `in use`, `pending`,
-        `free`, `requested`."""
+        """Sum the omitted blocks: `blocks`, and bytes as `size`, `in use`, `pending`, `free`,
+        `requested`.
+        """
         if segment in self._rests:
             return self._rests[segment]
         *_, first, tiles, sums = self.map.segment(segment)
@@ -118,7 +120,7 @@ class SegmentRows:
         return found
 
     def group(self, block: Block) -> Group | None:
-        """Whose a block is; None where it is free."""
+        """Return a block's owner; None if the block is free."""
         if block.state == "free":
             return None
         allocations, index = self.allocations, block.allocation

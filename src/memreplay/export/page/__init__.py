@@ -1,1 +1,1 @@
-"""A snapshot as a page for a browser: what it holds, as arrays that are small and quick to read."""
+"""Prepare a snapshot for the HTML page, as arrays that are small and fast to read."""

@@ -1,4 +1,4 @@
-"""Addresses of a device as numbers that a script can hold."""
+"""Map a device's addresses to integers that JavaScript can represent."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from memreplay.export.page.coding import MOST
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_PART = 1 << 15  # rows
-_UNIT = 512  # what blocks of the allocator are multiples of
+_PART = 1 << 15  # rows per chunk
+_UNIT = 512  # the allocator rounds blocks to multiples of this
 
 
 class Addresses(NamedTuple):
-    """What addresses are counted from, and in which units."""
+    """The base and unit of a page's addresses."""
 
     base: int
     unit: int
 
     def numbers(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Each address as a number from 1 on; 0 for one that is too far from the base for a number
-        that a script can hold."""
+        """Return each address as a number from 1 on; 0 if it's too far from the base."""
         numbers = np.empty(len(addresses), dtype=np.int64)
         for at in range(0, len(addresses), _PART):
             found = (addresses[at : at + _PART] - np.uint64(self.base)) // np.uint64(self.unit)
@@ -32,10 +31,11 @@ class Addresses(NamedTuple):
 
 
 def addresses_of(*columns: NDArray[np.uint64]) -> Addresses:
-    """From the lowest of all on."""
+    """Return a base and unit that fit these addresses. The base is the lowest one."""
     there = [column for column in columns if len(column)]
     base = min((int(column.min()) for column in there), default=0)
-    # Which bits any of them has, and which all have: those below a unit must be the same.
+    # All addresses must have the same bits below a unit, so their OR and their AND must agree in
+    # these bits.
     some, every = base, base
     for column in there:
         some |= int(np.bitwise_or.reduce(column))

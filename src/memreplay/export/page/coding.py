@@ -1,12 +1,13 @@
-"""Columns of integers as bytes for a page: differences, in planes, deflated.
+"""Encode integer columns for the page: differences, byte planes, deflate.
 
-A column becomes unsigned numbers (differences to the one before, where those are smaller, folded so
-that -1 is 1 and 1 is 2), as wide as the largest of them needs. They are written in planes: the
-lowest bytes of all numbers, then the next ones. Neighbours in a plane are alike, which deflate
-makes use of; and a script puts the planes together again with one loop.
+A column is turned into unsigned numbers with as many bytes as the largest one needs. If the
+differences between rows are smaller, these are stored instead, in zigzag encoding: -1 becomes 1,
+and 1 becomes 2. The numbers are written in planes: first the lowest byte of each number, then the
+next byte, and so on. Adjacent bytes in a plane are similar, so they compress well, and a script
+reassembles the numbers in one loop.
 
-Of a column whose numbers come again and again, such as addresses, it is said how far back the same
-one stood; new numbers stand in a column of their own.
+In a column of recurring numbers (e.g. addresses), a number is stored as the distance back to its
+last occurrence. New numbers go to a second column.
 """
 
 from __future__ import annotations
@@ -29,43 +30,43 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MOST = 2**53 - 1  # a larger number may be another one to a script
-_PART = 1 << 15  # numbers
-_MOST_WAITING = 4  # planes, a byte an allocation each
-# A higher level takes longer for little less: nobody waits for it where there is not much, and
-# everybody where there is.
-LEVELS = ((100_000, 9), (1_000_000, 5))  # up to so many events
+MOST = 2**53 - 1  # JavaScript's Number.MAX_SAFE_INTEGER
+_PART = 1 << 15  # numbers per chunk
+_MOST_WAITING = 4  # planes waiting to be compressed, each with one byte per allocation
+# Higher levels take longer and gain little, so they are only used for small files.
+LEVELS = ((100_000, 9), (1_000_000, 5))  # (maximum number of events, level)
 LEVEL_OF_MANY = 2
 
 
 def check_exact(*numbers: int) -> None:
-    """Raises LimitError for numbers that a script cannot hold."""
+    """Raise LimitError for numbers above Number.MAX_SAFE_INTEGER."""
     if any(abs(number) > MOST for number in numbers):
         raise LimitError(
-            "a number in it has more than 53 bits, and a browser counts no further",
-            hint="the text commands have no such limit",
+            "a number has more than 53 bits, which browsers can't count exactly",
+            hint="use memreplay report, which has no such limit",
         )
 
 
 class Coded(Record, frozen=True):
-    """Where a column's bytes are, and how to read them."""
+    """Where a column's bytes are, and how they are encoded."""
 
     rows: int
-    """How many numbers."""
+    """Number of values."""
     width: int
-    """How many planes, 0 to 8; none where all numbers are 0."""
+    """Number of planes, 0 to 8; 0 if all values are 0."""
     differences: bool
-    """Whether each number is the difference to the one before it, the first to 0."""
+    """Whether each value is stored as the difference from the previous one (the first one from 0).
+    """
     at: int
-    """Where its planes begin in the page's bytes, once these are inflated."""
+    """The planes' offset in the inflated bytes."""
     fresh: Coded | None = None
-    """Where it is there, numbers say how many rows before the same one stood, 0 where none did:
-    then it is the next one of `fresh`."""
+    """If set, values are distances back to the same number; 0 means a new number, which is the next
+    value in `fresh`.
+    """
 
 
 class Packer:
-    """Deflates what it is given, one after the other: `beside` all else where that is worth a
-    thread."""
+    """Deflates data incrementally. With `beside`, another thread does this if it pays off."""
 
     def __init__(self, level: int, *, beside: bool) -> None:
         self._stream = zlib.compressobj(level)
@@ -74,7 +75,7 @@ class Packer:
         self._packed: list[bytes] = []
 
     def add(self, data: NDArray[np.uint8]) -> None:
-        """More of it, which may be changed afterwards."""
+        """Add data. It may be changed after this call."""
         if self._thread is None:
             self._packed.append(self._stream.compress(data.data))
             return
@@ -83,7 +84,7 @@ class Packer:
         self._waiting.append(self._thread.submit(self._stream.compress, data.tobytes()))
 
     def packed(self) -> bytes:
-        """All of it as a zlib stream (RFC 1950). No more can be added."""
+        """Return the zlib stream (RFC 1950) and finish."""
         if self._thread is not None:
             self._packed += [one.result() for one in self._waiting]
             self._thread.shutdown()
@@ -91,15 +92,14 @@ class Packer:
 
 
 class Columns:
-    """The columns of a page, one behind the other; how many events there are decides how hard they
-    are pressed."""
+    """A page's columns in sequence. The compression level depends on the number of events."""
 
     def __init__(self, events: int = 0) -> None:
         level = next((level for most, level in LEVELS if events <= most), LEVEL_OF_MANY)
         self._packer = Packer(level, beside=events > LEVELS[0][0])
         self._scratch = np.empty(0, dtype=np.uint8)
         self.bytes = 0
-        """How many bytes the columns have before they are deflated."""
+        """Size of the columns before compression."""
 
     def add(
         self,
@@ -108,13 +108,14 @@ class Columns:
         less: NDArray[Any] | None = None,
         differences: bool = False,
     ) -> Coded:
-        """One more, of any integers, less those of another. Raises LimitError for numbers that a
-        script cannot hold."""
+        """Add a column of arbitrary integers, after subtracting the column `less`.
+
+        Raises LimitError for numbers that JavaScript can't hold.
+        """
         rows = len(values)
         if rows:
             check_exact(int(values.min()), int(values.max()))
-        # A part at a time, which the processor's cache holds: what is in between is never in memory
-        # as a whole.
+        # Work in chunks, which fit into the CPU cache and avoid a full-size temporary.
         highest = max(
             (int(part.max()) for _, part in _folded(values, less, differences)), default=0
         )
@@ -132,7 +133,7 @@ class Columns:
         return Coded(rows=rows, width=width, differences=differences, at=at)
 
     def add_recurring(self, values: NDArray[np.int64]) -> Coded:
-        """One more, of numbers that come again: by how far back the same one stood."""
+        """Add a column of recurring numbers as distances back to the same number."""
         back = np.asarray(rows_back(np.ascontiguousarray(values).view(np.uint64).data))
         coded = self.add(back)
         return replace(coded, fresh=self.add(values[back == 0], differences=True))
@@ -142,15 +143,14 @@ class Columns:
         self.bytes += len(data)
 
     def packed(self) -> bytes:
-        """All of them as a zlib stream (RFC 1950). No more can be added."""
+        """Return the zlib stream (RFC 1950) and finish."""
         return self._packer.packed()
 
 
 def _folded(
     values: NDArray[Any], less: NDArray[Any] | None, differences: bool
 ) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-    """The numbers, or their differences, folded so that small ones are small: parts, with the place
-    that each begins at."""
+    """Yield the numbers or differences in zigzag encoding, as (start, chunk)."""
     before = 0
     for at in range(0, len(values), _PART):
         numbers = values[at : at + _PART].astype(np.int64)

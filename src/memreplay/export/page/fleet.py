@@ -1,4 +1,4 @@
-"""The page of a fleet: its records, and the curves of its ranks as columns."""
+"""Build a fleet's page: its records, and its ranks' curves as columns."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Curves = Sequence[Sequence[int]]
 
 
 class Texts:
-    """Names, each once."""
+    """Names without duplicates."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
 
     def shares(self, parts: Iterable[tuple[str, int]]) -> tuple[PageShare, ...]:
-        """Parts of a peak, with names."""
+        """Return a peak's parts by name index."""
         return tuple(
             PageShare(self._places.setdefault(name, len(self._places)), n_bytes)
             for name, n_bytes in parts
@@ -31,17 +31,20 @@ class Texts:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """In the order of their places."""
+        """The names by index."""
         return tuple(self._places)
 
 
 def fleet_page(
     ranks: Sequence[PageRank], curves: Curves, page: Callable[[Coded, int], FleetPage]
 ) -> tuple[FleetPage, list[bytes]]:
-    """The page, and its columns; `page` makes the records around these. Raises LimitError for what
-    a browser would show wrong."""
+    """Return the page and its columns.
+
+    `page` builds the records around them. Raises LimitError for values that a browser would show
+    incorrectly.
+    """
     for one in ranks:
-        check_exact(one.peak_bytes, one.reserved_bytes, one.headroom_bytes or 0)
+        check_exact(one.peak_bytes, one.reserved_bytes or 0, one.headroom_bytes or 0)
         check_exact(*(share.bytes for share in (*one.categories, *one.holders)))
     whole = np.fromiter((n_bytes for curve in curves for n_bytes in curve), dtype=np.int64)
     columns = Columns(len(whole))

@@ -1,4 +1,4 @@
-"""What a page of a fleet knows besides its columns; viewer/src/core/fleet.ts reads it."""
+"""The records in a fleet's page, which viewer/src/core/fleet.ts reads."""
 
 from __future__ import annotations
 
@@ -11,55 +11,57 @@ from memreplay.snapshot.record import Record
 
 
 class PageShare(Record, frozen=True):
-    """A part of what a rank holds at its peak."""
+    """A part of a rank's peak."""
 
     text: int
-    """Whose it is, as a place in `texts`: a category, or code."""
+    """Index in `texts` of a category or call site."""
     bytes: int
 
 
 class PageRank(Record, frozen=True, kw_only=True):
-    """A rank: a file. Of one that was not read all that is known is why."""
+    """A rank, that is, a file. If the file couldn't be read, the rank only has an error."""
 
     rank: int | None
-    """Its number; None for a file that tells none."""
+    """The rank's number; None if the file doesn't say."""
     file: str
     status: str
-    """`ok`, or what it is instead, as in `memreplay.fleet/1`."""
+    """`ok` or the kind of failure, as in `memreplay.fleet/1`."""
     error: str
-    """Why it was not read; empty if it was."""
+    """Why the file couldn't be read, or ""."""
     host: str | None
     group: int | None
-    """The place of its group among `groups`."""
+    """Index of the rank's group in `groups`."""
     typical: int | None
-    """Of a rank that is like no other: the number of the one that it was compared with."""
+    """For an outlier: the number of the rank it was compared with."""
     device: int | None = None
-    """The one that stands for it: that with the highest peak. All below is of that one."""
+    """The device with the highest peak. The fields below describe it."""
     peak_bytes: int = 0
-    reserved_bytes: int = 0
-    """The peak of reserved memory."""
+    reserved_bytes: int | None = None
+    """Peak of reserved memory; None if the file doesn't say."""
     headroom_bytes: int | None = None
-    """What is left of the card then; None where the file does not tell its size."""
+    """Bytes left on the card at the peak of reserved memory; None if that peak or the card's size
+    is unknown.
+    """
     step: int | None = None
-    """The number of the step that the peak is in, from 1."""
+    """Number of the step with the peak, from 1."""
     ooms: int = 0
-    """Requests that failed."""
+    """Number of failed requests."""
     leak_bytes_per_step: int | None = None
     trust: str = "exact"
-    """How far its numbers can be trusted, in a word or two."""
+    """How far the rank's numbers can be trusted."""
     categories: tuple[PageShare, ...] = ()
     holders: tuple[PageShare, ...] = ()
     moments: int = 0
-    """How many numbers of `curves` are its own."""
+    """Number of values in `curves` that belong to this rank."""
 
 
 class PageAlike(Record, frozen=True):
-    """Ranks that hold the same at their peaks."""
+    """Ranks whose memory is the same at their peaks."""
 
     name: str
-    """`ranks 0 to 4, 6`."""
+    """The group's name, e.g. `ranks 0 to 4, 6`."""
     differs: tuple[str, ...]
-    """What sets them apart from the first group, a line each."""
+    """How these ranks differ from the first group, one line per difference."""
 
 
 class FleetPage(
@@ -68,25 +70,26 @@ class FleetPage(
     """All ranks of a run."""
 
     version: str
-    """Of memreplay."""
+    """memreplay's version."""
     title: str
     headline: str
-    """What is to be known of all ranks, in a line."""
+    """The summary line."""
     doubt: str
-    """Why not all of it can be trusted; empty if it can."""
+    """Why some numbers aren't trustworthy, or ""."""
     measure: MeasureName
     noun: Literal["rank", "device"]
-    """What a row is: a device where all are of one file."""
+    """What a row stands for: a rank, or a device if one file has all devices."""
     curve_by: Literal["steps", "events"]
-    """What there is a number for, in each rank: a step, or one of equal parts of its events."""
+    """What each point of a curve stands for: a step, or one of several equal parts of the events.
+    """
     texts: tuple[str, ...]
-    """Names of categories and code."""
+    """Names of categories and call sites."""
     ranks: tuple[PageRank, ...]
     groups: tuple[PageAlike, ...]
-    """The largest first."""
+    """Groups of similar ranks, largest group first."""
     curves: Coded
-    """The highest bytes in each moment of each rank, one rank behind the other."""
+    """Each rank's maximum bytes at each of its moments, rank after rank."""
     bytes: int
-    """How many bytes the columns have, once they are inflated."""
+    """Size of the inflated columns."""
     report: tuple[ReportBlock, ...]
-    """What `memreplay fleet` says."""
+    """The output of `memreplay fleet`."""

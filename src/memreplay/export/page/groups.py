@@ -1,4 +1,4 @@
-"""The groups of a device's allocations by each way, with what they are called."""
+"""Number and name the groups of a device's allocations for each grouping key."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from memreplay.analysis.groups.ways import WAYS, pinned_title_of, title_of
 from memreplay.analysis.groups.ways.base import STACK, Way
 from memreplay.analysis.groups.ways.blocks import ByPart, BySize, size_label
 from memreplay.export.page.records import PageGroups
-from memreplay.render.blocks import place_words
-from memreplay.render.holders import coded_row, told_apart
+from memreplay.render.blocks import place_text
+from memreplay.render.holders import coded_row, distinguish_rows
 from memreplay.snapshot.model import Coded, Label
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from memreplay.export.page.texts import Texts
     from memreplay.snapshot.replay import Replay
 
-_MOST_TOGETHER = 1 << 22  # of what several ways say at once
+_MOST_TOGETHER = 1 << 22  # maximum number of groups if several keys are combined
 
 
 class Grouping:
-    """The groups of one device's allocations; texts and columns go into those of the page."""
+    """Groups one device's allocations. Adds texts and columns to those of the page."""
 
     def __init__(
         self, replay: Replay, those: Lives, dimensions: Dimensions, columns: Columns, texts: Texts
@@ -48,8 +48,11 @@ class Grouping:
         self._stacks = _numbered(those.stack)[0]
 
     def all(self, pool: CodedColumn, stream: CodedColumn) -> tuple[PageGroups, ...]:
-        """By stack, by size, and by every other way that says something; none where nothing was
-        allocated. The columns are those that say of each allocation its pool and stream."""
+        """Return the groups by stack, size and every other useful key; empty if nothing was
+        allocated.
+
+        The arguments are the columns with each allocation's pool and stream.
+        """
         if not len(self._those.begin):
             return ()
         parts = {"pool": (self._those.pool, pool), "stream": (self._those.stream, stream)}
@@ -71,14 +74,14 @@ class Grouping:
     def _parts(
         self, way: ByPart, numbers: NDArray[np.int32], column: CodedColumn
     ) -> PageGroups | None:
-        """Pools or streams: allocations have their numbers already."""
+        """Group by pool or stream. Allocations already have these numbers."""
         names = way.labels(self._replay)
         if {names[one] for one in _numbered(numbers)[0].tolist()} <= way.nothing:
             return None
         return _page_groups(way, self._plain(names), None, column)
 
     def _keyed(self, way: Way) -> PageGroups | None:
-        if way.says_nothing(self._replay):
+        if way.is_uninformative(self._replay):
             return None
         keys = self._dimensions.keys(self._usage, way.name)
         groups, numbers = self._of_stacks(keys) or self._of_lives(keys)
@@ -93,12 +96,13 @@ class Grouping:
         return _page_groups(way, lines, of_stacks, of_lives)
 
     def _of_stacks(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-        """The groups that allocations are in, and of each stack, as lives number them, which of
-        these it is in; None where stacks do not decide it."""
+        """Return the group keys, and each stack's index into the keys; None if stacks don't
+        determine groups.
+        """
         column = keys.of_stacks()
         if column is None:
             return None
-        # The first is that of no frames, the last of none before the first event.
+        # The first is the empty stack. The last is for carried-over blocks without a stack.
         found = np.asarray(column).astype(np.int64)
         found = np.concatenate([found[:-1], found[:1], found[-1:]])
         groups, used = _numbered(found[self._stacks])
@@ -107,8 +111,8 @@ class Grouping:
         return groups, numbers
 
     def _of_lives(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """The same of each allocation."""
-        # What others decide together is asked once for all of which they say the same.
+        """Return the group keys, and each allocation's index into the keys."""
+        # Keys that combine others are computed once per distinct value.
         leaves = _leaves(keys)
         parts = [self._of_stacks(leaf) or self._numbers(leaf) for leaf in leaves]
         if leaves == [keys]:
@@ -129,8 +133,7 @@ class Grouping:
     def _numbers(
         self, keys: Keys, some: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """The groups that allocations, or some of them, in their order, are in, and of each which
-        one."""
+        """Return the group keys, and an index into the keys for all allocations or for `some`."""
         rows = np.arange(self._carried) if some is None else some[some < self._carried]
         begin = self._those.begin if some is None else self._those.begin[some]
         of_events, of_carried = keys.numbers(
@@ -138,17 +141,17 @@ class Grouping:
         )
         return _numbered(np.concatenate([np.asarray(of_carried), np.asarray(of_events)]))
 
-    # ---- what they are called
+    # ---- names
 
     def _plain(self, names: Iterable[str]) -> tuple[tuple[int, ...], ...]:
         return tuple((self._texts.place(name),) for name in names)
 
     def _lines(self, way: str, labels: list[Label]) -> tuple[tuple[int, ...], ...]:
         named = [_named(label) for label in labels]
-        rows = told_apart([coded_row((), one, way, all_frames=False) for one in named], named)
+        rows = distinguish_rows([coded_row((), one, way, all_frames=False) for one in named], named)
         place = self._texts.place
         return tuple(
-            (place(place_words(row.cells[-1])), *(place(place_words(one)) for one, _ in row.below))
+            (place(place_text(row.cells[-1])), *(place(place_text(one)) for one, _ in row.below))
             for row in rows
         )
 
@@ -171,7 +174,7 @@ def _page_groups(
 
 
 def _numbered(found: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The numbers that there are, which are small, and of each its place among these."""
+    """Return the distinct values (which must be small), and each row's index into these values."""
     met = np.zeros(int(found.max()) + 1 if len(found) else 0, dtype=bool)
     met[found] = True
     places = np.cumsum(met, dtype=np.int32) - np.int32(1)
@@ -179,11 +182,11 @@ def _numbered(found: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32]
 
 
 def _leaves(keys: Keys) -> list[Keys]:
-    """What groups are made of."""
+    """Return the basic keys that a combined key consists of."""
     return [leaf for one in keys.of for leaf in _leaves(one)] if keys.of else [keys]
 
 
 def _named(label: Label) -> Coded:
-    """A label as what has code."""
+    """Encode a label in the same form as a call site's."""
     said = asdict(label)
     return Coded(label=said.pop("text"), **said)

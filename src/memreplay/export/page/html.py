@@ -1,7 +1,7 @@
-"""A page as one HTML file: style, records, columns and script, and nothing from anywhere else.
+"""Write a page as one self-contained HTML file: style, records, columns and script.
 
-Strings of a snapshot are whatever somebody wrote there. They stand in the title, where they are
-escaped, and in the records, which are JSON in ASCII without any "<": no text leaves its element.
+A snapshot's strings are untrusted. They only appear in the title, where they are escaped, and in
+the records, which are ASCII JSON without "<", so no string can break out of its element.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ if TYPE_CHECKING:
     from memreplay.export.page.fleet_records import FleetPage
     from memreplay.export.page.records import Page
 
-# What stands there until the script runs, and stays where it cannot.
-WAITING = "Reading … If nothing else appears here, the file is cut off or damaged: copy it again."
-PIECE = 3 << 18  # bytes of a column that are spelled at once: three are four letters
-# Without a script nothing is drawn, but the text of the report is among the records.
+# Shown until the script runs, or if it can't run.
+WAITING = "Loading … If this doesn't go away, the file is cut off or damaged: copy it again."
+PIECE = 3 << 18  # bytes of a column encoded at once; a multiple of 3 for base64
+# Without the script, nothing is drawn. Even then, the page's records include the report as text.
 NO_SCRIPT = (
-    "This page is drawn by a script, and scripts are switched off here. Allow them for this file;"
-    " it loads nothing from any network. memreplay report says the same in words."
+    "This page needs JavaScript, which is turned off. Allow it for this file (the"
+    " page loads nothing from the network), or run memreplay report."
 )
 
 
 def page_html(
     page: Page | FleetPage, columns: Sequence[bytes], script_name: str = "viewer"
 ) -> Iterator[bytes]:
-    """The file, in pieces; `columns` are those of each snapshot, or of the fleet, as a zlib stream;
-    `script_name` is which of the two scripts draws it."""
+    """Yield the file in chunks.
+
+    `columns`: a zlib stream for each snapshot, or for the fleet. `script_name`: which of the two
+    scripts draws the page.
+    """
     style, script = _asset("viewer.css"), _asset(f"{script_name}.js")
     policy = "; ".join(
         (
@@ -82,12 +85,13 @@ def _asset(name: str) -> bytes:
 
 
 def _source(text: bytes) -> str:
-    """What a policy calls the one script or style that has this text."""
+    """Return the policy's hash source for a script or style."""
     return f"sha256-{b64encode(sha256(text).digest()).decode()}"
 
 
 def _json(page: Page | FleetPage) -> bytes:
-    """The records, in ASCII: what is no letter of it is written as its number, a lone surrogate or
-    a mark that turns text round among them."""
+    """Encode the records in ASCII: other characters are escaped, including lone surrogates and bidi
+    marks.
+    """
     text = json.dumps(plain(page), separators=(",", ":"), allow_nan=False)
     return script_json(text).encode("ascii")

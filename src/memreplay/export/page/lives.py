@@ -1,4 +1,4 @@
-"""Of one device all allocations: from which event to which, with how many bytes, by whom."""
+"""All of a device's allocations as columns: beginning, end, bytes and stack."""
 
 from __future__ import annotations
 
@@ -18,35 +18,38 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 _NEVER = _core.ABSENT_ID
-_EMPTY = 0  # the stack of no frames
-_PART = 1 << 15  # rows
-_GONE = _core.ABSENT_ID - 1  # an end: let go of before the first event
+_EMPTY = 0  # the empty stack
+_PART = 1 << 15  # rows per chunk
+_GONE = _core.ABSENT_ID - 1  # the end of an allocation that was freed before the first event
 
 
 class Lives(NamedTuple):
-    """Columns, a row an allocation: first what was there before the first event, then in
-    the order of the events that made them. Events are counted from the device's first that was
-    read; what never happened comes behind the last one."""
+    """Columns with a row per allocation: carried-over blocks first, then in event order.
+
+    Events are counted from the device's first selected one. Missing ends come after the last event.
+    """
 
     begin: NDArray[np.int32]
-    """The event that made it; -1 for what was there before."""
+    """The event that made the allocation; -1 if carried over."""
     end: NDArray[np.int32]
-    """The event that ends it for requested and active bytes: its free was completed."""
+    """The end of an allocation's requested and active bytes: the event that completed the free."""
     let_go: NDArray[np.int32]
-    """The one that ends it for held and allocated bytes: its free was requested."""
+    """The end of an allocation's held and allocated bytes: the event that requested the free."""
     requested: NDArray[np.int64]
     block: NDArray[np.int64]
     stack: NDArray[np.int32]
-    """Its number; that of stacks for none, one more for none before the first event."""
+    """Stack number, from 0. If there are N stacks, N means no stack, and N + 1 means carried over
+    without a stack.
+    """
     pool: NDArray[np.int32]
-    """Its class among `Replay.classes("pool")`; 0 where it is not known."""
+    """Index in `Replay.classes("pool")`; 0 if unknown."""
     stream: NDArray[np.int32]
-    """The same of streams."""
+    """Index in `Replay.classes("stream")`; 0 if unknown."""
     address: NDArray[np.uint64]
 
 
 def lives(snap: Snapshot, replay: Replay) -> Lives:
-    """The allocations of one device."""
+    """Return one device's allocations."""
     names: tuple[MeasureName, ...] = ("requested", "held", "active")
     requested, held, active = (replay.measure(name).native for name in names)
     pool, stream = replay.classes("pool"), replay.classes("stream")
@@ -77,8 +80,8 @@ def lives(snap: Snapshot, replay: Replay) -> Lives:
 
 
 def _moments(measure: Measure, rows: NDArray[np.intp]) -> NDArray[np.int32]:
-    """The events at which allocations end; what never ends does so behind the last one."""
-    # As numbers with a sign the two are -1 and -2.
+    """Return the events at which allocations end, with missing ends after the last event."""
+    # As signed numbers, the two special values become -1 and -2.
     found = _joined(measure.carried_ends(), measure.ends(), rows, np.int32)
     never, gone = found == np.int32(_NEVER - (1 << 32)), found == np.int32(_GONE - (1 << 32))
     found[never] = measure.replay.events
@@ -89,11 +92,11 @@ def _moments(measure: Measure, rows: NDArray[np.intp]) -> NDArray[np.int32]:
 def _joined(
     before: Any, of_events: Any, rows: NDArray[np.intp], dtype: type[np.generic]
 ) -> NDArray[Any]:
-    """A column of what was there before, and of these of all events."""
+    """Join a column for carried-over blocks with the selected rows of a column for all events."""
     first, every = np.asarray(before), np.asarray(of_events)
     found = np.empty(len(first) + len(rows), dtype=dtype)
     found[: len(first)] = first
-    # A part at a time: what is in between is never in memory as a whole.
+    # Work in chunks to avoid a full-size temporary.
     for at in range(0, len(rows), _PART):
         some = rows[at : at + _PART]
         found[len(first) + at : len(first) + at + len(some)] = every[some]

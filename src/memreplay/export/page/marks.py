@@ -1,4 +1,4 @@
-"""Moments of a device that mean something: failed requests, snapshots, steps."""
+"""Mark a device's notable moments: failed requests, snapshots, steps."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
-MOST = 10_000  # of one kind: nobody sees more, and a file may have one an event
+# Maximum number of marks per kind; a file may have one per event, but a screen can't show more.
+MOST = 10_000
 
 
 class Marks(NamedTuple):
-    """The marks of a device, each kind in its order, `MOST` at most."""
+    """A device's marks in order, at most `MOST` per kind."""
 
     found: tuple[PageMark, ...]
     notes: tuple[str, ...]
-    """What that leaves out."""
+    """Notes about omitted marks."""
 
 
 def marks(snap: Snapshot, replay: Replay) -> Marks:
-    """All marks of a device."""
+    """Return all of a device's marks."""
     found: list[PageMark] = []
     notes = []
     for name, kind in (
@@ -39,8 +40,8 @@ def marks(snap: Snapshot, replay: Replay) -> Marks:
         found += islice(kind, MOST)
         if more := sum(1 for _ in kind):
             notes.append(
-                f"device {replay.device}: the first {counted(MOST, name)} are marked, and"
-                f" {count(more)} more are not"
+                f"device {replay.device}: the first {counted(MOST, name)} are marked; {count(more)}"
+                " more aren't"
             )
     return Marks(tuple(found), tuple(notes))
 
@@ -62,9 +63,9 @@ def _snapshots(replay: Replay) -> Iterator[PageMark]:
 
 
 def _steps(snap: Snapshot, replay: Replay) -> Iterator[PageMark]:
-    """As `memreplay steps` finds them; none where all that was read would be one."""
+    """Yield the steps that `memreplay steps` finds, unless the whole recording is one step."""
     found = find_steps(snap, replay.measure("requested"))
-    if found.source is None or found.source.kind == "whole":
+    if found.source is None or found.source.found_by == "whole":
         return
     for number, one in enumerate(found.pieces, 1):
         yield PageMark(

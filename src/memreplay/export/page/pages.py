@@ -1,4 +1,4 @@
-"""A page: one snapshot, two that are compared, or the ranks of a run."""
+"""Combine pages: one snapshot, two to compare, or a run's ranks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def page_of(
     title: str | None = None,
     diff: tuple[ReportBlock, ...] | None = None,
 ) -> tuple[Page, list[bytes]]:
-    """The records, and the columns of each snapshot; snapshots are those of `page_data`.
+    """Return the records, and each snapshot's columns. `snapshots`: results of `page_data`.
 
-    `diff` is what `memreplay diff` says of two.
+    `diff`: the output of `memreplay diff` for two.
     """
     names = " and ".join(data.name for data, _ in snapshots)
     return (

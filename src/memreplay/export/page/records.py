@@ -1,4 +1,4 @@
-"""What a page knows of snapshots besides their columns; viewer/src/core/page.ts reads it."""
+"""The records in a page, which viewer/src/core/page.ts reads."""
 
 from __future__ import annotations
 
@@ -11,103 +11,115 @@ from memreplay.snapshot.record import Record
 
 
 class LifeColumns(Record, frozen=True, kw_only=True):
-    """The columns of `Lives`, as they are written."""
+    """The encoded columns of `Lives`."""
 
     begin: Coded
-    """Differences to the one before."""
+    """The event that made the allocation, as a difference from the previous row."""
     life: Coded
-    """`end` less `begin`."""
+    """`end` minus `begin`."""
     lag: Coded
-    """`end` less `let_go`."""
+    """`end` minus `let_go`."""
     requested: Coded
     slack: Coded
-    """Bytes of the block less the requested ones."""
+    """The block's bytes minus the requested bytes."""
     stack: Coded
-    """The number of its stack; that of stacks for none, one more for none before the recording."""
+    """Stack number, from 0. If there are N stacks, N means no stack, and N + 1 means carried over
+    without a stack.
+    """
     pool: Coded
-    """A place in the device's `pools`."""
+    """Index in the device's `pools`."""
     stream: Coded
-    """A place in the device's `streams`."""
+    """Index in the device's `streams`."""
     address: Coded
-    """Where its block is, in units of `address_unit`, from `address_base` on; 0 where that is not
-    known, else one more than that."""
+    """The block's address plus 1, in units of `address_unit` from `address_base`; 0 if unknown."""
 
 
 class PageSpan(Record, frozen=True):
-    """An annotation: a range of a program with a name."""
+    """An annotation: a named range of the program."""
 
     name: str
     begin: int
-    """How many events come before it."""
+    """Number of events before the annotation's start."""
     end: int | None
-    """How many until it ends; None if its end is not in the file."""
+    """Number of events before the annotation's end; None if the file doesn't have the end."""
     start_us: int
     end_us: int | None
-    """Its own times, since 1970-01-01 UTC."""
+    """The annotation's own times, in microseconds since 1970-01-01 UTC."""
 
 
 class PageGroups(Record, frozen=True, kw_only=True):
-    """The groups of a device by one way."""
+    """A device's groups by one key."""
 
     way: str
-    """Its name, as after `--by`."""
+    """The key's name, as in `--by`."""
     title: str
-    """The heading of a column of its groups."""
+    """Column heading."""
     pinned_title: str
-    """The same of who blocks free memory."""
+    """Column heading in the list of groups that pin free memory."""
     detail: bool
-    """Whether the details of a single allocation show it."""
+    """Whether a single allocation's details show the group."""
     lines: tuple[tuple[int, ...], ...]
-    """Of each group the lines that it is called by, as places in `texts`: its name, and for stacks
-    the callers below it, as `memreplay peak` shows them."""
+    """The lines that name each group, as indices in `texts`: the group's name and, for stacks, the
+    callers, as in `memreplay peak`.
+    """
     of_stacks: Coded | None
-    """Of each stack its group, 0 where no allocation has it; behind the stacks that of allocations
-    without one, and that of those without one that were there before the recording. None where
-    stacks do not decide it."""
+    """Each stack's group; 0 if no allocation has the stack. Two more entries are for allocations
+    without a stack and for carried-over blocks without a stack. None if stacks don't determine
+    groups.
+    """
     of_lives: Coded | None
-    """Of each allocation its group, where stacks do not decide it. Both are None for sizes, whose
-    group is the number of bits of the bytes (0 for 0 bytes), by the measure."""
+    """Each allocation's group, if stacks don't determine it. When grouped by size, `of_stacks` and
+    `of_lives` are both None, because the group is the bit length of the allocation's bytes in the
+    measure.
+    """
 
 
 class SegmentColumns(Record, frozen=True, kw_only=True):
-    """Pieces of segments, a row each. An address never stands in two at once."""
+    """Pieces of segments, one per row. Two pieces that exist at the same time never overlap."""
 
     begin: Coded
-    """The event that reserved it, -1 for what was there before; differences to the one before."""
+    """The event that reserved the piece, or -1 if carried over; stored as differences from the
+    previous row.
+    """
     life: Coded
-    """How many events later it was given back; behind the last event for what was not."""
+    """Number of events until the piece was released; past the last event if it never was."""
     address: Coded
-    """In units of `address_unit`, from `address_base` on; differences to the one before."""
+    """Address in units of `address_unit` from `address_base`, as a difference from the previous
+    row.
+    """
     size: Coded
-    """Bytes."""
+    """Size in bytes."""
     segment: Coded
-    """A number. Pieces of one number that touch are one segment, unless they have two pools that
-    are known and differ."""
+    """Segment number. Adjacent pieces with the same number form one segment, unless their known
+    pools differ.
+    """
     pool: Coded
     stream: Coded
     kind: Coded
-    """1: it is mapped piece by piece (expandable); 2: it is said to be for small requests, where
-    its size tells; a segment is if a piece of it is. An expandable one is, too, where a block in it
-    was requested with 1 MiB or less, unless a CUDA graph's checkpoint made it."""
+    """Bit 1: mapped piece by piece (expandable). Bit 2: for small requests, judging by the
+    segment's size. A segment counts as small if any of its pieces does. An expandable segment also
+    counts as small if it has a block for a request of 1 MiB or less, unless a CUDA graph's
+    checkpoint made that block.
+    """
 
 
 class PageMark(Record, frozen=True, kw_only=True):
-    """A moment that means something, or a step."""
+    """A notable moment or a step."""
 
     kind: Literal["oom", "snapshot", "step"]
     text: str
     moment: int
-    """How many events come before it; of an event that is marked, it is one of them."""
+    """Number of events up to the marked one, including that event."""
     end: int | None
-    """Of a step how many until it ends; None for others."""
+    """For a step, number of events before its end; otherwise None."""
 
 
 class PagePeak(Record, frozen=True):
-    """Where a measure is highest, as the engine has it: the page's must be the same."""
+    """A measure's peak, as the engine computes it. The page must compute the same value."""
 
     bytes: int
     moment: int
-    """How many events come before it: the first such moment."""
+    """Number of events before the first peak."""
 
 
 class PageDevice(Record, frozen=True, kw_only=True):
@@ -115,81 +127,84 @@ class PageDevice(Record, frozen=True, kw_only=True):
 
     device: int
     events: int
-    """How many were read."""
+    """Number of selected events."""
     first_event: int
-    """The number of the first of them."""
+    """Number of the first selected event."""
     lives: LifeColumns
     streams: tuple[str | None, ...]
-    """What the numbers of `stream` stand for: numbers of streams may be as large as addresses."""
+    """Stream numbers by index, because a number may be as large as an address."""
     pools: tuple[tuple[int, int] | None, ...]
-    """What those of `pool` stand for."""
+    """Pools by index."""
     reserved_start: int
-    """Bytes that were reserved before the first event."""
+    """Bytes reserved before the first event."""
     reserved_event: Coded
-    """The events that changed it, differences."""
+    """The events that changed the reserved bytes, as differences from the previous event."""
     reserved_bytes: Coded
-    """What it was after each of them, differences."""
+    """Reserved bytes after each of these events, as differences from the previous value."""
     time: Coded | None
-    """Microseconds from the first event on, the latest up to each event, differences; None
-    without times."""
+    """Running maximum of the times in microseconds since the first event, as differences; None
+    without times.
+    """
     first_us: int | None
-    """The time of the first event since 1970-01-01 UTC, in microseconds."""
+    """Time of the first event, in microseconds since 1970-01-01 UTC."""
     last_us: int | None
-    """That of the last event, as `time` has it: since the first one."""
+    """The last value of `time`."""
     spans: tuple[PageSpan, ...]
     marks: tuple[PageMark, ...]
     groups: tuple[PageGroups, ...]
-    """By each way that tells allocations apart."""
+    """The allocations' groups, by each useful key."""
     address_base: str
-    """The lowest address; in digits, as it may be too large for a number of JavaScript."""
+    """The lowest address, as text because JavaScript's integers may be too small for it."""
     address_unit: int
-    """What addresses are multiples of: 512 or 1."""
+    """All addresses are multiples of this: 512 or 1."""
     small_limit: int
-    """The largest request, in bytes, that comes from a small segment."""
+    """The largest request, in bytes, that a small segment serves."""
     segments: SegmentColumns | None
-    """None where they do not add up to what was reserved."""
+    """The segments' pieces; None if they don't add up to the reserved memory."""
     trust: dict[MeasureName, NoteBlock]
-    """How far the numbers of each measure can be trusted; a warning if they aren't exact."""
+    """How far each measure's numbers can be trusted. The note is a warning if the numbers aren't
+    exact.
+    """
     peaks: dict[MeasureName, PagePeak]
 
 
 class PageData(Record, frozen=True, kw_only=True):
-    """All that a page knows of a snapshot, but for the bytes of its columns."""
+    """A snapshot's data for the page, except the bytes of its columns."""
 
     name: str
-    """What it is called on the page: its file's name, or its rank."""
+    """The snapshot's name on the page: file name or rank."""
     file: str
     options: tuple[str, ...]
-    """The options that make other commands read the same of the file, as words."""
+    """Command-line options with which other commands select the same part of the file."""
     report: tuple[ReportBlock, ...] | None
-    """The page of `memreplay report`; None where nobody made one."""
+    """The output of `memreplay report`, or None."""
     notes: tuple[str, ...]
-    """What is wrong with the file as a whole."""
+    """Problems with the file, and what the page leaves out."""
     texts: tuple[str, ...]
     """Names of functions, files and groups."""
     frame_function: Coded
     frame_file: Coded
     frame_line: Coded
     frame_source: Coded
-    """What the line says: a place in `texts`, from 1 on; 0 where that isn't known."""
+    """Source line: 1 + an index in `texts`; 0 if unknown."""
     stack_frames: Coded
-    """How many frames each stack has."""
+    """Number of frames of each stack."""
     frames: Coded
-    """The frames of all stacks, innermost first, one stack behind the other."""
+    """The frames of all stacks in sequence, innermost first."""
     stack_code: Coded
-    """Of each of these 1 for code of the user's or of a library, 0 for plumbing."""
+    """For each of these frames, 1 for user or library code, 0 for plumbing."""
     devices: tuple[PageDevice, ...]
     bytes: int
-    """How many bytes the columns have, once they are inflated."""
+    """Size of the inflated columns."""
 
 
 class Page(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.page/1"):
-    """One snapshot, two that are compared, or the ranks of a run."""
+    """One snapshot, two to compare, or the ranks of a run."""
 
     version: str
-    """Of memreplay."""
+    """memreplay's version."""
     title: str
     kind: Literal["one", "compare", "ranks"]
     snapshots: tuple[PageData, ...]
     diff: tuple[ReportBlock, ...] | None
-    """What `memreplay diff` says of two; None for others."""
+    """The output of `memreplay diff` for two; otherwise None."""

@@ -1,4 +1,4 @@
-"""Of one device the segments over time: pieces, as columns."""
+"""A device's segments over time, as columns of pieces."""
 
 from __future__ import annotations
 
@@ -17,40 +17,43 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 DEFAULT_POOL = (0, 0)
-EXPANDABLE, SMALL = 1, 2  # bits of `Pieces.kind`
-_SMALL_SEGMENT = 2 << 20  # as engine/replay/reserve.pxd has it
+EXPANDABLE, SMALL = 1, 2  # bits in `Pieces.kind`
+_SMALL_SEGMENT = 2 << 20  # must match engine/replay/sizes.pxd
 _MAP = _core.ACTIONS.index("segment_map")
 _UNMAP = _core.ACTIONS.index("segment_unmap")
 
 
 class Pieces(NamedTuple):
-    """Columns of int64, a row a piece, in the order of their begins and then of their addresses."""
+    """int64 columns with a row per piece, ordered by `begin`, then address."""
 
     begin: NDArray[np.int64]
-    """The event that reserved it, -1 for what was there before."""
+    """The event that reserved the piece; -1 if carried over."""
     end: NDArray[np.int64]
-    """The event that gave it back; what never was comes behind the last one."""
+    """The event that released the piece; past the last event if there is none."""
     address: NDArray[np.uint64]
     size: NDArray[np.int64]
     segment: NDArray[np.int64]
-    """Pieces of one number that touch are one segment, unless their pools are known and differ."""
+    """Adjacent pieces with the same number form a segment, unless their known pools differ."""
     pool: NDArray[np.int64]
-    """A place in `pools_of`."""
+    """Index in `pools_of`."""
     stream: NDArray[np.int64]
-    """Its class among `Replay.classes("stream")`; 0 where it is not known."""
+    """Index in `Replay.classes("stream")`; 0 if unknown."""
     kind: NDArray[np.int64]
-    """`EXPANDABLE`: it is mapped piece by piece. `SMALL`: it is for requests of up to 1 MiB."""
+    """`EXPANDABLE`: mapped piece by piece. `SMALL`: for requests of up to 1 MiB."""
 
 
 def pools_of(replay: Replay) -> tuple[tuple[int, int] | None, ...]:
-    """The pools of a device: those of its classes, None first, and the default one."""
+    """Return a device's pools: None first, the known classes, and the default pool."""
     pools = tuple(map(replay.pool_of, replay.classes("pool").keys()))
     return pools if DEFAULT_POOL in pools else (*pools, DEFAULT_POOL)
 
 
 def pieces(snap: Snapshot, replay: Replay) -> Pieces | None:
-    """All pieces of a device; None where they do not add up to what was reserved, since segment
-    events say twice that memory came or went."""
+    """Return all pieces of a device.
+
+    Returns None if the pieces don't add up to the reserved memory, which happens if segment events
+    map or unmap the same memory twice.
+    """
     start, stop, begin, end, source = map(np.asarray, replay.reserved.reservations())
     size = (stop - start).astype(np.int64)
     if not _adds_up(replay, begin, end, size):
@@ -71,13 +74,17 @@ def pieces(snap: Snapshot, replay: Replay) -> Pieces | None:
 
 
 def _unknown_pool(replay: Replay) -> int:
-    """What a segment of no known pool is of: where the file names no other, of the default one."""
+    """Return the index for segments whose pool is unknown, which is the default pool if the file
+    has no others.
+    """
     return pools_of(replay).index(pool_of(replay, replay.block_map(replay.start), None))
 
 
 class _Sources:
-    """What brought memory: the regions of the start, then the segment events. Of each its pool and
-    stream, as classes, the number of its segment, and its kind."""
+    """Where memory comes from: the initial regions, then the segment events.
+
+    Each has a pool class, a stream class, a segment number and a kind.
+    """
 
     def __init__(self, snap: Snapshot, replay: Replay) -> None:
         regions = replay.reserved.regions()
@@ -99,13 +106,13 @@ class _Sources:
         self.kind = np.where(expandable, EXPANDABLE, 0) + np.where(small, SMALL, 0)
         self.pool = _classes(replay, "pool", [one for one, _ in replay.blocks.origins()], at)
         self.stream = _classes(replay, "stream", [one[2] for one in regions], at)
-        # What is mapped piece by piece is one with what touches it, of its stream.
+        # An expandable piece is merged with its neighbours on the same stream.
         count = len(expandable)
         self.segment = np.where(expandable, count + self.stream, np.arange(count))
 
 
 def _classes(replay: Replay, by: str, at_start: list[Any], at: NDArray[Any]) -> NDArray[np.int64]:
-    """The classes of regions, whose pools or streams are given, and of segment events."""
+    """Return the classes of initial regions and segment events."""
     classes = replay.classes(by)
     numbers = {key: number for number, key in enumerate(classes.keys())}
     before = [numbers[one] for one in at_start[: len(replay.reserved.regions())]]
@@ -116,10 +123,10 @@ def _classes(replay: Replay, by: str, at_start: list[Any], at: NDArray[Any]) -> 
 def _adds_up(
     replay: Replay, begin: NDArray[Any], end: NDArray[Any], size: NDArray[np.int64]
 ) -> bool:
-    """Whether the pieces are at every moment what was reserved: it changes with segment events."""
+    """Return whether the pieces always add up to the reserved memory."""
     changes = replay.segment_changes
     at = changes.event - replay.first_event
-    # The start is before all events, and what never went is given back behind them.
+    # The start sorts before all events, and missing ends sort after them.
     sums = np.zeros(len(at) + 2, dtype=np.int64)
     np.add.at(sums, np.where(begin < 0, 0, np.searchsorted(at, begin) + 1), size)
     np.add.at(sums, np.searchsorted(at, end) + 1, -size)

@@ -1,4 +1,4 @@
-"""The texts of a page, each once: names of code, files and groups."""
+"""A page's strings (names of functions, files and groups) without duplicates."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from memreplay.texts import clean
 
 
 class Texts:
-    """Texts by their places. They are shown as the text commands show them, with controls, lone
-    surrogates and marks of direction spelled out."""
+    """Strings by index.
+
+    Strings are written as commands print them, with control characters, lone surrogates and bidi
+    marks escaped.
+    """
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
 
     def place(self, text: str) -> int:
-        """Where a text stands; it is added where it does not yet."""
+        """Return a text's index, adding the text if it's new."""
         return self._places.setdefault(clean(text), len(self._places))
 
     def all(self) -> tuple[str, ...]:
-        """All of them, by their places."""
+        """All texts by index."""
         return tuple(self._places)

@@ -1,1 +1,1 @@
-"""A snapshot cut down, as a snapshot of its own."""
+"""Write a part of a snapshot as a new snapshot."""

@@ -1,4 +1,4 @@
-"""A snapshot cut down to what was read of it: a snapshot of its own, as a pickle."""
+"""Cut a snapshot down to the selected events and write it as a pickle."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def cut(
     strip: Strip | None = None,
     unknown: Unknown | None = None,
 ) -> tuple[Sliced, Iterator[bytes]]:
-    """What was read as a snapshot of its own: what it is, and its bytes, about a MiB at a time.
+    """Return a description of the slice, and its bytes in chunks of about 1 MiB.
 
-    It is a pickle of protocol 4 with the events that were read, the segments as they are after the
-    last of them, and what was live before the first. Of the same input the same bytes. With
-    `min_bytes` allocations below it are left out; `strip` leaves frames out: "all", or those of
-    "plumbing". `unknown` are keys that memreplay doesn't read, which stay as they are. Raises
-    LimitError for allocator settings that are no settings.
+    The slice is a pickle of protocol 4 with the selected events, the segments after the last of
+    them, and the live set before the first. It's deterministic. `min_bytes` drops smaller
+    allocations. `strip` drops frames: "all" of them, or only those of "plumbing". `unknown`: items
+    under keys that memreplay doesn't read, which are copied unchanged. Raises LimitError for
+    malformed allocator settings.
     """
     stripped = _stripped(snap, strip)
     excerpts = [_excerpt(snap.replay(device), stripped, min_bytes) for device in snap.devices]
@@ -63,11 +63,13 @@ def cut(
     left_out = () if unknown is None else unknown.left_out
     if snap.notes_flaw:
         left_out = (LeftOut('"memreplay"', snap.notes_flaw), *left_out)
-    return Sliced(snap.file, devices, left_out, snap.has_company), pickled
+    return Sliced(snap.file, devices, left_out, snap.has_other_data), pickled
 
 
 def _in_settings(snap: Snapshot, name: str) -> bool:
-    """Whether the reader found a ring-buffer flag in the settings, which are written anyway."""
+    """Return whether the ring-buffer flag that the reader found is in the settings. The settings
+    are always written.
+    """
     return f"trace_alloc_{name}" in snap.settings
 
 
@@ -98,7 +100,7 @@ def _excerpt(
 def _device(snap: Snapshot, excerpt: _slicing.Excerpt) -> SlicedDevice:
     replay = excerpt.holding.replay
     allocations, n_bytes = excerpt.small
-    # Pending at the end of the file, they are so in the file itself.
+    # At the end of the file, pending blocks are already marked as pending.
     blocks, pending = (0, 0) if replay.reaches_end else excerpt.pending
     return SlicedDevice(
         device=replay.device,
@@ -115,18 +117,19 @@ def _device(snap: Snapshot, excerpt: _slicing.Excerpt) -> SlicedDevice:
 
 
 def _settled_stop(replay: Replay) -> int | None:
-    """The end of the longest part of the range from its beginning after which no free is pending:
-    what is held is all that is live."""
+    """Return the last position at which the range could end without a pending free, that is, where
+    held and live bytes are equal.
+    """
     requested, held = (replay.measure(name).series for name in ("requested", "held"))
     settled = (requested == held).nonzero()[0]
     return int(settled[-1]) + 1 + replay.first_event if len(settled) else None
 
 
 def _annotations(snap: Snapshot) -> array[int]:
-    """The rows of annotations that reach into the events that were read, or lie among them.
+    """Return the rows of annotations that overlap the selected events.
 
-    A START and its END are kept or left out together; an END ends the last of its name that is
-    open.
+    A START and its END are kept or dropped together. An END closes the latest open START with its
+    name.
     """
     n = snap.annotation_count
     if not n:
@@ -139,7 +142,7 @@ def _annotations(snap: Snapshot) -> array[int]:
     for row in range(n):
         device, time, stage = devices[row], times[row], stage_of[stages[row]]
         if device >= 0 and device not in ranges:
-            # Of a device without anything else; with --device, of one that nobody asked for.
+            # Skip annotations of a device that has no other data, or that --device didn't select.
             keep[row] = snap.only is None
             continue
         first, last = ranges.get(device, (None, None))
@@ -147,7 +150,7 @@ def _annotations(snap: Snapshot) -> array[int]:
         after = last is not None and time != _core.ABSENT_TIME and time > last
         key = (device, names[row])
         if stage == "START":
-            # Until its END is met it may reach into the range.
+            # An annotation may reach into the range as long as no END was found.
             keep[row] = not after
             if before:
                 open_at.setdefault(key, []).append(row)
@@ -164,7 +167,7 @@ def _annotations(snap: Snapshot) -> array[int]:
 
 
 def _times(replay: Replay) -> tuple[int | None, int | None]:
-    """The first and the last time of the range; None where it has no bound there."""
+    """Return the range's first and last time; None for an open bound."""
     if replay.first_event == 0 and replay.reaches_end:
         return None, None
     if replay.time_range is None:

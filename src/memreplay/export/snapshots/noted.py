@@ -1,27 +1,28 @@
-"""What memreplay's recorder noted, of what goes into a slice."""
+"""Cut memreplay's recorded notes down to a slice."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-
-from memreplay.snapshot.backends import CUDA
 
 if TYPE_CHECKING:
     from memreplay.engine.write._slicing import Excerpt
     from memreplay.snapshot.recorded import Recorded
     from memreplay.snapshot.snapshot import Snapshot
 
-UNKNOWN = 0xFFFFFFFF  # as in snapshot/recorded.py, which takes NumPy
+# same as in snapshot/recorded.py; importing it from there would load NumPy
+UNKNOWN = 0xFFFFFFFF
 
 
 def noted_of(snap: Snapshot, excerpts: list[Excerpt], *, frames: bool = True) -> dict[str, object]:
-    """What lies under memreplay's key: of allocations and steps that of the slice alone; without
-    any `frames`, no source of theirs."""
+    """Return the value of memreplay's key for a slice.
+
+    It only covers the slice's allocations and steps. Without `frames`, source lines are dropped.
+    """
     own = dict(snap.recorder)
     if not frames:
         own.pop("source_lines", None)
-    # Blocks and stacks tell the backend, and a slice may have neither.
-    if snap.backend is not CUDA:
+    # The reader infers the backend from blocks and stacks, but a slice may have neither.
+    if not snap.backend.is_cuda:
         own["backend"] = snap.backend.name
     noted = own.pop("allocations", None)
     steps = own.pop("steps", None)
@@ -45,7 +46,7 @@ def noted_of(snap: Snapshot, excerpts: list[Excerpt], *, frames: bool = True) ->
 def _allocations(
     recorded: Recorded, snap: Snapshot, by_device: dict[int, Excerpt], places: range
 ) -> dict[str, object]:
-    """The kinds of what is written, of those the ones that are there, and their modules."""
+    """Return the kinds and modules of the written allocations."""
     import numpy as np
 
     columns = [np.empty(0, "u4") for _ in places]
@@ -67,7 +68,7 @@ def _allocations(
 
 
 def _steps(steps: object, excerpt: Excerpt) -> list[int]:
-    """How many events there are at each, of those that are written."""
+    """Return each step's position, counted in written events."""
     import numpy as np
 
     replay = excerpt.holding.replay

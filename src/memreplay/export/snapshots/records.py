@@ -1,4 +1,4 @@
-"""What a cut snapshot holds, and what it lacks."""
+"""Describe what a cut snapshot contains and what was left out."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from memreplay.snapshot.record import Record
 class SlicedDevice(Record, frozen=True):
     """One device's part of a slice.
 
-    `first_event` and `events` are of the range in the file; `written_events` are left of them, and
-    before these stand `leading_events` for what was live and would not be told otherwise. Of
-    allocations below --min-bytes, the range's and those live before it, `small_allocations` and
-    `small_bytes` were left out.
+    `first_event` and `events` describe the range in the file. `written_events` of them are in the
+    slice. They are preceded by `leading_events`, which allocate live blocks that no segment shows.
+    `small_allocations` and `small_bytes` count the allocations that were left out because they were
+    too small, including those live before the range.
 
-    Where the range ends between the request of a free and its completion, `pending_blocks` of
-    `pending_bytes` stand in the slice's segments as pending, and PyTorch's viewer does not show
-    them at any time. `settled_stop` is the last earlier end of the range where none is; None where
-    there is no such end.
+    If the range ends between a free's request and its completion, the block is pending:
+    `pending_blocks` and `pending_bytes` count these blocks, which PyTorch's viewer never shows.
+    `settled_stop` is the last earlier position at which the range could end without pending blocks,
+    or None.
     """
 
     device: int
@@ -32,16 +32,21 @@ class SlicedDevice(Record, frozen=True):
 
 
 class LeftOut(Record, frozen=True):
-    """A key of the snapshot that memreplay doesn't read and that isn't in the slice: its name as
-    JSON, or None for all such keys, and why."""
+    """A key that memreplay doesn't read and that isn't in the slice.
+
+    `name` is the key as JSON, or None if this is about all such keys. The other field is the
+    reason.
+    """
 
     key: str | None
     why: str
 
 
 class Sliced(Record, frozen=True):
-    """All devices of a slice, ascending. `alone`: the file holds other data than the snapshot,
-    which isn't in the slice."""
+    """All of a slice's devices, in ascending order.
+
+    `alone`: whether the slice leaves out other data in the file.
+    """
 
     file: str
     devices: tuple[SlicedDevice, ...]

@@ -1,4 +1,4 @@
-"""What a cut snapshot keeps of the keys of a snapshot that memreplay does not read."""
+"""Copy the snapshot keys that memreplay doesn't read into a slice."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from memreplay.io.packing import Format
     from memreplay.snapshot.snapshot import Snapshot
 
-# What a slice writes itself.
+# Keys that the slice itself writes.
 KNOWN = [b"segments", b"device_traces", b"external_annotations", *map(str.encode, KEPT.values())]
 _PIECE = 1 << 20
 
 
 class Unknown(NamedTuple):
-    """Items of the snapshot's dict, and those that a slice can't have."""
+    """Items of the snapshot's dict that memreplay doesn't read: those to copy, and those that can't
+    be copied.
+    """
 
     items: _slicing.Unknown | None = None
     chosen: tuple[int, ...] = ()
@@ -31,7 +33,7 @@ class Unknown(NamedTuple):
 
 
 class Source(NamedTuple):
-    """How to read the file once more; `pick` is 0 where it holds one snapshot."""
+    """How to read the file again; `pick` is 0 if it holds one snapshot."""
 
     file: str
     limits: Limits
@@ -39,14 +41,16 @@ class Source(NamedTuple):
 
 
 def unknown_of(snap: Snapshot, source: Source, *, stripped: bool, fmt: Format) -> Unknown:
-    """Find them in the file, which is read once more if it has any. They are kept whole, whatever
-    part of the events the slice has."""
+    """Find the file's unknown items, reading the file again if there are any.
+
+    Unknown items are copied in full, whatever the slice's range is.
+    """
     if not snap.native.unknown_keys:
         return Unknown()
     if stripped:
-        return _none("they may hold frames, which --strip-frames leaves out")
+        return _none("they may contain frames, which --strip-frames removes")
     if source.file == "-":
-        return _none("standard input can't be read twice; give the file's name")
+        return _none("standard input can't be read twice; give a file name")
     if snap.truncation is not None:
         return _none("the file is cut off")
     try:
@@ -69,7 +73,7 @@ def _none(why: str) -> Unknown:
 
 
 def _pickle_of(snap: Snapshot, source: Source) -> tuple[bytes, int]:
-    """The file as a pickle, and where the snapshot's first list begins in it."""
+    """Return the file as a pickle, and the offset of the snapshot's first list."""
     data = _plain(source.file, source.limits)
     if snap.protocol >= 0:
         return data, snap.native.adopted_at
@@ -94,17 +98,17 @@ def _plain(file: str, limits: Limits) -> bytes:
 
 
 def _json_flaw(items: _slicing.Unknown, i: int) -> str:
-    """Why JSON can't say an item; empty if it can."""
+    """Return why an item can't be written as JSON, or ""."""
     try:
         key = b"".join(_converting.Spelled(items.key(i)))
         _converting.Spelled(items.value(i))
     except SnapshotError as error:
         return error.message
-    return "" if key.startswith(b'"') else "JSON cannot say it: a key that is no text"
+    return "" if key.startswith(b'"') else "not possible in JSON: a key that isn't a string"
 
 
 def _name(items: _slicing.Unknown, i: int) -> str | None:
-    """A key as JSON spells it; None of one that it can't."""
+    """Return a key as JSON, or None if it can't be written."""
     try:
         return b"".join(_converting.Spelled(items.key(i))).decode("utf-8", "replace")
     except SnapshotError:

@@ -1,4 +1,4 @@
-"""The tables that are exported, a batch of rows at a time, as Arrow."""
+"""Export a snapshot's tables as Arrow, in batches."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from memreplay.export.tables.schema import TABLES, VERSION, table_spec
 
 if TYPE_CHECKING:
     from memreplay.export.tables.arrow import Table
-    from memreplay.export.tables.making import table
+    from memreplay.export.tables.building import table
 
 __all__ = ["TABLES", "VERSION", "Table", "table", "table_spec"]
 
-_HOME = {"Table": "arrow", "table": "making"}
+_HOME = {"Table": "arrow", "table": "building"}
 
 
 def __getattr__(name: str) -> object:
-    # Late: they import NumPy.
+    # Imported lazily because they need NumPy.
     if name not in _HOME:
         raise AttributeError(f"module 'memreplay.export.tables' has no attribute {name!r}")
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""Batches of the table `allocations`: one row a lifetime."""
+"""Build the table `allocations` in batches, one row per allocation."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import memreplay._core as _core
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.groups.ways import WAYS
 from memreplay.analysis.groups.ways.base import Known
-from memreplay.export.tables.arrow import texts, words_array
+from memreplay.export.tables.arrow import dictionary_array, texts
 from memreplay.export.tables.batching import slices
 from memreplay.export.tables.callers import Callers
+from memreplay.export.tables.dictionaries import Words, pool_dictionary
 from memreplay.export.tables.ways import WayColumn
-from memreplay.export.tables.words import Words, pool_words
 from memreplay.snapshot.arrow_columns import numbers
 from memreplay.snapshot.columns import view
 
@@ -26,23 +26,26 @@ if TYPE_CHECKING:
 
 FREED, PENDING, ACTIVE = range(3)
 STATES = ("freed", "active_pending_free", "active_allocated")
-_NEVER = _core.ABSENT_ID - 1  # an end: let go of before the first event
+_NEVER = _core.ABSENT_ID - 1  # end of an allocation that was never freed
 
 
 def allocation_rows(replay: Replay) -> int:
-    """How many allocations and carried blocks there are."""
+    """Return the number of allocations and carried-over blocks."""
     return replay.allocations + replay.carried_blocks
 
 
 def allocation_batches(
     snap: Snapshot, rules: tuple[Rule, ...], *, flat: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Columns by name, a batch at a time: of each device the carried blocks, then the
-    allocations in the order of their events. `flat` has who allocated in columns of its own."""
+    """Yield batches as columns by name.
+
+    For each device: its carried-over blocks, then its allocations in event order. `flat` adds
+    columns for the call site.
+    """
     dimensions = Dimensions(Known(snap, rules))
     words = _Spelled(
-        states=words_array(STATES),
-        pools=pool_words(snap),
+        states=dictionary_array(STATES),
+        pools=pool_dictionary(snap),
         ways={
             name: WayColumn(snap, dimensions, name) for name, way in WAYS.items() if way.recorded
         },
@@ -53,7 +56,7 @@ def allocation_batches(
 
 
 class _Spelled(NamedTuple):
-    """The words of all devices: a column has one dictionary."""
+    """The dictionaries of text columns, shared by all devices."""
 
     states: Any
     pools: Words
@@ -61,8 +64,27 @@ class _Spelled(NamedTuple):
     callers: Callers | None
 
 
+class _Rows(NamedTuple):
+    """Allocations as columns.
+
+    `start` is missing for carried-over blocks. Each allocation has two ends: when it was freed, and
+    until when the program held it.
+    """
+
+    start: np.ndarray[Any, Any] | None
+    end: np.ndarray[Any, Any]
+    held: np.ndarray[Any, Any]
+    address: np.ndarray[Any, Any]
+    size: np.ndarray[Any, Any]
+    block: np.ndarray[Any, Any]
+    stream: Any
+    pool: np.ndarray[Any, Any]
+    stack: np.ndarray[Any, Any]
+    who: dict[str, Any]
+
+
 class _Lifetimes:
-    """The lifetimes of one device."""
+    """One device's allocations."""
 
     def __init__(self, snap: Snapshot, replay: Replay, words: _Spelled) -> None:
         self.snap = snap
@@ -98,22 +120,24 @@ class _Lifetimes:
             if not len(rows):
                 continue
             yield self._batch(
-                start=rows,
-                end=ends[rows],
-                held=held[rows],
-                address=self.columns["address"][rows],
-                size=self.columns["size"][rows],
-                block=sizes[rows],
-                stream=numbers(self.columns["stream"][rows]),
-                pool=self.pool[rows],
-                stack=self.columns["stack"][rows],
-                who=self._who(rows, None),
+                _Rows(
+                    start=rows,
+                    end=ends[rows],
+                    held=held[rows],
+                    address=self.columns["address"][rows],
+                    size=self.columns["size"][rows],
+                    block=sizes[rows],
+                    stream=numbers(self.columns["stream"][rows]),
+                    pool=self.pool[rows],
+                    stack=self.columns["stack"][rows],
+                    who=self._who(rows, None),
+                )
             )
 
     def _carried(self, blocks: int) -> Iterator[dict[str, Any]]:
         native = self.replay.native
-        # The pool and the stream of these are those of their segment; events say theirs. The last
-        # is that of blocks outside of every segment.
+        # Carried-over blocks get their pool and stream from their segment, allocations from their
+        # event. The last entry is for blocks that aren't in any segment.
         origins = [*self.replay.blocks.origins(), (None, 0)]
         pools = [_core.ABSENT_ID if pool is None else pool for pool, _ in origins]
         pool_of = np.array(pools, dtype=np.uint32)
@@ -122,22 +146,26 @@ class _Lifetimes:
         for at in slices(0, blocks):
             rows = np.arange(at.start, at.stop)
             yield self._batch(
-                start=None,
-                end=np.asarray(self.requested.native.carried_ends())[at],
-                held=np.asarray(self.held.carried_ends())[at],
-                address=np.asarray(native.carried("address"))[at],
-                size=np.asarray(native.carried("size"))[at],
-                block=np.asarray(self.active.carried_weights())[at],
-                stream=numbers(stream_of[origin[at]], origin[at] == len(origins) - 1),
-                pool=pool_of[origin[at]],
-                stack=np.asarray(native.carried("stack"))[at],
-                who=self._who(None, rows),
+                _Rows(
+                    start=None,
+                    end=np.asarray(self.requested.native.carried_ends())[at],
+                    held=np.asarray(self.held.carried_ends())[at],
+                    address=np.asarray(native.carried("address"))[at],
+                    size=np.asarray(native.carried("size"))[at],
+                    block=np.asarray(self.active.carried_weights())[at],
+                    stream=numbers(stream_of[origin[at]], origin[at] == len(origins) - 1),
+                    pool=pool_of[origin[at]],
+                    stack=np.asarray(native.carried("stack"))[at],
+                    who=self._who(None, rows),
+                )
             )
 
     def _who(
         self, events: np.ndarray[Any, Any] | None, blocks: np.ndarray[Any, Any] | None
     ) -> dict[str, Any]:
-        """What allocations, or the carried blocks, were for; of a flat table who made them, too."""
+        """Return the purpose of allocations or carried-over blocks and, for flat tables, their call
+        site.
+        """
         found = {
             name: column.column(self.requested, events, blocks)
             for name, column in self.words.ways.items()
@@ -146,44 +174,32 @@ class _Lifetimes:
             found.update(self.words.callers.columns(self.requested, events, blocks))
         return found
 
-    def _batch(
-        self,
-        *,
-        start: np.ndarray[Any, Any] | None,
-        end: np.ndarray[Any, Any],
-        held: np.ndarray[Any, Any],
-        address: np.ndarray[Any, Any],
-        size: np.ndarray[Any, Any],
-        block: np.ndarray[Any, Any],
-        stream: Any,
-        pool: np.ndarray[Any, Any],
-        stack: np.ndarray[Any, Any],
-        who: dict[str, Any],
-    ) -> dict[str, Any]:
+    def _batch(self, one: _Rows) -> dict[str, Any]:
+        start, end, held = one.start, one.end, one.held
         rows = len(end)
         freed = end != _core.ABSENT_ID
         state = np.where(freed, FREED, np.where(held != _core.ABSENT_ID, PENDING, ACTIVE))
         begin = np.full(rows, _core.ABSENT_ID, dtype=np.uint32) if start is None else start
-        # What nobody asked to free is let go of where it ends.
+        # Without a free_requested event, the program holds the allocation until free_completed.
         asked = np.where(held == end, _core.ABSENT_ID, held)
         return {
             "device": numbers(np.full(rows, self.replay.device, dtype=np.int32)),
-            "address": numbers(address),
-            "bytes": numbers(size),
-            "block_bytes": numbers(block),
+            "address": numbers(one.address),
+            "bytes": numbers(one.size),
+            "block_bytes": numbers(one.block),
             **self._moment("alloc_event", "alloc_us", begin),
             **self._moment("free_requested_event", "free_requested_us", asked),
             **self._moment("free_event", "free_us", end),
-            "stream": stream,
-            "pool": self.words.pools.column(pool),
-            "stack_id": numbers(stack),
+            "stream": one.stream,
+            "pool": self.words.pools.column(one.pool),
+            "stack_id": numbers(one.stack),
             "state": texts(state, self.words.states),
             "carried_over": numbers(np.full(rows, start is None)),
-            **who,
+            **one.who,
         }
 
     def _moment(self, event: str, time: str, at: np.ndarray[Any, Any]) -> dict[str, Any]:
-        """An event and its time, null for what did not happen in the trace."""
+        """Return columns with an event and its time; null if the event isn't in the trace."""
         missing = at >= _NEVER
         rows = np.where(missing, 0, at).astype(np.int64)
         if self.replay.events:

@@ -1,4 +1,4 @@
-"""Arrow types of the tables, and a table as a stream of batches that any Arrow library takes."""
+"""Arrow types of the tables, and a table as a stream that any Arrow library can import."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from memreplay.export.tables.schema import TableSpec, Type
 
-_MOST_TEXT = (1 << 31) - 1  # bytes of a string array
+_MOST_TEXT = (1 << 31) - 1  # maximum number of bytes in a string array
 
 
 def arrow_type(kind: Type) -> pa.DataType:
-    """The Arrow type of a column."""
+    """Return a column's Arrow type."""
     pa = arrow()
     if kind == "text":
         return pa.dictionary(pa.int32(), pa.string())
@@ -33,7 +33,7 @@ def arrow_type(kind: Type) -> pa.DataType:
 def arrow_schema(
     spec: TableSpec, metadata: Mapping[str, str], labels: Iterable[str] = ()
 ) -> pa.Schema:
-    """The Arrow schema of a table, with columns of text after its own."""
+    """Return a table's Arrow schema, followed by text columns for `labels`."""
     pa = arrow()
     fields = [pa.field(c.name, arrow_type(c.type), nullable=c.nullable) for c in spec.columns]
     fields += [pa.field(name, arrow_type("text")) for name in labels]
@@ -43,30 +43,30 @@ def arrow_schema(
 def texts(
     ids: NDArray[Any], words: pa.Array, missing: NDArray[np.bool_] | None = None
 ) -> pa.DictionaryArray:
-    """A column of strings: `words[ids]`, null where `missing` says so."""
+    """Build a string column: `words[ids]`, null where `missing` is true."""
     indices = numbers(np.ascontiguousarray(ids, dtype=np.int32), missing)
     return arrow().DictionaryArray.from_arrays(indices, words, safe=False)
 
 
 def spelled(text: str) -> str:
-    """A text that Arrow can hold: half of a surrogate pair is written as an escape."""
+    """Return text that Arrow can store, with lone surrogates escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def words_array(words: Sequence[str]) -> pa.Array:
-    """Strings as a dictionary for `texts`, each there once."""
+def dictionary_array(words: Sequence[str]) -> pa.Array:
+    """Build the dictionary for `texts`, without duplicates."""
     pa = arrow()
     raw = [spelled(word).encode() for word in words]
     offsets = np.zeros(len(raw) + 1, dtype=np.int64)
     np.cumsum([len(one) for one in raw], out=offsets[1:])
     if offsets[-1] > _MOST_TEXT:
-        raise LimitError(f"{offsets[-1]} bytes of names in one column, more than Arrow's limit")
+        raise LimitError(f"{offsets[-1]} bytes of names in one column, more than Arrow allows")
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(raw))]
     return pa.Array.from_buffers(pa.string(), len(raw), buffers)
 
 
-def own_words(column: pa.Array) -> pa.Array:
-    """The same column of a batch; one of text with no more words than it has rows."""
+def own_dictionary(column: pa.Array) -> pa.Array:
+    """Shrink a batch's dictionary so that it has no more entries than the batch has rows."""
     pa = arrow()
     if not pa.types.is_dictionary(column.type) or len(column.dictionary) <= len(column):
         return column
@@ -76,10 +76,10 @@ def own_words(column: pa.Array) -> pa.Array:
 
 
 class Table(Batched):
-    """One table of a snapshot, made a batch at a time whenever it is read.
+    """One of a snapshot's tables. Every read builds its batches again.
 
-    `schema` is its Arrow schema. `labels` are columns that say the same in every row. Files have
-    times as integers, of microseconds: `file_schema` and `file_batches()`.
+    `schema`: its Arrow schema. `labels`: constant columns. Files store times as integer
+    microseconds: see `file_schema` and `file_batches()`.
     """
 
     def __init__(
@@ -113,12 +113,12 @@ class Table(Batched):
         return self.batches()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Its rows, up to `batching.ROWS` at a time."""
+        """Yield the rows, up to `batching.ROWS` per batch."""
         for batch in self.file_batches():
             yield batch.cast(self.schema)
 
     def file_batches(self) -> Iterator[pa.RecordBatch]:
-        """The same, as files have them."""
+        """Yield the rows with the types used in files."""
         pa = arrow()
         for columns in self._make():
             arrays = [columns[column.name] for column in self.spec.columns]
@@ -126,7 +126,7 @@ class Table(Batched):
             arrays += [
                 texts(
                     np.zeros(rows, dtype=np.int32),
-                    words_array([word or ""]),
+                    dictionary_array([word or ""]),
                     None if word is not None else np.ones(rows, dtype=bool),
                 )
                 for word in self.labels.values()
@@ -134,5 +134,5 @@ class Table(Batched):
             yield pa.RecordBatch.from_arrays(arrays, schema=self.file_schema)
 
     def reader(self) -> pa.RecordBatchReader:
-        """The batches as pyarrow's reader."""
+        """Return the batches as a pyarrow reader."""
         return self._arrow_reader()

@@ -1,14 +1,14 @@
-"""How long a batch is, and a table's rows cut into such."""
+"""Batch size, and slicing rows into batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-# A row group of Parquet, a batch of Arrow; some MiB of memory above the snapshot's own.
+# Rows per Arrow batch and Parquet row group. A batch needs a few MiB in addition to the snapshot.
 ROWS = 1 << 16
 
 
 def slices(start: int, stop: int) -> Iterator[slice]:
-    """The rows `start` to `stop` (exclusive), up to ROWS at a time."""
+    """Yield the rows `start` to `stop` (exclusive) in slices of up to ROWS."""
     for first in range(start, stop, ROWS):
         yield slice(first, min(first + ROWS, stop))

@@ -1,4 +1,4 @@
-"""Columns that say who allocated: function, file and line that a stack is put down to."""
+"""Columns for the call site: function, file and line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from memreplay.analysis.code.naming import name_of_frame
 from memreplay.analysis.code.plumbing import USER
 from memreplay.analysis.groups.ways.code import STACKLESS
+from memreplay.export.tables.dictionaries import Words, string_dictionary
 from memreplay.export.tables.ways import group_numbers
-from memreplay.export.tables.words import Words, string_words
 from memreplay.snapshot.arrow_columns import numbers
 from memreplay.snapshot.model import Frame
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 
 class Callers:
-    """Who allocated, as `--by line` says it; null for what has no stack."""
+    """The call site that `--by line` reports; null without a stack."""
 
     def __init__(self, snap: Snapshot, dimensions: Dimensions) -> None:
         self.snap = snap
         self.dimensions = dimensions
         frames = snap.frames
         self.functions = Words(self._function, frames.function)
-        self.files = string_words(snap, frames.file)
+        self.files = string_dictionary(snap, frames.file)
         rank = np.frombuffer(dimensions.known.file_rank, dtype=np.uint8)
         self.is_user = rank[frames.file] == USER if len(frames) else np.zeros(0, dtype=bool)
         self.has_file, self.has_line = self._places()
 
     def _function(self, string: int) -> str | None:
-        """A function as naming.py calls it."""
+        """Return a function's name, spelled as in naming.py."""
         text = self.snap.text(string)
         return text and name_of_frame(Frame(text, "", 0)).function
 
     def _places(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Of each frame whether its name has a file, and a line."""
+        """Return for each frame whether its name has a file and a line. Shape (frames,), bool."""
         frames = self.snap.frames
         if not len(frames):
             return np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
@@ -58,7 +58,7 @@ class Callers:
     def columns(
         self, usage: Usage, events: NDArray[Any] | None, blocks: NDArray[Any] | None
     ) -> dict[str, Any]:
-        """The columns of these allocations (events), or of these carried blocks."""
+        """Return the columns for allocations (events) or carried-over blocks."""
         frame = self._names_of(self.dimensions.keys(usage, "line"), events, blocks)
         missing = np.isin(frame, np.array(STACKLESS, dtype=np.uint64))
         at = np.where(missing, 0, frame).astype(np.int64)

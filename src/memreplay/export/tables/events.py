@@ -1,4 +1,4 @@
-"""Batches of the table `events`: all events of all devices, in the order of the file."""
+"""Build the table `events`: all events of all devices, in file order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import numpy as np
 
 import memreplay._core as _core
 from memreplay.export.tables.batching import slices
-from memreplay.export.tables.words import code_words, metadata_words, pool_words
+from memreplay.export.tables.dictionaries import (
+    code_dictionary,
+    metadata_dictionary,
+    pool_dictionary,
+)
 from memreplay.snapshot.arrow_columns import numbers
 
 if TYPE_CHECKING:
@@ -17,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def event_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, a batch at a time; one never spans two devices."""
+    """Yield batches as columns by name; a batch never spans two devices."""
     events = snap.events
-    actions = code_words(snap.action_name, 256)
-    contexts = metadata_words(snap, events.compile_context)
-    metadata = metadata_words(snap, events.user_metadata)
-    pools = pool_words(snap)
+    actions = code_dictionary(snap.action_name, 256)
+    contexts = metadata_dictionary(snap, events.compile_context)
+    metadata = metadata_dictionary(snap, events.user_metadata)
+    pools = pool_dictionary(snap)
     ooms = snap.ooms.event
     for device, first, rows, _ in snap.native.traces():
         base = snap.replay(device).first_event if rows else 0

@@ -1,4 +1,4 @@
-"""Batches of the tables that say how it ended: `segments`, `blocks`; and of `annotations`."""
+"""Build the tables `segments` and `blocks` (the final state) and `annotations`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import memreplay._core as _core
-from memreplay.export.tables.arrow import texts, words_array
+from memreplay.export.tables.arrow import dictionary_array, texts
 from memreplay.export.tables.batching import slices
-from memreplay.export.tables.words import pool_words, said_words
+from memreplay.export.tables.dictionaries import optional_dictionary, pool_dictionary
 from memreplay.snapshot.arrow_columns import numbers
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def segment_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, a batch at a time."""
+    """Yield batches as columns by name."""
     segments = snap.segments
-    types = said_words(snap, segments.type)
-    pools = pool_words(snap)
+    types = optional_dictionary(snap, segments.type)
+    pools = pool_dictionary(snap)
     for at in slices(0, len(segments)):
         yield {
             "segment_id": numbers(np.arange(at.start, at.stop, dtype=np.uint32)),
@@ -42,9 +42,9 @@ def segment_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
 
 
 def block_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, a batch at a time."""
+    """Yield batches as columns by name."""
     blocks = snap.blocks
-    states = words_array(_core.STATES)
+    states = dictionary_array(_core.STATES)
     devices = np.ascontiguousarray(snap.segments.device)
     for at in slices(0, len(blocks)):
         segment = blocks.segment[at]
@@ -60,12 +60,12 @@ def block_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
 
 
 def annotation_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, a batch at a time."""
+    """Yield batches as columns by name."""
     annotations = snap.annotations
     if not len(annotations):
         return
-    names = said_words(snap, annotations.name)
-    stages = said_words(snap, annotations.stage)
+    names = optional_dictionary(snap, annotations.name)
+    stages = optional_dictionary(snap, annotations.stage)
     for at in slices(0, len(annotations)):
         time = annotations.time_us[at]
         yield {

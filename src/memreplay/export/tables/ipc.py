@@ -1,4 +1,4 @@
-"""Writes a table as an Arrow file, which can be mapped into memory as it is."""
+"""Write a table as an Arrow IPC file, which can be memory-mapped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def write_arrow(table: Table, out: IO[bytes]) -> None:
-    """All rows into an open file, not compressed. Raises OSError as the file does."""
+    """Write all rows to an open file, uncompressed. Raises the file's OSError."""
     import pyarrow as pa
 
     with pa.ipc.new_file(out, table.file_schema) as writer:

@@ -1,4 +1,4 @@
-"""The same table of several snapshots as one Arrow stream, made whenever it is read."""
+"""Concatenate several snapshots' tables into one Arrow stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.export.tables.arrow import arrow_schema
-from memreplay.export.tables.making import table
+from memreplay.export.tables.building import table
 from memreplay.export.tables.schema import TABLES, table_spec
 from memreplay.snapshot.arrow_columns import arrow
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.snapshot.snapshot import Snapshot
 
-FLAT = "flat"  # the allocations with who allocated
-WHOSE = "snapshot"  # the column that says which of several snapshots a row is of
+FLAT = "flat"  # the table of allocations with their call site
+WHOSE = "snapshot"  # the column that identifies a row's snapshot
 
 
 class Source(NamedTuple):
-    """A snapshot, and what its rows are told by; None where there is one alone."""
+    """A snapshot and the label of its rows. The label is None for a single snapshot."""
 
     snapshot: Snapshot
     label: str | None
 
 
 class Joined:
-    """One table of all sources, which any library takes that scans Arrow streams.
+    """One table of all sources, for any library that scans Arrow streams.
 
-    Nothing is made before it is scanned, and it may be scanned again. Scans may be on several
-    threads: what snapshots remember is made under the lock that all tables of them share.
+    Rows are built during a scan. Scans may be repeated, and may run on several threads. All tables
+    of the sources share a lock, which protects what the snapshots cache.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class Joined:
 
     @property
     def rows(self) -> int:
-        """How many there are; asked of each snapshot."""
+        """Number of rows. Asks each snapshot."""
         return sum(table(one.snapshot, self.table).rows for one in self.sources)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Its rows, of one snapshot after the other."""
+        """Yield the rows, snapshot by snapshot."""
         for snapshot, label in self.sources:
             labels = None if label is None else {WHOSE: label}
             with self.lock:
@@ -76,7 +76,7 @@ class Joined:
 
 
 def joined_tables(snapshots: Mapping[str, Snapshot], rules: tuple[Rule, ...]) -> dict[str, Joined]:
-    """All tables of the snapshots, by name; `flat` after the others."""
+    """Return all tables of the snapshots by name, `flat` last."""
     several = len(snapshots) > 1
     sources = tuple(Source(one, name if several else None) for name, one in snapshots.items())
     lock = Lock()

@@ -1,11 +1,11 @@
-"""Writes a table as lines of text: CSV, or a JSON object a line, a column of text at a time."""
+"""Write a table as CSV or JSON lines, one text column at a time."""
 
 from __future__ import annotations
 
 import json
 from typing import IO, TYPE_CHECKING, Any
 
-from memreplay.export.tables.arrow import own_words
+from memreplay.export.tables.arrow import own_dictionary
 from memreplay.snapshot.arrow_columns import arrow
 from memreplay.texts import json_inert
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def write_csv(table: Table, out: IO[bytes]) -> None:
-    """A header, then a line a row: an empty field for null, ids joined by `;`."""
+    """Write a header and a line per row. Nulls become empty fields, and lists of ids are joined by
+    `;`.
+    """
     import pyarrow.csv
 
     pa = arrow()
@@ -39,13 +41,13 @@ def write_csv(table: Table, out: IO[bytes]) -> None:
 
 
 def write_ndjson(table: Table, out: IO[bytes]) -> None:
-    """A JSON object a row, keys in the table's order, null where there is none."""
+    """Write a JSON object per row with keys in table order."""
     for batch in table.file_batches():
         out.write(_objects(table, batch, "\n"))
 
 
 def write_json(table: Table, out: IO[bytes]) -> None:
-    """One JSON list of the objects of `write_ndjson`."""
+    """Write the objects of `write_ndjson` as one JSON list."""
     out.write(b"[")
     first = True
     for batch in table.file_batches():
@@ -58,7 +60,7 @@ def write_json(table: Table, out: IO[bytes]) -> None:
 
 
 def _flat(column: ColumnSpec, values: pa.Array) -> pa.Array:
-    """A column without nesting and dictionaries."""
+    """Return a column without nested values and dictionaries."""
     if column.type == "text":
         pa = arrow()
         return values.cast(pa.string())
@@ -69,12 +71,12 @@ def _joined(lists: pa.ListArray, between: str) -> pa.Array:
     import pyarrow.compute as pc
 
     pa = arrow()
-    # A text that it makes a scalar of itself is a TypeError where memory is out.
+    # Pass a scalar. With a str, pyarrow raises TypeError when it runs out of memory.
     return pc.binary_join(lists.cast(pa.list_(pa.string())), pa.scalar(between))
 
 
 def _objects(table: Table, batch: pa.RecordBatch, after: str) -> memoryview:
-    """The rows as JSON objects one after the other, `after` behind each."""
+    """Format the rows as JSON objects, each followed by `after`."""
     import pyarrow.compute as pc
 
     pa = arrow()
@@ -91,7 +93,7 @@ def _objects(table: Table, batch: pa.RecordBatch, after: str) -> memoryview:
 
 
 def _json(column: ColumnSpec, values: pa.Array) -> pa.Array:
-    """A column as JSON texts."""
+    """Format a column as JSON."""
     import pyarrow.compute as pc
 
     pa = arrow()
@@ -99,7 +101,8 @@ def _json(column: ColumnSpec, values: pa.Array) -> pa.Array:
         opening, closing, nothing = map(pa.scalar, ("[", "]", ""))
         found = pc.binary_join_element_wise(opening, _joined(values, ", "), closing, nothing)
     elif column.type == "text":
-        values = own_words(values)  # to spell all of them for each batch would take the square
+        # Don't format the full dictionary for each batch, which would take quadratic time.
+        values = own_dictionary(values)
         words = pa.array(
             [json_inert(json.dumps(word)) for word in values.dictionary.to_pylist()], pa.string()
         )

@@ -1,16 +1,18 @@
-"""Writes a table as Parquet: zstd, a row group a batch, the encodings that fit its columns."""
+"""Write a table as Parquet, with zstd compression, a row group per batch and an encoding per
+column.
+"""
 
 from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
-from memreplay.export.tables.arrow import own_words
+from memreplay.export.tables.arrow import own_dictionary
 
 if TYPE_CHECKING:
     from memreplay.export.tables.arrow import Table
     from memreplay.export.tables.schema import TableSpec
 
-# What rises slowly, or goes up and down by little of its own size.
+# Columns whose values rise slowly, or change little relative to their size.
 _DELTAS = {
     "events": ("event_index", "time_us"),
     "allocations": (
@@ -35,15 +37,15 @@ _DELTAS = {
         "allocated_bytes",
     ),
 }
-# What zstd alone makes as small, and in less time, than a dictionary before it: runs of the same
-# number, or addresses, which are too many. All else repeats itself, and a dictionary finds that.
+# Columns that zstd compresses faster and equally well without a dictionary, because they have long
+# runs or too many distinct addresses. In the other columns, values repeat, so a dictionary helps.
 _PLAIN = ("address", "device", "device_free_bytes", "reserved_bytes", "stack_id", "stream")
 _CUT_BY = ("device", "event_index", "alloc_event", "time_us", "alloc_us")
 COMPRESSION, LEVEL = "zstd", 1
 
 
 def write_parquet(table: Table, out: IO[bytes]) -> None:
-    """All rows into an open file. Raises OSError as the file does."""
+    """Write all rows to an open file. Raises the file's OSError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -55,18 +57,19 @@ def write_parquet(table: Table, out: IO[bytes]) -> None:
         compression_level=LEVEL,
         use_dictionary=_leaves(table.spec, deltas),
         column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
-        # Of what a reader cuts ranges by: of all columns they cost a fifth of the writing.
+        # Only write statistics for columns that readers filter by. Statistics for all columns would
+        # take a fifth of the writing time.
         write_statistics=[name for name in _CUT_BY if name in table.file_schema.names],
     ) as writer:
         for batch in table.file_batches():
-            # A row group is written with all words of its columns: with many of them, the whole
-            # would grow with the square.
-            columns = list(map(own_words, batch.columns))
+            # Each row group stores each column's full dictionary, so without shrinking, size would
+            # grow quadratically.
+            columns = list(map(own_dictionary, batch.columns))
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
 
 
 def _leaves(spec: TableSpec, deltas: tuple[str, ...]) -> list[str]:
-    """The columns that have a dictionary, as Parquet calls them: a list's items have a path."""
+    """Return the Parquet paths of dictionary columns; a list's items have their own path."""
     names = [column for column in spec.columns if column.name not in (*deltas, *_PLAIN)]
     return [
         f"{column.name}.list.element" if column.type == "ids" else column.name

@@ -1,4 +1,4 @@
-"""Runs SQL on DuckDB over tables that are made when a query reads them."""
+"""Run SQL with DuckDB on tables that are built when a query reads them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from memreplay.export.tables.joined import Joined
 
 NEEDS_DUCKDB = "sql needs DuckDB 1.5 or later"
-OLDEST = (1, 5)  # before it, what was registered could be scanned once
-ROWS = 1 << 14  # of a batch of a result
-_AHEAD = 4  # batches that wait to be written
+OLDEST = (1, 5)  # earlier versions can only scan a registered stream once
+ROWS = 1 << 14  # rows per result batch
+_AHEAD = 4  # maximum number of batches that wait to be written
 
-# A query is of the tables that are there: no files, no network, no variables of this program, no
-# extension that is fetched, nothing spilled into a folder; and no query changes that.
+# Queries can only use these tables: no files, network, program variables, extension downloads or
+# temporary folders. They can't change these settings.
 _SAFE = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
@@ -34,14 +34,14 @@ _SAFE = {
     "temp_directory": "",
 }
 ALLOW_FILES = "--allow-files lets a query do this"
-# What DuckDB puts before what it says.
+# The prefix of DuckDB's messages.
 _KIND = re.compile(r"\A(?:[A-Z][A-Za-z]* )+Error: ")
 _COLUMN = re.compile(r'column "?(\w+)"? not found|does not have a column named "?(\w+)"?')
 _PLACE = re.compile(r"\n\s*LINE \d+:.*\Z", re.DOTALL)
 
 
 def duckdb() -> Any:
-    """DuckDB's module. Raises MissingExtraError that names the extra."""
+    """Import DuckDB. Raises MissingExtraError with the extra's name."""
     try:
         import duckdb as module
     except ImportError:
@@ -53,7 +53,7 @@ def duckdb() -> Any:
 
 
 class Rows:
-    """The rows that a query gives: their schema, and batches of them, once."""
+    """A query's result: its schema, and its batches, readable once."""
 
     def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
         self.schema = schema
@@ -64,7 +64,7 @@ class Rows:
 
 
 class Queries:
-    """A database in memory with these tables, until `close`."""
+    """An in-memory database with these tables, until `close`."""
 
     def __init__(
         self,
@@ -74,8 +74,9 @@ class Queries:
         settings: Mapping[str, str] | None = None,
         denied: str = ALLOW_FILES,
     ) -> None:
-        """`settings` are DuckDB's, besides those that keep a query from files; `denied` is said
-        where it is kept from them."""
+        """`settings`: DuckDB settings in addition to those that deny access to files. `denied`: the
+        advice to give if a query tries to read files.
+        """
         self._duckdb = duckdb()
         self._denied = denied
         self._allow_files = allow_files
@@ -91,16 +92,15 @@ class Queries:
             self._connection.execute("set lock_configuration = true")
 
     def close(self) -> None:
-        """Lets go of the tables."""
+        """Release the tables."""
         self._connection.close()
 
     def interrupt(self) -> None:
-        """Ends the query that runs, from another thread: its rows raise UsageError."""
+        """Interrupt the running query, from another thread. Reading its rows raises UsageError."""
         self._connection.interrupt()
 
     def only_asks(self, query: str) -> bool:
-        """Whether each statement of a query asks for rows, and changes nothing. Raises UsageError
-        for what is no SQL."""
+        """Return whether every statement only reads. Raises UsageError for invalid SQL."""
         kinds = self._duckdb.StatementType
         try:
             statements = self._connection.extract_statements(query)
@@ -110,12 +110,13 @@ class Queries:
 
     @contextmanager
     def result(self, query: str) -> Iterator[Rows | None]:
-        """The rows that a query gives, as they come; of several statements the last one's, None
-        where there is nothing to run. Raises UsageError for what is wrong with it, while rows are
-        read too.
+        """Run a query, and return its rows as they arrive.
 
-        The query runs on a thread: DuckDB does not look at signals everywhere, and this waits so
-        that Ctrl-C ends it.
+        If there are several statements, the rows are the last one's. Returns None if there is
+        nothing to run. Raises UsageError for errors in the query, even while rows are read.
+
+        The query runs on a thread, because DuckDB doesn't check for signals everywhere. Waiting
+        here lets Ctrl-C stop it.
         """
         found: Queue[Any] = Queue(_AHEAD)
         stop = Event()
@@ -131,7 +132,7 @@ class Queries:
             thread.join()
 
     def _work(self, query: str, found: Queue[Any], stop: Event) -> None:
-        """Puts the schema of the rows, then batches, then None; or the error."""
+        """Put the schema, the batches and then None into the queue, or the error."""
 
         def put(item: object) -> None:
             done = False
@@ -150,17 +151,17 @@ class Queries:
                     if stop.is_set():
                         return
             put(None)
-        except BaseException as error:  # raised where it is waited for
+        except BaseException as error:  # the waiting thread raises the error
             put(error)
 
     def _next(self, found: Queue[Any]) -> Any:
         item = found.get()
         if not isinstance(item, BaseException):
             return item
-        # Arrow raises OSError and ValueError for what DuckDB says while rows are read.
+        # While rows are read, Arrow raises OSError and ValueError for DuckDB's errors.
         if not isinstance(item, (self._duckdb.Error, OSError, ValueError)):
             raise item
-        # What a table raises while DuckDB reads it comes as a text, with its traceback.
+        # If a table raises an exception inside DuckDB, it arrives as text with its traceback.
         kind, _, words = str(item).rstrip().rpartition("\n")[2].partition(": ")
         if kind == "MemoryError":
             raise MemoryError(words) from None
@@ -169,7 +170,7 @@ class Queries:
         raise UsageError(_words(str(item)) + hint) from None
 
     def _whose(self, message: str) -> str:
-        """Which tables have the column that a query looks for in another one."""
+        """Return the tables that have a column that a query expected in another table."""
         missed = _COLUMN.search(message)
         if missed is None:
             return ""
@@ -179,7 +180,7 @@ class Queries:
 
 
 def _words(message: str) -> str:
-    """What DuckDB says, in a line, and the place in the query that it points to."""
+    """Return DuckDB's message on one line, with the position in the query."""
     place = re.search(r"\n\s*LINE (\d+): (.*)\n(\s*)\^", message)
     text = _KIND.sub("", _PLACE.sub("", message))
     text = "; ".join(" ".join(line.split()) for line in text.split("\n") if line.strip())

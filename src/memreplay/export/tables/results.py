@@ -1,4 +1,4 @@
-"""Writes the rows of a query as they come: as CSV, JSON, NDJSON or Parquet, and as texts."""
+"""Write a query's rows as they arrive: CSV, JSON, NDJSON, Parquet or text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The columns' names, each there once: `bytes`, `bytes_1`."""
+    """Make column names unique by appending numbers, e.g. `bytes`, `bytes_1`."""
     found: dict[str, None] = {}
     for name in names:
         one, i = name, 0
@@ -29,19 +29,19 @@ def unique(names: Sequence[str]) -> list[str]:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a column is of numbers."""
+    """Return whether a column is numeric."""
     types = arrow().types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def text_columns(batches: Iterable[pa.RecordBatch]) -> Iterator[list[list[str | None]]]:
-    """The columns of each batch as texts, None for null."""
+    """Yield each batch's columns as text, None for null."""
     for batch in batches:
         yield [_texts(column).to_pylist() for column in batch.columns]
 
 
 def write_csv(rows: Rows, out: IO[bytes]) -> None:
-    """A header, then a line a row; an empty field for null."""
+    """Write a header and a line per row. Nulls become empty fields."""
     import pyarrow.csv
 
     pa = arrow()
@@ -62,14 +62,14 @@ def write_csv(rows: Rows, out: IO[bytes]) -> None:
 
 
 def write_ndjson(rows: Rows, out: IO[bytes]) -> None:
-    """A JSON object a row, keys in the query's order, null where there is none."""
+    """Write a JSON object per row with keys in query order."""
     names = unique(rows.schema.names)
     for batch in rows:
         out.write(_objects(names, batch, "\n"))
 
 
 def write_json(rows: Rows, out: IO[bytes]) -> None:
-    """One JSON list of the objects of `write_ndjson`."""
+    """Write the objects of `write_ndjson` as one JSON list."""
     names = unique(rows.schema.names)
     out.write(b"[")
     first = True
@@ -82,7 +82,7 @@ def write_json(rows: Rows, out: IO[bytes]) -> None:
 
 
 def write_parquet(rows: Rows, out: IO[bytes]) -> None:
-    """All rows into an open file, zstd."""
+    """Write all rows to an open file, with zstd."""
     import pyarrow.parquet as pq
 
     pa = arrow()
@@ -94,13 +94,13 @@ def write_parquet(rows: Rows, out: IO[bytes]) -> None:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Whether Arrow's own spelling of a column is taken."""
+    """Return whether Arrow's own text conversion is used for a column."""
     types = arrow().types
     return is_number(kind) or bool(types.is_boolean(kind) or types.is_string(kind))
 
 
 def _texts(column: pa.Array) -> pa.Array:
-    """A column as texts: lists and structs as JSON."""
+    """Format a column as strings, with lists and structs as JSON."""
     pa = arrow()
     types = pa.types
     kind = column.type
@@ -121,7 +121,7 @@ def _texts(column: pa.Array) -> pa.Array:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a list or struct as JSON has it."""
+    """Convert a value of a list or struct for JSON."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -132,7 +132,7 @@ def _plain(value: Any) -> Any:
 
 
 def _objects(names: Sequence[str], batch: pa.RecordBatch, after: str) -> memoryview:
-    """The rows as JSON objects one after the other, `after` behind each."""
+    """Format the rows as JSON objects, each followed by `after`."""
     import pyarrow.compute as pc
 
     pa = arrow()
@@ -148,7 +148,7 @@ def _objects(names: Sequence[str], batch: pa.RecordBatch, after: str) -> memoryv
 
 
 def _json(column: pa.Array) -> pa.Array:
-    """A column as JSON texts."""
+    """Format a column as JSON."""
     import pyarrow.compute as pc
 
     pa = arrow()

@@ -1,6 +1,6 @@
-"""The tables that are exported: their columns, types, units and order, as plain data.
+"""The exported tables as data: columns, types, units and order.
 
-docs/schema.md says the same for people; a test compares the two.
+docs/schema.md describes them for people; a test compares the two.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Literal
 
 from memreplay.errors import UsageError
 
-# Raised when a column changes its meaning, its type or its name; a new column does not raise it.
+# Incremented when a column's meaning, type or name changes, but not for a new column.
 VERSION = 1
 
-# text: strings in a dictionary. ids: a list of uint32.
+# text: a dictionary of strings. ids: a list of uint32.
 Type = Literal["bool", "int32", "int64", "uint32", "uint64", "text", "ids"]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """One column; `nullable` where a row may have none."""
+    """One column. `nullable`: a row may have no value."""
 
     name: str
     type: Type
@@ -28,14 +28,14 @@ class ColumnSpec:
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """One table: its columns in their order, and what its rows are sorted by."""
+    """One table: its columns, in order, and its sort key."""
 
     name: str
     columns: tuple[ColumnSpec, ...]
 
 
 def _of(name: str, columns: str) -> TableSpec:
-    """A table from lines of `name type`; a `?` after the type for what may be null."""
+    """Parse a table from lines of `name type`, with `?` after the type for nullable."""
     found = []
     for line in columns.split("\n"):
         if line.strip():
@@ -84,7 +84,7 @@ ALLOCATIONS = _of(
     module                  text?
     """,
 )
-# After the allocations' own columns, where a flat table is asked for: who allocated, spelled out.
+# Columns that a flat table adds to the allocations, with the call site as text.
 FLAT = _of(
     "allocations",
     """
@@ -185,18 +185,17 @@ TABLES = {
 
 
 def table_spec(name: str, *, flat: bool = False) -> TableSpec:
-    """The table of this name, `flat` with who allocated in columns of its own. Raises
-    UsageError."""
+    """Return a table's spec; `flat` adds columns for the call site. Raises UsageError."""
     if name not in TABLES:
-        raise UsageError(f"no table is called {name!r}; there are: {', '.join(TABLES)}")
+        raise UsageError(f"unknown table {name!r}; known: {', '.join(TABLES)}")
     if flat and name != ALLOCATIONS.name:
-        raise UsageError(f"the table {name} has no flat form; {ALLOCATIONS.name} has")
+        raise UsageError(f"the table {name} has no flat form; only {ALLOCATIONS.name} has")
     return FLAT_ALLOCATIONS if flat else TABLES[name]
 
 
 def tables_named(names: str) -> tuple[str, ...]:
-    """The tables of a comma-separated list, each once. Raises UsageError."""
+    """Parse a comma-separated list of tables, without duplicates. Raises UsageError."""
     found = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not found:
-        raise UsageError("no table was named")
+        raise UsageError("no table was given")
     return tuple(table_spec(name).name for name in found)

@@ -1,4 +1,4 @@
-"""Batches of the tables `stacks` and `frames`: what stack_id and frame_id refer to."""
+"""Build the tables `stacks` and `frames`, referenced by stack_id and frame_id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from memreplay.analysis.code.plumbing import LIBRARY, USER, ranks
 from memreplay.export.tables.batching import slices
-from memreplay.export.tables.words import said_words, string_words
+from memreplay.export.tables.dictionaries import optional_dictionary, string_dictionary
 from memreplay.snapshot.arrow_columns import arrow, numbers
 
 if TYPE_CHECKING:
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 def _rank(snap: Snapshot) -> NDArray[np.uint8]:
-    """Whose each frame is by its file: USER, LIBRARY or above."""
+    """Classify each frame by its file: USER, LIBRARY or higher. Shape (frames,), uint8."""
     by_file, _ = ranks(snap.code, snap.project)
     found: NDArray[np.uint8] = np.frombuffer(by_file, dtype=np.uint8)[snap.frames.file]
     return found
 
 
 def frame_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, a batch at a time."""
+    """Yield batches as columns by name."""
     frames = snap.frames
     if not len(frames):
         return
     user = _rank(snap) == USER
     fx = ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace")
-    words = {name: string_words(snap, getattr(frames, name)) for name in ("function", "file")}
-    words |= {name: said_words(snap, getattr(frames, name)) for name in fx}
+    words = {name: string_dictionary(snap, getattr(frames, name)) for name in ("function", "file")}
+    words |= {name: optional_dictionary(snap, getattr(frames, name)) for name in fx}
     for at in slices(0, len(frames)):
         columns = {
             "frame_id": numbers(np.arange(at.start, at.stop, dtype=np.uint32)),
@@ -46,7 +46,7 @@ def frame_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
 
 
 def stack_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, a batch at a time."""
+    """Yield batches as columns by name."""
     pa = arrow()
     offsets, frames = snap.stacks.offsets, snap.stacks.frames
     rank = _rank(snap) if len(snap.frames) else np.zeros(0, dtype=np.uint8)
@@ -55,7 +55,7 @@ def stack_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
         ids = frames[bounds[0] : bounds[-1]]
         innermost = np.zeros(len(bounds) - 1, dtype=np.uint32)
         has = np.zeros(len(bounds) - 1, dtype=bool)
-        for whose in (LIBRARY, USER):  # the user's takes the place of a library's
+        for whose in (LIBRARY, USER):  # user frames take precedence over library frames
             own = np.flatnonzero(rank[ids] == whose) + bounds[0]
             first = np.searchsorted(own, bounds[:-1])
             its = first < np.searchsorted(own, bounds[1:])

@@ -1,4 +1,4 @@
-"""Batches of the table `usage`: every measure after every event."""
+"""Build the table `usage`: every measure after every event."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
-# Measures that differ in bytes, and not in when their allocations end.
+# Measures in which allocations end at the same events, so that only their bytes differ.
 _END_ALIKE: tuple[tuple[MeasureName, ...], ...] = (("requested", "active"), ("held", "allocated"))
 
 
 def usage_rows(snap: Snapshot) -> int:
-    """A row an event, and one for the start of each device."""
+    """Return the number of rows: one per event and one for the start of each device."""
     return sum(snap.replay(device).events + 1 for device in snap.devices)
 
 
 def usage_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, a batch at a time; the start of a device is a batch of one row."""
+    """Yield batches as columns by name; a device's start is a batch of one row."""
     for device in snap.devices:
         yield from _of_device(snap, snap.replay(device))
 
@@ -58,8 +58,10 @@ def _of_device(snap: Snapshot, replay: Replay) -> Iterator[dict[str, Any]]:
 
 
 def _steps(changes: NDArray[np.int64], values: NDArray[np.int64], at: slice) -> NDArray[np.int64]:
-    """What holds after each event of a piece: `values[0]`, and from event `changes[i]` on
-    `values[i + 1]`."""
+    """Expand changes to one value per event in a slice.
+
+    The series starts with `values[0]`. From event `changes[i]` on, the value is `values[i + 1]`.
+    """
     first, last = np.searchsorted(changes, (at.start, at.stop))
     upto = np.concatenate([[at.start], changes[first:last], [at.stop]])
     return np.repeat(values[first : last + 1], np.diff(upto))

@@ -1,4 +1,4 @@
-"""Columns that say in words what group allocations are in, by ways that the recorder notes."""
+"""Columns of group names per allocation, for the grouping keys that the recorder notes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memreplay.export.tables.words import code_words
+from memreplay.export.tables.dictionaries import code_dictionary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WayColumn:
-    """A column of what groups by one way are called; all devices spell with the same words."""
+    """A dictionary-encoded column of the group names for one key; devices share the dictionary."""
 
     def __init__(
         self,
@@ -34,17 +34,17 @@ class WayColumn:
         for device in snap.devices:
             usage = snap.replay(device).measure()
             keys = dimensions.keys(usage, by)
-            keys.meet()
+            keys.find_all()
             places = []
             for name in memoryview(keys.names()).tolist():
                 text = way.column_text(usage, name)
                 places.append(-1 if text is None else words.setdefault(text, len(words)))
             self._places[device] = np.array(places, dtype=np.int32)
         spelled = list(words)
-        self._words = code_words(spelled.__getitem__, len(spelled))
+        self._words = code_dictionary(spelled.__getitem__, len(spelled))
 
     def column(self, usage: Usage, events: NDArray[Any] | None, blocks: NDArray[Any] | None) -> Any:
-        """Of these allocations (events), or of these carried blocks."""
+        """Return the column for allocations (events) or carried-over blocks."""
         numbers = group_numbers(self.dimensions.keys(usage, self.by), events, blocks)
         place = self._places[usage.replay.device][numbers]
         return self._words.column(place.astype(np.uint32))
@@ -53,7 +53,7 @@ class WayColumn:
 def group_numbers(
     keys: Keys, events: NDArray[Any] | None, blocks: NDArray[Any] | None
 ) -> NDArray[np.uint32]:
-    """The group of each of these allocations, or of these carried blocks."""
+    """Return the group number of each allocation or carried-over block."""
     nothing = array("q")
     if events is not None:
         return np.asarray(keys.numbers(events.data, nothing)[0])

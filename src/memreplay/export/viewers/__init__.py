@@ -1,1 +1,1 @@
-"""Files for viewers."""
+"""Write files for other tools' viewers."""

@@ -1,4 +1,4 @@
-"""Tracks in Chrome's trace-event format: counters, slices and marks as JSON."""
+"""Write tracks in Chrome's trace-event format: counters, slices and marks as JSON."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def render_chrome(report: TraceReport) -> Iterator[bytes]:
-    """The object in parts, an event a line. `ts` is microseconds since `otherData.origin_us`.
+    """Yield the JSON object in chunks, an event per line.
 
-    A device is a process, whose id is its number and 1.
+    `ts` counts microseconds since `otherData.origin_us`. Each device is a process with id device +
+    1.
     """
     yield b'{"displayTimeUnit":"ms","otherData":'
     yield _json(
@@ -36,14 +37,14 @@ def render_chrome(report: TraceReport) -> Iterator[bytes]:
 
 
 def _json(value: object) -> bytes:
-    # Letters stand for themselves: of a name, Perfetto's reader shows the escapes. Only unpaired
-    # surrogates, which UTF-8 cannot say, are escaped, and that is JSON too.
+    # Don't escape non-ASCII letters, because Perfetto shows escape sequences in names literally.
+    # Only lone surrogates are escaped, because UTF-8 can't encode them.
     found = to_json(value, indent=None, ascii_only=False)
     return found.encode("utf-8", "backslashreplace")
 
 
 def _events(device: DeviceTracks) -> Iterator[bytes]:
-    """One event or several, without a line's end after the last."""
+    """Yield one or more events, without a newline after the last."""
     pid = device.device + 1
     named = {"name": process_name(device.device)}
     yield _json({"ph": "M", "pid": pid, "name": "process_name", "args": named})
@@ -84,7 +85,7 @@ def _events(device: DeviceTracks) -> Iterator[bytes]:
 
 
 def _counters(track: Track, pid: int) -> Iterator[bytes]:
-    """All values, many events at a time."""
+    """Yield all values, in batches."""
     from memreplay.export.viewers import digits
 
     name = measure_name(track.measure, track.pool)

@@ -1,4 +1,4 @@
-"""Stacks in a line each, as flamegraph.pl and its like read them: `outer;inner BYTES`."""
+"""Write one stack per line, in the format of flamegraph.pl: `outer;inner BYTES`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from memreplay.texts import collapsed_name, log_line
 if TYPE_CHECKING:
     from memreplay.export.viewers.records import StacksReport
 
-_LINES = 1 << 12  # at a time
+_LINES = 1 << 12  # lines per chunk
 
 
 def render_collapsed(report: StacksReport) -> Iterator[bytes]:
-    """Lines, the largest first; of several devices, the outermost frame is the device.
+    """Yield the lines, largest first. With several devices, the outermost frame is the device.
 
-    `;` in a name becomes `:`; line ends and other controls are spelled out.
+    `;` in names becomes `:`; newlines and other control characters are escaped.
     """
     names = [_name(frame_name(frame)) for frame in report.frames]
     several = len(report.devices) > 1

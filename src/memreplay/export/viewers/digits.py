@@ -1,4 +1,4 @@
-"""Rows of bytes out of columns of numbers, all rows at once: decimals and varints."""
+"""Format columns of numbers as rows of bytes (decimals and varints), vectorised."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-ROWS = 1 << 16  # at a time
+ROWS = 1 << 16  # rows per chunk
 _FOUR = 10_000
 
 
 def decimal(values: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """int64 as decimals, zero bytes where a shorter one has no digit; shape (rows, width)."""
+    """Format int64 as decimals, with zero bytes as padding. Shape (rows, width), uint8."""
     import numpy as np
 
     negative = values < 0
-    rest = np.where(negative, -values, values).view(np.uint64)  # -2**63 is its own negative
+    rest = np.where(negative, -values, values).view(np.uint64)  # -2**63 equals its own negative
     groups = max(1, -(-len(str(int(rest.max(initial=0)))) // 4))
     out = np.zeros((len(values), 1 + 4 * groups), dtype=np.uint8)
     table = _table()
@@ -34,20 +34,19 @@ def decimal(values: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def three(values: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """0 to 999 as three digits; shape (rows, 3)."""
+    """Format 0 to 999 as three digits. Shape (rows, 3), uint8."""
     return _table()[values][:, 1:]
 
 
 def lines(rows: int, parts: Sequence[bytes | NDArray[np.uint8]]) -> bytes:
-    """The parts of each row one after the other, without zero bytes: literals, and columns of
-    `decimal` and `three`."""
+    """Join literals and columns of `decimal` and `three` row by row, dropping zero bytes."""
     flat = packed(rows, parts).ravel()
     found: bytes = flat[flat != 0].tobytes()
     return found
 
 
 def packed(rows: int, parts: Sequence[bytes | NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """The parts of each row side by side; shape (rows, width)."""
+    """Place the parts of each row side by side. Shape (rows, width), uint8."""
     import numpy as np
 
     columns = [
@@ -60,7 +59,9 @@ def packed(rows: int, parts: Sequence[bytes | NDArray[np.uint8]]) -> NDArray[np.
 
 
 def varints(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """int64 or uint64 as protobuf's varints, padded to the longest; shape (rows, width)."""
+    """Encode int64 or uint64 as protobuf varints, padded to the longest. Shape (rows, width),
+    uint8.
+    """
     import numpy as np
 
     left = values.view(np.uint64).copy()
@@ -73,7 +74,7 @@ def varints(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _table() -> NDArray[np.uint8]:
-    """0 to 9,999 as four digits."""
+    """Return the numbers 0 to 9,999 as four digits each."""
     import numpy as np
 
     numbers = np.arange(_FOUR)

@@ -1,5 +1,7 @@
-"""The picture of memory by category over time in a page, as torch.profiler's
-export_memory_timeline makes one of a name that ends in .html."""
+"""Write a page with a plot of memory by category over time.
+
+Matches the .html output of torch.profiler's export_memory_timeline.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from memreplay.export.viewers.records import CategoryEvents
 
-# torch.profiler's colours, so that its users know what is what.
+# torch.profiler's colours, which its users already know.
 COLOURS = (
     "darkgreen",
     "goldenrod",
@@ -27,13 +29,13 @@ COLOURS = (
     "royalblue",
     "grey",
 )
-PARTS = 1_500  # of the time: the picture is about as many cells wide
+PARTS = 1_500  # about the width of the plot in pixels
 GIB = 1 << 30
 _STYLE: Any = {"font.family": "DejaVu Sans", "text.usetex": False, "text.parse_math": False}
 
 
 def render_page(report: CategoryEvents) -> Iterator[bytes]:
-    """The page. Raises MissingExtraError without matplotlib."""
+    """Return the HTML page. Raises MissingExtraError without matplotlib."""
     from base64 import b64encode
 
     picture = b64encode(_picture(report)).decode()
@@ -46,10 +48,10 @@ def render_page(report: CategoryEvents) -> Iterator[bytes]:
 
 
 def highest(report: CategoryEvents, parts: int = PARTS) -> tuple[list[int], NDArray[np.int64]]:
-    """(when, bytes by category): what there is from then on, nanoseconds since the first change.
+    """Return (when, bytes by category). `when` is in nanoseconds since the first change.
 
-    The time is cut into equal `parts`. Two rows for each in which anything changes: where it
-    begins, all that there is when most is in it; where it ends, what it leaves.
+    Time is cut into equal `parts`. Each part with changes results in two rows: the part's maximum,
+    placed at the part's beginning, and the state at its end.
     """
     import numpy as np
 
@@ -57,7 +59,7 @@ def highest(report: CategoryEvents, parts: int = PARTS) -> tuple[list[int], NDAr
     np.add.at(before, report.carried_category, report.carried_over_bytes)
     if not len(report.at_ns):
         return [0], before[None]
-    # After as many changes: one more than there are changes.
+    # Has one entry more than there are changes.
     total = np.cumsum(np.append(before.sum(), report.bytes))
     since = report.at_ns - report.at_ns[0]
     width = int(since[-1]) // parts + 1
@@ -77,7 +79,7 @@ def highest(report: CategoryEvents, parts: int = PARTS) -> tuple[list[int], NDAr
 
 
 def _picture(report: CategoryEvents) -> bytes:
-    """A PNG, the same bytes every time."""
+    """Return a deterministic PNG."""
     from io import BytesIO
 
     import matplotlib as mpl
@@ -85,7 +87,7 @@ def _picture(report: CategoryEvents) -> bytes:
     from matplotlib.figure import Figure
 
     when, held = highest(report)
-    # An event is a microsecond where there are no times.
+    # Without times, each event counts as a microsecond.
     x = np.append(when, when[-1] + 1) / (1e6 if report.timed else 1e3)
     stacked = np.cumsum(held, axis=1) / GIB
     with mpl.rc_context():

@@ -1,4 +1,4 @@
-"""Memory by category over time, in the files that torch.profiler's export_memory_timeline makes."""
+"""Write memory by category over time in the formats of torch.profiler's export_memory_timeline."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from memreplay.export.viewers.records import CategoryEvents
 
 COLUMNS = 8
-PREEXISTING, CREATE, DESTROY = 1, 2, 4  # torch.profiler's numbers of actions
-_NO_TIME = -1  # of what was there before
+PREEXISTING, CREATE, DESTROY = 1, 2, 4  # torch.profiler's action numbers
+_NO_TIME = -1  # time of carried-over blocks
 
 
 def render_raw(report: CategoryEvents) -> Iterator[bytes]:
-    """A list of rows: nanoseconds, action, bytes (below 0 of a free), number of the category."""
+    """Write a list of rows: nanoseconds, action, bytes (negative for a free), category number."""
     import numpy as np
 
     from memreplay.export.viewers import digits
@@ -53,8 +53,9 @@ def render_raw(report: CategoryEvents) -> Iterator[bytes]:
 
 
 def render_coalesced(report: CategoryEvents) -> Iterator[bytes]:
-    """Two lists: microseconds, each as often as it comes again after another, and after each of
-    them what there is, a 0 and the bytes of each category."""
+    """Write two lists: times in microseconds, and one row per time. A row has a 0, then the bytes
+    per category.
+    """
     import numpy as np
 
     from memreplay.export.viewers import digits
@@ -64,7 +65,7 @@ def render_coalesced(report: CategoryEvents) -> Iterator[bytes]:
     carried = np.zeros(COLUMNS, dtype=np.int64)
     np.add.at(carried, report.carried_category, report.carried_over_bytes)
     has_carried = len(report.carried_over_bytes) > 0
-    # The rows after which time goes on.
+    # the last row in each run of equal times
     last = np.flatnonzero(np.append(at_us[1:] != at_us[:-1], True)) if len(at_us) else at_us
     yield b"[["
     if has_carried:
@@ -94,8 +95,10 @@ def render_coalesced(report: CategoryEvents) -> Iterator[bytes]:
 def _sums(
     report: CategoryEvents, begin: int, ends: NDArray[np.intp], carried: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Bytes of each category after the rows `ends`, counted on from `begin`; shape (ends,
-    COLUMNS)."""
+    """Sum up the bytes per category at the rows `ends`, starting at row `begin`.
+
+    Shape (ends, COLUMNS).
+    """
     import numpy as np
 
     stop = int(ends[-1]) + 1

@@ -1,4 +1,4 @@
-"""Tracks as a trace of Perfetto: counters, slices, marks, and a heap profile of a live set."""
+"""Write tracks as a Perfetto trace: counters, slices, marks, and a live set as a heap profile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         Track,
     )
 
-# Fields of perfetto_trace.proto, by message.
+# Field numbers from perfetto_trace.proto, by message.
 _PACKET = 1
 _CLOCKS, _TIMESTAMP, _SEQUENCE, _EVENT = 6, 8, 10, 11
 _INTERNED, _FLAGS, _PROFILE, _DESCRIPTOR = 12, 13, 37, 60
@@ -38,19 +38,19 @@ _SAMPLE_STACK, _ALLOCATED, _FREED, _ALLOCS, _FREES = 1, 2, 3, 5, 6
 
 _SLICE_BEGIN, _SLICE_END, _INSTANT, _COUNTER_VALUE = 1, 2, 3, 4
 _BYTES_UNIT = 3
-_EXPLICIT = 3  # children are ordered by rank; those of a process are by name, whatever it says
-_CLEARED, _NEEDED = 1, 2  # incremental state
-_CLOCK_IDS = range(1, 7)  # all that Perfetto builds in; these traces know one clock alone
+_EXPLICIT = 3  # sort children by rank; Perfetto always sorts a process's tracks by name
+_CLEARED, _NEEDED = 1, 2  # flags for incremental state
+_CLOCK_IDS = range(1, 7)  # Perfetto's built-in clocks; a trace uses only one of them
 _BOOTTIME = 6
 _TRACKS_SEQUENCE, _HEAP_SEQUENCE = 1, 2
 _MAPPED = 1 << 40
 
-# In capitals, so that they stand above the measures.
+# Capitalized so that they sort above the measures.
 ANNOTATIONS, MARKS = "Annotations", "Marks"
 
 
 def render_perfetto(report: TraceReport) -> Iterator[bytes]:
-    """The trace in parts. A device is a process, whose id is its number and 1."""
+    """Yield the trace in chunks. Each device is a process with id device + 1."""
     origin_ns = _origin_ns(report)
     clocks = b"".join(
         data(_CLOCK, number(_CLOCK_ID, clock) + number(_CLOCK_TIME, origin_ns))
@@ -70,7 +70,9 @@ def render_perfetto(report: TraceReport) -> Iterator[bytes]:
 
 
 def _origin_ns(report: TraceReport) -> int:
-    """Where moments count from; 0 where there are no times, or what 64 bits do not hold."""
+    """Return the origin of all times; 0 if there are no times or if the origin doesn't fit into 64
+    bits.
+    """
     origin_ns = (report.origin_us or 0) * 1000
     return origin_ns if 0 <= origin_ns < 2**62 else 0
 
@@ -80,7 +82,7 @@ def _packet(content: bytes, sequence: int, flags: int = _NEEDED) -> bytes:
 
 
 class _Device:
-    """The packets of one device."""
+    """Builds the packets of one device."""
 
     def __init__(self, device: DeviceTracks, origin_ns: int, report: TraceReport) -> None:
         self.device = device
@@ -90,7 +92,7 @@ class _Device:
         self.used = 0
 
     def packets(self) -> Iterator[bytes]:
-        """Its tracks, and what is on them."""
+        """Yield the device's tracks and their contents."""
         process = number(_PID, self.device.device + 1)
         name = process_name(self.device.device)
         yield self._described(self.uuid, data(_PROCESS, process + text(_PROCESS_NAME, name)))
@@ -118,7 +120,7 @@ class _Device:
                 yield self._event(mark.at_ns, _INSTANT, uuid, content)
 
     def _slices(self, lane: tuple[Slice, ...], uuid: int) -> Iterator[bytes]:
-        """Begins and ends in the order of time, an end before a begin of the same moment."""
+        """Yield beginnings and ends, ordered by time. At equal times, ends come first."""
         ends: list[int] = []
         for one in lane:
             while ends and ends[-1] <= one.begin_ns:
@@ -153,7 +155,7 @@ class _Device:
         )
 
     def _counters(self, track: Track, uuid: int) -> Iterator[bytes]:
-        """All values, a packet each: of numbers of the same width, so that lengths are too."""
+        """Yield all values, one packet each, grouped by width so that packet lengths match."""
         from memreplay.export.viewers import digits
 
         tail = number(_SEQUENCE, _TRACKS_SEQUENCE) + number(_FLAGS, _NEEDED)
@@ -183,7 +185,7 @@ def _interned(field: int, iid: int, string: str) -> bytes:
 
 
 def _frames(report: StacksReport) -> bytes:
-    """Names, frames and stacks of all live sets, interned; their numbers begin with 1."""
+    """Intern the names, frames and stacks of all live sets. Ids start at 1."""
     mapping = (
         number(_IID, 1)
         + number(_MAPPING_BUILD, 1)
@@ -201,20 +203,20 @@ def _frames(report: StacksReport) -> bytes:
         own = number(_IID, i) + number(_FRAME_FUNCTION, i) + number(_FRAME_MAPPING, 1)
         parts.append(data(_FRAMES, own + number(_FRAME_PC, i)))
     for i, path in _numbered(report):
-        # Outermost first.
+        # Outermost frame first.
         ids = b"".join(number(_STRING, frame + 1) for frame in path)
         parts.append(data(_STACKS, number(_IID, i) + ids))
     return _packet(data(_INTERNED, b"".join(parts)), _HEAP_SEQUENCE, _CLEARED)
 
 
 def _numbered(report: StacksReport) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The path of each stack of each device, in order."""
+    """Yield the paths of all devices' stacks, in order."""
     paths = (one.path for device in report.devices for one in device.stacks)
     return enumerate(paths, 1)
 
 
 def _heap(report: StacksReport, stacks: DeviceStacks, at_ns: int, index: int) -> bytes:
-    """The live set of a device as a dump of heapprofd, where nothing of it has been freed."""
+    """Write a device's live set as a heapprofd dump without frees."""
     before = sum(len(device.stacks) for device in report.devices[: report.devices.index(stacks)])
     samples = b"".join(
         data(

@@ -1,4 +1,4 @@
-"""Stacks as a profile of pprof, before it is compressed."""
+"""Write stacks as an uncompressed pprof profile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memreplay.export.viewers.stack_names import profile_name
 if TYPE_CHECKING:
     from memreplay.export.viewers.records import StacksReport
 
-# Fields of profile.proto, by message.
+# Field numbers from profile.proto, by message.
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 3, 4, 5, 6
 _TIME_NS, _COMMENT, _DEFAULT_TYPE = 9, 13, 14
 _TYPE, _UNIT = 1, 2
@@ -24,7 +24,7 @@ _NAME, _FILE = 2, 4
 
 
 class _Strings:
-    """The table of strings: the empty one is 0."""
+    """The string table; index 0 is ""."""
 
     def __init__(self) -> None:
         self.number = {"": 0}
@@ -34,22 +34,24 @@ class _Strings:
 
 
 def render_pprof(report: StacksReport) -> Iterator[bytes]:
-    """The profile in parts; sample types are those of a heap profile of Go, and each sample has the
-    device as the label `device`."""
+    """Yield the profile in chunks.
+
+    The sample types are those of Go's heap profiles. Each sample has a label `device`.
+    """
     strings = _Strings()
     kind = "inuse" if report.what == "live" else "alloc"
     for name, unit in (("objects", "count"), ("space", "bytes")):
         words = strings.of(f"{kind}_{name}"), strings.of(unit)
         yield data(_SAMPLE_TYPE, number(_TYPE, words[0]) + number(_UNIT, words[1]))
     for device in report.devices:
-        # A text: pprof takes the number 0 for none.
+        # Written as text, because pprof treats the number 0 as missing.
         words = strings.of("device"), strings.of(str(device.device))
         label = data(_LABEL, number(_KEY, words[0]) + number(_TEXT, words[1]))
         for one in device.stacks:
-            # Innermost first; numbers of locations begin with 1.
+            # Innermost frame first. Location ids start at 1.
             ids = packed(_LOCATION_IDS, (i + 1 for i in reversed(one.path)))
             yield data(_SAMPLE, ids + packed(_VALUES, (one.count, one.bytes)) + label)
-    # One for all, which says that nothing is left to be looked up; some readers want one.
+    # Write one mapping for all functions, marked as symbolized, because some readers require one.
     known = b"".join(number(field, 1) for field in (_HAS_FUNCTIONS, _HAS_FILES, _HAS_LINES))
     yield data(_MAPPING, number(_ID, 1) + number(_MAPPING_FILE, strings.of(report.file)) + known)
     functions: dict[tuple[str, str], int] = {}
@@ -58,7 +60,8 @@ def render_pprof(report: StacksReport) -> Iterator[bytes]:
         line = number(_FUNCTION_ID, function) + number(_LINE_NUMBER, max(frame.line, 0))
         yield data(_LOCATION, number(_ID, i) + number(_MAPPING_ID, 1) + data(_LINE, line))
     for (name, file), i in functions.items():
-        # No system name: pprof would take one that is the same for C++, and cut out `<module>`.
+        # Leave out the system name. If it equalled the name, pprof would demangle it as C++ and cut
+        # off `<module>`.
         yield data(
             _FUNCTION,
             number(_ID, i)

@@ -1,4 +1,4 @@
-"""Writes protobuf's wire format: the little of it that traces and profiles need."""
+"""Encode protobuf's wire format, as far as traces and profiles need it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def varint(value: int) -> bytes:
-    """An integer of 64 bits, seven of them a byte; one below 0 as its two's complement."""
+    """Encode a 64-bit integer, seven bits per byte; negatives as two's complement."""
     value &= 2**64 - 1
     out = bytearray()
     while value > 0x7F:
@@ -17,20 +17,20 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A field of any integer type but sint and fixed."""
+    """Encode a field of any integer type except sint and fixed."""
     return varint(field << 3) + varint(value)
 
 
 def data(field: int, value: bytes) -> bytes:
-    """A field of bytes, or of a message that is written already."""
+    """Encode a bytes field or an already encoded message."""
     return varint(field << 3 | 2) + varint(len(value)) + value
 
 
 def text(field: int, value: str) -> bytes:
-    """A field of text; `?` stands for what UTF-8 cannot say."""
+    """Encode a text field; characters that UTF-8 can't encode become `?`."""
     return data(field, value.encode("utf-8", "replace"))
 
 
 def packed(field: int, values: Iterable[int]) -> bytes:
-    """A field of many integers."""
+    """Encode a packed integer field."""
     return data(field, b"".join(map(varint, values)))

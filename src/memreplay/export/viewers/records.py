@@ -1,4 +1,4 @@
-"""What viewers are given: weighted stacks, tracks over time, allocations by category."""
+"""The data for viewers: weighted stacks, tracks over time, allocations by category."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ What = Literal["live", "allocated"]
 
 
 class WeightedStack(Record, frozen=True):
-    """Allocations of one path of calls: `path` indexes into the frames of the report, outermost
-    first."""
+    """Allocations with one call path. `path`: indices into the report's frames, outermost first."""
 
     path: tuple[int, ...]
     bytes: int
@@ -24,10 +23,10 @@ class WeightedStack(Record, frozen=True):
 
 
 class DeviceStacks(Record, frozen=True):
-    """The stacks of one device, those with the most bytes first; they add up to `bytes`.
+    """One device's stacks, most bytes first. Their bytes add up to `bytes`.
 
-    `event_index` and `time_us` are the moment of a live set, of what was allocated the last event;
-    the time is None where there is none.
+    `event_index` and `time_us` give a live set's moment (None for allocated bytes); the time is
+    None if the event has none.
     """
 
     device: int
@@ -40,10 +39,10 @@ class DeviceStacks(Record, frozen=True):
 
 
 class StacksReport(Record, frozen=True):
-    """Who held the memory at a moment, or who allocated over the events that were read.
+    """Bytes by stack: live at a moment, or allocated over the selected events.
 
-    `frames` are those of all paths; one with an empty file and line 0 stands for what has no stack,
-    and its function says why in parentheses. `missing` says of devices that are left out why.
+    `frames` has the frames of all paths. A frame with an empty file and line 0 stands for missing
+    stacks; its function gives the reason in parentheses. `missing` says why devices were left out.
     """
 
     file: str
@@ -57,11 +56,10 @@ class StacksReport(Record, frozen=True):
 
 
 class Track(Record, frozen=True, eq=False):
-    """A measure of a device, or of one of its pools, at some moments: all int64, `at_ns` never
-    falls.
+    """A measure of a device or pool over time. All columns are int64; `at_ns` never decreases.
 
-    The first is the start, the last is after the last event; between them bytes stay as they are
-    until the next. `event` is -1 (or the event before the range) for the start.
+    The first moment is the start, the last is after the last event; bytes are constant in between.
+    `event` is -1 (or the event before the range) for the start.
     """
 
     measure: MeasureName
@@ -73,7 +71,7 @@ class Track(Record, frozen=True, eq=False):
 
 
 class Slice(Record, frozen=True):
-    """An annotation on its track. It has no end in the file where `open_end`."""
+    """An annotation on its track. `open_end`: its end isn't in the file."""
 
     name: str
     begin_ns: int
@@ -82,7 +80,7 @@ class Slice(Record, frozen=True):
 
 
 class Mark(Record, frozen=True):
-    """Something at one moment: a peak, or memory that was out."""
+    """A moment: a peak or a failed request."""
 
     name: str
     at_ns: int
@@ -91,10 +89,10 @@ class Mark(Record, frozen=True):
 
 
 class DeviceTracks(Record, frozen=True):
-    """What one device did over time.
+    """One device's tracks.
 
-    `timed` is False where events have no times: an event is then 1 microsecond. Slices of a lane
-    nest. `stacks` is the live set that was asked for, at `stacks_ns`; None without.
+    If `timed` is False, the events have no times and count 1 microsecond each. The slices of a lane
+    nest. `stacks` is the live set at `stacks_ns` in requested bytes, or None.
     """
 
     device: int
@@ -107,10 +105,10 @@ class DeviceTracks(Record, frozen=True):
 
 
 class TraceReport(Record, frozen=True):
-    """Tracks of all devices. Moments are nanoseconds since `origin_us` (since the epoch; None where
-    there are no times), which is a microsecond before the first event.
+    """All devices' tracks. Times are nanoseconds since `origin_us`, which is the time of the first
+    event minus one microsecond, or None if there are no times.
 
-    Events of the same microsecond are spread over it in their order. `notes` say what is left out.
+    Events in the same microsecond are spread over it in order. `notes` say what is left out.
     """
 
     file: str
@@ -123,12 +121,12 @@ class TraceReport(Record, frozen=True):
 
 
 class CategoryEvents(Record, frozen=True, eq=False):
-    """What came and went on one device, in order, by the categories of torch.profiler.
+    """One device's allocations and frees in order, by torch.profiler's categories.
 
-    `carried_over_bytes` and `carried_category` are of the carried blocks. Then a row each: `at_ns`
-    since the epoch (or, not `timed`, since the start: an event is 1 microsecond), `bytes` above 0
-    where memory was allocated, below where it was freed (`is_free`); all int64 but categories (u8).
-    `recorded`: memreplay's recorder noted the categories, and nothing is guessed.
+    `carried_over_bytes` and `carried_category` describe the carried-over blocks. The other columns
+    have a row per change: `at_ns` since the epoch (or since the start if not `timed`, 1 microsecond
+    per event), and `bytes`, negative if `is_free`. All int64, categories uint8. `recorded`: the
+    recorder noted the categories; none are guessed.
     """
 
     device: int

@@ -1,4 +1,4 @@
-"""Moments of a series that show it whole: of each bucket the lowest, the highest and the last."""
+"""Sample a series without losing its peaks: the minimum, maximum and last value of each bucket."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ if TYPE_CHECKING:
 
     from memreplay.snapshot.replay import Replay
 
-US = 1_000  # nanoseconds
-_LAST_NS = 2**61  # some 73 years: what a made-up time is cut to
+US = 1_000  # in nanoseconds
+_LAST_NS = 2**61  # about 73 years; later times are bogus
 
 
 def is_timed(replay: Replay) -> bool:
-    """Whether a device's events have times that differ."""
+    """Return whether a device's events have different times."""
     bounds = replay.time_range
     return bounds is not None and bounds[0] != bounds[1]
 
 
 def untimed_note(replay: Replay) -> tuple[str, ...]:
-    """What is to be said where events are shown in place of times."""
+    """Return the note for output that shows event numbers instead of times."""
     if replay.events == 0 or is_timed(replay):
         return ()
     why = "have no times" if replay.time_range is None else "all have the same time"
-    return (f"device {replay.device}: its events {why}; an event is 1 us here",)
+    return (f"device {replay.device}: its events {why}, so each event takes 1 us",)
 
 
 def event_ns(replay: Replay, origin_us: int | None) -> NDArray[np.int64]:
-    """When each event is, in nanoseconds since `origin_us`; without times (None) an event is 1
-    microsecond, the first one at 1. Never falls; shape (events,).
+    """Return each event's time in nanoseconds since `origin_us`, never decreasing. Shape (events,).
 
-    Those of the same microsecond are spread over it in their order (over 1,000: the last ones
-    share its last nanosecond).
+    Without times (None), an event counts 1 microsecond, and the first is at 1.
+
+    Events in the same microsecond are spread over it in order; if there are more than 1,000, the
+    rest share its last nanosecond.
     """
     if origin_us is None or replay.clock_column is None:
         return np.arange(1, replay.events + 1, dtype=np.int64) * US
@@ -44,7 +45,7 @@ def event_ns(replay: Replay, origin_us: int | None) -> NDArray[np.int64]:
     bounds = replay.time_range
     assert bounds is not None
     clock = np.where(clock == _core.ABSENT_TIME, bounds[0], clock)
-    # Differences of any two int64 fit into 64 bits without a sign.
+    # The difference between any two int64 values fits in a uint64.
     origin = np.uint64(origin_us & 2**64 - 1)
     since = np.minimum(clock.view(np.uint64) - origin, np.uint64(_LAST_NS // US)).astype(np.int64)
     fresh = np.empty(len(clock), dtype=bool)
@@ -61,9 +62,13 @@ def event_ns(replay: Replay, origin_us: int | None) -> NDArray[np.int64]:
 def sampled(
     series: NDArray[np.int64], start: int, at_ns: NDArray[np.int64], points: int
 ) -> NDArray[np.intp]:
-    """Which events show the series, ascending: of each of `points` equal parts of the time the
-    first lowest, the first highest and the last; of `points` 0, all. What changes nothing is left
-    out, but for the last event; `start` is what there is before the first."""
+    """Return the indices of events that represent the series, in ascending order.
+
+    Time is cut into `points` equal parts. Each part contributes three events: the first at the
+    part's minimum, the first at its maximum, and the last. If `points` is 0, all events are used.
+    Events that change nothing are dropped, except for the last one. `start`: the value before the
+    first event.
+    """
     count = len(series)
     if count == 0:
         return np.zeros(0, dtype=np.intp)
@@ -90,7 +95,7 @@ def _first(
     starts: NDArray[np.intp],
     lengths: NDArray[np.intp],
 ) -> NDArray[np.intp]:
-    """In each part the first place that has the wanted value."""
+    """Return the first index with the wanted value in each part."""
     places = np.flatnonzero(series == np.repeat(wanted, lengths))
     found: NDArray[np.intp] = places[np.searchsorted(places, starts)]
     return found

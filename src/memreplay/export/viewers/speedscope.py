@@ -1,4 +1,4 @@
-"""Stacks as a file of speedscope: a profile a device, its weights bytes."""
+"""Write stacks as a speedscope file: one profile per device, weighted by bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def render_speedscope(report: StacksReport) -> bytes:
-    """The file; frames are shared by all devices."""
+    """Return the file's content. All devices share the frames."""
     found = {
         "$schema": SCHEMA,
         "exporter": "memreplay",

@@ -1,4 +1,4 @@
-"""What the frames, devices and measures of an export are called."""
+"""Name the frames, devices and measures of an export."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def frame_name(frame: Frame) -> str:
-    """`function (file:line)`, or what there is of it."""
+    """Return `function (file:line)`, or only the parts that are known."""
     if not has_place(frame):
         return frame.function or "(no name)"
     place = f"{frame.file}:{frame.line}" if frame.line else frame.file
@@ -18,27 +18,27 @@ def frame_name(frame: Frame) -> str:
 
 
 def has_place(frame: Frame) -> bool:
-    """Whether a frame says where it is: most C++ frames have `??` and no line."""
+    """Return whether a frame has a location. Most C++ frames have `??` and no line."""
     return bool(frame.line) or frame.file not in ("", "??")
 
 
 def device_name(device: int) -> str:
-    """What a device is called."""
+    """Return a device's name."""
     return f"device {device}"
 
 
 def process_name(device: int) -> str:
-    """What the process is called that stands for a device: Perfetto puts its id behind that."""
+    """Return the name of a device's process. Perfetto appends the id."""
     return f"{device_name(device)}, as process"
 
 
 def measure_name(measure: MeasureName, pool: tuple[int, int] | None = None) -> str:
-    """What a track is called."""
+    """Return a track's name."""
     return measure if pool is None else f"{measure}, pool {pool[0]}:{pool[1]}"
 
 
 def profile_name(report: StacksReport, device: DeviceStacks) -> str:
-    """What a profile of one device is of."""
+    """Return the name of one device's profile."""
     about = "" if device.exactness == "exact" else " (estimated)"
     if report.what == "allocated":
         return f"device {device.device}: {report.measure} bytes allocated{about}"

@@ -1,4 +1,4 @@
-"""What came and went on a device, event by event, by the categories of torch.profiler."""
+"""List a device's allocations and frees by torch.profiler's categories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
-# In the order of its columns; the last is what it puts down to nothing.
+# torch.profiler's columns, in order. The last one is for memory without a category.
 COLUMNS = (
     "parameter",
     "optimizer state",
@@ -35,8 +35,8 @@ COLUMNS = (
     "autograd detail",
     "unknown",
 )
-# What is not in these, and has none of the names above, is unknown. Of the default rules; buffers
-# that a model reads are inputs to torch.profiler.
+# Maps default rules to columns. A rule whose name is neither here nor in COLUMNS goes to the column
+# for unknown memory. To torch.profiler, buffers that a model reads are inputs.
 GUESSED = {
     "parameters": "parameter",
     "buffers": "input",
@@ -55,7 +55,7 @@ GUESSED = {
     "NCCL": "temporary",
     "weights (cast)": "temporary",
 }
-# Of memreplay's recorder.
+# Maps the recorder's categories to columns.
 RECORDED = {
     "parameters": "parameter",
     "unsharded parameters": "parameter",
@@ -65,23 +65,23 @@ RECORDED = {
     "inputs": "input",
     "activations": "activation",
 }
-_UNCOUNTED = _core.ABSENT_ID - 1  # an end: let go of before the first event
+_UNCOUNTED = _core.ABSENT_ID - 1  # the end of an allocation that was freed before the first event
 FIRST_US_LIMIT = 2**62 // US
 
 
 @takes(selection=Selection)
 def category_events(snap: Snapshot, selection: Selection) -> CategoryEvents:
-    """The allocations and frees of the one device that was read.
+    """Return the allocations and frees of the one selected device.
 
-    By the categories that memreplay's recorder noted, where it did, else by those that the rules
-    guess. A category of one's own goes to the column that it is called after (`gradient`, in any
-    case), else to unknown. Raises UsageError for reserved memory, and for several devices.
+    Uses the categories that memreplay's recorder noted, if any, otherwise guessed ones. A custom
+    category goes to the column with its name (`gradient`, in any case), or else to unknown. Raises
+    UsageError for reserved memory and for several devices.
     """
     if selection.measure == "reserved":
-        raise UsageError("reserved memory consists of segments, which have no categories")
+        raise UsageError("reserved memory has no categories; choose another --measure")
     if len(snap.devices) != 1:
         there = ", ".join(map(str, snap.devices)) or "none"
-        raise UsageError(f"it can only hold one device: give --device; this snapshot has: {there}")
+        raise UsageError(f"this format holds one device; choose it with --device: {there}")
     (usage,) = chosen_usages(snap, selection)
     replay, native = usage.replay, usage.native
     rules = DEFAULT_RULES if selection.rules is None else selection.rules
@@ -101,14 +101,14 @@ def category_events(snap: Snapshot, selection: Selection) -> CategoryEvents:
     ends = np.asarray(native.ends())[allocs]
     block_ends = np.asarray(native.carried_ends())[blocks]
     ended, block_ended = ends != _core.ABSENT_ID, block_ends != _core.ABSENT_ID
-    # What ends stands before what begins, so that a stable sort leaves it there in the same event.
+    # Put ends before beginnings, so that a stable sort keeps this order among equal events.
     event = np.concatenate([block_ends[block_ended], ends[ended], allocs.astype(np.uint32)])
     order = np.argsort(event, kind="stable")
     timed = is_timed(replay)
     return CategoryEvents(
         device=replay.device,
         measure=selection.measure,
-        exactness="exact" if verdict(snap, usage).exact else "estimated",
+        exactness=verdict(snap, usage).exactness,
         timed=timed,
         carried_over_bytes=carried,
         carried_category=of_block,
@@ -123,19 +123,18 @@ def category_events(snap: Snapshot, selection: Selection) -> CategoryEvents:
 
 
 def column_of(category: str, *, recorded: bool) -> int:
-    """The number of the column that a category goes to."""
+    """Return the column number of a category."""
     name = (RECORDED if recorded else GUESSED).get(category, category.lower())
     return COLUMNS.index(name) if name in COLUMNS else len(COLUMNS) - 1
 
 
 def _epoch_ns(replay: Replay) -> NDArray[np.int64]:
-    """When each event is: nanoseconds since the epoch, or since the start where there are no
-    times."""
+    """Return each event's time in nanoseconds since the epoch, or since the start without times."""
     if not is_timed(replay):
         return event_ns(replay, None)
     bounds = replay.time_range
     assert bounds is not None
     first = bounds[0]
-    # A made-up time may be one that 64 bits of nanoseconds do not hold.
+    # A bogus time may not fit in 64 bits as nanoseconds.
     base = first * US if 0 <= first < FIRST_US_LIMIT else 0
     return event_ns(replay, first) + base

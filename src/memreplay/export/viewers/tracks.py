@@ -1,4 +1,4 @@
-"""Measures, pools, annotations and marks of every device, on one line of time."""
+"""Place every device's measures, pools, annotations and marks on one time axis."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from memreplay.analysis.moments.marks import ooms_of, spans_read
 from memreplay.analysis.selecting.answering import takes
-from memreplay.analysis.selecting.choice import chosen_usages, filtering_of
+from memreplay.analysis.selecting.choice import chosen_usages, filtering_of, shows_reserved
 from memreplay.analysis.selecting.selection import Filters, Selection
 from memreplay.analysis.trust.trust import verdict
+from memreplay.declared import Options
 from memreplay.export.viewers.records import (
     DeviceTracks,
     Mark,
@@ -33,32 +34,35 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 POINTS = 10_000
-MOST_POOLS = 16  # of a device, the largest; each is a track a measure
-MOST_LANES = 64  # of annotations that neither nest nor follow each other
+# Maximum number of pools per device, because each adds a track per measure; the largest are kept.
+MOST_POOLS = 16
+MOST_LANES = 64  # maximum number of lanes for overlapping annotations
 
 
-@takes(selection=Selection)
-def trace_report(
-    snap: Snapshot,
-    selection: Selection,
-    *,
-    measures: Sequence[MeasureName] | None = None,
-    points: int = POINTS,
-    stacks: bool = False,
-    when: When | None = None,
-    all_frames: bool = False,
-) -> TraceReport:
-    """Each measure (all of them where None) on each device, its pools where it has several, what
-    was annotated, and where memory was out.
+class TraceOptions(Options, frozen=True):
+    """What a trace contains."""
 
-    A series is shown by its lowest, highest and last value in each of `points` equal parts of the
-    time; by every event where that is 0. With `stacks` the live set at `when` (the peak where it is
-    None) of the first measure of allocations comes with it. Raises UsageError for a pool or stream
-    that is not there, and for filters of reserved memory (which is left out with filters unless it
-    is named).
+    measures: Sequence[MeasureName] | None = None
+    points: int = POINTS
+    stacks: bool = False
+    when: When | None = None
+    all_frames: bool = False
+
+
+@takes(selection=Selection, options=TraceOptions)
+def trace_report(snap: Snapshot, selection: Selection, options: TraceOptions) -> TraceReport:
+    """Build a trace.
+
+    It has each measure (None: all measures) of each device, the device's pools if there are
+    several, its annotations, and its failed requests.
+
+    A series is represented by its lowest, highest and last value in each of `points` equal parts of
+    the time, or by every event if `points` is 0. `stacks` adds the live set at `when` (None: the
+    peak) for the first measure that has allocations. Raises UsageError if a pool or stream doesn't
+    exist, or if reserved memory is to be filtered (with filters, it's left out unless it's named).
     """
-    chosen = tuple(dict.fromkeys(measures or MEASURES))
-    if measures is None and selection.filters:
+    chosen = tuple(dict.fromkeys(options.measures or MEASURES))
+    if options.measures is None and (selection.filters or not shows_reserved(snap, selection)):
         chosen = tuple(measure for measure in chosen if measure != "reserved")
     usages = [
         usage
@@ -67,19 +71,19 @@ def trace_report(
     ]
     live: StacksReport | None = None
     of_allocations = [measure for measure in chosen if measure != "reserved"]
-    if stacks and of_allocations:
+    if options.stacks and of_allocations:
         live = stacks_report(
             snap,
             replace(selection, measure=of_allocations[0]),
-            when=when,
-            all_frames=all_frames,
+            when=options.when,
+            all_frames=options.all_frames,
         )
     replays = {usage.replay.device: usage.replay for usage in usages}
-    # A microsecond before the first event of all devices.
+    # One microsecond before the first event of any device.
     times = [replay.time_range for replay in replays.values() if is_timed(replay)]
     origin = min((bounds[0] for bounds in times if bounds is not None), default=None)
     origin = None if origin is None else origin - 1
-    maker = _Maker(snap, points, origin, selection.filters)
+    maker = _Maker(snap, options.points, origin, selection.filters)
     devices = tuple(
         maker.device(
             replays[device],
@@ -91,7 +95,7 @@ def trace_report(
     )
     return TraceReport(
         file=snap.file,
-        points=points,
+        points=options.points,
         origin_us=origin,
         devices=devices,
         stacks=live,
@@ -101,7 +105,7 @@ def trace_report(
 
 
 class _Maker:
-    """Makes the tracks of devices; notes what it leaves out."""
+    """Builds tracks, and collects notes about what is left out."""
 
     def __init__(
         self, snap: Snapshot, points: int, origin_us: int | None, filters: Filters | None
@@ -115,7 +119,7 @@ class _Maker:
     def device(
         self, replay: Replay, usages: list[Usage], live: StacksReport | None, *, split: bool
     ) -> DeviceTracks:
-        """All of one device; `usages` are its measures."""
+        """Build one device's tracks. `usages`: its measures."""
         timed = is_timed(replay)
         at_ns = event_ns(replay, self.origin_us if timed else None)
         self.notes += untimed_note(replay)
@@ -125,7 +129,7 @@ class _Maker:
             exactness = trust.exactness
             tracks.append(self._track(usage, at_ns, exactness))
             if split:
-                # One at a time: each has a series of its own.
+                # Handle one measure at a time, because each measure has its own series.
                 tracks += (self._track(one, at_ns, exactness) for one in self._pools(usage))
         stacks = None
         for one in live.devices if live else ():
@@ -155,7 +159,7 @@ class _Maker:
         )
 
     def _pools(self, usage: Usage) -> Iterator[Usage]:
-        """The measure of each pool, the largest first, where there are several."""
+        """Yield a measure's pools, largest first, if there are several."""
         replay = usage.replay
         parts = usage.parts("pool", usage.peak.event_index)
         known = [(part.pool, part.peak_bytes) for part in parts if part.pool]
@@ -168,7 +172,7 @@ class _Maker:
                 " tracks, the largest"
             )
         for pool, _ in known[:MOST_POOLS]:
-            # Not one that the replay remembers.
+            # Create a new usage, so that the replay doesn't cache it.
             alone = Usage(replay, usage.measure, pool=pool)
             yield alone if self.filtering is None else self.filtering.filtered(alone)
 
@@ -182,7 +186,7 @@ class _Maker:
         return tuple(sorted(marks, key=lambda mark: mark.at_ns))
 
     def _lanes(self, replay: Replay, at_ns: NDArray[np.int64]) -> tuple[tuple[Slice, ...], ...]:
-        """Annotations on as few lanes as let each one's nest."""
+        """Distribute annotations over as few lanes as possible so that each lane nests."""
         assert self.origin_us is not None
         last = int(at_ns[-1])
         slices = []
@@ -192,7 +196,8 @@ class _Maker:
             end = max(min(end, last), begin)
             slices.append(Slice(span.name, begin, end, span.end_us is None))
         slices.sort(key=lambda one: (one.begin_ns, -one.end_ns))
-        lanes: list[tuple[list[Slice], list[int]]] = []  # with the ends of what is open
+        # for each lane, the ends of its open slices
+        lanes: list[tuple[list[Slice], list[int]]] = []
         left_out = 0
         for one in slices:
             for found in lanes:
@@ -212,13 +217,13 @@ class _Maker:
         if left_out:
             self.notes.append(
                 f"device {replay.device}: {left_out:,} annotations overlap more than {MOST_LANES}"
-                " others, and are left out"
+                " others and are left out"
             )
         return tuple(tuple(lane) for lane, _ in lanes)
 
 
 def _when(replay: Replay, at_ns: NDArray[np.int64], event: int) -> int:
-    """The moment of an event, or of the start."""
+    """Return the time of an event, or of the start."""
     if event == replay.start:
         return int(at_ns[0]) - US if len(at_ns) else 0
     return int(at_ns[event - replay.first_event])

@@ -1,4 +1,4 @@
-"""Stacks with the bytes that they hold at a moment, or that were allocated over the events."""
+"""Weight stacks by the bytes that they hold at a moment, or by the bytes that they allocated."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def stacks_report(
     when: When | None = None,
     all_frames: bool = False,
 ) -> StacksReport:
-    """The stacks of each device: live at `when` (the peak of each where it is None), or of all that
-    was allocated over the events that were read.
+    """Return each device's stacks: live at `when` (None: its peak), or allocated over the selected
+    events.
 
-    Paths are of the user's frames (of a stack without any, of the frame that it is put down to), or
-    with `all_frames` of all. A device that does not have the moment is left out. Raises UsageError
-    where none has it, for reserved memory, and for a pool or stream that is not there.
+    Unless `all_frames`, paths only have the user's frames or, if there are none, the frame that the
+    stack is attributed to. A device without such a moment is left out. Raises UsageError if no
+    device has it, for reserved memory, and for an unknown pool or stream.
     """
     if selection.measure == "reserved":
-        raise UsageError("reserved memory consists of segments, which have no stacks")
+        raise UsageError("reserved memory has no stacks; choose another --measure")
     usages = chosen_usages(snap, selection)
     paths = Paths(snap, all_frames)
     found: list[DeviceStacks] = []
@@ -70,7 +70,7 @@ def stacks_report(
 
 
 class Paths:
-    """Paths of calls of one snapshot; frames get numbers when they are first met."""
+    """One snapshot's call paths. Frames are numbered on first use."""
 
     def __init__(self, snap: Snapshot, all_frames: bool) -> None:
         self.snap = snap
@@ -83,30 +83,31 @@ class Paths:
         self._own = bytes(ranks[code.frame(i)[1]] <= LIBRARY for i in range(code.frames))
 
     def live(self, usage: Usage, event: int) -> DeviceStacks:
-        """What is live after an event."""
+        """Return the live set after an event."""
         keys = self.grouper.keys(usage)
         rows = keys.sums(usage.listed(event), usage.native, 0)[0]
         return self._made(usage, event, [(name, size, count) for name, _, size, count, _ in rows])
 
     def allocated(self, usage: Usage) -> DeviceStacks:
-        """What was allocated over the events."""
+        """Return the allocations made during the selected events."""
         rows = _churn.allocations(usage.native, self.grouper.keys(usage), "bytes", 0, 0)["rows"]
         replay = usage.replay
         named = [(row[0], row[2], row[1]) for row in rows]
         return self._made(usage, replay.start + replay.events, named)
 
     def _made(self, usage: Usage, event: int, rows: Sequence[tuple[int, int, int]]) -> DeviceStacks:
-        """Rows are (name of the stack, bytes, count)."""
+        """Build the stacks from (stack name, bytes, count) rows."""
         sums: dict[tuple[int, ...], list[int]] = {}
         for name, size, count in rows:
             one = sums.setdefault(self._path(usage, name), [0, 0])
             one[0] += size
             one[1] += count
-        ordered = sorted(sums.items(), key=lambda item: -item[1][0])  # stable: as they were met
+        # The sort is stable, so ties stay in the order of first use.
+        ordered = sorted(sums.items(), key=lambda item: -item[1][0])
         replay = usage.replay
         return DeviceStacks(
             device=replay.device,
-            exactness="exact" if verdict(self.snap, usage).exact else "estimated",
+            exactness=verdict(self.snap, usage).exactness,
             event_index=event,
             time_us=replay.time_us(event),
             bytes=sum(size for size, _ in sums.values()),
@@ -122,7 +123,7 @@ class Paths:
         if not self.all_frames:
             own = self._own
             if not (code := [i for i in ids if own[i]]):
-                # What ran, as no code of the user's is on autograd's threads.
+                # Use the autograd node, because autograd's threads run no user code.
                 at = self.grouper.label_frame(usage, stack)
                 name = name_of_frame(self.snap.frame(at))
                 return (self._numbered(name, Frame(name.function, name.file, name.line)),)

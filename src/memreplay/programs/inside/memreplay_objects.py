@@ -1,8 +1,8 @@
-"""Objects that ranks send each other go by the process group's store.
+"""Exchange torch.distributed's objects through the process group's store.
 
-PyTorch pickles them into tensors on the card and works their sizes out there, in kernels, which do
-nothing in a dry run. The store, by which the ranks have found each other, carries the pickles as
-they are; the tensors are made, as ever, and hold nothing.
+PyTorch pickles objects into tensors on the GPU and computes their sizes in kernels, which do
+nothing in a dry run. Instead, the pickles go through the store that the ranks used to find each
+other. The store doesn't change them. The tensors are still allocated, but stay empty.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Objects:
-    """What torch.distributed has for objects, for groups whose tensors are on a card."""
+    """torch.distributed's object collectives, for groups with tensors on a card."""
 
     def __init__(self, torch: Any, c10d: Any) -> None:
         self.torch, self.c10d = torch, c10d
-        self.sent: dict[tuple[str, str], int] = {}  # how often, by the group's name and the key
+        self.sent: dict[tuple[str, str], int] = {}  # number of calls by group name and kind
 
     def by_the_card(self, group: Any) -> bool:
         where = self.c10d._get_object_coll_device(group)
@@ -32,13 +32,17 @@ class Objects:
         return self.c10d._get_process_group_store(group or self.c10d._get_default_group())
 
     def key(self, group: Any, kind: str) -> str:
-        """One for each call. All ranks have the same: they make their calls in the same order."""
+        """Return a key for a call. All ranks make their calls in the same order, so they get the
+        same key.
+        """
         name = str(getattr(group or self.c10d._get_default_group(), "group_name", ""))
         number = self.sent[name, kind] = self.sent.get((name, kind), -1) + 1
         return f"memreplay/{name}/{kind}/{number}"
 
     def tensors(self, n_bytes: int) -> tuple[Any, Any]:
-        """Those of one object: its bytes, and how many they are."""
+        """Return the tensors that PyTorch allocates for an object, one for its bytes and one for
+        its size.
+        """
         torch = self.torch
         return (
             torch.empty(n_bytes, dtype=torch.uint8, device="cuda"),
@@ -46,7 +50,7 @@ class Objects:
         )
 
     def exchanged(self, group: Any, obj: Any) -> list[bytes]:
-        """Each rank's pickle, in the order of ranks."""
+        """Return each rank's pickle, in rank order."""
         c10d, store, key = self.c10d, self.store(group), self.key(group, "all")
         mine = pickle.dumps(obj)
         store.set(f"{key}/{c10d.get_rank(group)}", mine)
@@ -57,7 +61,7 @@ class Objects:
         return found
 
     def from_one(self, group: Any, obj: Any, source: int) -> Any:
-        """What one rank of the group has."""
+        """Return one rank's object."""
         store, key = self.store(group), self.key(group, "one")
         if self.c10d.get_rank(group) == source:
             store.set(key, pickle.dumps(obj))
@@ -67,12 +71,13 @@ class Objects:
         return pickle.loads(found)
 
     def rank_of(self, group: Any, rank: int | None, in_group: int | None) -> int:
-        """A rank of the group, which is asked for by its number in it or among all."""
+        """Return a rank's number in the group, given its group rank or global rank."""
         if in_group is not None:
             return in_group
         return int(self.c10d.get_group_rank(group, rank or 0)) if group else rank or 0
 
-    # --- by the names of torch.distributed's -----------------------------------------------------
+    # --- named like torch.distributed's functions
+    # -----------------------------------------------------
 
     def all_gather_object(
         self, object_list: list[Any], obj: Any, group: Any = None, *_: Any, **__: Any
@@ -119,7 +124,7 @@ class Objects:
         scatter_object_output_list[0] = found[self.c10d.get_rank(group)]
 
 
-# Where their arguments have the group.
+# Position of the group argument in each function.
 GROUP_AT = {
     "all_gather_object": 2,
     "gather_object": 3,
@@ -129,7 +134,7 @@ GROUP_AT = {
 
 
 def install(torch: Any, c10d: ModuleType, *modules: ModuleType) -> None:
-    """Replace them in the modules that have them. Groups of processors keep PyTorch's own."""
+    """Replace the functions in these modules. Groups on CPUs keep using PyTorch's functions."""
     ours = Objects(torch, c10d)
 
     def either(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:

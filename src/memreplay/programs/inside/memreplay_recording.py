@@ -1,15 +1,15 @@
-"""What one process of a dry run allocates, recorded from its first allocation to its end.
+"""Record one process of a dry run from its first allocation to its end.
 
-What it is told is in the environment:
+Arguments come from the environment:
 
-MEMREPLAY_DRYRUN         the folder to write to: of each process PID.pickle, and PID.json beside it;
+MEMREPLAY_DRYRUN         the output folder: PID.pickle and PID.json for each process;
                          PID.writing while they are written
-MEMREPLAY_DRYRUN_CARD    the library that stands for the card
-MEMREPLAY_DRYRUN_MORE    that of the functions that do nothing, which counts their calls
+MEMREPLAY_DRYRUN_CARD    the library with the fake card
+MEMREPLAY_DRYRUN_MORE    the library with the stub functions, which counts their calls
 MEMREPLAY_DRYRUN_STACKS, MEMREPLAY_DRYRUN_ENTRIES    arguments of the recording
-MEMREPLAY_DRYRUN_SOURCE  1 if lines of source code are to be kept
+MEMREPLAY_DRYRUN_SOURCE  1 to keep source lines
 
-It is read once, when this file is: a program may change its environment.
+The environment is read on import, because a program may change it later.
 """
 
 from __future__ import annotations
@@ -24,53 +24,57 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-FUNCTIONS = 4096  # of gpu/unanswered.c
+FUNCTIONS = 4096  # must match gpu/unanswered.c
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDING = os.path.join(os.path.dirname(os.path.dirname(HERE)), "recording")
-PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # where memreplay lies
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # contains the memreplay package
 TOLD = {name: text for name, text in os.environ.items() if name.startswith("MEMREPLAY_DRYRUN")}
-# Counters of torch.cuda.memory_stats() that a program may set back, by the C function that does it.
+# Counters in torch.cuda.memory_stats() that a program can reset, and the C function that resets
+# them.
 PEAKS = "_cuda_resetPeakMemoryStats", ".peak"
 SUMS = "_cuda_resetAccumulatedMemoryStats", ("allocated", "num_ooms", "num_alloc_retries")
 
 
 class Recording:
-    """What one process allocates."""
+    """The recording of one process."""
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.folder = TOLD.get("MEMREPLAY_DRYRUN")
-        self.own = True  # not the program's
-        self.before: list[dict[str, Any]] = []  # of each card: counters that were set back
-        self.began = 0.0  # when the card was first used, by the system's clock
+        self.own = True  # whether we, rather than the program, started the recording
+        self.before: list[dict[str, Any]] = []  # for each card, the counts that resets removed
+        self.began = 0.0  # wall-clock time of the card's first use
         self.visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        self.ranks: tuple[int, int] | None = None  # this one's and how many, once they are known
-        self.dumped: list[str] = []  # by the program
-        self.of = 0  # the process that it is of
+        self.ranks: tuple[int, int] | None = None  # rank and world size, once known
+        self.dumped: list[str] = []  # snapshots that the program dumped
+        self.of = 0  # process id
         self.reads: Reads | None = None
         self.noting: Any = None
         self.guard: Any = beside("guarding", RECORDING).Guard(torch)
-        self.entries = sys.maxsize  # how many events are kept; 0 if that is not known
-        self.counted: list[dict[str, Any]] = []  # the counters when the recording began
+        self.entries = sys.maxsize  # number of events that are kept; 0 if unknown
+        self.counted: list[dict[str, Any]] = []  # counters at the start of the recording
 
     def prepare(self) -> None:
-        """Record as soon as torch has initialized CUDA, if it does."""
+        """Start recording when torch initializes CUDA."""
         import contextlib
 
         memory = self.torch.cuda.memory
         begin, dump = memory._record_memory_history, memory._dump_snapshot
 
         def recorded_by_itself(*args: Any, **kwargs: Any) -> Any:
-            """The program records by itself: what it asks for is done, and nothing else. To end
-            what it has not begun is no recording."""
+            """Handle a program's own recording, with the settings that it requests.
+
+            A request to stop a recording that the program never started is ignored.
+            """
             if self.own and not (args[0] if args else kwargs.get("enabled", True)):
                 return None
             ours, self.own = self.own and self.of == os.getpid(), False
             self.asked(begin, args, {**({"clear_history": True} if ours else {}), **kwargs})
             if ours:
-                # What it records begins with it. Older versions forget with the end of a recording.
+                # This recording has to start empty. Older versions clear events when a recording
+                # ends.
                 begin(None)
                 with contextlib.suppress(TypeError):
                     return begin(*args, **{"clear_history": True, **kwargs})
@@ -80,13 +84,14 @@ class Recording:
             dump(filename, *args, **kw)
             self.dumped.append(os.path.abspath(filename))
 
-        # Arguments are checked on the card, where nothing is computed: all would be refused.
+        # torch would validate arguments on the GPU. Nothing is computed there, so every check would
+        # fail.
         distributions = sys.modules.get("torch.distributions")
         if distributions:
             distributions.Distribution.set_default_validate_args(False)
         collectives = sys.modules.get("torch.distributed.distributed_c10d")
         if collectives:
-            # It lies beside this file, which is no package.
+            # The module is in the same folder as this file, which isn't a package.
             beside("memreplay_objects").install(self.torch, collectives, self.torch.distributed)
             self.remember_ranks(collectives)
         memory._record_memory_history = recorded_by_itself
@@ -94,7 +99,7 @@ class Recording:
         self.once_initialized(lambda: self.begin(begin))
 
     def asked(self, begin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note how many events the program's own recording keeps, and from when on."""
+        """Note how many events the program's own recording keeps, and when it started."""
         import inspect
 
         self.entries = 0
@@ -102,7 +107,7 @@ class Recording:
             bound = inspect.signature(begin).bind(*args, **kwargs)
             bound.apply_defaults()
         except (TypeError, ValueError):
-            return  # it asks as older versions did
+            return  # called with an older version's signature
         if bound.arguments.get("enabled") != "all" or bound.arguments.get("skip_actions"):
             return
         found = bound.arguments.get("max_entries")
@@ -111,7 +116,7 @@ class Recording:
             self.counted = self.statistics()
 
     def once_initialized(self, call: Callable[[], None]) -> None:
-        """As torch.cuda._lazy_call, but for its lock: torch may be initializing just now."""
+        """Like torch.cuda._lazy_call without its lock: torch may be initializing right now."""
         cuda = self.torch.cuda
         if cuda.is_initialized():
             call()
@@ -119,7 +124,7 @@ class Recording:
             cuda._queued_calls.append((call, []))
 
     def remember_ranks(self, collectives: Any) -> None:
-        """A program may give up its process group before it ends."""
+        """Remember the ranks: a program may destroy its process group before it ends."""
         init = collectives.init_process_group
 
         def begun(*args: Any, **kwargs: Any) -> Any:
@@ -137,7 +142,7 @@ class Recording:
             self.ranks = distributed.get_rank(), distributed.get_world_size()
 
     def keep_counters(self) -> None:
-        """Let counters that the program sets back be added to those at the end."""
+        """Keep counters across the program's resets."""
         core = getattr(self.torch, "_C", None)
 
         for name, _ in (PEAKS, SUMS):
@@ -159,7 +164,7 @@ class Recording:
         return [cuda.memory_stats(i) for i in range(cuda.device_count())]
 
     def count_before(self, then: list[dict[str, Any]]) -> None:
-        """Of each counter what the reset has taken: of a peak all, of a sum the difference."""
+        """Restore what a reset removed: a peak's value or, for a sum, the difference."""
         now = self.counters()[: len(then)]
         self.before += [{} for _ in range(len(then) - len(self.before))]
         for kept, old, new in zip(self.before, then, now):  # noqa: B905 - of Python 3.10
@@ -170,7 +175,7 @@ class Recording:
                     kept[name] = kept.get(name, 0) + value - new.get(name, 0)
 
     def statistics(self) -> list[dict[str, Any]]:
-        """torch.cuda.memory_stats() of each card, as if nothing had been set back."""
+        """Return torch.cuda.memory_stats() for each card as if nothing had been reset."""
         cuda = self.torch.cuda
         found = [dict(cuda.memory_stats(i)) for i in range(cuda.device_count())]
         for one, kept in zip(found, self.before):  # noqa: B905 - of Python 3.10
@@ -197,13 +202,14 @@ class Recording:
                 facts.name_frames_quickly()
             try:
                 begin(
-                    # Not where that is the default: before 2.1 the word is not known.
+                    # Leave out the default, because PyTorch before 2.1 doesn't know the argument.
                     **({} if context == "all" else {"context": context}),
                     stacks=stacks,
                     max_entries=self.entries,
                 )
                 self.counted = self.statistics()
-            except RuntimeError as error:  # an allocator of the program's own: it runs without us
+            # the program has its own allocator, so run it without recording
+            except RuntimeError as error:
                 words = str(error).partition("\n")[0]
                 sys.stderr.write(f"memreplay: nothing is recorded: {words}\n")
                 return
@@ -215,15 +221,15 @@ class Recording:
         beside("ending", RECORDING).at_the_end(self.write)
 
     def tell_of_blocks(self, card: str) -> None:
-        """Let the card know which blocks are let go: what was in them is in them no more.
+        """Report freed blocks to the fake card, so that it forgets their contents.
 
-        Not by torch.cuda._gpu_trace, which loses an exception that is on its way meanwhile.
+        Doesn't use torch.cuda._gpu_trace, because that loses a pending exception.
         """
         import ctypes
 
         slots = beside("facts", RECORDING).tracing_slots(os.path.dirname(self.torch.__file__))
         core = os.path.join(os.path.dirname(self.torch.__file__), "lib", "libc10.so")
-        if slots is None:  # another torch: values may be those of a block that was here before
+        if slots is None:  # unknown torch version: reads may return an earlier block's values
             return
         try:
             begin = getattr(ctypes.CDLL(core), SET_TRACE)
@@ -234,8 +240,11 @@ class Recording:
         begin(made(*slots))
 
     def note(self) -> None:
-        """Note what each allocation is for, where this Python can load memreplay's recorder: it
-        need not be installed here, and is compiled for one Python."""
+        """Note what each allocation is for, if the recorder can be imported here.
+
+        The import fails if memreplay isn't installed in this Python, or is compiled for another
+        version.
+        """
         sys.path.append(PACKAGE)
         try:
             from memreplay.recording.noting import Noting
@@ -250,12 +259,12 @@ class Recording:
             sys.path.remove(PACKAGE)
 
     def write(self) -> None:
-        """The snapshot, then what is known besides: the one without the other is not whole."""
+        """Write the snapshot, then the facts. Either one is useless without the other."""
         import json
         import time
 
         if self.of != os.getpid() or self.folder is None:
-            return  # a child that was forked later: it cannot use the card, and all is its parent's
+            return  # a forked child can't use the card, so everything belongs to its parent
         self.of = 0
         if self.reads is not None:
             self.reads.stop()
@@ -286,14 +295,14 @@ class Recording:
         os.remove(f"{begun}.writing")
 
     def write_snapshot(self, path: str, run: dict[str, Any]) -> str | None:
-        """Why that could not be done; None where it was."""
+        """Write the snapshot. Return the reason if that fails."""
         import pickle
 
         try:
             sure = self.noting.look() if self.noting is not None else 0
             counted = self.statistics()
             snapshot = self.torch.cuda.memory._snapshot()
-            if isinstance(snapshot, dict):  # a list in versions before 2.0
+            if isinstance(snapshot, dict):  # a list before PyTorch 2.0
                 noted = {}
                 lines = self.guard.run("reading lines of source code", self.lines, snapshot)
                 if self.noting is not None:
@@ -302,14 +311,14 @@ class Recording:
                     noted["source_lines"] = lines
                 snapshot["memreplay"] = {**run, **self.kept(snapshot, counted), **noted}
             with open(path, "wb") as file:
-                pickle.dump(snapshot, file, protocol=4)  # as the hosted viewer reads
+                pickle.dump(snapshot, file, protocol=4)  # the hosted viewer needs this key
         except Exception as error:
             words = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
             return words or type(error).__name__
         return None
 
     def kept(self, snapshot: dict[str, Any], counted: list[dict[str, Any]]) -> dict[str, Any]:
-        """How many of the events were kept, if that is known."""
+        """Return how many events were kept, if known."""
         if not self.entries:
             return {}
         entries = self.entries if self.entries < sys.maxsize else None
@@ -320,7 +329,7 @@ class Recording:
         return found
 
     def lines(self, snapshot: dict[str, Any]) -> dict[str, dict[str, str]]:
-        """Those of the program's own code that its stacks name, if they are asked for."""
+        """Return those lines of the program's own source that occur in stacks, if requested."""
         if "MEMREPLAY_DRYRUN_SOURCE" not in TOLD:
             return {}
         facts = beside("facts", RECORDING)
@@ -331,15 +340,14 @@ class Recording:
         return found
 
     def run(self) -> dict[str, Any]:
-        """What the snapshot says of the run, under a key of its own (docs/format.md)."""
+        """Return the facts of the run, stored under memreplay's key (docs/format.md)."""
         facts = beside("facts", RECORDING)
         found: dict[str, Any] = facts.run_facts(self.torch, self.torch.cuda, self.ranks)
         return {**found, "recorder": "dryrun", "visible": self.visible}
 
 
 def beside(name: str, folder: str = HERE) -> Any:
-    """A module that lies beside this one, which is in no package, and in no folder that is searched
-    where the recording was begun late."""
+    """Load a module from this folder, which isn't a package and may not be in sys.path."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location(name, os.path.join(folder, f"{name}.py"))
@@ -351,13 +359,13 @@ def beside(name: str, folder: str = HERE) -> Any:
 
 
 def used(statistics: dict[str, Any]) -> bool:
-    """Whether a card was used, and not only asked about, as compilers' processes do."""
+    """Return whether a card was really used. Compiler processes only query it."""
     asked = [statistics.get(name) for name in ("allocation.all.allocated", "num_ooms")]
     return any(one is None or one for one in asked)
 
 
 class Reads:
-    """Where the program reads values that nobody knows, since no kernel has computed them."""
+    """The program's reads of values that no kernel has computed."""
 
     def __init__(self, card: str, torch: str) -> None:
         import ctypes
@@ -370,7 +378,7 @@ class Reads:
             os.path.join(os.path.dirname(torch), "triton", ""),
             "<",
         )
-        # The program may be a part of a library: `python -m package.train`.
+        # The program may be part of a package (`python -m package.train`).
         self.program: str | None = None
         main = getattr(sys.modules.get("__main__"), "__file__", None)
         if main and not self.of_the_program(os.path.abspath(main)):
@@ -382,12 +390,13 @@ class Reads:
         self.card.memreplay_count_places(1)
 
     def stop(self) -> None:
-        """Nobody may ask Python for its stack while it ends."""
+        """Stop counting, because reading Python's stack during shutdown isn't safe."""
         self.card.memreplay_count_places(0)
 
     def met(self) -> Iterator[tuple[str, bool, list[tuple[str, int, str]], int]]:
-        """Operators, whether they make sizes, from where they were called, and how often; of each
-        stack the innermost frame first (gpu/places.c)."""
+        """Yield the reads that gpu/places.c collected: operator, whether it decides sizes, stack
+        (innermost frame first), and count.
+        """
         import ctypes
 
         count = ctypes.c_uint64()
@@ -396,7 +405,8 @@ class Reads:
             if text is None:
                 return
             operator, sizes, *rest = text.decode(errors="replace").split("\n")
-            # A frame is three lines, unless a name of a file has more; of that nothing is said.
+            # A frame takes three lines, unless a file name contains newlines. Such stacks are
+            # skipped.
             whole = len(rest) % 3 == 0 and all(line.isdecimal() for line in rest[1::3])
             frames = zip(rest[::3], rest[1::3], rest[2::3]) if whole else ()  # noqa: B905
             stack = [(file, int(line), function) for file, line, function in frames]
@@ -405,13 +415,12 @@ class Reads:
     def counted(self) -> list[dict[str, Any]]:
         counts: dict[tuple[str, bool, str, int, str, str], int] = {}
         for operator, sizes, stack, count in self.met():
-            # How long something took is of no matter to a library that logs it.
+            # An elapsed time that a library only logs doesn't matter.
             if operator == "elapsed_time" and self.by_pytorch(stack):
                 continue
             place = self.place(stack)
-            printed = (
-                "_tensor_str.py:" in place[3]
-            )  # what sizes a tensor's text has is of no matter
+            # a tensor that is read to be printed doesn't affect sizes
+            printed = "_tensor_str.py:" in place[3]
             where = ("print" if printed else operator, sizes, *place)
             counts[where] = counts.get(where, 0) + count
         return [
@@ -428,14 +437,16 @@ class Reads:
         ]
 
     def by_pytorch(self, stack: list[tuple[str, int, str]]) -> bool:
-        """Whether the code that asks is PyTorch's or Triton's, and not called on purpose, as
-        torch.cuda.Event.elapsed_time is."""
+        """Return whether PyTorch or Triton itself read an elapsed time, rather than the program."""
         files = [file for file, _, _ in stack if file != self.events]
         return not files or files[0].startswith(self.measuring)
 
     def place(self, stack: list[tuple[str, int, str]]) -> tuple[str, int, str, str]:
-        """The innermost frame of the program's own, and the library's line that it went through;
-        where all are libraries', the innermost. A thread of C++, as autograd's, has none."""
+        """Return the program's innermost frame, and the library line that it called.
+
+        If all frames belong to libraries, return the innermost one. C++ threads, such as
+        autograd's, have no frames.
+        """
         for here in stack:
             if self.of_the_program(here[0]):
                 through = "" if here is stack[0] else f"{stack[0][0]}:{stack[0][1]}"
@@ -449,7 +460,7 @@ class Reads:
 
 
 def raised() -> dict[str, Any] | None:
-    """The exception that ended the program, as Python keeps it; None where there was none."""
+    """Return the exception that ended the program; None if there wasn't any."""
     error = getattr(sys, "last_value", None)
     if error is None:
         return None
@@ -466,14 +477,14 @@ def raised() -> dict[str, Any] | None:
 
 
 def workspaces() -> dict[str, int]:
-    """How often each library was asked how much memory it needs, which is not known here."""
+    """Return how often each library was asked for a workspace size, which isn't known here."""
     path = TOLD.get("MEMREPLAY_DRYRUN_CARD")
     if not path:
         return {}
     import ctypes
 
     card = ctypes.CDLL(path)
-    said = ctypes.c_char * 256  # the names are shorter, and end with a zero
+    said = ctypes.c_char * 256  # names are at most this long and end with a zero
     names = ctypes.string_at(ctypes.addressof(said.in_dll(card, "memreplay_libraries")))
     libraries = names.decode().split(",")
     counts = (ctypes.c_uint64 * len(libraries)).in_dll(card, "memreplay_workspaces_of")
@@ -481,7 +492,7 @@ def workspaces() -> dict[str, int]:
 
 
 def calls() -> dict[int, int]:
-    """How often each function was called that does nothing, by its number."""
+    """Return each stub function's call count, by number."""
     path = TOLD.get("MEMREPLAY_DRYRUN_MORE")
     if not path:
         return {}

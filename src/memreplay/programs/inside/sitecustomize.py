@@ -1,8 +1,8 @@
-"""Runs in every Python process that is recorded, before the program: prepares a recording of torch.
+"""Prepare the recording of torch in every recorded Python process, before the program runs.
 
-Python imports a module of this name at its start. It needs nothing of memreplay, which need not be
-installed where the program runs: of a dry run memreplay_recording.py, which lies beside it, and
-where a program is recorded on a card recording/outside.py.
+Python imports this module at start-up. This module doesn't need memreplay, which may not be
+installed in that Python: a dry run loads memreplay_recording.py from this folder, and a real
+recording loads recording/outside.py.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Read at once: a program may change its environment before it imports torch.
+# Read this now, because a program may change its environment before importing torch.
 TOLD = {name: text for name, text in os.environ.items() if name.startswith("MEMREPLAY_")}
 OUTSIDE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "recording", "outside.py")
 
 
 class AfterTorch:
-    """Finds torch as ever, and lets the recording be prepared once it is imported."""
+    """Finds torch as usual, and prepares the recording after the import."""
 
     @classmethod
     def find_spec(
@@ -44,11 +44,11 @@ class AfterTorch:
 
 
 def prepare_after(loader: Loader) -> None:
-    """Change one loader, which is torch's alone."""
+    """Wrap a loader, which is only used for torch."""
     execute = loader.exec_module
 
     def executed(module: ModuleType) -> None:
-        # Not before: libraries look for torch to see whether it is there, and import it later.
+        # Don't do this earlier, because libraries look for torch just to see whether it exists.
         first = AfterTorch in sys.meta_path
         if first:
             sys.meta_path.remove(AfterTorch)
@@ -61,7 +61,7 @@ def prepare_after(loader: Loader) -> None:
 
 
 def prepare(torch: ModuleType) -> None:
-    """Load the recordings that are asked for."""
+    """Load the requested recordings."""
     if "MEMREPLAY_DRYRUN" in TOLD:
         module = loaded("memreplay_recording", os.path.join(HERE, "memreplay_recording.py"))
         module.TOLD.update(TOLD)
@@ -71,7 +71,7 @@ def prepare(torch: ModuleType) -> None:
 
 
 def loaded(name: str, path: str) -> Any:
-    """A module by its path: a program may have changed sys.path."""
+    """Load a module by path, because the program may have changed sys.path."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location(name, path)
@@ -83,7 +83,7 @@ def loaded(name: str, path: str) -> Any:
 
 
 def import_the_other() -> None:
-    """The sitecustomize that would have been imported without this one."""
+    """Import the sitecustomize module that this one hides."""
     spec = PathFinder.find_spec(
         "sitecustomize", [one for one in sys.path if os.path.abspath(one) != HERE]
     )

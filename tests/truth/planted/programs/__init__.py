@@ -1,1 +1,1 @@
-"""The programs, several to a file: each is a function with `@planted`."""
+"""The planted programs, several per file. Each is a function decorated with `@planted`."""

@@ -1,9 +1,10 @@
-"""Lists, buffers and caches: some are full at some time, others never."""
+"""Lists, buffers and caches: some fill up eventually, others never do."""
 
 from __future__ import annotations
 
 import collections
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from tests.truth.planted.truth import planted, steps
 
 @planted()
 def replay_buffer() -> None:
-    """A buffer of 300 that swaps its entries, one a step."""
+    """A buffer of 300 entries that replaces one entry per step."""
     buffer = collections.deque(torch.randn(128, 128, device="cuda") for _ in range(300))
     train = Trained()
     for _ in steps(60):
@@ -26,7 +27,7 @@ def replay_buffer() -> None:
 
 @planted()
 def replay_buffer_maxlen() -> None:
-    """The same, as a deque that drops its oldest when a new one is there."""
+    """A replay buffer in a deque, which drops its oldest entry when a new one is added."""
     buffer = collections.deque((kib(64) for _ in range(200)), maxlen=200)
     train = Trained()
     for _ in steps(60):
@@ -36,7 +37,7 @@ def replay_buffer_maxlen() -> None:
 
 @planted()
 def replay_buffer_in_bursts() -> None:
-    """Swaps eight entries each fourth step, of two tensors each."""
+    """Replaces eight entries of two tensors each in every fourth step."""
     made = numbers()
     buffer = [(kib(16), kib(4)) for _ in range(256)]
     train = Trained()
@@ -49,7 +50,7 @@ def replay_buffer_in_bursts() -> None:
 
 @planted()
 def replay_buffer_of_many_sizes() -> None:
-    """Episodes of 1 to 64 KiB, of which the last 100 stay."""
+    """Keeps the last 100 episodes, each of 1 to 64 KiB."""
     made = numbers(1)
     buffer = collections.deque((kib(made.randint(1, 64)) for _ in range(100)), maxlen=100)
     train = Trained()
@@ -60,7 +61,7 @@ def replay_buffer_of_many_sizes() -> None:
 
 @planted()
 def replay_buffer_fills() -> None:
-    """Is filled in the first half of the steps, and swaps its entries from then on."""
+    """Fills up in the first half of the steps, and replaces its entries from then on."""
     buffer: collections.deque[Any] = collections.deque(maxlen=30)
     train = Trained()
     for _ in steps(80):
@@ -70,7 +71,7 @@ def replay_buffer_fills() -> None:
 
 @planted({"LEAKS": 8 * KIB})
 def replay_buffer_and_a_leak() -> None:
-    """Swaps entries of 64 KiB, and keeps 8 KiB more each step."""
+    """Replaces entries of 64 KiB, and keeps 8 KiB more each step."""
     buffer = collections.deque((kib(64) for _ in range(200)), maxlen=200)
     kept = []
     train = Trained()
@@ -82,7 +83,7 @@ def replay_buffer_and_a_leak() -> None:
 
 @planted({"KEPT": 64 * KIB})
 def history_kept() -> None:
-    """Keeps a tensor of each step."""
+    """Keeps a tensor from each step."""
     history = []
     train = Trained()
     for _ in steps(60):
@@ -102,7 +103,7 @@ def nothing_kept() -> None:
 
 @planted()
 def results_for_data() -> None:
-    """A list of results grows while a list of data is used up, by as much."""
+    """A list of results grows while a list of data shrinks by the same amount."""
     data = [kib(32) for _ in range(100)]
     results = []
     train = Trained()
@@ -114,7 +115,7 @@ def results_for_data() -> None:
 
 @planted()
 def results_for_data_in_parts() -> None:
-    """The same, with results in two parts, from two lines."""
+    """A list of data shrinks while two lists of results grow, from two lines."""
     data = [kib(32) for _ in range(100)]
     firsts, seconds = [], []
     train = Trained()
@@ -127,7 +128,7 @@ def results_for_data_in_parts() -> None:
 
 @planted({"KEPT": 48 * KIB})
 def results_larger_than_data() -> None:
-    """Uses up data of 16 KiB a step, and keeps 64 KiB for it: 48 KiB more."""
+    """Uses up 16 KiB of data per step, and keeps 64 KiB of results for it: a leak of 48 KiB."""
     data = [kib(16) for _ in range(100)]
     results = []
     train = Trained()
@@ -139,7 +140,7 @@ def results_larger_than_data() -> None:
 
 @planted()
 def data_used_up() -> None:
-    """Lets go of its data, piece by piece."""
+    """Frees its data, piece by piece."""
     data = [kib(64) for _ in range(80)]
     train = Trained()
     for _ in steps(60):
@@ -149,7 +150,7 @@ def data_used_up() -> None:
 
 @planted()
 def cache_fills() -> None:
-    """A cache by keys, of which there are 15."""
+    """A cache with 15 different keys."""
     cache: dict[int, Any] = {}
     train = Trained()
     for i in steps(60):
@@ -160,7 +161,7 @@ def cache_fills() -> None:
 
 @planted()
 def cache_fills_at_random() -> None:
-    """Masks by length, as lengths come: 12 of them."""
+    """Caches a mask for each of 12 lengths, as they occur."""
     made = numbers(2)
     cache: dict[int, Any] = {}
     train = Trained()
@@ -173,7 +174,7 @@ def cache_fills_at_random() -> None:
 
 @planted()
 def cache_of_recent() -> None:
-    """The 16 entries that were used last stay, by functools.lru_cache."""
+    """functools.lru_cache keeps the 16 most recently used entries."""
     made = numbers(3)
 
     @functools.lru_cache(maxsize=16)
@@ -189,7 +190,7 @@ def cache_of_recent() -> None:
 
 @planted({"ENTRY": 8 * KIB})
 def cache_without_end() -> None:
-    """functools.cache, with a new key each step."""
+    """functools.cache, with a new key in each step."""
 
     @functools.cache
     def entry(key: int) -> Any:
@@ -203,7 +204,7 @@ def cache_without_end() -> None:
 
 @planted()
 def rotary_cache_grows_early() -> None:
-    """A table is made anew, longer, in the first 12 steps."""
+    """A longer table replaces the old one in each of the first 12 steps."""
     table = kib(4)
     train = Trained()
     for i in steps(60):
@@ -215,7 +216,7 @@ def rotary_cache_grows_early() -> None:
 
 @planted()
 def vocabulary_doubles() -> None:
-    """A table has twice the room now and then."""
+    """A table's capacity doubles now and then."""
     table = kib(16)
     train = Trained()
     for i in steps(70):
@@ -226,7 +227,7 @@ def vocabulary_doubles() -> None:
 
 @planted()
 def tensor_pool() -> None:
-    """Takes tensors from a list of free ones, and makes one where there is none."""
+    """Takes tensors from a list of free ones, and allocates a tensor if the list is empty."""
     made = numbers(4)
     free: list[Any] = []
     used: list[Any] = []
@@ -240,7 +241,7 @@ def tensor_pool() -> None:
 
 @planted()
 def metrics_reset() -> None:
-    """Losses of 20 steps are gathered, then let go of."""
+    """Collects the losses from 20 steps, then frees them."""
     losses = []
     train = Trained()
     for i in steps(100):
@@ -251,7 +252,7 @@ def metrics_reset() -> None:
 
 @planted()
 def rollouts() -> None:
-    """Gathers ten rollouts, trains on them, and lets go of them."""
+    """Collects ten rollouts, trains on them, and frees them."""
     held: list[Any] = []
     train = Trained()
     for _ in steps(60):
@@ -262,7 +263,7 @@ def rollouts() -> None:
 
 @planted()
 def prefetched() -> None:
-    """Three batches are ready ahead of their steps, of many lengths."""
+    """Loads three batches of varying length ahead of their steps."""
     made = numbers(5)
     ready = collections.deque(batch(made.randint(16, 96)) for _ in range(3))
     train = Trained()
@@ -273,7 +274,7 @@ def prefetched() -> None:
 
 @planted()
 def best_state() -> None:
-    """Copies the weights each tenth step, in place of the copy before."""
+    """Copies the weights every tenth step, replacing the previous copy."""
     best: Any = None
     train = Trained()
     for i in steps(80):
@@ -285,7 +286,7 @@ def best_state() -> None:
 
 @planted({"COPY": lambda i: 132_096 * (i % 8 == 7)})
 def states_kept() -> None:
-    """Copies the weights each eighth step, and keeps all copies."""
+    """Copies the weights every eighth step, and keeps all copies."""
     states = []
     train = Trained()
     for i in steps(96):
@@ -296,7 +297,7 @@ def states_kept() -> None:
 
 @planted()
 def adapters_swapped() -> None:
-    """Loads another of five adapters each third step, and unloads the one before."""
+    """Every third step loads another of five adapters and unloads the previous one."""
     made = numbers(6)
     held = {0: kib(256)}
     train = Trained()
@@ -309,7 +310,7 @@ def adapters_swapped() -> None:
 
 @planted()
 def two_buffers_in_turn() -> None:
-    """One of two is made anew each step."""
+    """Each step replaces one of two buffers."""
     held = [kib(100), kib(100)]
     train = Trained()
     for i in steps(60):
@@ -319,9 +320,36 @@ def two_buffers_in_turn() -> None:
 
 @planted()
 def gradients_of_ten_steps() -> None:
-    """The last ten gradients stay, as L-BFGS keeps them."""
+    """Keeps the last ten gradients, as L-BFGS does."""
     history: collections.deque[Any] = collections.deque(maxlen=10)
     train = Trained()
     for _ in steps(60):
         train(batch())
         history.append(torch.cat([p.grad.flatten() for p in train.net.parameters()]))
+
+
+def grown_entry(entries: int, first: int, each: int) -> Callable[[int], int]:
+    """Return how much a buffer grows at a step: its new entry minus the one it drops."""
+
+    def grew(i: int) -> int:
+        return first + each * i - (first + each * (i - entries) if i >= entries else 0)
+
+    return grew
+
+
+@planted({"ENTRY": grown_entry(10, 16 << 10, 4 << 10)})
+def bounded_buffer_of_growing_entries() -> None:
+    """A deque of the last ten results, each larger than the previous one."""
+    train, buffer = Trained(), collections.deque[Any](maxlen=10)
+    for i in steps(60):
+        buffer.append(kib(16 + 4 * i))  # ENTRY
+        train(batch())
+
+
+@planted({"ENTRY": grown_entry(20, 64 << 10, 4 << 10)})
+def bounded_buffer_that_fills_late() -> None:
+    """A deque with more entries, so that it only fills up in the middle of the recording."""
+    train, buffer = Trained(), collections.deque[Any](maxlen=20)
+    for i in steps(60):
+        buffer.append(kib(64 + 4 * i))  # ENTRY
+        train(batch())

@@ -1,4 +1,4 @@
-"""What a step needs grows, shrinks, or changes from step to step."""
+"""Programs in which the memory of a step grows, shrinks or varies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.truth.planted.truth import planted, steps
 
 @planted(grows=8 * 4 * 8 * 32)
 def growing_sequence() -> None:
-    """Sequences are 8 longer each step; the batch stays until the next one is there."""
+    """Sequences get 8 tokens longer each step; a batch is kept until the next one exists."""
     embed = nn.Embedding(100, 32).cuda()
     net = mlp(32)
     opt = torch.optim.AdamW([*embed.parameters(), *net.parameters()])
@@ -28,7 +28,7 @@ def growing_sequence() -> None:
 
 @planted(grows=8 * 128 * 4)
 def growing_batch() -> None:
-    """Batches have 8 more rows each step."""
+    """Batches get 8 more rows each step."""
     train = Trained()
     for i in steps(60):
         inputs = batch(16 + 8 * i)
@@ -37,7 +37,7 @@ def growing_batch() -> None:
 
 @planted(grows=8 * 128 * 4)
 def growing_batch_let_go() -> None:
-    """The same, and each batch is gone at the end of its step."""
+    """Batches grow each step, and each batch is freed at the end of its step."""
     train = Trained()
     for i in steps(60):
         train(batch(16 + 8 * i))
@@ -45,7 +45,7 @@ def growing_batch_let_go() -> None:
 
 @planted(grows=4 * 128 * 4)
 def growing_outputs_held() -> None:
-    """The batch and what the network made of it stay until the next step's are there."""
+    """The batch and the network's output are kept until those of the next step exist."""
     net = mlp()
     opt = torch.optim.SGD(net.parameters())
     for i in steps(60):
@@ -67,7 +67,7 @@ def batch_warm_up() -> None:
 
 @planted()
 def resized_in_stages() -> None:
-    """Images are larger in each of three stages."""
+    """Images get larger in each of three stages."""
     train = Trained()
     for i in steps(75):
         inputs = batch((64, 128, 256)[i // 25])
@@ -76,7 +76,7 @@ def resized_in_stages() -> None:
 
 @planted()
 def random_lengths() -> None:
-    """Batches of many sizes, each there until the next one is."""
+    """Batches of many sizes, each kept until the next one exists."""
     made = numbers(7)
     train = Trained()
     for _ in steps(80):
@@ -86,7 +86,7 @@ def random_lengths() -> None:
 
 @planted()
 def sizes_go_up_and_down() -> None:
-    """Batches as a sine goes, of 30 steps."""
+    """Batch sizes follow a sine with a period of 30 steps."""
     train = Trained()
     for i in steps(90):
         inputs = batch(128 + int(100 * math.sin(i * math.tau / 30)))
@@ -95,7 +95,7 @@ def sizes_go_up_and_down() -> None:
 
 @planted({"KEPT": 2 * KIB})
 def sizes_go_up_and_down_and_a_leak() -> None:
-    """The same, and 2 KiB of each step stay."""
+    """Batch sizes follow a sine with a period of 30 steps, and each step leaks 2 KiB."""
     train = Trained()
     kept = []
     for i in steps(90):
@@ -106,7 +106,7 @@ def sizes_go_up_and_down_and_a_leak() -> None:
 
 @planted({"KEPT": 4 * KIB}, grows=8 * 128 * 4)
 def growing_batch_and_a_leak() -> None:
-    """Batches have 8 more rows each step, and 4 KiB of each step stay."""
+    """Batches get 8 more rows each step, and each step leaks 4 KiB."""
     train = Trained()
     kept = []
     for i in steps(60):
@@ -117,7 +117,7 @@ def growing_batch_and_a_leak() -> None:
 
 @planted({"CARRIED": 4 * KIB})
 def everything_carried_along() -> None:
-    """torch.cat carries all of before along."""
+    """torch.cat copies all results so far into a longer tensor each step."""
     total = kib(4)
     train = Trained()
     for _ in steps(60):
@@ -127,7 +127,7 @@ def everything_carried_along() -> None:
 
 @planted({"CARRIED": 64 * 4})
 def losses_carried_along() -> None:
-    """Losses of each sample, in one tensor that grows."""
+    """Appends each sample's loss to one tensor that grows."""
     total = torch.empty(0, device="cuda")
     train = Trained()
     for _ in steps(80):
@@ -138,7 +138,7 @@ def losses_carried_along() -> None:
 
 @planted({"CARRIED": 32 * KIB})
 def features_carried_along_in_random_lengths() -> None:
-    """torch.cat carries 32 KiB more each step, among batches of many sizes."""
+    """torch.cat adds 32 KiB per step to one tensor, among batches of many sizes."""
     made = numbers(8)
     total = kib(32)
     train = Trained()
@@ -150,7 +150,7 @@ def features_carried_along_in_random_lengths() -> None:
 
 @planted()
 def carried_along_and_begun_anew() -> None:
-    """A sequence of 12 is gathered by torch.cat, then the next begins."""
+    """torch.cat collects a sequence of 12 items, then starts the next one."""
     total = kib(8)
     train = Trained()
     for i in steps(96):
@@ -160,7 +160,7 @@ def carried_along_and_begun_anew() -> None:
 
 @planted(stepped=False)
 def generated_with_a_cache() -> None:
-    """Keys and values grow by a token at a time, and are begun anew for each of the texts."""
+    """Keys and values grow by one token at a time, and start over for each text."""
     net = mlp()
     cache: Any = None
     with torch.no_grad():
@@ -174,7 +174,7 @@ def generated_with_a_cache() -> None:
 
 @planted(stepped=False)
 def generated_with_a_static_cache() -> None:
-    """Keys and values are written to a cache that has room for all."""
+    """Keys and values are written to a cache that is large enough from the start."""
     net = mlp()
     cache = torch.zeros(4, 200, 128, device="cuda")
     with torch.no_grad():
@@ -185,7 +185,7 @@ def generated_with_a_static_cache() -> None:
 
 @planted()
 def unfreezing() -> None:
-    """One more layer is trained each fifth step, until all are."""
+    """Every fifth step unfreezes one more layer, until all are trained."""
     net = mlp(layers=6)
     layers = [one for one in net if isinstance(one, nn.Linear)]
     net.requires_grad_(False)
@@ -201,7 +201,9 @@ def unfreezing() -> None:
 
 @planted()
 def unfreezing_to_the_end() -> None:
-    """One more layer is trained each fifth step, and the last of them in the last steps."""
+    """Every fifth step unfreezes one more layer; the last layer is unfrozen only in the last
+    steps.
+    """
     net = mlp(layers=8)
     layers = [one for one in net if isinstance(one, nn.Linear)]
     net.requires_grad_(False)
@@ -217,7 +219,7 @@ def unfreezing_to_the_end() -> None:
 
 @planted()
 def unfreezing_with_momentum() -> None:
-    """The same with SGD, whose step makes the state, and gradients that stay."""
+    """Unfreezes layers with SGD, whose step creates momentum buffers, and never frees gradients."""
     net = mlp(layers=8)
     layers = [one for one in net if isinstance(one, nn.Linear)]
     net.requires_grad_(False)
@@ -233,7 +235,7 @@ def unfreezing_with_momentum() -> None:
 
 @planted()
 def data_longer_each_epoch() -> None:
-    """Batches grow within each of four epochs, and begin small with the next."""
+    """Batches grow within each of four epochs, and start small again in the next."""
     train = Trained()
     for i in steps(80):
         inputs = batch(16 + 8 * (i % 20))

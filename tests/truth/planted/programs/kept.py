@@ -1,4 +1,4 @@
-"""Things that are kept without anyone meaning to."""
+"""Programs that keep memory unintentionally."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.truth.planted.truth import planted, steps
 
 @planted({"KEPT": 512})
 def labels_kept_ids_replaced() -> None:
-    """One line moves ids of many lengths, which are replaced, and labels, which are kept."""
+    """One line moves ids of varying length, which are replaced, and labels, which are kept."""
     made = numbers(9)
     labels = []
     train = Trained()
@@ -26,7 +26,7 @@ def labels_kept_ids_replaced() -> None:
 
 @planted({"KEPT": 2 * KIB})
 def labels_kept_images_replaced() -> None:
-    """The same, of images of 64 to 512 KiB."""
+    """One line moves images of 64 to 512 KiB, which are replaced, and labels, which are kept."""
     made = numbers(10)
     labels = []
     train = Trained()
@@ -40,7 +40,7 @@ def labels_kept_images_replaced() -> None:
 
 @planted({"KEPT": lambda i: (48 if i % 8 == 0 else 2) * KIB})
 def uneven() -> None:
-    """Each eighth step keeps 48 KiB, the others 2 KiB."""
+    """Every eighth step keeps 48 KiB, the others 2 KiB."""
     kept = []
     train = Trained()
     for i in steps(80):
@@ -50,7 +50,7 @@ def uneven() -> None:
 
 @planted({"KEPT": lambda i: (256 if i % 10 == 5 else 1) * KIB})
 def uneven_by_far() -> None:
-    """Each tenth step keeps 256 KiB, the others 1 KiB."""
+    """Every tenth step keeps 256 KiB, the others 1 KiB."""
     kept = []
     train = Trained()
     for i in steps(120):
@@ -65,7 +65,7 @@ CHOSEN = [_made.random() < 0.5 for _ in range(80)]
 
 @planted({"KEPT": lambda i: SIZES[i] * KIB})
 def many_sizes_kept() -> None:
-    """Keeps 1 to 64 KiB of each step."""
+    """Keeps 1 to 64 KiB from each step."""
     kept = []
     train = Trained()
     for i in steps(80):
@@ -86,7 +86,7 @@ def kept_at_random() -> None:
 
 @planted({"KEPT": lambda i: (i + 1) * KIB})
 def more_kept_each_step() -> None:
-    """Keeps a tensor of each step, each 1 KiB larger than the one before."""
+    """Keeps a tensor from each step, each 1 KiB larger than the previous one."""
     kept = []
     train = Trained()
     for i in steps(60):
@@ -96,7 +96,7 @@ def more_kept_each_step() -> None:
 
 @planted({"KEPT": lambda i: 32 * KIB * (i >= 30)}, grows_from=30)
 def begins_late() -> None:
-    """Keeps a tensor of each step from the 31st on."""
+    """Keeps a tensor from each step, starting with the 31st."""
     kept = []
     train = Trained()
     for i in steps(90):
@@ -107,7 +107,7 @@ def begins_late() -> None:
 
 @planted()
 def ends_halfway() -> None:
-    """Keeps a tensor of each of the first 40 steps."""
+    """Keeps a tensor from each of the first 40 steps."""
     kept = []
     train = Trained()
     for i in steps(80):
@@ -118,7 +118,7 @@ def ends_halfway() -> None:
 
 @planted({"LARGE": 32 * KIB, "SMALL": 1 * KIB})
 def two_lines() -> None:
-    """Keeps tensors of two lines."""
+    """Keeps tensors allocated on two lines."""
     large, small = [], []
     train = Trained()
     for _ in steps(60):
@@ -139,7 +139,7 @@ def losses_kept() -> None:
 
 @planted({"GRAPH": 3 * 64 * 128 * 4 + 4}, spread=True)
 def graphs_kept() -> None:
-    """Validation losses are kept with their graphs: no backward pass lets go of them."""
+    """Validation losses are kept with their graphs, which no backward pass frees."""
     losses = []
     train = Trained()
     for _ in steps(60):
@@ -149,7 +149,7 @@ def graphs_kept() -> None:
 
 @planted({"HELD": 64 * KIB})
 def tracebacks_held() -> None:
-    """Errors are kept, and with them the frames that they went through."""
+    """Keeps exceptions, and with them the local variables in their tracebacks."""
     errors = []
 
     def fails() -> None:
@@ -167,7 +167,7 @@ def tracebacks_held() -> None:
 
 @planted({"OUTPUT": 64 * 128 * 4})
 def hook_keeps() -> None:
-    """A forward hook keeps the outputs of a layer."""
+    """A forward hook keeps a layer's outputs."""
     features: list[Any] = []
     train = Trained()
     train.net[1].register_forward_hook(lambda _module, _inputs, output: features.append(output))
@@ -177,7 +177,7 @@ def hook_keeps() -> None:
 
 @planted()
 def hook_replaces() -> None:
-    """A forward hook keeps the last output of each layer."""
+    """A forward hook keeps each layer's last output."""
     features: dict[int, Any] = {}
     train = Trained(layers=3)
     for number, layer in enumerate(train.net):
@@ -191,7 +191,7 @@ def hook_replaces() -> None:
 
 @planted({"CAPTURED": 24 * KIB})
 def closures_keep() -> None:
-    """Callbacks that are never called keep what they would use."""
+    """Callbacks that are never called keep the tensors that they would use."""
     callbacks = []
     train = Trained()
     for _ in steps(60):
@@ -202,7 +202,7 @@ def closures_keep() -> None:
 
 @planted({"NO STACK": 65_536})
 def gradients_kept() -> None:
-    """Keeps the gradient of a layer of each step: the backward pass allocated it."""
+    """Keeps a layer's gradient from each step, which the backward pass allocated."""
     kept = []
     train = Trained()
     for _ in steps(60):
@@ -212,7 +212,7 @@ def gradients_kept() -> None:
 
 @planted({"STATE": 3 * 16 * 64 * 4}, stepped=False, spread=True)
 def hidden_state_never_detached() -> None:
-    """The state of a recurrent network has the graph of all steps before."""
+    """A recurrent network's state keeps the graph of all earlier steps."""
     cell = nn.Linear(64, 64).cuda()
     state = torch.zeros(16, 64, device="cuda")
     for _ in steps(80):
@@ -221,7 +221,7 @@ def hidden_state_never_detached() -> None:
 
 @planted(every=5)
 def hidden_state_detached() -> None:
-    """Each fifth step goes back through the graph and lets go of it."""
+    """Every fifth step backpropagates through the graph and frees it."""
     cell = nn.Linear(64, 64).cuda()
     opt = torch.optim.SGD(cell.parameters())
     state = torch.zeros(16, 64, device="cuda")
@@ -236,7 +236,7 @@ def hidden_state_detached() -> None:
 
 @planted()
 def cycles_collected() -> None:
-    """Tensors hang in cycles, which are collected each tenth step."""
+    """Tensors are part of reference cycles, which are collected every tenth step."""
     import gc
 
     train = Trained()
@@ -252,7 +252,7 @@ def cycles_collected() -> None:
 
 @planted({"KEPT": 16 * KIB})
 def cycles_collected_and_a_leak() -> None:
-    """The same, and 16 KiB stay of each step."""
+    """Reference cycles are collected every tenth step, and each step leaks 16 KiB."""
     import gc
 
     train = Trained()
@@ -270,7 +270,7 @@ def cycles_collected_and_a_leak() -> None:
 
 @planted({"NORM": 4})
 def norms_kept() -> None:
-    """Norms of gradients are kept: 4 bytes each."""
+    """Gradient norms are kept: 4 bytes each."""
     net = mlp()
     opt = torch.optim.SGD(net.parameters())
     norms = []
@@ -283,7 +283,7 @@ def norms_kept() -> None:
 
 @planted({"KEPT": 32 * KIB})
 def outputs_of_random_lengths_and_a_leak() -> None:
-    """Batches of many sizes, and a leak of 32 KiB a step."""
+    """Batches of many sizes, and a leak of 32 KiB per step."""
     made = numbers(13)
     kept = []
     train = Trained()

@@ -1,4 +1,4 @@
-"""Loops of many kinds: several optimizers, accumulation, validation, inference, servers."""
+"""Many kinds of loops: several optimizers, accumulation, validation, inference, servers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Gan:
 
 @planted()
 def gan() -> None:
-    """Two optimizers, one step of each."""
+    """Trains with two optimizers, one step each."""
     train = Gan()
     for _ in steps(50):
         train()
@@ -41,7 +41,7 @@ def gan() -> None:
 
 @planted({"MADE": 64 * 128 * 4})
 def gan_keeps_what_it_makes() -> None:
-    """The same, and what is made stays."""
+    """Trains with two optimizers, and keeps the generated images."""
     train = Gan()
     kept = []
     for _ in steps(50):
@@ -51,7 +51,7 @@ def gan_keeps_what_it_makes() -> None:
 
 @planted()
 def accumulated() -> None:
-    """Four batches to a step of the optimizer."""
+    """Four batches per optimizer step."""
     net = mlp()
     opt = torch.optim.AdamW(net.parameters())
     for _ in steps(50):
@@ -63,7 +63,7 @@ def accumulated() -> None:
 
 @planted({"OUTPUT": 4 * 4 * KIB})
 def accumulated_and_kept() -> None:
-    """The same, and 4 KiB of each batch stay."""
+    """Four batches per optimizer step, each of which leaks 4 KiB."""
     net = mlp()
     opt = torch.optim.AdamW(net.parameters())
     kept = []
@@ -77,7 +77,7 @@ def accumulated_and_kept() -> None:
 
 @planted()
 def validated() -> None:
-    """Each fifth step is followed by validation on larger batches."""
+    """Every fifth step is followed by validation on larger batches."""
     train = Trained()
     for i in steps(80):
         train(batch())
@@ -90,7 +90,7 @@ def validated() -> None:
 
 @planted({"OUTPUT": lambda i: 8 * KIB * (i % 5 == 4)})
 def validated_and_kept() -> None:
-    """Each fifth step keeps 8 KiB of what validation says."""
+    """Every fifth step keeps 8 KiB of the validation output."""
     train = Trained()
     kept = []
     for i in steps(100):
@@ -103,7 +103,7 @@ def validated_and_kept() -> None:
 
 @planted()
 def validated_outputs_stay_until_the_next() -> None:
-    """What validation says stays until the next time, of many sizes."""
+    """Validation outputs of many sizes are kept until the next validation."""
     made = numbers(20)
     train = Trained()
     outputs: list[Any] = []
@@ -117,7 +117,7 @@ def validated_outputs_stay_until_the_next() -> None:
 
 @planted()
 def averaged_in_place() -> None:
-    """A moving average of the weights, in place."""
+    """A moving average of the weights, updated in place."""
     train = Trained()
     average = copy.deepcopy(train.net)
     for _ in steps(50):
@@ -129,7 +129,7 @@ def averaged_in_place() -> None:
 
 @planted()
 def averaged_anew() -> None:
-    """A moving average of the weights, in tensors that are made anew."""
+    """A moving average of the weights, in new tensors each time."""
     train = Trained()
     average = [p.detach().clone() for p in train.net.parameters()]
     for _ in steps(50):
@@ -139,7 +139,7 @@ def averaged_anew() -> None:
 
 @planted()
 def checkpointed() -> None:
-    """Activations are computed again in the backward pass."""
+    """Activations are recomputed in the backward pass."""
     net = mlp(layers=4)
     opt = torch.optim.AdamW(net.parameters())
     for _ in steps(40):
@@ -166,7 +166,7 @@ def autocast() -> None:
 
 @planted({"SHADOW": 8 * KIB})
 def autocast_and_a_leak() -> None:
-    """Mixed precision, and 8 KiB stay of each step."""
+    """Mixed precision, and each step leaks 8 KiB."""
     net = mlp()
     opt = torch.optim.AdamW(net.parameters())
     kept = []
@@ -181,7 +181,7 @@ def autocast_and_a_leak() -> None:
 
 @planted()
 def two_optimizers_one_seldom() -> None:
-    """A second optimizer, which comes first in the loop, steps each tenth time."""
+    """A second optimizer, which comes first in the loop, steps every tenth time."""
     train, other = Trained(), Trained(layers=1)
     for i in steps(60):
         if i % 10 == 0:
@@ -191,7 +191,7 @@ def two_optimizers_one_seldom() -> None:
 
 @planted({"KEPT": 8 * KIB})
 def two_optimizers_one_seldom_and_a_leak() -> None:
-    """The same, and 8 KiB stay of each step."""
+    """A second optimizer steps every tenth time, and each step leaks 8 KiB."""
     train, other = Trained(), Trained(layers=1)
     kept = []
     for i in steps(60):
@@ -203,7 +203,7 @@ def two_optimizers_one_seldom_and_a_leak() -> None:
 
 @planted()
 def distilled() -> None:
-    """A teacher that does not train."""
+    """Distillation from a teacher that isn't trained."""
     teacher, train = mlp(layers=3), Trained()
     for _ in steps(50):
         inputs = batch()
@@ -216,7 +216,7 @@ def distilled() -> None:
 
 @planted(stepped=False)
 def server() -> None:
-    """Requests of many sizes live for a while, each as long as it likes."""
+    """A server: requests have many sizes and last for different times."""
     made = numbers(21)
     net = mlp()
     held: list[tuple[int, Any]] = []
@@ -229,7 +229,7 @@ def server() -> None:
 
 @planted({"LOGGED": KIB}, stepped=False)
 def server_that_logs() -> None:
-    """The same, and 1 KiB of each request stays."""
+    """A server with requests of many sizes, each of which leaks 1 KiB."""
     made = numbers(22)
     net = mlp()
     held: list[tuple[int, Any]] = []
@@ -244,7 +244,7 @@ def server_that_logs() -> None:
 
 @planted(stepped=False)
 def server_with_sessions() -> None:
-    """Twenty sessions, each begun anew when it ends; each grows a cache by pieces."""
+    """Twenty sessions, each growing a cache piece by piece; when one ends, another starts."""
     made = numbers(23)
     net = mlp()
     sessions: dict[int, list[Any]] = {i: [] for i in range(20)}
@@ -259,7 +259,7 @@ def server_with_sessions() -> None:
 
 @planted(stepped=False)
 def inference() -> None:
-    """Batches of many sizes, one after the other."""
+    """Batches of many sizes, one after another."""
     made = numbers(24)
     net = mlp(layers=4)
     with torch.no_grad():
@@ -269,7 +269,7 @@ def inference() -> None:
 
 @planted({"OUTPUT": 64 * 128 * 4}, stepped=False, spread=True)
 def inference_keeps_outputs() -> None:
-    """What the network says stays on the card."""
+    """The network's outputs stay on the GPU."""
     net = mlp(layers=4)
     outputs = []
     with torch.no_grad():
@@ -295,7 +295,7 @@ def policy_with_rollouts() -> None:
 
 @planted()
 def q_learning() -> None:
-    """A target network, copied each tenth step, and a buffer that swaps its entries."""
+    """A target network, updated every tenth step, and a buffer that replaces its entries."""
     made = numbers(26)
     train = Trained()
     target = copy.deepcopy(train.net)

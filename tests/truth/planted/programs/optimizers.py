@@ -1,7 +1,8 @@
-"""Programs with several optimizers, or an odd one: how many steps they have, and what is held.
+"""Programs with several optimizers, or an unusual one, to check the number of steps and the
+categories.
 
-What their own objects hold is taken at moments where each byte has one owner: after the backward
-pass, where gradients are in `.grad`, and after a step.
+The bytes that their own objects hold are read at moments when each byte has one owner: after the
+backward pass, when gradients are in `.grad`, and after a step.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def every_tenth_first() -> None:
 
 @planted(categories=True)
 def gan_held() -> None:
-    """The discriminator's gradients of the generator's backward pass are let go of unused."""
+    """The generator's backward pass leaves gradients in the discriminator, which are freed
+    unused.
+    """
     g, d = mlp(layers=3), mlp()
     g_opt, d_opt = adam(g), adam(d)
     for i in steps(24):
@@ -66,7 +69,7 @@ def gan_held() -> None:
 
 @planted(categories=True)
 def gan_frozen() -> None:
-    """The generator trains with a discriminator that needs no gradients then."""
+    """The generator trains with a discriminator that needs no gradients at that time."""
     g, d = mlp(layers=3), mlp()
     g_opt, d_opt = adam(g), adam(d)
     for i in steps(24):
@@ -84,7 +87,7 @@ def gan_frozen() -> None:
 
 @planted(categories=True)
 def gan_by_hand() -> None:
-    """Gradients are let go of by hand, those that no optimizer has used included."""
+    """Gradients are freed by hand, including gradients that no optimizer has used."""
     g, d = mlp(layers=3), mlp()
     g_opt, d_opt = torch.optim.SGD(g.parameters(), 0.1), torch.optim.SGD(d.parameters(), 0.1)
     for i in steps(24):
@@ -104,7 +107,7 @@ def gan_by_hand() -> None:
 
 @planted(categories=True)
 def in_backward_hooks() -> None:
-    """An optimizer for each parameter, which steps in a hook of the backward pass."""
+    """One optimizer per parameter, which steps in a hook in the backward pass."""
     net = mlp(layers=6)
     opts = {p: torch.optim.Adam([p], foreach=False) for p in net.parameters()}
 
@@ -122,7 +125,7 @@ def in_backward_hooks() -> None:
 
 @planted(categories=True)
 def in_backward_hooks_sgd() -> None:
-    """The same with optimizers that allocate nothing."""
+    """One optimizer per parameter, which steps in a hook and allocates nothing."""
     net = mlp(layers=6)
     opts = {p: torch.optim.SGD([p], 0.1, foreach=False) for p in net.parameters()}
 
@@ -140,7 +143,7 @@ def in_backward_hooks_sgd() -> None:
 
 @planted(categories=True)
 def accumulation() -> None:
-    """Four backward passes to a step."""
+    """Four backward passes per step."""
     train = Trained()
     for i in steps(16):
         for _ in range(4):
@@ -153,7 +156,7 @@ def accumulation() -> None:
 
 @planted(categories=True)
 def skipped_bad_batches() -> None:
-    """Some batches are left out after the backward pass: their gradients are never used."""
+    """Some batches are skipped after the backward pass, so their gradients are never used."""
     train = Trained()
     for i in steps(24):
         train.net(batch()).square().mean().backward()
@@ -171,7 +174,7 @@ def skipped_bad_batches() -> None:
 
 @planted()
 def profiler_steps() -> None:
-    """A profiler's steps, each of two of the optimizer's."""
+    """A profiler's step covers two optimizer steps."""
     train = Trained()
     for i in steps(12):
         with torch.profiler.record_function(f"ProfilerStep#{i}"):
@@ -181,7 +184,7 @@ def profiler_steps() -> None:
 
 @planted(categories=True)
 def scaler_skips() -> None:
-    """A GradScaler that leaves out the first two steps, as most do."""
+    """A GradScaler that skips the first two steps, as most do."""
     train = Trained()
     scaler = torch.amp.GradScaler("cuda")
     step = train.opt.step
@@ -203,7 +206,7 @@ def scaler_skips() -> None:
 
 @planted(categories=True)
 def lbfgs() -> None:
-    """An optimizer that evaluates the model itself, several times a step."""
+    """An optimizer that evaluates the model itself, several times per step."""
     net = mlp()
     opt = torch.optim.LBFGS(net.parameters(), max_iter=3, history_size=3)
     for i in steps(16):
@@ -222,7 +225,7 @@ def lbfgs() -> None:
 
 @planted(categories=True)
 def scheduler() -> None:
-    """A scheduler of the learning rate wraps the optimizer's step."""
+    """A learning-rate scheduler wraps the optimizer's step."""
     train = Trained()
     schedule = torch.optim.lr_scheduler.OneCycleLR(train.opt, 0.1, total_steps=100)
     for i in steps(30):
@@ -234,7 +237,7 @@ def scheduler() -> None:
 
 @planted(categories=True)
 def actor_and_critic() -> None:
-    """Two optimizers: the critic's steps each time, the actor's every second time (TD3)."""
+    """The critic's optimizer steps every time, the actor's every second time (TD3)."""
     actor, critic = mlp(), mlp(layers=3)
     actor_opt, critic_opt = adam(actor), adam(critic)
     for i in steps(30):
@@ -253,7 +256,7 @@ def actor_and_critic() -> None:
 
 @planted(categories=True)
 def three_optimizers() -> None:
-    """An actor, a critic and a temperature, each with an optimizer (SAC)."""
+    """An actor, a critic and a temperature, each with its own optimizer (SAC)."""
     actor, critic = mlp(), mlp()
     alpha = torch.zeros(1, device="cuda", requires_grad=True)
     opts = adam(actor), adam(critic), torch.optim.Adam([alpha])
@@ -273,7 +276,7 @@ def three_optimizers() -> None:
 
 @planted(categories=True)
 def unfreezing_held() -> None:
-    """New layers train from the middle on, with an optimizer that replaces the first one."""
+    """From the middle on, new layers are trained, with an optimizer that replaces the first one."""
     net = mlp(layers=4)
     for parameter in net[:4].parameters():
         parameter.requires_grad_(False)
@@ -291,7 +294,7 @@ def unfreezing_held() -> None:
 
 @planted(categories=True)
 def one_phase_after_the_other() -> None:
-    """Two optimizers, of which the second begins where the first ends; both stay."""
+    """Two optimizers: the second starts when the first one is done; both are kept."""
     net, other = mlp(), mlp()
     opts = adam(net), adam(other)
     for i in steps(24):
@@ -304,7 +307,7 @@ def one_phase_after_the_other() -> None:
 
 
 class Lightning(nn.Module):
-    """Has no forward: its trainer calls training_step, and modules in it are called one by one."""
+    """Has no forward(): its trainer calls training_step, which calls modules one by one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -322,7 +325,7 @@ class Lightning(nn.Module):
 
 @planted(categories=True)
 def no_forward() -> None:
-    """A class whose modules are called, and itself never."""
+    """A model whose submodules are called, but which is never called itself."""
     model = Lightning()
     opt = torch.optim.Adam(model.parameters())
     for i in steps(20):
@@ -335,7 +338,7 @@ def no_forward() -> None:
 
 @planted(categories=True)
 def without_modules() -> None:
-    """Tensors and functions only: activations are not inputs."""
+    """Only tensors and functions, no modules; activations must not be taken for inputs."""
     first = torch.randn(128, 256, device="cuda", requires_grad=True)
     second = torch.randn(256, 128, device="cuda", requires_grad=True)
     opt = torch.optim.Adam([first, second])
@@ -356,7 +359,7 @@ def without_modules() -> None:
 
 @planted(categories=True)
 def without_modules_accumulating() -> None:
-    """The same, with two backward passes to a step, and no optimizer but one by hand."""
+    """Only tensors and functions, two backward passes per step, and a hand-written optimizer."""
     weights = [torch.randn(128, 128, device="cuda", requires_grad=True) for _ in range(3)]
     opt = torch.optim.SGD(weights, 0.1)
     for i in steps(20):
@@ -375,7 +378,7 @@ def without_modules_accumulating() -> None:
 
 @planted(categories=True)
 def averaged_model() -> None:
-    """PyTorch's average of a model, which is parameters and buffers, and no state."""
+    """PyTorch's averaged model, which has parameters and buffers, but no state."""
     train = Trained()
     average = torch.optim.swa_utils.AveragedModel(train.net)
     for i in steps(24):
@@ -387,7 +390,7 @@ def averaged_model() -> None:
 
 @planted(categories=True)
 def moving_average() -> None:
-    """An average of a model as programs keep it themselves."""
+    """An averaged model that the program maintains itself."""
     train = Trained()
     average = {name: p.detach().clone() for name, p in train.net.named_parameters()}
     for i in steps(24):
@@ -414,7 +417,7 @@ class Normed(nn.Module):
 
 @planted(categories=True)
 def buffers_moved() -> None:
-    """Buffers that `.cuda()` moves."""
+    """A module whose buffers `.cuda()` moves."""
     net = Normed().cuda()
     opt = adam(net)
     for i in steps(20):
@@ -441,7 +444,7 @@ def sparse_gradients() -> None:
 
 @planted(categories=True)
 def wrapped_in_data_parallel() -> None:
-    """A wrapper of PyTorch's around a wrapper of the program's."""
+    """PyTorch's DataParallel around one of the program's own modules."""
     train = Trained()
     wrapper = nn.DataParallel(nn.Sequential(train.net), device_ids=[0])
     for i in steps(20):
@@ -454,7 +457,7 @@ def wrapped_in_data_parallel() -> None:
 
 @planted(categories=True)
 def foreach_temporaries() -> None:
-    """What AdamW's step allocates for itself is gone with it."""
+    """AdamW's step frees the temporaries it allocates."""
     net = mlp(512, layers=4)
     opt = torch.optim.AdamW(net.parameters(), foreach=True)
     for i in steps(20):
@@ -467,7 +470,7 @@ def foreach_temporaries() -> None:
 
 @planted(categories=True)
 def gradients_asked_for() -> None:
-    """Gradients by torch.autograd.grad, put into `.grad` by the program."""
+    """Gradients from torch.autograd.grad, which the program puts into `.grad`."""
     train = Trained()
     parameters = list(train.net.parameters())
     for i in steps(20):
@@ -485,7 +488,7 @@ def gradients_asked_for() -> None:
 
 @planted(categories=True)
 def policy_gradient() -> None:
-    """Episodes without gradients, then several epochs over what was kept of them (PPO)."""
+    """Episodes without gradients, then several epochs on the data collected in them (PPO)."""
     policy = mlp(layers=3)
     opt = adam(policy)
     for i in steps(12):

@@ -1,4 +1,4 @@
-"""What many programs train with."""
+"""Helpers and models shared by the programs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ KIB = 1024
 
 
 def kib(number: float) -> Any:
-    """A tensor of so many KiB."""
+    """Return a tensor of this many KiB."""
     return torch.zeros(int(number * 256), device="cuda")
 
 
 def numbers(seed: int = 0) -> random.Random:
-    """Random numbers that are the same each time."""
+    """Return random numbers from a fixed seed."""
     return random.Random(seed)
 
 
 def mlp(width: int = 128, layers: int = 2) -> Any:
-    """A small network of so many layers."""
+    """Return a small network with this many layers."""
     found: list[nn.Module] = []
     for _ in range(layers):
         found += [nn.Linear(width, width), nn.ReLU()]
@@ -30,19 +30,19 @@ def mlp(width: int = 128, layers: int = 2) -> Any:
 
 
 def batch(rows: int = 64, width: int = 128) -> Any:
-    """A batch for `mlp`."""
+    """Return a batch for `mlp`."""
     return torch.randn(rows, width, device="cuda")
 
 
 class Trained:
-    """A network with its optimizer; called with a batch it does a step of training."""
+    """A network and its optimizer; calling it with a batch does a training step."""
 
     def __init__(self, width: int = 128, layers: int = 2) -> None:
         self.net = mlp(width, layers)
         self.opt = torch.optim.AdamW(self.net.parameters())
 
     def __call__(self, inputs: Any) -> Any:
-        """The loss, whose graph has nothing left to hold."""
+        """Train on a batch; return the loss, whose graph is already freed."""
         self.opt.zero_grad()
         loss = self.net(inputs).square().mean()
         loss.backward()

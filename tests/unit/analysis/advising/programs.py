@@ -1,4 +1,4 @@
-"""Small training programs as recordings, of which it is known what they would save."""
+"""Recordings of small training programs whose possible savings are known."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ INIT_SECOND: Stack = [("_init_group", f"{_TORCH}/optim/adamw.py", 35), STEP, TRA
 FOREACH: Stack = [("_multi_tensor_adamw", f"{_TORCH}/optim/adamw.py", 40), STEP, TRAIN]
 INFER: Stack = [MODEL, ("predict", "/home/ana/serve.py", 7)]
 EVALUATE: Stack = [MODEL, ("validate", "/home/ana/train.py", 50)]
-# A module's result in an evaluation, as PyTorch's own code shows it.
+# The stack of a module's output during evaluation, including PyTorch's own frames.
 EVALUATED: Stack = [ACTIVATION[0], *EVALUATE]
 PARAMETER: Stack = [("__init__", f"{_TORCH}/nn/modules/linear.py", 3), TRAIN]
 
 
 class Program:
-    """Records allocations and frees, each block at an address of its own."""
+    """A recorder of allocations and frees, in which every block has a unique address."""
 
     def __init__(self) -> None:
         self.made = SnapshotBuilder()

@@ -1,4 +1,6 @@
-"""Tests of analysis/advising/forms.py: what code with a cheaper form holds, and what it saves."""
+"""Tests of analysis/advising/forms.py: code that has a cheaper alternative, and the memory that
+this saves.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tests.unit.analysis.advising.programs import (
 
 
 def attention(made: Program, layers: int) -> list[int]:
-    """Layers that keep scores of 64 MiB and their softmax, of inputs of 4 MiB."""
+    """Run layers that each keep a 4 MiB input, 64 MiB of scores and their softmax. Return the kept
+    blocks.
+    """
     kept = []
     for _ in range(layers):
         kept += [made.alloc(4 * MIB, LINEAR), made.alloc(64 * MIB, FORWARD)]
@@ -30,18 +34,20 @@ def attention(made: Program, layers: int) -> list[int]:
     return kept
 
 
-def test_attention_scores() -> None:
+def test_attention_scores_and_their_softmax_can_be_saved() -> None:
     made = Program()
     kept = attention(made, 3)
-    kept.append(made.alloc(64 * MIB, LINEAR))  # of that size by chance
+    kept.append(made.alloc(64 * MIB, LINEAR))  # not attention, despite its size
     gradient = made.alloc(64 * MIB, BACKWARD)
     made.free(*kept, gradient)
     found = forms.attention_scores(made.lives())
     assert found.held_bytes == found.saved_bytes == 7 * 64 * MIB
-    assert found.stack is not None
+    # No line of the program allocated the gradient.
+    assert found.place is not None
+    assert found.place.bytes == 6 * 64 * MIB
 
 
-def test_attention_without_a_frame_of_softmax() -> None:
+def test_attention_is_found_without_a_softmax_frame() -> None:
     made = Program()
     where = [("forward", "/home/ana/attention.py", 3), ("train", "/home/ana/train.py", 1)]
     linear = [LINEAR[0], *where]
@@ -55,9 +61,9 @@ def test_attention_without_a_frame_of_softmax() -> None:
     assert forms.attention_scores(small.lives()).saved_bytes == 0
 
 
-def test_the_loss_over_chunks() -> None:
+def test_computing_the_loss_in_chunks_saves_seven_eighths() -> None:
     made = Program()
-    first = made.alloc(80 * MIB, FORWARD)  # of that size, and long before
+    first = made.alloc(80 * MIB, FORWARD)  # the same size, but allocated much earlier
     others = [made.alloc(MIB, FORWARD) for _ in range(10)]
     kept = [
         made.alloc(80 * MIB, LINEAR),
@@ -71,8 +77,10 @@ def test_the_loss_over_chunks() -> None:
 
 
 @pytest.mark.parametrize("between, saves", [(3, False), (40, True)])
-def test_a_loss_that_is_computed_over_chunks_has_no_cheaper_form(between: int, saves: bool) -> None:
-    """Forty allocations between two losses are a model's: batches whose gradients add up."""
+def test_loss_that_is_already_chunked_gets_no_advice(between: int, saves: bool) -> None:
+    """Forty allocations between two losses show that a model ran in between. These aren't chunks of
+    one loss, but batches whose gradients accumulate.
+    """
     made = Program()
     for _ in range(8):
         kept = [made.alloc(80 * MIB, LINEAR), made.alloc(80 * MIB, LOSS)]
@@ -81,23 +89,24 @@ def test_a_loss_that_is_computed_over_chunks_has_no_cheaper_form(between: int, s
     assert bool(forms.loss(made.lives()).saved_bytes) == saves
 
 
-def test_what_an_optimizer_computes_for_all_at_once() -> None:
+def test_disabling_foreach_saves_its_temporaries() -> None:
     made = Program()
     state = made.alloc(40 * MIB, INIT)
-    within = made.alloc(30 * MIB, FOREACH)  # a state that the kernel makes: it stays
+    within = made.alloc(30 * MIB, FOREACH)  # state that the kernel creates and keeps
     temporary = [made.alloc(10 * MIB, FOREACH) for _ in range(4)]
     made.free(*temporary)
     activation = made.alloc(15 * MIB, FORWARD)
     made.free(activation)
     found = forms.foreach(made.lives())
     assert found.held_bytes == 40 * MIB
-    assert found.saved_bytes == 25 * MIB  # then the forward pass is the peak
+    assert found.saved_bytes == 25 * MIB  # without foreach, the peak is in the forward pass
     assert {state, within} <= set(made.live)
 
 
 def steps(*, stale: bool, workspace: int = 0) -> tuple[Program, list[int]]:
-    """Three steps of a model, whose gradients stay, or go before the next forward pass; the first
-    backward pass makes a workspace, which stays."""
+    """Record three steps of a model whose gradients are kept (`stale`) or freed before the next
+    forward pass. The first backward pass allocates a workspace and keeps it.
+    """
     made = Program()
     for _ in range(6):
         made.alloc(5 * MIB, PARAMETER)
@@ -118,12 +127,12 @@ def steps(*, stale: bool, workspace: int = 0) -> tuple[Program, list[int]]:
                 made.free(activation)
         else:
             for activation in reversed(activations):
-                made.free(made.alloc(5 * MIB, BACKWARD))  # added to the gradient that is there
+                made.free(made.alloc(5 * MIB, BACKWARD))  # added to the existing gradient
                 made.free(activation)
     return made, starts
 
 
-def test_gradients_of_the_step_before() -> None:
+def test_freeing_gradients_before_the_forward_pass_lowers_the_peak() -> None:
     made, starts = steps(stale=True)
     found = forms.stale_gradients(made.lives(), np.array(starts, np.int64))
     other, _ = steps(stale=False)
@@ -137,15 +146,15 @@ def test_gradients_of_the_step_before() -> None:
 
 @pytest.mark.parametrize("size", [5 * MIB, 32 * MIB])
 @pytest.mark.parametrize("stale", [False, True])
-def test_a_workspace_is_no_gradient(size: int, stale: bool) -> None:
-    """Even if it is as large as one, and made in the backward pass, too."""
+def test_workspace_is_not_a_gradient(size: int, stale: bool) -> None:
+    """The workspace is as large as a gradient, and also allocated in the backward pass."""
     made, starts = steps(stale=stale, workspace=size)
     found = forms.stale_gradients(made.lives(), np.array(starts, np.int64))
     assert found.held_bytes == found.saved_bytes == (30 * MIB if stale else 0)
 
 
-def test_temporaries_of_a_backward_pass_are_no_gradients() -> None:
-    """A guessed boundary lies in a backward pass, as some temporaries do."""
+def test_backward_temporaries_are_not_gradients() -> None:
+    """If a guessed step boundary falls inside a backward pass, temporaries are live across it."""
     made = Program()
     made.alloc(5 * MIB, PARAMETER)
     starts = []
@@ -154,7 +163,7 @@ def test_temporaries_of_a_backward_pass_are_no_gradients() -> None:
         temporaries = [made.alloc(12 * MIB, BACKWARD) for _ in range(4)]
         gradient = made.alloc(5 * MIB, BACKWARD)
         starts.append(len(made.made.build()["device_traces"][0]))
-        again = made.alloc(16 * MIB, ACTIVATION)  # computed again
+        again = made.alloc(16 * MIB, ACTIVATION)  # recomputed
         more = [made.alloc(12 * MIB, BACKWARD) for _ in range(4)]
         made.free(*temporaries, activation, again, *more, gradient)
     found = forms.stale_gradients(made.lives(), np.array(starts, np.int64))

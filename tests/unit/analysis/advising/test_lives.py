@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.analysis.advising.lives import FOREACH, LINEAR, LOSS, SOFTMAX, Lives
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.engine.simulate._simulating import Simulation
 from tests import build
-from tests.allocator_strategies import Recording, recordings
+from tests.allocator_strategies import SETTINGS, Recording, recordings
+from tests.simulated import rules
 from tests.unit.analysis.advising import programs
 from tests.unit.analysis.advising.programs import MIB, Program
 
 
 @given(recording=recordings(max_devices=1), seed=st.integers(0, 1 << 32))
-def test_what_is_saved_without_some(recording: Recording, seed: int) -> None:
+def test_saved_bytes_match_brute_force(recording: Recording, seed: int) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     if not snap.devices:
         return
@@ -39,10 +41,43 @@ def test_what_is_saved_without_some(recording: Recording, seed: int) -> None:
         if lives.start[i] <= event < lives.end[i]
     )
     assert lives.held(chosen, event) == held
-    assert lives.made_after(event) == int((lives.start > event).sum())
+    assert lives.count_after(event) == int((lives.start > event).sum())
 
 
-def test_what_frames_show() -> None:
+@given(recording=recordings(max_devices=1, settings="default"))
+def test_recomputed_bytes_match_a_simulation(recording: Recording) -> None:
+    snap = mr.open(build.dump(recording.snapshot))
+    if not snap.devices:
+        return
+    replay = snap.replay(snap.devices[0])
+    lives = Lives(replay, Grouper(snap, "category"))
+    no_limit = {**rules(SETTINGS["default"]), "total": -1}
+    found = Simulation(
+        replay.blocks,
+        replay.holding,
+        edited=replay.measure("requested").native,
+        twice=True,
+        **no_limit,
+    )
+    everything = np.ones(len(lives), bool)
+    left = max(0, lives.peak_bytes - found.requested_peak[0])
+    assert lives.recomputed(everything, (), (), 0) == left
+
+
+def test_failed_request_that_fits_is_part_of_the_new_peak() -> None:
+    made = Program()
+    kept = [made.alloc(20 * MIB, programs.FORWARD) for _ in range(4)]
+    made.made.oom(40 * MIB)
+    made.free(*kept)
+    lives = made.lives()
+    chosen = np.ones(len(lives), bool)
+    assert lives.peak_bytes == 80 * MIB
+    # Two allocations are live at a time. The newest one stays until the error frees it.
+    assert lives.recomputed(chosen, (4,), (40 * MIB,), 59 * MIB) == 40 * MIB
+    assert lives.recomputed(chosen, (4,), (40 * MIB,), 60 * MIB) == 20 * MIB
+
+
+def test_functions_in_a_stack_show_which_operations_ran() -> None:
     made = Program()
     stacks = {
         0: programs.FORWARD,

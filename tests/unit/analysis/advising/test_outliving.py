@@ -1,4 +1,6 @@
-"""Tests of analysis/advising/outliving.py: passes whose graphs stay while others train."""
+"""Tests of analysis/advising/outliving.py: forward passes whose autograd graphs stay alive while
+other passes train.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ TEACHER: Stack = [ACTIVATION[0], ("distill", "/home/ana/train.py", 60)]
 
 
 def train(made: Program, beside: list[int] | None = None) -> None:
-    """A step; its backward pass goes through what a pass beside it kept, too."""
+    """Run a training step whose backward pass also uses the activations that another pass kept."""
     batch = made.alloc(MIB, BATCH)
     kept = [made.alloc(4 * MIB, ACTIVATION) for _ in range(LAYERS)]
     loss = made.alloc(4, ACTIVATION)
@@ -37,7 +39,7 @@ def train(made: Program, beside: list[int] | None = None) -> None:
 def evaluate(
     made: Program, *, layers: int = LAYERS, stack: Stack = EVALUATED, batches: bool = True
 ) -> list[int]:
-    """A batch through layers that keep one of two results, as a graph needs them."""
+    """Run a batch through layers that keep every second result, as an autograd graph does."""
     kept = [made.alloc(MIB, BATCH)] if batches else []
     for _ in range(layers):
         passing = made.alloc(4 * MIB, stack)
@@ -47,7 +49,7 @@ def evaluate(
 
 
 def summed(epochs: int = 2, *, trained: bool = False, stack: Stack = EVALUATED) -> Program:
-    """Epochs whose evaluations add up losses; the sum goes when the next one begins."""
+    """Run epochs whose evaluations sum losses; the sum is freed when the next evaluation starts."""
     made = Program()
     made.alloc(50 * MIB, PARAMETER)
     graph: list[int] = []
@@ -63,23 +65,51 @@ def summed(epochs: int = 2, *, trained: bool = False, stack: Stack = EVALUATED) 
 
 
 @pytest.mark.parametrize("epochs", [2, 3])
-def test_losses_that_add_up_keep_their_graphs(epochs: int) -> None:
+def test_summed_losses_keep_their_graphs(epochs: int) -> None:
     lives = summed(epochs).lives()
     found = unneeded(lives, (), told=True)
     assert found is not None
     assert found.trained
     graph = 3 * LAYERS * 4 * MIB
-    # The batches stay with the graphs, and are no results.
+    # The graphs keep the batches alive, but batches aren't results.
     assert found.held_bytes == graph
     assert found.saved_bytes > 0.8 * graph
 
 
-def test_a_graph_that_a_backward_pass_goes_through_is_needed() -> None:
+def test_graph_that_a_backward_pass_uses_is_needed() -> None:
     assert unneeded(summed(trained=True, stack=TEACHER).lives(), (), told=True) is None
 
 
-def test_a_list_of_results_is_no_graph() -> None:
-    """Layers of which each batch keeps one result: computed once, and kept while others train."""
+def distilled(layers: int, *, used: bool = False) -> Program:
+    """Record training steps with a teacher of this many layers. The teacher's graph is freed once
+    the next step has built a new one.
+    """
+    made = Program()
+    made.alloc(50 * MIB, PARAMETER)
+    before: list[int] = []
+    for _ in range(4):
+        graph = evaluate(made, layers=layers, stack=TEACHER)
+        made.free(*before)
+        train(made, graph[1:] if used else None)
+        before = graph
+    made.free(*before)
+    made.alloc(MIB, BATCH)
+    return made
+
+
+def test_teacher_that_no_backward_pass_uses_needs_no_graph() -> None:
+    found = unneeded(distilled(16).lives(), (), told=True)
+    assert found is not None
+    assert found.trained
+    # Two graphs exist while the next step's is being computed.
+    assert found.saved_bytes > 14 * 4 * MIB
+    assert unneeded(distilled(16, used=True).lives(), (), told=True) is None
+    # If the teacher is no larger than the student, its gradients could be among the student's.
+    assert unneeded(distilled(LAYERS).lives(), (), told=True) is None
+
+
+def test_list_of_results_is_not_a_graph() -> None:
+    """The layers compute one result per batch, and keep it during training."""
     for batches in (True, False):
         made = Program()
         train(made)
@@ -93,8 +123,8 @@ def test_a_list_of_results_is_no_graph() -> None:
         assert unneeded(made.lives(), (), told=True) is None
 
 
-def test_results_of_every_step_may_be_trained() -> None:
-    """A list of an encoder's results, which stay until the next step has its own."""
+def test_gradients_may_flow_through_results_of_every_step() -> None:
+    """For example, a program keeps an encoder's results until the next step computes new ones."""
     made = Program()
     before: list[int] = []
     for _ in range(4):

@@ -1,10 +1,12 @@
-"""Tests of analysis/advising/passes.py: passes that keep results for no backward pass."""
+"""Tests of analysis/advising/passes.py: forward passes that keep activations although no backward
+pass follows.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from memreplay.analysis.advising.passes import unneeded
+from memreplay.analysis.advising.passes import kept_for_backward, unneeded
 from tests.unit.analysis.advising.programs import (
     BACKWARD,
     EVALUATE,
@@ -28,7 +30,7 @@ def backward(made: Program, kept: list[int]) -> None:
 
 
 def freeing(made: Program, stack: Stack, layers: int = 12) -> None:
-    """A pass that lets each result go when the next has been made."""
+    """Run a pass that frees each result after the next one is allocated."""
     before = None
     for _ in range(layers):
         block = made.alloc(8 * MIB, stack)
@@ -39,7 +41,7 @@ def freeing(made: Program, stack: Stack, layers: int = 12) -> None:
     made.free(before)
 
 
-def test_inference_that_keeps_all() -> None:
+def test_inference_that_keeps_all_activations_gets_advice() -> None:
     made = Program()
     made.alloc(50 * MIB, PARAMETER)
     for _ in range(3):
@@ -52,19 +54,52 @@ def test_inference_that_keeps_all() -> None:
     found = unneeded(lives, (), told=True)
     assert found is not None
     assert not found.trained
-    # All but the last two, which are there without a graph, too.
+    # All but the last two, which would be live even without a graph.
     assert found.saved_bytes == lives.peak_bytes - other.lives().peak_bytes == 10 * 8 * MIB
     assert unneeded(lives, (), told=False) is None
 
 
-def test_inference_that_frees_is_left_alone() -> None:
+def test_saving_at_the_peak_is_the_same_for_an_event_as_for_the_recording() -> None:
+    """The last two results would be live even without a graph."""
+    made = Program()
+    made.alloc(50 * MIB, PARAMETER)
+    made.free(*forward(made, INFER))
+    lives = made.lives()
+    whole, at_peak = (unneeded(lives, (), told=True, at=at) for at in (None, lives.peak))
+    assert whole is not None
+    assert whole == at_peak
+    assert whole.saved_bytes == 10 * 8 * MIB
+    earlier = unneeded(lives, (), told=True, at=lives.peak - 4)
+    assert earlier is not None
+    assert (earlier.held_bytes, earlier.saved_bytes) == (8 * 8 * MIB, 6 * 8 * MIB)
+
+
+def test_first_forward_pass_may_be_training() -> None:
+    """A function in the pass frees all its results when it returns, but that isn't the end of the
+    pass.
+    """
+    made = Program()
+    kept = forward(made, INFER)
+    made.free(*forward(made, INFER, 6, MIB // 4))
+    kept += forward(made, INFER)
+    failed = len(made.made.build()["device_traces"][0])
+    made.made.oom(64 * MIB, device_free=0)
+    made.free(*kept)
+    made.alloc(MIB, INFER)
+    found = unneeded(made.lives(), (failed,), told=True)
+    assert found is not None
+    assert not found.trained
+    assert not found.ended
+
+
+def test_inference_that_frees_its_activations_gets_no_advice() -> None:
     made = Program()
     for _ in range(3):
         freeing(made, INFER)
     assert unneeded(made.lives(), (), told=True) is None
 
 
-def test_a_cache_of_two_results_in_ten_is_no_graph() -> None:
+def test_caching_two_of_ten_results_is_not_a_graph() -> None:
     made, cache = Program(), []
     for _ in range(12):
         freeing(made, INFER, 10)
@@ -75,7 +110,7 @@ def test_a_cache_of_two_results_in_ten_is_no_graph() -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 3])
-def test_an_evaluation_with_a_graph(batches: int) -> None:
+def test_evaluation_that_keeps_a_graph_gets_advice(batches: int) -> None:
     made = Program()
     for _ in range(2):
         backward(made, forward(made, FORWARD, size=MIB))
@@ -92,12 +127,12 @@ def test_training_is_not_evaluation() -> None:
     for _ in range(3):
         backward(made, forward(made, FORWARD))
     assert unneeded(made.lives(), (), told=True) is None
-    # The recording ends in a forward pass, as after an error.
+    # The recording ends during a forward pass, as if an error had stopped the program.
     forward(made, FORWARD)
     assert unneeded(made.lives(), (), told=True) is None
 
 
-def test_a_pass_that_an_error_unwinds_may_have_been_training() -> None:
+def test_pass_ended_by_an_error_may_be_training() -> None:
     made = Program()
     backward(made, forward(made, FORWARD))
     kept = forward(made, FORWARD)
@@ -106,3 +141,28 @@ def test_a_pass_that_an_error_unwinds_may_have_been_training() -> None:
     made.free(*kept)
     made.alloc(MIB, FORWARD)
     assert unneeded(made.lives(), (failed,), told=True) is None
+
+
+def test_only_trained_activations_are_kept_for_a_backward_pass() -> None:
+    made = Program()
+    backward(made, forward(made, FORWARD, 3))
+    freeing(made, EVALUATE, 3)
+    freeing(made, FORWARD, 3)  # nothing in the stack says that this is an evaluation
+    forward(made, FORWARD, 3)  # the recording ends before its backward pass
+    lives = made.lives()
+    kept = kept_for_backward(lives, (), told=True)
+    forwards = lives.of("category", "activations")
+    assert kept[forwards].tolist() == [True] * 3 + [False] * 6 + [True] * 3
+
+
+def test_failed_request_may_precede_the_backward_pass() -> None:
+    made = Program()
+    kept = forward(made, FORWARD, 3)
+    failed = len(made.made.build()["device_traces"][0])
+    made.made.oom(64 * MIB, device_free=0)
+    made.free(*kept)
+    lives = made.lives()
+    assert kept_for_backward(lives, (failed,), told=True).tolist() == [True] * 3
+    # Without the failed request, there was no backward pass, if the file would show it.
+    assert not kept_for_backward(lives, (), told=True).any()
+    assert kept_for_backward(lives, (), told=False).all()

@@ -1,4 +1,6 @@
-"""Tests of analysis/advising/settings.py: what a setting saves is what the program then takes."""
+"""Tests of analysis/advising/settings.py: predicted savings match the memory that the program uses
+with the setting.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ from tests.unit.commands.oom.test_deciding import joined
 
 
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(60, 300))
-def test_what_it_saves_is_what_it_saves(seed: int, steps: int) -> None:
+def test_savings_match_the_simulation(seed: int, steps: int) -> None:
     settings = SETTINGS["default"]
-    # An emptied cache of which nothing goes leaves no event.
+    # If empty_cache() frees nothing, it records no event.
     without = ("empty cache",)
     snapshot, _ = modelled(settings, seed, steps, without)
     replay = mr.open(build.dump(snapshot)).replay(0)
@@ -34,7 +36,7 @@ def test_what_it_saves_is_what_it_saves(seed: int, steps: int) -> None:
     assert found.saved_bytes <= unused_bytes(replay) or not found.exact
 
 
-def test_nothing_is_simulated_where_nothing_can_be_saved() -> None:
+def test_nothing_is_simulated_if_nothing_can_be_saved() -> None:
     replay = mr.open(build.dump(joined())).replay(0)
     assert unused_bytes(replay) < 200 * MIB
     assert (expandable_segments(replay) is None) == (unused_bytes(replay) < LEAST_BYTES)

@@ -1,10 +1,12 @@
-"""Tests of analysis/advising/state.py: what an optimizer's first step still allocates."""
+"""Tests of analysis/advising/state.py: the memory that an optimizer's first step has yet to
+allocate.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from memreplay.analysis.advising.state import state_left
+from memreplay.analysis.advising.state import remaining_state_bytes
 from memreplay.snapshot.model import Frame
 from tests.unit.analysis.advising.programs import (
     BACKWARD,
@@ -17,7 +19,7 @@ from tests.unit.analysis.advising.programs import (
     Stack,
 )
 
-PARAMETERS = 10  # of 8 MiB each
+PARAMETERS = 10  # number of parameters, 8 MiB each
 
 
 def frames(stack: Stack) -> list[Frame]:
@@ -25,7 +27,7 @@ def frames(stack: Stack) -> list[Frame]:
 
 
 def training(of: int, *, fused: bool = False) -> Program:
-    """The first step until the states of so many parameters have been made."""
+    """Record the optimizer's first step up to the point where this many parameters have state."""
     made = Program()
     activation = made.alloc(8 * MIB, FORWARD)
     for _ in range(PARAMETERS):
@@ -41,27 +43,27 @@ def training(of: int, *, fused: bool = False) -> Program:
 
 @pytest.mark.parametrize("of", [0, 1, 4, 10])
 @pytest.mark.parametrize("fused", [False, True])
-def test_two_states_of_each_and_temporaries(of: int, fused: bool) -> None:
+def test_remaining_bytes_include_states_and_temporaries(of: int, fused: bool) -> None:
     if fused and not of:
-        return  # nothing tells
+        return  # nothing shows it
     lives = training(of, fused=fused).lives()
-    left = state_left(lives, frames(INIT), lives.events)
+    left = remaining_state_bytes(lives, frames(INIT), lives.events)
     assert left == (2 * (PARAMETERS - of) + (0 if fused else PARAMETERS)) * 8 * MIB
 
 
-def test_temporaries_that_are_there_count() -> None:
+def test_live_temporaries_are_not_counted_again() -> None:
     made = training(PARAMETERS)
     for _ in range(3):
         made.alloc(8 * MIB, FOREACH)
     lives = made.lives()
-    assert state_left(lives, frames(FOREACH), lives.events) == 7 * 8 * MIB
+    assert remaining_state_bytes(lives, frames(FOREACH), lives.events) == 7 * 8 * MIB
 
 
-def test_other_steps_and_other_code() -> None:
+def test_nothing_remains_to_be_allocated_outside_the_first_step() -> None:
     made = training(PARAMETERS)
     lives = made.lives()
-    assert state_left(lives, frames(FORWARD), lives.events) == 0
+    assert remaining_state_bytes(lives, frames(FORWARD), lives.events) == 0
     for _ in range(2):
         made.free(made.alloc(8 * MIB, BACKWARD))
     lives = made.lives()
-    assert state_left(lives, frames(INIT), lives.events) == 0  # its second step
+    assert remaining_state_bytes(lives, frames(INIT), lives.events) == 0  # its second step

@@ -1,4 +1,4 @@
-"""annotations: START and END paired, and the events between."""
+"""annotations: pairing START with END, and finding the events in between."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ def found(builder: SnapshotBuilder, device: int = 0) -> tuple[Span, ...]:
 
 
 def three(devices: int = 1) -> SnapshotBuilder:
-    """Allocs of device 0 at 10, 20 and 30 us after the start."""
+    """Return allocs on device 0 at 10, 20 and 30 us after the start."""
     builder = SnapshotBuilder(devices=devices)
     for i in (1, 2, 3):
         builder.alloc(i << 9, 100, time_us=START_US + 10 * i)
     return builder
 
 
-def test_pairs_and_their_events() -> None:
+def test_start_and_end_make_a_span_of_events() -> None:
     builder = three().annotation("a", "START", START_US + 15)
     builder.annotation("a", "END", START_US + 25)
     assert found(builder) == (Span("a", START_US + 15, START_US + 25, 0, 1),)
 
 
-def test_events_at_the_very_time_of_the_bounds_are_inside() -> None:
+def test_events_at_the_exact_bounds_are_inside() -> None:
     builder = three().annotation("a", "START", START_US + 20)
     builder.annotation("a", "END", START_US + 30)
     assert found(builder) == (Span("a", START_US + 20, START_US + 30, 0, 2),)
 
 
-def test_nested_overlapping_and_unbalanced() -> None:
+def test_nested_and_unbalanced_annotations_are_paired() -> None:
     builder = three()
     for name, stage, at in (
         ("b", "END", 5),
@@ -53,13 +53,13 @@ def test_nested_overlapping_and_unbalanced() -> None:
     )
 
 
-def test_an_end_before_its_start_is_at_its_start() -> None:
+def test_end_before_its_start_is_moved_to_the_start() -> None:
     builder = three().annotation("a", "START", START_US + 25)
     builder.annotation("a", "END", START_US + 15)
     assert found(builder) == (Span("a", START_US + 25, START_US + 25, 1, 1),)
 
 
-def test_those_of_one_name_alone() -> None:
+def test_spans_can_be_selected_by_name() -> None:
     builder = three(2)
     for name, stage, at in (
         ("b", "START", 5),
@@ -79,7 +79,7 @@ def test_those_of_one_name_alone() -> None:
     assert len(spans(snap, snap.replay(0), "b")) == 2
 
 
-def test_sorted_by_time_and_of_the_device_alone() -> None:
+def test_spans_of_one_device_are_sorted_by_time() -> None:
     builder = three(2).alloc(1, 5, device=1, time_us=START_US)
     builder.annotation("late", "START", START_US + 30).annotation("early", "START", START_US + 1)
     builder.annotation("other", "START", START_US, device=1)
@@ -87,20 +87,20 @@ def test_sorted_by_time_and_of_the_device_alone() -> None:
     assert [span.name for span in found(builder, 1)] == ["other"]
 
 
-def test_without_times_or_annotations_there_are_none() -> None:
+def test_trace_without_times_or_annotations_has_no_spans() -> None:
     assert found(three()) == ()
     builder = SnapshotBuilder(times=False).alloc(512, 1).annotation("a", "START", START_US)
     assert found(builder) == ()
 
 
-def test_what_was_paired_once_is_kept() -> None:
+def test_spans_are_cached() -> None:
     builder = three()
     for name, at in (("a", 5), ("b", 15), ("a", 25)):
         builder.annotation(name, "START", START_US + at).annotation(name, "END", START_US + at + 4)
     snap = mr.open(build.dump(builder.build()))
     replay = snap.replay()
     alone = spans(snap, replay, "a")
-    assert replay.spans is None  # these were all that was asked for
+    assert replay.spans is None  # only one name was requested
     every = spans(snap, replay)
     assert spans(snap, replay) is every
     assert [span.name for span in every] == ["a", "b", "a"]

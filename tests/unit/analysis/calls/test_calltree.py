@@ -1,4 +1,4 @@
-"""calltree: totals at every level, against paths counted in plain Python."""
+"""calltree: totals at every level match paths counted in plain Python."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BEFORE, WITHOUT = _groups.CALL_CARRIED, _groups.CALL_NO_STACK
 def slow(
     snap: mr.Snapshot, device: int, event: int, grouper: Grouper, options: TreeOptions
 ) -> object:
-    """The lines of a live set's tree: each path's totals, then its children, recursively."""
+    """Return the lines of a live set's call tree: each path's totals, followed by its children."""
     usage = snap.replay(device).measure()
     live = usage.live_at(event=event)
     totals: Counter[Path] = Counter()
@@ -46,7 +46,7 @@ def slow(
     for stack, size, begin in zip(
         live.stack.tolist(), live.size.tolist(), live.alloc_event.tolist(), strict=True
     ):
-        ids = snap.native.stack(stack)  # the innermost is the first
+        ids = snap.native.stack(stack)  # innermost frame first
         ids = ids if options.inverted else ids[::-1]
         path = tuple(i for i in ids if options.whole_stacks or not grouper.known.is_plumbing(i))
         if not stack:
@@ -75,7 +75,7 @@ def slow(
             below = len(children.get(end, []))
             numbers = (totals[end], counts[end], own[end], own_counts[end], below)
             lines.append((level, end[len(path) :], *numbers))
-            if not options.tree_depth or level < options.tree_depth:
+            if not options.depth or level < options.depth:
                 show(end, level + 1)
 
     show((), 1)
@@ -90,13 +90,13 @@ def slow(
     st.booleans(),
     st.booleans(),
 )
-def test_any_trace(
+def test_tree_matches_slow_counting(
     snapshot: build.Snapshot, seed: int, depth: int, share: float, whole: bool, inverted: bool
 ) -> None:
     snap = mr.open(build.dump(snapshot))
     grouper = Grouper(snap, "stack")
     shape = TreeOptions(
-        tree=True, tree_depth=depth, tree_share=share, whole_stacks=whole, inverted=inverted
+        tree=True, depth=depth, tree_share=share, whole_stacks=whole, inverted=inverted
     )
     for device in snap.devices:
         usage = snap.replay(device).measure()
@@ -115,7 +115,7 @@ def test_any_trace(
         assert tree.inverted == inverted
         held = sum(call.bytes for call in tree.calls if call.level == 1)
         assert held + tree.hidden_bytes == usage.bytes_at(event)
-        # Everything in a line is its own, in a line below it, or hidden.
+        # A line's bytes are its own bytes, those of its child lines, and hidden bytes.
         for at, call in enumerate(tree.calls):
             below = []
             for other in tree.calls[at + 1 :]:
@@ -139,7 +139,7 @@ def snap() -> mr.Snapshot:
     return mr.open(build.dump(builder.build()))
 
 
-def test_the_text_and_the_json_of_a_peak() -> None:
+def test_text_and_json_show_the_tree_at_the_peak() -> None:
     report = peak_report(snap(), tree=True, tree_share=0.2)
     text = render_plain(peak_document(report), width=100)
     assert text.split("leads to\n")[1].splitlines()[:5] == [
@@ -158,13 +158,13 @@ def test_the_text_and_the_json_of_a_peak() -> None:
         (2, 600, "f m.py:1"),
         (2, 300, "g m.py:5"),
     ]
-    cut = peak_report(snap(), tree=True, tree_depth=1, tree_share=0)
+    cut = peak_report(snap(), tree=True, depth=1, tree_share=0)
     text = render_plain(peak_document(cut), width=100)
     assert "2 more calls" in text
     assert "(recorded without a stack)" in text
 
 
-def test_a_tree_from_what_allocates_outward() -> None:
+def test_inverted_tree_starts_at_the_allocating_frame() -> None:
     builder = SnapshotBuilder()
     main, aten = ("main", "train.py", 1), ("at::empty", "", 0)
     block, deep = ("block", "m.py", 9), ("deep", "m.py", 20)
@@ -177,7 +177,7 @@ def test_a_tree_from_what_allocates_outward() -> None:
     report = peak_report(opened, tree=True, tree_share=0.05, inverted=True)
     text = render_plain(peak_document(report), width=100)
     title, *lines = text[text.index("bytes  share") :].splitlines()
-    assert title.endswith("count  call, from what allocates outward (< its callers)")
+    assert title.endswith("count  call, from the allocating function outward (< its callers)")
     assert lines[:5] == [
         "690 B  95.4%      3  f  m.py:1",
         "600 B  83.0%      1    step  t.py:2  < main",
@@ -197,12 +197,12 @@ def test_a_tree_from_what_allocates_outward() -> None:
         (2, 50, 50, "test t.py:7"),
     ]
     assert [frame["function"] for frame in tree["calls"][1]["frames"]] == ["step", "main"]
-    cut = at_report(opened, [When("end")], tree=True, tree_depth=1, tree_share=0, inverted=True)
+    cut = at_report(opened, [When("end")], tree=True, depth=1, tree_share=0, inverted=True)
     text = render_plain(at_document(cut), width=100)
     assert "2 more callers" in text
     assert "1  deep  m.py:20  < block < block < (3 more)\n" in text
-    # The same of whole stacks, in which PyTorch's frame is what allocates.
-    whole = peak_report(opened, tree=True, tree_depth=1, whole_stacks=True, inverted=True)
+    # With whole stacks, the allocating frame is PyTorch's.
+    whole = peak_report(opened, tree=True, depth=1, whole_stacks=True, inverted=True)
     assert isinstance(tree := whole.devices[0].tree, CallTree)
     assert [(call.bytes, call.label) for call in tree.calls][:2] == [
         (650, "at::empty"),
@@ -213,7 +213,7 @@ def test_a_tree_from_what_allocates_outward() -> None:
     ]
 
 
-def test_a_tree_at_a_moment() -> None:
+def test_tree_at_the_start_has_only_carried_over_memory() -> None:
     report = at_report(snap(), [When("start")], tree=True)
     found = json.loads(render_json(report))
     check_against("at-1.json", found)
@@ -225,7 +225,7 @@ def test_a_tree_at_a_moment() -> None:
     )
 
 
-def test_a_deep_stack() -> None:
+def test_stack_of_20000_frames_is_complete() -> None:
     frames = [("f", "a.py", line) for line in range(20_000)]
     builder = SnapshotBuilder().alloc(512, 1, frames=frames).alloc(1024, 1, frames=frames[1:])
     deep = mr.open(build.dump(builder.build()))
@@ -240,22 +240,28 @@ def test_a_deep_stack() -> None:
     ]
 
 
-def test_what_has_no_tree() -> None:
+def test_tree_options_are_rejected_without_stacks() -> None:
     for options in ({"measure": "reserved"}, {"by": "file"}):
-        with pytest.raises(UsageError, match="a tree shows call stacks"):
+        with pytest.raises(
+            UsageError,
+            match="tree groups by call stack",
+        ):
             peak_report(snap(), tree=True, **options)
-        with pytest.raises(UsageError, match="a tree shows call stacks"):
+        with pytest.raises(
+            UsageError,
+            match="tree groups by call stack",
+        ):
             at_report(snap(), [When("end")], tree=True, **options)
-    with pytest.raises(UsageError, match="give --tree, too"):
+    with pytest.raises(UsageError, match="inverted only applies to tree; add tree"):
         peak_report(snap(), inverted=True)
     usage = snap().replay().measure()
-    with pytest.raises(ValueError, match="a tree is of stacks"):
+    with pytest.raises(ValueError, match="a call tree needs groups by stack"):
         _groups.call_tree(
             _groups.size_keys(usage.native), usage.listed(0), usage.native, True, 0, 0
         )
 
 
-def test_a_share_is_the_least_that_a_call_holds() -> None:
+def test_min_share_hides_small_calls() -> None:
     builder = SnapshotBuilder()
     for i, size in enumerate((2, 1)):
         builder.alloc(512 << i, size, frames=[(f"f{i}", "/r/m.py", 1)])

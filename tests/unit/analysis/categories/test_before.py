@@ -1,4 +1,4 @@
-"""before: what was there before the recording, by examples and against the slow oracle."""
+"""before: the likely origins of carried-over memory match examples and the slow oracle."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ WEIGHTS, BIAS = 65536, 512
 
 
 class Recording:
-    """Events, and what was there before them; `python`: autograd's threads have no stacks."""
+    """A builder of events and carried-over blocks. If `python` is set, autograd's events have no
+    stacks.
+    """
 
     def __init__(self, *, python: bool = False) -> None:
         self.made = SnapshotBuilder()
@@ -70,7 +72,7 @@ class Recording:
         return self.next
 
     def before(self, n_bytes: int, count: int = 1) -> list[tuple[int, int]]:
-        """Blocks that were there before."""
+        """Add carried-over blocks."""
         found = [(self.place(), n_bytes) for _ in range(count)]
         self.stays += found
         return found
@@ -89,7 +91,7 @@ class Recording:
         self.free(self.alloc(100, FORWARD), [MAIN])
 
     def pass_back(self, sizes: list[int]) -> list[tuple[int, int]]:
-        """A backward pass that leaves gradients of these sizes."""
+        """Record a backward pass that leaves gradients of these sizes."""
         passing = self.alloc(300, self.backward)
         found = [self.alloc(size, self.backward) for size in sizes]
         self.free(passing, self.backward)
@@ -99,7 +101,7 @@ class Recording:
         self.free(self.alloc(100, frames), frames)
 
     def train(self, sizes: list[int], frames: list[FrameSpec] | None = None) -> None:
-        """One step of training, forward to zero_grad."""
+        """Record one step of training, forward to zero_grad."""
         self.forward()
         gradients = self.pass_back(sizes)
         if frames is not None:
@@ -116,7 +118,7 @@ class Recording:
 
 
 def told(snapshot: Any) -> Counter[tuple[int, str | None]]:
-    """(size, origin) of what was there before and has no stack."""
+    """Count the (size, origin) pairs of carried-over memory without a stack."""
     snap = mr.open(build.dump(snapshot))
     replay = snap.replay(0)
     found = likely(snap, replay, Origins(snap).only_python)
@@ -129,7 +131,7 @@ def told(snapshot: Any) -> Counter[tuple[int, str | None]]:
 
 @pytest.mark.parametrize("python", [False, True])
 @pytest.mark.parametrize("frames, states", [(ADAM, 2), (SGD, 1), (None, 0), (OWN_STEP, 0)])
-def test_an_optimizer_says_how_many_sets_it_keeps(
+def test_number_of_states_follows_from_the_optimizers_name(
     frames: list[FrameSpec] | None, states: int, python: bool
 ) -> None:
     made = Recording(python=python)
@@ -144,7 +146,7 @@ def test_an_optimizer_says_how_many_sets_it_keeps(
     assert told(made.build()) == +expected
 
 
-def test_what_has_no_gradient_is_not_told() -> None:
+def test_parameters_without_gradients_are_unknown() -> None:
     made = Recording()
     made.before(WEIGHTS, 2)
     made.before(4 * WEIGHTS, 5)
@@ -156,22 +158,22 @@ def test_what_has_no_gradient_is_not_told() -> None:
     }
 
 
-def test_gradients_without_blocks_of_their_sizes_tell_nothing() -> None:
+def test_gradients_without_equally_large_blocks_identify_nothing() -> None:
     made = Recording()
     made.before(WEIGHTS, 2)
     made.train([WEIGHTS, 2 * WEIGHTS])
     assert told(made.build()) == {(WEIGHTS, BEFORE): 2}
 
 
-def test_states_that_begin_in_the_recording_are_not_those_from_before() -> None:
+def test_states_allocated_in_the_recording_are_not_carried_over() -> None:
     made = Recording()
-    made.before(WEIGHTS, 3)  # a parameter, and two copies of it
+    made.before(WEIGHTS, 3)  # a parameter and two copies
     made.alloc(WEIGHTS, ADAM)
     made.train([WEIGHTS], ADAM)
     assert told(made.build()) == {(WEIGHTS, LIKELY_PARAMETER): 1, (WEIGHTS, BEFORE): 2}
 
 
-def test_counters_of_steps_are_states_too() -> None:
+def test_step_counters_are_states() -> None:
     made = Recording()
     made.before(WEIGHTS, 12)
     made.before(4, 5)
@@ -184,7 +186,7 @@ def test_counters_of_steps_are_states_too() -> None:
     }
 
 
-def test_the_pass_that_leaves_most_counts() -> None:
+def test_only_the_backward_pass_with_the_most_gradients_counts() -> None:
     made = Recording()
     made.before(WEIGHTS, 4)
     made.train([WEIGHTS] * 3)
@@ -193,10 +195,10 @@ def test_the_pass_that_leaves_most_counts() -> None:
     assert told(made.build()) == {(WEIGHTS, LIKELY_PARAMETER): 3, (WEIGHTS, BEFORE): 1}
 
 
-def test_parameters_of_the_size_of_counters_are_none() -> None:
+def test_parameters_as_small_as_step_counters_are_ignored() -> None:
     made = Recording()
     made.before(WEIGHTS, 9)
-    made.before(4, 3 * 3 + 6)  # three sets of three, and a counter of each parameter
+    made.before(4, 3 * 3 + 6)  # three sets of three blocks, plus a step counter per parameter
     made.train([WEIGHTS] * 3 + [4] * 3)
     assert told(made.build()) == {
         (WEIGHTS, LIKELY_PARAMETER): 3,
@@ -208,7 +210,7 @@ def test_parameters_of_the_size_of_counters_are_none() -> None:
     assert told(made.build())[WEIGHTS, BEFORE] == 6
 
 
-def test_what_goes() -> None:
+def test_code_that_frees_a_block_identifies_it() -> None:
     made = Recording()
     gradient, saved, loss = made.before(700)[0], made.before(800)[0], made.before(900)[0]
     made.free(gradient, ZERO)
@@ -223,7 +225,7 @@ def test_what_goes() -> None:
     }
 
 
-def test_in_a_backward_pass_in_which_the_recording_begins_anything_may_go() -> None:
+def test_block_freed_by_a_partial_backward_pass_is_unknown() -> None:
     made = Recording()
     (block,) = made.before(800)
     made.pass_back([])
@@ -232,7 +234,7 @@ def test_in_a_backward_pass_in_which_the_recording_begins_anything_may_go() -> N
     assert told(made.build()) == {(800, BEFORE): 1}
 
 
-def test_a_step_that_makes_two_sets_anew_makes_its_states() -> None:
+def test_step_that_allocates_two_sets_of_blocks_creates_optimizer_states() -> None:
     made = Recording()
     made.before(WEIGHTS, 2)
     old = made.before(WEIGHTS, 5)
@@ -247,7 +249,7 @@ def test_a_step_that_makes_two_sets_anew_makes_its_states() -> None:
     }
 
 
-def test_a_step_that_makes_one_set_anew_may_make_the_parameters() -> None:
+def test_step_that_allocates_one_set_of_blocks_may_create_parameters() -> None:
     made = Recording()
     made.before(WEIGHTS, 2)
     old = made.before(WEIGHTS, 2)
@@ -258,7 +260,7 @@ def test_a_step_that_makes_one_set_anew_may_make_the_parameters() -> None:
     assert told(made.build()) == {(WEIGHTS, BEFORE): 4}
 
 
-def test_a_pass_without_an_end_must_fit_as_a_whole() -> None:
+def test_unfinished_backward_pass_counts_only_if_all_its_gradients_match() -> None:
     made = Recording()
     made.before(WEIGHTS, 3)
     made.before(2 * WEIGHTS, 2)
@@ -271,7 +273,7 @@ def test_a_pass_without_an_end_must_fit_as_a_whole() -> None:
     assert told(made.build())[2 * WEIGHTS, LIKELY_PARAMETER] == 1
 
 
-def test_the_pass_in_which_the_recording_begins_tells_no_sizes() -> None:
+def test_sizes_of_a_partial_first_pass_are_not_used() -> None:
     made = Recording()
     made.before(WEIGHTS, 3)
     made.pass_back([WEIGHTS])
@@ -282,7 +284,7 @@ def test_the_pass_in_which_the_recording_begins_tells_no_sizes() -> None:
     assert told(made.build()) == {(WEIGHTS, LIKELY_PARAMETER): 1, (WEIGHTS, BEFORE): 2}
 
 
-def test_a_pass_that_runs_out_of_memory_tells_nothing() -> None:
+def test_sizes_of_a_pass_that_runs_out_of_memory_are_not_used() -> None:
     made = Recording()
     made.before(WEIGHTS, 1)
     made.forward()
@@ -292,7 +294,7 @@ def test_a_pass_that_runs_out_of_memory_tells_nothing() -> None:
     assert told(made.build()) == {(WEIGHTS, BEFORE): 1}
 
 
-def test_the_casts_that_autocast_keeps_tell_parameters() -> None:
+def test_cached_autocast_casts_identify_parameters() -> None:
     made = Recording()
     made.before(WEIGHTS, 3)
     made.before(2 * WEIGHTS, 1)
@@ -300,11 +302,11 @@ def test_the_casts_that_autocast_keeps_tell_parameters() -> None:
     for one in casts:
         made.free(one, EXIT)
     assert told(made.build()) == {(WEIGHTS, LIKELY_PARAMETER): 3, (2 * WEIGHTS, BEFORE): 1}
-    made.before(4 * WEIGHTS, 1)  # now they are less than half
+    made.before(4 * WEIGHTS, 1)  # now the casts cover less than half of the bytes
     assert LIKELY_PARAMETER not in {origin for _, origin in told(made.build())}
 
 
-def test_frees_without_stacks_tell_nothing() -> None:
+def test_frees_without_stacks_identify_nothing() -> None:
     made = Recording(python=True)
     made.before(WEIGHTS, 1)
     (gone,) = made.before(700)
@@ -320,7 +322,7 @@ def test_frees_without_stacks_tell_nothing() -> None:
     }
 
 
-def test_frees_with_the_stacks_of_allocs_tell_nothing() -> None:
+def test_free_does_not_end_a_gradient_if_it_has_its_allocs_stack() -> None:
     made = Recording()
     made.before(WEIGHTS, 3)
     made.train([WEIGHTS], ADAM)
@@ -329,11 +331,11 @@ def test_frees_with_the_stacks_of_allocs_tell_nothing() -> None:
         if event["action"] == "alloc":
             stacks[event["addr"]] = event["frames"]
         event["frames"] = stacks[event["addr"]]
-    # The gradient ends where the next alloc of the forward pass would show it: there is none.
+    # The gradient would count as freed at the next forward allocation, but there isn't one.
     assert told(made.build()) == {(WEIGHTS, LIKELY_PARAMETER): 1, (WEIGHTS, LIKELY_STATE): 2}
 
 
-def test_without_stacks_nothing_is_told() -> None:
+def test_origins_of_blocks_are_unknown_without_stacks() -> None:
     made = Recording()
     made.made.stacks = False
     made.before(WEIGHTS, 3)
@@ -341,7 +343,7 @@ def test_without_stacks_nothing_is_told() -> None:
     assert told(made.build()) == {}
 
 
-def test_categories_and_phases_have_them() -> None:
+def test_groups_by_category_show_likely_origins() -> None:
     made = Recording()
     made.before(WEIGHTS, 4)
     made.train([WEIGHTS], ADAM)
@@ -373,7 +375,7 @@ KINDS: tuple[list[FrameSpec], ...] = (
 
 @st.composite
 def recordings(draw: st.DrawFn) -> Any:
-    """Steps of training in a program that does anything else in between."""
+    """Draw training steps, with other work in between."""
     kinds = KINDS
     if draw(st.booleans()):
         kinds = tuple(one for one in KINDS if one is not ENGINE)
@@ -407,7 +409,7 @@ def recordings(draw: st.DrawFn) -> Any:
 
 
 @given(recordings())
-def test_equals_the_oracle(snapshot: Any) -> None:
+def test_origins_match_the_oracle(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     found = oracle_before.likely(snapshot, 0, only_python=Origins(snap).only_python)
     if not any(event.get("frames") for event in oracle.trace_of(snapshot, 0)):
@@ -454,5 +456,5 @@ def test_equals_the_oracle(snapshot: Any) -> None:
         ("", "", 0),
     ],
 )
-def test_names_as_pytorch_spells_them(file: str, function: str, marks: int) -> None:
+def test_optimizer_names_match_pytorch(file: str, function: str, marks: int) -> None:
     assert marks_of(file, function) == marks

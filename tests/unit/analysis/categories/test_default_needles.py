@@ -1,4 +1,4 @@
-"""default_needles: what is written down is what is found."""
+"""default_needles: the needles declared for the default rules match computed ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memreplay.analysis.categories.rules import CONDITIONS, DEFAULT_RULES
 from memreplay.analysis.code.needles import needles
 
 
-def test_each_rule_has_the_needles_of_its_one_condition() -> None:
+def test_needles_match_the_condition_of_each_rule() -> None:
     found = []
     for rule in DEFAULT_RULES:
         (pattern,) = (text for key in CONDITIONS if (text := getattr(rule, key)) is not None)

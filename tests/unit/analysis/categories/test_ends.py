@@ -1,4 +1,4 @@
-"""ends: what an optimizer's step lets go of isn't its state."""
+"""ends: memory that an optimizer's step frees again isn't optimizer state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.analysis.categories.ends import IN_STEP
 from memreplay.analysis.categories.rules import Rule
-from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.grouping import Evidence, Grouper
 from tests import build, oracle
 from tests.build import SnapshotBuilder
 from tests.oracle_ends import in_step
@@ -27,10 +27,12 @@ CLOSURE = [FORWARD[0], ("closure", "/home/a/train.py", 5), *STEP]
 
 
 def passing(snapshot: Any, kept: Any = "all") -> list[bool]:
-    """Whether each alloc event in turn goes in its step."""
+    """Return, for each alloc event, whether its block is freed in the same step."""
     snap = mr.open(build.dump(snapshot))
     usage = snap.replay(0).measure("requested")
-    grouper = Grouper(snap, "category", (Rule("passing", ends=f"^{IN_STEP}$"),), kept=kept)
+    grouper = Grouper(
+        snap, "category", (Rule("passing", ends=f"^{IN_STEP}$"),), evidence=Evidence(kept=kept)
+    )
     keys = grouper.keys(usage)
     events = [i for i, e in enumerate(oracle.trace_of(snapshot, 0)) if e["action"] == "alloc"]
     numbers, _ = keys.numbers(array("q", events), array("q"))
@@ -38,19 +40,19 @@ def passing(snapshot: Any, kept: Any = "all") -> list[bool]:
     return [grouper.known.rules.name(names[one]) == "passing" for one in memoryview(numbers)]
 
 
-def test_state_stays_and_temporaries_go() -> None:
+def test_state_survives_the_step_and_temporaries_do_not() -> None:
     made = SnapshotBuilder().alloc(0x1000, 512, frames=STATE).alloc(0x2000, 512, frames=SQRT)
     made.free(0x2000, 512, frames=STEP).alloc(0x3000, 512, frames=FORWARD)
     assert passing(made.build()) == [False, True, False]
 
 
-def test_what_goes_in_the_next_step_stayed() -> None:
+def test_memory_freed_in_the_next_step_survived_its_step() -> None:
     made = SnapshotBuilder().alloc(0x1000, 512, frames=SQRT).alloc(0x3000, 512, frames=FORWARD)
     made.alloc(0x2000, 512, frames=SQRT).free(0x1000, 512, frames=STEP)
     assert passing(made.build()) == [False, False, False]
 
 
-def test_an_optimizer_that_is_deleted_had_state() -> None:
+def test_state_freed_with_its_optimizer_is_state() -> None:
     made = SnapshotBuilder().alloc(0x1000, 512, frames=STATE).alloc(0x2000, 512, frames=SQRT)
     made.free(0x2000, 512, frames=STEP).free(0x1000, 512, frames=PLAIN)
     assert passing(made.build()) == [False, True]
@@ -58,35 +60,35 @@ def test_an_optimizer_that_is_deleted_had_state() -> None:
     assert passing(made.build()) == [False, True, False]
 
 
-def test_a_recording_that_ends_in_a_step() -> None:
+def test_unfreed_temporary_is_recognized_if_the_recording_ends_in_a_step() -> None:
     made = SnapshotBuilder().alloc(0x2000, 512, frames=SQRT).free(0x2000, 512, frames=STEP)
     made.alloc(0x3000, 512, frames=FORWARD).alloc(0x1000, 512, frames=STATE)
     made.alloc(0x2000, 512, frames=SQRT)
     assert passing(made.build()) == [True, False, False, True]
 
 
-def test_what_outlives_its_step_without_an_end() -> None:
+def test_allocation_that_outlives_its_step_is_state() -> None:
     made = SnapshotBuilder().alloc(0x2000, 512, frames=SQRT).free(0x2000, 512, frames=STEP)
     made.alloc(0x1000, 512, frames=SQRT).alloc(0x3000, 512, frames=FORWARD)
     assert passing(made.build()) == [True, False, False]
 
 
-def test_frees_without_stacks_of_their_own() -> None:
-    # The step lasts until another allocation: nothing else shows where it ends.
+def test_frees_with_alloc_stacks_are_in_the_step() -> None:
+    # The step lasts until another function allocates, because frees don't show where a step ends.
     made = SnapshotBuilder().alloc(0x1000, 512, frames=STATE).alloc(0x2000, 512, frames=SQRT)
     made.free(0x2000, 512, frames=SQRT).alloc(0x3000, 512, frames=FORWARD)
     made.alloc(0x2000, 512, frames=SQRT)
     assert passing(made.build()) == [False, True, False, True]
 
 
-def test_frames_that_do_not_count() -> None:
+def test_nothing_is_temporary_if_frames_are_ignored() -> None:
     made = SnapshotBuilder().alloc(0x2000, 512, frames=SQRT).free(0x2000, 512, frames=STEP)
     assert passing(made.build(), "python") == [True]
     assert passing(made.build(), "none") == [False]
 
 
-def test_what_a_step_calls_back_is_the_programs() -> None:
-    """As with LBFGS, and with Lightning's trainer, which passes all work as a closure."""
+def test_callbacks_of_a_step_belong_to_the_program() -> None:
+    """For example, LBFGS calls closures, and Lightning's trainer does all its work in a closure."""
     made = SnapshotBuilder().alloc(0x1000, 512, frames=CLOSURE).alloc(0x2000, 512, frames=STATE)
     made.alloc(0x3000, 512, frames=SQRT).free(0x3000, 512, frames=STEP)
     made.alloc(0x4000, 512, frames=CLOSURE).free(0x4000, 512, frames=CLOSURE)
@@ -102,14 +104,14 @@ def test_what_a_step_calls_back_is_the_programs() -> None:
     assert {group.label: group.bytes for group in found} == {"forward": 1024, "optimizer": 512}
 
 
-def test_no_optimizer() -> None:
+def test_nothing_is_temporary_without_an_optimizer() -> None:
     made = SnapshotBuilder().alloc(0x2000, 512, frames=FORWARD).free(0x2000, 512, frames=FORWARD)
     assert passing(made.build()) == [False]
 
 
 @st.composite
 def recordings(draw: st.DrawFn) -> Any:
-    """Steps among other allocations; some blocks are allocated twice."""
+    """Draw steps among other allocations; some blocks are allocated twice."""
     own = draw(st.booleans())
     made = SnapshotBuilder()
     live: dict[int, Any] = {}
@@ -126,7 +128,7 @@ def recordings(draw: st.DrawFn) -> Any:
 
 
 @given(recordings())
-def test_equals_the_oracle(snapshot: Any) -> None:
+def test_temporaries_match_the_oracle(snapshot: Any) -> None:
     expected = in_step(snapshot, 0)
     events = [i for i, e in enumerate(oracle.trace_of(snapshot, 0)) if e["action"] == "alloc"]
     assert passing(snapshot) == [event in expected for event in events]

@@ -1,4 +1,4 @@
-"""moved: buffers that `.to()` moves, by the lines of each version of PyTorch."""
+"""moved: finding the buffers that `.to()` moves by the line numbers of each PyTorch version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests import build
 from tests.build import SnapshotBuilder
 
 FILE = "/v/lib/python3.12/site-packages/torch/nn/modules/module.py"
-# The lines of `_apply` that call it for modules below, move parameters, gradients, and buffers.
+# The lines in `_apply` that recurse, and those that move parameters, gradients and buffers.
 VERSIONS = {
     "2.0": (797, 820, 834, 844),
     "2.6": (903, 930, 968, 991),
@@ -21,7 +21,9 @@ VERSIONS = {
 
 
 def categories(*stacks: list[tuple[str, int]], file: str = FILE) -> list[str]:
-    """Of one allocation each, from the functions and lines of module.py, innermost first."""
+    """Return the category of one allocation per stack. A stack lists functions and lines in
+    module.py, innermost first.
+    """
     made = SnapshotBuilder()
     for at, stack in enumerate(stacks):
         frames = [(name, file, line) for name, line in stack]
@@ -39,19 +41,19 @@ def categories(*stacks: list[tuple[str, int]], file: str = FILE) -> list[str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_lines(version: str) -> None:
+def test_line_of_apply_tells_buffers_from_parameters(version: str) -> None:
     call, parameter, gradient, buffer = VERSIONS[version]
     stacks = [
         [("convert", 1300), ("_apply", line), ("_apply", call), ("to", 1310)]
         for line in (parameter, gradient, buffer)
     ]
     assert categories(*stacks) == ["parameters", "parameters", "buffers"]
-    # The outermost module's own, too.
+    # The outermost module's own buffers are recognized too.
     own = [("convert", 1300), ("_apply", buffer), ("to", 1310)]
     assert categories(own, stacks[0]) == ["buffers", "parameters"]
 
 
-def test_names_with_their_class_and_windows() -> None:
+def test_function_names_may_include_classes() -> None:
     stacks = [
         [("Module.to.<locals>.convert", 1300), ("Module._apply", line), ("Module._apply", 903)]
         for line in (930, 991)
@@ -59,11 +61,11 @@ def test_names_with_their_class_and_windows() -> None:
     assert categories(*stacks) == ["parameters", "buffers"]
 
 
-def test_without_the_call_nothing_is_claimed() -> None:
+def test_buffers_are_not_recognized_without_the_recursive_call() -> None:
     stacks = [[("convert", 1300), ("_apply", line), ("to", 1310)] for line in (930, 991)]
     assert categories(*stacks) == ["parameters", "parameters"]
 
 
-def test_other_files_have_other_lines() -> None:
+def test_lines_in_other_files_are_ignored() -> None:
     stacks = [[("f", 1), ("_apply", line), ("_apply", 903)] for line in (930, 991)]
     assert categories(*stacks, file="/home/a/module.py") == ["unknown", "unknown"]

@@ -1,4 +1,4 @@
-"""origins: where allocations come from, against the slow oracle and as PyTorch spells it."""
+"""origins: the origins of allocations match the slow oracle and PyTorch's operator names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.build import SnapshotBuilder
 
 TORCH = "/v/lib/python3.12/site-packages/torch"
 SO = f"{TORCH}/lib/libtorch_cpu.so"
-# As PyTorch 2.15 records them, innermost first.
+# Stacks as PyTorch 2.15 records them, innermost frame first.
 CAST_HERE = "at::autocast::cached_cast(c10::ScalarType, at::Tensor const&, c10::DeviceType)"
 LINEAR = "at::_ops::linear::call(at::Tensor const&, at::Tensor const&, std::optional<at::Tensor>)"
 FORWARD = [("forward", f"{TORCH}/nn/modules/linear.py", 134), ("main", "/home/a/train.py", 9)]
@@ -44,7 +44,7 @@ def cast(line: int) -> list[tuple[str, str, int]]:
 
 
 def origins(snapshot: Any) -> list[str | None]:
-    """Of each alloc event in turn."""
+    """Return the origin of each alloc event."""
     snap = mr.open(build.dump(snapshot))
     usage = snap.replay(0).measure("requested")
     texts = [text for text in ORIGINS if text is not None]
@@ -57,7 +57,7 @@ def origins(snapshot: Any) -> list[str | None]:
     return [None if one == "unknown" else one for one in called]
 
 
-def test_a_cast_is_of_what_has_twice_its_bytes() -> None:
+def test_cast_has_half_the_bytes_of_its_source() -> None:
     made = SnapshotBuilder()
     made.alloc(0x1000, 4096, frames=WEIGHT).alloc(0x3000, 8192, frames=ACTIVATION)
     made.alloc(0x6000, 2048, frames=cast(0)).alloc(0x7000, 4096, frames=cast(0))
@@ -65,14 +65,14 @@ def test_a_cast_is_of_what_has_twice_its_bytes() -> None:
     assert origins(made.build()) == [None, None, WEIGHT_CAST, None, None]
 
 
-def test_what_both_may_be_of_is_either() -> None:
+def test_cast_with_two_possible_sources_is_ambiguous() -> None:
     made = SnapshotBuilder()
     made.alloc(0x1000, 4096, frames=WEIGHT).alloc(0x3000, 4096, frames=ACTIVATION)
     made.alloc(0x6000, 2048, frames=cast(0)).free(0x3000, 4096).alloc(0x7000, 2048, frames=cast(0))
     assert origins(made.build()) == [None, None, EITHER_CAST, WEIGHT_CAST]
 
 
-def test_a_place_is_what_its_sure_casts_are() -> None:
+def test_ambiguous_casts_follow_the_certain_casts_at_their_call_site() -> None:
     made = SnapshotBuilder()
     made.alloc(0x1000, 4096, frames=WEIGHT).alloc(0x3000, 4096, frames=ACTIVATION)
     made.alloc(0x6000, 2048, frames=cast(10)).alloc(0x7000, 2048, frames=cast(20))
@@ -81,7 +81,7 @@ def test_a_place_is_what_its_sure_casts_are() -> None:
     assert origins(made.build())[2:] == [WEIGHT_CAST, None, None, WEIGHT_CAST]
 
 
-def test_another_place_than_that_of_weights_is_of_activations() -> None:
+def test_call_site_that_casts_no_weights_casts_activations() -> None:
     made = SnapshotBuilder()
     made.alloc(0x1000, 4096, frames=WEIGHT).alloc(0x3000, 4096, frames=ACTIVATION)
     made.alloc(0x6000, 2048, frames=cast(10)).alloc(0x7000, 2048, frames=cast(20))
@@ -90,38 +90,38 @@ def test_another_place_than_that_of_weights_is_of_activations() -> None:
     assert origins(made.build())[2:] == [WEIGHT_CAST, None, WEIGHT_CAST]
 
 
-def test_blocks_from_before_are_weights() -> None:
+def test_carried_over_blocks_are_weights() -> None:
     made = SnapshotBuilder().alloc(0x6000, 2048, frames=cast(0)).free(0x1000, 4096)
     made.alloc(0x7000, 2048, frames=cast(0))
     assert origins(made.build()) == [WEIGHT_CAST, None]
 
 
-def test_gradients_are_no_sources() -> None:
+def test_gradients_are_not_sources_of_casts() -> None:
     made = SnapshotBuilder().alloc(0x1000, 4096, frames=WEIGHT)
     made.alloc(0x3000, 4096, frames=GRADIENT).alloc(0x6000, 2048, frames=cast(0))
     assert origins(made.build()) == [None, None, WEIGHT_CAST]
 
 
-def test_a_cast_to_full_precision_is_none() -> None:
+def test_cast_to_full_precision_is_ignored() -> None:
     up = [(CAST_HERE, SO, 3), ("at::_ops::exp::call(at::Tensor const&)", SO, 1), *FORWARD]
     made = SnapshotBuilder().alloc(0x1000, 4096, frames=WEIGHT).alloc(0x6000, 2048, frames=up)
     assert origins(made.build()) == [None, None]
 
 
-def test_python_stacks_alone() -> None:
+def test_weight_casts_are_found_in_stacks_with_only_python_frames() -> None:
     made = SnapshotBuilder().alloc(0x1000, 512, frames=FORWARD).alloc(0x2000, 512, frames=FORWARD)
     made.alloc(0x3000, 512, frames=[]).free(0x1000, 512, frames=EXIT_HERE)
     assert origins(made.build()) == [WEIGHT_CAST, None, NO_PYTHON]
 
 
-def test_a_recording_without_stacks_tells_nothing() -> None:
+def test_origins_are_unknown_without_stacks() -> None:
     made = SnapshotBuilder(stacks=False).alloc(0x1000, 512).free(0x1000, 512)
     assert origins(made.build()) == [None]
 
 
 @st.composite
 def recordings(draw: st.DrawFn) -> Any:
-    """Casts at two places, with lines or without, among what they may be of."""
+    """Draw casts at two call sites, with or without line numbers, along with possible sources."""
     lines = draw(st.sampled_from(((0, 0), (10, 20))))
     kinds = [WEIGHT, ACTIVATION, PLAIN, GRADIENT, cast(lines[0]), cast(lines[1]), []]
     if draw(st.integers(0, 4)) == 0:
@@ -142,7 +142,7 @@ def recordings(draw: st.DrawFn) -> Any:
 
 
 @given(recordings())
-def test_equals_the_oracle(snapshot: Any) -> None:
+def test_origins_match_the_oracle(snapshot: Any) -> None:
     rules = [rule for rule in DEFAULT_RULES if rule.frames is not None]
     groups = oracle_groups.Groups(snapshot, 0, rules)
     expected = oracle_origins.origins(snapshot, 0, groups.category_by_stack)
@@ -163,16 +163,16 @@ def test_equals_the_oracle(snapshot: Any) -> None:
         ],
     ],
 )
-def test_names_as_pytorch_spells_them(pattern: Any, text: str) -> None:
+def test_operator_names_match_pytorch(pattern: Any, text: str) -> None:
     assert pattern.search(text)
 
 
 @pytest.mark.parametrize("name", ["exp", "layer_norm", "mse_loss", "_to_copy", "add_Tensor"])
-def test_operators_in_full_precision(name: str) -> None:
+def test_other_operators_are_not_autocast_to_half_precision(name: str) -> None:
     assert not LOWER.search(f"??:at::_ops::{name}::call(at::Tensor const&)")
 
 
-def test_what_was_there_before_has_a_name() -> None:
+def test_label_says_that_memory_is_from_before_the_recording() -> None:
     made = SnapshotBuilder().free(0x1000, 512).build()
     snap = mr.open(build.dump(made))
     groups, _, _ = Grouper(snap, "category").groups(snap.replay(0).measure("requested"), -1, 0)

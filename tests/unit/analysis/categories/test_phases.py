@@ -26,20 +26,20 @@ STACKS: dict[str, list[FrameSpec]] = {
 }
 
 
-def test_phases_are_those_that_the_recorder_notes() -> None:
+def test_phases_match_the_recorder() -> None:
     assert {rule.name for rule in PHASE_RULES} <= set(PHASES)
     assert len(PHASE_RULES) <= len(DEFAULT_RULES)
 
 
 @pytest.mark.parametrize("phase", STACKS)
-def test_the_stack_says_the_phase(phase: str) -> None:
+def test_phase_comes_from_the_stack(phase: str) -> None:
     builder = SnapshotBuilder().alloc(0x1000, 64, frames=STACKS[phase])
     snap = mr.open(build.dump(builder.finish_segments().build()))
     (group,) = Grouper(snap, "phase").groups(snap.replay(0).measure(), 0, 0)[0]
     assert (group.label, group.bytes) == (phase, 64)
 
 
-def test_what_was_there_before() -> None:
+def test_carried_over_memory_has_its_own_phase() -> None:
     builder = SnapshotBuilder().alloc(0x1000, 64).finish_segments([(0, 0x9000, 8)])
     snap = mr.open(build.dump(builder.build()))
     groups = Grouper(snap, "phase").groups(snap.replay(0).measure(), -1, 0)[0]

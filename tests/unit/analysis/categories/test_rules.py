@@ -1,4 +1,4 @@
-"""categories: rules in order, their conditions, and what is wrong with a bad one."""
+"""categories: the order of rules, their conditions, and errors in invalid rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SITE = "/v/lib/python3.12/site-packages/torch"
 
 
 def category(*frames: tuple[str, str]) -> str:
-    """The category by the default rules of a stack of (file, function), innermost first."""
+    """Return the default rules' category of a stack of (file, function), innermost first."""
     spelled = [(function, file, 1) for file, function in frames]
     snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 1, frames=spelled).build()))
     rules = RuleSet(DEFAULT_RULES)
@@ -50,8 +50,43 @@ def category(*frames: tuple[str, str]) -> str:
         ("attention", [("/home/a/attention.py", "forward"), ("/home/a/model.py", "forward")]),
         ("attention", [(f"{SITE}/nn/functional.py", "scaled_dot_product_attention")]),
         ("KV cache", [("/v/transformers/cache_utils.py", "update"), ("/m.py", "forward")]),
+        ("KV cache", [("/r/models/cache_utils_V2.py", "update_new"), ("/m.py", "forward")]),
+        # DataParallel's forward() copies the model and the batch.
+        (
+            "parameters",
+            [
+                (f"{SITE}/nn/parallel/_functions.py", "forward"),
+                (f"{SITE}/nn/parallel/replicate.py", "replicate"),
+                (f"{SITE}/nn/parallel/data_parallel.py", "forward"),
+            ],
+        ),
+        (
+            "data loading",
+            [
+                (f"{SITE}/nn/parallel/_functions.py", "forward"),
+                (f"{SITE}/nn/parallel/scatter_gather.py", "scatter_map"),
+                (f"{SITE}/nn/parallel/data_parallel.py", "forward"),
+            ],
+        ),
         ("backward", [("??", "torch::autograd::generated::MmBackward0::apply(int)")]),
         ("backward", [("??", "at::x"), (f"{SITE}/_tensor.py", "backward"), ("/t.py", "main")]),
+        (
+            "backward",
+            [("??", "at::x"), (f"{SITE}/autograd/__init__.py", "grad"), ("/t.py", "main")],
+        ),
+        (
+            "backward",
+            [("/bnb/_functions.py", "backward"), (f"{SITE}/autograd/function.py", "apply")],
+        ),
+        # A forward pass calls an autograd function in the same file.
+        (
+            "activations",
+            [
+                ("/bnb/_functions.py", "forward"),
+                (f"{SITE}/autograd/function.py", "apply"),
+                ("/m.py", "main"),
+            ],
+        ),
         ("optimizer state", [(f"{SITE}/optim/adamw.py", "_init_group"), ("/t.py", "main")]),
         ("optimizer state", [("/home/a/optimizers.py", "step"), ("/t.py", "train")]),
         ("parameters", [(f"{SITE}/nn/modules/linear.py", "__init__"), ("/m.py", "__init__")]),
@@ -106,7 +141,7 @@ def category(*frames: tuple[str, str]) -> str:
         ("data loading", [(f"{SITE}/utils/data/_utils/pin_memory.py", "pin_memory")]),
         ("data loading", [("/home/a/data.py", "get_batch"), ("/t.py", "main")]),
         (
-            "parameters",  # the copy of an average, which is no optimizer's state
+            "parameters",  # a copy for a moving average isn't optimizer state
             [
                 (f"{SITE}/nn/parameter.py", "__deepcopy__"),
                 ("/lib/copy.py", "deepcopy"),
@@ -117,11 +152,11 @@ def category(*frames: tuple[str, str]) -> str:
         (UNKNOWN, [("/home/a/forwarding.py", "step_forward_all")]),
     ],
 )
-def test_defaults(name: str, frames: list[tuple[str, str]]) -> None:
+def test_default_rules_give_the_expected_category(name: str, frames: list[tuple[str, str]]) -> None:
     assert category(*frames) == name
 
 
-def test_names_that_the_defaults_know() -> None:
+def test_default_rules_have_a_fixed_order() -> None:
     assert [rule.name for rule in DEFAULT_RULES] == [
         "weights (cast)",
         "weights or activations (cast)",
@@ -151,7 +186,7 @@ def test_names_that_the_defaults_know() -> None:
             re.compile(getattr(rule, key) or "")
 
 
-def test_texts_and_what_is_not_asked() -> None:
+def test_rules_match_annotations_and_contexts() -> None:
     rules = RuleSet(
         [
             Rule("eval", annotation="^eval"),
@@ -168,7 +203,7 @@ def test_texts_and_what_is_not_asked() -> None:
     assert rules.name(64) == UNKNOWN
 
 
-def test_rules_out_of_a_file() -> None:
+def test_rules_are_read_from_a_file() -> None:
     given = [
         {"name": "mine", "frames": "model\\.py:", "where": "own"},
         {"name": "eval", "annotation": "^eval"},
@@ -186,16 +221,25 @@ def test_rules_out_of_a_file() -> None:
         (["x"], "t.toml: category rule 1 is not a table"),
         ([{"frames": "x"}], "category rule 1 has no name"),
         ([{"name": "a", "frames": "x"}, {"name": "b"}], r"rule 2 \('b'\) has no condition"),
-        ([{"name": "b", "frame": "x"}], r"rule 1 \('b'\): unknown key 'frame'; there are: name"),
+        ([{"name": "b", "frame": "x"}], r"rule 1 \('b'\): unknown key 'frame'; known keys: name"),
         ([{"name": " ", "frames": "x"}], r"category rule 1 \(' '\) has no name"),
-        ([{"name": "unknown", "frames": "x"}], "unknown stands for what no rule matches"),
-        ([{"name": "b", "frames": "a{99999999999}"}], r"\('b'\): frames is not a regular expr"),
+        (
+            [{"name": "unknown", "frames": "x"}],
+            "unknown is the name for allocations that no rule matches; choose another",
+        ),
+        (
+            [{"name": "b", "frames": "a{99999999999}"}],
+            r"\('b'\): frames is not a usable regular expression",
+        ),
         ([{"name": "b", "frames": 3}], "frames must be a string"),
-        ([{"name": "b", "frames": "("}], r"\('b'\): frames is not a regular expression: missing"),
-        ([{"name": "b", "frames": "x", "where": "top"}], "where must be any or own, not 'top'"),
-        ([{"name": "b", "frames": "x"}] * 65, "65 category rules; 64 at most"),
+        (
+            [{"name": "b", "frames": "("}],
+            r"\('b'\): frames is not a regular expression: missing",
+        ),
+        ([{"name": "b", "frames": "x", "where": "top"}], ": `where` must be any or own, not 'top'"),
+        ([{"name": "b", "frames": "x"}] * 65, "65 category rules, but at most 64 are allowed"),
     ],
 )
-def test_a_bad_rule_is_named(given: object, words: str) -> None:
+def test_error_says_which_rule_is_invalid(given: object, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_rules(given, "t.toml")

@@ -1,4 +1,6 @@
-"""caught: what each rule decided, against every live allocation in plain Python."""
+"""caught: the allocations that each rule matched agree with a check of every live allocation in
+plain Python.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ PATTERNS = ("a", "e", "^", "nowhere", r"py:\w*f", "0|1", "model", ":")
 
 
 def rule_of(snap: mr.Snapshot, rules: tuple[Rule, ...], stack: int) -> int:
-    """The number of the first rule found in a frame of the stack; one past the last for none."""
+    """Return the index of the first rule that matches a frame, or the number of rules if none."""
     frames = [snap.frame(i) for i in snap.native.stack(stack)]
     for number, rule in enumerate(rules):
         pattern = rule.frames or ""
@@ -45,8 +47,8 @@ def caught_of(device: DeviceAt) -> RulesCaught:
 
 
 @pytest.mark.parametrize("missing", range(64))
-def test_any_set_of_64_rules_is_one(missing: int) -> None:
-    """A bit a rule, and none of these numbers stands for anything else."""
+def test_64_rules_can_match_at_once(missing: int) -> None:
+    """Each rule has its own bit, so all combinations are possible."""
     snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 7, frames=[("f", "m.py", 1)]).build()))
     rules = tuple(Rule(f"c{i}", "nowhere" if i == missing else "m") for i in range(64))
     (device,) = devices_of(snap, rules=rules)
@@ -56,7 +58,9 @@ def test_any_set_of_64_rules_is_one(missing: int) -> None:
 
 
 @given(traces(), st.lists(st.sampled_from(PATTERNS), max_size=4), st.integers(0, 3))
-def test_any_trace(snapshot: build.Snapshot, patterns: list[str], top: int) -> None:
+def test_matched_bytes_agree_with_plain_python(
+    snapshot: build.Snapshot, patterns: list[str], top: int
+) -> None:
     snap = mr.open(build.dump(snapshot))
     rules = tuple(Rule(f"c{i % 2}", pattern) for i, pattern in enumerate(patterns))
     devices = devices_of(snap, rules=rules, top=top)
@@ -76,7 +80,7 @@ def test_any_trace(snapshot: build.Snapshot, patterns: list[str], top: int) -> N
             key = (stack, begin == -1 and not stack)
             stacks.setdefault(number, Counter())[key] += size
         for number, caught in enumerate(one.rules):
-            assert (caught.rule, caught.category) == (number + 1, rules[number].name)
+            assert (caught.rule_number, caught.category) == (number + 1, rules[number].name)
             assert (caught.bytes, caught.count) == (sums[number], counts[number])
             if caught.largest is None:
                 assert not counts[number]
@@ -91,7 +95,7 @@ def test_any_trace(snapshot: build.Snapshot, patterns: list[str], top: int) -> N
         assert device.live_count == sum(counts.values())
 
 
-def test_own_rules_moments_and_filters() -> None:
+def test_custom_rules_work_with_moments_and_filters() -> None:
     builder = SnapshotBuilder()
     builder.alloc(512, 100, frames=[("f", "model.py", 1)])
     builder.alloc(1024, 30, frames=[("g", "loss.py", 1)])
@@ -108,5 +112,7 @@ def test_own_rules_moments_and_filters() -> None:
         snap, rules=rules, filters=Filters(include=("model",)), caught=True
     ).devices
     assert peak.caught == one
-    with pytest.raises(UsageError, match="have no categories"):
+    with pytest.raises(
+        UsageError, match="reserved memory has no categories; choose another measure"
+    ):
         devices_of(snap, measure="reserved")

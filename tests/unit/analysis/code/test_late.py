@@ -1,4 +1,4 @@
-"""late: expressions find what they find when they are compiled at once."""
+"""late: lazily compiled expressions match the same strings as eager ones."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from memreplay.analysis.code import operators
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.needles import needles
 
-# Those of plumbing.py are held against one expression, in its own test.
+# Another test compares the expressions in plumbing.py with a single expression.
 LATE = [origins.CAST, origins.EXIT, origins.LOWER, operators._OPERATOR, operators._NODE]
 
 
 @pytest.mark.parametrize("late", LATE, ids=lambda late: late.pattern[:20])
-def test_needles_that_are_written_down_are_right(late: Late) -> None:
+def test_declared_needles_are_correct(late: Late) -> None:
     found = needles(re.compile(late.pattern))
     assert late.needles is not None
     assert found is not None
-    # A text that has one of those found has one of these.
+    # A string that matches any of these expressions contains a needle.
     assert all(any(mine in one for mine in late.needles) for one in found)
 
 
 @given(st.text("abAB:ſKk", max_size=6))
-def test_it_finds_what_a_pattern_finds(text: str) -> None:
+def test_late_pattern_matches_like_a_compiled_pattern(text: str) -> None:
     for pattern in ("(?i:ab)k?", ":", "(?i:k)"):
         expected = re.search(pattern, text)
         given = Late(pattern, needles(re.compile(pattern)))

@@ -13,8 +13,8 @@ from memreplay.export.tables.joined import FLAT, Joined, Source
 from memreplay.export.viewers.stack_names import frame_name
 from memreplay.export.viewers.weighted import stacks_report
 from memreplay.gating.find import _cause
-from memreplay.gating.words import cause_name
-from memreplay.render.blocks import place_words
+from memreplay.gating.messages import cause_name
+from memreplay.render.blocks import place_text
 from memreplay.render.document import Place
 from memreplay.render.holders import group_row
 from tests import build
@@ -24,7 +24,7 @@ from tests.unit.export.page.reading import Read
 CELL = "/tmp/ipykernel_114/3105878423.py"
 SITE = "/root/miniconda3/lib/python3.10/site-packages/"
 SO = "/v/site-packages/torch/lib/libtorch_cpu.so"
-# Stacks as real snapshots have them, innermost first, and what each is called.
+# Stacks from real snapshots, innermost frame first, and their names.
 SOFTMAX: FrameSpec = ("at::_ops::_softmax::call(at::Tensor const&, long, bool)", "??", 0)
 EMPTY: FrameSpec = ("at::_ops::empty_memory_format::call(c10::ArrayRef<long>)", "??", 0)
 IMPL: FrameSpec = ("at::native::structured_sum_out::impl(at::Tensor const&)", SO, 34082790)
@@ -54,16 +54,16 @@ def snapshot(*, python: bool = False) -> mr.Snapshot:
     return mr.open(build.dump(made.build()))
 
 
-def test_every_output_has_the_same_names() -> None:
+def test_every_output_uses_the_same_names() -> None:
     snap = snapshot()
     names = list(NAMES.values())
     (device,) = mr.peak(snap, top=0).devices
-    groups = device.groups[:-1]  # the last has no stack
+    groups = device.groups[:-1]  # the last group has no stack
 
     # JSON
     assert [one.label for one in groups] == [name.words for name in names]
 
-    # Text, and what gate puts a finding down to.
+    # Text output, and the cause that gate reports.
     for one, name in zip(groups, names, strict=True):
         place = group_row(one, "stack", all_frames=False).cells[-1]
         assert place == Place.of(name)
@@ -83,9 +83,9 @@ def test_every_output_has_the_same_names() -> None:
     page = Read(snap)
     (stacks,) = (one for one in page.data.devices[0].groups if one.way == "stack")
     shown = {lines[0] for lines in page.lines(stacks)}
-    assert shown >= {place_words(Place.of(name)) for name in names}
+    assert shown >= {place_text(Place.of(name)) for name in names}
 
-    # SQL and tables: the place, as data
+    # SQL and tables: the call site as a column
     flat = Joined(FLAT, (Source(snap, None),), (), Lock())
     found = [row for batch in flat.batches() for row in batch.to_pylist()]
     assert [(row["function"], row["line"]) for row in found[:-1]] == [
@@ -103,7 +103,7 @@ def test_every_output_has_the_same_names() -> None:
     assert f"at::native::structured_sum_out::impl ({SO})" in innermost
 
 
-def test_the_frame_that_names_a_stack_names_its_group_by_frame_too() -> None:
+def test_stack_and_its_group_by_line_have_the_same_name() -> None:
     snap = snapshot()
     (device,) = mr.peak(snap, by="line", top=0).devices
     assert {one.label for one in device.groups[:-1]} == {
@@ -111,7 +111,7 @@ def test_the_frame_that_names_a_stack_names_its_group_by_frame_too() -> None:
     }
 
 
-def test_a_row_without_a_stack_says_how_to_name_it() -> None:
+def test_row_without_a_stack_says_how_to_record_one() -> None:
     for python, note in ((True, 'record with stacks="all" to name it'), (False, "")):
         (device,) = mr.peak(snapshot(python=python), top=0).devices
         last = device.groups[-1]
@@ -120,7 +120,7 @@ def test_a_row_without_a_stack_says_how_to_name_it() -> None:
         assert place == Place("(recorded without a stack)", note=note)
 
 
-def test_cells_of_notebooks() -> None:
+def test_files_of_notebook_cells_are_recognized() -> None:
     for file, cell in {
         CELL: "cell 3105878423",
         r"C:\Users\ana\AppData\Local\Temp\ipykernel_9\77.py": "cell 77",

@@ -1,4 +1,4 @@
-"""needles: what has none of them is never what a pattern is found in."""
+"""needles: a pattern matches only strings that contain one of its needles."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PATTERNS = [
         (r"(?x) a b c  # words", ("abc",)),
     ],
 )
-def test_of_a_pattern(pattern: str, expected: tuple[str, ...] | None) -> None:
+def test_pattern_has_the_expected_needles(pattern: str, expected: tuple[str, ...] | None) -> None:
     assert needles(re.compile(pattern)) == expected
 
 
@@ -82,7 +82,7 @@ ATOMS = (
     st.sampled_from(["", "(?i)"]),
     st.text("aBkKsſb", max_size=6),
 )
-def test_what_is_found_has_them(atoms: list[str], flags: str, text: str) -> None:
+def test_every_match_contains_a_needle(atoms: list[str], flags: str, text: str) -> None:
     try:
         pattern = re.compile(flags + "".join(atoms))
     except re.error:
@@ -92,7 +92,7 @@ def test_what_is_found_has_them(atoms: list[str], flags: str, text: str) -> None
 
 
 @given(st.sampled_from(PATTERNS), st.data())
-def test_of_the_rules(rule: str, data: st.DataObject) -> None:
+def test_sieve_keeps_every_match_of_a_default_rule(rule: str, data: st.DataObject) -> None:
     pattern = re.compile(rule)
     text = data.draw(
         st.one_of(st.from_regex(pattern), st.lists(st.sampled_from(PARTS)).map("".join))
@@ -101,7 +101,7 @@ def test_of_the_rules(rule: str, data: st.DataObject) -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from((*PARTS, "İ", "\0", "collate"))).map("".join), max_size=6))
-def test_of_several_texts_at_once(texts: list[str]) -> None:
+def test_sieve_treats_each_string_independently(texts: list[str]) -> None:
     sieve = Sieve(map(re.compile, PATTERNS))
     found = sieve.left(texts)
     assert found == [left for text in texts for left in sieve.left([text])]
@@ -110,5 +110,5 @@ def test_of_several_texts_at_once(texts: list[str]) -> None:
             assert left >> number & 1 or not re.search(pattern, text)
 
 
-def test_most_rules_have_some() -> None:
+def test_almost_all_default_rules_have_needles() -> None:
     assert sum(needles(re.compile(pattern)) is None for pattern in PATTERNS) <= 1

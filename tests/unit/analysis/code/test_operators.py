@@ -10,7 +10,7 @@ def frames(*functions: str) -> tuple[Frame, ...]:
     return tuple(Frame(function, "??", 0) for function in functions)
 
 
-def test_the_outermost_operator_is_the_one_that_was_called() -> None:
+def test_outermost_operator_names_the_stack() -> None:
     stack = frames(
         "at::_ops::empty_strided::call(long)",
         "at::_ops::mul_Tensor::redispatch(x)",
@@ -20,7 +20,7 @@ def test_the_outermost_operator_is_the_one_that_was_called() -> None:
     assert operator_of(stack) == "aten::mul_Tensor"
 
 
-def test_the_backward_node() -> None:
+def test_backward_node_is_named() -> None:
     stack = frames(
         "torch::autograd::generated::MulBackward0_apply_functional(x)",
         "torch::autograd::generated::MulBackward0::apply(std::vector<x>&&)",
@@ -29,7 +29,7 @@ def test_the_backward_node() -> None:
     assert backward_of(stack) == "MulBackward0"
 
 
-def test_other_stacks_have_neither() -> None:
+def test_other_stacks_have_no_operator_or_node() -> None:
     stack = frames("forward", "at::empty(long)", "c10::malloc")
     assert operator_of(stack) == backward_of(stack) == ""
     assert operator_of(()) == ""

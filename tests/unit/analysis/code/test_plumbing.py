@@ -1,4 +1,6 @@
-"""plumbing: whose code a frame is, and which plumbing frame says most."""
+"""plumbing: telling the user's code from libraries and plumbing, and choosing the most informative
+plumbing frame.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,8 @@ PLUMBING_FILES = [
 ]
 
 
-# The same in one expression, which takes longer to compile than all files of a snapshot to look at.
+# A single expression for the same check. Compiling it takes longer than checking all files in a
+# snapshot.
 PLUMBING_FILE = re.compile(
     r"""
     ^$ | ^\?\?$ | ^<(?:frozen\ |eval_with_key|__array_function__|torch) |
@@ -110,30 +113,30 @@ PARTS += ["memreplay/", "recording/", "??", "é", "a", ".so"]
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=6).map("".join))
-def test_plain_text_says_what_the_expression_says(file: str) -> None:
+def test_text_checks_match_the_regular_expression(file: str) -> None:
     assert (file_rank(file) == plumbing.OTHER) == bool(PLUMBING_FILE.search(file))
 
 
 @pytest.mark.parametrize("file", [*USER_FILES, *LIBRARY_FILES, *PLUMBING_FILES])
-def test_known_files_are_what_the_expression_says(file: str) -> None:
+def test_known_files_match_the_regular_expression(file: str) -> None:
     path = file.replace("\\", "/")
     assert (file_rank(file) == plumbing.OTHER) == bool(PLUMBING_FILE.search(path))
 
 
 @pytest.mark.parametrize("file", USER_FILES)
-def test_files_of_the_user(file: str) -> None:
+def test_user_files_are_recognized(file: str) -> None:
     assert file_rank(file) == plumbing.USER
     assert library_of(file) == ""
 
 
 @pytest.mark.parametrize("file, library", LIBRARY_FILES.items())
-def test_files_of_libraries(file: str, library: str) -> None:
+def test_library_files_are_recognized(file: str, library: str) -> None:
     assert file_rank(file) == plumbing.LIBRARY
     assert library_of(file) == library
 
 
 @pytest.mark.parametrize("file", PLUMBING_FILES)
-def test_files_of_the_plumbing(file: str) -> None:
+def test_plumbing_files_are_recognized(file: str) -> None:
     assert file_rank(file) > plumbing.LIBRARY
 
 
@@ -151,22 +154,26 @@ def test_files_of_the_plumbing(file: str) -> None:
         ("C:\\work", "C:\\work\\train.py", "D:\\work\\train.py"),
     ],
 )
-def test_a_project_moves_the_border(project: str, inside: str, outside: str) -> None:
+def test_project_option_decides_which_files_are_user_code(
+    project: str, inside: str, outside: str
+) -> None:
     assert file_rank(inside, [project]) == plumbing.USER
     assert file_rank(inside, ["elsewhere", project]) == plumbing.USER
     assert file_rank(outside, [project]) == plumbing.LIBRARY
     assert file_rank("/usr/lib/python3.11/threading.py", [project]) == plumbing.OTHER
 
 
-def test_a_project_without_code_is_refused() -> None:
+def test_project_without_user_code_is_rejected() -> None:
     frames = [("f", "/home/ana/gpt/model.py", 1), ("g", "/v/site-packages/torch/x.py", 2)]
     snap = mr.open(build.dump(SnapshotBuilder().alloc(1, 2, frames=frames).build()))
     check_project(snap.code, ["gpt"])
-    with pytest.raises(UsageError, match=r"no code is in bert or a/b; there are: /home/ana/gpt$"):
+    with pytest.raises(
+        UsageError, match=r"no code in bert or a/b; the file has code in: /home/ana/gpt$"
+    ):
         check_project(snap.code, ["bert", "a/b"])
     check_project(mr.open(build.dump(SnapshotBuilder().alloc(1, 2).build())).code, ["bert"])
     long = SnapshotBuilder().alloc(1, 2, frames=[("f", "/a" * 10_000 + "/m.py", 1)])
-    with pytest.raises(UsageError, match=r"there are: …[a/]+$") as error:
+    with pytest.raises(UsageError, match=r"the file has code in: …[a/]+$") as error:
         check_project(mr.open(build.dump(long.build())).code, ["bert"])
     assert len(str(error.value)) < 250
 
@@ -193,11 +200,11 @@ def test_a_project_without_code_is_refused() -> None:
         ("??", "ALLOCATOR"),
     ],
 )
-def test_functions(function: str, rank: str) -> None:
+def test_plumbing_functions_are_ranked(function: str, rank: str) -> None:
     assert function_rank(function) == getattr(plumbing, rank)
 
 
-def test_ranks_are_by_string_id() -> None:
+def test_ranks_are_indexed_by_string_id() -> None:
     builder = SnapshotBuilder().alloc(1, 2, frames=[("_call_impl", "model.py", 1), ("f", "??", 0)])
     snap = mr.open(build.dump(builder.build()))
     by_file, by_function = ranks(snap.code)

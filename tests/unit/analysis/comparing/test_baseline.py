@@ -1,4 +1,4 @@
-"""Tests of analysis/comparing/baseline.py: what a baseline keeps of a snapshot."""
+"""Tests of analysis/comparing/baseline.py: the contents of a baseline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def scopes(baseline: Baseline) -> list[tuple[str, str | None, str | None]]:
     return [(peak.measure, peak.category, peak.annotation) for peak in device.peaks]
 
 
-def test_what_is_in_it() -> None:
+def test_baseline_has_all_measures_categories_and_annotations() -> None:
     snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     baseline = baseline_of(snap)
     found = scopes(baseline)
@@ -31,7 +31,7 @@ def test_what_is_in_it() -> None:
         "optimizer temporaries",
         "backward",
         "activations",
-        "parameters",  # likely: those of a late recording count in the same categories
+        "parameters",  # likely parameters have the same category
         "before the recording: parameters, optimizer state, buffers",
         "unknown",
     }
@@ -50,7 +50,7 @@ def test_what_is_in_it() -> None:
     assert baseline.devices[0].reasons["active"] == ("blocks_assumed",)
 
 
-def test_categories_of_a_recording_are_its_own() -> None:
+def test_recorded_categories_are_kept() -> None:
     baseline = baseline_of(mr.open(ROOT / "tests/data" / "recorded_gpt.pkl.gz"))
     named = {category for _, category, _ in scopes(baseline) if category}
     assert {"parameters", "gradients", "optimizer state", "activations"} <= named
@@ -61,7 +61,7 @@ def test_categories_of_a_recording_are_its_own() -> None:
     assert "gradients" in found.categories
 
 
-def test_what_budgets_ask_for_is_in_it() -> None:
+def test_budgeted_categories_are_included() -> None:
     snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     budgets = [
         Budget(category="activations", annotation="ProfilerStep#2", max_growth=0.1),
@@ -78,7 +78,7 @@ def test_what_budgets_ask_for_is_in_it() -> None:
     assert not any(annotation == "not there" for _, _, annotation in found)
 
 
-def test_annotations_are_bounded_to_the_highest() -> None:
+def test_only_the_highest_annotations_are_kept() -> None:
     builder = SnapshotBuilder()
     for i in range(MOST_ANNOTATIONS + 10):
         builder.annotation(f"part {i:03}#{i}", "START")
@@ -89,8 +89,8 @@ def test_annotations_are_bounded_to_the_highest() -> None:
     assert len(names) == MOST_ANNOTATIONS
 
 
-def test_of_an_annotation_its_highest_counts() -> None:
-    """Not its last: what is kept should be what a budget is held against."""
+def test_highest_occurrence_of_an_annotation_counts() -> None:
+    """Budgets check the highest occurrence, so the baseline keeps this one rather than the last."""
     builder = SnapshotBuilder()
     for i in range(MOST_ANNOTATIONS + 1):
         builder.annotation(f"part {i:03}", "START")
@@ -108,19 +108,19 @@ def test_of_an_annotation_its_highest_counts() -> None:
     assert "early and late" in {name for _, _, name in scopes(baseline_of(snap))}
 
 
-def test_rules_are_told_apart() -> None:
+def test_different_rules_have_different_fingerprints() -> None:
     assert fingerprint(DEFAULT_RULES) == fingerprint(tuple(DEFAULT_RULES))
     assert fingerprint(DEFAULT_RULES) != fingerprint(DEFAULT_RULES[1:])
     assert fingerprint((Rule("\ud800", "x"),))
 
 
-def test_no_groups_of_segments() -> None:
+def test_baseline_of_reserved_memory_is_rejected() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 1).build()))
     with pytest.raises(UsageError, match="reserved memory has no stacks"):
         baseline_of(snap, measure="reserved")
 
 
-def test_nothing_at_all() -> None:
+def test_empty_snapshot_is_rejected() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().build()))
     with pytest.raises(UsageError, match="neither events nor segments: nothing was recorded"):
         baseline_of(snap)

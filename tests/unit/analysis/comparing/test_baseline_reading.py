@@ -1,4 +1,4 @@
-"""Tests of analysis/comparing/baseline_reading.py: a baseline read back, or refused."""
+"""Tests of analysis/comparing/baseline_reading.py: reading a baseline back, or rejecting it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def written(recording: Recording) -> bytes:
 
 
 @given(recordings(max_steps=60))
-def test_what_was_written_is_read(recording: Recording) -> None:
+def test_baseline_round_trips(recording: Recording) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     assume(snap.devices)
     for top in (0, 1):
@@ -39,7 +39,7 @@ def test_what_was_written_is_read(recording: Recording) -> None:
         assert parse_baseline(text.encode()) == baseline
 
 
-def test_sums_may_be_larger_than_any_size() -> None:
+def test_sums_larger_than_any_size_read_back() -> None:
     builder = SnapshotBuilder().segment_alloc(0, 2**62 - 7).segment_alloc(2**62, 2**61)
     baseline = baseline_of(mr.open(build.dump(builder.alloc(512, 9).build())))
     (reserved,) = (one for one in baseline.devices[0].peaks if one.measure == "reserved")
@@ -47,7 +47,7 @@ def test_sums_may_be_larger_than_any_size() -> None:
     assert parse_baseline(render_baseline(baseline).encode()) == baseline
 
 
-def test_a_device_that_a_segment_names_below_0_is_read_again() -> None:
+def test_negative_device_of_a_segment_reads_back() -> None:
     segment = {"device": -1, "address": 1 << 21, "total_size": 1 << 21, "blocks": []}
     snap = mr.open(build.dump({"segments": [segment], "device_traces": [[]]}))
     baseline = baseline_of(snap, top=3)
@@ -59,7 +59,7 @@ WHOLE = json.loads(written(record(3, steps=80)))
 
 
 def places(found: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where every value of a JSON document is."""
+    """Return the path to every value in a JSON document."""
     inside: list[tuple[Any, ...]] = []
     if isinstance(found, dict):
         items = list(found.items())
@@ -89,7 +89,7 @@ ODD: tuple[object, ...] = (
 
 
 @given(st.sampled_from(PLACES), st.sampled_from(ODD), st.booleans())
-def test_a_broken_one_is_refused_in_one_line(
+def test_broken_baseline_is_a_one_line_error(
     path: tuple[Any, ...], odd: object, away: bool
 ) -> None:
     document = copy.deepcopy(WHOLE)
@@ -106,7 +106,7 @@ def test_a_broken_one_is_refused_in_one_line(
     except SnapshotError as error:
         refused = error
     if refused is None:
-        # What is there now says something, too: it can be written and read.
+        # The changed file is still valid, so it reads back.
         assert parse_baseline(render_baseline(found).encode()) == found
     else:
         assert "\n" not in str(refused)
@@ -117,18 +117,18 @@ def test_a_broken_one_is_refused_in_one_line(
 @pytest.mark.parametrize(
     "data, words",
     [
-        (b'{"schema": "memreplay.baseline/1"', "it is not JSON"),
-        (b'{"schema": "memreplay.baseline/1", "frames": ' + b"[" * 100_000, "it is not JSON"),
-        (b'{"schema": "memreplay.baseline/1", "x": ' + b"9" * 100_000 + b"}", "it is not JSON"),
+        (b'{"schema": "memreplay.baseline/1"', "not valid JSON:"),
+        (b'{"schema": "memreplay.baseline/1", "frames": ' + b"[" * 100_000, "not valid JSON:"),
+        (b'{"schema": "memreplay.baseline/1", "x": ' + b"9" * 100_000 + b"}", "not valid JSON:"),
         (b'{"schema": "memreplay.peak/1"}', "this is 'memreplay.peak/1', not memreplay.bas"),
         (b'{"schema": "memreplay.baseline/2"}', "not memreplay.baseline/1"),
         (b'{"schema": "memreplay.baseline/1"}', "there is no `file`"),
-        (b"[]", "it is not an object"),
+        (b"[]", "not a JSON object"),
         (b" " * (MAX_BYTES + 1), "too long for a baseline"),
-        (b'{"schema": "memreplay.\xff', "it is not JSON"),
+        (b'{"schema": "memreplay.\xff', "not valid JSON:"),
     ],
 )
-def test_what_is_none(data: bytes, words: str) -> None:
+def test_error_says_how_to_save_a_baseline(data: bytes, words: str) -> None:
     with pytest.raises(SnapshotError) as caught:
         parse_baseline(data)
     assert words in str(caught.value)
@@ -146,7 +146,7 @@ def test_what_is_none(data: bytes, words: str) -> None:
         (
             ("devices", 0, "peaks", 0, "groups", 0, "frames"),
             [9999],
-            "that does not exist, at devices[0].peaks[0].groups[0]",
+            "a group refers to a frame that doesn't exist, at devices[0].peaks[0].groups[0]",
         ),
         (
             ("devices", 0, "peaks", 0, "groups", 0, "frames"),
@@ -160,12 +160,10 @@ def test_what_is_none(data: bytes, words: str) -> None:
         ),
         (("frames", 0), ["f", "a.py"], "expected `array` of length 3, got 2, at frames[0]"),
         (("measure",), "x\n" * 400, "invalid enum value 'x\\nx\\nx\\nx\\n"),
-        (("measure",), "\ud800", "a key or a measure has an unpaired surrogate"),
+        (("measure",), "\ud800", "a key or measure contains an unpaired surrogate"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(
-    path: tuple[Any, ...], odd: object, words: str
-) -> None:
+def test_error_names_the_path_to_the_value(path: tuple[Any, ...], odd: object, words: str) -> None:
     document = copy.deepcopy(WHOLE)
     at = document
     for key in path[:-1]:
@@ -176,7 +174,7 @@ def test_what_is_wrong_is_said_with_its_place(
     assert len(str(caught.value)) < 300
 
 
-def test_keys_of_later_are_ignored() -> None:
+def test_keys_of_later_versions_are_ignored() -> None:
     document = copy.deepcopy(WHOLE)
     document["later"] = document["devices"][0]["later"] = [float("inf")]
     document["devices"][0]["peaks"][0]["groups"][0]["later"] = {"x": None}
@@ -185,10 +183,10 @@ def test_keys_of_later_are_ignored() -> None:
     )
 
 
-def test_groups_that_do_not_add_up() -> None:
+def test_groups_must_add_up_to_the_peak() -> None:
     document = copy.deepcopy(WHOLE)
     document["devices"][0]["peaks"][0]["bytes"] += 1
-    with pytest.raises(SnapshotError, match="the groups of a peak do not add up to it"):
+    with pytest.raises(SnapshotError, match="the groups of a peak don't add up to the peak"):
         parse_baseline(json.dumps(document).encode())
 
 
@@ -209,17 +207,17 @@ def test_groups_that_do_not_add_up() -> None:
         ({"start": {"kind": "event"}}, "there is no `value`, at range.start"),
     ],
 )
-def test_a_range_that_is_none(given: object, words: str) -> None:
+def test_invalid_range_is_rejected(given: object, words: str) -> None:
     with pytest.raises(SnapshotError, match=words):
         parse_baseline(json.dumps({**WHOLE, "range": given}).encode())
 
 
-def test_a_file_of_before_ranges_does_not_say() -> None:
+def test_range_may_be_missing() -> None:
     whole = {key: value for key, value in WHOLE.items() if key != "range"}
     assert parse_baseline(json.dumps(whole).encode()).range is UNSET
 
 
-def test_told_from_a_snapshot() -> None:
+def test_baseline_is_distinguished_from_a_snapshot() -> None:
     assert is_baseline(json.dumps(WHOLE).encode())
     assert is_baseline(json.dumps(WHOLE, sort_keys=True, indent=4).encode())
     assert is_baseline(b' {"schema": "memreplay.baseline/9", broken')
@@ -234,7 +232,7 @@ def test_told_from_a_snapshot() -> None:
         assert not is_baseline(data)
 
 
-def test_lines_below_0_and_names_of_any_kind_are_read_again() -> None:
+def test_negative_lines_and_odd_names_read_back() -> None:
     builder = SnapshotBuilder()
     builder.alloc(512, 10, frames=[("\ud800", "/é/训练.py", -1), ("f\n", "", 2**31 - 1)])
     baseline = baseline_of(mr.open(build.dump(builder.build())))

@@ -1,4 +1,4 @@
-"""Tests of analysis/comparing/code.py: what of a stack is compared."""
+"""Tests of analysis/comparing/code.py: choosing the frames of a stack that are compared."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def both(base: Stacks, new: Stacks) -> tuple[Code, One, One]:
     return code, code.base[0], code.new[0]
 
 
-def test_the_operators_that_ran() -> None:
+def test_operators_below_user_code_are_found() -> None:
     assert operator_below(STACK, (4, 5, 6)) == "linear"
     assert operator_below(STACK[4:], (0, 1, 2)) == ""
     assert operator_below((ADDMM, TORCH), ()) == "addmm"
     code, one, _ = both(Stacks([STACK]), Stacks([STACK]))
     assert code.ran(one) == ("addmm", "linear")
     assert code.operator(one) == "linear"
-    # Those that called the user's code are none that it called.
+    # Operators that call the user's code, rather than the reverse, don't count.
     code, one, _ = both(Stacks([(PLACE, LINEAR, MAIN)]), Stacks([(PLACE,)]))
     assert code.ran(one) == ()
 
 
-def test_places() -> None:
+def test_call_site_is_the_innermost_user_frame() -> None:
     code, one, other = both(Stacks([STACK]), Stacks([(TORCH, LINEAR)]))
     assert [code.stack(one)[i] for i in one.places] == [PLACE]
     assert [code.stack(other)[i] for i in other.places] == [TORCH]
@@ -39,18 +39,18 @@ def test_places() -> None:
     assert [code.stack(one)[i] for i in one.places] == [LINEAR]
 
 
-def test_what_both_sides_may_have() -> None:
+def test_frames_missing_from_one_recording_are_ignored() -> None:
     wrapper = Frame("timed", "/a/w.py", 3)
     base, new = (PLACE, wrapper, LAMBDA, MAIN), (PLACE, MAIN)
     code, one, other = both(Stacks([base]), Stacks([new]))
     assert code.known(one) == code.known(other) == other.user
     assert code.functions(one) == code.functions(other)
-    # What was recorded besides is there, too.
+    # If the other side recorded the wrapper anywhere, the wrapper counts.
     code, one, other = both(Stacks([base]), Stacks([new], seen=[wrapper]))
     assert len(code.known(one)) == 3
 
 
-def test_a_line_that_one_side_alone_has_may_be_any_of_its_function() -> None:
+def test_line_missing_from_one_recording_matches_any_line_of_its_function() -> None:
     other_line = Frame("main", "/a/t.py", 5)
     seen = [Frame("main", "/a/t.py", line) for line in (30, 40)]
     code, one, other = both(
@@ -66,7 +66,7 @@ def test_a_line_that_one_side_alone_has_may_be_any_of_its_function() -> None:
     assert code.way(one) != code.way(other)
 
 
-def test_callers_without_what_one_side_alone_has() -> None:
+def test_callers_recorded_on_only_one_side_are_ignored() -> None:
     helper = Frame("helper", "/a/m.py", 70)
     deeper = Frame("forward", "/a/m.py", 11)
     code, one, other = both(

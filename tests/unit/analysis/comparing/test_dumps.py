@@ -1,4 +1,4 @@
-"""dumps: where ranks have several files, which is read, and in what order they were made."""
+"""dumps: choosing which file of a rank is read, and ordering its files in time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from memreplay.analysis.comparing.dumps import EACH, beside_pages, dump_of, one_dump
+from memreplay.analysis.comparing.dumps import EACH, dump_of, one_dump, without_redundant_pages
 from memreplay.errors import UsageError
 from memreplay.io.listing import Listed
 
@@ -23,18 +23,18 @@ def left(names: list[str], wanted: str | None = None, **ages: float) -> list[str
 
 
 def called(names: list[str]) -> list[list[str]]:
-    """What the dumps of each rank are called, the oldest first, however they are listed."""
+    """Return the names of each rank's dumps, oldest first. The list of files is shuffled."""
     shuffled = random.Random(7).sample(names, len(names))
     found = one_dump(listed(*shuffled), EACH, lambda _: None)
     assert len(found.files) == len(names)
     return sorted([dump.name for dump in history] for history in found.histories)
 
 
-# torchtitan's, of two ranks and two iterations.
+# torchtitan's dumps of two ranks and two iterations.
 TITAN = [
     f"iteration_{step}/rank{rank}_memory_snapshot.pickle" for step in (9, 10) for rank in (0, 1)
 ]
-# lmms-engine's: the last one of rank 0 failed.
+# lmms-engine's dumps: rank 0 ran out of memory at the end.
 LMMS = [
     "oom_rank0.pickle",
     "snapshot_train_end_rank0.pickle",
@@ -42,7 +42,7 @@ LMMS = [
 ]
 
 
-def test_the_newest_by_the_numbers_in_the_names() -> None:
+def test_dump_with_the_highest_number_is_the_newest() -> None:
     assert left(TITAN) == TITAN[2:]
     assert left(list(reversed(TITAN))) == list(reversed(TITAN[2:]))
     chosen = one_dump(listed(*TITAN), None, lambda _: None)
@@ -53,21 +53,23 @@ def test_the_newest_by_the_numbers_in_the_names() -> None:
     )
 
 
-def test_the_newest_by_age() -> None:
+def test_file_age_selects_a_dump_if_names_have_no_number() -> None:
     assert left(LMMS, oom=2.0, train_end=1.0) == [LMMS[0], LMMS[2]]
     assert left(LMMS, oom=1.0, train_end=2.0) == LMMS[1:]
 
 
 @pytest.mark.parametrize("ages", [{}, {"oom": 1.0}, {"oom": 1.0, "train_end": 1.0}])
-def test_nothing_tells_which_is_the_newest(ages: dict[str, float]) -> None:
-    with pytest.raises(UsageError, match=r"oom, snapshot_train_end; choose one by --dump"):
+def test_dump_must_be_chosen_if_ages_are_unknown_or_equal(ages: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match=r"oom, snapshot_train_end; choose one with --dump"):
         left(LMMS, None, **ages)
 
 
-def test_ages_that_contradict_the_steps_tell_nothing() -> None:
+def test_ages_that_contradict_the_steps_are_ignored() -> None:
     names = ["step20/rank0.pkl", "step9/rank0.pkl", "oom/rank0.pkl"]
     ages = {name: float(age) for age, name in enumerate(names)}
-    with pytest.raises(UsageError, match="nothing tells which is the newest"):
+    with pytest.raises(
+        UsageError, match="several dumps of one rank, and the newest can't be determined:"
+    ):
         left(names, None, **ages)
     ages = {name: float(age) for age, name in enumerate([names[1], names[0], names[2]])}
     assert left(names, None, **ages) == [names[2]]
@@ -79,17 +81,17 @@ def test_ages_that_contradict_the_steps_tell_nothing() -> None:
         (TITAN, "iteration_9", TITAN[:2]),
         (TITAN, "iteration_1*/", TITAN[2:]),
         (LMMS, "train_end", LMMS[1:]),
-        (TITAN, "rank1", [TITAN[3]]),  # and of what is left the newest
+        (TITAN, "rank1", [TITAN[3]]),  # only the newest dump of this rank
     ],
 )
-def test_one_is_chosen(names: list[str], wanted: str, want: list[str]) -> None:
+def test_dump_is_chosen_by_name(names: list[str], wanted: str, want: list[str]) -> None:
     assert left(names, wanted) == want
 
 
 @pytest.mark.parametrize(
     "times", [("12_03_05", "12_03_50"), ("20260101_000510", "20260101_000600")]
 )
-def test_dumps_that_are_called_by_a_time(times: tuple[str, str]) -> None:
+def test_time_in_a_name_orders_dumps(times: tuple[str, str]) -> None:
     names = [f"{time}/rank{rank}.pkl" for time in times for rank in (0, 1)]
     assert one_dump(listed(*names), None, lambda _: None).names == times
     assert left(names) == names[2:]
@@ -98,44 +100,46 @@ def test_dumps_that_are_called_by_a_time(times: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["iteration_10", "iteration_1*/"])
-def test_the_only_one_is_chosen(wanted: str) -> None:
-    """Its folder is no part of the names then."""
+def test_only_dump_is_chosen(wanted: str) -> None:
+    """If there is only one dump, its folder isn't part of the file names."""
     files = [
         Listed(name=f"rank{rank}.pkl", path=f"run/iteration_10/rank{rank}.pkl", size=1, changed="")
         for rank in (0, 1)
     ]
     assert one_dump(files, wanted, lambda _: None).files == files
-    with pytest.raises(UsageError, match="--dump run: no file is of it"):
+    with pytest.raises(UsageError, match="--dump run: no file belongs to this dump; known dumps: "):
         one_dump(files, "run", lambda _: None)
 
 
-def test_none_is_of_it() -> None:
-    with pytest.raises(UsageError, match="--dump 3: no file is of it; there are: iteration_9, it"):
+def test_unknown_dump_is_an_error() -> None:
+    with pytest.raises(
+        UsageError, match="--dump 3: no file belongs to this dump; known dumps: iteration_9, it"
+    ):
         left(TITAN[:3], "iteration_3".removeprefix("iteration_"))
 
 
-def test_one_of_each_rank_stays_as_it_is() -> None:
+def test_one_dump_per_rank_leaves_the_list_unchanged() -> None:
     names = ["rank0.pkl", "rank1.pkl", "notes.pkl", "a.pkl"]
     assert left(names) == names
     found = one_dump(listed(*names), None, lambda _: None)
     assert (found.histories, found.names, found.words("read")) == ((), (), "")
 
 
-def test_a_dump_by_its_name_or_by_its_folder() -> None:
+def test_dump_may_be_chosen_by_name_or_folder() -> None:
     names = [f"step_{step:012d}/000000_step_{step}.pickle" for step in (1, 10)]
     assert left(names, "step_1") == left(names, "step_000000000001") == names[:1]
 
 
-def test_part_of_another_name_is_not_chosen() -> None:
+def test_partial_name_does_not_match() -> None:
     names = [f"iteration_{step}/rank0.pkl" for step in (1, 10, 11)]
     assert left(names, "iteration_1") == names[:1]
     assert left(names, "ration_1") == names[:1]
-    with pytest.raises(UsageError, match="no file is of it"):
+    with pytest.raises(UsageError, match=": no file belongs to this dump; known dumps:"):
         left(names[1:], "iteration_1")
 
 
-def test_a_rank_that_ran_out_of_memory_has_another_dump() -> None:
-    """torchtitan's: rank 1 failed after step 10, which it had dumped."""
+def test_dump_after_running_out_of_memory_is_newer() -> None:
+    """In torchtitan's dumps, rank 1 ran out of memory after it had dumped step 10."""
     names = [*TITAN, "iteration_10_exit/rank1_memory_snapshot.pickle"]
     found = one_dump(listed(*names), None, lambda _: None)
     assert [one.name for one in found.files] == [names[2], names[4]]
@@ -145,13 +149,13 @@ def test_a_rank_that_ran_out_of_memory_has_another_dump() -> None:
     )
 
 
-def test_newest_dumps_of_different_steps_are_told() -> None:
+def test_newest_dumps_of_different_steps_are_reported() -> None:
     found = one_dump(listed(*TITAN[:3]), None, lambda _: None)
     assert [one.name for one in found.files] == TITAN[1:3]
     assert found.different_steps == "iteration_10 of rank 0, iteration_9 of rank 1"
     assert found.words("read") == (
         "some ranks have several dumps (iteration_9, iteration_10): the newest of each is read, and"
-        " these are of different steps: iteration_10 of rank 0, iteration_9 of rank 1; --dump"
+        " these are from different steps: iteration_10 of rank 0, iteration_9 of rank 1; --dump"
         " iteration_9 chooses the newest that all have, --dump each all of them"
     )
     none_shared = [TITAN[0], TITAN[2], "iteration_8/rank1_memory_snapshot.pickle"]
@@ -160,7 +164,7 @@ def test_newest_dumps_of_different_steps_are_told() -> None:
     ).words("read")
 
 
-def test_a_dump_that_is_called_by_nothing_but_its_ranks() -> None:
+def test_dump_without_a_name_is_described_by_its_pattern() -> None:
     names = [f"{folder}rank{rank}.pkl" for folder in ("", "step_5/") for rank in (0, 1)]
     ages = {"step_5": 2.0, "rank": 1.0}
     found = one_dump(
@@ -171,11 +175,11 @@ def test_a_dump_that_is_called_by_nothing_but_its_ranks() -> None:
     assert left(names, "rank*.pkl") == names[:2]
 
 
-def test_single_dumps_of_different_steps_are_told() -> None:
+def test_single_dumps_of_different_steps_are_reported() -> None:
     found = one_dump(listed(TITAN[1], TITAN[2]), None, lambda _: None)
     assert [one.name for one in found.files] == TITAN[1:3]
     assert found.words("judged") == (
-        "the dumps that are judged are of different steps: iteration_9 of rank 1, iteration_10 of"
+        "the dumps being judged are from different steps: iteration_9 of rank 1, iteration_10 of"
         " rank 0"
     )
 
@@ -186,12 +190,17 @@ def test_single_dumps_of_different_steps_are_told() -> None:
         TITAN,
         TITAN[2:],
         [*TITAN, "iteration_10_exit/rank1_memory_snapshot.pickle"],
-        # Each by its own clock: slime's, dumped at once.
+        # slime's dumps are written at the same time, but each name has the time of its rank's own
+        # clock.
         [f"memory_snapshot_time176000000{r}.5_rank{r}_snapshot.pickle" for r in (0, 1)],
-        ["rank0.pkl", "rank1.pkl", "other_step_3.pkl"],  # of no rank, where others have one
+        [
+            "rank0.pkl",
+            "rank1.pkl",
+            "other_step_3.pkl",
+        ],  # the last name has no rank, but the others do
     ],
 )
-def test_dumps_of_one_step_are_not_told(names: list[str]) -> None:
+def test_dumps_of_one_step_are_not_reported(names: list[str]) -> None:
     found = one_dump(listed(*names), None, lambda _: None)
     assert found.different_steps == ""
     assert "different" not in found.words("read")
@@ -202,7 +211,7 @@ def test_dumps_of_one_step_are_not_told(names: list[str]) -> None:
     [
         (["rank0.pkl", "rank0_trace_plot.html", "rank1.pkl", "rank1.html"], [1, 3]),
         (["rank1.oom_snapshot.pickle", "rank1.oom_trace_plot.html"], [1]),
-        (["rank0.pkl", "rank1_trace_plot.html"], []),  # of a rank that has nothing else
+        (["rank0.pkl", "rank1_trace_plot.html"], []),  # rank 1 has no snapshot
         (["snap.pickle", "snap_trace_plot.html", "other.html"], [1]),
         (["a/snap.pickle", "a/trace_plot.html", "b/trace_plot.html"], [1]),
         (["snap.pickle", "a/snap.html"], []),
@@ -211,13 +220,13 @@ def test_dumps_of_one_step_are_not_told(names: list[str]) -> None:
         (["rank0.html", "rank1.html"], []),
     ],
 )
-def test_pages_of_snapshots_that_are_there(names: list[str], out: list[int]) -> None:
+def test_page_is_skipped_if_its_snapshot_exists(names: list[str], out: list[int]) -> None:
     want = [name for at, name in enumerate(names) if at not in out]
-    assert [one.name for one in beside_pages(listed(*names))] == want
+    assert [one.name for one in without_redundant_pages(listed(*names))] == want
 
 
 @pytest.mark.parametrize("wanted, want", [("iteration_10", (7,)), ("iteration_9", ()), (EACH, ())])
-def test_ranks_that_lack_the_dump(wanted: str, want: tuple[int, ...]) -> None:
+def test_ranks_without_the_chosen_dump_are_listed(wanted: str, want: tuple[int, ...]) -> None:
     names = [*TITAN, "iteration_9/rank7_memory_snapshot.pickle"]
     assert one_dump(listed(*names), wanted, lambda _: None).without == want
     assert one_dump(listed(*names), None, lambda _: None).without == ()
@@ -284,25 +293,28 @@ HISTORIES = {
 
 
 @pytest.mark.parametrize("names, want", HISTORIES.values(), ids=HISTORIES)
-def test_the_dumps_of_a_rank_are_its_history(names: list[str], want: list[list[str]]) -> None:
+def test_dumps_of_one_rank_form_its_history(names: list[str], want: list[list[str]]) -> None:
     assert called(names) == want
 
 
-def test_two_dumps_of_one_step_are_in_order_of_age() -> None:
-    """verl's, where a step has one of the profiler and one of the trainer."""
+def test_dumps_of_one_step_are_ordered_by_age() -> None:
+    """In verl's folders, each step has a dump from the profiler and one from the trainer."""
     names = [f"step9/{tag}_rank0_pid4.pickle" for tag in ("torch_memory", "post_update_step9")]
     assert left(names, torch_memory=1.0, post_update=2.0) == names[1:]
     assert left(names, torch_memory=2.0, post_update=1.0) == names[:1]
 
 
-def test_two_runs_are_no_history() -> None:
+def test_dumps_of_two_runs_are_an_error() -> None:
     names = [f"{run}/iteration_10/rank0_memory_snapshot.pickle" for run in ("a", "b")]
-    with pytest.raises(UsageError, match="one rank and one step; name the folder of one run"):
+    with pytest.raises(
+        UsageError,
+        match="the same rank and step; pass one run's folder",
+    ):
         left(names, None, **{"a/": 1.0, "b/": 2.0})
 
 
-def test_two_machines_are_no_history() -> None:
-    """Each counts its ranks from 0 on: neither may be left out."""
+def test_dumps_of_two_machines_are_both_kept() -> None:
+    """Each machine numbers its ranks from 0, so neither file may be left out."""
     names = ["node0/rank0.pkl", "node1/rank0.pkl"]
     assert left(names) == names
 
@@ -327,9 +339,14 @@ def test_two_machines_are_no_history() -> None:
         ("run_1760000000_rank0/snapshot.pkl", "run"),
         ("v_007/rank0.pkl", "v_007"),
         ("step_000000000010/000003_step_10.pickle", "step_10"),
+        (
+            "000003_step_000000000010.pickle",
+            "step_10",
+        ),  # not a time, although it has as many digits
+        ("rank3_iteration_000000000.pickle", "iteration_0"),
         ("epoch_01/step_00/rank0.pkl", "epoch_1/step_0"),
         ("snap-local_rank_3.pkl", "snap"),
     ],
 )
-def test_what_a_dump_is_called(name: str, want: str) -> None:
+def test_dump_is_named_by_its_path_without_the_rank(name: str, want: str) -> None:
     assert dump_of(name) == want

@@ -1,4 +1,4 @@
-"""layouts: what snapshots' names tell, each as its trainer writes it."""
+"""layouts: parsing snapshot names as each trainer writes them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay.analysis.comparing.layouts import LAYOUTS, moment_of, rank_beside, stems_of, told_by
-from memreplay.analysis.comparing.rank_names import family_of, rank_of, ranks_of, ranks_said
+from memreplay.analysis.comparing.layouts import (
+    LAYOUTS,
+    moment_of,
+    parsed_by_layout,
+    rank_by_siblings,
+    stems_of,
+)
+from memreplay.analysis.comparing.rank_names import explicit_ranks, family_of, rank_of, ranks_of
 from memreplay.io.names import bare
 
 END = ("step", (1 << 63, 0))
@@ -64,18 +70,18 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name, want", NAMES.items(), ids=NAMES)
-def test_a_name_as_its_trainer_writes_it(
+def test_names_of_known_trainers_are_parsed(
     name: str, want: tuple[str, int, tuple[str, tuple[int, ...]] | None]
 ) -> None:
     of = next(layout.of for layout in LAYOUTS if layout.path.search(bare(name)))
-    told = told_by(name)
+    told = parsed_by_layout(name)
     assert told is not None
     assert (of, told.rank, told.moment) == want
     assert rank_of(name) == told.rank
-    assert told_by(f"{name}.gz") == told
+    assert parsed_by_layout(f"{name}.gz") == told
 
 
-def test_each_layout_has_a_name() -> None:
+def test_every_layout_has_a_name() -> None:
     assert {of for of, _, _ in NAMES.values()} == {layout.of for layout in LAYOUTS}
     assert len({layout.of for layout in LAYOUTS}) == len(LAYOUTS)
 
@@ -90,8 +96,8 @@ def test_each_layout_has_a_name() -> None:
         "12_step_3.pkl",
     ],
 )
-def test_names_of_no_layout(name: str) -> None:
-    assert told_by(name) is None
+def test_other_names_match_no_layout(name: str) -> None:
+    assert parsed_by_layout(name) is None
 
 
 @pytest.mark.parametrize(
@@ -105,25 +111,27 @@ def test_names_of_no_layout(name: str) -> None:
         (f"step{'9' * 30}.pkl", None),
     ],
 )
-def test_moments_by_words(name: str, want: object) -> None:
+def test_step_is_found_by_keyword(name: str, want: object) -> None:
     assert moment_of(name) == want
 
 
-def test_ranks_of_torchtitan_without_the_word() -> None:
-    """One dump, so without its folder; the step is the same in all, and no rank."""
+def test_torchtitan_ranks_are_found_without_the_word_rank() -> None:
+    """With a single dump, the folder isn't part of the names. The step is the same in all names, so
+    it isn't the rank.
+    """
     names = [f"{rank:06d}_step_10.pickle" for rank in (0, 1, 3)]
     assert ranks_of(names) == (dict(zip((0, 1, 3), names, strict=True)), ())
 
 
-def test_a_number_that_another_name_explains() -> None:
-    """Megatron-Bridge's."""
+def test_number_is_a_rank_if_another_file_says_so() -> None:
+    """Megatron-Bridge uses these names."""
     names = ["snapshot_0.pickle", "snapshot_1.pickle", "snapshot_oom_rank-1.pickle", "other_2.pkl"]
-    assert ranks_said(names) == [0, 1, 1, None]
-    assert ranks_said(names[:2]) == [None, None]
-    assert rank_beside("snapshot_10.pickle", stems_of(["snapshot_oom_rank_1.pickle"])) == 10
+    assert explicit_ranks(names) == [0, 1, 1, None]
+    assert explicit_ranks(names[:2]) == [None, None]
+    assert rank_by_siblings("snapshot_10.pickle", stems_of(["snapshot_oom_rank_1.pickle"])) == 10
 
 
-def test_the_family_is_a_rank_whatever_the_dump() -> None:
+def test_all_dumps_of_a_rank_are_one_family() -> None:
     names = [
         "run/iteration_10/rank0_memory_snapshot.pickle",
         "run/iteration_20/rank0_memory_snapshot.pickle",
@@ -134,8 +142,8 @@ def test_the_family_is_a_rank_whatever_the_dump() -> None:
 
 
 @given(st.text("rankstep_0123456789/-.oiu", max_size=40))
-def test_any_name_tells_something_or_nothing(name: str) -> None:
-    told = told_by(name)
+def test_any_name_is_classified_or_unknown(name: str) -> None:
+    told = parsed_by_layout(name)
     assert told is None or 0 <= told.rank < 10**9
     moment = moment_of(name)
     assert moment is None or all(isinstance(number, int) for number in moment[1])

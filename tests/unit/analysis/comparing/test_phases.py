@@ -1,4 +1,4 @@
-"""phases: which phase of a step each event is in, against a loop over all events."""
+"""phases: each event's phase in a step matches a loop over all events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ USAGES: dict[MeasureName, Callable[..., list[int]]] = {
 
 
 @given(recordings(max_steps=80), st.sampled_from(list(USAGES)))
-def test_it_is_the_oracles(recording: Recording, measure: MeasureName) -> None:
+def test_phases_match_the_oracle(recording: Recording, measure: MeasureName) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     for device in snap.devices:
         usage = snap.replay(device).measure(measure)
@@ -47,7 +47,9 @@ def test_it_is_the_oracles(recording: Recording, measure: MeasureName) -> None:
 
 
 @given(recordings(max_steps=60), st.sampled_from(["requested", "held"]))
-def test_a_baseline_has_those_of_its_snapshot(recording: Recording, measure: MeasureName) -> None:
+def test_baseline_has_the_phases_of_its_snapshot(
+    recording: Recording, measure: MeasureName
+) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     if not snap.devices:
         return
@@ -70,7 +72,7 @@ BACKWARD: list[FrameSpec] = [("torch::autograd::Engine::evaluate_function", "eng
 NOTHING: list[FrameSpec] = [("helper", "/a/util.py", 3), ("main", "/a/train.py", 9)]
 
 
-def test_what_says_nothing_goes_on_with_what_was_before() -> None:
+def test_events_without_evidence_continue_the_phase() -> None:
     builder = SnapshotBuilder()
     for i, frames in enumerate((NOTHING, FORWARD, NOTHING, BACKWARD, NOTHING, ADAM)):
         builder.alloc((i + 1) << 20, 512, frames=frames)
@@ -84,7 +86,7 @@ def test_what_says_nothing_goes_on_with_what_was_before() -> None:
 
 
 @pytest.mark.parametrize("allocs", [0, 2])
-def test_without_any_phase(allocs: int) -> None:
+def test_phase_is_none_without_evidence(allocs: int) -> None:
     builder = SnapshotBuilder()
     for i in range(allocs):
         builder.alloc((i + 1) << 20, 512, frames=NOTHING)
@@ -96,7 +98,7 @@ def test_without_any_phase(allocs: int) -> None:
     assert times.at(0) is None
 
 
-def test_a_range_counts_events_as_the_whole_does() -> None:
+def test_range_keeps_event_numbers() -> None:
     builder = SnapshotBuilder()
     for i, frames in enumerate((FORWARD, BACKWARD, ADAM, FORWARD)):
         builder.alloc((i + 1) << 20, 512 << i, frames=frames)

@@ -1,4 +1,4 @@
-"""Which rank a file is of, told by names as people give them."""
+"""Finding the rank in file names that people choose."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memreplay.analysis.comparing.rank_names import (
+    explicit_ranks,
     family_of,
     rank_of,
     ranks_of,
-    ranks_said,
 )
 from memreplay.errors import UsageError
 from memreplay.io.names import natural, snapshot_names
@@ -54,7 +54,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("names, ranks", CASES.values(), ids=CASES)
-def test_cases(names: list[str], ranks: list[int]) -> None:
+def test_ranks_are_found_in_names(names: list[str], ranks: list[int]) -> None:
     found, unranked = ranks_of(names)
     assert found == dict(zip(ranks, names, strict=True))
     assert list(found) == sorted(ranks)
@@ -62,12 +62,18 @@ def test_cases(names: list[str], ranks: list[int]) -> None:
 
 
 ERRORS = {
-    "none": (["snapshot.pkl"], "no rank in the name snapshot.pkl: name files as rank0.pkl"),
-    "one without": (["0.pkl", "last.pkl"], "no rank in the name last.pkl"),
-    "two differ": (["1_2.pkl", "2_3.pkl"], "which number is the rank in 1_2.pkl, 2_3.pkl is not"),
-    "one file, two numbers": (["1_2.pkl"], "which number is the rank in 1_2.pkl is not clear"),
-    "two ranks differ": (["rank0_rank2.pkl", "rank1_rank3.pkl"], "which number is the rank"),
-    "not as many": (["0.pkl", "1_5.pkl"], "which number is the rank in 0.pkl, 1_5.pkl"),
+    "none": (
+        ["snapshot.pkl"],
+        "no rank in the file name snapshot.pkl; name the files rank0.pkl, rank1.pkl, …",
+    ),
+    "one without": (["0.pkl", "last.pkl"], "no rank in the file name last.pkl"),
+    "two differ": (["1_2.pkl", "2_3.pkl"], "ambiguous rank in 1_2.pkl, 2_3.pkl"),
+    "one file, two numbers": (
+        ["1_2.pkl"],
+        "ambiguous rank in 1_2.pkl; name the files like rank0.pkl",
+    ),
+    "two ranks differ": (["rank0_rank2.pkl", "rank1_rank3.pkl"], "ambiguous rank in"),
+    "not as many": (["0.pkl", "1_5.pkl"], "ambiguous rank in 0.pkl, 1_5.pkl"),
     "twice": (["a_rank3.pkl", "rank03.pkl"], "two files have rank 3, a_rank3.pkl and rank03.pkl"),
     "two dumps": (
         ["iteration_10/rank0.pkl", "iteration_20/rank0.pkl"],
@@ -75,7 +81,7 @@ ERRORS = {
     ),
     "sizes": (
         ["memory_ctx256_fullstep.pickle", "memory_ctx512_fullstep.pickle"],
-        "and the numbers 256, 512 come after 'ctx': put the rank after the word rank, as in rank0",
+        "and the numbers 256, 512 come after 'ctx'; name the files like rank0.pkl",
     ),
     "one size": (["medium_1024.pkl"], "and the number 1024 is not 0"),
     "sizes of lora": (["lora_rank8.pkl", "lora-rank16.pkl"], "and the numbers 8, 16 "),
@@ -84,32 +90,35 @@ ERRORS = {
         "(snapshot_0.pkl), and the numbers 0, 2 do not",
     ),
     "steps": (["step_0.pkl", "step_1.pkl"], "and the numbers 0, 1 come after 'step'"),
-    "iterations": (["it/Iteration-0/a.pkl"], "no rank in the name it/Iteration-0/a.pkl"),
-    "times": (["1700000000.pkl", "1700000060.pkl"], "which number is the rank"),
+    "iterations": (["it/Iteration-0/a.pkl"], "no rank in the file name it/Iteration-0/a.pkl"),
+    "times": (["1700000000.pkl", "1700000060.pkl"], "ambiguous rank in"),
     "the same number": (["5.pkl", "5.pickle"], "two files have rank 5"),
-    "many": ([f"{i}_{i + 1}.pkl" for i in range(9)], "0_1.pkl, 1_2.pkl, 2_3.pkl, … is not clear"),
-    "long": (["x" * 300 + ".pkl"], f"name …{'x' * 55}.pkl: name"),
+    "many": (
+        [f"{i}_{i + 1}.pkl" for i in range(9)],
+        "0_1.pkl, 1_2.pkl, 2_3.pkl, …; name the files like rank0.pkl",
+    ),
+    "long": (["x" * 300 + ".pkl"], f"name …{'x' * 55}.pkl; name"),
 }
 
 
 @pytest.mark.parametrize("names, message", ERRORS.values(), ids=ERRORS)
-def test_what_is_ambiguous_is_an_error(names: list[str], message: str) -> None:
+def test_ambiguous_names_are_an_error(names: list[str], message: str) -> None:
     with pytest.raises(UsageError) as error:
         ranks_of(names)
     assert message in str(error.value)
 
 
-def test_names_without_a_rank_among_those_with_one_are_left_out() -> None:
+def test_names_without_a_rank_are_left_out() -> None:
     found, unranked = ranks_of(["rank0.pkl", "merged_2.pkl", "rank1.pkl"])
     assert (found, unranked) == ({0: "rank0.pkl", 1: "rank1.pkl"}, ("merged_2.pkl",))
 
 
-def test_a_name_may_be_there_twice() -> None:
-    assert ranks_said(["rank1.pkl", "a.pkl", "rank1.pkl"]) == [1, None, 1]
-    assert ranks_said(["a.pkl", "a.pkl"]) == [None, None]
+def test_duplicate_names_keep_their_ranks() -> None:
+    assert explicit_ranks(["rank1.pkl", "a.pkl", "rank1.pkl"]) == [1, None, 1]
+    assert explicit_ranks(["a.pkl", "a.pkl"]) == [None, None]
 
 
-def test_no_names() -> None:
+def test_no_names_give_no_ranks() -> None:
     assert ranks_of([]) == ({}, ())
 
 
@@ -124,7 +133,7 @@ WORDS = st.text("abcxyz_-.", max_size=6)
         st.tuples(st.integers(1, 20).map(lambda n: set(range(n))), st.booleans()),
     ),
 )
-def test_any_template_gives_its_ranks_back(
+def test_ranks_are_found_in_names_of_any_template(
     before: str, after: str, asked: tuple[set[int], bool]
 ) -> None:
     ranks, said = asked
@@ -133,12 +142,10 @@ def test_any_template_gives_its_ranks_back(
 
 
 @given(WORDS, WORDS, st.sets(st.integers(0, 10**9 - 1), min_size=1, max_size=9))
-def test_numbers_that_no_word_calls_ranks_count_from_0(
-    before: str, after: str, numbers: set[int]
-) -> None:
+def test_unlabelled_numbers_must_count_from_0(before: str, after: str, numbers: set[int]) -> None:
     names = [f"{before}{number}{after}.pkl" for number in numbers]
     if numbers != set(range(len(numbers))):
-        with pytest.raises(UsageError, match=r"as in rank0\.pkl"):
+        with pytest.raises(UsageError, match=r"like rank0\.pkl"):
             ranks_of(names)
 
 
@@ -168,5 +175,5 @@ def test_any_names_give_ranks_or_a_clear_error(names: list[str]) -> None:
         ("rank99999999999.pkl", None, "rank99999999999"),
     ],
 )
-def test_the_family_of_a_name(name: str, rank: int | None, family: str) -> None:
+def test_family_is_the_name_without_other_numbers(name: str, rank: int | None, family: str) -> None:
     assert (rank_of(name), family_of(name)) == (rank, family)

@@ -1,4 +1,6 @@
-"""Tests of analysis/comparing/rows.py: rows add up, and what a baseline left out blames nobody."""
+"""Tests of analysis/comparing/rows.py: rows add up, and groups omitted from a baseline aren't
+reported as new.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def group(name: str, n_bytes: int) -> Group:
     )
 
 
-def test_what_was_left_out_is_one_row() -> None:
+def test_omitted_groups_make_one_row() -> None:
     base = side_of(
         group("a", 90), group("b", 50), Group(label=REST, bytes=70, count=3, share=0.0), most=50
     )
@@ -63,13 +65,13 @@ def test_what_was_left_out_is_one_row() -> None:
     assert {label: row.change_bytes for label, row in rows.items()} == {
         "a model.py:3": 5,
         REST: 40 + 45 - 70,
-        # It is too large to have been among the others; so it is b that was renamed.
+        # e is too large to have been omitted from the base, so b was renamed to e.
         "e model.py:3": 60 - 50,
     }
     assert (rows[REST].base_count, rows[REST].new_count) == (3, 2)
 
 
-def test_what_is_as_large_as_the_largest_that_was_left_out_may_be_among_these() -> None:
+def test_only_groups_too_large_to_be_omitted_are_new() -> None:
     base = side_of(group("a", 90), Group(70, 3, 0.0, label=REST), most=50)
     new = side_of(group("a", 90), group("c", 50), group("d", 51))
     rows = {row.label: row.change_bytes for row in compared(base, new, trim=True)}

@@ -1,4 +1,4 @@
-"""Tests of analysis/comparing/sides.py: a baseline answers as the snapshot that it was made of."""
+"""Tests of analysis/comparing/sides.py: a baseline gives the same results as its snapshot."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def opened(recording: Recording) -> mr.Snapshot:
 
 
 @given(recordings(max_steps=60), st.sampled_from(["requested", "held"]), st.integers(0, 3))
-def test_a_baseline_answers_as_its_snapshot(
+def test_baseline_matches_its_snapshot(
     recording: Recording, measure: MeasureName, top: int
 ) -> None:
     snap = opened(recording)
@@ -65,7 +65,7 @@ TORCH = Frame("linear", "/lib/python3.12/site-packages/torch/nn/functional.py", 
 NODE = Frame("AddmmBackward0::apply", "", 0)
 
 
-def test_stacks_are_cut_down_and_added_up() -> None:
+def test_stacks_are_shortened_and_added_up() -> None:
     groups = [
         Group(
             label="forward /job/model.py:3",
@@ -112,31 +112,31 @@ def test_stacks_are_cut_down_and_added_up() -> None:
     assert [placed(group) for group in groups[:5]] == [OURS[0], OURS[0], NODE, NODE, None]
 
 
-def test_what_a_baseline_does_not_have() -> None:
+def test_error_says_what_a_baseline_lacks() -> None:
     snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     side = BaselineSide(baseline_of(snap), "base.json")
     for scope, words in (
-        (Scope("held", When("end")), "it only has the peak of all memory"),
-        (Scope("held", pool=(0, 0)), "it only has the peak of all memory"),
-        (Scope("held", stream=0), "it only has the peak of all memory"),
+        (Scope("held", When("end")), "is a baseline, which only has the peak of all memory"),
+        (Scope("held", pool=(0, 0)), "is a baseline, which only has the peak of all memory"),
+        (Scope("held", stream=0), "is a baseline, which only has the peak of all memory"),
         (Scope("held", category="mine"), "has no held bytes of the category 'mine'"),
     ):
         with pytest.raises(UsageError, match=words):
             side.level(0, scope)
     with pytest.raises(UsageError, match=r"base\.json has no device 4"):
         side.level(4, Scope("held"))
-    with pytest.raises(UsageError, match="is a baseline of held bytes: it has no groups of active"):
+    with pytest.raises(UsageError, match="is a baseline of held bytes, without groups of active"):
         side.at(0, Scope("active"))
     with pytest.raises(UsageError, match="has no annotation 'x'"):
         side.at(0, Scope("held", annotation="x"))
     assert side.level(0, Scope("held", annotation="x")) is None
-    # A category of which there was nothing.
+    # An empty category.
     found = side.level(0, Scope("held", category="KV cache"))
     assert found is not None
     assert found.bytes == 0
 
 
-def test_annotations_and_categories_are_in_it() -> None:
+def test_annotations_and_categories_match_the_snapshot() -> None:
     snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     direct, side = SnapshotSide(snap), BaselineSide(baseline_of(snap), "base.json")
     for scope in (
@@ -150,8 +150,8 @@ def test_annotations_and_categories_are_in_it() -> None:
         assert sum(group.bytes for group in ours.groups) == ours.side.bytes > 0
 
 
-def test_a_peak_of_which_no_group_was_kept() -> None:
-    """Any group may be among those that were left out, however large."""
+def test_all_groups_of_a_peak_may_be_omitted() -> None:
+    """If no group is listed, a group of any size may have been omitted."""
     peak = BaselinePeak(
         measure="held",
         category=None,
@@ -174,7 +174,7 @@ def test_a_peak_of_which_no_group_was_kept() -> None:
     assert found.most_left_out == 100
 
 
-def test_a_strict_side_asks_strictly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strict_applies_to_each_side(monkeypatch: pytest.MonkeyPatch) -> None:
     snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     strictly = graded(("tail_race",))
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""sites: functions and files that are the same code under another name."""
+"""sites: finding functions and files that were moved or renamed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def names(
 
 
 def same(base: list[Site], new: list[Site], callers: dict[Site, set[Site]] | None = None) -> bool:
-    """Whether each of both is called as the one beside it."""
+    """Return whether each frame on either side has the same name as its counterpart."""
     ours, theirs = names(base, new, callers)
     return [ours[site] for site in base] == [theirs[site] for site in new]
 
 
-def test_roots_are_voted_on() -> None:
+def test_roots_are_found_by_majority() -> None:
     base = {"/a/x/m.py", "/a/x/n.py", "/a/y/m.py", "/a/same.py"}
     new = {"/b/x/m.py", "/b/x/n.py", "/b/y/m.py", "/a/same.py"}
     assert align_paths(base, new) == {
@@ -36,7 +36,7 @@ def test_roots_are_voted_on() -> None:
     assert align_paths(old, now)[path].startswith("/env")
 
 
-def test_paths_of_windows() -> None:
+def test_windows_paths_match_paths_elsewhere() -> None:
     old, new = "C:\\Users\\a\\gpt\\m.py", "D:\\ci\\gpt\\m.py"
     assert align_paths({old}, {new, "D:\\ci\\o.py"}) == {new: old}
     assert align_paths({old}, {"/ci/gpt/m.py"}) == {"/ci/gpt/m.py": old}
@@ -51,7 +51,7 @@ def test_paths_of_windows() -> None:
         ("/tmp/ipykernel_31/9.py", "/tmp/ipykernel_977/9.py"),
     ],
 )
-def test_generated_files(base: str, new: str) -> None:
+def test_numbers_in_generated_names_are_ignored(base: str, new: str) -> None:
     assert unnumbered(base) == unnumbered(new) != base
     assert same([(base, "call"), ("m.py", "f")], [(new, "call"), ("m.py", "f")])
 
@@ -61,11 +61,12 @@ def test_other_files_keep_their_names(file: str) -> None:
     assert unnumbered(file) == file
 
 
-def test_classes_that_only_one_side_names() -> None:
+def test_functions_match_if_one_side_lacks_class_names() -> None:
     plain, full = [("m.py", "forward")], [("m.py", "Block.forward")]
     assert same(plain, full)
     assert same(full, plain)
-    # Both name them: two classes are two functions, and those of C++ have no classes.
+    # If both sides have class names, methods of two classes are two functions. C++ names have no
+    # classes.
     classes: list[Site] = [("m.py", "A.f"), ("m.py", "B.f")]
     ours, theirs = names(classes, classes)
     assert len(set(ours.values())) == len(set(theirs.values())) == 2
@@ -74,14 +75,14 @@ def test_classes_that_only_one_side_names() -> None:
     assert ours["??", "run.cold"] == ("??", "run.cold")
 
 
-def test_moved_and_renamed() -> None:
-    # To another file; by another name; the whole file by another name.
+def test_moved_and_renamed_functions_match() -> None:
+    # A function moved to another file, a renamed function, and a renamed file.
     assert same([("m.py", "f"), ("m.py", "g")], [("o.py", "f"), ("m.py", "g")])
     assert same([("m.py", "f"), ("m.py", "g")], [("m.py", "h"), ("m.py", "g")])
     base: list[Site] = [("m.py", "f"), ("m.py", "g"), ("o.py", "f"), ("o.py", "k")]
     new: list[Site] = [("n.py", "f"), ("n.py", "g"), ("o.py", "f"), ("o.py", "k")]
     assert same(base, new)
-    # Files of which most differs are others.
+    # Files that differ in most functions are different files.
     ours, theirs = names(
         [("a.py", "f"), ("a.py", "g"), ("a.py", "h")], [("b.py", "x"), ("b.py", "y"), ("b.py", "h")]
     )
@@ -89,7 +90,7 @@ def test_moved_and_renamed() -> None:
     assert theirs["b.py", "h"] == ours["a.py", "h"]
 
 
-def test_of_several_renamed_the_callers_tell() -> None:
+def test_callers_identify_renamed_functions() -> None:
     callers: dict[Site, set[Site]] = {
         ("m.py", "a"): {("m.py", "f")},
         ("m.py", "x"): {("m.py", "f")},
@@ -103,12 +104,12 @@ def test_of_several_renamed_the_callers_tell() -> None:
     assert not same(base, new)
 
 
-def test_what_has_no_file_or_function_is_not_guessed() -> None:
+def test_frames_without_file_or_function_are_not_guessed() -> None:
     assert not same([("", "f")], [("", "g")])
     assert not same([("a.py", "")], [("b.py", "")])
 
 
-def test_files_of_one_name_have_a_limit() -> None:
+def test_number_of_equal_file_names_is_limited() -> None:
     def under(root: str) -> set[str]:
         return {f"/{root}/{i}/__init__.py" for i in range(1000)}
 

@@ -1,4 +1,4 @@
-"""dimensions: what groups of each way hold and are called, against plain Python."""
+"""dimensions: the sizes and names of the groups of each key match plain Python."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BLOCK = [
 
 
 def groups(snap: mr.Snapshot, by: str, event: int | None = None, **rules: Any) -> dict[str, int]:
-    """Bytes by label after an event (the last), which add up."""
+    """Return each label's bytes after an event, by default the last. Check that they add up."""
     replay = snap.replay()
     usage = replay.measure()
     at = replay.start + replay.events if event is None else event
@@ -46,7 +46,7 @@ def opened(builder: SnapshotBuilder) -> mr.Snapshot:
 
 
 def rich() -> SnapshotBuilder:
-    """4 allocations at 10, 20, 30 and 40 us, and one from before."""
+    """Build 4 allocations at 10, 20, 30 and 40 us, and a carried-over one."""
     builder = SnapshotBuilder()
     builder.free_completed(1 << 40, 7, time_us=START_US)
     builder.event("alloc", 512, 100, frames=BLOCK, stream=0, time_us=START_US + 10)
@@ -91,12 +91,12 @@ def rich() -> SnapshotBuilder:
         ("file,size", {"/r/gpt/mlp.py, 64 B to 128 B": 100}),
     ],
 )
-def test_labels(by: str, want: dict[str, int]) -> None:
+def test_groups_have_the_expected_labels(by: str, want: dict[str, int]) -> None:
     found = groups(opened(rich()), by)
     assert {label: found.get(label) for label in want} == want
 
 
-def test_what_is_from_before() -> None:
+def test_carried_over_memory_has_a_label_for_each_key() -> None:
     snap = opened(rich())
     before = "(allocated before the recording)"
     for by, label in (
@@ -110,7 +110,7 @@ def test_what_is_from_before() -> None:
         assert groups(snap, by, -1) == {label: 7}
 
 
-def test_several_ways_keep_the_frames_of_the_last_that_has_any() -> None:
+def test_group_by_several_keys_has_the_frames_of_the_last_key_with_frames() -> None:
     snap = opened(rich())
     found, _, _ = Grouper(snap, "annotation,file,size").groups(snap.replay().measure(), 1, 0)
     (group,) = found
@@ -119,9 +119,7 @@ def test_several_ways_keep_the_frames_of_the_last_that_has_any() -> None:
 
 
 @given(traces(), st.sampled_from(list(combinations(WAYS, 2))))
-def test_any_trace_adds_up_whatever_the_ways(
-    snapshot: build.Snapshot, ways: tuple[str, str]
-) -> None:
+def test_any_keys_add_up_for_any_trace(snapshot: build.Snapshot, ways: tuple[str, str]) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         usage = snap.replay(device).measure()
@@ -134,12 +132,12 @@ def test_any_trace_adds_up_whatever_the_ways(
                 sums.append(Counter())
                 for group in found:
                     sums[-1][group.label] += group.bytes
-            # Each way's groups are those of both, added up by their half of the label.
+            # Groups by both keys add up to the same total as groups by one key.
             assert sum(sums[0].values()) == sum(sums[2].values())
 
 
 @given(traces())
-def test_directories_and_contexts_equal_plain_python(snapshot: build.Snapshot) -> None:
+def test_directories_and_contexts_match_plain_python(snapshot: build.Snapshot) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         usage = snap.replay(device).measure()
@@ -161,7 +159,7 @@ def test_directories_and_contexts_equal_plain_python(snapshot: build.Snapshot) -
             assert {g.label: g.bytes for g in found} == dict(want)
 
 
-def test_rules_of_rows_and_frames_together() -> None:
+def test_rules_may_match_rows_and_frames_together() -> None:
     snap = opened(rich())
     rules = (
         Rule("warm", user_metadata="^warm$"),
@@ -177,13 +175,13 @@ def test_rules_of_rows_and_frames_together() -> None:
     }
     assert groups(snap, "category", rules=rules[3:]) == {"own": 400, "unknown": 1100}
     assert groups(snap, "category", rules=()) == {"unknown": 1500}
-    # A stack's own frame is what it is put down to, not the innermost.
+    # A stack's own frame is the frame that memory is attributed to, not the innermost one.
     torch = Rule("torch", frames="functional", where="own")
     mlp = Rule("mlp", frames="mlp", where="own")
     assert groups(snap, "category", rules=(torch, mlp)) == {"mlp": 100, "unknown": 1400}
 
 
-def test_what_no_event_carries_is_met_by_no_rule() -> None:
+def test_rules_do_not_match_stacks_without_events() -> None:
     snap = opened(SnapshotBuilder().alloc(512, 5, frames=BLOCK))
     for rule in (
         Rule("own", frames="mlp", where="own", user_metadata="."),
@@ -193,7 +191,7 @@ def test_what_no_event_carries_is_met_by_no_rule() -> None:
         assert groups(snap, "category", rules=(rule,)) == {"unknown": 5}
 
 
-def test_each_device_carries_its_own() -> None:
+def test_each_device_has_its_own_columns() -> None:
     builder = SnapshotBuilder(devices=2)
     for device, texts in enumerate((("a", "b"), ("c", "d"))):
         for i, text in enumerate(texts):
@@ -205,7 +203,7 @@ def test_each_device_carries_its_own() -> None:
         assert {group.label: group.bytes for group in found} == want
 
 
-def test_sizes_are_those_of_the_measure() -> None:
+def test_size_group_depends_on_the_measure() -> None:
     snap = opened(SnapshotBuilder().segment_alloc(1 << 30, 2 << 20).alloc(1 << 30, 100))
     grouper = Grouper(snap, "size,stream")
     alone = Grouper(snap, "size")
@@ -216,13 +214,13 @@ def test_sizes_are_those_of_the_measure() -> None:
         assert [one.label for one in alone.groups(usage, 1, 0)[0]] == [label]
 
 
-def test_of_two_ways_with_frames_the_last_has_them() -> None:
+def test_group_by_two_keys_with_frames_has_the_frames_of_the_second() -> None:
     snap = opened(rich())
     found, _, _ = Grouper(snap, "innermost,file").groups(snap.replay().measure(), 1, 0)
     assert "/r/gpt/mlp.py" in [group.frames[0].file for group in found if group.frames]
 
 
-def test_rules_of_one_name_are_one_category() -> None:
+def test_rules_with_one_name_are_one_category() -> None:
     rules = (Rule("own", "mlp"), Rule("other", "block"), Rule("own", "train"))
     assert groups(opened(rich()), "category", rules=rules) == {
         "unknown": 800,
@@ -234,7 +232,7 @@ def test_rules_of_one_name_are_one_category() -> None:
 LINEAR = "/v/lib/python3.12/site-packages/torch/nn/modules/linear.py"
 
 
-def test_modules_are_told_by_class_whatever_the_line() -> None:
+def test_modules_are_named_by_class_on_any_line() -> None:
     builder = SnapshotBuilder()
     stacks = [
         [("Linear.forward", LINEAR, 125), ("Block.forward", "/r/block.py", 7)],
@@ -260,7 +258,7 @@ def test_modules_are_told_by_class_whatever_the_line() -> None:
     ]
 
 
-def test_modules_without_classes_are_told_by_their_calls() -> None:
+def test_modules_without_classes_are_named_by_their_calls() -> None:
     builder = SnapshotBuilder()
     for i in range(2):
         frames = [("forward", LINEAR, 125), ("forward", "/r/gpt.py", i + 1)]
@@ -271,25 +269,26 @@ def test_modules_without_classes_are_told_by_their_calls() -> None:
     }
 
 
-def test_names_of_nothing() -> None:
+def test_blank_names_are_shown_as_no_name() -> None:
     builder = SnapshotBuilder().alloc(512, 5, time_us=START_US + 10, user_metadata=" \n")
     builder.annotation(" ", "START", START_US)
     snap = opened(builder)
     assert groups(snap, "annotation") == {"(no name)": 5}
     assert groups(snap, "user_metadata") == {"(no name)": 5}
-    # Rules see what is there.
+    # Rules match the recorded name.
     assert groups(snap, "category", rules=(Rule("blank", annotation="^ $"),)) == {"blank": 5}
 
 
 @pytest.mark.slow
-def test_many_annotations_within_each_other() -> None:
+def test_deeply_nested_annotations_are_grouped_fast() -> None:
     n = 20_000
     builder = SnapshotBuilder()
     for i in range(n):
         builder.annotation(f"n{i}", "START", START_US + i)
         builder.alloc(0x10000 + 512 * i, 1, time_us=START_US + i)
     for i in range(n):
-        # Ends cross: what began first ends first, and so what is innermost does not change.
+        # The spans overlap. The first to start is the first to end, so the innermost stays the
+        # same.
         builder.annotation(f"n{i}", "END", START_US + n + i)
         builder.alloc(0x10000 + 512 * (n + i), 1, time_us=START_US + n + i)
     snap = mr.open(build.dump(builder.build()))

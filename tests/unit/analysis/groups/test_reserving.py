@@ -1,4 +1,4 @@
-"""Tests of analysis/groups/reserving.py: who asked for what is reserved."""
+"""Tests of analysis/groups/reserving.py: finding the code that caused memory to be reserved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay.analysis.groups.reserving import AGAINST, BEFORE, asked_for
+from memreplay.analysis.groups.reserving import AGAINST, BEFORE, requesting_stacks
 from memreplay.commands.at.find import at_report
 from memreplay.commands.peak.find import peak_report
 from memreplay.errors import UsageError
@@ -17,7 +17,8 @@ from tests import allocator_strategies, build
 from tests.build import FrameSpec, SnapshotBuilder
 
 A, MIB = 0x10000000, 1 << 20
-Range = tuple[int, int, int]  # from, to, who: an event, or -1 from before
+# start, end, and cause: an event, or -1 for memory reserved from the start
+Range = tuple[int, int, int]
 
 
 def without(ranges: list[Range], start: int, stop: int) -> list[Range]:
@@ -30,8 +31,9 @@ def without(ranges: list[Range], start: int, stop: int) -> list[Range]:
 
 
 def walked(snapshot: Any, device: int, event: int) -> Counter[Any]:
-    """Bytes that each event, or nobody that is known (-1), or a segment of the end (its stack),
-    asked for, of what is reserved after an event."""
+    """Return the reserved bytes after an event, grouped by cause: an event, unknown (-1), or the
+    stack of a final segment.
+    """
     trace = snapshot["device_traces"][device]
     moves = [
         (i, one["action"], one["addr"], one["addr"] + one["size"])
@@ -43,7 +45,8 @@ def walked(snapshot: Any, device: int, event: int) -> Counter[Any]:
         for one in snapshot["segments"]
         if one["device"] == device
     ]
-    # What was there at the start: what is there at the end or goes first, less what comes first.
+    # The memory reserved at the start is the final state, plus ranges whose first event is a free,
+    # minus ranges whose first event is an alloc.
     before: list[Range] = [(low, high, -1) for low, high, _ in final]
     for _, action, low, high in reversed(moves):
         before = without(before, low, high)
@@ -75,14 +78,14 @@ def walked(snapshot: Any, device: int, event: int) -> Counter[Any]:
 
 def told(snap: mr.Snapshot, device: int, event: int) -> Counter[Any]:
     found: Counter[Any] = Counter()
-    for stack, size, _ in asked_for(snap, snap.replay(device), event):
+    for stack, size, _ in requesting_stacks(snap, snap.replay(device), event):
         frames = tuple((f.function, f.file, f.line) for f in snap.stack(max(stack, 0)))
         found[frames or {-1: "none", -2: -1}[stack]] += size
     return found
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_a_walk_of_all_ranges_says_the_same(seed: int) -> None:
+def test_causes_match_a_walk_over_all_ranges(seed: int) -> None:
     settings = ("default", "expandable")[seed % 2]
     made = allocator_strategies.record(seed, settings=settings, steps=120, late=seed % 3 * 30)
     frames: list[FrameSpec] = [("old", "/home/ana/old.py", seed)]
@@ -127,7 +130,7 @@ def test_groups_add_up(by: By) -> None:
     assert [group.bytes for group in found.groups] == [8 * MIB, 1 * MIB]
 
 
-def test_events_that_contradict_each_other_add_up_too() -> None:
+def test_groups_add_up_if_events_contradict_each_other() -> None:
     made = SnapshotBuilder()
     for _ in range(2):
         made.event("segment_alloc", A, 2 * MIB, frames=[("f", "/home/ana/f.py", 1)])
@@ -141,7 +144,7 @@ def test_events_that_contradict_each_other_add_up_too() -> None:
     assert sum(group.bytes for group in device.groups) == device.peak_bytes
 
 
-def test_a_range_does_not_guess() -> None:
+def test_memory_reserved_before_a_range_has_an_unknown_cause() -> None:
     made = SnapshotBuilder()
     for i in range(3):
         made.event("segment_alloc", A + (i << 26), 2 * MIB, frames=[("f", "/home/ana/f.py", i)])
@@ -155,7 +158,7 @@ def test_a_range_does_not_guess() -> None:
     ]
 
 
-def test_a_segment_that_came_again_after_a_range_is_not_the_one_before() -> None:
+def test_segment_allocated_again_after_a_range_is_a_different_segment() -> None:
     late: list[FrameSpec] = [("late", "/home/ana/f.py", 9)]
     made = SnapshotBuilder().alloc(A + (8 << 26), 64)
     made.event("segment_free", A, 2 * MIB)
@@ -167,13 +170,16 @@ def test_a_segment_that_came_again_after_a_range_is_not_the_one_before() -> None
         assert [(group.label, group.bytes) for group in device.groups] == [(BEFORE, 2 * MIB)]
 
 
-def test_what_cannot_be_asked() -> None:
+def test_unsupported_options_are_rejected() -> None:
     made = SnapshotBuilder().event("segment_alloc", A, 2 * MIB)
     snap = mr.open(build.dump(made.build()))
     with pytest.raises(
         UsageError,
-        match=r"by pool or stream, or by who asked for it \(stack, .*\), not by category",
+        match=r"by pool or stream, or by the requesting code \(stack, .*\), not by category",
     ):
         peak_report(snap, measure="reserved", by="category")
-    with pytest.raises(UsageError, match="by stack covers all pools and streams"):
+    with pytest.raises(
+        UsageError,
+        match="by stack covers all pools and streams; leave out pool and stream",
+    ):
         peak_report(snap, measure="reserved", by="stack", stream=0)

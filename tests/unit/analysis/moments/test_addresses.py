@@ -1,4 +1,4 @@
-"""addresses: the allocations that an address was in, against a look at every lifetime."""
+"""addresses: the allocations found at an address match a scan of all allocations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.strategies import traces
 
 
 @given(traces(max_devices=1), st.integers(0, 3))
-def test_equals_the_oracle(snapshot: build.Snapshot, shift: int) -> None:
+def test_allocations_at_an_address_match_the_oracle(snapshot: build.Snapshot, shift: int) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         usage = snap.replay(device).measure("requested")
@@ -36,30 +36,35 @@ def test_equals_the_oracle(snapshot: build.Snapshot, shift: int) -> None:
             last = life_of(snap, usage, When("address", address, "-1")) if there else None
             assert last is None or event_of(usage, last) == max(one.alloc_index for one in there)
             if not there:
-                with pytest.raises(UsageError, match="no allocation that was read"):
+                with pytest.raises(
+                    UsageError, match=": no selected allocation contains the address"
+                ):
                     life_of(snap, usage, When("address", address))
 
 
-def test_what_was_there_before() -> None:
+def test_carried_over_allocations_are_found() -> None:
     builder = SnapshotBuilder().free(0x1000, 100).alloc(0x1000, 50)
     snap = mr.open(build.dump(builder.build()))
     (found,) = at_report(snap, [When("address", 0x1010)]).devices
     assert found.event_index == -1
-    life = found.found
+    life = found.allocation
     assert isinstance(life, FoundAllocation)
     assert (life.bytes, life.alloc_event, life.free_event) == (100, None, 1)
     assert (life.number, life.total) == (1, 2)
 
 
-def test_reserved_memory_has_none() -> None:
+def test_reserved_memory_has_no_addresses() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().alloc(0x1000, 50).segment_alloc(0, 99).build()))
-    with pytest.raises(UsageError, match="has no allocations to find"):
+    with pytest.raises(
+        UsageError, match="reserved memory has no allocations to look up; choose another measure"
+    ):
         at_report(snap, [When("address", 0x1000)], measure="reserved")
 
 
 def viewer_numbers(snapshot: build.Snapshot) -> dict[int, list[int]]:
-    """What MemoryViz.js (`annotate_snapshot`) numbers each event of each trace: how many frees of
-    its address have completed so far, over all traces."""
+    """Return each event's number in MemoryViz.js (`annotate_snapshot`): the number of frees of its
+    address that have completed so far, across all traces.
+    """
     versions: dict[int, int] = {}
     found: dict[int, list[int]] = {}
     for device, trace in enumerate(snapshot["device_traces"]):
@@ -72,7 +77,7 @@ def viewer_numbers(snapshot: build.Snapshot) -> dict[int, list[int]]:
 
 
 @given(traces(max_devices=3))
-def test_equals_the_number_of_pytorchs_viewer(snapshot: build.Snapshot) -> None:
+def test_ids_match_pytorchs_viewer(snapshot: build.Snapshot) -> None:
     snap = mr.open(build.dump(snapshot))
     numbers = viewer_numbers(snapshot)
     for device in snap.devices:
@@ -82,7 +87,8 @@ def test_equals_the_number_of_pytorchs_viewer(snapshot: build.Snapshot) -> None:
                 continue
             name = f"_{numbers[device][row]}"
             life = life_of(snap, usage, When("address", event["addr"], name))
-            # Two allocs without a free between them have one number: the first is meant.
+            # Two allocs without a free in between share a number. The number then refers to the
+            # first alloc.
             if life.carried:
                 assert not any(
                     one["action"] == "free_completed" and one["addr"] == event["addr"]
@@ -95,7 +101,7 @@ def test_equals_the_number_of_pytorchs_viewer(snapshot: build.Snapshot) -> None:
                 assert numbers[device][life.row] == numbers[device][row]
 
 
-def test_numbers_of_pytorchs_viewer() -> None:
+def test_ids_of_pytorchs_viewer_are_parsed() -> None:
     builder = SnapshotBuilder(devices=2).free(0x1000, 100)
     for size in (10, 20, 30):
         builder.alloc(0x1000, size).free(0x1000, size)
@@ -110,13 +116,15 @@ def test_numbers_of_pytorchs_viewer() -> None:
         return usage.native.weight(life.row)
 
     assert [bytes_of(0, f"_{n}") for n in range(4)] == [100, 10, 20, 30]
-    # The viewer counts on from one device's trace to the next one's.
+    # The viewer doesn't restart at 0 for the next device's trace.
     assert [bytes_of(1, f"_{n}") for n in (4, 5)] == [40, 50]
     usage = snap.replay(0).measure("requested")
     with pytest.raises(UsageError, match=r"is b1000_4 in PyTorch's viewer: .* it has 0 to 3"):
         life_of(snap, usage, When("address", 0x1000, "_4"))
-    with pytest.raises(UsageError, match="none begins at this address"):
+    with pytest.raises(UsageError, match="no allocation starts at this address"):
         life_of(snap, usage, When("address", 0x1001, "_0"))
     part = mr.open(build.dump(builder.build()), start=3)
-    with pytest.raises(UsageError, match="counts from the first event of the recording"):
+    with pytest.raises(
+        UsageError, match="counts from the recording's first event; leave out --from, or give"
+    ):
         life_of(part, part.replay(0).measure("requested"), When("address", 0x1000, "_1"))

@@ -1,4 +1,4 @@
-"""highest: the maximum within any range of events, against a look at every event."""
+"""highest: the maximum of any range of events matches a scan of every event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.build import SnapshotBuilder
 
 
 def usage_of(sizes: list[int]) -> Usage:
-    """After each event another size is live: 0 frees what is."""
+    """Build a trace that has these bytes live after each event; 0 frees the block."""
     builder = SnapshotBuilder()
     live: list[tuple[int, int]] = []
     for i, size in enumerate(sizes):
@@ -32,7 +32,7 @@ def usage_of(sizes: list[int]) -> Usage:
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.data())
-def test_equals_brute_force(sizes: list[int], data: st.DataObject) -> None:
+def test_maxima_match_brute_force(sizes: list[int], data: st.DataObject) -> None:
     block, highest.BLOCK = highest.BLOCK, 3
     try:
         usage = usage_of(sizes)
@@ -47,7 +47,7 @@ def test_equals_brute_force(sizes: list[int], data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-def test_many_long_ranges() -> None:
+def test_many_long_ranges_are_fast() -> None:
     n = 200_000
     usage = usage_of([7, 0] * (n // 2 - 1) + [9, 0])
     every = [Span("all", i, None, i, None) for i in range(20_000)]

@@ -1,4 +1,6 @@
-"""stages: usage at the edges of annotations and within them, against a look at every event."""
+"""stages: the usage at the start and end of annotations, and within them, matches a scan of every
+event.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ SPANS = st.lists(st.tuples(st.integers(-2, 30), st.integers(0, 30)), max_size=6)
 
 
 def recording(sizes: list[int], spans: list[tuple[int, int]]) -> SnapshotBuilder:
-    """An event a millisecond: an alloc of each size, a free of the one before where it is 0."""
+    """Record one event per millisecond: an alloc of each size or, for size 0, a free of the
+    previous block.
+    """
     builder = SnapshotBuilder()
     live: list[tuple[int, int]] = []
     for i, size in enumerate(sizes):
@@ -47,7 +51,9 @@ def found_in(
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), SPANS.filter(bool), st.integers(0, 9))
-def test_equals_brute_force(sizes: list[int], spans: list[tuple[int, int]], skip: int) -> None:
+def test_stages_match_brute_force(
+    sizes: list[int], spans: list[tuple[int, int]], skip: int
+) -> None:
     block, highest.BLOCK = highest.BLOCK, 4
     try:
         first = min(skip, len(sizes) - 1) if skip > 4 else 0
@@ -55,7 +61,7 @@ def test_equals_brute_force(sizes: list[int], spans: list[tuple[int, int]], skip
         series = [0, *mr.open(build.dump(builder.build())).replay(0).usage.tolist()]
         want = {}
         for i, (start, length) in enumerate(spans):
-            # Of all events: the state before each, and after the last.
+            # Return all values: before each event, and after the last.
             begin = min(max(start, 0), len(sizes))
             end = min(max(start + length + 1, 0), len(sizes)) if length else len(sizes)
             if first and end <= first:
@@ -79,19 +85,19 @@ def test_equals_brute_force(sizes: list[int], spans: list[tuple[int, int]], skip
         highest.BLOCK = block
 
 
-def test_those_that_reach_highest_stay_in_their_order() -> None:
+def test_highest_stages_keep_their_order() -> None:
     builder = recording([5, 0, 900, 0, 7, 0], [(0, 1), (2, 1), (4, 1)])
     found = found_in(builder, top=2)
     assert [(one.name, one.peak_bytes) for one in found.annotations] == [("a1", 900), ("a2", 7)]
     assert found.annotations_total == 3
 
 
-def test_depth() -> None:
+def test_depth_counts_the_enclosing_annotations() -> None:
     builder = recording([5] * 9, [(0, 8), (1, 2), (2, 1), (4, 2), (7, 4)])
     depths = {one.name: one.depth for one in found_in(builder).annotations}
     assert depths == {"a0": 0, "a1": 1, "a2": 2, "a3": 1, "a4": 0}
 
 
-def test_no_annotations() -> None:
+def test_snapshot_without_annotations_is_an_error() -> None:
     with pytest.raises(UsageError, match="this snapshot has no annotations"):
         found_in(recording([5], []))

@@ -1,4 +1,6 @@
-"""filters: the measure of what passes, against every allocation's life in plain Python."""
+"""filters: the measure of matching allocations agrees with a check of every lifetime in plain
+Python.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def passes(snap: mr.Snapshot, filters: Filters, life: tuple[int, int, int, int])
     frames = [snap.frame(i) for i in snap.native.stack(stack)]
 
     def found(pattern: str) -> bool:
-        if pattern == "model.py:1":  # the whole number
+        if pattern == "model.py:1":  # matches the exact line number
             return any(frame.file.endswith("model.py") and frame.line == 1 for frame in frames)
         if "…" in pattern:
             return any((frame.function, frame.line) == ("forward", 11) for frame in frames)
@@ -103,13 +105,15 @@ def _live(usage: Usage, event: int) -> list[tuple[int, int]]:
 
 
 @given(traces(), st.sampled_from(MEASURES), some_filters())
-def test_any_trace(snapshot: build.Snapshot, measure: MeasureName, filters: Filters) -> None:
+def test_filters_on_any_trace_match_plain_python(
+    snapshot: build.Snapshot, measure: MeasureName, filters: Filters
+) -> None:
     check(snapshot, measure, filters)
 
 
 @settings(max_examples=examples(40))
 @given(recordings(max_devices=1), st.sampled_from(MEASURES), some_filters())
-def test_what_an_allocator_did(
+def test_filters_on_simulated_programs_match_plain_python(
     recording: Recording, measure: MeasureName, filters: Filters
 ) -> None:
     check(recording.snapshot, measure, filters)
@@ -123,15 +127,15 @@ def snap() -> mr.Snapshot:
     return mr.open(build.dump(builder.build()))
 
 
-def test_every_report_is_of_what_passes() -> None:
+def test_all_reports_use_the_filter() -> None:
     one = snap()
     filters = Filters(include=("loss",))
     (peak,) = peak_report(one, filters=filters).devices
-    assert (peak.peak_bytes, peak.event_index, peak.live_count) == (30, 1, 1)
+    assert (peak.peak_bytes, peak.peak_event, peak.live_count) == (30, 1, 1)
     assert [group.bytes for group in peak.groups] == [30]
     (at,) = at_report(one, [When("event", 0)], filters=filters).devices
     assert (at.live_bytes, at.peak_bytes, at.live_count) == (0, 30, 0)
-    (listed,) = at_report(one, [When("peak", 1)], filters=filters, listed=True).devices
+    (listed,) = at_report(one, [When("peak", 1)], filters=filters, list=True).devices
     assert [found.bytes for found in listed.allocations or ()] == [30]
     (diff,) = diff_report(one, snap(), filters=filters).devices
     assert (diff.base.bytes, diff.base.count, diff.change_bytes) == (30, 1, 0)
@@ -146,22 +150,23 @@ def test_every_report_is_of_what_passes() -> None:
         assert report.filters == filters
 
 
-def test_parts_are_of_what_passes() -> None:
+def test_filter_applies_to_each_stream() -> None:
     (peak,) = peak_report(snap(), by="stream", filters=Filters(min_bytes=31)).devices
     assert [(part.bytes, part.count) for part in peak.parts] == [(100, 1)]
 
 
-def test_what_cannot_be_filtered() -> None:
-    with pytest.raises(UsageError, match="reserved memory consists of segments"):
-        peak_report(snap(), measure="reserved", filters=Filters(min_bytes=1))
+def test_unsupported_filters_are_rejected() -> None:
+    reserved = mr.open(build.dump(SnapshotBuilder().segment(1 << 30, 1 << 21).build()))
+    with pytest.raises(UsageError, match="filters don't apply to reserved memory"):
+        peak_report(reserved, measure="reserved", filters=Filters(min_bytes=1))
     with pytest.raises(UsageError, match="is not a regular expression"):
         peak_report(snap(), filters=Filters(include=("(",)))
     assert not Filters()
 
 
-def test_only_the_carried_and_none_of_it_is_nothing() -> None:
+def test_carried_over_filter_without_matches_is_empty() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 9).build()))
-    with pytest.raises(UsageError, match="--only-carried-over and --no-carried-over leave nothing"):
+    with pytest.raises(UsageError, match="only_carried_over and no_carried_over leave nothing"):
         peak_report(snap, filters=Filters(only_carried_over=True, no_carried_over=True))
 
 
@@ -199,7 +204,7 @@ NODE = ("torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>
         (("at::_ops::bmm::call(at::Tensor)", "??", 0), "aten::bmm (PyTorch's own)"),
     ],
 )
-def test_what_is_shown_can_be_asked_for(frame: build.FrameSpec, asked: str) -> None:
+def test_displayed_names_can_be_used_as_filters(frame: build.FrameSpec, asked: str) -> None:
     one = place(100, *frame)
     for filters, n_bytes in ((Filters(include=(asked,)), 100), (Filters(exclude=(asked,)), 7)):
         (peak,) = peak_report(one, filters=filters).devices
@@ -213,27 +218,27 @@ def test_what_is_shown_can_be_asked_for(frame: build.FrameSpec, asked: str) -> N
         ("modle.py:399", "near it: model.py:399 (forward)"),
         ("forwrad", "near it: forward"),
         (r"modell\.py", "near it: model.py"),
-        ("zzz", "its code is in model.py, other.py"),
-        ("(allocated before the recording)", "--only-carried-over"),
+        ("zzz", "the file has code in model.py, other.py"),
+        ("(allocated before the recording)", "only_carried_over"),
     ],
 )
-def test_what_no_frame_has_is_an_error_that_names_what_comes_near(asked: str, words: str) -> None:
+def test_filter_without_matches_suggests_similar_names(asked: str, words: str) -> None:
     one = place(100, *MODEL)
     for option, filters in (
-        ("--include", Filters(include=("model", asked))),
-        ("--exclude", Filters(exclude=(asked,))),
+        ("include", Filters(include=("model", asked))),
+        ("exclude", Filters(exclude=(asked,))),
     ):
         with pytest.raises(UsageError) as error:
             peak_report(one, filters=filters)
         assert f"{option} {asked!r} matches no frame; " in str(error.value)
         assert words in str(error.value)
     bare = mr.open(build.dump(SnapshotBuilder().alloc(512, 1).build()))
-    with pytest.raises(UsageError, match=r"no frames of Python code|only-carried"):
+    with pytest.raises(UsageError, match=r"the recording has no Python frames|only_carried"):
         peak_report(bare, filters=Filters(include=(asked,)))
 
 
 @pytest.mark.parametrize("asked", ["zzz", "x" * 9_990 + "q", "x" * 10_000 + ".py:7"])
-def test_names_without_end_are_cut(asked: str) -> None:
+def test_very_long_names_are_cut(asked: str) -> None:
     one = place(100, "x" * 10_000, "/a/" + "x" * 10_000 + ".py", 8)
     with pytest.raises(UsageError) as error:
         peak_report(one, filters=Filters(include=(asked,), exclude=()))
@@ -241,7 +246,7 @@ def test_names_without_end_are_cut(asked: str) -> None:
     assert len(str(error.value)) < len(asked) + 400
 
 
-def test_of_two_snapshots_one_must_have_it() -> None:
+def test_filter_must_match_one_of_two_snapshots() -> None:
     one, other = place(100, *MODEL), place(50, "main", "train.py", 3)
     (diff,) = diff_report(one, other, filters=Filters(include=("model.py",))).devices
     assert diff.change_bytes == -100

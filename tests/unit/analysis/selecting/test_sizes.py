@@ -43,7 +43,7 @@ GIB = 1 << 30
         (0.0, 0),
     ],
 )
-def test_a_size(text: object, size: int) -> None:
+def test_sizes_are_parsed(text: object, size: int) -> None:
     assert parse_size(text) == size
 
 
@@ -56,8 +56,8 @@ def test_a_size(text: object, size: int) -> None:
         *(None, True, -1, 2**62, 1.5, float("inf"), float("nan"), [], {}),
     ],
 )
-def test_no_size(text: object) -> None:
-    with pytest.raises(SizeError, match="is not a size: give ") as caught:
+def test_invalid_sizes_are_rejected(text: object) -> None:
+    with pytest.raises(SizeError, match="is not a size; give") as caught:
         parse_size(text)
     assert len(str(caught.value)) < 150
 
@@ -65,54 +65,56 @@ def test_no_size(text: object) -> None:
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("8", "'8' has no unit: give 8GiB (or MiB, KiB), or 8B for bytes"),
+        ("8", "'8' has no unit; give 8GiB (or MiB, KiB), or 8B for bytes"),
         (" 4096 ", "or 4096B for bytes"),
         ("40e9", "or 40e9B for bytes"),
         ("1.9", "give 1.9GiB"),
-        (512, "512 has no unit: give 512GiB (or MiB, KiB), or 512B for bytes"),
+        (512, "512 has no unit; give 512GiB (or MiB, KiB), or 512B for bytes"),
         (40e9, "or 40000000000B for bytes"),
     ],
 )
-def test_a_bare_number_is_asked_for_its_unit(text: object, words: str) -> None:
+def test_bare_number_needs_a_unit(text: object, words: str) -> None:
     with pytest.raises(SizeError) as caught:
         parse_size(text)
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["9999999999T", "1e20", "1e99B", "4194304TiB"])
-def test_more_than_there_is(text: str) -> None:
+def test_too_large_sizes_are_rejected(text: str) -> None:
     with pytest.raises(SizeError, match="is too large"):
         parse_size(text)
 
 
 @given(st.integers(0, 2**62 - 1))
-def test_bytes_are_as_they_are(size: int) -> None:
+def test_whole_bytes_are_parsed_exactly(size: int) -> None:
     if len(str(size)) <= 18:
         assert parse_size(f"{size}B") == parse_size(f"{size:_} B") == size
 
 
 @pytest.mark.parametrize("text, share", [("2%", 0.02), ("0.5 %", 0.005), ("0%", 0), ("150%", 1.5)])
-def test_a_share(text: str, share: float) -> None:
+def test_shares_are_parsed(text: str, share: float) -> None:
     assert parse_share(text) == share
 
 
 @pytest.mark.parametrize(
     "text", ["2", "0.02", "\u0664%", "%", "-2%", "2 percent", 2, 0.02, None, True, ""]
 )
-def test_no_share(text: object) -> None:
-    with pytest.raises(SizeError, match="is not a percentage: give 2%"):
+def test_invalid_shares_are_rejected(text: object) -> None:
+    with pytest.raises(SizeError, match="is not a percentage; give 2%"):
         parse_share(text)
 
 
 @given(st.integers(0, 2**62), st.integers(0, 10**6), st.integers(0, 9), st.data())
-def test_a_share_is_by_its_decimal(n_bytes: int, whole: int, places: int, data: Any) -> None:
+def test_share_is_applied_as_an_exact_decimal(
+    n_bytes: int, whole: int, places: int, data: Any
+) -> None:
     part = data.draw(st.integers(0, 10**places - 1))
     digits = whole * 10**places + part
     share = parse_share(f"{whole}.{part:0{places}}%" if places else f"{whole}%")
     assert share_of(n_bytes, share) == n_bytes * digits // (100 * 10**places)
 
 
-def test_a_share_loses_no_byte() -> None:
+def test_share_is_rounded_correctly() -> None:
     assert share_of(100, parse_share("29%")) == 29
     assert share_of(1000, parse_share("2.5%")) == 25
     assert share_of(2**62, parse_share("100%")) == 2**62

@@ -1,4 +1,4 @@
-"""Small programs whose memory depends on the settings of the allocator."""
+"""Small programs that need more or less memory depending on the allocator settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ KEEP: Stack = (("append", "/srv/cache.py", 27), ("main", "/srv/main.py", 5))
 
 
 def scattered(capacity: int = 80 * GIB) -> Snapshot:
-    """Of 40 blocks of 5 MiB half are freed, in runs of 20 MiB that lie in two segments each; then
-    18 MiB are asked for, five times. Only one segment without ends has room for them."""
+    """Free half of 40 blocks of 5 MiB, in runs of 20 MiB that each span two segments. Then request
+    18 MiB five times. The requests fit only if one expandable segment holds everything.
+    """
     machine = Machine(Settings(capacity=capacity))
     machine.begin_recording()
     device = machine.devices[0]
@@ -31,14 +32,14 @@ def scattered(capacity: int = 80 * GIB) -> Snapshot:
 
 
 def mixed(seed: int, steps: int = 60, capacity: int = 80 * GIB) -> Snapshot:
-    """Requests of 1 to 24 MiB and frees, at random."""
+    """Allocate random blocks of 1 to 24 MiB, and free some."""
     rng = random.Random(seed)
     machine = Machine(Settings(capacity=capacity))
     machine.begin_recording()
     device = machine.devices[0]
     live: list[Block] = []
     for step in range(steps):
-        # Each call has a line of its own, so that none looks like the one before it.
+        # Each call has its own line, so no two calls look the same.
         stack: Stack = (("step", "/srv/main.py", step + 1),)
         if live and rng.random() < 0.45:
             device.free(live.pop(rng.randrange(len(live))), stack)
@@ -54,5 +55,5 @@ def replayed(snapshot: Snapshot) -> mr.Replay:
 
 
 def least_of(replay: mr.Replay, start: AllocatorSettings) -> Smallest:
-    """What these settings or others need at least."""
+    """Return the settings that need the least memory. In a tie, prefer those close to `start`."""
     return smallest_of_all(replay, smallest(replay, start))

@@ -11,13 +11,13 @@ from tests.allocator import MIB
 from tests.unit.analysis.simulating.programs import mixed, scattered
 
 
-def test_the_first_request_that_fails_and_who_asked() -> None:
+def test_first_failing_request_has_its_caller() -> None:
     snap = mr.open(build.dump(scattered()))
     replay, grouper = snap.replay(), Grouper(snap, "stack")
-    assert failed_request(replay, grouper, replay.simulate(total_bytes=290 * MIB)) is None
-    failed = failed_request(replay, grouper, replay.simulate(total_bytes=271 * MIB))
+    assert failed_request(replay, grouper, replay.simulate(program_memory=290 * MIB)) is None
+    failed = failed_request(replay, grouper, replay.simulate(program_memory=271 * MIB))
     assert failed is not None
-    # The last but one of five: each is an alloc, and the event of its segment before.
+    # This is the fourth of five requests. Each request comes after its segment's event.
     assert failed.event_index == replay.events - 3
     assert (failed.request_bytes, failed.time_us) == (18 * MIB, replay.time_us(failed.event_index))
     assert failed.asked_by.frames == (
@@ -26,7 +26,7 @@ def test_the_first_request_that_fails_and_who_asked() -> None:
     )
 
 
-def test_of_several_the_first() -> None:
+def test_first_of_several_failures_is_returned() -> None:
     snap = mr.open(build.dump(scattered(capacity=240 * MIB)))
     replay = snap.replay()
     ooms = replay.events_of("oom")
@@ -36,12 +36,12 @@ def test_of_several_the_first() -> None:
     assert failed.event_index == ooms[0]
 
 
-def test_what_was_asked_for_is_not_what_its_segment_takes() -> None:
+def test_requested_size_differs_from_the_segment_size() -> None:
     made = mixed(2)
     snap = mr.open(build.dump(made))
     replay = snap.replay()
     total = replay.recorded.outcome.reserved_peak_bytes // 2
-    failed = failed_request(replay, Grouper(snap, "stack"), replay.simulate(total_bytes=total))
+    failed = failed_request(replay, Grouper(snap, "stack"), replay.simulate(program_memory=total))
     assert failed is not None
     event = made["device_traces"][0][failed.event_index]
     assert (event["action"], event["size"]) == ("alloc", failed.request_bytes)

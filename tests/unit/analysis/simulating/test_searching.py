@@ -29,32 +29,32 @@ STARTS = (
 
 
 @pytest.mark.parametrize("text", STARTS)
-def test_candidates_are_distinct_and_begin_with_what_is_asked_for(text: str) -> None:
+def test_candidates_are_distinct_and_start_with_the_given_settings(text: str) -> None:
     start = changed_settings(DEFAULTS, text)
     found = candidates(start)
     assert found[0] == start
     assert len(set(found)) == len(found)
     assert 20 <= len(found) <= 32
     assert {one.expandable for one in found} == {False, True}
-    # What nobody tries stays.
+    # Settings that aren't varied stay the same.
     for one in found:
         assert one.memory_fraction == start.memory_fraction
         assert one.collect_threshold == start.collect_threshold
 
 
-def test_each_candidate_can_be_set() -> None:
+def test_every_candidate_is_valid() -> None:
     for one in candidates(DEFAULTS):
         assert changed_settings(DEFAULTS, spelled(one)) == one
 
 
-def test_what_pytorch_would_refuse_beside_the_start_is_not_tried() -> None:
+def test_settings_that_pytorch_would_reject_are_not_tried() -> None:
     start = changed_settings(DEFAULTS, "large_segment_size_mb:100")
     found = candidates(start)
     assert all(one.max_split_bytes < 0 or one.max_split_bytes >= 100 * MIB for one in found)
     assert any(one.max_split_bytes > 0 for one in found)
 
 
-def test_the_best_comes_first_and_each_is_what_it_is_alone() -> None:
+def test_best_settings_come_first_and_match_their_simulation() -> None:
     replay = replayed(scattered())
     found = search(replay, replay.settings)
     assert {one.settings for one in found} == set(candidates(replay.settings))
@@ -67,7 +67,7 @@ def test_the_best_comes_first_and_each_is_what_it_is_alone() -> None:
         assert replay.simulate(one.settings).outcome == one.outcome
 
 
-def test_what_runs_out_of_memory_comes_last_and_the_sooner_the_later() -> None:
+def test_settings_that_run_out_of_memory_come_last() -> None:
     replay = replayed(scattered())
     found = search(replay, replay.settings, 205 * MIB)
     stopped = [one.stopped_event for one in found]
@@ -78,7 +78,7 @@ def test_what_runs_out_of_memory_comes_last_and_the_sooner_the_later() -> None:
     assert failing == sorted(failing, reverse=True)
 
 
-def test_of_equal_ones_the_one_that_changes_least_is_best() -> None:
+def test_smallest_change_wins_a_tie() -> None:
     replay = replayed(mixed(1, steps=3))
     found = search(replay, replay.settings)
     least = found[0].outcome.reserved_peak_bytes
@@ -90,7 +90,7 @@ def test_of_equal_ones_the_one_that_changes_least_is_best() -> None:
         assert found[0].settings == replay.settings
 
 
-def test_threads_give_what_one_of_them_gives() -> None:
+def test_threads_give_the_same_results_as_one_thread() -> None:
     replay = replayed(mixed(7, steps=300))
     alone = {one: replay.simulate(one).outcome for one in candidates(replay.settings)}
     fresh = replayed(mixed(7, steps=300))
@@ -100,7 +100,7 @@ def test_threads_give_what_one_of_them_gives() -> None:
         assert {one.settings: one.outcome for one in found} == alone
 
 
-def test_work_is_done_on_threads_and_stays_in_order() -> None:
+def test_results_from_threads_stay_in_order() -> None:
     names = set()
 
     def work(settings: AllocatorSettings) -> int:
@@ -112,7 +112,7 @@ def test_work_is_done_on_threads_and_stays_in_order() -> None:
     assert threading.main_thread().name not in names
 
 
-def test_an_error_of_one_is_an_error() -> None:
+def test_error_of_one_simulation_is_raised() -> None:
     def work(settings: AllocatorSettings) -> None:
         raise ValueError(spelled(settings))
 
@@ -120,13 +120,13 @@ def test_an_error_of_one_is_an_error() -> None:
         on_threads(work, candidates(DEFAULTS))
 
 
-def test_as_a_record() -> None:
+def test_candidate_record_matches_its_simulation() -> None:
     replay = replayed(scattered())
     found = {one.settings: as_candidate(one, exact=True) for one in search(replay, DEFAULTS)}
     assert [one.settings for one in found.values() if one.is_recorded] == [""]
     assert all(spelled(settings) == one.settings for settings, one in found.items())
     assert {one.exactness for one in found.values()} == {"exact"}
-    one = replay.simulate("expandable_segments:True", total_bytes=100 * MIB)
+    one = replay.simulate("expandable_segments:True", program_memory=100 * MIB)
     assert as_candidate(one, exact=False).exactness == "estimated"
     assert as_candidate(one, exact=True).stopped_event == one.stopped_event is not None
     assert as_candidate(one, exact=True).simulated == one.outcome

@@ -1,4 +1,6 @@
-"""generation: which keys tell which PyTorch, and which settings are not its defaults."""
+"""generation: finding the PyTorch version by the keys, and listing settings that aren't its
+defaults.
+"""
 
 from __future__ import annotations
 
@@ -35,19 +37,19 @@ def with_settings() -> Any:
         (with_settings(), "2.3"),
         (SnapshotBuilder().alloc(1, 2).build(), "2.1"),
         (legacy(), "2.0"),
-        (legacy()["segments"], "a list of segments, which doesn't show the version"),
+        (legacy()["segments"], "PyTorch, version unknown (a bare list of segments)"),
         (npu(), "torch_npu"),
         (SnapshotBuilder(times=False).alloc(1, 2).build(), "unknown"),
     ],
 )
-def test_generations(snapshot: Any, words: str) -> None:
+def test_keys_identify_the_allocator_version(snapshot: Any, words: str) -> None:
     data = dict(snapshot) if isinstance(snapshot, dict) else snapshot
     if isinstance(data, dict) and not data.get("external_annotations"):
         data.pop("external_annotations", None)
     assert words in generation(mr.open(build.dump(data)))
 
 
-def test_changed_settings() -> None:
+def test_changed_settings_are_listed() -> None:
     settings: dict[str, object] = {
         "PYTORCH_CUDA_ALLOC_CONF": "",
         "max_split_size": -1,

@@ -1,4 +1,4 @@
-"""ring: a full ring buffer is told from the events, and a whole recording is not taken for one."""
+"""ring: detecting a full ring buffer from the events, without suspecting complete recordings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CODE = (("train", "train.py", 5),)
 
 
 def worked(device: Device, allocations: int, size: int = 1000) -> None:
-    """Allocations of which the last hundred are live."""
+    """Allocate blocks, and keep the last hundred live."""
     live = []
     for _ in range(allocations):
         live.append(device.malloc(size, stack=CODE))
@@ -31,7 +31,9 @@ def worked(device: Device, allocations: int, size: int = 1000) -> None:
 
 
 def large_then_small(max_entries: int | None, begun: str = "first") -> mr.Snapshot:
-    """One large tensor, then 2,000 small allocations; recorded first, or when there was memory."""
+    """Build one large tensor, then 2,000 small allocations. The large one is recorded or carried
+    over.
+    """
     machine = Machine()
     device = machine.devices[0]
     if begun == "first":
@@ -50,7 +52,7 @@ def signs(snap: mr.Snapshot, device: int = 0) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("entries", [500, 1000, 1024, 2000, 3000, 5000, 2500, 4096])
-def test_a_full_ring(entries: int) -> None:
+def test_round_event_count_suggests_a_full_ring(entries: int) -> None:
     snap = large_then_small(entries)
     assert overflowed(snap, 0) is None
     assert signs(snap) == ("round_count",)
@@ -58,26 +60,26 @@ def test_a_full_ring(entries: int) -> None:
         found = verdict(snap, snap.replay(0).measure(name))
         assert "ring_overflow_likely" in found.reasons
         assert not found.trusted
-        # Where the cut lies between the two events of a free, `held` is estimated.
+        # If the oldest events were dropped between the two events of a free, `held` is an estimate.
         assert found.exact or {"skip_actions", "pending_at_start"}.intersection(found.reasons)
     assert "ring_overflow_likely" in device_verdict(snap, snap.replay(0)).reasons
 
 
 @pytest.mark.parametrize("entries", [777, 999, 1003, 3333, 4097, 4321])
-def test_a_full_ring_of_any_length(entries: int) -> None:
-    """What was carried over has stacks, so it was recorded, and its events are gone."""
+def test_recorded_stacks_of_carried_over_blocks_suggest_a_full_ring(entries: int) -> None:
+    """Blocks with stacks were recorded, so if they're carried over, their events were dropped."""
     snap = large_then_small(entries)
     assert signs(snap) == ("recorded_before",)
     assert not verdict(snap, snap.replay(0).measure()).trusted
 
 
 @pytest.mark.parametrize("entries", [None, 10_000])
-def test_a_ring_that_was_not_full(entries: int | None) -> None:
+def test_ring_that_was_not_full_is_not_suspected(entries: int | None) -> None:
     assert signs(large_then_small(entries)) == ()
 
 
-def test_a_few_carried_blocks_with_stacks_are_no_sign() -> None:
-    """Workspaces have some in recordings that began late."""
+def test_a_few_carried_over_blocks_with_stacks_are_not_evidence() -> None:
+    """In recordings that started late, workspaces have stacks."""
     builder = SnapshotBuilder()
     old = [
         builder.block((1 << 30) + i * 512, 512, 300, frames=[("f", "a.py", 1)] if i < 2 else [])
@@ -88,8 +90,8 @@ def test_a_few_carried_blocks_with_stacks_are_no_sign() -> None:
     assert signs(mr.open(build.dump(builder.build()))) == ()
 
 
-def test_a_whole_recording_of_a_round_number_of_events() -> None:
-    """It begins with nothing reserved, so nothing came before it."""
+def test_complete_recording_may_have_a_round_number_of_events() -> None:
+    """The recording starts with nothing reserved, so no earlier events are missing."""
     machine = Machine()
     machine.begin_recording()
     worked(machine.devices[0], 367)
@@ -102,8 +104,8 @@ def test_a_whole_recording_of_a_round_number_of_events() -> None:
     assert verdict(snap, snap.replay(0).measure()).trusted
 
 
-def test_a_late_recording_of_a_round_number_of_turns() -> None:
-    """No memory has a stack but what the trace allocates."""
+def test_late_recording_may_have_a_round_number_of_iterations() -> None:
+    """Only memory that was allocated in the trace has a stack."""
     machine = Machine()
     device = machine.devices[0]
     device.malloc(MIB)
@@ -117,8 +119,8 @@ def test_a_late_recording_of_a_round_number_of_turns() -> None:
     assert signs(snap) == ()
 
 
-def test_the_number_that_most_people_type() -> None:
-    """Of a late recording that emptied its cache no memory is left that was recorded before."""
+def test_most_common_ring_size_alone_suggests_a_full_ring() -> None:
+    """If a program empties its cache after the recording started, no memory from before is left."""
     machine = Machine()
     device = machine.devices[0]
     device.malloc(MIB)
@@ -131,7 +133,7 @@ def test_the_number_that_most_people_type() -> None:
         assert signs(mr.open(build.dump(machine.dump(entries)[0]))) == expected
 
 
-def test_what_the_file_says_counts_more() -> None:
+def test_overflow_flag_in_the_file_takes_precedence() -> None:
     machine = Machine()
     machine.begin_recording()
     worked(machine.devices[0], 2000)
@@ -143,7 +145,7 @@ def test_what_the_file_says_counts_more() -> None:
         assert ("ring_overflow" in verdict(snap, snap.replay(0).measure()).reasons) is flag
 
 
-def test_a_range_that_begins_later_is_what_was_asked_for() -> None:
+def test_range_that_begins_later_is_not_suspected() -> None:
     machine = Machine()
     machine.begin_recording()
     worked(machine.devices[0], 2000)
@@ -152,7 +154,7 @@ def test_a_range_that_begins_later_is_what_was_asked_for() -> None:
     assert signs(mr.open(data, start=10)) == ()
 
 
-def test_a_range_that_ends_earlier_says_nothing_of_later_segments() -> None:
+def test_range_that_ends_earlier_ignores_later_segments() -> None:
     machine = Machine()
     device = machine.devices[0]
     old = device.malloc(MIB)
@@ -182,14 +184,14 @@ def two_devices(others: int, size: int, max_entries: int | None) -> mr.Snapshot:
     return mr.open(build.dump(machine.dump(max_entries)[0]))
 
 
-def test_two_devices_of_other_work_with_as_many_events() -> None:
+def test_equal_event_counts_of_different_devices_suggest_full_rings() -> None:
     snap = two_devices(700, 3 * MIB, 1237)
     assert snap.trace_events(0) == snap.trace_events(1) == 1237
     assert signs(snap) == signs(snap, 1) == ("same_count",)
     assert signs(two_devices(701, 3 * MIB, None)) == ()
 
 
-def test_two_devices_that_did_the_same() -> None:
+def test_equal_event_counts_for_the_same_work_are_not_suspected() -> None:
     machine = Machine(devices=2)
     for device in machine.devices:
         device.malloc(MIB)
@@ -202,7 +204,9 @@ def test_two_devices_that_did_the_same() -> None:
 
 
 def annotated(max_entries: int | None, *, idle: bool = False, first: str = "") -> mr.Snapshot:
-    """A step of ten events in each annotation; one of `first` before them all."""
+    """Annotate 100 steps with the same number of events each. `first` names an annotation before
+    all events.
+    """
     builder = SnapshotBuilder()
     builder.segment(1 << 30, 2 * MIB, blocks=[builder.block(1 << 30, 512, 300)])
     time = 1_000
@@ -233,16 +237,16 @@ def annotated(max_entries: int | None, *, idle: bool = False, first: str = "") -
     return mr.open(build.dump(made))
 
 
-def test_annotations_that_have_events_wherever_there_are_any() -> None:
+def test_early_annotations_without_events_suggest_a_full_ring() -> None:
     assert signs(annotated(777)) == ("annotations_before",)
     assert signs(annotated(None)) == ()
-    # One that often has none says nothing.
+    # Annotations that are often empty prove nothing.
     assert signs(annotated(371, idle=True)) == ()
-    # Neither does one of another name, such as the loading of data.
+    # An annotation with another name, such as data loading, proves nothing either.
     assert signs(annotated(None, first="load data")) == ()
 
 
-def test_as_many_events_as_annotations() -> None:
+def test_equal_numbers_of_events_and_annotations_suggest_full_rings() -> None:
     builder = SnapshotBuilder()
     old = builder.block(1 << 30, 512, 300, frames=[("f", "a.py", 1)])
     builder.segment(1 << 30, 2 * MIB, blocks=[old])
@@ -255,17 +259,17 @@ def test_as_many_events_as_annotations() -> None:
     assert signs(snap) == ("same_count",)
 
 
-def test_the_last_event_of_a_recording_of_the_state() -> None:
+def test_single_event_with_recorded_blocks_suggests_a_full_ring() -> None:
     snap = large_then_small(1)
     assert signs(snap) == ("state_only",)
     assert "ring_overflow_likely" in verdict(snap, snap.replay(0).measure()).reasons
-    # Of memory that was never recorded, one event is one event.
+    # A complete recording may also have a single event, but its other blocks have no stacks.
     builder = SnapshotBuilder().alloc(1 << 12, 300)
     builder.segment(1 << 30, 2 * MIB, blocks=[builder.block(1 << 30, 512, 300)])
     assert signs(mr.open(build.dump(builder.build()))) == ()
 
 
-# ---- with memreplay's recorder the answer is certain
+# ---- with memreplay's recorder the result is certain
 
 
 @pytest.mark.parametrize(
@@ -275,14 +279,16 @@ def test_the_last_event_of_a_recording_of_the_state() -> None:
         ({"max_entries": 1000, "dropped_events": [5003]}, True),
         ({"max_entries": 1000, "dropped_events": [0]}, True),  # full
         ({"max_entries": 1001, "dropped_events": [0]}, False),
-        # The program began a recording of its own, with a smaller ring.
+        # The program restarted the recording, with a smaller ring buffer.
         ({"max_entries": None, "dropped_events": [7]}, True),
         ({"max_entries": "many", "dropped_events": "some"}, None),
         ({"dropped_events": [-1]}, None),
         ({"max_entries": True}, None),
     ],
 )
-def test_what_the_recorder_noted(noted: dict[str, Any], expected: bool | None) -> None:
+def test_recorder_says_whether_events_were_dropped(
+    noted: dict[str, Any], expected: bool | None
+) -> None:
     machine = Machine()
     machine.begin_recording()
     worked(machine.devices[0], 2000)
@@ -294,18 +300,20 @@ def test_what_the_recorder_noted(noted: dict[str, Any], expected: bool | None) -
     assert ("ring_overflow" in found) is bool(expected)
 
 
-def test_how_many_were_dropped_of_each_device() -> None:
+def test_dropped_events_are_read_per_device() -> None:
     made = SnapshotBuilder().alloc(1, 9).build() | {"memreplay": {"dropped_events": [3, "x"]}}
     snap = mr.open(build.dump(made))
     assert [dropped_events(snap, device) for device in (-1, 0, 1, 2)] == [0, 3, 0, 0]
 
 
-# ---- against the truth
+# ---- complete recordings
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(0, 60))
-def test_no_recording_of_another_length_is_doubted(seed: int, devices: int, late: int) -> None:
-    """Random programs, recorded whole: a round number of events by chance takes 1,000 of them."""
+def test_complete_recordings_are_not_suspected(seed: int, devices: int, late: int) -> None:
+    """Random programs are recorded completely. They are too short to have a round number of events
+    by chance, unless it's 1,000.
+    """
     steps = random.Random(seed).randint(1, 250)
     recording = record(seed, steps=steps, devices=devices, late=late)
     snap = mr.open(build.dump(recording.snapshot))

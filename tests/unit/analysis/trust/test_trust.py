@@ -1,8 +1,10 @@
-"""trust: each reason has a snapshot that gives it, and a clean one has none."""
+"""trust: each reason is given for a snapshot that causes it, and none for a clean snapshot."""
 
 from __future__ import annotations
 
 import copy
+import itertools
+import re
 from typing import Any
 
 import pytest
@@ -14,18 +16,22 @@ from memreplay.analysis.trust.trust import (
     EVENTS_LOST_BEFORE,
     REMARKS,
     device_verdict,
+    exactness_of,
+    joined,
+    least_exact,
     verdict,
 )
 from memreplay.snapshot import model
-from memreplay.snapshot.model import MEASURES
+from memreplay.snapshot.model import MEASURES, Verdict
 from tests import build
 from tests.allocator import MIB, Device, Machine
 from tests.allocator_strategies import Recording, record, recordings
 from tests.build import Snapshot, SnapshotBuilder
+from tests.conftest import ROOT
 
 
 def reasons(builder: SnapshotBuilder, device: int = 0) -> tuple[str, ...]:
-    """Those of requested bytes."""
+    """Return the reasons not to trust requested bytes."""
     snap = mr.open(build.dump(builder.build()))
     found = verdict(snap, snap.replay(device).measure())
     assert found.trusted == (not found.reasons)
@@ -33,7 +39,7 @@ def reasons(builder: SnapshotBuilder, device: int = 0) -> tuple[str, ...]:
 
 
 def all_reasons(snapshot: Snapshot, device: int = 0) -> dict[str, tuple[str, ...]]:
-    """Those of the device, and of each measure that has any."""
+    """Return the device's reasons, and those of each measure that has any."""
     snap = mr.open(build.dump(snapshot))
     replay = snap.replay(device)
     found = {name: verdict(snap, replay.measure(name)).reasons for name in MEASURES}
@@ -43,7 +49,7 @@ def all_reasons(snapshot: Snapshot, device: int = 0) -> dict[str, tuple[str, ...
 
 
 def recorder() -> tuple[Machine, Device]:
-    """A machine that records from the start, and its one device."""
+    """Return a machine that records from the start, and its only device."""
     machine = Machine()
     machine.begin_recording()
     return machine, machine.devices[0]
@@ -54,7 +60,7 @@ def dumped(machine: Machine) -> Snapshot:
 
 
 def without(snapshot: Snapshot, *actions: str) -> Snapshot:
-    """As skip_actions leaves it."""
+    """Return the snapshot without these actions, as with skip_actions."""
     (trace,) = snapshot["device_traces"]
     trace[:] = [event for event in trace if event["action"] not in actions]
     return snapshot
@@ -64,34 +70,34 @@ def test_a_clean_snapshot_is_trusted() -> None:
     assert reasons(SnapshotBuilder().alloc(1, 9).finish_segments()) == ()
 
 
-def test_no_events() -> None:
+def test_missing_events_are_a_reason() -> None:
     builder = SnapshotBuilder()
     assert reasons(builder.segment(1, 512, blocks=[builder.block(1, 512, 5)])) == ("no_events",)
 
 
-def test_no_segments() -> None:
+def test_missing_segments_are_a_reason() -> None:
     assert reasons(SnapshotBuilder().alloc(1, 9)) == ("no_segments",)
-    # Everything given back: there is nothing that segments could add.
+    # Everything was freed, so the segments aren't needed.
     assert reasons(SnapshotBuilder().alloc(1, 9).free(1, 9)) == ()
     without = {"device_traces": SnapshotBuilder().alloc(1, 9).free(1, 9).build()["device_traces"]}
     snap = mr.open(build.dump(without))
     assert verdict(snap, snap.replay(0).measure()).reasons == ("no_segments",)
 
 
-def test_segments_disagree() -> None:
+def test_reason_if_segments_disagree_with_the_trace() -> None:
     builder = SnapshotBuilder().alloc(1, 9)
     builder.segment(1, 512, blocks=[builder.block(1, 512, 9, "inactive")])
     assert reasons(builder) == ("segments_disagree",)
 
 
-def test_truncated() -> None:
+def test_reason_if_the_file_is_truncated() -> None:
     builder = SnapshotBuilder().alloc(1, 9).alloc(2, 9).alloc(3, 9)
     data = build.dump(builder.finish_segments().build())
     snap = mr.open(data[:-40], salvage=True)
     assert verdict(snap, snap.replay(0).measure()).reasons == ("truncated",)
 
 
-def test_unmatched_frees_double_allocs_and_sizes() -> None:
+def test_reason_if_allocs_and_frees_do_not_match() -> None:
     builder = SnapshotBuilder().alloc(1, 9).free(1, 9).free_completed(1, 9)
     assert reasons(builder.finish_segments()) == ("unmatched_frees",)
     builder = SnapshotBuilder().alloc(1, 9).alloc(1, 9)
@@ -101,7 +107,7 @@ def test_unmatched_frees_double_allocs_and_sizes() -> None:
     assert reasons(builder) == ("size_mismatches",)
 
 
-def test_no_requested_sizes() -> None:
+def test_missing_requested_sizes_are_a_reason() -> None:
     builder = SnapshotBuilder().alloc(1, 512)
     block = builder.block(1, 512, 512)
     del block["requested_size"]
@@ -127,7 +133,7 @@ def test_no_requested_sizes() -> None:
         ({"trace_alloc_overflowed": False, "trace_alloc_max_entries": 1}, {}, False),
     ],
 )
-def test_ring_overflow(
+def test_ring_overflow_is_detected(
     top: dict[str, Any], settings: dict[str, Any], expected: bool | None
 ) -> None:
     builder = SnapshotBuilder(devices=2).alloc(1, 9).alloc(2, 9)
@@ -139,7 +145,7 @@ def test_ring_overflow(
     assert overflowed(snap) is expected
 
 
-def test_ring_overflow_of_one_device() -> None:
+def test_ring_overflow_affects_only_its_device() -> None:
     builder = SnapshotBuilder(devices=2).alloc(1, 9, device=0).alloc(2, 9, device=1)
     builder.top("trace_alloc_overflowed", [False, True])
     snap = mr.open(build.dump(builder.finish_segments().build()))
@@ -148,26 +154,28 @@ def test_ring_overflow_of_one_device() -> None:
 
 
 @pytest.mark.parametrize("most, expected", [("many", None), ([], None), (0, None), (1, False)])
-def test_a_ring_of_no_events(most: Any, expected: bool | None) -> None:
+def test_ring_without_events_may_have_overflowed(most: Any, expected: bool | None) -> None:
     segment = {"address": 4096, "total_size": 2**20}
     data = build.dump({"segments": [segment], "trace_alloc_max_entries": most})
     assert overflowed(mr.open(data), 0) is expected
 
 
-def test_a_device_that_did_nothing_while_others_did() -> None:
+def test_idle_device_is_trusted_if_another_has_events() -> None:
     builder = SnapshotBuilder(devices=2).alloc(1, 9, device=0).finish_segments()
     builder.segment(4096, 2**20, device=1, blocks=[builder.block(4096, 512, 300)])
     assert reasons(builder, device=1) == ()
 
 
-def test_a_trace_in_which_only_memory_was_freed() -> None:
+def test_trace_with_only_frees_is_trusted() -> None:
     builder = SnapshotBuilder().free(1, 9)
     assert reasons(builder.finish_segments()) == ()
 
 
 @pytest.mark.parametrize("action", ["snapshot", "free_completed", "segment_alloc"])
-def test_a_trace_of_nothing_that_a_program_did(action: str) -> None:
-    """What a dump leaves, and the last event of a recording of the state only."""
+def test_reason_if_the_program_left_no_events(action: str) -> None:
+    """For example, the only event is from the dump itself, or left over from a recording with
+    enabled="state".
+    """
     machine, device = recorder()
     device.malloc(3 * MIB)
     device.free(device.malloc(2 * MIB) or pytest.fail("no block"))
@@ -185,8 +193,8 @@ def test_a_trace_of_nothing_that_a_program_did(action: str) -> None:
     assert "no_allocations" in device_verdict(snap, snap.replay(0)).reasons
 
 
-def test_segments_may_be_recorded_alone() -> None:
-    """As with `skip_actions` for all events of blocks."""
+def test_segment_events_are_trusted_without_block_events() -> None:
+    """This is as if `skip_actions` had left out all block events."""
     builder = SnapshotBuilder().event("segment_alloc", 2**24, 2 * MIB)
     builder.event("segment_alloc", 2**25, 4 * MIB).event("segment_free", 2**25, 4 * MIB)
     builder.segment(2**24, 2 * MIB, blocks=[builder.block(2**24, 2 * MIB, 0, "inactive")])
@@ -200,18 +208,18 @@ def test_segments_may_be_recorded_alone() -> None:
         assert "no_allocations" in verdict(snap, replay.measure("requested"), strict=strict).reasons
 
 
-def test_an_idle_device_was_recorded_all_the_same() -> None:
-    """PyTorch leaves a `snapshot` event on every device, whether anything is on it or not."""
+def test_idle_device_with_a_snapshot_event_is_trusted() -> None:
+    """PyTorch records a `snapshot` event on every device, used or not."""
     builder = SnapshotBuilder(devices=2).alloc(1, 9, device=0).alloc(2, 9, device=0)
     builder.finish_segments().snapshot_event(512, device=1)
     builder.segment(4096, 2**20, device=1, blocks=[builder.block(4096, 512, 300)])
     assert reasons(builder, device=1) == ()
-    # Of devices that were not read, their number of events shows it.
+    # For devices that weren't read, the number of events is enough.
     snap = mr.open(build.dump(builder.build()), device=1)
     assert verdict(snap, snap.replay(1).measure()).reasons == ()
 
 
-def test_what_the_recorder_says_it_recorded_was_recorded() -> None:
+def test_recorded_settings_are_believed() -> None:
     builder = SnapshotBuilder().snapshot_event(512)
     builder.segment(4096, 2**20, blocks=[builder.block(4096, 512, 300)])
     assert reasons(builder) == ("no_allocations",)
@@ -219,10 +227,10 @@ def test_what_the_recorder_says_it_recorded_was_recorded() -> None:
     assert reasons(builder) == ()
 
 
-# --- what each measure has against it -------------------------------------------------------------
+# --- reasons for each measure ---------------------------------------------------------------------
 
 
-def test_a_whole_recording_has_nothing_against_it() -> None:
+def test_complete_recording_is_trusted() -> None:
     machine, device = recorder()
     block = device.malloc(3 * MIB)
     device.malloc(100)
@@ -232,7 +240,7 @@ def test_a_whole_recording_has_nothing_against_it() -> None:
 
 
 def tail(changed: int) -> Snapshot:
-    """A dump during which this many blocks are freed, after its trace was read out."""
+    """Return a dump: its trace was read before this many blocks were freed, its segments after."""
     machine, device = recorder()
     blocks = [device.malloc(1000 + 512 * i) for i in range(40)]
     trace = dumped(machine)["device_traces"]
@@ -242,7 +250,7 @@ def tail(changed: int) -> Snapshot:
     return dumped(machine) | {"device_traces": trace}
 
 
-def test_two_blocks_that_change_during_the_dump() -> None:
+def test_two_blocks_that_changed_during_the_dump_are_a_race() -> None:
     found = all_reasons(tail(2))
     assert found == {
         "device": ("segments_disagree", "blocks_disagree", "tail_race"),
@@ -250,23 +258,23 @@ def test_two_blocks_that_change_during_the_dump() -> None:
         "held": ("segments_disagree",),
         "active": ("segments_disagree", "blocks_disagree"),
         "allocated": ("segments_disagree", "blocks_disagree"),
-        # Segments may have come and gone with them.
+        # Segments may have been allocated and freed with the blocks.
         "reserved": ("segments_disagree",),
     }
 
 
-def test_as_many_blocks_as_a_race_may_change() -> None:
+def test_sixteen_changed_blocks_are_still_a_race() -> None:
     found = all_reasons(tail(16))
     assert found["device"] == ("segments_disagree", "blocks_disagree", "tail_race")
 
 
-def test_a_process_that_went_on_after_recording() -> None:
+def test_more_changed_blocks_mean_that_the_recording_had_stopped() -> None:
     found = all_reasons(tail(17))
     assert found["device"] == ("segments_disagree", "blocks_disagree", "recording_stopped")
     assert found["reserved"] == ("segments_disagree",)
 
 
-def test_segments_that_came_after_a_recording_that_had_stopped() -> None:
+def test_reason_if_segments_were_allocated_after_the_recording() -> None:
     machine, device = recorder()
     block = device.malloc(1000)
     trace = dumped(machine)["device_traces"]
@@ -277,14 +285,26 @@ def test_segments_that_came_after_a_recording_that_had_stopped() -> None:
     assert found["reserved"] == found["requested"] == ("segments_disagree",)
 
 
-def test_lost_frees_are_no_race() -> None:
+def test_lost_frees_are_not_a_race() -> None:
     snapshot = tail(2)
     (trace,) = snapshot["device_traces"]
     trace.append(dict(next(event for event in trace if event["action"] == "alloc")))
     assert not {"tail_race", "recording_stopped"} & set(all_reasons(snapshot)["device"])
 
 
-def test_free_requests_that_were_skipped() -> None:
+def test_skipped_completions_are_not_a_race() -> None:
+    machine, device = recorder()
+    for size in (1000, 30 * MIB):
+        block = device.malloc(size)
+        assert block is not None
+        device.free(block)
+    found = all_reasons(without(dumped(machine), "free_completed"))
+    assert found["device"] == ("segments_disagree", "blocks_disagree", "completions_skipped")
+    assert found["requested"] == ("segments_disagree",)
+    assert "held" not in found
+
+
+def test_skipped_free_requests_affect_held_and_allocated() -> None:
     machine, device = recorder()
     block = device.malloc(1000)
     assert block is not None
@@ -297,7 +317,40 @@ def test_free_requests_that_were_skipped() -> None:
     }
 
 
-def test_frees_that_wait_for_a_stream() -> None:
+def test_first_event_completes_a_free_that_was_requested_before() -> None:
+    """A recorder that keeps a single event often keeps such a completion. The final state is known
+    anyway.
+    """
+    builder = SnapshotBuilder()
+    live = builder.block(1 << 21, 512, 300)
+    builder.free_completed(1 << 20, 300).segment(1 << 21, 2 * MIB, blocks=[live])
+    found = all_reasons(builder.build())
+    for measure in ("device", "held", "allocated"):
+        assert "skip_actions" not in found[measure]
+        assert "pending_at_start" in found[measure]
+    builder.free_completed(1 << 22, 300)  # the trace has no request for this free
+    assert "skip_actions" in all_reasons(builder.build())["held"]
+
+
+def test_carried_over_memory_with_stacks_was_recorded() -> None:
+    """A message that the memory has no stack would be wrong, and one that recording began late
+    would be useless.
+    """
+    for frames, late in ([("f", "a.py", 1)], False), ([], True):
+        builder = SnapshotBuilder().alloc(1 << 20, 300).free(1 << 20, 300)
+        large = builder.block(1 << 21, MIB, MIB, frames=frames)
+        builder.segment(1 << 21, 2 * MIB, blocks=[large])
+        assert ("recording_begun_late" in all_reasons(builder.build())["device"]) == late
+
+
+def test_bare_list_of_segments_has_no_events() -> None:
+    builder = SnapshotBuilder()
+    builder.segment(1 << 20, 512, blocks=[builder.block(1 << 20, 512, 300)])
+    snap = mr.open(build.dump(builder.build()["segments"]))
+    assert device_verdict(snap, snap.replay(0)).reasons == ("no_events", "segments_only")
+
+
+def test_frees_pending_on_a_stream_are_exact() -> None:
     machine, device = recorder()
     block = device.malloc(1000)
     assert block is not None
@@ -309,7 +362,7 @@ def test_frees_that_wait_for_a_stream() -> None:
     assert snap.replay().measure("requested").end_bytes == 1000
 
 
-def test_a_pool_that_is_set_back_to_a_checkpoint() -> None:
+def test_pool_restored_to_a_checkpoint_is_noted() -> None:
     machine, device = recorder()
     device.begin_pool((1, 0))
     device.malloc(1000)
@@ -319,7 +372,7 @@ def test_a_pool_that_is_set_back_to_a_checkpoint() -> None:
 
 
 @pytest.mark.parametrize("off, against", [(0, ()), (512, ("snapshot_events_disagree",))])
-def test_snapshot_events(off: int, against: tuple[str, ...]) -> None:
+def test_snapshot_events_must_match_the_replay(off: int, against: tuple[str, ...]) -> None:
     machine, device = recorder()
     device.malloc(1000)
     machine.dump()  # leaves the event
@@ -334,14 +387,14 @@ def test_snapshot_events(off: int, against: tuple[str, ...]) -> None:
 
 
 def slack(freed_later: bool, more: int = 0) -> Snapshot:
-    """A large block with slack from before the recording, and a snapshot event that tells it."""
+    """Build a large carried-over block with slack, and a snapshot event that includes the slack."""
     machine = Machine()
     device = machine.devices[0]
     room, behind = device.malloc(3 * MIB + 1024), device.malloc(2 * MIB)
     assert room is not None
     assert behind is not None
     device.free(room)
-    block = device.malloc(3 * MIB - 500_000)  # takes the whole of it
+    block = device.malloc(3 * MIB - 500_000)  # the request gets the whole block
     assert block is not None
     machine.begin_recording()
     machine.dump()
@@ -354,27 +407,27 @@ def slack(freed_later: bool, more: int = 0) -> Snapshot:
     return snapshot
 
 
-def test_sizes_that_are_assumed_are_no_contradiction() -> None:
+def test_assumed_sizes_contradict_nothing() -> None:
     against = ("blocks_assumed",)
     found = all_reasons(slack(freed_later=True))
     assert found["active"] == found["allocated"] == against
     assert found["device"] == (*against, "recording_begun_late")
     assert "snapshot_events_disagree" in all_reasons(slack(True, more=2 * MIB))["active"]
     assert "snapshot_events_disagree" in all_reasons(slack(True, more=-MIB))["active"]
-    # One that is there at the end is known.
+    # The size of a block that is live at the end is known.
     assert all_reasons(slack(freed_later=False))["active"] == ("no_allocations",)
 
 
 def cut(snapshot: Snapshot, action: str, at: int = 0) -> Snapshot:
-    """Without one event of this action."""
+    """Return the snapshot without one event that has this action."""
     (trace,) = snapshot["device_traces"]
     found = [event for event in trace if event["action"] == action]
     trace.remove(found[at])
     return snapshot
 
 
-def test_an_allocation_that_is_missing() -> None:
-    """Its block counts as live from the start, where its segment was not there yet."""
+def test_reason_if_an_allocation_is_missing() -> None:
+    """The block then seems to be live from the start, before its segment was allocated."""
     machine, device = recorder()
     block = device.malloc(30 * MIB)
     assert block is not None
@@ -386,7 +439,7 @@ def test_an_allocation_that_is_missing() -> None:
     assert "segment_events_disagree" not in found["device"]
 
 
-def test_blocks_of_the_start_that_lie_over_each_other() -> None:
+def test_reason_if_carried_over_blocks_overlap() -> None:
     builder = SnapshotBuilder().alloc(9 * 2**20, 512).free(9 * 2**20, 512)
     builder.free_requested(1024, 1024).free_completed(1024, 1024)
     builder.free_requested(1536, 512).free_completed(1536, 512)
@@ -395,13 +448,13 @@ def test_blocks_of_the_start_that_lie_over_each_other() -> None:
     assert reasons(builder) == ("start_impossible",)
 
 
-def test_a_block_that_outlives_its_segment() -> None:
+def test_reason_if_a_block_outlives_its_segment() -> None:
     machine = Machine()
     device = machine.devices[0]
     block = device.malloc(30 * MIB)
     assert block is not None
     machine.begin_recording()
-    device.malloc(100)  # that something is left
+    device.malloc(100)  # something remains
     device.free(block)
     device.empty_cache()
     snapshot = dumped(machine)
@@ -413,7 +466,7 @@ def test_a_block_that_outlives_its_segment() -> None:
     assert "start_impossible" in found["device"]
 
 
-def test_a_free_whose_completion_is_missing() -> None:
+def test_reason_if_a_free_completion_is_missing() -> None:
     machine = Machine()
     device = machine.devices[0]
     block = device.malloc(30 * MIB)
@@ -426,7 +479,7 @@ def test_a_free_whose_completion_is_missing() -> None:
     assert "unmatched_requests" in found["device"]
 
 
-def test_a_request_of_a_free_that_is_missing() -> None:
+def test_reason_if_a_free_request_is_missing() -> None:
     machine = Machine()
     device = machine.devices[0]
     blocks = [device.malloc(30 * MIB) for _ in range(2)]
@@ -443,8 +496,8 @@ def test_a_request_of_a_free_that_is_missing() -> None:
     assert (found_held.exact, found_held.trusted) == (False, True)
 
 
-def test_more_than_the_segments_have() -> None:
-    """A block in the file's segments that is larger than its segment."""
+def test_reason_if_blocks_are_larger_than_segments() -> None:
+    """A block listed in the file is larger than its segment."""
     builder = SnapshotBuilder().alloc(2**30, 512)
     builder.segment(2**30, 2**21, blocks=[builder.block(2**30, 512, 512)])
     builder.segment(2**31, 2**21, blocks=[builder.block(2**31, 2**21, 2**23)])
@@ -453,15 +506,18 @@ def test_more_than_the_segments_have() -> None:
     assert "measures_disagree" in found["device"]
 
 
-def test_a_segment_that_requests_passed_by() -> None:
-    """Its segment_alloc is missing: as if it had been there, and empty, from the start."""
+def test_reason_if_requests_ignored_a_free_segment() -> None:
+    """The segment's segment_alloc is missing, so the segment seems to exist, and be free, from the
+    start.
+    """
     machine = Machine()
     device = machine.devices[0]
     device.malloc(100)
     machine.begin_recording()
     device.malloc(30 * MIB)
     device.malloc(40 * MIB)
-    # Of the first nobody can tell: what asked before it was larger, or it was taken.
+    # Without the first segment_alloc nothing is proven: either the earlier request was larger, or
+    # the segment was in use.
     assert "reserved" not in all_reasons(cut(dumped(machine), "segment_alloc", 0))
     found = all_reasons(cut(dumped(machine), "segment_alloc", 1))
     assert found["reserved"] == ("segment_events_disagree",)
@@ -470,8 +526,8 @@ def test_a_segment_that_requests_passed_by() -> None:
 
 
 @pytest.mark.parametrize("released", [False, True])
-def test_a_free_while_the_driver_is_asked(released: bool) -> None:
-    """By another thread, which it may where the allocator does not keep its lock meanwhile."""
+def test_free_during_a_driver_call_needs_a_released_lock(released: bool) -> None:
+    """Another thread can free memory only if the allocator releases its lock during the call."""
     machine, device = recorder()
     block = device.malloc(30 * MIB)
     assert block is not None
@@ -489,7 +545,7 @@ def test_a_free_while_the_driver_is_asked(released: bool) -> None:
     assert found.get("reserved", ()) == found["device"] == reasons
 
 
-def test_segments_of_the_start_that_may_have_come_later() -> None:
+def test_segments_without_events_make_reserved_an_estimate() -> None:
     machine, device = recorder()
     device.malloc(30 * MIB)
     device.malloc(100)
@@ -501,7 +557,7 @@ def test_segments_of_the_start_that_may_have_come_later() -> None:
     assert (told.exact, told.trusted) == (False, True)
 
 
-def test_segment_events_that_are_missing() -> None:
+def test_reason_if_segment_frees_are_missing() -> None:
     machine, device = recorder()
     block = device.malloc(30 * MIB)
     assert block is not None
@@ -513,8 +569,8 @@ def test_segment_events_that_are_missing() -> None:
     assert "requested" not in found
 
 
-def test_segment_events_that_were_all_skipped() -> None:
-    """Nothing contradicts the final segments but allocations in memory that is not there."""
+def test_reason_if_all_segment_events_are_missing() -> None:
+    """The only contradiction is an allocation outside of the final segments."""
     machine, device = recorder()
     block = device.malloc(30 * MIB)
     assert block is not None
@@ -524,7 +580,7 @@ def test_segment_events_that_were_all_skipped() -> None:
     assert all_reasons(snapshot)["reserved"] == ("segment_events_disagree",)
 
 
-def test_allocations_where_nothing_is_free() -> None:
+def test_reason_if_an_allocation_is_inside_a_used_block() -> None:
     machine, device = recorder()
     device.malloc(1000)
     block = device.malloc(1000)
@@ -537,7 +593,7 @@ def test_allocations_where_nothing_is_free() -> None:
     assert found["requested"] == found["reserved"] == ("segments_disagree",)
 
 
-def test_blocks_at_the_end_that_are_others() -> None:
+def test_reason_if_the_final_blocks_differ() -> None:
     machine, device = recorder()
     device.malloc(1000)
     snapshot = dumped(machine)
@@ -553,7 +609,7 @@ def test_blocks_at_the_end_that_are_others() -> None:
     }
 
 
-def test_a_recording_that_begins_late() -> None:
+def test_late_recording_is_noted() -> None:
     machine = Machine()
     machine.devices[0].malloc(1000)
     machine.begin_recording()
@@ -561,12 +617,12 @@ def test_a_recording_that_begins_late() -> None:
     machine.devices[0].malloc(20)
     snapshot = dumped(machine)
     assert all_reasons(snapshot) == {"device": ("recording_begun_late",)}
-    # What a range begins with was recorded.
+    # With a range, earlier events are in the file.
     snap = mr.open(build.dump(snapshot), start=1)
     assert device_verdict(snap, snap.replay()).reasons == ()
 
 
-def test_what_is_shown_may_be_exact_and_not_all() -> None:
+def test_exact_numbers_may_be_incomplete() -> None:
     machine, device = recorder()
     device.malloc(1000)
     snap = mr.open(build.dump(dumped(machine) | {"trace_alloc_overflowed": True}))
@@ -577,7 +633,7 @@ def test_what_is_shown_may_be_exact_and_not_all() -> None:
 
 
 @given(recordings())
-def test_no_whole_recording_is_doubted(recording: Recording) -> None:
+def test_complete_recordings_are_trusted(recording: Recording) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     for device in snap.devices:
         replay = snap.replay(device)
@@ -586,21 +642,40 @@ def test_no_whole_recording_is_doubted(recording: Recording) -> None:
         if EVENTS_LOST_BEFORE.intersection(found.reasons):
             assert recording.truths[device].dropped
         elif not actions & {"alloc", "free_requested"}:
-            # What is left of a ring may be a free whose request was dropped.
+            # A ring may begin with a free whose request was dropped.
             short = {"skip_actions"} if "free_completed" in actions else set()
             doubts = set(found.reasons) - REMARKS - short
             assert not doubts or doubts & {"no_events", "no_allocations"}, found
         elif "free_requested" in actions:
             assert found.trusted, found
-        else:  # a short trace may look as if requests had been skipped
+        else:  # in a short trace, all free requests may be missing by chance
             assert set(found.reasons) <= REMARKS | {"skip_actions"}, found
         for name in MEASURES:
             if verdict(snap, replay.measure(name)).exact:
                 assert replay.measure(name).series.tolist() == recording.truths[device].series(name)
 
 
-def test_strict_looks_at_what_the_measure_does_not_need() -> None:
-    # Nothing about requested bytes contradicts itself; but the block was never free to take.
+@pytest.mark.parametrize(
+    "recording",
+    [
+        record(337744832, settings="npu, expandable, crowded", steps=60, late=150),
+        record(921625031, settings="npu", steps=60, late=30, max_entries=40),
+    ],
+)
+def test_npu_blocks_restored_before_the_recording_make_an_estimate(recording: Recording) -> None:
+    """The restored blocks lack the padding. The trace doesn't show this, so the number is an
+    estimate.
+    """
+    snap = mr.open(build.dump(recording.snapshot))
+    active = snap.replay(0).measure("active")
+    found = verdict(snap, active)
+    assert active.series.tolist() != recording.truths[0].series("active")
+    assert not found.exact
+    assert "blocks_assumed" in found.reasons
+
+
+def test_strict_checks_the_other_measures_too() -> None:
+    # Requested bytes are consistent, but an allocation is inside a used block.
     machine, device = recorder()
     first, second = device.malloc(3 * MIB), device.malloc(3 * MIB)
     assert first is not None
@@ -609,7 +684,6 @@ def test_strict_looks_at_what_the_measure_does_not_need() -> None:
     device.malloc(2 * MIB)
     snapshot = dumped(machine)
     (trace,) = snapshot["device_traces"]
-    del trace[[event["action"] for event in trace].index("free_requested") :][:2]
     taken = [event for event in trace if event["addr"] == second.addr and event["size"] > 2 * MIB]
     for event in taken:
         event["addr"] = first.addr + MIB
@@ -623,8 +697,8 @@ def test_strict_looks_at_what_the_measure_does_not_need() -> None:
     assert set(own.reasons) <= set(whole.reasons)
 
 
-def test_a_device_that_is_read_alone_has_the_same_verdict() -> None:
-    """Nothing before its first event is left out: what is pending at the start is known."""
+def test_verdict_is_the_same_if_only_one_device_is_read() -> None:
+    """The trace is so short that it starts with a pending free."""
     data = build.dump(record(0, steps=28, max_entries=3, private_pools=False).snapshot)
     whole, alone = mr.open(data), mr.open(data, device=0)
     for name in MEASURES:
@@ -633,7 +707,7 @@ def test_a_device_that_is_read_alone_has_the_same_verdict() -> None:
     assert "pending_at_start" in device_verdict(whole, whole.replay(0)).reasons
 
 
-def test_an_estimate_says_so() -> None:
+def test_dry_run_without_an_allocator_is_an_estimate() -> None:
     machine, device = recorder()
     device.malloc(1000)
     of_a_run = dumped(machine) | {"memreplay": {"version": 1, "recorder": "record"}}
@@ -654,3 +728,23 @@ def test_an_estimate_says_so() -> None:
     )
     assert (requested.trusted, requested.exact) == (True, False)
     assert (reserved.trusted, reserved.exact) == (False, False)
+
+
+def test_word_exact_is_chosen_in_one_place() -> None:
+    """All other code calls `exactness_of`, directly or through `least_exact` and `joined`."""
+    package = ROOT / "src" / "memreplay"
+    choosing = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r'"exact" if|else "estimated"', path.read_text(encoding="utf-8"))
+    ]
+    assert choosing == ["analysis/trust/trust.py"]
+
+
+@pytest.mark.parametrize("parts", itertools.product([True, False], repeat=2))
+def test_number_is_exact_if_all_its_parts_are(parts: tuple[bool, bool]) -> None:
+    expected = "exact" if all(parts) else "estimated"
+    graded_parts = [Verdict(True, exactness_of(one), ()) for one in parts]
+    assert exactness_of(*parts) == expected
+    assert least_exact(graded_parts) == expected
+    assert joined(graded_parts, exact=all(parts)).exactness == expected

@@ -16,7 +16,9 @@ from tests.unit.render.schemas import check_against
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A temporary of 900 bytes, one of 700 with another within, and that one, which stays."""
+    """Create a file with three allocations: a temporary one, one that lives a little longer, and
+    one that is kept.
+    """
     builder = SnapshotBuilder()
     builder.alloc(512, 900, frames=[("forward", "model.py", 7)])
     builder.free_requested(512, 900).free_completed(512, 900)
@@ -57,13 +59,15 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
             ["--by", "innermost", "--exclude", "optim"],
             ["forward model.py:7", "backward model.py:9"],
         ),
-        (["--include", "model", "--min-bytes", "800B"], ["forward model.py:7"]),
-        (["--only-live-at-end"], ["step optim.py:3"]),
-        (["--stream", "7"], ["backward model.py:9"]),
+        (["--include", "model", "--only", "min-bytes=800B"], ["forward model.py:7"]),
+        (["--only", "live-at-end"], ["step optim.py:3"]),
+        (["--only", "stream=7"], ["backward model.py:9"]),
         (["--from", "3", "--to", "4"], ["backward model.py:9"]),
     ],
 )
-def test_groups(runner: CliRunner, path: str, options: list[str], labels: list[str]) -> None:
+def test_by_and_sort_options_change_the_groups(
+    runner: CliRunner, path: str, options: list[str], labels: list[str]
+) -> None:
     result = ask(runner, path, *options, "--format", "json")
     assert (result.exit_code, result.stderr) == (0, "")
     found = json.loads(result.stdout)
@@ -74,7 +78,7 @@ def test_groups(runner: CliRunner, path: str, options: list[str], labels: list[s
     assert whole == device["allocated_bytes"]
 
 
-def test_temporary(runner: CliRunner, path: str) -> None:
+def test_temporary_option_sets_the_threshold(runner: CliRunner, path: str) -> None:
     counts = []
     for options in ([], ["--temporary", str(10**30)]):
         result = ask(runner, path, *options, "--format", "json")
@@ -82,10 +86,10 @@ def test_temporary(runner: CliRunner, path: str) -> None:
     assert counts == [1, 2]
 
 
-def test_text(runner: CliRunner, path: str) -> None:
+def test_text_shows_totals_and_groups(runner: CliRunner, path: str) -> None:
     shown = ask(runner, path).stdout
     assert "device 0: 3 allocations of 6.4 KiB requested, in 6 events" in shown
-    assert "temporary  1 (33.3%) of 900 B freed before another was made" in shown
+    assert "temporary  1 (33.3%) of 900 B freed before the next allocation" in shown
     assert "sizes from" in shown
     assert "lifetimes from" in shown
     assert "forward  model.py:7" in shown
@@ -101,18 +105,20 @@ def test_text(runner: CliRunner, path: str) -> None:
         (["--by", "colour"], "'colour' is not one of stack, "),
         (["--by", "stack,"], "'' is not one of stack, "),
         (["--include", "("], "'(' is not a regular expression"),
-        (["--only-carried-over"], "No such option"),
-        (["--stream", "9"], "device 0 has no stream 9; its streams: 0, 7"),
+        (["--only", "carried-over"], "unknown key 'carried-over'"),
+        (["--only", "stream=9"], "device 0 has no stream 9; its streams: 0, 7"),
         (["--device", "4"], "no device 4"),
     ],
 )
-def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: str) -> None:
+def test_usage_errors_are_reported(
+    runner: CliRunner, path: str, options: list[str], words: str
+) -> None:
     result = ask(runner, path, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
 
 
-def test_rules_of_ones_own(runner: CliRunner, path: str, tmp_path: Path) -> None:
+def test_custom_rules_define_the_categories(runner: CliRunner, path: str, tmp_path: Path) -> None:
     config = tmp_path / "memreplay.toml"
     config.write_text('category_defaults = false\n[[category]]\nname = "mine"\nframes = "model"\n')
     shown = ask(runner, path, "--by", "category", "--config", str(config), "--format", "json")
@@ -122,10 +128,10 @@ def test_rules_of_ones_own(runner: CliRunner, path: str, tmp_path: Path) -> None
     wrong = ask(runner, path, "--by", "category", "--config", str(config))
     assert (wrong.exit_code, wrong.stdout) == (2, "")
     assert "unknown key 'nonsense'" in wrong.stderr
-    # It may say whose code is the user's, too: it is read whatever is asked.
+    # All files are read with the user's rules, so --project works, too.
     assert ask(runner, path, "--config", str(config)).exit_code == 2
 
 
-def test_strict(runner: CliRunner, path: str) -> None:
+def test_strict_fails_without_segments(runner: CliRunner, path: str) -> None:
     assert ask(runner, path).exit_code == 0
-    assert ask(runner, path, "--strict").exit_code == 1  # it has no segments
+    assert ask(runner, path, "--strict").exit_code == 1  # no segments

@@ -1,4 +1,4 @@
-"""allocations: every number equals slow sums over the lifetimes (tests/oracle_allocations.py)."""
+"""allocations: every number matches a slow sum over all lifetimes (tests/oracle_allocations.py)."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def fields(sums: AllocationSums | slow.Sums) -> tuple[object, ...]:
 def check_whole(
     found: DeviceAllocations, lives: list[Life], events: list[Any], threshold: int
 ) -> None:
-    """Totals, classes and medians against the oracle's."""
+    """Check that totals, classes and medians match the oracle's."""
     times = slow.clock(events)
     assert fields(found.total) == fields(slow.summed(lives, events, threshold))
-    assert found.frees == found.allocations - found.live_count
+    assert found.frees == found.allocation_count - found.live_count
     assert (found.peak_ratio or 0) * found.peak_bytes == pytest.approx(
         found.allocated_bytes if found.peak_bytes else 0
     )
     seconds = (found.duration_us or 0) / 1e6
     assert (found.allocations_per_s or 0) * seconds == pytest.approx(
-        found.allocations if seconds else 0
+        found.allocation_count if seconds else 0
     )
     assert (found.bytes_per_s is None) == (not seconds)
     classes = slow.in_classes([(one.size, one.size) for one in lives], 2)
@@ -92,7 +92,7 @@ def check_groups(
     threshold: int,
     keys: dict[Any, AllocationGroup],
 ) -> None:
-    """Each group against the oracle's, and all of them against the total."""
+    """Compare each group with the oracle, and their sum with the total."""
     assert found.groups_total == len(found.groups) == len(by_key) == len(keys)
     for key, lives in by_key.items():
         one = keys[key]
@@ -104,7 +104,7 @@ def check_groups(
 
 
 def label_of(snap: mr.Snapshot, frames: oracle.Stack) -> oracle.FrameTuple:
-    """What a stack is put down to: its innermost frame of the lowest rank."""
+    """Return the innermost frame of the lowest rank."""
     file_rank, function_rank = ranks(snap.code)
     ids = {snap.text(i): i for i in range(snap.native.n_strings)}
 
@@ -127,7 +127,7 @@ def key_of(snap: mr.Snapshot, by: str, one: Life) -> object:
 
 
 def key_shown(by: str, one: AllocationGroup) -> object:
-    """The same, of a group that was found."""
+    """Return a report group's key in the same form."""
     if by == "stream":
         return one.stream
     if by == "size":
@@ -147,7 +147,7 @@ def key_shown(by: str, one: AllocationGroup) -> object:
     st.sampled_from(SORTS),
     st.integers(0, 3),
 )
-def test_any_trace_equals_the_oracle(
+def test_report_on_any_trace_matches_the_oracle(
     snapshot: build.Snapshot,
     measure: MeasureName,
     by: str,
@@ -188,7 +188,7 @@ def test_any_trace_equals_the_oracle(
     st.lists(st.sampled_from([*WAYS]), min_size=1, max_size=3, unique=True).map(",".join),
     st.integers(0, 1),
 )
-def test_any_way_or_several_equals_the_oracle(
+def test_groups_by_any_keys_match_the_oracle(
     snapshot: build.Snapshot, measure: MeasureName, by: str, threshold: int
 ) -> None:
     snap = mr.open(build.dump(snapshot))
@@ -201,7 +201,7 @@ def test_any_way_or_several_equals_the_oracle(
         by_label: dict[str, list[Life]] = defaultdict(list)
         for one in lives_of(usage):
             by_label[named.label(by, one.alloc)].append(one)
-        # Of several groups one label may be: of stacks that are put down to one frame.
+        # Several groups have the same label if their stacks are attributed to the same frame.
         shown: dict[str, list[tuple[int, ...]]] = defaultdict(list)
         for group in found.groups:
             shown[group.label].append(added(group.sums))
@@ -213,22 +213,22 @@ def test_any_way_or_several_equals_the_oracle(
 
 
 def added(sums: AllocationSums | slow.Sums) -> tuple[int, ...]:
-    """What of these adds up."""
+    """Return the fields that add up."""
     counts = sums.count, sums.temporary_count, sums.live_count
     return *counts, sums.bytes, sums.temporary_bytes, sums.live_bytes
 
 
-def test_user_rules() -> None:
+def test_groups_use_the_users_rules() -> None:
     stack = [("forward", "/home/me/model.py", 7)]
     builder = SnapshotBuilder().alloc(512, 1, frames=stack).alloc(1024, 2, frames=[])
     rules = (Rule("mine", frames="model"),)
     found = only(builder, by="category,size", rules=rules)
     assert [one.label for one in found.groups] == ["unknown, 2 B to 4 B", "mine, 1 B to 2 B"]
-    # What a group alone is by is said of it, and of no several.
+    # Sizes are given only if groups have a single key.
     assert [one.max_bytes for one in found.groups] == [UNSET, UNSET]
 
 
-def test_filters_leave_some() -> None:
+def test_filters_limit_what_is_counted() -> None:
     stack = [("forward", "/home/me/model.py", 7)]
     builder = SnapshotBuilder().alloc(512, 100, frames=stack).alloc(1024, 20, frames=stack)
     builder.alloc(2048, 4, frames=[]).free_completed(512, 100).free_completed(9 << 30, 1)
@@ -245,14 +245,17 @@ def test_filters_leave_some() -> None:
     assert left(min_bytes=1 << 30) == (0, 0, 0, 0)
     with pytest.raises(UsageError, match="'nothing' matches no frame"):
         left(include=("nothing",))
-    with pytest.raises(UsageError, match="not allocated in the recording"):
+    with pytest.raises(
+        UsageError,
+        match="carried-over memory wasn't allocated in the recording, so nothing would be left",
+    ):
         left(only_carried_over=True)
     with pytest.raises(UsageError, match="'colour' is not one of"):
         only(builder, by="colour")
 
 
 def check_order(found: DeviceAllocations, sort: AllocationsSort) -> None:
-    """Groups come as they were asked for, of equal ones those of more bytes, then more of them."""
+    """Check that groups are in the requested order. Ties are ordered by bytes, then by count."""
 
     def rank(one: AllocationGroup) -> tuple[float, int, int]:
         sums = one.sums
@@ -268,14 +271,14 @@ def check_order(found: DeviceAllocations, sort: AllocationsSort) -> None:
         return first, sums.bytes, sums.count
 
     shown = [rank(one) for one in found.groups]
-    if sort == "mean-lifetime":  # the means that are shown are rounded
+    if sort == "mean-lifetime":  # the displayed means are rounded
         assert [one[0] for one in shown] == sorted((one[0] for one in shown), reverse=True)
     else:
         assert shown == sorted(shown, reverse=True)
 
 
 def lives_of(usage: Usage) -> list[Life]:
-    """The allocations that count, as the measure has them, which tests/property checks."""
+    """Return the allocations that a measure counts (checked in tests/property)."""
     native = usage.native
     ends, sizes = memoryview(native.ends()), memoryview(native.weights())
     counted = memoryview(native.counted())
@@ -293,7 +296,7 @@ def lives_of(usage: Usage) -> list[Life]:
     st.sampled_from(["pool", "stream", "size"]),
     st.integers(0, 2),
 )
-def test_any_recording_by_any_measure(
+def test_report_on_any_recording_and_measure_matches_the_allocator(
     recording: Recording, measure: MeasureName, by: str, threshold: int
 ) -> None:
     snap = mr.open(build.dump(recording.snapshot))
@@ -314,7 +317,7 @@ def test_any_recording_by_any_measure(
         shown = {one.pool if by == "pool" else key_shown(by, one): one for one in found.groups}
         check_groups(found, by_key, events, threshold, shown)
         if found.exactness == "exact":
-            # What the allocator itself counted when it allocated.
+            # The bytes that the allocator counted at the allocation.
             truth = recording.truths[found.device]
             series = [truth.start_of(measure), *truth.series(measure)]
             made = sum(series[one.alloc + 1] - series[one.alloc] for one in lives)
@@ -324,7 +327,9 @@ def test_any_recording_by_any_measure(
 
 @settings(max_examples=examples(60), deadline=None)
 @given(recordings(max_devices=1), st.sampled_from(MEASURES), st.integers(0, 6))
-def test_what_top_cuts_is_in_the_rest(recording: Recording, measure: MeasureName, top: int) -> None:
+def test_rows_left_out_by_top_are_counted_in_the_rest(
+    recording: Recording, measure: MeasureName, top: int
+) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     for found in allocations_report(snap, measure=measure, by="size", top=top).devices:
         assert len(found.groups) == (min(top, found.groups_total) if top else found.groups_total)
@@ -341,7 +346,7 @@ def only(builder: SnapshotBuilder, **options: Any) -> DeviceAllocations:
     return found
 
 
-def test_by_pool_and_of_one_pool() -> None:
+def test_pools_can_be_grouped_or_selected() -> None:
     builder = SnapshotBuilder()
     builder.alloc(512, 100, pool_id=(0, 1), stream=7).alloc(1024, 10, pool_id=(0, 0))
     builder.free_completed(512, 100, pool_id=(0, 1), stream=7)
@@ -357,31 +362,32 @@ def test_by_pool_and_of_one_pool() -> None:
     ]
     alone = only(builder, pool=(0, 1), temporary=0)
     assert (alone.total.count, alone.total.bytes, alone.peak_bytes) == (1, 100, 100)
-    # Others are those of the device, whatever is looked at alone.
+    # Whether an allocation is temporary depends on all of the device's allocations, even if a pool
+    # is selected.
     assert alone.total.temporary_count == 0
     assert only(builder, pool=(0, 1), temporary=1).total.temporary_count == 1
     with pytest.raises(UsageError, match="has no pool 9:9"):
         only(builder, pool=(9, 9))
 
 
-def test_temporaries() -> None:
+def test_allocations_in_between_decide_what_is_temporary() -> None:
     builder = SnapshotBuilder().alloc(512, 1).free_requested(512, 1).free_completed(512, 1)
     builder.alloc(1024, 2).alloc(2048, 4).free_completed(2048, 4).free_completed(1024, 2)
     builder.alloc(4096, 8).event("segment_alloc", 1 << 30, 2 << 20)
     builder.free_requested(4096, 8).alloc(512, 16).free_completed(4096, 8)
     found = [only(builder, temporary=n).total for n in range(3)]
-    # The frees of others in between do not count, their allocations do.
+    # Allocations of other groups in between count, but their frees don't.
     assert [one.temporary_bytes for one in found] == [1 + 4, 1 + 2 + 4 + 8, 1 + 2 + 4 + 8]
     held = only(builder, measure="held").total
     assert held.temporary_bytes == 1 + 4 + 8
 
 
-def test_times_that_fall_and_that_begin_late() -> None:
+def test_lifetimes_are_known_if_times_decrease_or_start_late() -> None:
     builder = SnapshotBuilder()
     builder.alloc(512, 1).drop("time_us").alloc(1024, 2).drop("time_us")
     builder.alloc(2048, 4, time_us=START_US)
     builder.event("annotate", 0, 0, time_us=START_US + 30)
-    builder.free_completed(2048, 4, time_us=START_US + 10)  # earlier than the one before
+    builder.free_completed(2048, 4, time_us=START_US + 10)  # earlier than the previous event
     builder.free_completed(512, 1, time_us=START_US + 50)
     found = only(builder)
     assert found.lifetimes_us is not None
@@ -392,7 +398,7 @@ def test_times_that_fall_and_that_begin_late() -> None:
     assert found.total.mean_lifetime_us == 30
 
 
-def test_times_far_apart() -> None:
+def test_lifetimes_may_exceed_63_bits() -> None:
     builder = SnapshotBuilder()
     for addr in (512, 1024):
         builder.alloc(addr, 1, time_us=-(2**63) + 1)
@@ -405,7 +411,7 @@ def test_times_far_apart() -> None:
     assert [(c.min_us, c.max_us) for c in found.lifetimes_us] == [(10**19, 10**20 - 1)]
 
 
-def test_sums_that_no_64_bits_hold() -> None:
+def test_sums_may_exceed_64_bits() -> None:
     builder = SnapshotBuilder()
     for _ in range(10):
         builder.alloc(512, 2**61).free_completed(512, 2**61)
@@ -418,7 +424,7 @@ def test_sums_that_no_64_bits_hold() -> None:
     assert (found.rest.bytes, found.rest.count) == (3, 1)
 
 
-def test_a_file_without_times_or_events() -> None:
+def test_lifetimes_are_unknown_without_times_or_events() -> None:
     found = only(SnapshotBuilder(times=False).alloc(512, 1).free_completed(512, 1))
     assert (found.lifetimes_us, found.duration_us, found.median_lifetime_us) == (None, None, None)
     assert (found.median_lifetime_events, found.total.mean_lifetime_us) == (1, None)
@@ -435,7 +441,7 @@ def test_a_file_without_times_or_events() -> None:
     assert "no_events" in found.reasons
 
 
-def test_a_range_is_of_its_own_events() -> None:
+def test_range_counts_only_its_events() -> None:
     builder = SnapshotBuilder()
     builder.alloc(512, 100).alloc(1024, 7).free_completed(512, 100).alloc(512, 9)
     builder.free_completed(512, 9)
@@ -450,7 +456,7 @@ def test_a_range_is_of_its_own_events() -> None:
     assert (found.carried_over_count, found.carried_over_freed_bytes) == (2, 100)
 
 
-def test_frames_and_labels() -> None:
+def test_groups_have_frames_and_labels() -> None:
     stack = [
         ("empty", "/venv/lib/python3.12/site-packages/torch/cuda.py", 3),
         ("forward", "/home/me/model.py", 7),
@@ -461,12 +467,12 @@ def test_frames_and_labels() -> None:
     assert found.groups[1].frames[1] == Frame("forward", "/home/me/model.py", 7)
 
 
-def test_reserved_memory_is_refused() -> None:
-    with pytest.raises(UsageError, match="of segments, not of allocations"):
+def test_reserved_memory_is_rejected() -> None:
+    with pytest.raises(UsageError, match="reserved memory has no allocations"):
         only(SnapshotBuilder().alloc(512, 1), measure="reserved")
 
 
-def test_a_threshold_above_all_numbers_makes_all_that_ended_temporary() -> None:
+def test_huge_threshold_makes_every_freed_allocation_temporary() -> None:
     builder = SnapshotBuilder().alloc(512, 100).alloc(1024, 50).free(512, 100)
     snap = mr.open(build.dump(builder.build()))
     (found,) = allocations_report(snap, temporary=10**30).devices

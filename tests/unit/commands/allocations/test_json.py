@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/allocations, against its JSON schema."""
+"""Tests of allocations' JSON, including its JSON schema."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from msgspec.structs import replace
 from memreplay.commands.allocations.result import AllocationGroup, AllocationsReport
 from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import Group
-from tests.unit.commands.allocations.test_text import EMPTY, FOUND, REPORT, TIMELESS, TOTAL, grouped
+from tests.unit.commands.allocations.test_text import (
+    EMPTY,
+    FOUND,
+    REPORT,
+    TIMELESS,
+    TOTAL,
+    grouped,
+)
 from tests.unit.commands.results import GIB
 from tests.unit.render.schemas import check_against
 
@@ -33,17 +40,21 @@ SIZE = grouped(
         replace(REPORT, by="size", pool=(0, 1), devices=(replace(FOUND, groups=(SIZE,)),)),
     ],
 )
-def test_schema(report: AllocationsReport) -> None:
+def test_json_matches_the_schema(report: AllocationsReport) -> None:
     check_against("allocations-1.json", json.loads(render_json(report)))
 
 
-def test_keys_and_values() -> None:
+def test_json_has_the_reports_numbers() -> None:
     found = json.loads(render_json(REPORT))
     assert found["schema"] == "memreplay.allocations/1"
     assert (found["by"], found["sort"], found["temporary_threshold"]) == ("stack", "bytes", 0)
     (device,) = found["devices"]
-    assert (device["allocations"], device["frees"], device["live_count"]) == (2_000, 1_900, 100)
-    assert device["allocations"] == sum(one["count"] for one in device["sizes"])
+    assert (device["allocation_count"], device["frees"], device["live_count"]) == (
+        2_000,
+        1_900,
+        100,
+    )
+    assert device["allocation_count"] == sum(one["count"] for one in device["sizes"])
     assert device["allocated_bytes"] == 40 * GIB
     assert (device["peak_ratio"], device["allocations_per_s"]) == (5.0, 1_000.0)
     assert device["bytes_per_s"] == 20 * GIB
@@ -55,7 +66,7 @@ def test_keys_and_values() -> None:
     assert set(device["lifetimes_events"][0]) == {"min_events", "max_events", "count", "bytes"}
 
 
-def test_what_is_not_known_is_null() -> None:
+def test_unknown_values_are_null() -> None:
     report = replace(REPORT, devices=(replace(EMPTY, peak_bytes=0), TIMELESS))
     empty, timeless = json.loads(render_json(report))["devices"]
     for key in ("min_bytes", "mean_bytes", "median_lifetime_us", "peak_ratio", "bytes_per_s"):
@@ -64,7 +75,7 @@ def test_what_is_not_known_is_null() -> None:
         assert timeless[key] is None
 
 
-def test_what_groups_are_by() -> None:
+def test_groups_have_their_key() -> None:
     def first(group: AllocationGroup, by: str) -> dict[str, object]:
         report = replace(REPORT, by=by, devices=(replace(FOUND, groups=(group,)),))
         one: dict[str, object] = json.loads(render_json(report))["devices"][0]["groups"][0]

@@ -45,10 +45,10 @@ def grouped(group: Group, sums: AllocationSums, **alone: Any) -> AllocationGroup
 
 
 def whole(sums: AllocationSums) -> dict[str, Any]:
-    """What a device says of all."""
+    """Return a device's totals."""
     frees = sums.count - sums.live_count
     return {
-        "allocations": sums.count,
+        "allocation_count": sums.count,
         "allocated_bytes": sums.bytes,
         "frees": frees,
         **means(sums),
@@ -168,7 +168,7 @@ def text(found: DeviceAllocations, width: int = 100, **changes: object) -> str:
     return render_plain(allocations_document(report), width=width)
 
 
-def test_what_stands_above_the_groups() -> None:
+def test_header_shows_totals() -> None:
     lines = text(FOUND).splitlines()[2:]
     first = [
         "device 0: 2,000 allocations of 40.0 GiB requested, in 6,200 events over 2.00 s",
@@ -177,7 +177,7 @@ def test_what_stands_above_the_groups() -> None:
         "turnover      5.0 times the peak of 8.0 GiB",
         "sizes         4 B to 200.0 MiB, median 3.0 MiB, mean 20.0 MiB",
         "lifetimes     median 89 us (14 events), mean 5.82 ms",
-        "temporary     150 (7.5%) of 1.0 GiB freed before another was made",
+        "temporary     150 (7.5%) of 1.0 GiB freed before the next allocation",
         "freed         1,900; 100 of 2.0 GiB still live at the end",
         "reuse         1,980 (99.0%) needed no new segment",
         "carried over  7 blocks of 1.0 GiB from before the first event, not counted here;",
@@ -199,7 +199,7 @@ def test_what_stands_above_the_groups() -> None:
     ]
 
 
-def test_groups() -> None:
+def test_groups_are_rows_of_a_table() -> None:
     rows = text(FOUND, width=160).splitlines()
     first = next(row for row in rows if "scaled_dot" in row)
     assert first.split()[:9] == ["20.0", "GiB", "50.0%", "96", "20.0", "MiB", "150", "5.82", "ms"]
@@ -209,19 +209,19 @@ def test_groups() -> None:
     assert rows[-1].endswith("10 more groups (--top 0 shows all)")
 
 
-def test_narrow() -> None:
+def test_table_fits_80_columns() -> None:
     lines = text(FOUND, width=80).splitlines()
     assert max(map(cell_width, lines)) <= 80
     (titles,) = (line for line in lines if "allocated at" in line)
     assert titles.split()[:5] == ["bytes", "count", "temporary", "mean", "life"]
 
 
-def test_wide_histograms_stand_side_by_side() -> None:
+def test_wide_histograms_are_side_by_side() -> None:
     (titles,) = (line for line in text(FOUND, 160).splitlines() if "sizes from" in line)
     assert "lifetimes from" in titles
 
 
-def test_without_times() -> None:
+def test_lifetimes_are_in_events_without_times() -> None:
     shown = text(TIMELESS)
     assert "requested, in 6,200 events\n" in shown
     assert "a second" not in shown
@@ -229,7 +229,7 @@ def test_without_times() -> None:
     assert "1 event    900" in shown
     assert "10 events  1,000" in shown
     assert "mean events" in shown
-    assert "note: the file has no times: lifetimes are in events, and no rate is known" in shown
+    assert "note: the file has no times, so lifetimes are in events and rates aren't known" in shown
 
 
 @pytest.mark.parametrize(
@@ -237,39 +237,39 @@ def test_without_times() -> None:
     [
         (
             {"events": 0, "trace_events": 0, "trusted": False, "reasons": ("no_events",)},
-            "no events were recorded, so what was allocated is not known",
+            "no events were recorded, so its allocations aren't known",
         ),
         ({"events": 0, "trace_events": 0}, "device 0: no events\n"),
         ({"events": 0}, "device 0: no events in this range\n"),
         ({"events": 9}, "device 0: no allocations, in 9 events\n"),
     ],
 )
-def test_nothing_to_count(changes: dict[str, object], words: str) -> None:
+def test_text_says_that_there_is_nothing_to_count(changes: dict[str, object], words: str) -> None:
     shown = text(replace(EMPTY, **changes)) + "\n"
     assert words in shown
     assert "no times" not in shown
 
 
-def test_no_events_says_what_to_do() -> None:
+def test_text_without_events_says_what_to_do() -> None:
     shown = text(replace(EMPTY, events=0, trace_events=0, trusted=False, reasons=("no_events",)))
     assert "note: next time, call torch.cuda.memory._record_memory_history()" in shown
 
 
-def test_parts_ranges_and_thresholds() -> None:
+def test_header_shows_filters_range_and_threshold() -> None:
     shown = text(
         replace(FOUND, first_event=100, trace_events=10_000),
         pool=(0, 1),
         stream=7,
         temporary_threshold=2,
     )
-    assert "pool          0:1 alone" in shown
-    assert "stream        7 alone" in shown
+    assert "pool          0:1 only" in shown
+    assert "stream        7 only" in shown
     assert "range         events 100 to 6,299 of 10,000" in shown
     assert "from before the range, not counted here" in shown
-    assert "freed with at most 2 others made in between" in shown
+    assert "freed with at most 2 others allocated in between" in shown
 
 
-def test_by_size() -> None:
+def test_size_groups_are_named_by_their_range() -> None:
     groups = (
         grouped(
             Group(label="8 B to 16 B", bytes=90, count=9, share=0.1),
@@ -283,7 +283,7 @@ def test_by_size() -> None:
     assert [line.split("  ")[-1] for line in lines[-2:]] == ["8 B to 16 B", "0 B"]
 
 
-def test_none_ended() -> None:
+def test_lifetimes_are_omitted_if_nothing_was_freed() -> None:
     total = replace(TOTAL, mean_lifetime_events=None, mean_lifetime_us=None)
     shown = text(
         replace(
@@ -300,11 +300,11 @@ def test_none_ended() -> None:
     assert "still live" in shown
 
 
-def test_an_empty_file() -> None:
+def test_empty_file_has_a_note() -> None:
     report = replace(REPORT, devices=())
     assert "neither events nor segments" in render_plain(allocations_document(report), width=80)
 
 
-def test_a_full_ring_buffer_is_told_in_terms_of_what_was_allocated() -> None:
+def test_full_ring_buffer_is_reported() -> None:
     shown = " ".join(text(replace(FOUND, trusted=False, reasons=("ring_overflow",))).split())
-    assert "what was allocated before the oldest event left is not counted" in shown
+    assert "allocations before the oldest remaining event aren't counted" in shown

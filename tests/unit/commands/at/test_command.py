@@ -16,7 +16,9 @@ from tests.unit.render.schemas import check_against
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """900 bytes from 0 to 2 s, 700 from 4 s on; a step from 3 s to 5 s."""
+    """Create a file with 900 bytes live from 0 to 2 s, 700 bytes live from 4 s on, and a step from
+    3 to 5 s.
+    """
     builder = SnapshotBuilder()
     frames = [("forward", "model.py", 7)]
     builder.alloc(512, 900, frames=frames, time_us=START_US)
@@ -53,7 +55,9 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
         (["2023-11-14T22:13:20Z", "22:13:22.5", "@1700000004"], [0, 1, 2]),
     ],
 )
-def test_moments(runner: CliRunner, path: str, options: list[str], events: list[int]) -> None:
+def test_moments_select_events(
+    runner: CliRunner, path: str, options: list[str], events: list[int]
+) -> None:
     result = ask(runner, path, *options, "--format", "json")
     assert (result.exit_code, result.stderr) == (0, "")
     found = json.loads(result.stdout)
@@ -67,24 +71,26 @@ def test_moments(runner: CliRunner, path: str, options: list[str], events: list[
 @pytest.mark.parametrize(
     "options, words",
     [
-        ([], "which moment? Give an event (1200), a time since the start"),
-        (["1.5"], "'1.5' is not a moment: give an event (1200)"),
+        ([], "give a moment: an event (1200), a time since the start"),
+        (["1.5"], "'1.5' is not a moment; give an event (1200)"),
         (["9"], "device 0 has no event 9; its events: 0 to 2"),
-        (["stop"], "no annotation 'stop'; there are: odd:end, step"),
-        (["peak:0"], "peaks count from 1"),
-        (["oom"], "device 0: no request failed in the events that were read"),
+        (["stop"], "no annotation 'stop'; known: odd:end, step"),
+        (["peak:0"], "peaks are numbered from 1, the highest; there is no peak"),
+        (["oom"], "device 0: no allocation failed in the events that were read"),
         (["end", "--measure", "reserved", "--list"], "no allocations to list"),
         (["end", "--measure", "reserved", "--by", "size"], "grouped by pool or stream"),
-        (["end", "--inverted"], "--inverted turns a tree of calls around: give --tree, too"),
+        (["end", "--inverted"], "--inverted only applies to --tree; add --tree"),
     ],
 )
-def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: str) -> None:
+def test_usage_errors_are_reported(
+    runner: CliRunner, path: str, options: list[str], words: str
+) -> None:
     result = ask(runner, path, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
 
 
-def test_text_and_list(runner: CliRunner, path: str) -> None:
+def test_list_shows_each_allocation(runner: CliRunner, path: str) -> None:
     plain = ask(runner, path, "0")
     assert "device 0: 900 B requested after event 0 of 3" in plain.stdout
     assert "forward  model.py:7" in plain.stdout
@@ -95,12 +101,12 @@ def test_text_and_list(runner: CliRunner, path: str) -> None:
     assert [(one["address"], one["free_event"]) for one in device["allocations"]] == [(512, 1)]
 
 
-def test_strict(runner: CliRunner, path: str) -> None:
-    assert ask(runner, path, "end", "--strict").exit_code == 1  # no segments: 700 bytes missing
+def test_strict_fails_if_memory_is_missing(runner: CliRunner, path: str) -> None:
+    assert ask(runner, path, "end", "--strict").exit_code == 1  # 700 bytes missing
     assert ask(runner, path, "end").exit_code == 0
 
 
-def test_annotations_in_a_table(runner: CliRunner, path: str) -> None:
+def test_annotations_are_listed_with_their_peaks(runner: CliRunner, path: str) -> None:
     result = ask(runner, path, "--annotations")
     assert (result.exit_code, result.stderr) == (0, "")
     rows = [line.split() for line in result.stdout.splitlines()]
@@ -124,28 +130,32 @@ def test_annotations_in_a_table(runner: CliRunner, path: str) -> None:
         ("0x400", 0, "from event 0 to event 1"),
     ],
 )
-def test_an_address(runner: CliRunner, path: str, address: str, event: int, lived: str) -> None:
+def test_address_selects_an_allocation(
+    runner: CliRunner, path: str, address: str, event: int, lived: str
+) -> None:
     result = ask(runner, path, address)
     assert (result.exit_code, result.stderr) == (0, "")
     assert lived in result.stdout
     found = json.loads(ask(runner, path, address, "--format", "json").stdout)
     check_against("at-1.json", found)
     (device,) = found["devices"]
-    assert device["event_index"] == device["found"]["alloc_event"] == event
+    assert device["event_index"] == device["allocation"]["alloc_event"] == event
 
 
 @pytest.mark.parametrize(
     "address, words",
     [
-        ("0x100", "no allocation that was read and counts contained the address 0x100 in it"),
-        ("0x200#3", "0x200 is allocated once, counted from 1"),
-        ("0x400#0", "0x400 is allocated 2 times, counted from 1"),
+        ("0x100", ": no selected allocation contains the address 0x100"),
+        ("0x200#3", "0x200 is allocated once, numbered from 1"),
+        ("0x400#0", "0x400 is allocated 2 times, numbered from 1"),
         ("0x1ffffffffffffffff", "is not an address"),
         ("99999999999999999999", "is not an address"),
         ("s7f064c000000_0", "is a segment in PyTorch's viewer"),
     ],
 )
-def test_no_such_address(runner: CliRunner, path: str, address: str, words: str) -> None:
+def test_unknown_address_is_an_error(
+    runner: CliRunner, path: str, address: str, words: str
+) -> None:
     result = ask(runner, path, address)
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.split())

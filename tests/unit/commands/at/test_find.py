@@ -1,4 +1,4 @@
-"""at: the live set after any event equals a look at every lifetime, and the series there."""
+"""at: the live set after any event matches a scan of all allocations, and the series."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def spelled(index: int | None) -> int | None:
 
 
 def brute(snapshot: build.Snapshot, device: int, measure: str) -> list[tuple[int, int, int, int]]:
-    """(address, bytes, from event, until event) of all that counts: of plain Python alone."""
+    """Return (address, bytes, first event, last event) of every allocation that counts, in plain
+    Python.
+    """
     if measure == "requested":
         lives = oracle.replay(snapshot, device).lifetimes
         rows = [(one.addr, one.size, one.alloc_index, one.free_index) for one in lives]
@@ -52,13 +54,15 @@ def brute(snapshot: build.Snapshot, device: int, measure: str) -> list[tuple[int
 
 @settings(max_examples=examples(120), deadline=None)
 @given(traces(), st.sampled_from(["requested", "held"]))
-def test_any_trace_equals_brute_force(snapshot: build.Snapshot, measure: MeasureName) -> None:
+def test_live_sets_of_any_trace_match_brute_force(
+    snapshot: build.Snapshot, measure: MeasureName
+) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         rows = brute(snapshot, device, measure)
         events = snap.replay(device).events
         moments = [When("event", event) for event in range(-1, events)]
-        found = at_report(snap, moments, measure=measure, top=0, listed=True)
+        found = at_report(snap, moments, measure=measure, top=0, list=True)
         mine = [one for one in found.devices if one.device == device]
         assert len(mine) == len(moments)
         for at in mine:
@@ -74,7 +78,7 @@ def test_any_trace_equals_brute_force(snapshot: build.Snapshot, measure: Measure
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("measure", MEASURES)
-def test_the_total_is_the_series_at_every_event(seed: int, measure: MeasureName) -> None:
+def test_total_matches_the_series_at_every_event(seed: int, measure: MeasureName) -> None:
     made = record(seed, steps=700, late=seed % 2 * 100)
     truth = made.truths[0]
     snap = mr.open(build.dump(made.snapshot))
@@ -95,7 +99,7 @@ def test_the_total_is_the_series_at_every_event(seed: int, measure: MeasureName)
                 assert at.live_bytes == series[at.event_index + 1]
 
 
-def test_times_are_the_events_up_to_them() -> None:
+def test_time_selects_the_events_up_to_it() -> None:
     made = record(7, steps=300)
     snap = mr.open(build.dump(made.snapshot))
     times = [event["time_us"] for event in made.snapshot["device_traces"][0]]
@@ -120,8 +124,8 @@ def rich() -> SnapshotBuilder:
     return builder
 
 
-def test_what_a_row_says() -> None:
-    found = one(rich(), When("event", 1), listed=True)
+def test_row_describes_an_allocation() -> None:
+    found = one(rich(), When("event", 1), list=True)
     assert (found.live_bytes, found.live_count, found.peak_bytes) == (2000, 3, 2000)
     base, large, small = found.allocations or ()
     assert (base.address, base.bytes, base.alloc_event, base.age_us) == (1 << 30, 1000, None, None)
@@ -134,12 +138,12 @@ def test_what_a_row_says() -> None:
     assert (small.freed_at.function, small.label) == ("free_there", "alloc_here model.py:3")
 
 
-def test_times_that_go_back_make_no_age_below_0() -> None:
+def test_backward_clock_never_gives_a_negative_age() -> None:
     builder = SnapshotBuilder().alloc(512, 300, time_us=START_US)
     builder.alloc(1024, 200, time_us=START_US - 40).alloc(2048, 100, time_us=START_US + 5)
-    found = one(builder, When("event", 1), listed=True)
+    found = one(builder, When("event", 1), list=True)
     assert [row.age_us for row in found.allocations or ()] == [0, 0]
-    found = one(builder, When("event", 2), listed=True)
+    found = one(builder, When("event", 2), list=True)
     assert [row.age_us for row in found.allocations or ()] == [5, 5, 0]
     assert [row.alloc_us for row in found.allocations or ()] == [
         START_US,
@@ -148,16 +152,16 @@ def test_times_that_go_back_make_no_age_below_0() -> None:
     ]
 
 
-def test_an_allocation_without_a_time_takes_the_latest_before_it() -> None:
+def test_allocation_without_a_time_takes_the_latest_earlier_time() -> None:
     builder = SnapshotBuilder().alloc(512, 300).drop("time_us")
     builder.alloc(1024, 200, time_us=START_US).alloc(2048, 100).drop("time_us")
     builder.alloc(4096, 50, time_us=START_US + 7)
-    found = one(builder, When("end"), listed=True)
+    found = one(builder, When("end"), list=True)
     assert [row.age_us for row in found.allocations or ()] == [None, 7, 7, 0]
     assert [row.alloc_us for row in found.allocations or ()] == [None, START_US, None, START_US + 7]
 
 
-def test_a_range_counts_times_from_the_first_event_of_the_trace() -> None:
+def test_elapsed_time_in_a_range_starts_at_the_first_event_of_the_trace() -> None:
     builder = SnapshotBuilder()
     for i in range(6):
         builder.alloc((i + 1) << 9, 100, time_us=START_US + 10 * i)
@@ -166,21 +170,21 @@ def test_a_range_counts_times_from_the_first_event_of_the_trace() -> None:
     assert (found.event_index, found.start_us) == (3, START_US)
 
 
-def test_a_free_without_a_stack_of_its_own_tells_no_place() -> None:
+def test_free_without_its_own_stack_shows_no_call_site() -> None:
     for frames in ([], HERE):
         builder = SnapshotBuilder().alloc(512, 100, frames=HERE)
         builder.free_completed(512, 100, frames=frames)
-        (row,) = one(builder, When("event", 0), listed=True).allocations or ()
+        (row,) = one(builder, When("event", 0), list=True).allocations or ()
         assert (row.free_event, row.freed_at) == (1, None)
 
 
-def test_top_cuts_the_list_too() -> None:
-    found = one(rich(), When("peak", 1), listed=True, top=1)
+def test_top_limits_the_list_too() -> None:
+    found = one(rich(), When("peak", 1), list=True, top=1)
     assert [row.bytes for row in found.allocations or ()] == [1000]
     assert not one(rich(), When("peak", 1)).allocations
 
 
-def test_devices_that_lack_the_moment_are_told() -> None:
+def test_devices_without_the_moment_are_reported() -> None:
     builder = SnapshotBuilder(devices=2).alloc(512, 100).alloc(1024, 50).alloc(512, 9, device=1)
     snap = mr.open(build.dump(builder.build()))
     report = at_report(snap, [When("event", 1), When("end")])
@@ -192,19 +196,19 @@ def test_devices_that_lack_the_moment_are_told() -> None:
 
 def test_reserved_memory_has_no_list() -> None:
     with pytest.raises(UsageError, match="no allocations to list"):
-        one(rich(), When("end"), measure="reserved", listed=True)
+        one(rich(), When("end"), measure="reserved", list=True)
     found = one(rich(), When("end"), measure="reserved")
     assert (found.live_bytes, found.live_count) == (2 << 20, 0)
 
 
-def test_a_range_knows_its_events_by_their_own_numbers() -> None:
+def test_range_keeps_event_numbers() -> None:
     made = record(3, steps=400)
     data = build.dump(made.snapshot)
     whole = mr.open(data)
     part = mr.open(data, start=100, stop=200)
     for event in (99, 100, 150, 199):
-        (a,) = at_report(whole, [When("event", event)], top=0, listed=True).devices
-        (b,) = at_report(part, [When("event", event)], top=0, listed=True).devices
+        (a,) = at_report(whole, [When("event", event)], top=0, list=True).devices
+        (b,) = at_report(part, [When("event", event)], top=0, list=True).devices
         assert (a.live_bytes, a.live_count) == (b.live_bytes, b.live_count)
         assert Counter(
             (
@@ -219,7 +223,7 @@ def test_a_range_knows_its_events_by_their_own_numbers() -> None:
         at_report(part, [When("event", 200)])
 
 
-def test_a_stack_is_spelled_once_for_all_its_allocations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_stack_is_formatted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     builder = SnapshotBuilder()
     for i in range(60):
         builder.alloc(0x1000 * (i + 1), 512 + i, frames=[("f", "a.py", i % 3)])
@@ -232,7 +236,7 @@ def test_a_stack_is_spelled_once_for_all_its_allocations(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Grouper, "stack_group", counted)
     snap = mr.open(build.dump(builder.finish_segments().build()))
-    (one,) = at_report(snap, [When("end")], listed=True, top=0).devices
+    (one,) = at_report(snap, [When("end")], list=True, top=0).devices
     assert len(one.allocations or ()) == 60
     assert len(spelled) == len(set(spelled)) == 3
     stacks = [stack.frames[0].line for stack in one.stacks or ()]

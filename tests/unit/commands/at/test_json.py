@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/at, against its JSON schema."""
+"""Tests of at's JSON, including its JSON schema."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from msgspec.structs import replace
 from memreplay.commands.at.result import AtReport
 from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import When
-from tests.unit.commands.at.test_text import FOUND, REPORT, ROW, STACK, listing
+from tests.unit.commands.at.test_text import (
+    FOUND,
+    REPORT,
+    ROW,
+    STACK,
+    listing,
+)
 from tests.unit.commands.results import BY_POOL
 from tests.unit.render.schemas import check_against
 
@@ -38,11 +44,11 @@ OLD = replace(
         replace(REPORT, by="pool", devices=(replace(FOUND, pools=BY_POOL.devices[0].parts),)),
     ],
 )
-def test_schema(report: AtReport) -> None:
+def test_json_matches_the_schema(report: AtReport) -> None:
     check_against("at-1.json", json.loads(render_json(report)))
 
 
-def test_keys_and_values() -> None:
+def test_json_has_the_reports_numbers() -> None:
     found = json.loads(render_json(replace(REPORT, devices=(listing(ROW),))))
     assert found["schema"] == "memreplay.at/1"
     (device,) = found["devices"]

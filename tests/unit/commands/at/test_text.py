@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from memreplay.commands.at.result import AtReport, DeviceAt, LiveAllocation, Stack
-from memreplay.commands.at.text import at_document, when_words
+from memreplay.commands.at.text import at_document, when_text
 from memreplay.render.plain import render_plain
 from memreplay.snapshot.model import Frame, When
 from tests.unit.commands.results import ATTENTION, NO_STACK, START_US
@@ -60,7 +60,7 @@ def lines(report: AtReport, width: int = 100) -> list[str]:
     return render_plain(at_document(report), width=width).splitlines()
 
 
-def test_the_whole() -> None:
+def test_report_has_the_expected_lines() -> None:
     text = lines(REPORT)
     assert text[2] == (
         "device 0: 8.0 GiB requested after event 100 of 5,000, +0.251 s"
@@ -73,7 +73,7 @@ def test_the_whole() -> None:
     assert not any("address" in line for line in text)
 
 
-def test_a_list_has_a_line_each_and_where_it_was_freed() -> None:
+def test_list_shows_each_allocation_and_where_it_was_freed() -> None:
     old = replace(
         ROW,
         alloc_event=None,
@@ -97,7 +97,7 @@ def test_a_list_has_a_line_each_and_where_it_was_freed() -> None:
     assert "8.0 GiB" in text[at + 4]
 
 
-def test_streams_and_pools_only_where_they_differ() -> None:
+def test_streams_and_pools_are_shown_only_if_they_differ() -> None:
     found = listing(ROW, replace(ROW, stream=7, pool=(0, 1)))
     text = lines(replace(REPORT, devices=(found,)))
     head = next(line for line in text if "address" in line)
@@ -108,7 +108,7 @@ def test_streams_and_pools_only_where_they_differ() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
-def test_no_line_is_wider(width: int) -> None:
+def test_lines_fit_the_width(width: int) -> None:
     found = listing(ROW, ROW, ROW)
     report = replace(REPORT, devices=(found,), missing=("device 1 has no event 3",))
     text = lines(report, width)
@@ -116,7 +116,7 @@ def test_no_line_is_wider(width: int) -> None:
     assert "note: device 1 has no event 3" in text
 
 
-def test_without_events_or_times() -> None:
+def test_first_line_names_the_final_state_or_the_start() -> None:
     (final,) = (replace(FOUND, events=0, trace_events=0, event_index=-1, time_us=None),)
     assert "8.0 GiB requested in the final state" in lines(replace(REPORT, devices=(final,)))[2]
     (start,) = (replace(FOUND, event_index=-1, time_us=None),)
@@ -140,5 +140,5 @@ def test_without_events_or_times() -> None:
         (When("annotation", name="a", edge="peak"), "peak within annotation a"),
     ],
 )
-def test_words_of_moments(when: When, words: str) -> None:
-    assert when_words(when) == words
+def test_moments_are_described(when: When, words: str) -> None:
+    assert when_text(when) == words

@@ -21,14 +21,14 @@ from memreplay.commands.shared.listed import COMMANDS
         ("fish", "complete --no-files --command memreplay"),
     ],
 )
-def test_script(runner: CliRunner, shell: str, words: str) -> None:
+def test_script_is_for_the_given_shell(runner: CliRunner, shell: str, words: str) -> None:
     result = runner.invoke(app, ["completion", shell])
     assert result.exit_code == 0
     assert words in result.stdout
     assert "_MEMREPLAY_COMPLETE" in result.stdout
 
 
-def test_another_shell(runner: CliRunner) -> None:
+def test_unknown_shell_is_an_error(runner: CliRunner) -> None:
     result = runner.invoke(app, ["completion", "tcsh"])
     assert result.exit_code == 2
     assert "'bash', 'zsh', 'fish'" in result.stderr
@@ -40,12 +40,14 @@ def test_another_shell(runner: CliRunner) -> None:
         ("memreplay ", "1", {f"plain,{name}" for name in COMMANDS}),
         ("memreplay peak --by f", "3", {"plain,file", "plain,function"}),
         ("memreplay peak --measure re", "3", {"plain,requested", "plain,reserved"}),
+        ("memreplay gate --write j", "3", {"plain,json=", "plain,junit="}),
+        ("memreplay fleet --write h", "3", {"plain,html="}),
         ("memreplay summary x", "2", {"file,x"}),
         ("memreplay sql x", "2", {"file,x"}),
         ("memreplay nothing --x", "2", set()),
     ],
 )
-def test_what_is_offered(words: str, number: str, offered: set[str]) -> None:
+def test_shell_gets_suggestions(words: str, number: str, offered: set[str]) -> None:
     environment = {
         **os.environ,
         "_MEMREPLAY_COMPLETE": "bash_complete",

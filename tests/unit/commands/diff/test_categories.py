@@ -1,4 +1,4 @@
-"""diff names the category that changed, and its code, in the first line."""
+"""diff's first line names the category that changed most, and the code behind the change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def exit_of_autocast(builder: SnapshotBuilder, address: int, n_bytes: int) -> No
 
 
 def training(*, cast: bool) -> bytes:
-    """Weights of 64 MiB, and activations of 40 MiB; under autocast half of them, and casts."""
+    """Build 64 MiB of weights and 40 MiB of activations. Autocast halves the activations and adds
+    casts.
+    """
     builder = SnapshotBuilder()
     builder.alloc(1 << 32, 64 * MIB, frames=LOAD)
     if cast:
@@ -58,23 +60,22 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return str(tmp_path / "fp32.pkl"), str(tmp_path / "bf16.pkl")
 
 
-def test_the_casts_of_autocast_are_in_the_first_line(
-    runner: CliRunner, files: tuple[str, str]
-) -> None:
+def test_first_line_names_autocast_casts(runner: CliRunner, files: tuple[str, str]) -> None:
     said = " ".join(runner.invoke(app, ["diff", *files]).stdout.split())
     assert (
         "peak 114.0 MiB -> 121.0 MiB requested, +7.0 MiB (+6.1%), both in the forward pass,"
         " +32.0 MiB weights (cast) in forward model.py:7"
     ) in said
     said = " ".join(runner.invoke(app, ["diff", *reversed(files)]).stdout.split())
-    # What shrank most comes first if the whole shrank; its line differs from the category.
+    # If the total shrank, the largest decrease comes first. Here the line that shrank most is in
+    # another category.
     assert (
         "-32.0 MiB weights (cast) in forward model.py:7,"
         " +25.0 MiB activations (+15.0 MiB in forward model.py:5)"
     ) in said
 
 
-def test_json_has_all_that_changed(runner: CliRunner, files: tuple[str, str]) -> None:
+def test_json_has_every_change(runner: CliRunner, files: tuple[str, str]) -> None:
     result = runner.invoke(app, ["diff", *files, "--json"])
     (device,) = json.loads(result.stdout)["devices"]
     found = [
@@ -88,15 +89,15 @@ def test_json_has_all_that_changed(runner: CliRunner, files: tuple[str, str]) ->
 
 
 @given(recordings(max_steps=60), recordings(max_steps=60))
-def test_categories_are_the_oracles(base: Recording, new: Recording) -> None:
+def test_categories_match_the_oracle(base: Recording, new: Recording) -> None:
     before, after = mr.open(build.dump(base.snapshot)), mr.open(build.dump(new.snapshot))
     assume(set(before.devices) & set(after.devices))
     report = diff_report(before, after)
-    assume(not report.fewer)  # of what both have, which the oracle doesn't know
+    assume(not report.fewer)  # the oracle keeps frames that one side lacks
     for device in report.devices:
         carried = before.replay(device.base_device).carried_over_bytes
         if carried or after.replay(device.device).carried_over_bytes:
-            continue  # what is likely counts in its category, which the oracle leaves apart
+            continue  # the report adds likely members, but the oracle doesn't
         expected: Counter[str] = Counter()
         for sign, recording, number, side in (
             (-1, base, device.base_device, device.base),
@@ -112,14 +113,14 @@ def test_categories_are_the_oracles(base: Recording, new: Recording) -> None:
 
 
 @pytest.mark.parametrize("boiled", [False, True])
-def test_the_gate_names_the_category_and_its_code(
+def test_gate_names_the_category_and_its_code(
     runner: CliRunner, files: tuple[str, str], tmp_path: Path, boiled: bool
 ) -> None:
     base = files[0]
     if boiled:
         base = str(tmp_path / "base.json")
         assert runner.invoke(app, ["gate", files[0], "--save-base", base]).exit_code == 0
-    arguments = ["gate", files[1], "--base", base, "--max-growth", "2%", "--no-config"]
+    arguments = ["gate", files[1], "--base", base, "--max-growth", "2%", "--config", "none"]
     first = runner.invoke(app, arguments).stdout.splitlines()[0]
     assert "+32.0 MiB weights (cast); +32.0 MiB in forward model.py:7" in first
     found = json.loads(runner.invoke(app, [*arguments, "--format", "json"]).stdout)

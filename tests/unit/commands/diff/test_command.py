@@ -26,15 +26,15 @@ def paths(tmp_path: Path) -> list[str]:
     return found
 
 
-def test_text(runner: CliRunner, paths: list[str]) -> None:
+def test_text_shows_the_change_and_its_line(runner: CliRunner, paths: list[str]) -> None:
     result = runner.invoke(app, ["diff", *paths])
     assert (result.exit_code, result.stderr) == (0, "")
     assert "device 0: peak 950 B -> 1.5 KiB requested, +600 B (+63.2%)" in result.stdout
     assert "forward  model.py:7" in result.stdout
 
 
-def test_json(runner: CliRunner, paths: list[str]) -> None:
-    result = runner.invoke(app, ["diff", *paths, "--format", "json", "--top", "0", "--all"])
+def test_json_rows_add_up_to_the_change(runner: CliRunner, paths: list[str]) -> None:
+    result = runner.invoke(app, ["diff", *paths, "--format", "json", "--top", "0", "--unchanged"])
     found = json.loads(result.stdout)
     check_against("diff-1.json", found)
     (device,) = found["devices"]
@@ -42,7 +42,7 @@ def test_json(runner: CliRunner, paths: list[str]) -> None:
     assert sum(row["change_bytes"] for row in device["rows"]) == device["change_bytes"] == 600
 
 
-def test_options(runner: CliRunner, paths: list[str]) -> None:
+def test_moment_must_exist_on_both_sides(runner: CliRunner, paths: list[str]) -> None:
     result = runner.invoke(
         app, ["diff", *paths, "--at", "0", "--by", "function", "--format", "json"]
     )
@@ -54,12 +54,12 @@ def test_options(runner: CliRunner, paths: list[str]) -> None:
         assert (result.exit_code, result.stdout) == (2, ""), options
 
 
-def test_a_file_that_cannot_be_read_is_named(runner: CliRunner, paths: list[str]) -> None:
+def test_unreadable_file_is_named(runner: CliRunner, paths: list[str]) -> None:
     for files in ([paths[0], "/no/such"], ["/no/such", paths[0]]):
         result = runner.invoke(app, ["diff", *files])
         assert (result.exit_code, result.stdout) == (3, "")
-        assert result.stderr == "memreplay: error: /no/such: there is no such file\n"
+        assert result.stderr == "memreplay: error: /no/such: no such file\n"
 
 
-def test_strict(runner: CliRunner, paths: list[str]) -> None:
+def test_strict_fails_for_untrusted_numbers(runner: CliRunner, paths: list[str]) -> None:
     assert runner.invoke(app, ["diff", *paths, "--strict"]).exit_code == 1

@@ -1,4 +1,4 @@
-"""diff: rows add up to the change, and only what really changed is shown."""
+"""diff: rows add up to the change, and only real changes are shown."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_rows_add_up_to_the_change(
 
 
 @given(recordings(max_steps=60), st.sampled_from(WAYS), st.booleans())
-def test_with_itself_nothing_changed(recording: Recording, by: By, exact: bool) -> None:
+def test_snapshot_has_no_changes_against_itself(recording: Recording, by: By, exact: bool) -> None:
     snap = opened(recording.snapshot)
     for device in diff_report(snap, snap, by=by, exact=exact).devices:
         assert (device.rows, device.change_bytes) == ((), 0)
@@ -72,7 +72,7 @@ SITE = "/v/lib/python3.12/site-packages/torch/nn/modules/"
 
 
 def layers(sizes: list[int]) -> SnapshotBuilder:
-    """An allocation a layer, each by a line of its own, of functions that call each other."""
+    """Build one allocation per layer, each on its own line of functions that call each other."""
     builder = SnapshotBuilder(shared_lists=True)
     for i, size in enumerate(sizes):
         frames = [
@@ -86,7 +86,7 @@ def layers(sizes: list[int]) -> SnapshotBuilder:
 
 
 def moved(snapshot: build.Snapshot, change: Callable[[dict[str, Any]], None]) -> build.Snapshot:
-    """The same with other frames."""
+    """Return the same recording with changed frames."""
     copied = copy.deepcopy(snapshot)
     seen: set[int] = set()
     for trace in copied["device_traces"]:
@@ -123,11 +123,11 @@ def of(base: build.Snapshot, new: build.Snapshot, **options: Any) -> DeviceDiff:
 
 @pytest.mark.parametrize("change", [shift, other_root, rename])
 @pytest.mark.parametrize("exact", [False, True])
-def test_code_that_only_moved(change: Callable[[dict[str, Any]], None], exact: bool) -> None:
+def test_moved_code_is_not_a_change(change: Callable[[dict[str, Any]], None], exact: bool) -> None:
     sizes = [100, 200, 300, 400]
     base = layers(sizes).build()
     assert (of(base, moved(base, change), exact=exact).rows == ()) is not exact
-    # One allocation really grew, by 50.
+    # One allocation grew by 50.
     new = moved(layers([100, 200, 350, 400]).build(), change)
     found = of(base, new, exact=exact)
     assert found.change_bytes == 50
@@ -135,9 +135,9 @@ def test_code_that_only_moved(change: Callable[[dict[str, Any]], None], exact: b
         assert [(row.change_bytes, row.status) for row in found.rows] == [(50, "grew")]
 
 
-def test_lines_that_moved_onto_those_of_others() -> None:
+def test_lines_may_move_to_the_places_of_others() -> None:
     def by_two(frame: dict[str, Any]) -> None:
-        frame["line"] += 2  # from one layer's to that of the next of the same function
+        frame["line"] += 2  # each layer's line becomes the next layer's line in the same function
 
     base = layers([100, 200, 300, 400, 500, 600]).build()
     assert of(base, moved(base, by_two)).rows == ()
@@ -145,7 +145,7 @@ def test_lines_that_moved_onto_those_of_others() -> None:
     assert [row.change_bytes for row in of(base, new).rows] == [10]
 
 
-def test_statuses_and_their_order() -> None:
+def test_rows_have_a_status_and_are_ordered_by_change() -> None:
     base = layers([100, 200, 300, 400]).build()
     builder = layers([150, 200, 20])
     builder.alloc(1 << 30, 90, frames=[("cache", "/home/a/gpt/kv.py", 2)])
@@ -159,7 +159,7 @@ def test_statuses_and_their_order() -> None:
     assert counts == [(1, 0), (1, 1), (0, 1), (1, 1)]
 
 
-def test_a_function_split_off_is_one_row() -> None:
+def test_function_split_off_is_one_row() -> None:
     helper = [
         ("linear", SITE + "linear.py", 3),
         ("helper", "/home/a/gpt/model.py", 70),
@@ -172,13 +172,13 @@ def test_a_function_split_off_is_one_row() -> None:
     (row,) = found.rows
     assert (row.change_bytes, row.status, row.below) == (5, "grew", True)
     assert [frame.function for frame in row.frames] == ["attend", "forward", "main"]
-    # What is still there is no part of it: the line holds what it holds.
+    # Memory that exists on both sides isn't part of the change.
     found = of(base, layers([60]).alloc(1 << 30, 45, frames=helper).build())
     rows = [(row.change_bytes, row.status, row.below) for row in found.rows]
     assert rows == [(45, "new", False), (-40, "shrank", False)]
 
 
-def test_rows_that_differ_in_plumbing_alone_are_one() -> None:
+def test_rows_that_differ_only_in_plumbing_are_merged() -> None:
     def made(*sizes: int) -> build.Snapshot:
         builder = SnapshotBuilder()
         for i, n_bytes in enumerate(sizes):
@@ -194,7 +194,7 @@ def test_rows_that_differ_in_plumbing_alone_are_one() -> None:
     assert [(row.change_bytes, row.status) for row in found.rows] == [(50, "grew"), (30, "new")]
 
 
-def test_only_stacks_are_folded() -> None:
+def test_only_stacks_are_merged() -> None:
     def made(grown: int) -> build.Snapshot:
         builder = SnapshotBuilder()
         for i, file in enumerate(("libtorch_cpu.so", "libtorch_cuda.so")):
@@ -207,7 +207,7 @@ def test_only_stacks_are_folded() -> None:
         assert len(of(made(0), made(5), by=by).rows) == rows, by
 
 
-def test_by_several_ways_only_what_all_of_them_call_the_same_is_one() -> None:
+def test_with_several_keys_rows_match_only_if_all_names_agree() -> None:
     def made(first: int, second: int) -> build.Snapshot:
         builder = SnapshotBuilder()
         frames = [("forward", "/home/a/gpt/model.py", 90)]
@@ -228,7 +228,7 @@ def test_by_several_ways_only_what_all_of_them_call_the_same_is_one() -> None:
         assert sorted(row.change_bytes for row in exact.rows) == [-200, -100, 150, 180]
 
 
-def test_by_several_ways_a_split_function_keeps_what_the_others_call_it() -> None:
+def test_with_several_keys_a_split_function_keeps_its_other_names() -> None:
     def made(*inner: tuple[str, str, int]) -> build.Snapshot:
         frames = [*inner, ("g", "/home/a/m.py", 5), ("main", "/home/a/t.py", 1)]
         builder = SnapshotBuilder()
@@ -244,7 +244,7 @@ def test_by_several_ways_a_split_function_keeps_what_the_others_call_it() -> Non
     assert (row.label, row.change_bytes) == ("warm, g /home/a/m.py:5", 0)
 
 
-def test_the_carried_is_compared_by_its_label() -> None:
+def test_carried_over_memory_is_compared_by_label() -> None:
     def with_carried(size: int) -> build.Snapshot:
         return SnapshotBuilder().alloc(512, 10).free_completed(1 << 30, size).build()
 
@@ -254,7 +254,7 @@ def test_the_carried_is_compared_by_its_label() -> None:
     ]
 
 
-def test_devices() -> None:
+def test_only_devices_on_both_sides_are_compared() -> None:
     base = opened(SnapshotBuilder(devices=2).alloc(512, 10).alloc(512, 20, device=1).build())
     new = opened(
         SnapshotBuilder(devices=3).alloc(512, 50, device=1).alloc(512, 1, device=2).build()
@@ -266,8 +266,8 @@ def test_devices() -> None:
         diff_report(opened(SnapshotBuilder().alloc(512, 1).build()), new)
 
 
-def test_one_device_each_is_compared_whatever_its_number() -> None:
-    """Two ranks of one job: each has a device of its own."""
+def test_single_devices_are_compared_despite_different_numbers() -> None:
+    """For example, two ranks of one job, each with its own device."""
     base = opened(SnapshotBuilder(devices=4).alloc(512, 10, device=3).build())
     new = opened(SnapshotBuilder(devices=2).alloc(512, 50, device=1).build())
     report = diff_report(base, new)
@@ -279,7 +279,7 @@ def test_one_device_each_is_compared_whatever_its_number() -> None:
     assert (same.base_device, same.device) == (3, 3)
 
 
-def test_a_moment_that_one_lacks() -> None:
+def test_moment_missing_on_one_side_is_an_error() -> None:
     base, new = opened(record(1, steps=50).snapshot), opened(record(2, steps=90).snapshot)
     last = new.replay().events - 1
     with pytest.raises(UsageError, match=f"has no event {last}"):
@@ -290,7 +290,7 @@ LIBRARY = "/v/lib/python3.12/site-packages/einops/"
 
 
 @pytest.mark.parametrize("moved", [0, 3])
-def test_a_library_between_is_named_as_in_peak(moved: int) -> None:
+def test_library_called_by_user_code_is_named_like_in_peak(moved: int) -> None:
     def side(size: int, at: int) -> mr.Snapshot:
         made = SnapshotBuilder()
         for k, line in enumerate((288, 290)):

@@ -1,4 +1,4 @@
-"""diff and gate of a recording with C++ frames and one without, through the command line."""
+"""diff and gate compare a recording that has C++ frames with one that doesn't."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class Files(NamedTuple):
 
 
 def step(*, native: bool, activations: int = 4 * MIB, stacks: bool = True) -> bytes:
-    """A step of a model of two lines, and its backward pass, which only C++ has a stack of."""
+    """Return one step of a model that allocates on two lines, and a backward pass with only C++
+    frames.
+    """
     builder = SnapshotBuilder(stacks=stacks)
     for i, (line, n_bytes) in enumerate(((7, activations), (9, 2 * MIB))):
         python = [("forward", MODEL, line), ("main", "/home/ana/gpt/train.py", 3)]
@@ -57,7 +59,7 @@ def files(tmp_path: Path) -> Files:
     return Files(*(str(tmp_path / f"{name}.pkl") for name in made))
 
 
-def test_the_same_program_did_not_change(runner: CliRunner, files: Files) -> None:
+def test_same_program_has_no_changes(runner: CliRunner, files: Files) -> None:
     for by in ("stack", "line", "innermost", "category"):
         for pair in ((files.python, files.full), (files.full, files.python)):
             result = runner.invoke(app, ["diff", *pair, "--by", by])
@@ -67,10 +69,10 @@ def test_the_same_program_did_not_change(runner: CliRunner, files: Files) -> Non
             assert f"{files.python} was recorded without C++ frames" in said
 
 
-def test_what_changed_is_in_its_line(runner: CliRunner, files: Files) -> None:
+def test_change_is_attributed_to_its_line(runner: CliRunner, files: Files) -> None:
     result = runner.invoke(app, ["diff", files.python, files.grown, "--json"])
     report = json.loads(result.stdout)
-    assert report["frames"] == "python"
+    assert report["stack_frames"] == "python"
     (device,) = report["devices"]
     rows = [
         (row["status"], row["change_bytes"], row["frames"][0]["line"]) for row in device["rows"]
@@ -78,15 +80,15 @@ def test_what_changed_is_in_its_line(runner: CliRunner, files: Files) -> None:
     assert rows == [("grew", MIB, 7)]
 
 
-def test_two_with_all_frames_keep_theirs(runner: CliRunner, files: Files) -> None:
-    result = runner.invoke(app, ["diff", files.full, files.grown, "--all"])
+def test_all_frames_are_kept_if_both_sides_have_them(runner: CliRunner, files: Files) -> None:
+    result = runner.invoke(app, ["diff", files.full, files.grown, "--unchanged"])
     assert "AddmmBackward0" in result.stdout
     assert "C++ frames" not in result.stdout
     result = runner.invoke(app, ["diff", files.full, files.grown, "--json"])
-    assert json.loads(result.stdout)["frames"] == "all"
+    assert json.loads(result.stdout)["stack_frames"] == "all"
 
 
-def test_beside_no_stacks_only_totals_are_compared(runner: CliRunner, files: Files) -> None:
+def test_only_totals_are_compared_if_one_side_lacks_stacks(runner: CliRunner, files: Files) -> None:
     result = runner.invoke(app, ["diff", files.bare, files.grown])
     assert "+1.0 MiB  9.0 MiB  10.0 MiB      0  grew  (recorded without a stack)" in result.stdout
     assert "was recorded without stacks, so only totals can be compared" in " ".join(
@@ -95,7 +97,7 @@ def test_beside_no_stacks_only_totals_are_compared(runner: CliRunner, files: Fil
 
 
 @pytest.mark.parametrize("baseline", [False, True])
-def test_the_gate_blames_the_line_that_grew(
+def test_gate_blames_the_line_that_grew(
     runner: CliRunner, files: Files, tmp_path: Path, baseline: bool
 ) -> None:
     base = files.python
@@ -109,7 +111,7 @@ def test_the_gate_blames_the_line_that_grew(
     assert "was recorded without C++ frames" in " ".join(result.stdout.split())
 
 
-def test_a_baseline_with_all_frames_beside_a_recording_without(
+def test_baseline_with_all_frames_matches_a_recording_without(
     runner: CliRunner, files: Files, tmp_path: Path
 ) -> None:
     base = str(tmp_path / "base.json")

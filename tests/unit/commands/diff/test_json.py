@@ -1,4 +1,4 @@
-"""Tests of the JSON of memreplay diff, against its JSON schema."""
+"""Tests of diff's JSON, including its JSON schema."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.unit.render.schemas import check_against
         replace(REPORT, moment=When("annotation", name="a", edge="end"), by="file"),
     ],
 )
-def test_schema(report: DiffReport) -> None:
+def test_json_matches_the_schema(report: DiffReport) -> None:
     check_against("diff-1.json", json.loads(render_json(report)))
 
 
-def test_keys_and_values() -> None:
+def test_json_has_the_reports_numbers() -> None:
     found = json.loads(render_json(REPORT))
     assert found["schema"] == "memreplay.diff/1"
     (device,) = found["devices"]
@@ -38,7 +38,7 @@ def test_keys_and_values() -> None:
     assert [row["status"] for row in device["rows"]] == ["grew", "gone", "new"]
 
 
-def test_each_number_is_its_own() -> None:
+def test_every_number_is_under_its_own_key() -> None:
     row = numbered(DEVICE.rows[0])
     found = json.loads(render_json(replace(REPORT, devices=(replace(DEVICE, rows=(row,)),))))
     check_numbers(row, found["devices"][0]["rows"][0])

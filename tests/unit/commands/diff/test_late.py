@@ -1,4 +1,4 @@
-"""diff and gate of a program recorded from its start and the same one recorded late."""
+"""diff and gate compare a program recorded from its start with the same program recorded later."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEIGHTS = (65536, 32768)
 
 
 def training(*, late: bool, more: int = 0) -> bytes:
-    """Two steps of training with AdamW; `late` is recorded from the second step on."""
+    """Record two training steps with AdamW, or, with `late`, only the second."""
     builder = SnapshotBuilder()
     here = iter(range(1 << 30, 1 << 40, 1 << 20))
     before: list[tuple[int, int, int]] = []
@@ -78,23 +78,23 @@ def files(tmp_path: Path) -> Files:
     return Files(*(str(tmp_path / f"{name}.pkl") for name in made))
 
 
-def test_no_category_is_gone_or_new(runner: CliRunner, files: Files) -> None:
+def test_no_category_appears_new_or_gone(runner: CliRunner, files: Files) -> None:
     for pair in ((files.start, files.late), (files.late, files.start)):
         for by in ("category", "phase"):
-            result = runner.invoke(app, ["diff", *pair, "--by", by, "--all", "--json"])
+            result = runner.invoke(app, ["diff", *pair, "--by", by, "--unchanged", "--json"])
             (device,) = json.loads(result.stdout)["devices"]
             assert device["statuses"] == {"same": len(device["rows"])}
             assert not any("likely" in row["label"] for row in device["rows"])
             if by == "category":
                 guessed = {row["label"] for row in device["rows"] if row["guessed"]}
                 assert guessed == {"parameters", "optimizer state"}
-    text = runner.invoke(app, ["diff", files.start, files.late, "--by", "category", "--all"])
+    text = runner.invoke(app, ["diff", files.start, files.late, "--by", "category", "--unchanged"])
     assert "(partly guessed)" in text.stdout
 
 
-def test_nothing_is_guessed_of_what_was_recorded(runner: CliRunner, files: Files) -> None:
+def test_recorded_categories_are_not_guessed(runner: CliRunner, files: Files) -> None:
     result = runner.invoke(
-        app, ["diff", files.start, files.grown, "--by", "category", "--all", "--json"]
+        app, ["diff", files.start, files.grown, "--by", "category", "--unchanged", "--json"]
     )
     (device,) = json.loads(result.stdout)["devices"]
     assert not any(row["guessed"] for row in device["rows"])
@@ -104,7 +104,7 @@ def test_nothing_is_guessed_of_what_was_recorded(runner: CliRunner, files: Files
 
 @pytest.mark.parametrize("name", ["parameters", "parameters (likely)"])
 @pytest.mark.parametrize("boiled", [False, True])
-def test_a_budget_counts_what_is_likely(
+def test_budget_counts_likely_categories(
     runner: CliRunner, files: Files, tmp_path: Path, boiled: bool, name: str
 ) -> None:
     config = tmp_path / "memreplay.toml"
@@ -125,7 +125,7 @@ def test_a_budget_counts_what_is_likely(
     assert result.exit_code == 1
 
 
-def test_by_stack_a_note_says_what_has_no_match(runner: CliRunner, files: Files) -> None:
+def test_diff_by_stack_has_a_note_on_unmatched_memory(runner: CliRunner, files: Files) -> None:
     said = " ".join(runner.invoke(app, ["diff", files.start, files.late]).stdout.split())
     assert f"more of {files.late} was allocated before its recording began" in said
     said = " ".join(runner.invoke(app, ["diff", files.late, files.start]).stdout.split())

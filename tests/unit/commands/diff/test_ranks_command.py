@@ -35,7 +35,7 @@ def put(folder: Path, **sizes: int) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A base of ranks 0 to 3, and a new run of ranks 1 to 4."""
+    """Create a base with ranks 0 to 3, and a new run with ranks 1 to 4."""
     put(tmp_path / "base", rank0=100, rank1=900, rank2=1000, rank3=3000)
     put(tmp_path / "new", rank1=1500, rank2=1100, rank3=2900, rank4=100)
     return tmp_path
@@ -57,21 +57,21 @@ def as_json(result: Result) -> Any:
     return found
 
 
-def test_text(diff: Diff, run: Path) -> None:
+def test_text_shows_the_rank_that_grew_most(diff: Diff, run: Path) -> None:
     result = diff()
     assert (result.exit_code, result.stderr) == (0, "")
     assert "3 ranks: highest peak 3.0 KiB -> 2.9 KiB requested, -100 B (-3.3%)" in result.stdout
     assert "grew most    rank 1, 950 B -> 1.5 KiB, +600 B (+63.2%)" in result.stdout
-    # Where the folder's name is long, lines are broken.
+    # A long folder name can wrap lines.
     words = " ".join(result.stdout.split())
-    assert f"note: rank 0 is only in {run}/base, and not compared" in words
-    assert f"note: rank 4 is only in {run}/new, and not compared" in result.stdout
+    assert f"note: rank 0 is only in {run}/base, so not compared" in words
+    assert f"note: rank 4 is only in {run}/new, so not compared" in words
     assert f"{run}/new/rank1.pkl  (new)" in result.stdout
     assert "rank 1, device 0: peak 950 B -> 1.5 KiB requested" in result.stdout
     assert "forward  model.py:7" in result.stdout
 
 
-def test_json(diff: Diff, run: Path) -> None:
+def test_json_lists_the_ranks(diff: Diff, run: Path) -> None:
     found = as_json(diff("--format", "json", "--top", "1"))
     assert [(one["rank"], one["change_bytes"]) for one in found["ranks"]] == [
         (1, 600),
@@ -87,10 +87,18 @@ def test_json(diff: Diff, run: Path) -> None:
     assert [row["change_bytes"] for row in device["rows"]] == [600]
 
 
-def test_the_detail_is_what_a_diff_of_the_files_says(
-    diff: Diff, run: Path, runner: CliRunner
-) -> None:
-    options = ["--format", "json", "--by", "function", "--at", "0", "--all", "--measure", "held"]
+def test_detail_matches_a_diff_of_the_files(diff: Diff, run: Path, runner: CliRunner) -> None:
+    options = [
+        "--format",
+        "json",
+        "--by",
+        "function",
+        "--at",
+        "0",
+        "--unchanged",
+        "--measure",
+        "held",
+    ]
     found = as_json(diff("--rank", "2", *options))
     files = [str(run / side / "rank2.pkl") for side in ("base", "new")]
     assert found["detail"] == json.loads(runner.invoke(app, ["diff", *files, *options]).stdout)
@@ -99,7 +107,7 @@ def test_the_detail_is_what_a_diff_of_the_files_says(
     assert {one["change_bytes"] for one in found["ranks"]} == {0}
 
 
-def test_which_rank_is_shown(diff: Diff) -> None:
+def test_rank_shown_in_detail_can_be_chosen(diff: Diff) -> None:
     for options, rank in ((["--rank", "worst"], 3), (["--rank", "2"], 2), ([], 1)):
         assert as_json(diff("--format", "json", *options))["detail_rank"] == rank
     result = diff("--rank", "4")
@@ -107,19 +115,19 @@ def test_which_rank_is_shown(diff: Diff) -> None:
     assert result.stderr == "memreplay: error: no rank 4; both folders have ranks 1 to 3\n"
 
 
-def test_filters_and_parts(diff: Diff) -> None:
-    found = as_json(diff("--format", "json", "--min-bytes", "1200B"))
+def test_filters_apply_to_all_ranks(diff: Diff) -> None:
+    found = as_json(diff("--format", "json", "--only", "min-bytes=1200B"))
     assert [(one["base_bytes"], one["new_bytes"]) for one in found["ranks"]] == [
         (0, 1500),
         (0, 0),
         (3000, 2900),
     ]
-    result = diff("--stream", "9")
+    result = diff("--only", "stream=9")
     assert (result.exit_code, result.stdout) == (2, "")
     assert len(result.stderr.splitlines()) == 6
 
 
-def test_a_bad_file_is_named_and_the_rest_shown(diff: Diff, run: Path) -> None:
+def test_bad_file_is_named_and_the_rest_shown(diff: Diff, run: Path) -> None:
     (run / "base" / "rank1.pkl").write_bytes(b"no snapshot")
     (run / "new" / "rank1.pkl").write_bytes(snapshot(10)[:-40])
     result = diff()
@@ -128,7 +136,7 @@ def test_a_bad_file_is_named_and_the_rest_shown(diff: Diff, run: Path) -> None:
     assert bad.startswith(f"memreplay: error: {run}/base/rank1.pkl: ")
     assert cut.startswith(f"memreplay: error: {run}/new/rank1.pkl: ")
     assert "2 ranks: highest" in result.stdout
-    assert "warning: rank 1 could not be compared: the errors say why" in result.stdout
+    assert "warning: rank 1 couldn't be compared; see the errors" in result.stdout
     assert "rank 2, device 0: peak" in result.stdout
     result = diff("--rank", "1", "--format", "json")
     assert result.exit_code == 4
@@ -137,7 +145,7 @@ def test_a_bad_file_is_named_and_the_rest_shown(diff: Diff, run: Path) -> None:
     assert (found["not_read"], found["detail_rank"], found["detail"]) == ([1], None, None)
 
 
-def test_nothing_is_shown_of_nothing(diff: Diff, run: Path) -> None:
+def test_error_if_no_rank_can_be_read(diff: Diff, run: Path) -> None:
     for rank in (1, 2, 3):
         (run / "new" / f"rank{rank}.pkl").write_bytes(b"no snapshot")
     result = diff("--format", "json")
@@ -145,7 +153,7 @@ def test_nothing_is_shown_of_nothing(diff: Diff, run: Path) -> None:
     assert len(result.stderr.splitlines()) == 3
 
 
-def test_a_file_that_goes_away_before_its_groups_are_read(
+def test_file_may_be_deleted_before_its_groups_are_read(
     diff: Diff, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from memreplay.commands.diff import ranks_command, ranks_find
@@ -158,13 +166,13 @@ def test_a_file_that_goes_away_before_its_groups_are_read(
     monkeypatch.setattr(ranks_command, "chosen_rank", choose)
     result = diff("--format", "json")
     assert result.exit_code == 3
-    assert result.stderr.endswith("rank1.pkl: there is no such file\n")
+    assert result.stderr.endswith("rank1.pkl: no such file\n")
     found = json.loads(result.stdout)
     check_against("diff_ranks-1.json", found)
     assert (len(found["ranks"]), found["detail_rank"], found["detail"]) == (3, None, None)
 
 
-def test_salvage(diff: Diff, run: Path) -> None:
+def test_truncated_rank_is_read_with_salvage(diff: Diff, run: Path) -> None:
     (run / "new" / "rank2.pkl").write_bytes(snapshot(1100)[:-40])
     assert diff().exit_code == 4
     result = diff("--salvage")
@@ -172,12 +180,14 @@ def test_salvage(diff: Diff, run: Path) -> None:
     assert "warning: new, rank 2: the file is cut off" in result.stdout
 
 
-def test_strict(diff: Diff) -> None:
+def test_strict_fails_for_untrusted_numbers(diff: Diff) -> None:
     assert diff("--strict").exit_code == 1
 
 
-def test_devices_of_the_ranks(runner: CliRunner, tmp_path: Path) -> None:
-    """One launcher gives each rank a device of its own, another one shows it as device 0."""
+def test_ranks_are_compared_despite_different_device_numbers(
+    runner: CliRunner, tmp_path: Path
+) -> None:
+    """One launcher gives each rank its own device number; another calls every rank's device 0."""
     for folder, device in (("base", 0), ("new", 3)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "rank3.pkl").write_bytes(snapshot(900, device))
@@ -189,8 +199,8 @@ def test_devices_of_the_ranks(runner: CliRunner, tmp_path: Path) -> None:
     assert (device["base_device"], device["device"]) == (0, 3)
 
 
-def test_a_stray_device_is_no_matter(runner: CliRunner, tmp_path: Path) -> None:
-    """A rank may have a few bytes on device 0 beside its own; that has no moments of the rank's."""
+def test_extra_device_is_ignored(runner: CliRunner, tmp_path: Path) -> None:
+    """A rank may also have a few bytes on device 0, although it trains on another device."""
     for folder, size in (("base", 900), ("new", 1000)):
         (tmp_path / folder).mkdir()
         builder = SnapshotBuilder(devices=2).alloc(512, 10)
@@ -201,10 +211,10 @@ def test_a_stray_device_is_no_matter(runner: CliRunner, tmp_path: Path) -> None:
     assert [(one["device"], one["change_bytes"]) for one in found["ranks"]] == [(1, 100)]
     assert [one["device"] for one in found["detail"]["devices"]] == [1]
     text = runner.invoke(app, args).stdout
-    assert "note: several devices in rank 1: the one that has most" in text
+    assert "note: several devices in rank 1; only the one that holds most" in text
 
 
-def test_no_device_in_common(diff: Diff, run: Path) -> None:
+def test_rank_without_a_common_device_is_an_error(diff: Diff, run: Path) -> None:
     (run / "new" / "rank2.pkl").write_bytes(build.dump(SnapshotBuilder(devices=2).build()))
     result = diff()
     assert result.exit_code == 2
@@ -214,18 +224,20 @@ def test_no_device_in_common(diff: Diff, run: Path) -> None:
     assert "2 ranks" in result.stdout
 
 
-def test_folders_that_cannot_be_compared(runner: CliRunner, run: Path) -> None:
+def test_incomparable_folders_are_an_error(runner: CliRunner, run: Path) -> None:
     def fails(code: int, *args: str) -> str:
         result = runner.invoke(app, ["diff", *args])
         assert (result.exit_code, result.stdout) == (code, "")
         return result.stderr.removeprefix("memreplay: error: ").rstrip("\n")
 
     base, file = str(run / "base"), str(run / "base" / "rank0.pkl")
-    words = f"{base} is a folder and {file} is none: give two files or two folders"
+    words = f"{base} is a folder and {file} isn't one: give two files or two folders"
     assert fails(2, base, file) == words
     assert fails(2, file, base) == words
-    assert "--rank is for two folders" in fails(2, file, file, "--rank", "1")
-    assert "is a folder and /no/such is not there" in fails(2, base, "/no/such")
+    assert "--rank needs two folders of rank files, not two files" in fails(
+        2, file, file, "--rank", "1"
+    )
+    assert "is a folder and /no/such doesn't exist" in fails(2, base, "/no/such")
     empty = run / "empty"
     empty.mkdir()
     assert fails(2, base, str(empty)).startswith(f"{empty}: no snapshot in this folder")
@@ -233,7 +245,7 @@ def test_folders_that_cannot_be_compared(runner: CliRunner, run: Path) -> None:
     assert len(both.splitlines()) == 2
     put(run / "others", rank7=1, rank8=1)
     assert fails(2, base, str(run / "others")) == (
-        "the two have no rank in common: ranks 0 to 3 in the base, ranks 7, 8 in the new run"
+        "no rank in common: ranks 0 to 3 in the base, ranks 7, 8 in the new run"
     )
     put(run / "doubled", a_rank0=1, b_rank0=1)
     assert "doubled: two files have rank 0" in fails(2, str(run / "doubled"), base)
@@ -242,13 +254,13 @@ def test_folders_that_cannot_be_compared(runner: CliRunner, run: Path) -> None:
     )
 
 
-def test_names_without_a_rank_are_named(diff: Diff, run: Path) -> None:
+def test_names_without_a_rank_are_reported(diff: Diff, run: Path) -> None:
     put(run / "new", merged=5)
-    assert "no rank in the name:" in diff().stdout
+    assert "left out because the name has no rank:" in diff().stdout
     assert as_json(diff("--format", "json"))["unranked_files"] == [str(run / "new" / "merged.pkl")]
 
 
-def test_hostile_names(runner: CliRunner, run: Path) -> None:
+def test_hostile_names_are_escaped(runner: CliRunner, run: Path) -> None:
     name = os.fsdecode(b"rank1\n\x1b[2J\xff" + b"x" * 200 + b".pkl")
     for folder in ("base", "new"):
         (run / folder / "rank1.pkl").rename(run / folder / name)
@@ -263,9 +275,9 @@ def test_hostile_names(runner: CliRunner, run: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads everything")
-def test_a_folder_that_cannot_be_listed(diff: Diff, run: Path) -> None:
+def test_unlistable_folder_is_an_error(diff: Diff, run: Path) -> None:
     (run / "new").chmod(0)
     result = diff()
     (run / "new").chmod(0o700)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "is not readable" in result.stderr
+    assert "permission denied; check the file's owner and mode" in result.stderr

@@ -1,4 +1,4 @@
-"""Ranks compared: their moments, and how they lie, against brute force."""
+"""Comparisons of ranks: moments and distributions match brute force."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def opened(
     st.sampled_from([PEAK, When("end"), When("start")]),
     st.booleans(),
 )
-def test_a_side_is_the_truth(
+def test_both_sides_match_the_truth(
     recording: Recording, measure: MeasureName, when: When, strict: bool
 ) -> None:
     snap = opened(recording.snapshot)
@@ -64,7 +64,7 @@ def test_a_side_is_the_truth(
     st.booleans(),
     st.sampled_from([None, 0, 7]),
 )
-def test_a_rank_is_what_a_diff_of_its_device_alone_says(
+def test_rank_matches_a_diff_of_its_device(
     base: Recording,
     new: Recording,
     measure: MeasureName,
@@ -72,7 +72,7 @@ def test_a_rank_is_what_a_diff_of_its_device_alone_says(
     strict: bool,
     start: int | None,
 ) -> None:
-    """The groups of the rank that is shown are of files read anew, its device alone."""
+    """The selected rank's groups come from its files, which are read again for one device."""
     ours, theirs = (
         rank_sides(opened(one.snapshot, start=start), measure=measure, when=when, strict=strict)
         for one in (base, new)
@@ -101,8 +101,8 @@ def test_a_rank_is_what_a_diff_of_its_device_alone_says(
             assert (side.exactness, side.trusted) == (want.exactness, want.trusted)
             assert side.reasons == want.reasons
             continue
-        # Of a device alone nobody sees that others' events are of allocations: then its own are of
-        # none, and those of another are.
+        # If only one device is read, other devices' events can't show that this one was recorded,
+        # so only its own events count.
         assert set(want.reasons) - set(side.reasons) == {"no_allocations"}
         assert not set(side.reasons) - set(want.reasons)
         own, others = told(recording.snapshot, side.device)
@@ -111,8 +111,9 @@ def test_a_rank_is_what_a_diff_of_its_device_alone_says(
 
 
 def told(snapshot: build.Snapshot, device: int) -> tuple[int, int]:
-    """How many events of a device are of allocations, and how many of the others, or of anything
-    that isn't left by a dump."""
+    """Return how many events on a device, and how many on other devices, show that the device was
+    recorded.
+    """
     counts = [
         (sum(event["action"] in ("alloc", "free_requested") for event in trace), len(trace))
         for trace in snapshot["device_traces"]
@@ -121,8 +122,10 @@ def told(snapshot: build.Snapshot, device: int) -> tuple[int, int]:
     return counts[device][0], sum(own + (events > 1) for own, events in others)
 
 
-def test_a_rank_whose_only_event_is_of_no_allocation() -> None:
-    """Read with the others it was recorded; alone nobody knows."""
+def test_rank_without_allocations_is_known_only_next_to_others() -> None:
+    """Other devices' events show that the rank was recorded. If the rank is read by itself, this is
+    unknown.
+    """
     builder = SnapshotBuilder(devices=2).alloc(512, 10)
     whole = builder.segment_alloc(2**40, 2**21, device=1).build()
     side = rank_sides(opened(whole), measure="requested", when=PEAK)[1]
@@ -139,7 +142,7 @@ def two_devices() -> SnapshotBuilder:
     return builder.alloc(8192, 70, device=1)
 
 
-def test_a_device_that_lacks_the_moment_is_left_out() -> None:
+def test_device_without_the_moment_is_left_out() -> None:
     snap = opened(two_devices().build())
     assert {k: v.bytes for k, v in rank_sides(snap, measure="requested", when=PEAK).items()} == {
         0: 10,
@@ -151,7 +154,7 @@ def test_a_device_that_lacks_the_moment_is_left_out() -> None:
         rank_sides(snap, measure="requested", when=When("event", 7))
 
 
-def test_a_part_and_filters() -> None:
+def test_filters_apply_to_each_side() -> None:
     snap = opened(two_devices().build())
     few = rank_sides(snap, measure="requested", when=PEAK, filters=Filters(min_bytes=100))
     assert [side.bytes for side in few.values()] == [0, 900]
@@ -174,17 +177,18 @@ def side(n_bytes: int, device: int = 0) -> RankSide:
     )
 
 
-def test_the_device_with_most_of_those_that_both_have() -> None:
+def test_highest_device_of_both_sides_is_compared() -> None:
     def sides(*n_bytes: tuple[int, int]) -> dict[int, RankSide]:
         return {device: side(one, device) for device, one in n_bytes}
 
     found = rank_diff(1, sides((0, 5), (1, 50), (3, 99)), sides((0, 2), (1, 60), (2, 400)))
     assert (found.base.device, found.new.device, found.change_bytes) == (1, 1, 10)
     assert found.other_devices == (0, 2, 3)
-    # What the base has most of does not matter.
+    # The base's highest device doesn't matter.
     found = rank_diff(1, sides((0, 900), (1, 50)), sides((0, 2), (1, 60)))
     assert (found.base.device, found.new.device) == (1, 1)
-    # Each its own: as where one launcher showed a process all devices, and another one alone.
+    # Each side uses its own device, because one launcher shows a process all devices and another
+    # only one.
     found = rank_diff(1, sides((3, 5)), sides((0, 8)))
     assert (found.base.device, found.new.device, found.change_bytes) == (3, 0, 3)
     assert found.other_devices == ()
@@ -195,7 +199,7 @@ def test_the_device_with_most_of_those_that_both_have() -> None:
 
 
 @given(st.dictionaries(st.integers(0, 99), st.integers(-(2**62), 2**62), min_size=1, max_size=20))
-def test_spread_is_brute_force(n_bytes: dict[int, int]) -> None:
+def test_spread_matches_brute_force(n_bytes: dict[int, int]) -> None:
     ranks, numbers = list(n_bytes), list(n_bytes.values())
     found = spread_of(ranks, numbers)
     assert (found.min_bytes, found.max_bytes, found.sum_bytes) == (
@@ -209,7 +213,7 @@ def test_spread_is_brute_force(n_bytes: dict[int, int]) -> None:
         assert rank == min(one for one in ranks if n_bytes[one] == most)
 
 
-def test_imbalance() -> None:
+def test_imbalance_is_the_maximum_over_the_median() -> None:
     assert run_spread([0, 1, 2], [4, 8, 2]).imbalance == 2.0
     assert run_spread([0, 1, 2], [0, 8, 0]).imbalance is None
 
@@ -222,10 +226,10 @@ def test_imbalance() -> None:
     ),
     st.sampled_from(["requested", "held"]),
 )
-def test_a_run_is_brute_force(
+def test_runs_match_brute_force(
     pairs: list[tuple[Recording, Recording]], measure: MeasureName
 ) -> None:
-    """Peaks of random programs by the model's truth, and how they lie."""
+    """Compare peaks and distributions of random programs with the allocator model's numbers."""
     found, tops = [], []
     for rank, pair in enumerate(pairs):
         if any(0 not in opened(one.snapshot).devices for one in pair):
@@ -269,7 +273,7 @@ def ranks(*changes: tuple[int, int]) -> list[RankDiff]:
         ([(5, 6), (1, 2)], None, 0),
     ],
 )
-def test_the_rank_that_is_shown(
+def test_rank_with_the_largest_change_is_shown_unless_one_is_chosen(
     changes: list[tuple[int, int]], choice: int | str | None, rank: int | None
 ) -> None:
     found = chosen_rank(ranks(*changes), choice)

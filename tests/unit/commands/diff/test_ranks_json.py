@@ -1,4 +1,4 @@
-"""Tests of the JSON of memreplay diff of two folders, against its JSON schema."""
+"""Tests of diff's JSON for two folders, including its JSON schema."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from tests.unit.render.schemas import check_against
         ),
     ],
 )
-def test_schema(report: RanksReport) -> None:
+def test_json_matches_the_schema(report: RanksReport) -> None:
     found = json.loads(render_json(report))
     check_against("diff_ranks-1.json", found)
     if found["detail"] is not None:
         check_against("diff-1.json", found["detail"])
 
 
-def test_keys_and_values() -> None:
+def test_json_has_the_reports_numbers() -> None:
     found = json.loads(render_json(REPORT))
     assert found["schema"] == "memreplay.diff_ranks/1"
     assert [one["rank"] for one in found["ranks"]] == [one.rank for one in RANKS]

@@ -69,7 +69,7 @@ def cells(report: RanksReport, width: int = 100, top: int = 20) -> list[str]:
     return [" ".join(line.split()) for line in lines(report, width, top)]
 
 
-def test_the_whole() -> None:
+def test_report_has_the_expected_lines() -> None:
     text = cells(REPORT)
     assert text[:9] == [
         "/runs/a (base)",
@@ -100,14 +100,14 @@ def test_the_whole() -> None:
     assert "/runs/a.pkl (base)" in text
 
 
-def test_the_worst_may_be_another_rank() -> None:
+def test_highest_rank_may_differ_between_the_runs() -> None:
     text = cells(report_of(rank(0, 9 * GIB, 5 * GIB), rank(1, 5 * GIB, 8 * GIB)))
     assert "2 ranks: highest peak 9.0 GiB -> 8.0 GiB held, -1.0 GiB (-11.1%)" in text
     assert "worst 9.0 GiB 8.0 GiB -1.0 GiB rank 1 (base: rank 0)" in text
     assert "lowest 5.0 GiB 5.0 GiB 0 B rank 0 (base: rank 1)" in text
 
 
-def test_top_leaves_a_row_for_the_rest() -> None:
+def test_top_keeps_a_row_for_the_rest() -> None:
     many = report_of(*(rank(i, GIB, GIB + i * MIB) for i in range(64)))
     text = cells(many, 80, 3)
     at = text.index("rank base new change")
@@ -116,20 +116,20 @@ def test_top_leaves_a_row_for_the_rest() -> None:
     assert len(cells(many, top=0)) == len(text) + 60
 
 
-def test_nothing_changed_and_nothing_there() -> None:
+def test_report_says_that_there_are_no_changes_or_ranks() -> None:
     text = cells(report_of(rank(0, 0, 0), rank(1, 0, 0)))
     assert "2 ranks: highest peak 0 B -> 0 B held, 0 B" in text
-    assert "change none, in any rank" in text
+    assert "change none on any rank" in text
     assert "imbalance - - worst by median" in text
 
 
-def test_another_moment_and_filters() -> None:
+def test_moment_and_filters_are_shown() -> None:
     text = cells(replace(REPORT, moment=When("end"), filters=Filters(min_bytes=MIB)))
     assert "4 ranks at the end: highest 40.0 GiB -> 40.0 GiB held, 0 B" in text
     assert "only 1.0 MiB or more" in text
 
 
-def test_what_is_not_compared() -> None:
+def test_ranks_that_are_not_compared_are_listed() -> None:
     ranks = (replace(RANKS[0], other_devices=(5,)), *RANKS[1:])
     report = replace(
         report_of(*ranks),
@@ -139,17 +139,17 @@ def test_what_is_not_compared() -> None:
         unranked_files=("/runs/a/x.pkl", "/runs/a/y.pkl", "/runs/b/z.pkl", "/runs/b/w\x1b.pkl"),
     )
     text = lines(report, 160)
-    assert "note: ranks 4 to 6, 9 are only in /runs/a, and not compared" in text
-    assert "note: rank 8 is only in /runs/b, and not compared" in text
-    assert "warning: rank 7 could not be compared: the errors say why" in text
+    assert "note: ranks 4 to 6, 9 are only in /runs/a, so not compared" in text
+    assert "note: rank 8 is only in /runs/b, so not compared" in text
+    assert "warning: rank 7 couldn't be compared; see the errors" in text
     assert (
-        "note: left out, with no rank in the name: /runs/a/x.pkl, /runs/a/y.pkl,"
+        "note: left out because the name has no rank: /runs/a/x.pkl, /runs/a/y.pkl,"
         " /runs/b/z.pkl and 1 more" in text
     )
-    assert any("note: several devices in rank 0: the one" in line for line in text)
+    assert any("note: several devices in rank 0; only the one" in line for line in text)
 
 
-def test_doubts_are_said_once_with_their_ranks() -> None:
+def test_doubts_are_printed_once_with_their_ranks() -> None:
     def doubted(one: RankDiff, *reasons: str) -> RankDiff:
         new = replace(one.new, exactness="estimated", trusted=False, reasons=reasons)
         return replace(one, new=new)
@@ -172,13 +172,13 @@ def test_doubts_are_said_once_with_their_ranks() -> None:
     assert any(line.endswith("  estimated") for line in text)
 
 
-def test_a_device_that_is_another_one() -> None:
+def test_different_devices_are_shown() -> None:
     other = replace(RANKS[1], base=replace(RANKS[1].base, device=7))
     assert any("7 -> 1" in line for line in lines(report_of(RANKS[0], other), 120))
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
-def test_no_line_is_wider(width: int) -> None:
+def test_lines_fit_the_width(width: int) -> None:
     many = report_of(*(rank(i, 40 * GIB, 41 * GIB + i * MIB) for i in range(1_000)))
     long = replace(many, base_folder="/" + "x" * 200, only_new=tuple(range(2_000, 3_000, 2)))
     assert all(len(line) <= width for line in lines(long, width, 0))

@@ -82,7 +82,7 @@ def lines(report: DiffReport, width: int = 100) -> list[str]:
     return render_plain(diff_document(report), width=width).splitlines()
 
 
-def test_the_whole() -> None:
+def test_report_has_the_expected_lines() -> None:
     text = lines(REPORT)
     assert "/runs/a.pkl  (base)" in text
     assert "/runs/b.pkl  (new)" in text
@@ -96,19 +96,29 @@ def test_the_whole() -> None:
     assert any("1 more group (--top 0 shows all)" in line for line in text)
 
 
-def test_another_moment_and_what_is_not_compared() -> None:
+def test_moment_and_devices_left_out_are_shown() -> None:
     report = replace(REPORT, moment=When("end"), only_new=(2, 3))
     text = lines(report)
-    assert "device 0: the end 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
-    assert "note: device 2, 3 is only in /runs/b.pkl, and not compared" in text
+    assert "device 0: at the end 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
+    assert "note: device 2, 3 is only in /runs/b.pkl, so not compared" in text
 
 
-def test_devices_of_two_numbers() -> None:
+def test_two_final_states_have_no_peak() -> None:
+    base, new = (
+        replace(side, event_index=-1, trusted=False, reasons=("no_allocations",))
+        for side in (BASE, NEW)
+    )
+    text = lines(replace(REPORT, devices=(replace(DEVICE, base=base, new=new),)))
+    assert "device 0: at the end 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
+    assert "base     10.0 GiB in 100 blocks at the end" in text
+
+
+def test_different_device_numbers_are_shown() -> None:
     text = lines(replace(REPORT, devices=(replace(DEVICE, base_device=3),)))
     assert "device 3 -> device 0: peak 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
 
 
-def test_no_change_and_doubts() -> None:
+def test_report_without_changes_still_has_warnings() -> None:
     new = replace(NEW, bytes=BASE.bytes, trusted=False, reasons=("ring_overflow",))
     same = replace(DEVICE, new=new, rows=(), rows_total=0, statuses={"same": 3})
     text = lines(replace(REPORT, devices=(same,)))
@@ -117,24 +127,33 @@ def test_no_change_and_doubts() -> None:
     assert any(line.startswith("warning: new: ") for line in text)
 
 
+def test_warning_for_both_sides_appears_once() -> None:
+    sides = [replace(one, trusted=False, reasons=("ring_overflow",)) for one in (BASE, NEW)]
+    device = replace(DEVICE, base=sides[0], new=sides[1])
+    text = lines(replace(REPORT, devices=(device,)))
+    assert [line.split(": the")[0] for line in text if line.startswith("warning")] == [
+        "warning: base and new"
+    ]
+
+
 @pytest.mark.parametrize("width", [60, 80, 160])
-def test_no_line_is_wider(width: int) -> None:
+def test_lines_fit_the_width(width: int) -> None:
     assert all(len(line) <= width for line in lines(REPORT, width))
 
 
-def test_by_several_ways() -> None:
+def test_rows_by_several_keys_show_all_labels() -> None:
     of = (Label("attention"), Label("x", ATTENTION.frames, ATTENTION.user))
     device = replace(DEVICE, rows=(replace(GREW, of=of),), rows_total=1)
     text = "\n".join(lines(replace(REPORT, by="category,stack", devices=(device,))))
     assert "attention, scaled_dot_" in text
-    # Callers of a function that was split off are no longer of each way.
+    # With several keys, the callers of a split-off function may differ.
     merged = replace(GREW, label="attention, x")
     device = replace(device, rows=(merged,))
     text = "\n".join(lines(replace(REPORT, by="category,line", devices=(device,))))
     assert "attention, x" in text
 
 
-def test_where_there_is_little_room_the_count_goes_first() -> None:
+def test_narrow_output_drops_the_count_first() -> None:
     assert "  count  " in "\n".join(lines(REPORT, 100))
     narrow = "\n".join(lines(REPORT, 74))
     assert "count" not in narrow

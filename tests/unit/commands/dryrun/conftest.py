@@ -1,4 +1,4 @@
-"""A folder with a torch of the tests' own, where programs are run dry."""
+"""A folder for dry runs of programs that use the tests' own torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.render.schemas import check_against
 
 
 class Ground:
-    """Runs `memreplay dryrun` in a folder of its own."""
+    """A folder in which `memreplay dryrun` runs."""
 
     def __init__(self, runner: CliRunner, folder: Path, packages: Path) -> None:
         self.runner = runner
@@ -26,18 +26,20 @@ class Ground:
         self.packages = packages
 
     def program(self, text: str, name: str = "prog.py") -> Path:
-        """A script beside which snapshots are written."""
+        """Write a script. Its snapshots are written next to it."""
         path = self.folder / name
         path.write_text(text)
         return path
 
     def ask(self, *options: str, program: tuple[str, ...] = ()) -> Result:
-        """Run prog.py, or another command, with these options of memreplay's."""
+        """Run prog.py, or another command, with these memreplay options."""
         command = program or (sys.executable, "prog.py")
         return self.runner.invoke(app, ["dryrun", *options, "--", *command])
 
     def told(self, *options: str, program: tuple[str, ...] = ()) -> tuple[dict[str, Any], int]:
-        """The same as JSON, checked against its schema; and the exit code."""
+        """Run prog.py with --json, check the output against the schema, and return the output and
+        exit code.
+        """
         done = self.ask("--format", "json", *options, program=program)
         assert done.stdout, done.stderr
         found = json.loads(done.stdout)
@@ -45,7 +47,7 @@ class Ground:
         return found, done.exit_code
 
     def left(self) -> list[str]:
-        """The names of all files that there are, but for the programs."""
+        """Return the names of all files except programs."""
         return sorted(path.name for path in self.folder.iterdir() if path.suffix != ".py")
 
 
@@ -57,10 +59,10 @@ def ground(runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PYTHONPATH", str(packages))
     monkeypatch.setenv("TMPDIR", str(passing))
-    monkeypatch.setattr("tempfile.tempdir", None)  # it is kept once it was asked for
+    monkeypatch.setattr("tempfile.tempdir", None)  # kept for later calls
     for name in ("RANK", "WORLD_SIZE", "LD_PRELOAD", "PYTORCH_ALLOC_CONF"):
         monkeypatch.delenv(name, raising=False)
     yield Ground(runner, folder, packages)
-    # Whatever happened.
+    # Dry runs must never leave temporary files.
     assert list(passing.iterdir()) == []
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]

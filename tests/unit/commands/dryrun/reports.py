@@ -1,4 +1,4 @@
-"""Reports of dry runs for the tests of what writes them: of all kinds, with any names."""
+"""Dry-run reports for testing their text, with all outcomes and arbitrary names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memreplay.commands.dryrun.result import (
 from memreplay.dryrun.cards import CARDS
 
 GIB = 1 << 30
-# What programs, files and errors are called: anything.
+# Names of programs, files and errors, which can be any text.
 NAMES = st.one_of(
     st.sampled_from(("\x1b[31mred", "two\nlines", "\u202eleft", "\udc80", "\r", "a\x00b")),
     st.text(max_size=20),
@@ -33,7 +33,7 @@ DEVICES = st.builds(
     allocated_peak_bytes=BYTES,
     requested_peak_bytes=BYTES,
     recorded_peak_bytes=BYTES,
-    ooms=st.integers(0, 3),
+    oom_count=st.integers(0, 3),
     retries=st.integers(0, 3),
 )
 PROCESSES = st.builds(
@@ -56,14 +56,14 @@ READS = st.builds(
     function=NAMES,
     through=NAMES,
     count=COUNTS,
-    sizes=st.booleans(),
+    makes_sizes=st.booleans(),
 )
 UNKNOWN = st.lists(st.builds(Unknown, name=NAMES, count=COUNTS), max_size=5).map(tuple)
 
 
 @st.composite
 def reports(draw: st.DrawFn) -> DryrunReport:
-    """As find.py makes them: the verdict follows from how the program ended."""
+    """Build a report. Its verdict follows from how the program ended, as in find.py."""
     card = draw(st.sampled_from(CARDS))
     total = draw(st.just(card.bytes) | st.integers(card.context_bytes + 1, 1 << 40))
     outcome: Outcome = draw(st.sampled_from(get_args(Outcome)))
@@ -86,7 +86,7 @@ def reports(draw: st.DrawFn) -> DryrunReport:
         settings=draw(st.none() | NAMES),
         torch=draw(NAMES),
         outcome=outcome,
-        status=draw(statuses.get(outcome, st.integers(-64, 255))),
+        exit_code=draw(statuses.get(outcome, st.integers(-64, 255))),
         seconds=draw(st.floats(0, 1e6)),
         error=draw(st.none() | NAMES),
         cards_asked=draw(st.integers(0, 9)),
@@ -101,8 +101,8 @@ def reports(draw: st.DrawFn) -> DryrunReport:
         unanswered=unanswered,
         processes=tuple(draw(st.lists(PROCESSES, max_size=20))),
         shown=None,
-        peak=(),
-        oom=(),
+        peaks=(),
+        ooms=(),
         replaced=draw(st.booleans()),
         stopped_by=draw(st.sampled_from((0, 1, 15))),
         older=tuple(draw(st.lists(NAMES, max_size=3))),
@@ -110,7 +110,7 @@ def reports(draw: st.DrawFn) -> DryrunReport:
 
 
 def one_process(pid: int, *devices: DryDevice, **changes: Any) -> DryProcess:
-    """A process that has written its snapshot, but for these fields."""
+    """Return a process that wrote its snapshot, with these fields changed."""
     usual: dict[str, Any] = {
         "pid": pid,
         "rank": None,
@@ -126,7 +126,7 @@ def one_process(pid: int, *devices: DryDevice, **changes: Any) -> DryProcess:
 
 
 def report(**changes: Any) -> DryrunReport:
-    """A program that fits, but for these fields."""
+    """Return the report of a program that fits, with these fields changed."""
     device = DryDevice(0, 3 * GIB, 2 * GIB, GIB, GIB, 0, 0)
     fits: dict[str, Any] = {
         "command": ("python", "my train.py"),
@@ -134,7 +134,7 @@ def report(**changes: Any) -> DryrunReport:
         "settings": None,
         "torch": "9.9",
         "outcome": "ended",
-        "status": 0,
+        "exit_code": 0,
         "seconds": 3.25,
         "error": None,
         "cards_asked": 1,
@@ -149,7 +149,7 @@ def report(**changes: Any) -> DryrunReport:
         "unanswered": (),
         "processes": (one_process(7, device, file="dryrun.pickle"),),
         "shown": None,
-        "peak": (),
-        "oom": (),
+        "peaks": (),
+        "ooms": (),
     }
     return DryrunReport(**{**fits, **changes})

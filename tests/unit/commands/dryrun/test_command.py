@@ -1,4 +1,4 @@
-"""Tests of commands/dryrun/command.py: programs that are run, with a torch of the tests' own."""
+"""Tests of commands/dryrun/command.py: run programs with the tests' own torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ torch.take(1 << 30)
 IN_ALL = GIB + 6 * MIB  # in whole pages
 
 
-def test_a_program_that_fits(ground: Ground, capfd: pytest.CaptureFixture[str]) -> None:
+def test_program_that_fits_passes(ground: Ground, capfd: pytest.CaptureFixture[str]) -> None:
     ground.program(FITS)
     done = ground.ask("--gpu", "A100-80")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -40,7 +40,7 @@ def test_a_program_that_fits(ground: Ground, capfd: pytest.CaptureFixture[str]) 
     assert lines[2] == f"program   {sys.executable} prog.py"
     assert "card      NVIDIA A100-SXM4-80GB, 79.3 GiB" in done.stdout
     assert "snapshot  dryrun.pickle\n" in done.stdout
-    assert "numbers   exact: PyTorch's own allocator" in done.stdout
+    assert "numbers   exact: measured with PyTorch's own allocator" in done.stdout
     assert "device 0: peak 1.0 GiB requested" in done.stdout
     assert "work/prog.py:5" in done.stdout
     out, err = capfd.readouterr()
@@ -51,18 +51,18 @@ def test_a_program_that_fits(ground: Ground, capfd: pytest.CaptureFixture[str]) 
     assert snap.card_bytes(0) == find("A100-80").bytes
 
 
-def test_json_is_all_that_stdout_has(ground: Ground, capfd: pytest.CaptureFixture[str]) -> None:
+def test_stdout_has_only_json(ground: Ground, capfd: pytest.CaptureFixture[str]) -> None:
     ground.program(FITS)
     found, code = ground.told("--gpu", "T4")
     assert code == 0
     assert capfd.readouterr() == ("", "the program's own words\n")
-    assert (found["outcome"], found["verdict"], found["status"]) == ("ended", "fits", 0)
+    assert (found["outcome"], found["verdict"], found["exit_code"]) == ("ended", "fits", 0)
     assert found["peak_bytes"] == IN_ALL
     card = found["card"]
-    assert found["spare_bytes"] == card["total_bytes"] - card["context_bytes"] - IN_ALL
+    assert found["spare_bytes"] == card["total_memory_bytes"] - card["context_bytes"] - IN_ALL
     assert (card["key"], card["name"], card["count"]) == ("T4", "Tesla T4", 1)
     assert (found["torch"], found["exact"], found["error"]) == ("9.9", True, None)
-    assert (found["shown"], found["oom"]) == ("dryrun.pickle", [])
+    assert (found["shown"], found["ooms"]) == ("dryrun.pickle", [])
     (process,) = found["processes"]
     assert process["file"] == "dryrun.pickle"
     (device,) = process["devices"]
@@ -72,7 +72,7 @@ def test_json_is_all_that_stdout_has(ground: Ground, capfd: pytest.CaptureFixtur
     )
 
 
-def test_lines_of_source_code_are_shown_if_they_are_asked_for(ground: Ground) -> None:
+def test_source_lines_are_shown_on_request(ground: Ground) -> None:
     ground.program(FITS)
     for options in ((), ("--source",)):
         done = ground.ask(*options)
@@ -89,7 +89,7 @@ def test_lines_of_source_code_are_shown_if_they_are_asked_for(ground: Ground) ->
 
 
 @pytest.mark.slow
-def test_json_of_a_process_of_its_own(ground: Ground) -> None:
+def test_json_is_the_only_output_of_a_child_process(ground: Ground) -> None:
     ground.program(FITS)
     command = (sys.executable, "-m", "memreplay", "dryrun", "--format", "json")
     done = subprocess.run(
@@ -103,30 +103,30 @@ def test_json_of_a_process_of_its_own(ground: Ground) -> None:
     assert done.stderr == "the program's own words\n"
 
 
-def test_a_program_that_runs_out_of_memory(
+def test_program_that_runs_out_of_memory_fails(
     ground: Ground, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ground.program(FITS)
     done = ground.ask("--gpu", "T4", "--total-memory", "512MiB")
     assert (done.exit_code, done.stderr) == (1, "")
     assert done.stdout.splitlines()[0] == (
-        "does not fit: out of memory on 512.0 MiB (T4): 1.0 GiB asked, 372.9 MiB free"
+        "does not fit: out of memory on 512.0 MiB (T4): 1.0 GiB requested, 372.9 MiB free"
     )
-    assert "device 0: 1.0 GiB failed at event" in done.stdout
-    # The card's size is known, so what else was on it is, too.
-    assert "the card    512.0 MiB, 133.1 MiB taken by others" in done.stdout
-    assert "is not in the file" not in done.stdout
+    assert "device 0: 1.0 GiB request failed at event" in done.stdout
+    # The card's size is known, so the memory used outside PyTorch is known, too.
+    assert "card        512.0 MiB, 133.1 MiB used outside PyTorch" in done.stdout
+    assert "size isn't in the file" not in done.stdout
     assert "OutOfMemoryError: CUDA out of memory." in capfd.readouterr().err
     found, code = ground.told("--gpu", "T4", "--total-memory", "512MiB")
     assert (code, found["outcome"], found["verdict"]) == (1, "out_of_memory", "does_not_fit")
-    (device,) = found["oom"]
-    assert (device["total_bytes"], device["total_known"]) == (512 * MIB, True)
+    (device,) = found["ooms"]
+    assert (device["total_memory_bytes"], device["total_memory_known"]) == (512 * MIB, True)
     assert found["error"] == (
         "OutOfMemoryError: CUDA out of memory. Tried to allocate 1073741824 bytes."
     )
 
 
-def test_a_program_that_goes_on_without_what_it_asked_for(ground: Ground) -> None:
+def test_program_that_handles_out_of_memory_fits(ground: Ground) -> None:
     ground.program(
         "import torch\ntorch.take(1 << 20)\n"
         "try:\n    torch.take(1 << 40)\nexcept torch.OutOfMemoryError:\n    pass\n"
@@ -134,11 +134,13 @@ def test_a_program_that_goes_on_without_what_it_asked_for(ground: Ground) -> Non
     done = ground.ask()
     assert done.exit_code == 0
     assert done.stdout.startswith("fits: 2.0 MiB reserved at most")
-    assert "1 request failed, and the program went on: memreplay oom dryrun.pickle" in done.stdout
+    assert (
+        "1 request failed and the program continued; see memreplay oom dryrun.pickle" in done.stdout
+    )
 
 
 @pytest.mark.slow
-def test_a_program_that_dies_of_another_error_after_one_of_memory(ground: Ground) -> None:
+def test_another_error_after_out_of_memory_is_reported(ground: Ground) -> None:
     ground.program(
         "import torch\n"
         "try:\n    torch.take(1 << 40)\n"
@@ -149,22 +151,22 @@ def test_a_program_that_dies_of_another_error_after_one_of_memory(ground: Ground
 
 
 @pytest.mark.slow
-def test_a_program_that_fails_by_itself(ground: Ground, capfd: pytest.CaptureFixture[str]) -> None:
+def test_programs_own_error_is_reported(ground: Ground, capfd: pytest.CaptureFixture[str]) -> None:
     ground.program(FITS + "raise ValueError('its own trouble \\x1b[31m')\n")
     done = ground.ask()
     assert done.exit_code == 6
     assert done.stdout.splitlines()[0] == (
-        "the program failed with exit code 1, not for want of memory: 1.0 GiB reserved at most"
+        "the program failed with exit code 1, not for lack of memory: 1.0 GiB reserved at most"
         " until then"
     )
     assert r"ended by  ValueError: its own trouble \x1b[31m" in done.stdout
     assert "ValueError: its own trouble" in capfd.readouterr().err
     found, code = ground.told()
     assert (code, found["outcome"], found["verdict"]) == (6, "failed", "not_known")
-    assert found["status"] == 1
+    assert found["exit_code"] == 1
 
 
-def test_a_program_that_fails_before_it_uses_a_gpu(ground: Ground) -> None:
+def test_program_may_fail_before_using_a_gpu(ground: Ground) -> None:
     ground.program("raise SystemExit(3)")
     done = ground.ask()
     assert (done.exit_code, done.stdout) == (6, "")
@@ -178,25 +180,25 @@ CRASH = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
 @pytest.mark.slow
-def test_a_program_that_crashes(ground: Ground) -> None:
+def test_crash_is_reported_with_the_last_cuda_call(ground: Ground) -> None:
     ground.program(FITS + CRASH)
     done = ground.ask()
     assert (done.exit_code, done.stdout) == (6, "")
     assert done.stderr == (
-        "memreplay: error: the program was killed by SIGSEGV and left no snapshot; its last call"
-        " of CUDA was cudaMalloc\n"
+        "memreplay: error: the program was killed by SIGSEGV and left no snapshot; its last CUDA"
+        " call was cudaMalloc\n"
     )
     ground.program(CRASH)
     assert "killed by SIGSEGV before it used a GPU" in ground.ask().stderr
     assert ground.left() == []
 
 
-def test_a_signal_without_a_name(ground: Ground) -> None:
+def test_unnamed_signal_is_reported_by_number(ground: Ground) -> None:
     ground.program(FITS + "import os, signal; os.kill(os.getpid(), signal.SIGRTMIN + 1)\n")
     assert f"was killed by signal {signal.SIGRTMIN + 1} and left" in ground.ask().stderr
 
 
-def test_a_program_that_is_terminated_has_left_its_snapshot(ground: Ground) -> None:
+def test_terminated_program_writes_its_snapshot(ground: Ground) -> None:
     ground.program(FITS + "import os, signal; os.kill(os.getpid(), signal.SIGTERM)\n")
     done = ground.ask()
     assert done.exit_code == 6
@@ -205,13 +207,13 @@ def test_a_program_that_is_terminated_has_left_its_snapshot(ground: Ground) -> N
 
 
 @pytest.mark.slow
-def test_a_program_whose_time_is_up(ground: Ground) -> None:
+def test_timeout_stops_the_program_and_reports_its_peak(ground: Ground) -> None:
     ground.program(FITS + "import time; time.sleep(60)\n")
     began = time.monotonic()
     found, code = ground.told("--timeout", "1.5")
     assert time.monotonic() - began < 30
     assert (code, found["outcome"], found["verdict"]) == (6, "timed_out", "not_known")
-    assert (found["peak_bytes"], found["status"]) == (IN_ALL, -signal.SIGTERM)
+    assert (found["peak_bytes"], found["exit_code"]) == (IN_ALL, -signal.SIGTERM)
     ground.program("import time; time.sleep(60)")
     done = ground.ask("--timeout", "0.3")
     assert done.exit_code == 6
@@ -219,7 +221,7 @@ def test_a_program_whose_time_is_up(ground: Ground) -> None:
 
 
 @pytest.mark.slow
-def test_time_is_up_for_all_that_a_program_started(ground: Ground) -> None:
+def test_timeout_ends_all_child_processes(ground: Ground) -> None:
     ground.program(FITS + "import time; time.sleep(60)\n", "worker.py")
     ground.program(
         "import subprocess, sys\n"
@@ -229,63 +231,69 @@ def test_time_is_up_for_all_that_a_program_started(ground: Ground) -> None:
     assert (code, found["outcome"], found["peak_bytes"]) == (6, "timed_out", IN_ALL)
 
 
-def test_a_program_that_uses_no_gpu(ground: Ground) -> None:
+def test_program_that_uses_no_gpu_is_an_error(ground: Ground) -> None:
     ground.program("import torch; print(torch.cuda.device_count())")
     done = ground.ask()
     assert (done.exit_code, done.stdout) == (5, "")
     assert done.stderr == "memreplay: error: the program used no GPU\n"
 
 
-def test_a_python_that_leaves_the_recording_out(ground: Ground) -> None:
+def test_python_must_load_the_recorder(ground: Ground) -> None:
     ground.program(f"import sys; sys.path.insert(0, {str(ground.packages)!r})\n" + FITS)
     done = ground.ask(program=(sys.executable, "-I", "prog.py"))
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith("fits: 1.0 GiB reserved at most")
 
 
-# ---- what it needs
+# ---- requirements
 
 
-def test_without_torch(ground: Ground, tmp_path: Path) -> None:
+def test_missing_torch_is_an_error(ground: Ground, tmp_path: Path) -> None:
     ground.program("")
     python = str(python_without(tmp_path))
-    os.environ["PYTHONPATH"] = ""  # the fixture's, which undoes it
+    os.environ["PYTHONPATH"] = ""  # otherwise the fixture's path would make torch available again
     done = ground.ask(program=(python, "prog.py"))
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert f"{python} has no torch; `{python} -m pip install --no-deps torch`" in done.stderr
+    assert (
+        f"{python} has no torch; install it: `{python} -m pip install --no-deps torch`"
+        in done.stderr
+    )
 
 
-def test_a_torch_without_cuda(ground: Ground) -> None:
+def test_torch_without_cuda_is_an_error(ground: Ground) -> None:
     ground.program("")
     (ground.torch / "lib/libtorch_cuda.so").unlink()
     done = ground.ask()
     assert done.exit_code == 2
-    assert "this torch was built without CUDA: `pip install --no-deps torch`" in done.stderr
+    assert "this torch was built without CUDA; `pip install --no-deps torch`" in done.stderr
     write_hip = ground.torch / "lib/libtorch_hip.so"
     write_hip.symlink_to("/proc/self/exe")
     done = ground.ask()
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert "built for AMD's cards" in done.stderr
+    assert "this torch was built for AMD; a dry run needs a CUDA build" in done.stderr
 
 
 @pytest.mark.parametrize(
     "options, words",
     [
-        (("--gpu", "A100-8O"), "no card is known as 'A100-8O': did you mean A100-80"),
-        (("--total-memory", "1KiB"), "--total-memory 1.0 KiB: CUDA alone takes"),
+        (("--gpu", "A100-8O"), "unknown card 'A100-8O': did you mean A100-80"),
+        (("--total-memory", "1KiB"), "--total-memory 1.0 KiB: CUDA itself takes"),
         (("--gpus", "0"), "0 is not between 1 and 64"),
         (("--timeout", "0"), "'0' is not a number of seconds"),
-        (("-o", "run.json"), "run.json: snapshots are pickles; name it .pickle"),
+        (
+            ("-o", "run.json"),
+            "run.json: snapshots are pickles; end the name in .pickle",
+        ),
         (("-o", "nowhere/run.pickle"), "there is no directory"),
-        (("-o", "-"), "name a file; stdout is the program's"),
-        (("-o", "new/"), "name a file"),
-        (("-o", "/dev/null"), "cannot write /dev/null: it is no file"),
-        (("--compare", "T4,,L4"), "--compare takes cards or settings"),
-        (("--compare", "T4,L5"), "no card is known as 'L5'"),
+        (("-o", "-"), ": give a file name, because stdout belongs to the program"),
+        (("-o", "new/"), "give a file name"),
+        (("-o", "/dev/null"), "cannot write /dev/null: it isn't a file"),
+        (("--compare", "T4,,L4"), "--compare needs cards or settings"),
+        (("--compare", "T4,L5"), "unknown card 'L5'"),
     ],
 )
-def test_wrong_usage(ground: Ground, options: tuple[str, ...], words: str) -> None:
+def test_usage_errors_are_reported(ground: Ground, options: tuple[str, ...], words: str) -> None:
     ground.program("print('it ran')")
     done = ground.ask(*options)
     assert (done.exit_code, done.stdout) == (2, "")
@@ -293,13 +301,13 @@ def test_wrong_usage(ground: Ground, options: tuple[str, ...], words: str) -> No
     assert ground.left() == []
 
 
-def test_no_such_command(ground: Ground) -> None:
+def test_unknown_program_is_an_error(ground: Ground) -> None:
     done = ground.ask(program=("no-such-command",))
-    assert done.stderr == "memreplay: error: no-such-command: there is no such command\n"
+    assert done.stderr == "memreplay: error: no-such-command: command not found\n"
     ground.program("")
     done = ground.ask(program=("./prog.py",))
     assert done.exit_code == 2
-    assert "there is no such command; to run a script: python ./prog.py" in done.stderr
+    assert ": command not found; to run a script: python ./prog.py" in done.stderr
     assert ground.ask(program=()).exit_code != 0
 
 
@@ -307,7 +315,7 @@ def test_no_such_command(ground: Ground) -> None:
 
 
 @pytest.mark.slow
-def test_the_default_name_is_replaced(ground: Ground) -> None:
+def test_default_file_is_replaced(ground: Ground) -> None:
     ground.program(FITS)
     assert "dryrun.pickle (replaced)" not in ground.ask().stdout
     before = Path("dryrun.pickle").stat().st_ino
@@ -318,7 +326,7 @@ def test_the_default_name_is_replaced(ground: Ground) -> None:
 
 
 @pytest.mark.slow
-def test_another_name_is_not(ground: Ground) -> None:
+def test_named_file_is_not_replaced(ground: Ground) -> None:
     ground.program(FITS)
     Path("run.pickle").write_text("precious")
     done = ground.ask("-o", "run.pickle")
@@ -331,7 +339,7 @@ def test_another_name_is_not(ground: Ground) -> None:
     assert ground.left() == ["run.pickle"]
 
 
-def test_compressed(ground: Ground) -> None:
+def test_snapshot_can_be_compressed(ground: Ground) -> None:
     ground.program(FITS)
     assert ground.ask("-o", "run.pickle.gz").exit_code == 0
     assert ground.left() == ["run.pickle.gz"]
@@ -339,7 +347,7 @@ def test_compressed(ground: Ground) -> None:
     assert mr.open(plain).recorder == mr.open("run.pickle.gz").recorder
 
 
-def test_a_link_is_followed(ground: Ground, tmp_path: Path) -> None:
+def test_link_is_followed(ground: Ground, tmp_path: Path) -> None:
     ground.program(FITS)
     Path("run.pickle").symlink_to(tmp_path / "elsewhere.pickle")
     assert ground.ask("-o", "run.pickle").exit_code == 0
@@ -356,7 +364,7 @@ for rank in range(3):
 
 
 @pytest.mark.slow
-def test_several_ranks(ground: Ground) -> None:
+def test_each_rank_has_a_snapshot(ground: Ground) -> None:
     ground.program(
         "import sys, torch; i = int(sys.argv[1]); torch.take(i + 1 << 30, i)", "worker.py"
     )
@@ -399,14 +407,14 @@ sys.exit(any([one.wait() for one in them]))
 
 
 @pytest.mark.slow
-def test_several_processes_without_ranks(ground: Ground) -> None:
+def test_processes_without_ranks_are_named_by_pid(ground: Ground) -> None:
     ground.program(AT_ONE_TIME, "worker.py")
     ground.program(TOGETHER)
     found, code = ground.told()
     files = sorted(f"dryrun.pid{one['pid']}.pickle" for one in found["processes"])
     there = [f"{i}.there" for i in range(3)]
     assert (code, ground.left(), len(files)) == (0, there + files, 3)
-    # All of them used card 0 at one time: each but the first has a context of its own there.
+    # All processes use card 0 at the same time, so all but the first add a CUDA context.
     more = 2 * find("A100-80").context_bytes
     assert (found["shared"], found["peak_bytes"]) == (True, 3 * GIB + more)
     for one in there:
@@ -417,11 +425,11 @@ def test_several_processes_without_ranks(ground: Ground) -> None:
         "does not fit: 3.8 GiB reserved at most of 1.6 GiB (A100-80), 2.2"
     )
     assert "several processes used one card: their peaks are added up" in done.stdout
-    assert "dryrun.pid" in done.stdout.partition("is of an earlier run")[0]
+    assert "dryrun.pid" in done.stdout.partition("is from an earlier run")[0]
 
 
 @pytest.mark.slow
-def test_processes_one_after_the_other(ground: Ground) -> None:
+def test_sequential_processes_do_not_share_the_card(ground: Ground) -> None:
     ground.program("import torch; torch.take(1 << 30)", "worker.py")
     ground.program(SEVERAL)
     found, code = ground.told()
@@ -429,7 +437,7 @@ def test_processes_one_after_the_other(ground: Ground) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_outlives_the_command(ground: Ground) -> None:
+def test_process_may_outlive_the_command(ground: Ground) -> None:
     ground.program("import torch, time; torch.take(1 << 30); time.sleep(1)", "worker.py")
     ground.program('import subprocess, sys; subprocess.Popen([sys.executable, "worker.py"])')
     done = ground.ask()
@@ -437,7 +445,7 @@ def test_a_process_that_outlives_the_command(ground: Ground) -> None:
     assert done.stdout.startswith("fits: 1.0 GiB reserved at most")
 
 
-def test_a_process_that_becomes_another_program(ground: Ground) -> None:
+def test_result_is_unknown_if_a_process_executes_another_program(ground: Ground) -> None:
     ground.program("import torch; torch.take(1 << 20)", "worker.py")
     ground.program(
         "import os, sys, torch; torch.take(1 << 30)\n"
@@ -448,8 +456,8 @@ def test_a_process_that_becomes_another_program(ground: Ground) -> None:
     assert [one["replaced"] for one in found["processes"]] == [True]
 
 
-def test_a_path_that_somebody_else_has_set(ground: Ground) -> None:
-    """What records is found all the same."""
+def test_recorder_is_found_if_a_program_clears_pythonpath(ground: Ground) -> None:
+    """Child processes find the recorder anyway."""
     ground.program(
         f"import sys; sys.path.insert(0, {str(ground.packages)!r})\n" + FITS, "worker.py"
     )
@@ -462,26 +470,26 @@ def test_a_path_that_somebody_else_has_set(ground: Ground) -> None:
     assert done.stdout.startswith("fits: 1.0 GiB reserved at most")
 
 
-def test_a_file_that_the_program_has_written(ground: Ground) -> None:
+def test_output_file_written_by_the_program_is_kept(ground: Ground) -> None:
     ground.program(FITS + "\nopen('mine.pickle', 'w').write('mine')")
     done = ground.ask("-o", "mine.pickle")
     assert done.exit_code == 2
     assert done.stdout.startswith("fits: 1.0 GiB reserved at most")
-    assert "could not be written: the program has written mine.pickle" in done.stdout
+    assert "couldn't be written: the program wrote mine.pickle" in done.stdout
     assert Path("mine.pickle").read_text() == "mine"
 
 
 @pytest.mark.slow
-def test_too_few_cards(ground: Ground) -> None:
+def test_message_says_how_many_cards_are_needed(ground: Ground) -> None:
     ground.program("import torch; torch.cuda.init(); assert not torch.cuda.library().choose(2)")
     done = ground.ask()
     assert done.exit_code == 6
-    assert "it asked for 3 cards: --gpus 3" in done.stdout
+    assert "it needs 3 cards: give --gpus 3" in done.stdout
     assert ground.ask("--gpus", "3").exit_code == 0
 
 
 @pytest.mark.slow
-def test_one_of_several_crashes(ground: Ground) -> None:
+def test_crash_of_one_of_several_processes_is_reported(ground: Ground) -> None:
     ground.program(
         "import os, sys, torch; torch.take(1 << 30)\nif sys.argv[1] == '1':\n    os.abort()\n",
         "worker.py",
@@ -491,16 +499,16 @@ def test_one_of_several_crashes(ground: Ground) -> None:
     assert done.exit_code == 6
     assert "failed with exit code 9" in done.stdout
     words = " ".join(done.stdout.split())
-    assert "ended without a snapshot; its last call of CUDA: cudaMalloc" in words
+    assert "ended without a snapshot; its last CUDA call: cudaMalloc" in words
     assert ground.left() == ["dryrun.rank0.pickle", "dryrun.rank2.pickle"]
 
 
-# ---- what is asked besides
+# ---- other options
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("option, limit", [("--max-peak", "1GiB"), ("--max-reserved", "1.001GiB")])
-def test_over_its_budget(ground: Ground, option: str, limit: str) -> None:
+def test_program_over_its_budget_fails(ground: Ground, option: str, limit: str) -> None:
     ground.program(FITS)
     done = ground.ask(option, limit)
     assert done.exit_code == 1
@@ -514,7 +522,7 @@ def test_over_its_budget(ground: Ground, option: str, limit: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_program_that_runs_out_of_memory_is_no_matter_of_budgets(ground: Ground) -> None:
+def test_budget_is_not_judged_after_out_of_memory(ground: Ground) -> None:
     ground.program(FITS)
     found, code = ground.told("--total-memory", "1GiB", "--max-peak", "100GiB")
     assert (code, found["verdict"]) == (1, "does_not_fit")
@@ -533,42 +541,48 @@ library().strange()
 
 
 @pytest.mark.slow
-def test_what_is_not_known(ground: Ground) -> None:
+def test_reads_of_gpu_values_are_listed(ground: Ground) -> None:
     ground.program(UNKNOWN)
     found, code = ground.told()
     assert (code, found["exact"]) == (0, False)
     where = {"file": str(ground.folder / "prog.py"), "function": "<module>"}
     reads = [
-        {name: one[name] for name in ("operator", "line", "count", "sizes", "file", "function")}
+        {
+            name: one[name]
+            for name in ("operator", "line", "count", "makes_sizes", "file", "function")
+        }
         for one in found["reads"]
     ]
     assert reads == [
-        {"operator": "nonzero", "line": 5, "count": 1, "sizes": True, **where},
-        {"operator": "item", "line": 7, "count": 3, "sizes": False, **where},
+        {"operator": "nonzero", "line": 5, "count": 1, "makes_sizes": True, **where},
+        {"operator": "item", "line": 7, "count": 3, "makes_sizes": False, **where},
     ]
     assert found["workspaces"] == [{"name": "cuDNN", "count": 1}]
     assert found["unanswered"] == [{"name": "cusparseStrangeGetSize", "count": 1}]
     done = ground.ask()
     assert done.stdout.startswith("fits, as far as is known: ")
     words = " ".join(done.stdout.split())
-    assert "sizes came from values that were not computed: all were zeros nonzero in <mod" in words
+    assert (
+        "sizes depend on GPU values, which a dry run doesn't compute (all zeros) nonzero in <mod"
+        in words
+    )
     assert "item in <module> prog.py:7 (3 times)" in words
-    assert "workspaces of cuDNN are not counted (1 call)" in words
-    assert "functions without an answer were called: cusparseStrangeGetSize (1)" in words
+    assert "workspaces of cuDNN aren't counted (1 call)" in words
+    assert "unsupported functions were called: cusparseStrangeGetSize (1)" in words
 
 
 @pytest.mark.slow
-def test_a_program_that_fails_by_what_is_not_known(ground: Ground) -> None:
+def test_program_may_fail_because_of_unknown_values(ground: Ground) -> None:
     ground.program(UNKNOWN + "raise SystemExit(3)")
     done = ground.ask()
     assert done.exit_code == 6
-    assert "with the real ones it may not fail" in " ".join(done.stdout.split())
+    assert "with real values it may not fail" in " ".join(done.stdout.split())
     ground.program("import torch; torch.take(1 << 20); raise SystemExit(3)")
     assert "real ones" not in ground.ask().stdout
 
 
-def test_places_in_other_folders_are_shortened(ground: Ground) -> None:
-    """And no more of them are named than one looks at."""
+def test_paths_in_other_folders_are_shortened(ground: Ground) -> None:
+    """The list of call sites is limited, too."""
     deep = ground.packages / "one/two/three"
     deep.mkdir(parents=True)
     reads = "\n".join(["library()._ZN2at4_ops19_local_scalar_dense4callEv()"] * 6)
@@ -590,7 +604,7 @@ with open("environment.json", "w") as file:
 
 
 @pytest.mark.slow
-def test_what_the_program_gets(
+def test_program_gets_the_environment(
     ground: Ground, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     mine = compile_(tmp_path, "int mine;", "mine.so", "-shared", "-fPIC")
@@ -612,7 +626,7 @@ def test_what_the_program_gets(
     assert not {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"} & set(got)
 
 
-def test_settings_of_the_environment_are_kept(
+def test_allocator_settings_of_the_environment_are_kept(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "mine:1")
@@ -626,7 +640,7 @@ def test_settings_of_the_environment_are_kept(
 
 
 @pytest.mark.slow
-def test_a_program_that_records_by_itself(ground: Ground) -> None:
+def test_programs_own_recording_is_kept(ground: Ground) -> None:
     ground.program(
         "import torch; torch.cuda.memory._record_memory_history(max_entries=5)\n"
         "torch.take(1 << 30); torch.cuda.memory._dump_snapshot('mine.pickle')\n"
@@ -639,10 +653,10 @@ def test_a_program_that_records_by_itself(ground: Ground) -> None:
     assert found["shown"] == "dryrun.pickle"
     done = ground.ask()
     words = " ".join(done.stdout.split())
-    assert "recorded by itself: the snapshot has what it recorded; it wrote " in words
+    assert "started its own recording, which is what the snapshot contains; it wrote " in words
 
 
-def test_words_and_processes_in_folders_with_spaces(
+def test_folder_name_may_have_spaces(
     ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "my own: work"
@@ -654,7 +668,7 @@ def test_words_and_processes_in_folders_with_spaces(
 
 
 @pytest.mark.slow
-def test_colour(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdict_is_coloured(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     ground.program(FITS)
     assert ground.ask().stdout.startswith("\x1b[32m\x1b[1mfits: ")
@@ -669,7 +683,9 @@ def test_colour(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
 def started(*program: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "memreplay", "dryrun", "--", *program]
     pipe, environment = subprocess.PIPE, os.environ | {"PYTHONFAULTHANDLER": "1"}
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup would have them ignore
+    before = signal.signal(
+        signal.SIGHUP, signal.SIG_DFL
+    )  # under nohup, programs would ignore the signal
     try:
         return subprocess.Popen(
             command,
@@ -684,7 +700,7 @@ def started(*program: str) -> subprocess.Popen[str]:
 
 
 def end_of(command: subprocess.Popen[str]) -> tuple[str, str]:
-    """What it said; of one that does not end, where it was."""
+    """Return the command's output. If the command doesn't end, fail and show its stacks."""
     try:
         return command.communicate(timeout=60)
     except subprocess.TimeoutExpired:
@@ -703,19 +719,19 @@ def wait_for(path: Path) -> None:
 WAITS = FITS + "import pathlib, time; pathlib.Path('there').touch(); time.sleep(60)\n"
 
 
-def test_ctrl_c(ground: Ground) -> None:
+def test_ctrl_c_reports_the_peak_so_far(ground: Ground) -> None:
     ground.program(WAITS)
     command = started(sys.executable, "prog.py")
     wait_for(Path("there"))
-    os.killpg(command.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(command.pid, signal.SIGINT)  # like a terminal
     out, err = end_of(command)
     assert "stopped by Ctrl-C: 1.0 GiB reserved at most until then\n" in out
-    assert "KeyboardInterrupt" in err  # the program's own
+    assert "KeyboardInterrupt" in err  # raised by the program's own handler
     assert command.returncode == 6
     assert ground.left() == ["dryrun.pickle", "there"]
 
 
-def test_ctrl_c_before_there_is_anything_to_tell(ground: Ground) -> None:
+def test_ctrl_c_before_a_gpu_is_used_is_an_error(ground: Ground) -> None:
     ground.program("import pathlib, time; pathlib.Path('there').touch(); time.sleep(60)\n")
     command = started(sys.executable, "prog.py")
     wait_for(Path("there"))
@@ -726,7 +742,7 @@ def test_ctrl_c_before_there_is_anything_to_tell(ground: Ground) -> None:
 
 
 @pytest.mark.slow
-def test_no_patience(ground: Ground) -> None:
+def test_second_ctrl_c_kills_the_program(ground: Ground) -> None:
     ground.program("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + WAITS)
     command = started(sys.executable, "prog.py")
     wait_for(Path("there"))
@@ -739,7 +755,9 @@ def test_no_patience(ground: Ground) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_who_ends_memreplay_ends_the_program(ground: Ground, number: signal.Signals) -> None:
+def test_terminating_memreplay_terminates_the_program(
+    ground: Ground, number: signal.Signals
+) -> None:
     ground.program("import os, pathlib\nprint(os.getpid(), flush=True)\n" + WAITS)
     command = started(sys.executable, "prog.py")
     wait_for(Path("there"))
@@ -748,13 +766,15 @@ def test_who_ends_memreplay_ends_the_program(ground: Ground, number: signal.Sign
     assert command.returncode == 128 + number
     with pytest.raises(ProcessLookupError):
         os.kill(int(out.split()[0]), 0)
-    # A batch system sends it at its limit: what was recorded until then is told.
+    # A batch system sends SIGTERM at the time limit. Everything recorded so far is reported.
     assert f"stopped by {number.name}: 1.0 GiB reserved at most until then" in out
     assert ground.left() == ["dryrun.pickle", "there"]
 
 
-def test_a_second_signal_ends_it_at_once(ground: Ground) -> None:
-    """A program that doesn't end, or is still writing what it has; that it used a GPU is said."""
+def test_second_signal_kills_the_program_at_once(ground: Ground) -> None:
+    """The program ignores the first signal or is still writing its snapshot. The report says that
+    the program used a GPU.
+    """
     ground.program("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAITS)
     command = started(sys.executable, "prog.py")
     wait_for(Path("there"))
@@ -766,13 +786,13 @@ def test_a_second_signal_ends_it_at_once(ground: Ground) -> None:
     out, err = end_of(command)
     assert time.monotonic() - began < 10
     assert (command.returncode, out) == (128 + signal.SIGTERM, "the program's own words\n")
-    assert "stopped by SIGTERM and the program left no snapshot: its last call of CUDA was" in err
-    assert "before the program had used a GPU" not in err
+    assert "stopped by SIGTERM and the program left no snapshot: its last CUDA call was" in err
+    assert "before the program used a GPU" not in err
     assert ground.left() == ["there"]
 
 
-def test_a_signal_while_the_snapshot_is_written(ground: Ground) -> None:
-    """The program had ended: it isn't said that it left no snapshot."""
+def test_signal_while_the_snapshot_is_being_written(ground: Ground) -> None:
+    """The message says that the program had ended, instead of naming its last CUDA call."""
     ground.program(
         "import pathlib, time, torch\ntorch.take(1 << 30)\n"
         "def slow():\n    pathlib.Path('there').touch()\n    time.sleep(60)\n"
@@ -785,25 +805,25 @@ def test_a_signal_while_the_snapshot_is_written(ground: Ground) -> None:
         time.sleep(0.5)
     _, err = end_of(command)
     assert command.returncode == 128 + signal.SIGTERM
-    assert "stopped by SIGTERM and there is no snapshot: the program itself had ended, and" in err
+    assert "stopped by SIGTERM and left no snapshot: the program had ended, but its snapshot" in err
     assert "last call" not in err
     assert ground.left() == ["there"]
 
 
-def test_a_signal_before_the_program_used_a_gpu(ground: Ground) -> None:
+def test_signal_before_the_program_used_a_gpu_is_an_error(ground: Ground) -> None:
     ground.program("import pathlib, time; pathlib.Path('there').touch(); time.sleep(60)\n")
     command = started(sys.executable, "prog.py")
     wait_for(Path("there"))
     command.send_signal(signal.SIGTERM)
     _, err = end_of(command)
-    assert "stopped by SIGTERM before the program had used a GPU" in err
+    assert "stopped by SIGTERM before the program used a GPU" in err
 
 
 # ---- several runs
 
 
 @pytest.mark.slow
-def test_compare_cards(ground: Ground) -> None:
+def test_cards_can_be_compared(ground: Ground) -> None:
     ground.program("import torch; torch.take(20 << 30)")
     done = ground.ask("--compare", "T4,A100-80, RTX 4090")
     assert done.exit_code == 0
@@ -825,7 +845,7 @@ def test_compare_cards(ground: Ground) -> None:
 
 
 @pytest.mark.slow
-def test_compare_settings_as_json(ground: Ground) -> None:
+def test_settings_can_be_compared_as_json(ground: Ground) -> None:
     ground.program(
         "import os, torch\n"
         "large = os.environ['PYTORCH_ALLOC_CONF'] == 'a:1,b:2'\n"
@@ -846,7 +866,7 @@ def test_compare_settings_as_json(ground: Ground) -> None:
 
 
 @pytest.mark.slow
-def test_compare_programs_that_fail(ground: Ground) -> None:
+def test_comparison_shows_failed_runs(ground: Ground) -> None:
     ground.program("raise SystemExit(3)")
     done = ground.ask("--compare", "T4,L4")
     assert done.exit_code == 6
@@ -857,7 +877,7 @@ def test_compare_programs_that_fail(ground: Ground) -> None:
     assert ground.ask("--compare", "T4,L4").exit_code == 2
 
 
-def test_a_shell_completes_cards() -> None:
+def test_shell_completes_card_names() -> None:
     (option,) = (one for one in command.params if one.name == "gpu")
     context = click.Context(command)
     assert [one.value for one in option.shell_complete(context, "a100-8")] == [

@@ -1,4 +1,4 @@
-"""Tests of commands/dryrun/comparing.py, with runs that are only said to have been."""
+"""Tests of commands/dryrun/comparing.py, with faked runs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from tests.unit.commands.dryrun.test_running import ASKED
 FITS = report()
 NOT = report(verdict="does_not_fit", spare_bytes=-GIB)
 OOM = report(verdict="does_not_fit", outcome="out_of_memory")
-FAILED = report(verdict="not_known", outcome="failed", status=1)
-STOPPED = report(verdict="not_known", outcome="interrupted", status=-2)
+FAILED = report(verdict="not_known", outcome="failed", exit_code=1)
+STOPPED = report(verdict="not_known", outcome="interrupted", exit_code=-2)
 NOTHING = NothingToTellError("the program used no GPU")
 Run = Callable[..., tuple[int, list[DryrunOptions]]]
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Run:
-    """Compares the runs that come to these results."""
+    """Compare runs with these results."""
     monkeypatch.chdir(tmp_path)
 
     def compared(
@@ -52,7 +52,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Run:
     return compared
 
 
-def test_what_each_run_is_asked(run: Run) -> None:
+def test_each_run_gets_its_arguments(run: Run) -> None:
     names = "T4, rtx 4090 ,a:1+b:2"
     code, asked = run(FITS, FITS, FITS, names=names, output="x.pkl.gz")
     assert code == 0
@@ -75,23 +75,26 @@ def test_what_each_run_is_asked(run: Run) -> None:
         ((UsageError("no torch"), NOTHING, NOTHING), 2),
     ],
 )
-def test_exit_codes(
+def test_exit_code_depends_on_all_runs(
     run: Run, results: tuple[DryrunReport | MemreplayError, ...], code: int
 ) -> None:
     assert run(*results)[0] == code
 
 
-def test_ctrl_c_ends_all(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_stops_all_runs(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     code, asked = run(STOPPED, FITS, FITS)
     assert (code, len(asked)) == (6, 1)
     assert capsys.readouterr().err == "memreplay: run 1 of 3: T4\n"
 
 
-def test_names_that_cannot_be(run: Run) -> None:
+def test_invalid_names_are_rejected(run: Run) -> None:
     for names in ("", "T4,", " , "):
-        with pytest.raises(UsageError, match="takes cards or settings, with commas"):
+        with pytest.raises(
+            UsageError,
+            match="--compare needs cards or settings, separated by commas: T4,L4,A100-40",
+        ):
             run(names=names)
-    with pytest.raises(UsageError, match="takes 64 runs at most"):
+    with pytest.raises(UsageError, match="takes at most 64 runs"):
         run(names=",".join(f"a:{i}" for i in range(65)))
 
 
@@ -104,13 +107,13 @@ def table(*runs: ComparedRun) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
 
 
-def test_a_run_that_is_named_twice(run: Run) -> None:
+def test_duplicate_run_names_are_rejected(run: Run) -> None:
     for names in ("T4,t4", "T4,Tesla T4", "expandable_segments:True,expandable_segments:True"):
         with pytest.raises(UsageError, match=r"--compare names .* twice"):
             run(names=names)
 
 
-def test_the_table() -> None:
+def test_table_has_a_row_per_run() -> None:
     sizes = replace(FITS, exact=False)
     found = table(
         ComparedRun("T4", FITS),
@@ -122,7 +125,7 @@ def test_the_table() -> None:
     )
     caught = one_process(7, DryDevice(0, GIB, GIB, GIB, GIB, 4, 1))
     said = comparison_text(ComparedRun("T4", replace(FITS, processes=(caught,))))
-    assert "warning: T4: 4 requests failed, and the program went on" in said
+    assert "warning: T4: 4 requests failed and the program continued; see" in said
     assert r"warning: H100: no\nway" in comparison_text(ComparedRun("H100", None, "no\nway"))
     assert found[:7] == [
         ["run", "allocated", "reserved", "to spare", "exact", "verdict"],

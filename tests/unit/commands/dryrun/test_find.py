@@ -1,4 +1,4 @@
-"""Tests of commands/dryrun/find.py, on snapshots and facts as processes leave them."""
+"""Tests of commands/dryrun/find.py, on the snapshots and facts that processes leave behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memreplay.analysis.comparing.budgets import Budget
-from memreplay.commands.dryrun.find import dryrun_report
+from memreplay.commands.dryrun.find import Run, dryrun_report
 from memreplay.commands.dryrun.result import DryrunReport
 from memreplay.dryrun.cards import find
 from memreplay.dryrun.launch import Ended, Process, Setup
@@ -41,7 +41,7 @@ def statistics(reserved: int, **more: int) -> dict[str, int]:
 
 
 class Left:
-    """What the processes of a run have left in a folder."""
+    """A folder with the output files of a run's processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,7 +51,7 @@ class Left:
     def process(
         self, *devices: dict[str, int], snapshot: SnapshotBuilder | None = None, **facts: Any
     ) -> str:
-        """One more, with these statistics; returns its snapshot."""
+        """Add a process with these statistics, and return its snapshot's path."""
         pid = len(self.processes) + 1
         path = self.folder / f"{pid}.pickle"
         path.write_bytes(build.dump((snapshot or some(MIB)).build()))
@@ -74,7 +74,7 @@ class Left:
             status, timed_out, interrupted, 1.25, TORCH, 13, FUNCTIONS, tuple(self.processes)
         )
         setup = Setup(CARD, MEMORY, cards=2)
-        return dryrun_report(("python", "x.py"), setup, ended, self.files, budget=budget)
+        return dryrun_report(Run(("python", "x.py"), setup, ended), self.files, budget=budget)
 
 
 def some(size: int, *, ooms: int = 0, devices: int = 1) -> SnapshotBuilder:
@@ -94,24 +94,24 @@ RAISED = {"type": "ValueError", "words": "why", "out_of_memory": False}
 MEMORY_RAISED = {"type": "OutOfMemoryError", "words": "", "out_of_memory": True}
 
 
-def test_one_process(left: Left) -> None:
+def test_report_has_the_numbers_of_one_process(left: Left) -> None:
     file = left.process(statistics(3 * GIB, num_alloc_retries=4), {"num_ooms": 0}, rank=5)
     made = left.report()
-    assert (made.outcome, made.verdict, made.status, made.seconds) == ("ended", "fits", 0, 1.25)
+    assert (made.outcome, made.verdict, made.exit_code, made.seconds) == ("ended", "fits", 0, 1.25)
     assert (made.peak_bytes, made.spare_bytes) == (3 * GIB, ROOM - 3 * GIB)
-    assert (made.card.total_bytes, made.card.count, made.torch) == (MEMORY, 2, "9.9")
+    assert (made.card.total_memory_bytes, made.card.count, made.torch) == (MEMORY, 2, "9.9")
     (process,) = made.processes
     assert (process.pid, process.rank, process.file, process.last_call) == (1, 5, file, None)
-    (device,) = process.devices  # the other was not used
+    (device,) = process.devices  # the other card wasn't used
     assert (device.device, device.reserved_peak_bytes, device.allocated_peak_bytes) == (
         0,
         3 * GIB,
         3 * GIB // 2,
     )
-    assert (device.requested_peak_bytes, device.ooms, device.retries) == (3 * GIB // 4, 0, 4)
+    assert (device.requested_peak_bytes, device.oom_count, device.retries) == (3 * GIB // 4, 0, 4)
     assert made.shown == file
-    assert [one.peak_bytes for one in made.peak] == [MIB]
-    assert (made.oom, made.exact, made.error, made.budget, made.shared) == (
+    assert [one.peak_bytes for one in made.peaks] == [MIB]
+    assert (made.ooms, made.exact, made.error, made.budget, made.shared) == (
         (),
         True,
         None,
@@ -120,7 +120,7 @@ def test_one_process(left: Left) -> None:
     )
 
 
-def test_counters_that_the_program_has_set_back(left: Left) -> None:
+def test_recording_is_used_if_the_program_reset_its_counters(left: Left) -> None:
     left.process(statistics(MIB), snapshot=some(64 * MIB))
     made = left.report()
     (device,) = made.processes[0].devices
@@ -131,7 +131,7 @@ def test_counters_that_the_program_has_set_back(left: Left) -> None:
 @pytest.mark.parametrize(
     "reserved, fits", [(ROOM, True), (ROOM + 1, False), (ROOM - 1, True), (MEMORY, False)]
 )
-def test_the_context_has_its_part_of_the_card(left: Left, reserved: int, fits: bool) -> None:
+def test_cuda_context_takes_its_share_of_the_card(left: Left, reserved: int, fits: bool) -> None:
     left.process(statistics(reserved))
     made = left.report()
     assert (made.verdict, made.spare_bytes) == (
@@ -147,14 +147,14 @@ def test_the_context_has_its_part_of_the_card(left: Left, reserved: int, fits: b
         (1, MEMORY_RAISED, 1, "out_of_memory"),
         (1, MEMORY_RAISED, 0, "out_of_memory"),
         (1, RAISED, 0, "failed"),
-        (1, RAISED, 2, "failed"),  # it went on after those
-        (1, None, 1, "out_of_memory"),  # as pytest ends
+        (1, RAISED, 2, "failed"),  # continued after those
+        (1, None, 1, "out_of_memory"),  # pytest exits like this
         (1, None, 0, "failed"),
         (-11, None, 0, "killed"),
         (-6, MEMORY_RAISED, 1, "out_of_memory"),
     ],
 )
-def test_how_it_ended(
+def test_verdict_follows_from_how_the_program_ended(
     left: Left, status: int, raised: dict[str, Any] | None, ooms: int, outcome: str
 ) -> None:
     left.process(statistics(GIB, num_ooms=ooms), snapshot=some(MIB, ooms=ooms), raised=raised)
@@ -162,27 +162,27 @@ def test_how_it_ended(
     assert made.outcome == outcome
     verdicts = {"ended": "fits", "out_of_memory": "does_not_fit"}
     assert made.verdict == verdicts.get(outcome, "not_known")
-    assert [len(one.ooms) for one in made.oom] == ([1] if ooms and made.outcome != "ended" else [])[
-        : outcome == "out_of_memory"
-    ]
+    assert [len(one.ooms) for one in made.ooms] == (
+        [1] if ooms and made.outcome != "ended" else []
+    )[: outcome == "out_of_memory"]
 
 
-def test_time_and_ctrl_c_come_first(left: Left) -> None:
+def test_timeout_and_ctrl_c_take_precedence(left: Left) -> None:
     left.process(statistics(GIB, num_ooms=1), raised=MEMORY_RAISED)
     assert left.report(-15, timed_out=True, interrupted=True).outcome == "timed_out"
     assert left.report(-2, interrupted=True).outcome == "interrupted"
     assert left.report(0, interrupted=True).verdict == "not_known"
 
 
-def test_the_last_request_that_failed_is_told(left: Left) -> None:
+def test_last_failed_request_is_reported(left: Left) -> None:
     left.process(statistics(GIB, num_ooms=3), snapshot=some(MIB, ooms=3), raised=MEMORY_RAISED)
     made = left.report(1)
-    (device,) = made.oom
+    (device,) = made.ooms
     assert 3 in [one.number for one in device.ooms]
     assert made.error == "OutOfMemoryError"
 
 
-def test_the_snapshot_that_is_shown(left: Left) -> None:
+def test_snapshot_of_the_failed_or_highest_process_is_shown(left: Left) -> None:
     left.process(statistics(GIB))
     high = left.process(statistics(3 * GIB))
     failed = left.process(
@@ -196,22 +196,22 @@ def test_the_snapshot_that_is_shown(left: Left) -> None:
     assert made.processes[-1].last_call == "cudaMalloc"
 
 
-def test_what_the_program_wrote_by_itself_is_shown_where_ours_has_no_events(left: Left) -> None:
+def test_programs_own_snapshot_is_shown_if_ours_has_no_events(left: Left) -> None:
     none = SnapshotBuilder()
     mine = left.folder / "mine.pickle"
     file = left.process(statistics(GIB), snapshot=none, recorded_by_itself=True, dumped=[str(mine)])
-    assert left.report().shown == file  # it is gone
+    assert left.report().shown == file  # no longer there
     mine.write_bytes(build.dump(some(7 * MIB).build()))
     made = left.report()
     assert made.shown == str(mine)
-    assert [one.peak_bytes for one in made.peak] == [7 * MIB]
+    assert [one.peak_bytes for one in made.peaks] == [7 * MIB]
     assert made.processes[0].file == file
     events = left.folder / "1.pickle"
     events.write_bytes(build.dump(some(MIB).build()))
     assert left.report().shown == file
 
 
-def test_cards_by_the_machines_numbers(left: Left) -> None:
+def test_cards_are_numbered_as_in_the_machine(left: Left) -> None:
     left.process(statistics(GIB), visible="3")
     left.process(statistics(2 * GIB), visible="2,3")
     made = left.report()
@@ -220,12 +220,12 @@ def test_cards_by_the_machines_numbers(left: Left) -> None:
     made = left.report()
     assert (made.peak_bytes, made.shared) == (5 * GIB + CARD.context_bytes, True)
     left.process(statistics(4 * GIB), visible="GPU-uuid")
-    # On card 0, as far as one can tell.
+    # A UUID doesn't say which card it is, so card 0 is assumed.
     assert left.report().peak_bytes == 5 * GIB + CARD.context_bytes
 
 
-def test_processes_at_one_time(left: Left) -> None:
-    """One ends as the next begins; the third is there with each of them."""
+def test_peaks_of_concurrent_processes_add_up(left: Left) -> None:
+    """The first ends as the second starts. The third overlaps both."""
     left.process(statistics(GIB), began=10.0, ended=20.0)
     left.process(statistics(2 * GIB), began=20.0, ended=30.0)
     made = left.report()
@@ -235,14 +235,14 @@ def test_processes_at_one_time(left: Left) -> None:
     assert (made.peak_bytes, made.shared) == (5 * GIB + CARD.context_bytes, True)
 
 
-def test_budgets(left: Left) -> None:
+def test_budgets_are_judged(left: Left) -> None:
     left.process(statistics(256 * MIB), snapshot=some(64 * MIB))
     where = "the command line"
     made = left.report(budget=Budget(max_peak=65 * MIB, where=where))
     assert (made.verdict, (made.budget or "")[:4]) == ("fits", "PASS")
     made = left.report(budget=Budget(max_peak=63 * MIB, where=where))
     assert (made.verdict, (made.budget or "")[:4]) == ("over_budget", "FAIL")
-    # Of all processes, whichever is shown.
+    # Budgets apply to all processes, not only to the one shown.
     left.process(statistics(2 * GIB), snapshot=some(MIB))
     made = left.report(budget=Budget(max_peak=63 * MIB, where=where))
     assert (made.verdict, made.shown) == ("over_budget", left.files[2])
@@ -250,8 +250,8 @@ def test_budgets(left: Left) -> None:
     assert made.verdict == "not_known"
 
 
-def test_budgets_where_not_all_was_recorded(left: Left) -> None:
-    """The last events alone, or what a program recorded by itself."""
+def test_incomplete_recording_is_judged_by_counters(left: Left) -> None:
+    """For example, the recording has only the last events, or the program itself made it."""
     left.process(statistics(400 * MIB), snapshot=some(64 * MIB))
     for limit, verdict, word in ((100, "fits", "PASS"), (99, "over_budget", "FAIL")):
         made = left.report(budget=Budget(max_peak=limit * MIB))
@@ -263,7 +263,7 @@ def test_budgets_where_not_all_was_recorded(left: Left) -> None:
     assert made.processes[0].devices[0].recorded_peak_bytes == 64 * MIB
 
 
-def test_a_process_that_did_not_say_what_it_took(left: Left) -> None:
+def test_result_is_unknown_if_a_process_reports_no_usage(left: Left) -> None:
     left.process(statistics(GIB))
     left.crashed()
     made = left.report()
@@ -275,7 +275,7 @@ def read(operator: str, line: int, count: int) -> dict[str, Any]:
     return {"operator": operator, "sizes": operator != "item", "count": count, **place}
 
 
-def test_what_is_not_known_is_added_up(left: Left) -> None:
+def test_unknown_values_are_added_up(left: Left) -> None:
     left.process(
         statistics(GIB),
         reads=[read("item", 1, 50), read("nonzero", 9, 1)],
@@ -289,13 +289,13 @@ def test_what_is_not_known_is_added_up(left: Left) -> None:
         unanswered={"3": 1, "4": 1, "5": 1, "6": 1, "7": 1, "8": 1},
     )
     made = left.report()
-    assert [(one.operator, one.line, one.count, one.sizes) for one in made.reads] == [
+    assert [(one.operator, one.line, one.count, one.makes_sizes) for one in made.reads] == [
         ("unique", 2, 7, True),
         ("nonzero", 9, 1, True),
         ("item", 1, 54, False),
     ]
     assert [(one.name, one.count) for one in made.workspaces] == [("cuDNN", 3)]
-    # Those that compute, set or launch say no size.
+    # Reads in calls that only compute, set or launch something can't affect sizes.
     assert [(one.name, one.count) for one in made.unanswered] == [
         ("cuStreamQuery", 2),
         ("cudaFuncGetAttributes", 3),
@@ -312,12 +312,12 @@ def test_what_is_not_known_is_added_up(left: Left) -> None:
         {"unanswered": {"0": 1}},
     ],
 )
-def test_each_kind_of_it_is_not_exact(left: Left, facts: dict[str, Any]) -> None:
+def test_any_unknown_value_makes_the_result_inexact(left: Left, facts: dict[str, Any]) -> None:
     left.process(statistics(GIB), **facts)
     assert left.report().exact is False
 
 
-def test_a_process_that_used_no_card(left: Left) -> None:
+def test_process_without_a_gpu_fits(left: Left) -> None:
     left.process({}, snapshot=SnapshotBuilder())
     made = left.report()
     assert (made.verdict, made.peak_bytes, made.processes[0].devices) == ("fits", 0, ())

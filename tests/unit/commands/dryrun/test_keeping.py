@@ -38,18 +38,18 @@ def process(pid: int, rank: int | None = None, pickle: Path | None = Path("p")) 
         (".pickle", "", ".pickle"),
     ],
 )
-def test_endings(path: str, stem: str, ending: str) -> None:
+def test_suffix_is_split_from_the_name(path: str, stem: str, ending: str) -> None:
     assert split(path) == (stem, ending)
 
 
-def test_names() -> None:
+def test_names_of_kept_files_are_unique() -> None:
     none = process(4, 3, pickle=None)
     assert names(ended(process(1, 0), none), "x.pickle") == {1: "x.pickle"}
     assert names(ended(process(1, 0), process(2, 1), none), "d/x.pkl.gz") == {
         1: "d/x.rank0.pkl.gz",
         2: "d/x.rank1.pkl.gz",
     }
-    # Ranks of two runs in one command, and processes that have none.
+    # The same ranks in two runs of one command, and processes without ranks.
     assert names(ended(process(1, 0), process(2, 0), process(3)), "x") == {
         1: "x.pid1",
         2: "x.pid2",
@@ -58,7 +58,7 @@ def test_names() -> None:
     assert names(ended(none), "x.pickle") == {}
 
 
-def test_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_files_need_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     check_names("x[1].pickle", force=False)
     Path("x[1].rank0.pickle").touch()
@@ -67,14 +67,14 @@ def test_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_names("x[1].pickle", force=True)
     check_names("x1.pickle", force=False)
     os.mkfifo("pipe.pickle")
-    with pytest.raises(UsageError, match=r"cannot write pipe\.pickle: it is no file"):
+    with pytest.raises(UsageError, match=r"cannot write pipe\.pickle: it isn't a file"):
         check_names("pipe.pickle", force=True)
     Path("folder").mkdir()
-    with pytest.raises(UsageError, match="cannot write folder: it is no file"):
+    with pytest.raises(UsageError, match="cannot write folder: it isn't a file"):
         check_names("folder", force=True)
 
 
-def test_they_are_moved_or_compressed(tmp_path: Path) -> None:
+def test_snapshots_are_moved_or_compressed(tmp_path: Path) -> None:
     raw = [tmp_path / f"{i}.pickle" for i in range(3)]
     for i, path in enumerate(raw):
         path.write_bytes(b"snapshot %d" % i)
@@ -82,7 +82,9 @@ def test_they_are_moved_or_compressed(tmp_path: Path) -> None:
     moved.write_text("before")
     run = ended(process(0, pickle=raw[0]), process(1, pickle=raw[1]), process(2, pickle=None))
     names = {0: str(moved), 1: str(small)}
-    assert keep(run, names, force=False) == {0: f"the program has written {moved} by itself"}
+    assert keep(run, names, force=False) == {
+        0: f"the program wrote {moved} itself; choose another --output"
+    }
     assert (moved.read_text(), raw[0].exists()) == ("before", True)
     raw[1].write_bytes(b"snapshot 1")
     assert keep(run, names, force=True) == {}

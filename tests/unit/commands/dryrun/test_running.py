@@ -1,4 +1,4 @@
-"""Tests of commands/dryrun/running.py; test_command.py runs it."""
+"""Tests of commands/dryrun/running.py, without running programs (see test_command.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.commands.dryrun.reports import GIB, report
 ASKED = DryrunOptions(program=("python", "x.py"), gpu="L4", stacks="python")
 
 
-def test_the_machine_that_is_asked_for() -> None:
+def test_options_set_up_the_machine() -> None:
     setup = setup_of(ASKED)
     assert (setup.card, setup.total_bytes, setup.cards) == (find("L4"), find("L4").bytes, 1)
     assert (setup.stacks, setup.stdout) == ("python", None)
@@ -32,12 +32,12 @@ def test_the_machine_that_is_asked_for() -> None:
     assert (setup.total_bytes, setup.cards, setup.settings) == (5 * GIB, 3, "a:1")
     assert (setup.stacks, setup.max_entries, setup.timeout) == ("all", 9, 2.5)
     assert setup.source
-    assert setup.stdout == 2  # what a program prints there is none of the JSON
+    assert setup.stdout == 2  # the program's stdout must not be mixed into the JSON
     with pytest.raises(
-        UsageError, match=r"^--total-memory 512\.0 MiB: CUDA alone takes .* MiB of H200$"
+        UsageError, match=r"^--total-memory 512\.0 MiB: CUDA itself takes .* MiB on H200$"
     ):
         setup_of(replace(ASKED, gpu="H200", total_memory=GIB // 2))
-    with pytest.raises(UsageError, match="no card is known as 'H99'"):
+    with pytest.raises(UsageError, match="unknown card 'H99'"):
         setup_of(replace(ASKED, gpu="H99"))
 
 
@@ -54,11 +54,11 @@ def test_the_machine_that_is_asked_for() -> None:
         (("python", "x.py", "8"), 1),
     ],
 )
-def test_as_many_cards_as_processes(program: tuple[str, ...], cards: int) -> None:
+def test_there_are_as_many_cards_as_processes(program: tuple[str, ...], cards: int) -> None:
     assert setup_of(replace(ASKED, program=program)).cards == cards
     assert setup_of(replace(ASKED, program=program, gpus=5)).cards == 5
 
 
-def test_exit_codes() -> None:
+def test_exit_code_follows_from_the_verdict() -> None:
     codes = {one: exit_code(report(verdict=one)) for one in get_args(Verdict)}
     assert codes == {"fits": 0, "does_not_fit": 1, "over_budget": 1, "not_known": 6}

@@ -17,34 +17,34 @@ from memreplay.render.fit import cell_width
 from memreplay.render.plain import render_plain
 from tests.unit.commands.dryrun.reports import GIB, one_process, report, reports
 
-# How the line begins, by the verdict and how the program ended.
+# The start of the line, by verdict and by how the program ended.
 BEGINNINGS = {
     ("fits", "ended"): r"fits(, as far as is known)?: [\d.]+ \w+ reserved at most of ",
     ("does_not_fit", "ended"): "does not fit: ",
     ("over_budget", "ended"): "over its budget: ",
     ("does_not_fit", "out_of_memory"): "does not fit: out of memory on ",
-    ("not_known", "failed"): r"the program failed with exit code \d+, not for want of memory: ",
+    ("not_known", "failed"): r"the program failed with exit code \d+, not for lack of memory: ",
     ("not_known", "killed"): r"the program was killed by (SIG[A-Z0-9+]+|signal \d+)",
     ("not_known", "timed_out"): r"stopped after \d+ s \(--timeout\): ",
     ("not_known", "interrupted"): "stopped by (Ctrl-C|SIGHUP|SIGTERM): ",
     (
         "not_known",
         "ended",
-    ): "not known: a process ended without saying what it took; what is known: ",
+    ): "not known: a process ended without reporting its memory; known so far: ",
 }
 
 
 @given(reports())
-def test_every_report_has_one_line_in_plain_words(made: DryrunReport) -> None:
+def test_every_report_has_a_one_line_verdict(made: DryrunReport) -> None:
     line = verdict_line(made)
     assert re.match(BEGINNINGS[made.verdict, made.outcome], line), line
     assert line.isprintable()
     assert "None" not in line.replace(made.budget or "", "")
-    assert not re.search(r"-[\d.]+ \w*B", line.partition("budget")[0])  # no size below zero
+    assert not re.search(r"-[\d.]+ \w*B", line.partition("budget")[0])  # sizes are never negative
 
 
 @given(reports())
-def test_nothing_of_a_program_reaches_the_terminal_as_it_is(made: DryrunReport) -> None:
+def test_program_text_is_escaped(made: DryrunReport) -> None:
     text = render_plain(dryrun_document(made), width=100)
     assert text.replace("\n", "").isprintable()
     text.encode()
@@ -58,12 +58,12 @@ def words(made: DryrunReport) -> str:
     return " ".join(text(made).split())
 
 
-def test_what_ran() -> None:
+def test_program_card_and_settings_are_shown() -> None:
     assert text(report()).splitlines() == [
         "program   python 'my train.py'",
         "card      Tesla T4, 16.0 GiB, 1.0 GiB of it taken by CUDA itself (an estimate)",
         "snapshot  dryrun.pickle",
-        "numbers   exact: PyTorch's own allocator, and nothing was left open",
+        "numbers   exact: measured with PyTorch's own allocator",
     ]
     card = replace(report().card, count=8, context_bytes=0)
     found = text(report(card=card, settings="a:1", budget="PASS x", replaced=True))
@@ -84,13 +84,13 @@ def test_what_ran() -> None:
         ({"verdict": "over_budget", "budget": "FAIL x"}, "over its budget: FAIL x"),
         ({"outcome": "out_of_memory"}, "does not fit: out of memory on 16.0 GiB (T4)"),
         (
-            {"outcome": "killed", "status": -signal.SIGTERM},
+            {"outcome": "killed", "exit_code": -signal.SIGTERM},
             "the program was killed by SIGTERM",
         ),
         (
             {
                 "outcome": "killed",
-                "status": -signal.SIGSEGV,
+                "exit_code": -signal.SIGSEGV,
                 "processes": (one_process(7, file=None, last_call="cudaMalloc"),),
             },
             "the program was killed by SIGSEGV; its last call: cudaMalloc",
@@ -101,44 +101,46 @@ def test_what_ran() -> None:
         ),
     ],
 )
-def test_verdicts(changes: dict[str, Any], line: str) -> None:
+def test_verdict_line_has_the_reason(changes: dict[str, Any], line: str) -> None:
     assert verdict_line(report(**changes)) == line
 
 
-def test_who_kills_without_a_word() -> None:
-    line = verdict_line(report(outcome="killed", status=-signal.SIGKILL))
-    assert line == (
-        "the program was killed by SIGKILL (by the system, for want of this machine's own memory?)"
-    )
+def test_sigkill_suggests_that_the_machine_ran_out_of_memory() -> None:
+    line = verdict_line(report(outcome="killed", exit_code=-signal.SIGKILL))
+    assert line == ("the program was killed by SIGKILL (did this machine run out of memory?)")
 
 
 READ = ValueRead("item", f"{os.getcwd()}/train.py", 5, "step", "", 1, False)
 
 
-def test_what_is_not_known() -> None:
+def test_reads_of_gpu_values_are_shown() -> None:
     made = report(reads=(READ,))
-    assert verdict_line(made).startswith("fits: ")  # it may be of no consequence
+    assert verdict_line(made).startswith("fits: ")  # possibly irrelevant
     assert (
-        "numbers values were read that were not computed: exact if no size depends on these item in"
-        " step train.py:5"
+        "numbers GPU values were read, which a dry run doesn't compute: exact unless sizes"
+        " use them item in step train.py:5"
     ) in words(made)
-    many = tuple(replace(READ, operator="nonzero", sizes=True, line=i, count=4) for i in range(8))
+    many = tuple(
+        replace(READ, operator="nonzero", makes_sizes=True, line=i, count=4) for i in range(8)
+    )
     made = report(reads=(*many, replace(READ, file="/else/x.py", through="/a/b/c/d.py:9")))
     assert verdict_line(made).startswith("fits, as far as is known: ")
     found = words(made)
-    assert "not exact: sizes came from values that were not computed: all were zeros" in found
-    assert "nonzero in step train.py:4 (4 times) and 3 more places values were read" in found
+    assert (
+        "not exact: sizes depend on GPU values, which a dry run doesn't compute (all zeros)"
+        in found
+    )
+    assert "nonzero in step train.py:4 (4 times) and 3 more places GPU values were read" in found
     assert "item in step /else/x.py:5, by …/b/c/d.py:9" in found
     made = report(workspaces=(Unknown("cuDNN", 2000),))
-    assert "not exact: workspaces of cuDNN are not counted (2,000 calls)" in words(made)
+    assert "not exact: workspaces of cuDNN aren't counted (2,000 calls)" in words(made)
     made = report(unanswered=tuple(Unknown(f"cuda{i}Get", i + 1) for i in range(5)))
     assert (
-        "functions without an answer were called: cuda0Get (1), cuda1Get (2), cuda2Get (3) and 2"
-        " more"
+        "unsupported functions were called: cuda0Get (1), cuda1Get (2), cuda2Get (3) and 2 more"
     ) in words(made)
 
 
-def test_a_read_of_no_place() -> None:
+def test_read_without_a_call_site_is_shown() -> None:
     made = report(reads=(replace(READ, file="", line=0, function=""),))
     assert "item" in words(made)
     assert ":0" not in words(made)
@@ -150,7 +152,7 @@ def process(rank: int | None, **changes: Any) -> DryProcess:
     return replace(one, **changes)
 
 
-def test_ranks() -> None:
+def test_ranks_are_rows_of_a_table() -> None:
     crashed = process(2, file=None, last_call="ncclAllReduce", devices=())
     made = report(processes=(process(0), process(1), crashed, process(None, pid=9)), shared=True)
     lines = text(made).splitlines()
@@ -160,77 +162,71 @@ def test_ranks() -> None:
     assert ["rank", "2", "-", "-", "-", "no", "snapshot;", "last", "call:", "ncclAllReduce"] in rows
     assert ["process", "9", "0", "1.0", "GiB", "14.0", "GiB", "x.rankNone.pickle"] in rows
     found = " ".join(lines)
-    assert (
-        "several processes used one card: their peaks are added up, as if they were at one time"
-        in found
-    )
-    assert "rank 2 ended without a snapshot; its last call of CUDA: ncclAllReduce" in found
+    assert "several processes used one card: their peaks are added up, as if simultaneous" in found
+    assert "rank 2 ended without a snapshot; its last CUDA call: ncclAllReduce" in found
     made = report(processes=tuple(process(i) for i in range(20)))
     assert "4 more (--format json has all)" in text(made)
     assert "rank 15 " in text(made)
     assert "rank 16 " not in text(made)
 
 
-def test_what_processes_did_not_say() -> None:
+def test_missing_usage_is_explained() -> None:
     crashed = process(2, file=None, last_call="cudaMalloc", devices=())
     made = report(processes=(process(0), crashed), verdict="not_known", exact=False)
-    assert verdict_line(made).startswith("not known: a process ended without saying what it took")
-    assert "not exact: a process ended without saying what it took" in words(made)
+    assert verdict_line(made).startswith("not known: a process ended without reporting its memory")
+    assert "not exact: a process ended without reporting its memory" in words(made)
     became = report(processes=(process(0, replaced=True), crashed), exact=False)
-    assert "not exact: 2 processes ended without saying what they took" in words(became)
-    assert "rank 0 had used the GPU before it became another program (exec)" in words(became)
+    assert "not exact: 2 processes ended without reporting their memory" in words(became)
+    assert "rank 0 used the GPU before exec" in words(became)
     unwritten = report(processes=(process(0, file=None, not_written="No space left"),))
-    assert "the snapshot of rank 0 could not be written: No space left" in words(unwritten)
+    assert "the snapshot of rank 0 couldn't be written: No space left" in words(unwritten)
 
 
-def test_a_recording_that_has_not_all() -> None:
+def test_incomplete_recording_is_mentioned() -> None:
     device = DryDevice(0, 4 * GIB, 3 * GIB, 3 * GIB, GIB, 0, 0)
     found = words(report(processes=(process(0, devices=(device,)),)))
-    assert "rank 0: the recording shows 1.0 GiB of the 3.0 GiB that were requested at most" in found
+    assert "rank 0: the recording shows 1.0 GiB of the 3.0 GiB requested at the peak" in found
 
 
-def test_more_cards_than_there_are() -> None:
-    found = words(report(outcome="failed", status=1, verdict="not_known", cards_asked=4))
-    assert "it asked for 4 cards: --gpus 4" in found
+def test_message_says_how_to_get_more_cards() -> None:
+    found = words(report(outcome="failed", exit_code=1, verdict="not_known", cards_asked=4))
+    assert "it needs 4 cards: give --gpus 4" in found
     assert "--gpus" not in words(report(cards_asked=4))
 
 
-def test_snapshots_of_earlier_runs() -> None:
+def test_snapshots_of_earlier_runs_are_mentioned() -> None:
     found = words(report(older=("x.rank7.pickle", "x.rank8.pickle")))
-    assert "x.rank7.pickle is of an earlier run, and so are 1 more" in found
+    assert "x.rank7.pickle is from an earlier run, and so are 1 more" in found
 
 
-def test_until_when_it_is_exact() -> None:
-    assert "numbers exact until then: " in words(report(outcome="failed", status=1))
+def test_text_says_until_when_the_numbers_are_exact() -> None:
+    assert "numbers exact until then: " in words(report(outcome="failed", exit_code=1))
 
 
-def test_a_signal_that_stopped_it() -> None:
+def test_signal_that_stopped_the_program_is_named() -> None:
     made = report(outcome="interrupted", stopped_by=signal.SIGTERM)
     assert verdict_line(made) == "stopped by SIGTERM: 3.0 GiB reserved at most until then"
 
 
-def test_requests_that_failed() -> None:
+def test_failed_requests_are_mentioned() -> None:
     failed = process(0, devices=(DryDevice(0, GIB, 0, 0, 0, 2, 1),))
-    found = words(report(processes=(failed,), shown="x.pickle", peak=()))
-    assert "2 requests failed, and the program went on: memreplay oom x.pickle" in found
-    assert "went on" not in words(report(processes=(failed,), outcome="out_of_memory"))
+    found = words(report(processes=(failed,), shown="x.pickle", peaks=()))
+    assert "2 requests failed and the program continued; see memreplay oom x.pickle" in found
+    assert "program continued" not in words(report(processes=(failed,), outcome="out_of_memory"))
 
 
-def test_a_program_that_recorded_by_itself() -> None:
+def test_programs_own_recording_is_mentioned() -> None:
     made = report(processes=(process(None, recorded_by_itself=True, dumped=("a\nb", "c")),))
-    assert (
-        r"process 70 recorded by itself: the snapshot has what it recorded; it wrote a\nb, c"
-        in (words(made))
-    )
+    assert r"which is what the snapshot contains; it wrote a\nb, c" in (words(made))
 
 
-def test_why_it_failed() -> None:
-    made = report(outcome="failed", status=1, verdict="not_known", error="E: \x1b[1m")
+def test_error_of_the_program_is_shown() -> None:
+    made = report(outcome="failed", exit_code=1, verdict="not_known", error="E: \x1b[1m")
     assert r"ended by  E: \x1b[1m" in text(made)
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
-def test_it_fits_the_terminal(width: int) -> None:
+def test_lines_fit_the_terminal(width: int) -> None:
     made = report(
         processes=tuple(process(i) for i in range(3)),
         reads=(READ,),

@@ -1,4 +1,4 @@
-"""Tests of commands/export: its command, and tables, datasets and writing."""
+"""Tests of commands/export/command.py: tables and datasets, and writing them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pyarrow import dataset
 import memreplay as mr
 from memreplay.commands.app import app
 from memreplay.commands.export.dataset import host_of
-from memreplay.commands.export.names import FORMATS
-from memreplay.commands.export.names import TABLES as TABLE_FORMATS
 from memreplay.commands.export.writing import read
 from memreplay.engine.write._dump import dump
 from memreplay.errors import install_command
+from memreplay.export.naming import FORMATS
+from memreplay.export.naming import TABLES as TABLE_FORMATS
 from memreplay.export.tables import TABLES
 from memreplay.render import units
 from tests import build
@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def wrote(result: Result, out: object) -> str:
-    """What the one line on stderr says of what was written."""
+    """Return the only line on stderr: what was written."""
     assert (result.exit_code, result.stdout) == (0, ""), result.output
     start = f"memreplay: wrote {out}: "
     assert result.stderr.startswith(start)
@@ -55,7 +55,7 @@ def wrote(result: Result, out: object) -> str:
     return str(result.stderr[len(start) : -1])
 
 
-def test_what_the_recorder_says_is_in_the_tables(runner: CliRunner, tmp_path: Path) -> None:
+def test_recorder_notes_are_in_the_tables(runner: CliRunner, tmp_path: Path) -> None:
     run = {"version": 1, "cards": [{"name": "é", "total_bytes": 1 << 34}], "rank": None}
     path = tmp_path / "snap.pkl"
     path.write_bytes(build.dump(SnapshotBuilder().alloc(64, 5).top("memreplay", run).build()))
@@ -69,7 +69,7 @@ def left(folder: Path) -> list[str]:
     return sorted(os.path.relpath(p, folder) for p in folder.rglob("*") if p.is_file())
 
 
-def test_a_folder_gets_all_tables(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_folder_gets_all_tables(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     out = tmp_path / "tables"
     result = runner.invoke(app, ["export", str(path), "-o", f"{out}/"])
     assert left(out) == sorted(f"{name}.parquet" for name in TABLES)
@@ -85,9 +85,7 @@ def test_a_folder_gets_all_tables(runner: CliRunner, path: Path, tmp_path: Path)
     ]
 
 
-def test_a_name_without_an_ending_is_a_folder(
-    runner: CliRunner, path: Path, tmp_path: Path
-) -> None:
+def test_name_without_a_suffix_is_a_folder(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     out = tmp_path / "tables"
     args = ["export", str(path), "-o", str(out), "--format", "csv", "--tables", "usage,events"]
     assert runner.invoke(app, args).exit_code == 0
@@ -104,7 +102,7 @@ def test_a_name_without_an_ending_is_a_folder(
         ("X.Csv", b'"device",'),
     ],
 )
-def test_a_file_gets_the_allocations_in_the_format_of_its_name(
+def test_file_gets_allocations_in_the_format_of_its_suffix(
     name: str, start: bytes, runner: CliRunner, path: Path, tmp_path: Path
 ) -> None:
     result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
@@ -118,7 +116,7 @@ def test_a_file_gets_the_allocations_in_the_format_of_its_name(
 
 
 @pytest.mark.parametrize("name, start", [("x.ndjson", b'{"device"'), ("x.json", b"[\n{")])
-def test_json_is_a_table_where_one_is_named(
+def test_output_is_a_table_if_an_option_or_the_file_names_one(
     name: str, start: bytes, runner: CliRunner, path: Path, tmp_path: Path
 ) -> None:
     fmt = name[2:]
@@ -134,7 +132,7 @@ def test_json_is_a_table_where_one_is_named(
     assert runner.invoke(app, ["export", str(path), "-o", flame, "--format", fmt]).exit_code == 0
 
 
-def test_a_file_with_the_name_of_a_table_gets_that(
+def test_file_named_like_a_table_gets_that_table(
     runner: CliRunner, path: Path, tmp_path: Path
 ) -> None:
     for name, rows in (("usage.parquet", 3), ("frames.parquet", 1), ("blocks.parquet", 0)):
@@ -147,7 +145,7 @@ def test_a_file_with_the_name_of_a_table_gets_that(
             assert pq.read_schema(out).metadata[b"memreplay.table"] == name[:-8].encode()
 
 
-def test_stdout(runner: CliRunner, path: Path) -> None:
+def test_table_is_written_to_stdout(runner: CliRunner, path: Path) -> None:
     args = ["export", str(path), "--format", "ndjson", "--tables", "usage"]
     result = runner.invoke(app, args)
     assert result.exit_code == 0
@@ -155,7 +153,7 @@ def test_stdout(runner: CliRunner, path: Path) -> None:
     assert [row["requested_bytes"] for row in rows] == [0, 64, 192]
 
 
-def test_a_range_and_rules_of_ones_own(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_range_and_configuration_apply(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     config = tmp_path / "memreplay.toml"
     config.write_text('category_defaults = false\n[[category]]\nname = "all"\nframes = ""\n')
     args = ["export", str(path), "--format", "json", "--tables", "allocations", "--from", "1"]
@@ -167,17 +165,18 @@ def test_a_range_and_rules_of_ones_own(runner: CliRunner, path: Path, tmp_path: 
 @pytest.mark.parametrize(
     "args, words",
     [
-        ([], "say what to write (--format), or where to (-o OUT)"),
+        ([], "give a format (--format) or an output file (-o OUT)"),
         (["--format", "xml"], "'xml' is not one of"),
-        (["-o", "x.csv", "--tables", "usage,events"], "several tables go into a folder"),
-        (["--format", "csv", "--tables", "use"], "no table is called 'use'; there are: events"),
+        (
+            ["-o", "x.csv", "--tables", "usage,events"],
+            "several tables need a folder, with a file each; give -o DIR/",
+        ),
+        (["--format", "csv", "--tables", "use"], "unknown table 'use'; known: events"),
         (["-o", "missing/x.csv"], "there is no directory"),
         (["-o", "missing/tables/"], "there is no directory"),
-        (["--partition", "rank", "--format", "csv"], "a dataset is a folder: give -o DIR/"),
-        (["--partition", "rank", "-o", "ds/"], "no rank in the name"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_line(
+def test_impossible_exports_give_a_one_line_error(
     args: list[str], words: str, runner: CliRunner, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(path.parent)
@@ -187,7 +186,7 @@ def test_what_cannot_be_is_refused_in_a_line(
     assert left(path.parent) == ["snap.pkl"]
 
 
-def test_a_name_without_an_ending_that_is_no_folder(
+def test_existing_file_without_a_suffix_is_a_file(
     runner: CliRunner, path: Path, tmp_path: Path
 ) -> None:
     reading, writing = os.pipe()
@@ -205,13 +204,13 @@ def test_a_name_without_an_ending_that_is_no_folder(
     assert out.read_text().startswith('"device","address"')
 
 
-def test_an_ending_that_means_nothing(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_unknown_suffix_is_an_error(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     for name in ("x.dat", "snap.pkl.lz4", "x.timeline.json.zst"):
         result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
         assert result.exit_code == 2
         usual = ", ".join(form.endings[0] for form in FORMATS.values())
         assert (
-            f"{name}: no format has this ending; known endings: {usual}; or give --format"
+            f"{name}: no format has this suffix; known suffixes: {usual}; or give --format"
         ) in result.stderr
     args = ["--tables", "usage", "--format", "parquet"]
     for rest in (["-o", f"{tmp_path}/x.dat", *args], ["-o", f"{tmp_path}/run.1/"]):
@@ -221,9 +220,7 @@ def test_an_ending_that_means_nothing(runner: CliRunner, path: Path, tmp_path: P
     assert left(tmp_path / "run.1") == left(tmp_path / "run.2")
 
 
-def test_nothing_is_overwritten_without_force(
-    runner: CliRunner, path: Path, tmp_path: Path
-) -> None:
+def test_force_is_needed_to_overwrite(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     out = tmp_path / "tables"
     args = ["export", str(path), "-o", f"{out}/"]
     assert runner.invoke(app, args).exit_code == 0
@@ -234,7 +231,7 @@ def test_nothing_is_overwritten_without_force(
     assert result.exit_code == 2
     assert "events.parquet already exists; give --force to replace it" in result.stderr
     assert (out / "usage.parquet").read_bytes() == before
-    # One table of another snapshot beside the rest would be a lie.
+    # The other tables would be from another snapshot.
     result = runner.invoke(app, [*args, "--tables", "usage", "--force"])
     assert result.exit_code == 2
     assert "events.parquet may belong to another snapshot" in result.stderr
@@ -246,7 +243,7 @@ def test_nothing_is_overwritten_without_force(
 
 
 @pytest.mark.parametrize("size, code", [(-20, 4), (5, 4), (0, 3)])
-def test_a_broken_snapshot_leaves_nothing(
+def test_broken_snapshot_writes_nothing(
     size: int, code: int, runner: CliRunner, path: Path, tmp_path: Path
 ) -> None:
     path.write_bytes(path.read_bytes()[:size] if size else b"nonsense")
@@ -257,11 +254,13 @@ def test_a_broken_snapshot_leaves_nothing(
         assert sorted(os.listdir(tmp_path)) == ["snap.pkl"]
 
 
-def test_salvage(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_truncated_snapshot_is_exported_with_salvage(
+    runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
     data = snapshot([64] * 50)
     path.write_bytes(data[: len(data) // 2])
     args = ["export", str(path), "--salvage", "-o", f"{tmp_path}/x.parquet"]
-    said = "memreplay: the snapshot is cut off: these are the numbers of its intact part\n"
+    said = "memreplay: the snapshot is cut off, so these numbers cover only its intact part\n"
     result = runner.invoke(app, args)
     assert (result.exit_code, result.stderr.count("\n")) == (0, 2)
     assert result.stderr.endswith(said)
@@ -269,16 +268,18 @@ def test_salvage(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     result = runner.invoke(app, [*args[:3], "-o", f"{tmp_path}/x/"])
     assert (result.exit_code, result.stderr.count("\n")) == (0, 2)
     assert result.stderr.endswith(said)
-    result = runner.invoke(app, [*args[:3], "-o", f"{tmp_path}/y/", "--partition", "rank"])
-    assert result.exit_code == 2
     os.rename(path, tmp_path / "rank0.pkl")
-    args = ["export", f"{tmp_path}/rank0.pkl", *args[2:3], "-o", f"{tmp_path}/y/"]
-    result = runner.invoke(app, [*args, "--partition", "rank"])
+    (tmp_path / "rank1.pkl").write_bytes(data)
+    several = [f"{tmp_path}/rank0.pkl", f"{tmp_path}/rank1.pkl"]
+    result = runner.invoke(app, ["export", *several, "--salvage", "-o", f"{tmp_path}/y/"])
     assert (result.exit_code, result.stderr.count("\n")) == (0, 2)
-    assert "rank0.pkl: the snapshot is cut off" in result.stderr
+    assert (
+        "rank0.pkl: the snapshot is cut off, so these numbers cover only its intact part"
+        in result.stderr
+    )
 
 
-def test_one_rank_at_a_time_is_in_memory(
+def test_only_one_rank_at_a_time_is_in_memory(
     runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
@@ -287,23 +288,23 @@ def test_one_rank_at_a_time_is_in_memory(
         assert [one() for one in seen] == [None] * len(seen)
         snapshot, exit_code = read(asked, file)
         assert snapshot is not None
-        seen.append(weakref.ref(snapshot.replay(0)))  # which holds its tables
+        seen.append(weakref.ref(snapshot.replay(0)))  # the replay holds its tables
         return snapshot, exit_code
 
     for rank in range(3):
         (tmp_path / f"rank{rank}.pkl").write_bytes(path.read_bytes())
     monkeypatch.setattr("memreplay.commands.export.dataset.read", noting)
-    gc.disable()  # a cycle would stay
+    gc.disable()  # a cycle must not keep the replay alive
     try:
         files = [str(tmp_path / f"rank{rank}.pkl") for rank in range(3)]
-        args = ["export", *files, "--partition", "rank", "-o", f"{tmp_path}/ds/"]
+        args = ["export", *files, "-o", f"{tmp_path}/ds/"]
         assert runner.invoke(app, args).exit_code == 0
     finally:
         gc.enable()
     assert len(seen) == 3
 
 
-def test_an_error_while_writing_leaves_nothing(
+def test_failed_write_leaves_no_file(
     runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from memreplay.export.tables import parquet
@@ -316,12 +317,12 @@ def test_an_error_while_writing_leaves_nothing(
         result = runner.invoke(app, ["export", str(path), *args])
         assert result.exit_code == 2
         assert result.stderr == (
-            "memreplay: error: cannot write the output: no space left on device\n"
+            "memreplay: error: can't write the output: no space left on device\n"
         )
         assert sorted(os.listdir(tmp_path)) == ["snap.pkl"]
 
 
-def test_a_folder_that_one_may_not_write_in(
+def test_read_only_folder_gives_a_one_line_error(
     runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -334,7 +335,7 @@ def test_a_folder_that_one_may_not_write_in(
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away() -> None:
+def test_closed_pipe_ends_quietly() -> None:
     example = Path(__file__).parents[4] / "tests/data" / "transformer_step.pkl.gz"
     args = [sys.executable, "-m", "memreplay", "export", str(example), "--format", "ndjson"]
     piped = subprocess.run(
@@ -344,7 +345,7 @@ def test_a_reader_that_goes_away() -> None:
     assert piped.stderr == b""
 
 
-def test_without_pyarrow(
+def test_tables_need_pyarrow(
     runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -355,7 +356,9 @@ def test_without_pyarrow(
     assert sorted(os.listdir(tmp_path)) == ["snap.pkl"]
 
 
-def test_a_flat_table_says_who_allocated(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_flat_table_names_the_allocating_code(
+    runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
     builder = SnapshotBuilder()
     for address in (0x1000, 0x2000):
         builder.alloc(address, 96, frames=[("train", "train.py", 1)])
@@ -400,7 +403,7 @@ def ranks(tmp_path: Path) -> list[str]:
 
 def test_ranks_become_one_dataset(runner: CliRunner, ranks: list[str], tmp_path: Path) -> None:
     out = tmp_path / "ds"
-    args = ["export", *ranks, "-o", f"{out}/", "--partition", "rank"]
+    args = ["export", *ranks, "-o", f"{out}/"]
     result = runner.invoke(app, args)
     assert wrote(result, f"{out}/").startswith("24 files as parquet, ")
     assert "; rows: events 18, allocations 18, stacks 3, frames 3, " in result.stderr
@@ -431,11 +434,11 @@ def test_ranks_become_one_dataset(runner: CliRunner, ranks: list[str], tmp_path:
         assert b"".join(dump(again.native, True)) == b"".join(dump(snap.native, True))
 
 
-def test_ranks_and_one_snapshot_do_not_go_into_the_same_folder(
+def test_ranks_and_a_single_snapshot_cannot_share_a_folder(
     runner: CliRunner, ranks: list[str], tmp_path: Path
 ) -> None:
     plain = ["export", ranks[0], "-o", f"{tmp_path}/plain/"]
-    parted = ["export", *ranks, "--partition", "rank", "-o", f"{tmp_path}/parted/"]
+    parted = ["export", *ranks, "-o", f"{tmp_path}/parted/"]
     assert [runner.invoke(app, args).exit_code for args in (plain, parted)] == [0, 0]
     before = left(tmp_path)
     for args, words in (
@@ -450,31 +453,32 @@ def test_ranks_and_one_snapshot_do_not_go_into_the_same_folder(
             assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
             assert words in result.stderr
             assert left(tmp_path) == before
-    # Another rank goes beside those that are there.
+    # Another rank is added to the existing ones.
     another = tmp_path / "rank7.pkl"
     another.write_bytes(snapshot([1]))
-    added = ["export", str(another), ranks[0], "--partition", "rank", "--force", *parted[-2:]]
+    added = ["export", str(another), ranks[0], "--force", *parted[-2:]]
     assert runner.invoke(app, added).exit_code == 0
     assert set(left(tmp_path / "parted")) > {"usage/rank=7/rank7.parquet"}
 
 
-def test_several_snapshots_need_the_word(
-    runner: CliRunner, ranks: list[str], tmp_path: Path
+@pytest.mark.parametrize("output", [["-o", "ds.parquet"], ["--format", "csv"]])
+def test_several_snapshots_need_a_folder(
+    runner: CliRunner, ranks: list[str], output: list[str]
 ) -> None:
-    result = runner.invoke(app, ["export", *ranks, "-o", f"{tmp_path}/ds/"])
+    result = runner.invoke(app, ["export", *ranks, *output])
     assert result.exit_code == 2
-    assert "give --partition rank and -o DIR/" in result.stderr
+    assert "several snapshots go into a dataset, which is a folder: give -o DIR/" in result.stderr
 
 
-def test_ranks_that_no_name_says_are_told(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_guessed_ranks_are_reported(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     for i in range(5):
         (tmp_path / f"snap_{i}.pkl").write_bytes(path.read_bytes())
     files = [f"{tmp_path}/snap_{i}.pkl" for i in range(5)]
-    args = ["export", *files, "-o", f"{tmp_path}/ds/", "--partition", "rank"]
+    args = ["export", *files, "-o", f"{tmp_path}/ds/"]
     result = runner.invoke(app, args)
     assert result.exit_code == 0
     assert result.stderr.startswith(
-        f"memreplay: ranks by the one number that differs: 0 {files[0]}, 1 {files[1]}, "
+        f"memreplay: ranks taken from the only number that differs: 0 {files[0]}, 1 {files[1]}, "
         f"2 {files[2]}, 3 {files[3]}, …\nmemreplay: wrote "
     )
     for i in (0, 1):
@@ -482,14 +486,14 @@ def test_ranks_that_no_name_says_are_told(runner: CliRunner, path: Path, tmp_pat
     files = [f"{tmp_path}/ctx256.pkl", f"{tmp_path}/ctx512.pkl"]
     result = runner.invoke(app, ["export", *files, *args[6:], "--force"])
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "the numbers 256, 512 come after 'ctx': put the rank after the word" in result.stderr
+    assert "the numbers 256, 512 come after 'ctx'; name the files like rank0.pkl" in result.stderr
 
 
-def test_one_broken_rank_leaves_nothing(
+def test_one_broken_rank_writes_nothing(
     runner: CliRunner, ranks: list[str], tmp_path: Path
 ) -> None:
     Path(ranks[1]).write_bytes(b"nonsense")
-    args = ["export", *ranks, "-o", f"{tmp_path}/ds/", "--partition", "rank"]
+    args = ["export", *ranks, "-o", f"{tmp_path}/ds/"]
     result = runner.invoke(app, args)
     assert result.exit_code == 3
     assert ranks[1] in result.stderr
@@ -506,18 +510,19 @@ def test_one_broken_rank_leaves_nothing(
         ("/host-far/run/rank0.pkl", None),
     ],
 )
-def test_hosts(path: str, host: str | None) -> None:
+def test_host_is_found_in_the_path(path: str, host: str | None) -> None:
     assert host_of(path) == host
 
 
-def test_the_python_names() -> None:
+def test_python_can_read_a_table_by_name() -> None:
     assert mr.table(mr.open(snapshot([64])), "usage").to_arrow().num_rows == 2
 
 
-# --- read again -------------------------------------------------------------------------------
+# --- reading exports back
+# -------------------------------------------------------------------------------
 
 
-def test_every_command_takes_an_exported_folder(
+def test_every_command_reads_an_exported_folder(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     example = Path(__file__).parents[4] / "tests/data" / "serving_oom.pkl.gz"
@@ -532,8 +537,8 @@ def test_every_command_takes_an_exported_folder(
         ["fragmentation", "FILE", "--segments"],
         ["fragmentation", "FILE"],
         ["oom", "FILE"],
-        ["steps", "FILE", "--period", "100"],
-        ["leaks", "FILE", "--period", "100"],
+        ["steps", "FILE", "--step", "period=100"],
+        ["leaks", "FILE", "--step", "period=100"],
         ["diff", "FILE", "FILE"],
         ["gate", "FILE", "--max-peak", "1TiB"],
         ["gate", "FILE", "--base", "FILE", "--max-growth", "1%"],
@@ -550,7 +555,7 @@ def test_every_command_takes_an_exported_folder(
         assert told[0] == told[1], command
 
 
-def test_ranks_that_were_exported_are_compared_as_snapshots(
+def test_exported_ranks_can_be_compared(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Tests of commands/export/cut_text.py: a line a device."""
+"""Tests of commands/export/cut_text.py: one line per device."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def line(**fields: Any) -> str:
         ({"events": 5, "written_events": 0}, "device 0: 0 of events 0 to 4 (5)"),
         (
             {"leading_events": 1_234},
-            "device 0: no events; 1,234 added before them for what was live then",
+            "device 0: no events; 1,234 added before them for allocations already live",
         ),
         (
             {"events": 5, "written_events": 5, "leading_events": 1},
-            "device 0: events 0 to 4 (5); 1 added before them for what was live then",
+            "device 0: events 0 to 4 (5); 1 added before them for allocations already live",
         ),
         (
             {"small_allocations": 1_234, "small_bytes": 3 << 20},
@@ -67,17 +67,18 @@ def line(**fields: Any) -> str:
             {"events": 9, "written_events": 4, "leading_events": 2}
             | {"small_allocations": 3, "small_bytes": 512},
             (
-                "device 0: 4 of events 0 to 8 (9); 2 added before them for what was live then; "
-                "left out: 3 small allocations of 512 B in all"
+                "device 0: 4 of events 0 to 8 (9); 2 added before them for allocations already"
+                " live;"
+                " left out: 3 small allocations of 512 B in all"
             ),
         ),
     ],
 )
-def test_a_line(fields: dict[str, Any], want: str) -> None:
+def test_cut_is_described(fields: dict[str, Any], want: str) -> None:
     assert line(**fields) == want
 
 
-def test_devices_in_their_order() -> None:
+def test_devices_are_in_order() -> None:
     devices = tuple(SlicedDevice(**(NOTHING | {"device": i})) for i in (0, 2, 5))
     made = list(lines(Sliced("a.pkl", devices)))
     assert made == [f"device {i}: no events" for i in (0, 2, 5)]
@@ -91,11 +92,11 @@ def test_devices_in_their_order() -> None:
         (2, 1024, 9, "2 blocks of 1.0 KiB: PyTorch's viewer leaves those out of the whole curve"),
     ],
 )
-def test_an_end_in_the_midst_of_a_free(
+def test_free_cut_between_request_and_completion_is_described(
     blocks: int, n_bytes: int, stop: int | None, want: str
 ) -> None:
     fields = {"pending_blocks": blocks, "pending_bytes": n_bytes, "settled_stop": stop}
     _, words = lines(Sliced("a.pkl", (SlicedDevice(**(NOTHING | fields)),)))
-    start = "warning: device 0: the slice ends between the request of a free and its completion, "
+    start = "warning: device 0: the slice ends between a free's request and its completion, "
     end = "" if stop is None else f"; with --to {stop} none is pending"
     assert words == f"{start}for {want}{end}"

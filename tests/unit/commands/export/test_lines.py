@@ -1,4 +1,4 @@
-"""Tests of commands/export/lines.py, against their JSON schema."""
+"""Tests of commands/export/lines.py: lines of text and JSON, including their schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 import memreplay as mr
-from ci.schemas import made
+from ci.schemas import all_schemas
 from memreplay.commands.export import lines as dump
 from memreplay.commands.export.lines import render_dump
 from tests import build
@@ -19,7 +19,7 @@ STACK = [("naïve 训练", "/data/ü.py", 7), ("main", "a.py", 1)]
 
 
 def small() -> Snapshot:
-    """A row of each kind, with and without what is optional."""
+    """Build a row of each kind, with and without its optional fields."""
     builder = SnapshotBuilder(devices=2, fx=True)
     builder.alloc(0x7F00_0000, 512, frames=STACK, pool_id=(0, 1), compile_context="0/1")
     builder.free_requested(0x7F00_0000, 512, frames=STACK, user_metadata={"né": ['"', 1.5, None]})
@@ -63,13 +63,13 @@ annotation 0 device=0 name="step" stage="START" time_us=1700000000000004
 """
 
 
-def test_text() -> None:
+def test_text_has_a_line_per_row() -> None:
     data = build.dump(small())
     text = b"".join(render_dump(mr.open(data), "txt")).decode("ascii")
     assert text == TEXT.replace("bytes=N", f"bytes={len(data)}")
 
 
-def test_ndjson() -> None:
+def test_ndjson_reads_back() -> None:
     data = build.dump(small())
     found = read_dump(render_dump(mr.open(data), "ndjson"))
     assert found.tables == expected_tables(small())
@@ -88,8 +88,8 @@ def test_ndjson() -> None:
     }
 
 
-def test_the_schema_describes_every_line() -> None:
-    schema = made()["export-1.json"]
+def test_schema_describes_all_lines() -> None:
+    schema = all_schemas()["export-1.json"]
     jsonschema.Draft202012Validator.check_schema(schema)
     rules = {
         rule["properties"].get("table", {}).get("const", "header"): rule
@@ -110,20 +110,20 @@ def test_the_schema_describes_every_line() -> None:
     assert used == {name: set(rule["properties"]) for name, rule in rules.items()}
 
 
-def test_a_range_keeps_its_numbers() -> None:
+def test_range_keeps_event_numbers() -> None:
     part = mr.open(build.dump(small()), start=1, stop=2)
     text = b"".join(render_dump(part, "txt")).decode()
     assert "trace 0 device=0 events=3 first_event=1 events_read=1\nevent 1 device=0" in text
     assert text.count("\nevent ") == 1
 
 
-def test_a_salvaged_file_says_so() -> None:
+def test_salvaged_file_is_marked() -> None:
     data = build.dump(small())
     header = next(iter(render_dump(mr.open(data[:-40], salvage=True), "ndjson")))
     assert json.loads(header)["truncated"] is True
 
 
-def test_no_file_fills_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dump, "FREE_BYTES", 1_000)
     builder = SnapshotBuilder(user_metadata="x" * 100_000)
     for _ in range(300):

@@ -22,13 +22,13 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
-def test_txt(runner: CliRunner, path: Path) -> None:
+def test_txt_has_a_line_per_event(runner: CliRunner, path: Path) -> None:
     result = runner.invoke(app, ["export", str(path), "--format", "txt"])
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[2].startswith("event 0 device=0 action=alloc addr=0x1000 ")
 
 
-def test_ndjson(runner: CliRunner, path: Path) -> None:
+def test_ndjson_starts_with_a_header(runner: CliRunner, path: Path) -> None:
     result = runner.invoke(app, ["export", str(path), "--format", "ndjson"])
     assert result.exit_code == 0
     header, trace, event = map(json.loads, result.stdout.splitlines())
@@ -36,7 +36,7 @@ def test_ndjson(runner: CliRunner, path: Path) -> None:
     assert (trace["table"], event["addr"]) == ("traces", 0x1000)
 
 
-def test_a_file(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_file_has_the_same_lines_as_stdout(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
     result = runner.invoke(app, ["export", str(path), "-o", str(out)])
     assert (result.exit_code, result.stdout) == (0, "")
@@ -55,7 +55,7 @@ def test_a_file(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     assert gzip.decompress(packed.read_bytes()).decode() == text
 
 
-def test_a_terminal_is_refused_before_anything_is_read(
+def test_terminal_is_rejected_before_reading(
     runner: CliRunner, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Terminal:
@@ -68,14 +68,16 @@ def test_a_terminal_is_refused_before_anything_is_read(
     monkeypatch.setattr("memreplay.commands.shared.output.sys", System)
     result = runner.invoke(app, ["export", "nowhere.pkl", "--format", "txt"])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("memreplay: error: this is long, and stdout is a terminal: ")
+    assert result.stderr.startswith(
+        "memreplay: error: the output is long and stdout is a terminal; "
+    )
     assert len(result.stderr.splitlines()) == 1
     assert runner.invoke(app, ["export", str(path), "--format", "txt", "-o", "-"]).exit_code == 2
     monkeypatch.setattr("memreplay.commands.shared.output.sys", sys)
     assert runner.invoke(app, ["export", str(path), "--format", "txt", "--force"]).exit_code == 0
 
 
-def test_a_file_that_cannot_be_read_leaves_no_output(runner: CliRunner, tmp_path: Path) -> None:
+def test_unreadable_file_leaves_no_output(runner: CliRunner, tmp_path: Path) -> None:
     bad = tmp_path / "bad.pkl"
     bad.write_bytes(b"nothing")
     result = runner.invoke(app, ["export", str(bad), "-o", str(tmp_path / "out.txt")])
@@ -83,7 +85,7 @@ def test_a_file_that_cannot_be_read_leaves_no_output(runner: CliRunner, tmp_path
     assert [p.name for p in tmp_path.iterdir()] == ["bad.pkl"]
 
 
-def test_a_part(runner: CliRunner, path: Path) -> None:
+def test_only_the_range_is_written(runner: CliRunner, path: Path) -> None:
     path.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 64).alloc(0x2000, 64).build()))
     result = runner.invoke(
         app, ["export", str(path), "--format", "txt", "--from", "1", "--device", "0"]

@@ -1,4 +1,4 @@
-"""Tests of commands/export/snapshots.py: the whole in another form, and parts."""
+"""Tests of commands/export/snapshots.py: export whole snapshots in another format, and ranges."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_range(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_range_is_a_smaller_snapshot(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     out = tmp_path / "small.pkl"
     result = runner.invoke(app, ["export", str(path), "--from", "4", "-o", str(out)])
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == (
         f"memreplay: wrote {out}: a snapshot as pickle, {size(out.stat().st_size)}\n"
-        "memreplay: device 0: events 4 to 9 (6); 1 added before them for what was live then\n"
+        "memreplay: device 0: events 4 to 9 (6); 1 added before them for allocations already live\n"
     )
     assert mr.open(out).replay().peak.bytes == mr.open(path).replay().peak.bytes
     events = pickle.loads(out.read_bytes())["device_traces"][0]
     assert [event.get("memreplay_carried") for event in events] == [True, *[None] * 6]
     assert (events[0]["size"], events[0]["frames"][0]["name"]) == (100, "f")
-    # Whatever is there stays.
+    # Existing files stay.
     before = out.read_bytes()
     again = runner.invoke(app, ["export", str(path), "-o", str(out)])
     assert (again.exit_code, out.read_bytes()) == (2, before)
@@ -52,7 +52,7 @@ def test_a_range(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     assert out.read_bytes() != before
 
 
-def test_the_same_bytes_each_time(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_output_is_deterministic(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     for ending in (".pkl", ".json", ".pkl.gz", ".json.xz", ".pkl.bz2"):
         first, second = tmp_path / f"a{ending}", tmp_path / f"b{ending}"
         for out in (first, second):
@@ -62,7 +62,7 @@ def test_the_same_bytes_each_time(runner: CliRunner, path: Path, tmp_path: Path)
         assert mr.open(first).replay().events == 7
 
 
-def test_json_by_name_or_by_format(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_suffix_or_option_selects_json(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     out = tmp_path / "small.json.gz"
     assert runner.invoke(app, ["export", str(path), "-o", str(out)]).exit_code == 0
     made = json.loads(gzip.decompress(out.read_bytes()))
@@ -70,10 +70,19 @@ def test_json_by_name_or_by_format(runner: CliRunner, path: Path, tmp_path: Path
     assert json.loads(result.stdout_bytes) == made
 
 
-def test_smaller(runner: CliRunner, path: Path) -> None:
+def test_options_make_the_snapshot_smaller(runner: CliRunner, path: Path) -> None:
     result = runner.invoke(
         app,
-        ["export", str(path), "--format", "pickle", "--min-bytes", "1K", "--strip-frames", "all"],
+        [
+            "export",
+            str(path),
+            "--format",
+            "pickle",
+            "--only",
+            "min-bytes=1K",
+            "--strip-frames",
+            "all",
+        ],
     )
     assert result.stderr == (
         "memreplay: device 0: 4 of events 0 to 9 (10);"
@@ -87,13 +96,13 @@ def test_smaller(runner: CliRunner, path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["-o", "x.zip"], ["--strip-frames", "some"]])
-def test_wrong_usage(runner: CliRunner, path: Path, arguments: list[str]) -> None:
+def test_usage_errors_are_reported(runner: CliRunner, path: Path, arguments: list[str]) -> None:
     result = runner.invoke(app, ["export", str(path), *arguments])
     assert result.exit_code == 2
     assert not Path("x.zip").exists()
 
 
-def test_what_cannot_be_read_leaves_nothing(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_unreadable_file_writes_nothing(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-50])
     out = tmp_path / "small.pkl"
     result = runner.invoke(app, ["export", str(path), "-o", str(out)])
@@ -105,7 +114,9 @@ def test_what_cannot_be_read_leaves_nothing(runner: CliRunner, path: Path, tmp_p
     assert mr.open(out).truncation is None
 
 
-def test_a_part_in_another_protocol(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+def test_range_can_use_another_pickle_protocol(
+    runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
     out, four = tmp_path / "out.pkl", tmp_path / "four.pkl"
     asked = ["export", str(path), "--from", "3", "-o"]
     assert runner.invoke(app, [*asked, str(out), "--protocol", "2"]).exit_code == 0
@@ -122,7 +133,7 @@ def test_tables_become_a_snapshot(runner: CliRunner, path: Path, tmp_path: Path)
     assert mr.open(out).replay().peak.bytes == mr.open(path).replay().peak.bytes
 
 
-def test_a_trace_of_the_profiler_becomes_a_snapshot(runner: CliRunner, tmp_path: Path) -> None:
+def test_profiler_trace_becomes_a_snapshot(runner: CliRunner, tmp_path: Path) -> None:
     trace = Kineto()
     trace.span(0, 50, "train.py(3): main", "python_function")
     trace.memory(10, 1 << 30, 1 << 20, 1 << 20, 16 << 20)
@@ -136,22 +147,24 @@ def test_a_trace_of_the_profiler_becomes_a_snapshot(runner: CliRunner, tmp_path:
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["-o", "x.csv", "--strip-frames", "all"], "--strip-frames is for pickle, json; not for"),
+        (["-o", "x.csv", "--strip-frames", "all"], "--strip-frames is for pickle, json, not for"),
         (["-o", "x.json", "--tables", "usage", "--strip-frames", "all"], "not for tables"),
-        (["-o", "x.pkl", "--include", "f"], "a filter (--include, --min-bytes …) is for perfetto"),
-        (["-o", "x.json", "--protocol", "2"], "--protocol is for pickle; not for json"),
+        (["-o", "x.pkl", "--include", "f"], "a filter (--include, --only …) is for perfetto"),
+        (["-o", "x.json", "--protocol", "2"], "--protocol is for pickle, not for json"),
         (["-o", "x.pkl", "--tables", "usage"], "--tables is for parquet, arrow, csv, ndjson, json"),
         (["--format", "pickle", "-o", "x/"], "x/ is a folder: pickle is one file"),
-        (["snap.pkl", "-o", "x.txt"], "txt holds one snapshot: name one FILE"),
+        (["snap.pkl", "-o", "x.txt"], "txt holds one snapshot; give one FILE"),
     ],
 )
-def test_what_does_not_fit(runner: CliRunner, path: Path, arguments: list[str], words: str) -> None:
+def test_incompatible_options_are_rejected(
+    runner: CliRunner, path: Path, arguments: list[str], words: str
+) -> None:
     result = runner.invoke(app, ["export", str(path), *arguments])
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert words in result.stderr
 
 
-# --- the whole --------------------------------------------------------------------------------
+# --- whole snapshots ------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -165,7 +178,7 @@ def whole(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "ending, unpack", [(".gz", gzip.decompress), (".xz", lzma.decompress), (".bz2", bz2.decompress)]
 )
-def test_compressed(
+def test_suffix_compresses_the_snapshot(
     runner: CliRunner, whole: Path, tmp_path: Path, ending: str, unpack: object
 ) -> None:
     out = tmp_path / f"out.pkl{ending}"
@@ -179,7 +192,7 @@ def test_compressed(
     assert plain.read_bytes() == whole.read_bytes()
 
 
-def test_zstandard(runner: CliRunner, whole: Path, tmp_path: Path) -> None:
+def test_zstandard_reads_back(runner: CliRunner, whole: Path, tmp_path: Path) -> None:
     pytest.importorskip("zstandard")
     out = tmp_path / "out.pkl.zst"
     assert runner.invoke(app, ["export", str(whole), "-o", str(out)]).exit_code == 0
@@ -187,7 +200,9 @@ def test_zstandard(runner: CliRunner, whole: Path, tmp_path: Path) -> None:
     assert back.stdout_bytes == whole.read_bytes()
 
 
-def test_the_whole_in_another_form(runner: CliRunner, whole: Path, tmp_path: Path) -> None:
+def test_whole_snapshot_can_change_its_format(
+    runner: CliRunner, whole: Path, tmp_path: Path
+) -> None:
     made = pickle.loads(whole.read_bytes())
     text = tmp_path / "out.json"
     assert runner.invoke(app, ["export", str(whole), "-o", str(text)]).exit_code == 0
@@ -203,21 +218,23 @@ def test_the_whole_in_another_form(runner: CliRunner, whole: Path, tmp_path: Pat
     assert json.loads(piped.stdout_bytes) == made
 
 
-def test_nothing_is_written_over(runner: CliRunner, whole: Path, tmp_path: Path) -> None:
+def test_files_are_not_overwritten(runner: CliRunner, whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.pkl"
     out.write_bytes(b"mine")
     result = runner.invoke(app, ["export", str(whole), "-o", str(out)])
     assert (result.exit_code, out.read_bytes()) == (2, b"mine")
     assert runner.invoke(app, ["export", str(whole), "-o", str(out), "--force"]).exit_code == 0
     assert out.read_bytes() == whole.read_bytes()
-    # Onto itself, too.
+    # With --force, a file can replace itself.
     itself = ["export", str(out), "-o", str(out), "--force", "--protocol", "2"]
     assert runner.invoke(app, itself).exit_code == 0
     assert pickle.loads(out.read_bytes()) == pickle.loads(whole.read_bytes())
 
 
 @pytest.mark.parametrize("ending", [".pkl", ".json", ".pkl.gz"])
-def test_what_is_no_snapshot(runner: CliRunner, whole: Path, tmp_path: Path, ending: str) -> None:
+def test_broken_snapshot_writes_nothing(
+    runner: CliRunner, whole: Path, tmp_path: Path, ending: str
+) -> None:
     out = tmp_path / f"out{ending}"
     data = whole.read_bytes()
     for broken, code in ((data[:-9], 4), (b"no snapshot", 3), (pickle.dumps([print]), 3)):
@@ -232,13 +249,15 @@ def test_what_is_no_snapshot(runner: CliRunner, whole: Path, tmp_path: Path, end
     "arguments",
     [["-o", "x.zip"], ["-o", "x.json", "--protocol", "2"], ["-o", "x.pkl", "--protocol", "1"], []],
 )
-def test_what_cannot_be_written(runner: CliRunner, whole: Path, arguments: list[str]) -> None:
+def test_unsupported_output_forms_are_rejected(
+    runner: CliRunner, whole: Path, arguments: list[str]
+) -> None:
     assert runner.invoke(app, ["export", str(whole), *arguments]).exit_code == 2
 
 
-def test_a_full_disk_is_no_fault_of_the_file(runner: CliRunner, whole: Path) -> None:
+def test_full_disk_is_not_blamed_on_the_file(runner: CliRunner, whole: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
     result = runner.invoke(app, ["export", str(whole), "-o", "/dev/full", "--force"])
     assert result.exit_code == 2
-    assert result.stderr == "memreplay: error: cannot write the output: no space left on device\n"
+    assert result.stderr == "memreplay: error: can't write the output: no space left on device\n"

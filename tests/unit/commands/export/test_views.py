@@ -1,4 +1,6 @@
-"""`memreplay export` for viewers: names, options that fit, whole files, the same bytes again."""
+"""`memreplay export` for viewers: file names, incompatible options, complete files, deterministic
+output.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memreplay.commands.app import app
-from memreplay.commands.export.names import VIEWS
 from memreplay.commands.export.views import is_compressed
+from memreplay.export.naming import VIEWS
 from memreplay.render.units import size
 from tests import build, views
 
@@ -53,7 +55,7 @@ BEGINS = {
 
 
 @pytest.mark.parametrize("name", BEGINS)
-def test_the_name_says_the_format(runner: CliRunner, path: Path, name: str) -> None:
+def test_suffix_selects_the_format(runner: CliRunner, path: Path, name: str) -> None:
     out = path.parent / name
     result = run(runner, path, "-o", out)
     assert (result.exit_code, result.stdout) == (0, "")
@@ -70,16 +72,16 @@ def test_the_name_says_the_format(runner: CliRunner, path: Path, name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["x.trace.json.gz", "x.pftrace.gz", "x.folded.gz"])
-def test_a_name_in_gz_is_compressed(runner: CliRunner, path: Path, name: str) -> None:
+def test_gz_suffix_compresses_the_output(runner: CliRunner, path: Path, name: str) -> None:
     plain = path.parent / name.removesuffix(".gz")
     assert run(runner, path, "-o", plain).exit_code == 0
     assert run(runner, path, "-o", path.parent / name).exit_code == 0
     packed = (path.parent / name).read_bytes()
     assert gzip.decompress(packed) == plain.read_bytes()
-    assert packed[3:8] == bytes(5)  # neither a name nor a time
+    assert packed[3:8] == bytes(5)  # contains neither a name nor a time
 
 
-def test_where_pprof_is_compressed() -> None:
+def test_pprof_is_compressed() -> None:
     assert is_compressed("pprof", None)
     assert is_compressed("pprof", "x")
     assert not is_compressed("pprof", "x.pb")
@@ -89,7 +91,7 @@ def test_where_pprof_is_compressed() -> None:
 
 
 @pytest.mark.parametrize("name", ["x.raw.json.gz", "x.raw.json", "x.json", "x.timeline.json.gz"])
-def test_memory_timeline(runner: CliRunner, path: Path, name: str) -> None:
+def test_memory_timeline_has_bytes_by_category(runner: CliRunner, path: Path, name: str) -> None:
     out = path.parent / name
     result = run(runner, path, "-o", out, "--format", "memory-timeline", "--device", 0)
     assert (result.exit_code, result.stdout) == (0, "")
@@ -106,18 +108,18 @@ def test_memory_timeline(runner: CliRunner, path: Path, name: str) -> None:
         assert {len(row) for row in found[1]} == {9}
     several = run(runner, path, "-o", path.parent / "y.timeline.json")
     assert several.exit_code == 2
-    assert "give --device; this snapshot has: 0, 1" in several.stderr
+    assert "this format holds one device; choose it with --device: 0, 1" in several.stderr
     assert not (path.parent / "y.timeline.json").exists()
 
 
-def test_memory_timeline_as_a_page(
+def test_memory_timeline_can_be_a_page(
     runner: CliRunner, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = path.parent / "x.html"
     asked = (path, "--format", "memory-timeline", "--device", 0, "-o")
     packed = run(runner, *asked, f"{out}.gz")
     assert (packed.exit_code, packed.stdout) == (2, "")
-    assert "a browser opens no page that is compressed; end it in .html" in packed.stderr
+    assert ": browsers can't open a compressed page; end the name in .html" in packed.stderr
     pytest.importorskip("matplotlib")
     result = run(runner, *asked, out)
     assert (result.exit_code, result.stdout) == (0, "")
@@ -130,7 +132,7 @@ def test_memory_timeline_as_a_page(
     assert not (path.parent / "y.html").exists()
 
 
-def test_memory_timeline_of_the_device_of_segments_without_one(
+def test_memory_timeline_works_for_segments_without_a_device(
     runner: CliRunner, tmp_path: Path
 ) -> None:
     made = build.SnapshotBuilder().alloc(0x1000, 10)
@@ -139,7 +141,7 @@ def test_memory_timeline_of_the_device_of_segments_without_one(
     path.write_bytes(build.dump(made.build()))
     asked = [path, "--format", "memory-timeline"]
     refused = run(runner, *asked)
-    assert refused.stderr.endswith("give --device; this snapshot has: -1, 0\n")
+    assert refused.stderr.endswith("this format holds one device; choose it with --device: -1, 0\n")
     result = run(runner, *asked, "--device", -1)
     assert result.exit_code == 0
     assert json.loads(result.stdout) == [[-1], [[0, 0, 0, 0, 0, 0, 0, 0, 4000]]]
@@ -151,7 +153,7 @@ def collapsed(runner: CliRunner, path: Path, *args: object) -> list[str]:
     return result.stdout.splitlines()
 
 
-def test_what_and_when(runner: CliRunner, path: Path) -> None:
+def test_measure_and_moment_can_be_chosen(runner: CliRunner, path: Path) -> None:
     total = {
         args: sum(int(line.rpartition(" ")[2]) for line in collapsed(runner, path, *args))
         for args in (
@@ -160,18 +162,18 @@ def test_what_and_when(runner: CliRunner, path: Path) -> None:
             ("--device", 0, "--at", "step#1"),
             ("--device", 0, "--what", "allocated"),
             ("--device", 0, "--include", "model"),
-            ("--device", 0, "--pool", "0:1"),
+            ("--device", 0, "--only", "pool=0:1"),
         )
     }
     assert list(total.values()) == [4700, 1054, 1700, 4054, 1000, 3000]
 
 
-def test_all_frames(runner: CliRunner, path: Path) -> None:
+def test_all_frames_option_includes_pytorchs_frames(runner: CliRunner, path: Path) -> None:
     assert not any("functional.py" in line for line in collapsed(runner, path))
     assert any("functional.py" in line for line in collapsed(runner, path, "--all-frames"))
 
 
-def test_notes_go_to_stderr(runner: CliRunner, path: Path) -> None:
+def test_notes_are_printed_to_stderr(runner: CliRunner, path: Path) -> None:
     result = run(runner, path, "--format", "collapsed", "--at", "5")
     assert result.exit_code == 0
     assert result.stderr == "memreplay: device 1 has no event 5; its events: 0 to 2\n"
@@ -180,17 +182,16 @@ def test_notes_go_to_stderr(runner: CliRunner, path: Path) -> None:
     cut.write_bytes(whole[: len(whole) * 19 // 20])
     result = run(runner, cut, "--format", "collapsed", "--salvage")
     assert result.stderr.endswith(
-        "the snapshot is cut off: these are the numbers of its intact part\n"
+        "the snapshot is cut off, so these numbers cover only its intact part\n"
     )
-    empty = ": the graph is empty\n"
     for more, words in (
         (
-            ("--min-bytes", "1TiB"),
-            f"memreplay: nothing that the options select was live then{empty}",
+            ("--only", "min-bytes=1TiB"),
+            "memreplay: no selected allocation was live then, so the graph is empty\n",
         ),
         (
-            ("--what", "allocated", "--min-bytes", "1TiB"),
-            f"memreplay: nothing that the options select was allocated{empty}",
+            ("--what", "allocated", "--only", "min-bytes=1TiB"),
+            "memreplay: the range has no selected allocation, so the graph is empty\n",
         ),
     ):
         for fmt in ("speedscope", "collapsed", "pprof"):
@@ -199,9 +200,13 @@ def test_notes_go_to_stderr(runner: CliRunner, path: Path) -> None:
     timeless = path.parent / "timeless.pkl"
     timeless.write_bytes(build.dump(views.everything(times=False)))
     result = run(runner, timeless, "--format", "chrome", "--device", 0)
-    assert result.stderr == "memreplay: device 0: its events have no times; an event is 1 us here\n"
+    assert (
+        result.stderr == "memreplay: device 0: its events have no times, so each event takes 1 us\n"
+    )
     result = run(runner, timeless, "--format", "memory-timeline", "--device", 0)
-    assert result.stderr == "memreplay: device 0: its events have no times; an event is 1 us here\n"
+    assert (
+        result.stderr == "memreplay: device 0: its events have no times, so each event takes 1 us\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,21 +214,23 @@ def test_notes_go_to_stderr(runner: CliRunner, path: Path) -> None:
     [
         (("--format", "chrome", "--at", "end"), "--at is for perfetto, speedscope"),
         (("--format", "perfetto", "--what", "live"), "--what is for speedscope"),
-        (("--format", "pprof", "--points", "5"), "--points is for perfetto, chrome; not for pprof"),
+        (("--format", "pprof", "--points", "5"), "--points is for perfetto, chrome, not for pprof"),
         (("--format", "csv", "--measure", "held"), "--measure is for perfetto"),
-        (("--format", "csv", "--include", "x"), "a filter (--include, --min-bytes …) is for"),
+        (("--format", "csv", "--include", "x"), "a filter (--include, --only …) is for"),
         (("--format", "chrome", "--tables", "usage"), "--tables is for parquet"),
-        (("--format", "pprof", "--partition", "rank"), "--partition is for parquet"),
         (("--format", "memory-timeline", "--all-frames"), "--all-frames is for"),
-        (("--format", "pprof", "--measure", "held,active"), "pprof holds one measure"),
-        (("--format", "collapsed", "--measure", "reserved"), "have no stacks"),
+        (
+            ("--format", "pprof", "--measure", "held,active"),
+            "pprof holds one measure; give one --measure",
+        ),
+        (("--format", "collapsed", "--measure", "reserved"), "reserved memory has no stacks"),
         (("--format", "pprof", "--what", "allocated", "--at", "end"), "leave out --at"),
         (("--format", "collapsed", "--at", "NoSuch"), "no annotation 'NoSuch'"),
         (("--measure", "wrong", "--format", "chrome"), "'wrong' is not one of"),
         (("--points", "-1", "--format", "chrome"), "-1 is not between 0 and 1,000,000"),
     ],
 )
-def test_what_does_not_fit(
+def test_incompatible_options_are_rejected(
     runner: CliRunner, path: Path, args: tuple[str, ...], words: str
 ) -> None:
     result = run(runner, path, *args)
@@ -232,7 +239,7 @@ def test_what_does_not_fit(
     assert result.stdout == ""
 
 
-def test_a_folder_is_no_file(runner: CliRunner, path: Path) -> None:
+def test_folder_is_rejected(runner: CliRunner, path: Path) -> None:
     for out in (str(path.parent), f"{path.parent}/new/"):
         result = run(runner, path, "--format", "pprof", "-o", out)
         assert (result.exit_code, result.stderr) == (
@@ -241,23 +248,23 @@ def test_a_folder_is_no_file(runner: CliRunner, path: Path) -> None:
         )
 
 
-def test_one_snapshot_at_a_time(runner: CliRunner, path: Path) -> None:
+def test_several_snapshots_are_rejected(runner: CliRunner, path: Path) -> None:
     result = run(runner, path, path, "--format", "pprof")
     assert (result.exit_code, result.stderr) == (
         2,
-        "memreplay: error: pprof holds one snapshot: name one FILE\n",
+        "memreplay: error: pprof holds one snapshot; give one FILE\n",
     )
 
 
-def test_a_table_is_not_compressed(runner: CliRunner, path: Path) -> None:
+def test_tables_are_not_compressed(runner: CliRunner, path: Path) -> None:
     for name in ("usage.json.gz", "x.csv.zst"):
         result = run(runner, path, "-o", path.parent / name)
         assert result.exit_code == 2
-        assert "tables are not written as gzip or the like" in result.stderr
+        assert ": tables aren't compressed again; parquet already is" in result.stderr
 
 
 @pytest.mark.parametrize("fmt", VIEWS)
-def test_a_file_that_is_no_snapshot_leaves_nothing(
+def test_file_that_is_not_a_snapshot_writes_nothing(
     runner: CliRunner, tmp_path: Path, fmt: str
 ) -> None:
     bad = tmp_path / "bad.pkl"
@@ -272,7 +279,7 @@ def test_a_file_that_is_no_snapshot_leaves_nothing(
     "snapshot",
     [{"segments": [], "device_traces": [[]]}, {"device_traces": [[{"action": "alloc"}]]}],
 )
-def test_next_to_nothing(
+def test_empty_snapshot_gives_no_traceback(
     runner: CliRunner, tmp_path: Path, fmt: str, snapshot: dict[str, Any]
 ) -> None:
     made = tmp_path / "snap.pkl"

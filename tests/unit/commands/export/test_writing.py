@@ -1,4 +1,6 @@
-"""Tests of commands/export/writing.py: two tables at a time, one where there is one thread."""
+"""Tests of commands/export/writing.py: write two tables at a time, or one if there is no second
+thread.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def tables(runner: CliRunner, snap: str, out: Path) -> dict[str, bytes]:
     return {one.name: one.read_bytes() for one in out.iterdir()}
 
 
-def test_without_another_thread_all_is_written_here(
+def test_tables_are_written_in_this_thread_if_there_is_no_other(
     runner: CliRunner, snap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = tables(runner, snap, tmp_path / "both")
@@ -50,7 +52,7 @@ def test_without_another_thread_all_is_written_here(
 
 
 @pytest.mark.parametrize("table", ["events", "usage", "annotations"])
-def test_an_error_of_any_table_is_that_of_all(
+def test_error_in_any_table_is_raised(
     runner: CliRunner, snap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     real = writing.writer_of
@@ -67,12 +69,12 @@ def test_an_error_of_any_table_is_that_of_all(
     done = runner.invoke(app, ["export", snap, "--format", "csv", "-o", f"{tmp_path}/out/"])
     assert (done.exit_code, done.stderr) == (
         2,
-        "memreplay: error: cannot write the output: no space left on device\n",
+        "memreplay: error: can't write the output: no space left on device\n",
     )
     assert os.listdir(tmp_path) == ["snap.pkl"]
 
 
-def test_an_error_of_the_measures_is_that_of_all(
+def test_error_in_the_measures_is_raised(
     runner: CliRunner, snap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Any) -> None:
@@ -85,8 +87,8 @@ def test_an_error_of_the_measures_is_that_of_all(
 
 
 @pytest.mark.parametrize("fmt", ["csv", "ndjson", "json"])
-def test_what_registers_functions_is_loaded_before_threads_write(fmt: str) -> None:
-    """Else one that writes may not find its own meanwhile."""
+def test_function_registries_are_loaded_before_threads_write(fmt: str) -> None:
+    """Otherwise, a writer might look up its function before it's registered."""
     ask = (
         "import sys; from memreplay.commands.export import writing; "
         f"writing.writer_of({fmt!r}); print('pyarrow.compute' in sys.modules)"
@@ -95,8 +97,8 @@ def test_what_registers_functions_is_loaded_before_threads_write(fmt: str) -> No
     assert done.stdout == "True\n"
 
 
-def test_what_is_loaded_beside_fails_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not in a thread, which would print a traceback."""
+def test_failed_background_import_is_raised_at_its_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error in a thread would print a traceback."""
 
     def out_of_memory(_: str) -> None:
         raise MemoryError

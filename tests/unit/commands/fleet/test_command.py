@@ -1,4 +1,4 @@
-"""Tests of commands/fleet/command.py and calling.py, with processes of this machine."""
+"""Tests of commands/fleet/command.py and calling.py, with local processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ask(runner: CliRunner, *args: str) -> Result:
     return runner.invoke(app, ["fleet", *args])
 
 
-def test_text_and_json_say_the_same(runner: CliRunner) -> None:
+def test_text_and_json_agree(runner: CliRunner) -> None:
     done = ask(runner, str(FOLDER))
     assert (done.exit_code, done.stderr) == (0, "")
     assert "4 ranks: highest peak" in done.stdout
@@ -33,14 +33,14 @@ def test_text_and_json_say_the_same(runner: CliRunner) -> None:
     assert mr.to_json(mr.fleet(str(FOLDER), workers=2)) == asked.stdout.rstrip("\n")
 
 
-def test_markdown(runner: CliRunner) -> None:
+def test_markdown_has_a_table_of_ranks(runner: CliRunner) -> None:
     done = ask(runner, str(FOLDER), "--format", "markdown")
     assert done.exit_code == 0
     assert done.stdout.startswith("### ")
     assert "| rank | peak |" in done.stdout
 
 
-def test_a_file_that_cannot_be_read(runner: CliRunner, tmp_path: Path) -> None:
+def test_other_ranks_are_shown_if_one_is_unreadable(runner: CliRunner, tmp_path: Path) -> None:
     for file in FOLDER.iterdir():
         shutil.copy(file, tmp_path)
     (tmp_path / "rank1.pkl.gz").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
@@ -53,19 +53,25 @@ def test_a_file_that_cannot_be_read(runner: CliRunner, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "args, words",
     [
-        (["--scheduler", "tcp://h:1", "--workers", "2"], "a cluster has its own workers"),
-        (["--rank-pattern", "x"], "needs one group"),
+        (
+            ["--workers", "tcp://h:1", "--memory-per-worker", "1GiB"],
+            "a cluster has its own workers",
+        ),
+        (
+            ["--rank-pattern", "x"],
+            "--rank-pattern needs exactly one group for the rank, as in 'gpu([0-9]+)'",
+        ),
         (["--workers", "0"], "--workers"),
         (["--memory-per-worker", "1KiB"], "--memory-per-worker"),
     ],
 )
-def test_what_cannot_be(runner: CliRunner, args: list[str], words: str) -> None:
+def test_impossible_options_are_rejected(runner: CliRunner, args: list[str], words: str) -> None:
     done = ask(runner, str(FOLDER), *args)
     assert (done.exit_code, done.stdout) == (2, "")
     assert words in done.stderr
 
 
-def test_no_file(runner: CliRunner, tmp_path: Path) -> None:
+def test_folder_without_snapshots_is_an_error(runner: CliRunner, tmp_path: Path) -> None:
     done = ask(runner, str(tmp_path))
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1

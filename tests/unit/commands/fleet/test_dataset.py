@@ -1,4 +1,4 @@
-"""dataset: the tables of all ranks, whole or what is missing; what is there is not done again."""
+"""dataset: write the tables of all ranks, skipping finished ones."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.fleet import dataset, running
-from memreplay.commands.fleet.asked import Fleet
 from memreplay.commands.fleet.dataset import chosen_tables
+from memreplay.commands.fleet.options import Fleet
 from memreplay.commands.fleet.running import run_fleet
 from memreplay.commands.shared.executing import Workers
 from memreplay.commands.shared.source import Reading
@@ -33,7 +33,7 @@ EXAMPLE = ROOT / "examples" / "fsdp_ranks"
 
 
 class Counting(Serial):
-    """A loop that counts what it is given."""
+    """A loop that counts the items it is given."""
 
     def __init__(self) -> None:
         self.given: list[str] = []
@@ -68,7 +68,7 @@ def whole(out: Path) -> dict[str, Any]:
     return found
 
 
-def test_the_tables_are_those_of_export(run: Path, counting: Counting, tmp_path: Path) -> None:
+def test_tables_match_export(run: Path, counting: Counting, tmp_path: Path) -> None:
     out = tmp_path / "ds"
     report = ran(run, out)
     assert report == run_fleet(Fleet(sources=(str(run),)), Reading(), Selection())
@@ -87,13 +87,13 @@ def test_the_tables_are_those_of_export(run: Path, counting: Counting, tmp_path:
             found = pq.read_table(file)
             with mr.open(run / f"rank{rank}.pkl.gz") as snap:
                 assert found.num_rows == mr.table(snap, name).rows
-            if name != "frames":  # whose file is that of the code
+            if name != "frames":  # this table has the source file's name
                 assert set(found["file"].to_pylist()) <= {f"rank{rank}.pkl.gz"}
             rows += found.num_rows
         assert said["rows"][name] == rows
 
 
-def test_it_is_read_back(run: Path, counting: Counting, tmp_path: Path) -> None:
+def test_dataset_reads_back(run: Path, counting: Counting, tmp_path: Path) -> None:
     out = tmp_path / "ds"
     ran(run, out)
     for rank in range(4):
@@ -103,13 +103,13 @@ def test_it_is_read_back(run: Path, counting: Counting, tmp_path: Path) -> None:
             assert again.replay(device).peak == snap.replay(device).peak
 
 
-def test_what_is_there_is_not_read_again(run: Path, counting: Counting, tmp_path: Path) -> None:
+def test_existing_ranks_are_not_read_again(run: Path, counting: Counting, tmp_path: Path) -> None:
     out = tmp_path / "ds"
     first = ran(run, out, tables="usage")
     assert len(counting.given) == 4
     assert ran(run, out, tables="usage") == first
     assert len(counting.given) == 4
-    os.utime(run / "rank2.pkl.gz", (1, 1))  # another file, as far as one can tell
+    os.utime(run / "rank2.pkl.gz", (1, 1))  # a changed time may mean another file
     ran(run, out, tables="usage")
     assert counting.given[4:] == ["rank2.pkl.gz"]
     ran(run, out, tables="usage,blocks")
@@ -117,10 +117,10 @@ def test_what_is_there_is_not_read_again(run: Path, counting: Counting, tmp_path
     assert sorted(one.name for one in out.iterdir()) == ["_memreplay", "blocks", "usage"]
 
 
-def test_what_was_interrupted_goes_on(
+def test_interrupted_run_continues(
     run: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rank is there once its note is; what a worker left that was killed goes."""
+    """A rank is done once its note exists. A killed worker's leftovers are removed."""
     out = tmp_path / "ds"
     write = dataset._write
 
@@ -144,21 +144,21 @@ def test_what_was_interrupted_goes_on(
     assert [one.name for one in (out / "usage" / "rank=2").iterdir()] == ["rank2.parquet"]
 
 
-def test_a_rank_that_cannot_be_read_is_missing(
+def test_unreadable_rank_is_missing(
     run: Path, counting: Counting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "ds"
     ran(run, out, tables="usage")
     (run / "rank1.pkl.gz").write_bytes(b"nothing")
     report = ran(run, out, tables="usage")
-    assert report.read == 3
+    assert report.read_count == 3
     assert list(whole(out)["missing"]) == ["1"]
     assert whole(out)["ranks"] == [0, 2, 3]
     assert not (out / "usage" / "rank=1").exists()
-    assert "is not whole: rank 1 missing" in capsys.readouterr().err
+    assert " is incomplete: rank 1 missing" in capsys.readouterr().err
 
 
-def test_a_full_disk(
+def test_full_disk_is_reported(
     run: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any) -> None:
@@ -168,23 +168,28 @@ def test_a_full_disk(
     monkeypatch.setattr("memreplay.export.tables.parquet.write_parquet", full)
     report = ran(run, out, tables="usage")
     assert {one.status for one in report.ranks} == {"unreadable"}
-    assert "could not be written: no space left on device" in report.ranks[0].error
+    assert "couldn't be written: no space left on device" in report.ranks[0].error
     assert not (out / "usage" / "rank=0").exists()
 
 
-def test_ranks_of_another_fleet(run: Path, counting: Counting, tmp_path: Path) -> None:
+def test_ranks_of_another_fleet_are_rejected(run: Path, counting: Counting, tmp_path: Path) -> None:
     out = tmp_path / "ds"
     ran(run, out, tables="usage")
     (run / "rank3.pkl.gz").unlink()
-    with pytest.raises(mr.UsageError, match="has rank 3, and this fleet has none"):
+    with pytest.raises(
+        mr.UsageError,
+        match="has rank 3, which this fleet doesn't have; --force removes the data of other fleets",
+    ):
         ran(run, out, tables="usage")
     ran(run, out, tables="usage", force=True)
     assert whole(out)["ranks"] == [0, 1, 2]
     assert not (out / "usage" / "rank=3").exists()
 
 
-def test_what_is_no_place_for_a_dataset(run: Path, counting: Counting, tmp_path: Path) -> None:
-    with pytest.raises(mr.UsageError, match="is no dataset of a fleet"):
+def test_invalid_dataset_folders_are_rejected(
+    run: Path, counting: Counting, tmp_path: Path
+) -> None:
+    with pytest.raises(mr.UsageError, match="isn't a fleet dataset; choose another folder"):
         ran(run, run)
     file = tmp_path / "file"
     file.write_text("x")
@@ -192,27 +197,25 @@ def test_what_is_no_place_for_a_dataset(run: Path, counting: Counting, tmp_path:
         ran(run, file)
     for number in range(4):
         (run / f"rank{number}.pkl.gz").rename(run / f"{'abcd'[number]}.pkl.gz")
-    with pytest.raises(mr.UsageError, match="the names tell none"):
+    with pytest.raises(mr.UsageError, match="the file names have no rank"):
         ran(run, tmp_path / "ds")
 
 
-def test_tables_that_there_are_not() -> None:
+def test_unknown_table_is_an_error() -> None:
     assert chosen_tables(None) == tuple(TABLES)
     assert chosen_tables("usage, events,usage") == ("usage", "events")
-    with pytest.raises(mr.UsageError, match="no table is called 'memory'"):
+    with pytest.raises(mr.UsageError, match="unknown table 'memory'"):
         chosen_tables("usage,memory")
 
 
-def test_tables_are_called_so_that_readers_find_them(
-    run: Path, counting: Counting, tmp_path: Path
-) -> None:
-    """What begins with `_` they pass over; and a name may be no text."""
+def test_table_names_suit_their_readers(run: Path, counting: Counting, tmp_path: Path) -> None:
+    """Readers skip names that start with `_`, and a file's name might not be valid Unicode."""
     names = [b"_rank0", b"\xff\x1b[31m\n_rank1", b"x=*_rank2", b"l" * 230 + b"_rank3"]
     for number, name in enumerate(names):
         os.rename(run / f"rank{number}.pkl.gz", os.fsencode(run) + b"/" + name + b".pkl.gz")
     out = tmp_path / "ds"
     report = ran(run, out, tables="usage")
-    assert report.read == 4
+    assert report.read_count == 4
     assert whole(out)["complete"]
     made = [one.name for rank in range(4) for one in (out / "usage" / f"rank={rank}").iterdir()]
     assert made[:3] == ["rank0.parquet", "31m__rank1.parquet", "x___rank2.parquet"]
@@ -233,7 +236,7 @@ def importorskip_dataset() -> Any:
     return pytest.importorskip("pyarrow.dataset")
 
 
-def test_what_is_damaged_is_read_again(run: Path, counting: Counting, tmp_path: Path) -> None:
+def test_damaged_rank_is_read_again(run: Path, counting: Counting, tmp_path: Path) -> None:
     out = tmp_path / "ds"
     ran(run, out, tables="usage")
     file = out / "usage" / "rank=1" / "rank1.parquet"
@@ -249,8 +252,10 @@ def test_what_is_damaged_is_read_again(run: Path, counting: Counting, tmp_path: 
     assert file.read_bytes() == good
 
 
-def test_files_that_keep_their_size_and_time(run: Path, counting: Counting, tmp_path: Path) -> None:
-    """Another fleet with files of the same names, or a file with another's bytes and time."""
+def test_files_of_another_fleet_are_read_again(
+    run: Path, counting: Counting, tmp_path: Path
+) -> None:
+    """Files are read again even if their names, sizes and times are the same."""
     for number in range(4):
         path = run / f"rank{number}.pkl.gz"
         path.write_bytes((EXAMPLE / "rank0.pkl.gz").read_bytes())
@@ -266,10 +271,10 @@ def test_files_that_keep_their_size_and_time(run: Path, counting: Counting, tmp_
     assert counting.given[8:] == ["rank2.pkl.gz"]
 
 
-def test_it_is_not_whole_until_it_is(
+def test_dataset_is_incomplete_until_finished(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither where a run ends in the middle nor where nothing came of what was done."""
+    """For example, a run ended in the middle, or a worker produced nothing."""
 
     class Ending(Serial):
         def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Done[Any]]:
@@ -279,7 +284,7 @@ def test_it_is_not_whole_until_it_is(
                 yield one
 
     class Elsewhere(Counting):
-        """It says that it did, and there is nothing: it wrote on another machine."""
+        """An executor that claims to be done, but wrote its files on another machine."""
 
         def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Done[Any]]:
             yield from super().run(work, items)
@@ -300,31 +305,34 @@ def test_it_is_not_whole_until_it_is(
     ran(run, out, tables="usage")
     said = whole(out)
     assert (said["complete"], said["ranks"], list(said["missing"])) == (False, [0, 1, 2], ["3"])
-    assert "not there" in said["missing"]["3"]
+    assert "its tables are missing" in said["missing"]["3"]
     assert not (out / "_memreplay" / "rank=3.json").exists()
 
 
-def test_what_a_killed_run_left_of_other_ranks(
+def test_leftovers_of_a_killed_run_are_removed(
     run: Path, counting: Counting, tmp_path: Path
 ) -> None:
-    """A table without a note is not passed over: readers would take it."""
+    """A table without a note is removed, because readers would read it."""
     out = tmp_path / "ds"
     ran(run, out, tables="usage")
     shutil.copytree(out / "usage" / "rank=3", out / "usage" / "rank=9")
     (out / "_memreplay" / "parts" / "abc").mkdir(parents=True)
-    with pytest.raises(mr.UsageError, match="has rank 9, and this fleet has none"):
+    with pytest.raises(
+        mr.UsageError,
+        match="has rank 9, which this fleet doesn't have; --force removes the data of other fleets",
+    ):
         ran(run, out, tables="usage")
     ran(run, out, tables="usage", force=True)
     assert not (out / "usage" / "rank=9").exists()
     assert not list((out / "_memreplay" / "parts").glob("*"))
-    # What is no rank of ours stays.
+    # Other folders are left alone.
     (out / "usage" / "rank=007").mkdir()
     ran(run, out, tables="usage")
     assert (out / "usage" / "rank=007").exists()
 
 
-def test_text_of_a_file_that_is_no_unicode(run: Path, counting: Counting, tmp_path: Path) -> None:
-    """Frames of C code may have any bytes; what is told again is what was told first."""
+def test_names_in_files_need_not_be_unicode(run: Path, counting: Counting, tmp_path: Path) -> None:
+    """Frames of C code may contain any bytes. A later run reports the same text."""
     with gzip.open(run / "rank0.pkl.gz") as file:
         made = pickle.load(file)
     for trace in made["device_traces"]:
@@ -341,13 +349,13 @@ def test_text_of_a_file_that_is_no_unicode(run: Path, counting: Counting, tmp_pa
 
 
 @pytest.mark.slow
-def test_what_writing_takes_is_no_files_memory(run: Path, tmp_path: Path) -> None:
+def test_memory_for_writing_does_not_count_as_a_files_memory(run: Path, tmp_path: Path) -> None:
     workers = Workers(1, 64 << 20)
     report = ran(run, tmp_path / "ds", tables="usage", readers=workers)
     assert [(one.status, one.error) for one in report.ranks] == [("ok", "")] * 4
 
 
-def test_one_run_at_a_time(
+def test_only_one_run_at_a_time_is_allowed(
     run: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fcntl = pytest.importorskip("fcntl")
@@ -355,26 +363,26 @@ def test_one_run_at_a_time(
     ran(run, out, tables="usage")
     with open(out / "_memreplay" / "lock", "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(mr.UsageError, match="another run writes into"):
+        with pytest.raises(mr.UsageError, match="another run is writing to"):
             ran(run, out, tables="usage")
 
     def none(*_: Any) -> None:
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", none)
-    assert ran(run, out, tables="usage").read == 4
+    assert ran(run, out, tables="usage").read_count == 4
 
 
-def test_a_folder_that_cannot_be_written(
+def test_read_only_folder_is_an_error_before_reading(
     run: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is said before anything is read."""
+    """No file is read before the error."""
 
     def refused(*_: Any, **__: Any) -> None:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(os, "makedirs", refused)
-    with pytest.raises(mr.UsageError, match="ds cannot be written: read-only file system"):
+    with pytest.raises(mr.UsageError, match="ds can't be written: read-only file system"):
         ran(run, tmp_path / "ds")
     assert not counting.given
 
@@ -384,4 +392,4 @@ def test_files_without_a_rank_are_named(
 ) -> None:
     shutil.copy(run / "rank0.pkl.gz", run / "driver.pkl.gz")
     ran(run, tmp_path / "ds", tables="usage")
-    assert "no rank in the name driver.pkl.gz: not in" in capsys.readouterr().err
+    assert "no rank in the file name driver.pkl.gz, so not in" in capsys.readouterr().err

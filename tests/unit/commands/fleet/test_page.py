@@ -1,4 +1,4 @@
-"""page: a fleet's page has what the report has."""
+"""page: a fleet's page has the same content as the report."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def curves_of(page: FleetPage, columns: list[bytes]) -> list[list[int]]:
     return [[next(numbers) for _ in range(one.moments)] for one in page.ranks]
 
 
-def test_a_real_run() -> None:
+def test_page_of_a_real_run_matches_the_report() -> None:
     found = mr.fleet(str(FOLDER), workers=1)
     page, columns = page_of_fleet(found)
     assert [one.rank for one in page.ranks] == list(range(8))
-    assert curves_of(page, columns) == [list(one.devices[0].curve) for one in found.ranks]
+    assert curves_of(page, columns) == [list(one.devices[0].curve_bytes) for one in found.ranks]
     for one, row in zip(page.ranks, found.ranks, strict=True):
         own = row.devices[0]
         assert (one.peak_bytes, one.reserved_bytes) == (own.peak_bytes, own.reserved_peak_bytes)
@@ -54,15 +54,18 @@ def test_a_real_run() -> None:
     assert page.headline == page.report[1].text
 
 
-def test_what_was_not_read_and_curves_of_another_kind() -> None:
+def test_curves_that_cannot_be_compared_are_left_out() -> None:
     rows = [
-        rank(0, SAME, curve_by="steps", curve=(1, 2)),
-        rank(1, SAME, curve_by="steps", curve=(3,)),
-        rank(2, SAME, curve_by="events", curve=(4,) * 64),
+        rank(0, SAME, curve_by="steps", curve_bytes=(1, 2)),
+        rank(1, SAME, curve_by="steps", curve_bytes=(3,)),
+        rank(2, SAME, curve_by="events", curve_bytes=(4,) * 64),
         broken(3),
     ]
     page, columns = page_of_fleet(report(*rows))
-    assert (page.curve_by, page.doubt[:20]) == ("steps", "not all of it was re")
+    assert (page.curve_by, page.doubt) == (
+        "steps",
+        "some files weren't read or aren't trustworthy: see the report",
+    )
     assert curves_of(page, columns) == [[1, 2], [3], [], []]
     last = page.ranks[3]
     assert (last.status, last.error, last.device, last.group) == (
@@ -73,13 +76,13 @@ def test_what_was_not_read_and_curves_of_another_kind() -> None:
     )
 
 
-def test_nothing_at_all() -> None:
+def test_page_says_that_no_file_was_read() -> None:
     page, columns = page_of_fleet(report(broken(0)))
-    assert page.headline.startswith("1 rank: nothing was read")
+    assert page.headline.startswith("1 rank: no file was read")
     assert curves_of(page, columns) == [[]]
 
 
-def test_names_stay_text() -> None:
+def test_names_are_escaped() -> None:
     nasty = "</script><b>\x1b[31m\u202e"
     rows = [replace(rank(0, {nasty: 100}), host=nasty, file=nasty), rank(1, SAME)]
     text = b"".join(page_html(*page_of_fleet(report(*rows)), "fleet")).decode()
@@ -89,9 +92,9 @@ def test_names_stay_text() -> None:
 
 
 @pytest.mark.slow
-def test_the_command(runner: CliRunner, tmp_path: Path) -> None:
+def test_command_writes_a_page(runner: CliRunner, tmp_path: Path) -> None:
     out = tmp_path / "run.html"
-    asked = ["fleet", str(FOLDER), "--workers", "1", "--page", str(out)]
+    asked = ["fleet", str(FOLDER), "--workers", "1", "--write", f"html={out}"]
     done = runner.invoke(app, asked)
     assert done.exit_code == 0
     assert re.fullmatch(
@@ -109,14 +112,29 @@ def test_the_command(runner: CliRunner, tmp_path: Path) -> None:
     assert runner.invoke(app, [*asked, "--force"]).exit_code == 0
 
 
+@pytest.mark.slow
+def test_every_page_is_written_and_stdout_has_only_a_page(
+    runner: CliRunner, tmp_path: Path
+) -> None:
+    out = tmp_path / "a.html", tmp_path / "b.html"
+    asked = ["fleet", str(FOLDER), "--workers", "1"]
+    targets = [word for path in (*out, "-") for word in ("--write", f"html={path}")]
+    done = runner.invoke(app, [*asked, *targets])
+    assert done.exit_code == 0
+    texts = {done.stdout, *(one.read_text() for one in out)}
+    assert len(texts) == 1
+    assert done.stdout.startswith("<!doctype html>")
+    assert done.stdout.rstrip().endswith("</html>")
+
+
 @pytest.mark.parametrize("more", [["--force"], ["--tables", "usage"]])
-def test_what_is_for_outputs_needs_one(runner: CliRunner, more: list[str]) -> None:
+def test_output_options_need_a_page(runner: CliRunner, more: list[str]) -> None:
     done = runner.invoke(app, ["fleet", str(FOLDER), *more])
     assert (done.exit_code, done.stdout) == (2, "")
     assert "-o DIR" in done.stderr
 
 
-def test_the_devices_of_one_file_are_rows(tmp_path: Path) -> None:
+def test_each_device_of_a_file_has_a_row(tmp_path: Path) -> None:
     path = put_snapshot(tmp_path / "snap.pickle", 50, 200)
     page, _ = page_of_fleet(mr.fleet(str(path), workers=1))
     assert [(one.rank, one.device, one.peak_bytes) for one in page.ranks] == [

@@ -1,4 +1,4 @@
-"""tasks: what a worker does. Nothing of it fails, whatever the file."""
+"""tasks: a worker's task, which never raises, whatever the file contains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(file: Path | str, **reading: object) -> RankTask:
     return RankTask(str(file), Reading(**reading), Selection())  # type: ignore[arg-type]
 
 
-def test_a_rank_travels_there_and_back() -> None:
+def test_rank_round_trips_through_pickle() -> None:
     task = pickle.loads(pickle.dumps(read(FOLDER / "rank0.pkl.gz")))
     found = read_rank(task)
     assert (found.status, found.error, found.rank) == ("ok", "", None)
@@ -40,7 +40,7 @@ def test_a_rank_travels_there_and_back() -> None:
         (b"hello", "not"),
     ],
 )
-def test_what_cannot_be_read_is_a_row(tmp_path: Path, data: bytes, words: str) -> None:
+def test_unreadable_rank_is_a_row(tmp_path: Path, data: bytes, words: str) -> None:
     file = tmp_path / "rank0.pkl"
     file.write_bytes(data)
     found = read_rank(read(file))
@@ -49,15 +49,17 @@ def test_what_cannot_be_read_is_a_row(tmp_path: Path, data: bytes, words: str) -
     assert "\n" not in found.error
 
 
-def test_what_is_not_there_is_a_row(tmp_path: Path) -> None:
+def test_missing_rank_is_a_row(tmp_path: Path) -> None:
     found = read_rank(read(tmp_path / "rank0.pkl"))
     assert (found.status, found.error != "") == ("unreadable", True)
 
 
-def test_a_file_that_is_written_to_meanwhile(
+def test_file_that_changes_during_the_read_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have been read half as it was; one that took its place is another file."""
+    """Half of the file may have been read before the change. Replacing the file creates a new one,
+    so a reader that has the old one open still reads it correctly.
+    """
     file, other = tmp_path / "rank0.pkl.gz", tmp_path / "other"
     data = (FOLDER / "rank0.pkl.gz").read_bytes()
     made = row.rank_row
@@ -79,28 +81,34 @@ def test_a_file_that_is_written_to_meanwhile(
     monkeypatch.setattr(row, "rank_row", meanwhile)
     found = read_rank(read(file))
     assert (found.status, found.devices) == ("unreadable", ())
-    assert found.error == "the file was changed while it was read; run it again"
+    assert found.error == "the file changed while it was being read; run again"
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory")])
-def test_want_of_memory_is_said_to_whoever_asks(
+def test_out_of_memory_is_reported_to_the_caller(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who may have it done where there is more."""
+    """The caller can then retry with more memory."""
 
     def short(*_: Any) -> None:
         raise error
 
     file = str(FOLDER / "rank0.pkl.gz")
     monkeypatch.setattr(row, "rank_row", short)
-    with pytest.raises(MemoryError, match="takes more memory than a worker may have"):
+    with pytest.raises(
+        MemoryError,
+        match="needs more memory than a worker may use; read a part with --from and --to",
+    ):
         read_rank(read(file))
     monkeypatch.setattr(find, "difference", short)
-    with pytest.raises(MemoryError, match="takes more memory"):
+    with pytest.raises(
+        MemoryError,
+        match="needs more memory than a worker may use; read a part with --from and --to",
+    ):
         compare(PairTask(Pair(file, 0, file, 0), Reading(), Selection()))
 
 
-def test_two_ranks_compared() -> None:
+def test_two_ranks_are_compared() -> None:
     pair = Pair(str(FOLDER / "rank1.pkl.gz"), 1, str(FOLDER / "rank3.pkl.gz"), 3)
     task = pickle.loads(pickle.dumps(PairTask(pair, Reading(), Selection())))
     found = compare(task)

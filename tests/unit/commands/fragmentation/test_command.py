@@ -30,14 +30,14 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
     return runner.invoke(app, ["fragmentation", path, *options])
 
 
-def test_text(runner: CliRunner, path: str) -> None:
+def test_text_shows_free_memory(runner: CliRunner, path: str) -> None:
     done = ask(runner, path)
     assert (done.exit_code, done.stderr) == (0, "")
     assert "100.0 MiB of 200.0 MiB reserved is free (50.0%), when a" in done.stdout
     assert "segment\n" not in done.stdout
 
 
-def test_the_map(runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_map_fits_the_width(runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for width, cells in (("80", 28), ("160", 100)):
         monkeypatch.setenv("COLUMNS", width)
         done = ask(runner, path, "--map", "--top", "2", "--at", "end")
@@ -48,7 +48,7 @@ def test_the_map(runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("options", [(), ("--map",), ("--at", "peak:1"), ("--by", "file,pool")])
-def test_json(runner: CliRunner, path: str, options: tuple[str, ...]) -> None:
+def test_json_matches_the_schema(runner: CliRunner, path: str, options: tuple[str, ...]) -> None:
     done = ask(runner, path, "--format", "json", *options)
     assert (done.exit_code, done.stderr) == (0, "")
     found = json.loads(done.stdout)
@@ -60,7 +60,7 @@ def test_json(runner: CliRunner, path: str, options: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("by", [*WAYS, "category,file", "size,stack"])
-def test_every_way_adds_up(runner: CliRunner, path: str, by: str) -> None:
+def test_every_key_adds_up(runner: CliRunner, path: str, by: str) -> None:
     shown = ask(runner, path, "--by", by, "--top", "0")
     assert (shown.exit_code, shown.stderr) == (0, "")
     assert "  blocked by" in shown.stdout
@@ -72,13 +72,13 @@ def test_every_way_adds_up(runner: CliRunner, path: str, by: str) -> None:
     assert device["pins_rest_bytes"] == 0
 
 
-def test_no_such_moment(runner: CliRunner, path: str) -> None:
+def test_unknown_moment_is_an_error(runner: CliRunner, path: str) -> None:
     done = ask(runner, path, "--at", "peak:9")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "there is no peak 9" in done.stderr
 
 
-def test_a_device_without_the_moment_is_left_out(runner: CliRunner, tmp_path: Path) -> None:
+def test_device_without_the_moment_is_left_out(runner: CliRunner, tmp_path: Path) -> None:
     made = SnapshotBuilder(devices=2)
     for device in (0, 1):
         for number in range(3 - device):
@@ -94,10 +94,10 @@ def test_a_device_without_the_moment_is_left_out(runner: CliRunner, tmp_path: Pa
     assert len(found["missing"]) == 1
 
 
-def test_output_is_for_pictures(runner: CliRunner, path: str, tmp_path: Path) -> None:
+def test_output_is_only_for_pictures(runner: CliRunner, path: str, tmp_path: Path) -> None:
     done = ask(runner, path, "-o", str(tmp_path / "x.txt"))
     assert done.exit_code == 2
-    assert "-o is for pictures" in done.stderr
+    assert "-o writes pictures; give --format png or svg, or use > FILE" in done.stderr
 
 
 def test_pictures_need_an_extra(
@@ -111,7 +111,9 @@ def test_pictures_need_an_extra(
 
 
 @pytest.mark.parametrize("fmt, begin", [("png", b"\x89PNG"), ("svg", b"<?xml")])
-def test_pictures(runner: CliRunner, path: str, tmp_path: Path, fmt: str, begin: bytes) -> None:
+def test_pictures_are_written(
+    runner: CliRunner, path: str, tmp_path: Path, fmt: str, begin: bytes
+) -> None:
     pytest.importorskip("matplotlib")
     out = tmp_path / f"map.{fmt}"
     done = ask(runner, path, "--format", fmt, "-o", str(out))

@@ -1,4 +1,4 @@
-"""Tests of commands/fragmentation/plot.py, where matplotlib is installed."""
+"""Tests of commands/fragmentation/plot.py, if matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def report(snapshot: build.Snapshot) -> FragmentationReport:
     return fragmentation_report(snap, at=When("end"), blocks=True)
 
 
-def test_svg_is_the_same_every_time() -> None:
+def test_svg_is_deterministic() -> None:
     found = report(scattered().dump()[0])
     drawn = render_fragmentation_plot(found, "svg")
     assert drawn == render_fragmentation_plot(found, "svg")
@@ -32,18 +32,18 @@ def test_svg_is_the_same_every_time() -> None:
     assert said.count("default pool, large  20.0 MiB") == 10
 
 
-def test_png() -> None:
+def test_png_is_drawn() -> None:
     drawn = render_fragmentation_plot(report(scattered().dump()[0]), "png")
     assert drawn.startswith(b"\x89PNG")
 
 
-def test_nothing_to_draw() -> None:
+def test_picture_says_that_there_are_no_segments() -> None:
     drawn = render_fragmentation_plot(report(SnapshotBuilder().build()), "svg")
     assert b"no segments at this moment" in drawn
 
 
 @pytest.mark.filterwarnings("error")
-def test_letters_that_the_font_has_not() -> None:
+def test_missing_glyphs_give_no_warning() -> None:
     made = SnapshotBuilder().segment_alloc(1 << 20, 2 << 20)
     made.alloc(1 << 20, 512, frames=[("名前", "/w/訓練.py", 1)])
     assert "名前" in render_fragmentation_plot(report(made.build()), "svg").decode()

@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> str:
     return str(made)
 
 
-def test_text_and_json(runner: CliRunner, path: str) -> None:
+def test_segments_are_shown_as_text_and_json(runner: CliRunner, path: str) -> None:
     done = runner.invoke(app, ["fragmentation", "--segments", path])
     assert (done.exit_code, done.stderr) == (0, "")
     assert "peak 26.0 MiB reserved" in done.stdout
@@ -32,7 +32,7 @@ def test_text_and_json(runner: CliRunner, path: str) -> None:
     assert found["devices"][0]["changes"]["bytes"] == [20 * MIB, 2 * MIB, -20 * MIB]
 
 
-def test_a_range_begins_where_the_events_before_it_left_off(runner: CliRunner, path: str) -> None:
+def test_range_continues_from_the_events_before_it(runner: CliRunner, path: str) -> None:
     done = runner.invoke(
         app, ["fragmentation", "--segments", path, "--from", "2", "--format", "json"]
     )
@@ -41,9 +41,9 @@ def test_a_range_begins_where_the_events_before_it_left_off(runner: CliRunner, p
     assert device["changes"]["event_index"] == [2]
 
 
-def test_strict(runner: CliRunner, path: str, tmp_path: Path) -> None:
+def test_strict_fails_for_untrusted_numbers(runner: CliRunner, path: str, tmp_path: Path) -> None:
     assert runner.invoke(app, ["fragmentation", "--segments", path, "--strict"]).exit_code == 0
-    # Freed in the trace, and there in the end all the same.
+    # The segment is freed in the trace, but still exists at the end.
     odd = held(builder(), A, 20 * MIB)
     bad = tmp_path / "bad.pkl"
     bad.write_bytes(build.dump(odd.build()))
@@ -53,7 +53,7 @@ def test_strict(runner: CliRunner, path: str, tmp_path: Path) -> None:
     assert runner.invoke(app, ["fragmentation", "--segments", str(bad)]).exit_code == 0
 
 
-def test_no_events(runner: CliRunner, tmp_path: Path) -> None:
+def test_segments_are_shown_without_events(runner: CliRunner, tmp_path: Path) -> None:
     bare = tmp_path / "bare.pkl"
     bare.write_bytes(build.dump(held(SnapshotBuilder(), A, 2 * MIB).build()))
     done = runner.invoke(app, ["fragmentation", "--segments", str(bare)])
@@ -61,7 +61,7 @@ def test_no_events(runner: CliRunner, tmp_path: Path) -> None:
     assert "2.0 MiB in 1 segment" in done.stdout
 
 
-def test_whose_code_it_is(
+def test_user_code_is_marked(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = SnapshotBuilder()
@@ -76,14 +76,15 @@ def test_whose_code_it_is(
         )
         (device,) = json.loads(done.stdout)["devices"]
         at_peak = [group["frames"][group["user"][0]] for group in device["at_peak"]]
-        return [place["file"] for place in (*at_peak, *(one["frame"] for one in device["taken"]))]
+        places = (*at_peak, *(one["frame"] for one in device["reserved_by"]))
+        return [place["file"] for place in places]
 
     assert places() == [stack[0][1]] * 2
     assert places("--project", "gpt") == [stack[1][1]] * 2
     monkeypatch.chdir(tmp_path)
     (tmp_path / "memreplay.toml").write_text('project = ["gpt"]\n')
     assert places() == [stack[1][1]] * 2
-    assert places("--no-config") == [stack[0][1]] * 2
+    assert places("--config", "none") == [stack[0][1]] * 2
 
 
 @pytest.mark.parametrize(
@@ -92,10 +93,10 @@ def test_whose_code_it_is(
         (["--segments", "--map"], "leave out --map, --at and --by"),
         (["--segments", "--at", "peak"], "leave out --map, --at and --by"),
         (["--segments", "--format", "png"], "leave out --map, --at and --by"),
-        (["--list"], "--list is for --segments"),
+        (["--list"], "--list only applies to --segments; add --segments"),
     ],
 )
-def test_what_says_nothing_of_the_whole_recording(
+def test_incompatible_options_are_rejected(
     runner: CliRunner, path: str, options: list[str], words: str
 ) -> None:
     done = runner.invoke(app, ["fragmentation", path, *options])

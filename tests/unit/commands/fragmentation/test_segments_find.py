@@ -15,7 +15,7 @@ USER: list[FrameSpec] = [("train", "/home/ana/train.py", 7)]
 
 
 def held(made: SnapshotBuilder, address: int, size: int) -> SnapshotBuilder:
-    """One more segment at the end, all of it free."""
+    """Add a segment that is entirely free at the end."""
     return made.segment(address, size, blocks=[made.block(address, size, 0, "inactive")])
 
 
@@ -27,10 +27,10 @@ def builder() -> SnapshotBuilder:
     return held(held(made, A + 64 * MIB, 2 * MIB), A + 128 * MIB, 4 * MIB)
 
 
-def test_by_hand() -> None:
+def test_numbers_match_those_worked_out_by_hand() -> None:
     (device,) = segments_report(mr.open(build.dump(builder().build()))).devices
     assert (device.start_segments, device.start_bytes) == (1, 4 * MIB)
-    assert (device.peak_bytes, device.event_index) == (26 * MIB, 1)
+    assert (device.peak_bytes, device.peak_event) == (26 * MIB, 1)
     assert device.end_bytes == 6 * MIB
     assert device.actions == {"segment_alloc": 2, "segment_free": 1}
     assert (device.exactness, device.trusted) == ("exact", True)
@@ -41,14 +41,14 @@ def test_by_hand() -> None:
     assert (third.bytes, third.reserved_bytes, third.address) == (-20 * MIB, 6 * MIB, A)
 
 
-def test_the_largest_come_in_the_order_of_the_trace() -> None:
+def test_largest_segments_are_in_trace_order() -> None:
     (device,) = segments_report(mr.open(build.dump(builder().build())), top=2).devices
     assert [change.event_index for change in device.largest] == [0, 2]
     assert len(device.changes) == 3
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_series_is_the_allocators(seed: int) -> None:
+def test_series_matches_the_allocator(seed: int) -> None:
     settings = ("default", "expandable")[seed % 2]
     made = allocator_strategies.record(seed, settings=settings, steps=150, late=seed % 3 * 30)
     snap = mr.open(build.dump(made.snapshot))
@@ -61,22 +61,22 @@ def test_the_series_is_the_allocators(seed: int) -> None:
     assert changes.reserved_bytes == [series[event] for event in changes.event_index]
     assert len(device.largest) == len(changes)
     for groups, some in (
-        (device.taken, [n for n in changes.bytes if n > 0]),
-        (device.given_back, [-n for n in changes.bytes if n < 0]),
+        (device.reserved_by, [n for n in changes.bytes if n > 0]),
+        (device.released_by, [-n for n in changes.bytes if n < 0]),
     ):
         assert sum(one.bytes for one in groups) == sum(some)
         assert sum(one.count for one in groups) == len(some)
     assert sum(one.bytes for one in device.at_peak) == device.peak_bytes
 
 
-def test_changes_by_place() -> None:
+def test_changes_are_grouped_by_call_site() -> None:
     made = SnapshotBuilder()
     for i, line in enumerate((7, 8, 7)):
         frames = [("empty", "/x/torch/functional.py", i), ("train", "/home/ana/train.py", line)]
         made.event("segment_alloc", A + (i << 26), (i + 1) * MIB, frames=frames)
     made.event("segment_free", A, 1 * MIB, frames=[("clean", "/home/ana/train.py", 9)])
     (device,) = segments_report(mr.open(build.dump(made.build()))).devices
-    first, second = device.taken
+    first, second = device.reserved_by
     assert first.frame == Frame("train", "/home/ana/train.py", 7)
     assert (first.bytes, first.count, first.least_bytes, first.most_bytes) == (
         4 * MIB,
@@ -87,7 +87,7 @@ def test_changes_by_place() -> None:
     assert (first.first_event, first.last_event, first.is_user) == (0, 2, True)
     assert first.frames[0].line == 2
     assert (second.bytes, second.first_event, second.last_event) == (2 * MIB, 1, 1)
-    (back,) = device.given_back
+    (back,) = device.released_by
     assert back.frame == Frame("clean", "/home/ana/train.py", 9)
     assert [(one.label, one.bytes, one.count) for one in device.at_peak] == [
         ("train /home/ana/train.py:7", 4 * MIB, 2),

@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/segments, against its JSON schema."""
+"""Tests of the segments' JSON, including its JSON schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests import allocator_strategies, build
 from tests.unit.render.schemas import check_against
 
 
-def test_schema_and_values() -> None:
+def test_json_matches_the_schema_and_the_report() -> None:
     made = allocator_strategies.record(3, settings="expandable", steps=200)
     report = segments_report(mr.open(build.dump(made.snapshot)), top=1)
     result = json.loads(render_json(report))

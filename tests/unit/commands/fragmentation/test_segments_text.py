@@ -16,21 +16,21 @@ def text(made: SnapshotBuilder, top: int = 20, width: int = 80, *, listed: bool 
     return render_plain(segments_document(report, top=top, listed=listed), width=width)
 
 
-def test_text() -> None:
+def test_table_shows_the_code_that_requested_the_segments() -> None:
     lines = text(builder()).splitlines()
     assert [line.split() for line in lines[7:]] == [
         line.split()
         for line in (
-            "at the peak  share  segments  asked for by",
+            "at the peak  share  segments  requested by",
             "20.0 MiB  76.9%  1  train  /home/ana/train.py:7",
             "4.0 MiB  15.4%  1  (reserved before the recording)",
             "2.0 MiB  7.7%  1  (recorded without a stack)",
             "",
-            "taken  times  each  events  asked for by",
+            "reserved  times  each  events  requested by",
             "20.0 MiB  1  20.0 MiB  0  train  /home/ana/train.py:7",
             "2.0 MiB  1  2.0 MiB  1  -",
             "",
-            "given back  times  each  events  given back by",
+            "released    times  each  events  released by",
             "20.0 MiB  1  20.0 MiB  2  -",
         )
     ]
@@ -43,7 +43,7 @@ def test_text() -> None:
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_what_is_not_shown_is_said() -> None:
+def test_hidden_rows_are_counted() -> None:
     assert "note: the 1 largest of 3 changes (--top 0 shows all)" in text(
         builder(), top=1, listed=True
     )
@@ -54,7 +54,7 @@ def test_what_is_not_shown_is_said() -> None:
     ]
 
 
-def test_rows_that_look_alike_are_one() -> None:
+def test_indistinguishable_rows_are_merged() -> None:
     native = "torch::autograd::generated::{}Backward0::apply(std::vector<at::Tensor>&&)"
     made = SnapshotBuilder()
     for i, (name, line) in enumerate((("Bmm", 1), ("Bmm", 2), ("Mul", 1), ("Bmm", 2))):
@@ -65,17 +65,17 @@ def test_rows_that_look_alike_are_one() -> None:
     assert "3.0 MiB 1 3.0 MiB 2 MulBackward0 (autograd)" in lines
 
 
-def test_a_narrow_terminal_shows_who_rather_than_when() -> None:
+def test_narrow_terminal_keeps_the_call_site_and_drops_the_time() -> None:
     lines = text(builder(), width=50).splitlines()
     assert any(line.endswith("train  /home/ana/train.py:7") for line in lines[-7:])
     assert all(len(line) <= 50 for line in lines)
 
 
-def test_nothing_to_show() -> None:
+def test_report_says_that_there_is_nothing_to_show() -> None:
     assert "neither events nor segments" in text(SnapshotBuilder())
 
 
-def test_what_autograd_asked_for_is_said() -> None:
+def test_autograd_requests_are_marked() -> None:
     made = SnapshotBuilder()
     native = "torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>&&)"
     made.event("segment_alloc", 0x10000000, 20 << 20, frames=[(native, "??", 0)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.commands.fragmentation.find import fragmentation_report
@@ -24,7 +25,7 @@ def text(snapshot: build.Snapshot, width: int = 100, **options: Any) -> list[str
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
-def test_text(width: int) -> None:
+def test_report_has_the_expected_lines(width: int) -> None:
     lines = text(scattered().dump()[0], width)
     assert all(len(line) <= width for line in lines)
     whole = " ".join(" ".join(lines).split())
@@ -32,9 +33,9 @@ def test_text(width: int) -> None:
         "device 0: 100.0 MiB of 200.0 MiB reserved is free (50.0%), when a request failed, event"
     )
     assert first in whole
-    assert "free 100.0 MiB in 20 blocks, the largest 5.0 MiB (the others hold 95.0%)" in whole
-    assert "empty_cache()  gives back 0 B" in lines
-    assert "slack          0 B in blocks beyond what was requested" in lines
+    assert "free 100.0 MiB in 20 blocks, largest 5.0 MiB (95.0% is in the others)" in whole
+    assert "empty_cache()  releases 0 B" in lines
+    assert "slack          0 B allocated beyond the requested sizes" in lines
     assert any(
         line.startswith("100.0 MiB  100.0%  100.0 MiB      20        10  ") for line in lines
     )
@@ -42,12 +43,12 @@ def test_text(width: int) -> None:
     assert any(line.endswith("large, default pool") for line in lines)
 
 
-def test_the_rest_has_a_row() -> None:
+def test_remaining_groups_have_a_row() -> None:
     lines = text(two_pins(), at=When("end"), top=1)
     assert any("1 more group (--top 0 shows all)" in line for line in lines)
 
 
-def test_private_and_pending_memory_is_told_apart() -> None:
+def test_private_and_pending_memory_is_distinguished() -> None:
     made, device = machine(200 * MIB)
     device.begin_pool((1, 0))
     first = device.malloc(64 * MIB)
@@ -60,38 +61,71 @@ def test_private_and_pending_memory_is_told_apart() -> None:
     device.free(second)
     lines = "\n".join(text(made.dump()[0], at=When("end")))
     assert (
-        "empty_cache()  gives back 16.0 MiB, 16.0 MiB of it waits for a stream now;"
-        " at most 64.0 MiB more if" in lines
+        "empty_cache()  releases 16.0 MiB, 16.0 MiB of it once its stream is done;"
+        " up to 64.0 MiB more if" in lines
     )
     assert "pending        16.0 MiB in 1 block, freed and waiting for another stream" in lines
     assert "<= 64.0 MiB" in lines
     assert "large, graph pool 1:0" in lines
 
 
-def test_no_events() -> None:
+def test_final_state_is_shown_without_events() -> None:
     lines = text(scattered().dump()[0] | {"device_traces": [[]]})
     assert "device 0: 100.0 MiB of 200.0 MiB reserved is free (50.0%) in the final state" in lines
     assert not any(line.startswith("when ") for line in lines)
     assert any(line.startswith("note: next time, call torch.cuda.memory") for line in lines)
 
 
-def test_no_segments() -> None:
-    made = SnapshotBuilder().alloc(0x1000, 512).free_completed(0x1000, 512)
-    lines = " ".join(text(made.build()))
-    assert "this file shows no reserved memory" in lines
+def test_unused_memory_is_unknown_if_more_was_active_than_reserved() -> None:
+    builder = SnapshotBuilder().alloc(1 << 30, 80 * MIB).free(1 << 30, 80 * MIB)
+    builder.segment(1 << 20, 2 * MIB, blocks=[builder.block(1 << 20, 512, 300)])
+    lines = text(builder.build())
+    (unused,) = (line for line in lines if line.startswith("unused "))
+    assert unused.startswith("unused         not known: segment events are missing")
+
+
+def test_missing_segment_events_leave_free_memory_unknown() -> None:
+    snapshot = scattered().dump()[0]
+    report = fragmentation_report(mr.open(build.dump(snapshot)))
+    (device,) = report.devices
+    points = tuple(
+        replace(point, active_bytes=point.reserved_bytes + 5 * MIB, unused_bytes=-5 * MIB)
+        for point in device.moments
+    )
+    odd = replace(
+        device,
+        moments=points,
+        unused_bytes=-5 * MIB,
+        mean_unused_bytes=-MIB,
+        in_use_bytes=2 * device.reserved_bytes,
+    )
+    shown = render_plain(fragmentation_document(replace(report, devices=(odd,))), width=100)
+    assert "device 0: 200.0 MiB reserved, free memory not known" in shown
+    assert "unused         not known: segment events are missing" in shown
+    assert "-5.0 MiB" not in shown
+    (row,) = [line for line in shown.splitlines() if line.startswith("most free")]
+    assert row.split()[-2:] == ["-", "-"]
+
+
+def test_alone_column_has_a_legend() -> None:
+    note = "note: alone: free memory that no other group blocks"
+    assert note in text(scattered().dump()[0])
+
+
+def test_report_says_that_there_are_no_segments() -> None:
     assert "neither events nor segments" in " ".join(text(SnapshotBuilder().build()))
 
 
-def test_blocks_outside_are_told() -> None:
+def test_blocks_outside_segments_are_reported() -> None:
     made, device = machine(64 * MIB)
     device.malloc(5 * MIB, 0, KEEP)
     snapshot = made.dump()[0]
     snapshot["device_traces"][0].append({"action": "alloc", "addr": 4096, "size": 512, "stream": 0})
     lines = text(snapshot, at=When("end"))
-    assert "outside        512 B in 1 live block that fit in no segment" in lines
+    assert "outside        512 B in 1 live block outside all segments" in lines
 
 
-def test_the_kind_is_read_on_a_narrow_terminal() -> None:
+def test_kind_stays_legible_on_a_narrow_terminal() -> None:
     made, device = machine(80 * MIB)
     device.malloc(2 * MIB, 0x5555_0000_1000)
     device.malloc(512, 0x5555_0000_1000)
@@ -101,7 +135,7 @@ def test_the_kind_is_read_on_a_narrow_terminal() -> None:
         assert any(f"  {kind}, default " in line for line in lines)
 
 
-def test_who_pins_it_is_read_on_a_narrow_terminal() -> None:
+def test_holder_stays_legible_on_a_narrow_terminal() -> None:
     for width in (64, 80):
         lines = text(scattered().dump()[0], width)
         assert all(len(line) <= width for line in lines)

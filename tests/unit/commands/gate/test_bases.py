@@ -1,4 +1,4 @@
-"""bases: one open at a time, read once for files in a row."""
+"""bases: open one base at a time, and read it once for consecutive files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def two(tmp_path: Path) -> tuple[str, str]:
     return paths[0], paths[1]
 
 
-def test_one_at_a_time(two: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_base_at_a_time_is_in_memory(
+    two: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[str] = []
 
     def counting(name: str, *rest: object) -> object:
@@ -47,8 +49,8 @@ def test_one_at_a_time(two: tuple[str, str], monkeypatch: pytest.MonkeyPatch) ->
     found.close()
 
 
-def test_what_cannot_be_read_is_asked_once(tmp_path: Path) -> None:
+def test_unreadable_base_is_read_once(tmp_path: Path) -> None:
     found = Bases(Reading(), Terms(), lambda _file: nullcontext(None))
     missing = str(tmp_path / "none.json")
-    assert found.of(missing) == (None, 3, "there is no such file")
+    assert found.of(missing) == (None, 3, "no such file")
     assert found.of(missing) is found.of(missing)

@@ -1,4 +1,4 @@
-"""files: what a gate judges of folders in which ranks have several dumps."""
+"""files: choosing the dumps to check if ranks have several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.layouts import MIB, put_snapshot, refuse_folder
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither a CI job's environment nor a configuration of the folder that tests run in."""
+    """Ignore the CI job's environment and the configuration of the current folder."""
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -29,7 +29,7 @@ def runner() -> CliRunner:
 
 
 def put_run(folder: Path, *steps: int, kept: int = 0) -> Path:
-    """torchtitan's dumps of two ranks: rank r of step s keeps so much, and held s + r MiB."""
+    """Write torchtitan's dumps of two ranks. At step s, rank r held at most s + r MiB."""
     for step in steps:
         for rank in (0, 1):
             path = folder / f"iteration_{step}" / f"rank{rank}_memory_snapshot.pickle"
@@ -47,7 +47,7 @@ def judged(done: Result) -> list[tuple[str, int | None, str | None]]:
 
 
 @pytest.mark.parametrize("named", ["folder", "pattern", "files"])
-def test_the_newest_dump_of_each_rank(runner: CliRunner, tmp_path: Path, named: str) -> None:
+def test_newest_dump_of_each_rank_is_judged(runner: CliRunner, tmp_path: Path, named: str) -> None:
     put_run(tmp_path / "run", 9, 10)
     files = [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*.pickle"))]
     arguments = {"folder": ["run"], "pattern": ["run/**/*.pickle"], "files": files}[named]
@@ -63,7 +63,7 @@ def test_the_newest_dump_of_each_rank(runner: CliRunner, tmp_path: Path, named: 
     )
 
 
-def test_messages_name_rank_and_dump(runner: CliRunner, tmp_path: Path) -> None:
+def test_messages_name_the_rank_and_dump(runner: CliRunner, tmp_path: Path) -> None:
     put_run(tmp_path / "run", 9, 10)
     done = gate(runner, "run", "--max-peak", "10MiB")
     assert done.exit_code == 1
@@ -75,7 +75,7 @@ def test_messages_name_rank_and_dump(runner: CliRunner, tmp_path: Path) -> None:
     assert "::each rank has several dumps" in done.stdout
 
 
-def test_another_dump(runner: CliRunner, tmp_path: Path) -> None:
+def test_another_dump_can_be_chosen(runner: CliRunner, tmp_path: Path) -> None:
     put_run(tmp_path / "run", 9, 10)
     done = gate(runner, "run", "--max-peak", "10MiB", "--dump", "iteration_9", "--format", "json")
     assert done.exit_code == 0
@@ -85,13 +85,14 @@ def test_another_dump(runner: CliRunner, tmp_path: Path) -> None:
     assert "several dumps" not in done.stdout
     done = gate(runner, "run", "--max-peak", "1GiB", "--dump", "iteration_8")
     assert done.exit_code == 2
-    assert "--dump iteration_8: no file is of it; there are: iteration_9, iteration_10" in (
-        done.stderr
+    assert (
+        "--dump iteration_8: no file belongs to this dump; known dumps: iteration_9, iteration_10"
+        in (done.stderr)
     )
 
 
-def test_each_dump(runner: CliRunner, tmp_path: Path) -> None:
-    """Spreads are within a dump: the step from 100 to 1000 is none."""
+def test_all_dumps_can_be_judged(runner: CliRunner, tmp_path: Path) -> None:
+    """Spreads compare ranks within one dump, so growth from step 100 to 1000 doesn't count."""
     put_run(tmp_path / "run", 100, 1000)
     done = gate(runner, "run", "--max-spread", "1%", "--dump", "each", "--format", "json")
     assert done.exit_code == 0, done.stdout
@@ -107,7 +108,7 @@ def test_each_dump(runner: CliRunner, tmp_path: Path) -> None:
     )
 
 
-def test_one_dump_is_no_choice(runner: CliRunner, tmp_path: Path) -> None:
+def test_one_dump_needs_no_choice(runner: CliRunner, tmp_path: Path) -> None:
     put_run(tmp_path / "run", 9)
     done = gate(runner, "run", "--max-peak", "1GiB", "--format", "json")
     report = json.loads(done.stdout)
@@ -117,15 +118,18 @@ def test_one_dump_is_no_choice(runner: CliRunner, tmp_path: Path) -> None:
     assert [(one.path, one.rank, one.dump) for one in found.files] == [("-", None, "")]
 
 
-def test_which_is_the_newest_is_not_told(tmp_path: Path) -> None:
+def test_dumps_of_two_runs_are_an_error(tmp_path: Path) -> None:
     for run in ("a", "b"):
         put_run(tmp_path / run, 9)
-    with pytest.raises(UsageError, match="one rank and one step; name the folder of one run"):
+    with pytest.raises(
+        UsageError,
+        match="the same rank and step; pass one run's folder",
+    ):
         gate_files_of(("a", "b"), None)
 
 
-def test_newer_dumps_below_older_ones(runner: CliRunner, tmp_path: Path) -> None:
-    """As `fleet` chooses them: over all levels of folders."""
+def test_newer_dumps_in_subfolders_are_judged(runner: CliRunner, tmp_path: Path) -> None:
+    """Folders of all levels are searched, as in `fleet`."""
     for rank in (0, 1):
         put_snapshot(tmp_path / "run" / f"step_4_rank{rank}.pickle", 5)
         put_snapshot(tmp_path / "run" / "step_5" / f"rank{rank}.pickle", 50)
@@ -140,8 +144,8 @@ def test_newer_dumps_below_older_ones(runner: CliRunner, tmp_path: Path) -> None
     assert not any(one["passed"] for one in json.loads(done.stdout)["files"])
 
 
-def test_pages_beside_the_snapshots_that_a_shell_names(runner: CliRunner, tmp_path: Path) -> None:
-    """Neither judged instead of a rank's pickle, nor a rank that is missing or not read."""
+def test_pages_next_to_their_snapshots_are_left_out(runner: CliRunner, tmp_path: Path) -> None:
+    """A shell's pattern may match pages, too. They aren't judged, or reported as missing ranks."""
     for rank in (0, 1):
         put_snapshot(tmp_path / "run" / f"rank{rank}.pickle", 50)
     done = runner.invoke(app, ["export", "run/rank0.pickle", "-o", "run/rank7.html"])
@@ -155,30 +159,31 @@ def test_pages_beside_the_snapshots_that_a_shell_names(runner: CliRunner, tmp_pa
     assert [name for name, *_ in judged(done)] == ["run/rank0.pickle", "run/rank1.pickle"]
     assert json.loads(done.stdout)["missing_ranks"] == []
     assert done.stderr == (
-        "memreplay: run/rank0_trace_plot.html and 1 more left out: pages beside the snapshots that"
-        " they are of\n"
+        "memreplay: run/rank0_trace_plot.html and 1 more left out: pages next to their snapshots\n"
     )
-    # By themselves they are read, and what cannot be is said.
+    # Without a pickle, pages are read, and unreadable ones are reported.
     done = gate(runner, "run/rank0_trace_plot.html", "--max-peak", "60MiB")
     assert (done.exit_code, done.stderr) == (0, "")
     done = gate(runner, "run/rank7.html", "--max-peak", "60MiB")
-    assert "a page that memreplay wrote" in done.stderr
+    assert "a page written by memreplay" in done.stderr
 
 
-def test_spreads_are_within_a_step(runner: CliRunner, tmp_path: Path) -> None:
+def test_spreads_compare_only_one_step(runner: CliRunner, tmp_path: Path) -> None:
     put_run(tmp_path / "run", 10)
     put_snapshot(tmp_path / "run/iteration_20/rank1_memory_snapshot.pickle", 1000)
     done = gate(runner, "run", "--max-spread", "20%")
     assert done.exit_code == 1
     words = " ".join(done.stdout.split())
-    assert "could not be judged: it takes several files of one dump" in words
-    assert "different steps: iteration_10 of rank 0, iteration_20 of rank 1; --dump" in words
+    assert "couldn't be checked: it needs several files of one dump" in words
+    assert (
+        " are from different steps: iteration_10 of rank 0, iteration_20 of rank 1; --dump" in words
+    )
     done = gate(runner, "run", "--max-spread", "20%", "--dump", "iteration_10")
     assert (done.exit_code, "different" in done.stdout) == (0, False)
 
 
 @pytest.mark.parametrize("named", ["folder", "files"])
-def test_the_last_rank_lacks_the_dump(runner: CliRunner, tmp_path: Path, named: str) -> None:
+def test_last_rank_may_lack_the_dump(runner: CliRunner, tmp_path: Path, named: str) -> None:
     put_run(tmp_path / "run", 9, 10)
     put_snapshot(tmp_path / "run/iteration_9/rank2_memory_snapshot.pickle", 5)
     files = [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*.pickle"))]
@@ -190,14 +195,14 @@ def test_the_last_rank_lacks_the_dump(runner: CliRunner, tmp_path: Path, named: 
     assert "no file of" not in done.stdout
 
 
-def test_a_folder_that_cannot_be_listed_fails_and_the_others_are_judged(
+def test_unlistable_folder_fails_and_others_are_judged(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_run(tmp_path / "run", 9, 10)
     refuse_folder(monkeypatch, "iteration_10")
     done = gate(runner, "run", "--max-peak", "1GiB", "--format", "json")
     assert done.exit_code == 3
-    words = "the folder cannot be listed: permission denied; what is in it is left out"
+    words = "the folder cannot be listed: permission denied; skipped"
     assert done.stderr == f"memreplay: error: run/iteration_10: {words}\n"
     files = json.loads(done.stdout)["files"]
     assert [(one["file"], one["error"], one["passed"]) for one in files] == [
@@ -210,7 +215,7 @@ def test_a_folder_that_cannot_be_listed_fails_and_the_others_are_judged(
 
 
 def grown(done: Result) -> list[tuple[str, int]]:
-    """The base of each file, and what the file has more."""
+    """Return each file's base, and the number of bytes by which the file exceeds it."""
     report = json.loads(done.stdout)
     kept = [one for one in report["kept"] if one["kind"] != "trust"]
     return [
@@ -219,7 +224,7 @@ def grown(done: Result) -> list[tuple[str, int]]:
     ]
 
 
-def test_a_base_of_the_same_dump_or_else_of_the_newest(runner: CliRunner, tmp_path: Path) -> None:
+def test_base_is_the_same_or_the_newest_dump(runner: CliRunner, tmp_path: Path) -> None:
     put_run(tmp_path / "run", 9, 20)
     put_run(tmp_path / "base", 9, 10)
     arguments = ("run", "--base", "base", "--max-growth-bytes", "1GiB", "--format", "json")
@@ -231,8 +236,10 @@ def test_a_base_of_the_same_dump_or_else_of_the_newest(runner: CliRunner, tmp_pa
     ]
 
 
-def test_the_same_dump_of_the_same_rank(runner: CliRunner, tmp_path: Path) -> None:
-    """verl's, whose names have the process's number."""
+def test_base_has_the_same_rank_and_step_despite_other_names(
+    runner: CliRunner, tmp_path: Path
+) -> None:
+    """verl's dumps have the process number in their names."""
     for folder, pid, steps in (("run", 7, (9, 10)), ("base", 8, (9, 10, 11))):
         for step in steps:
             name = f"step{step}/torch_memory_rank0_pid{pid}.pickle"
@@ -244,7 +251,7 @@ def test_the_same_dump_of_the_same_rank(runner: CliRunner, tmp_path: Path) -> No
 
 
 def test_baselines_match_ranks(runner: CliRunner, tmp_path: Path) -> None:
-    """Written of another step, whose number is in the names: torchtitan's."""
+    """torchtitan's dumps have the step in their names, and these steps may differ."""
     (tmp_path / "bases").mkdir()
     for rank in (0, 1):
         for step, folder in ((10, "old"), (20, "run")):
@@ -258,10 +265,12 @@ def test_baselines_match_ranks(runner: CliRunner, tmp_path: Path) -> None:
     put_snapshot(tmp_path / "run" / f"step_{20:012d}" / "000007_step_20.pickle", 5)
     found = gate(runner, "run", "--base", "bases", "--max-growth", "1000%")
     assert found.exit_code == 2
-    assert "bases has no base for it: there is no 000007_step_20.json" in found.stderr
+    assert "bases has no base for it; looked for 000007_step_20.json" in found.stderr
 
 
-def test_the_base_of_one_process(runner: CliRunner, tmp_path: Path) -> None:
+def test_base_of_a_single_process_may_be_from_another_step(
+    runner: CliRunner, tmp_path: Path
+) -> None:
     for folder, step in (("run", 9), ("run", 10), ("base", 5)):
         put_snapshot(tmp_path / folder / f"step_{step}.pickle", step)
     found = gate(runner, "run", "--base", "base", "--max-growth-bytes", "1GiB", "--format", "json")
@@ -269,10 +278,10 @@ def test_the_base_of_one_process(runner: CliRunner, tmp_path: Path) -> None:
     put_snapshot(tmp_path / "run" / "other.pickle", 5)
     found = gate(runner, "run", "--base", "base", "--max-growth-bytes", "1GiB")
     assert found.exit_code == 2
-    assert "base has no base for it" in found.stderr
+    assert "base has no base for it; looked for " in found.stderr
 
 
-def test_the_devices_of_one_file(runner: CliRunner, tmp_path: Path) -> None:
+def test_spread_compares_the_devices_of_one_file(runner: CliRunner, tmp_path: Path) -> None:
     put_snapshot(tmp_path / "snap.pickle", 50, 200)
     done = gate(runner, "snap.pickle", "--max-spread", "5%")
     assert done.exit_code == 1

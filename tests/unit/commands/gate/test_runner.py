@@ -19,7 +19,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_paths(repository: Path) -> None:
+def test_paths_are_relative_to_the_repository(repository: Path) -> None:
     find = repository_paths()
     assert find(f"{repository}/src/model.py") == "src/model.py"
     assert find("/home/ana/elsewhere/src/model.py") == "src/model.py"
@@ -49,18 +49,20 @@ def test_paths(repository: Path) -> None:
         "<frozen x>",
     ],
 )
-def test_what_is_none_of_it(repository: Path, path: str) -> None:
+def test_files_outside_the_repository_have_no_path(repository: Path, path: str) -> None:
     assert repository_paths()(path) is None
 
 
-def test_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_working_folder_is_the_repository_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.py").touch()
     assert repository_paths()("/a/b/x.py") == "x.py"
 
 
-def test_the_summary(
+def test_summary_is_appended_to_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
@@ -76,7 +78,7 @@ def test_the_summary(
     assert "cannot write the summary" in capsys.readouterr().err
 
 
-def test_a_summary_is_no_longer_than_is_shown(
+def test_summary_is_cut_to_the_runners_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "summary"
@@ -92,6 +94,6 @@ def test_a_summary_is_no_longer_than_is_shown(
         added = whole[len(before) :].decode()
         if len(before) < 1 << 19:
             assert added.startswith("### failed\n\n| ü |\n")
-            assert added.endswith("| ü |\n\nThe rest is too long for the summary of a step.\n")
+            assert added.endswith("| ü |\n\nThe rest is too long for a step summary.\n")
         else:
             assert not added

@@ -1,4 +1,4 @@
-"""running: all files, in this process or on workers, with the same result."""
+"""running: checking all files in this process or on workers gives the same result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def judging(*budgets: Budget, base: str | None = None) -> Judging:
 
 
 class Backwards(Serial):
-    """The last first; of the items `failing` names nothing comes."""
+    """An executor that runs the last item first. Items in `failing` give no result."""
 
     def __init__(self, failing: Sequence[int] = ()) -> None:
         self.failing = failing
@@ -62,7 +62,7 @@ BUDGETS = (Budget(max_peak=1000 << 20), Budget(max_spread=0.05), Budget(max_grow
 
 
 @pytest.mark.parametrize("base", [FILES[0], str(FOLDER)])
-def test_it_does_not_matter_who_reads(workers: Backwards, base: str) -> None:
+def test_result_does_not_depend_on_the_reader(workers: Backwards, base: str) -> None:
     here = gated(FILES, judging(*BUDGETS, base=base), Workers())
     assert [one.file for one in here] == FILES
     assert [one.passed for one in here] == [True] * 5 + [False] + [True] * 2
@@ -71,7 +71,7 @@ def test_it_does_not_matter_who_reads(workers: Backwards, base: str) -> None:
     assert workers.closed
 
 
-def test_on_processes() -> None:
+def test_worker_processes_give_the_same_result() -> None:
     there = gated(FILES, judging(*BUDGETS[:2]), Workers(2))
     assert there == gated(FILES, judging(*BUDGETS[:2]), Workers())
     spread = [one for file in there for one in file.findings if one.kind == "max_spread"]
@@ -79,7 +79,9 @@ def test_on_processes() -> None:
     assert spread[0].causes[0].function == "keep_history"
 
 
-def test_a_worker_that_dies(workers: Backwards, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_files_are_judged_if_a_worker_dies(
+    workers: Backwards, capsys: pytest.CaptureFixture[str]
+) -> None:
     workers.failing = (5,)
     found = gated(FILES, judging(*BUDGETS[:2]), Workers(2))
     assert (found[5].error, found[5].exit_code) == ("its worker ended, twice", 3)
@@ -88,17 +90,17 @@ def test_a_worker_that_dies(workers: Backwards, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == f"memreplay: error: {FILES[5]}: its worker ended, twice\n"
 
 
-def test_a_base_that_is_broken_is_said_once(
+def test_broken_base_is_reported_once(
     workers: Backwards, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for some in (Workers(), Workers(2)):
         found = gated(FILES, judging(BUDGETS[2], base="gone.json"), some)
-        assert {one.error for one in found} == {"base gone.json: there is no such file"}
+        assert {one.error for one in found} == {"base gone.json: no such file"}
         said = capsys.readouterr().err
-        assert said == "memreplay: error: gone.json: there is no such file\n"
+        assert said == "memreplay: error: gone.json: no such file\n"
 
 
-def test_names_are_as_they_were_given(
+def test_names_are_printed_as_given(
     workers: Backwards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in (3, 4):
@@ -110,7 +112,7 @@ def test_names_are_as_they_were_given(
         assert [one.file for one in found] == files
 
 
-def test_many_files_are_read_on_workers(
+def test_many_files_are_read_by_workers(
     workers: Backwards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "MANY_FILES", 8)
@@ -125,8 +127,8 @@ def test_many_files_are_read_on_workers(
     assert [are_on_workers(some) for some in (FILES[:1], FILES[:2])] == [False, True]
 
 
-def test_standard_input_has_no_other_reader() -> None:
-    with pytest.raises(UsageError, match="workers cannot read standard input"):
+def test_standard_input_is_read_by_the_main_process() -> None:
+    with pytest.raises(UsageError, match="workers can't read standard input; give a file"):
         gated(["-"], judging(BUDGETS[0]), Workers(2))
-    with pytest.raises(UsageError, match="workers cannot read standard input"):
+    with pytest.raises(UsageError, match="workers can't read standard input; give a file"):
         gated(FILES, judging(BUDGETS[2], base="-"), Workers(2))

@@ -1,4 +1,4 @@
-"""Tests of commands/gate/saving.py: what --save-base writes."""
+"""Tests of commands/gate/saving.py: the file that --save-base writes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def baseline(runner: CliRunner, *arguments: str) -> Result:
-    """`memreplay gate FILE --save-base`, to stdout unless -o names a file."""
+    """Run `memreplay gate FILE --save-base`, which writes to stdout unless -o names a file."""
     given = [*arguments, *(() if "-o" in arguments else ("-o", "-"))]
     return runner.invoke(app, ["gate", *("--save-base" if one == "-o" else one for one in given)])
 
 
-def test_a_small_file_and_the_same_bytes(runner: CliRunner, tmp_path: Path) -> None:
+def test_file_is_small_and_deterministic(runner: CliRunner, tmp_path: Path) -> None:
     done = baseline(runner, EXAMPLE, "-o", "base.json")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
     data = (tmp_path / "base.json").read_bytes()
@@ -39,30 +39,30 @@ def test_a_small_file_and_the_same_bytes(runner: CliRunner, tmp_path: Path) -> N
     done = baseline(runner, EXAMPLE, "-o", "base.json")
     assert done.exit_code == 2
     assert "base.json already exists; give --force to replace it" in done.stderr
-    assert baseline(runner, EXAMPLE, "-o", "base.json", "--force", "--keep", "1").exit_code == 0
+    assert baseline(runner, EXAMPLE, "-o", "base.json", "--force", "--top", "1").exit_code == 0
     assert len((tmp_path / "base.json").read_bytes()) < len(data)
 
 
-def test_no_paths_of_the_machine(runner: CliRunner) -> None:
+def test_file_has_no_paths_of_the_machine(runner: CliRunner) -> None:
     assert json.loads(baseline(runner, EXAMPLE).stdout)["file"] == "transformer_step.pkl.gz"
 
 
-def test_what_cannot_be_trusted_is_not_written(runner: CliRunner, tmp_path: Path) -> None:
+def test_untrustworthy_snapshot_is_not_saved(runner: CliRunner, tmp_path: Path) -> None:
     (tmp_path / "x.pkl").write_bytes(build.dump(SnapshotBuilder().alloc(512, 90).build()))
     done = baseline(runner, "x.pkl", "-o", "base.json")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "x.pkl: held bytes of device 0 cannot be trusted (no_segments;" in done.stderr
+    assert "x.pkl: held bytes of device 0 can't be trusted (no_segments;" in done.stderr
     assert not (tmp_path / "base.json").exists()
     assert baseline(runner, "x.pkl", "-o", "base.json", "--allow-untrusted").exit_code == 0
-    # It is still known of the base that it is not to be trusted.
+    # The baseline still says that it isn't trustworthy.
     gate = ["gate", EXAMPLE, "--base", "base.json", "--max-growth-bytes", "1TiB"]
     done = runner.invoke(app, gate)
     assert done.exit_code == 1
-    assert done.stdout.startswith("FAIL base base.json: held bytes cannot be trusted: no_segments")
+    assert done.stdout.startswith("FAIL base base.json: held bytes can't be trusted: no_segments")
     assert runner.invoke(app, [*gate, "--allow-untrusted"]).exit_code == 0
 
 
-def test_errors(runner: CliRunner, tmp_path: Path) -> None:
+def test_errors_write_no_file(runner: CliRunner, tmp_path: Path) -> None:
     assert baseline(runner, "nowhere.pkl", "-o", "base.json").exit_code == 3
     assert not (tmp_path / "base.json").exists()
     assert baseline(runner, EXAMPLE, "-o", "no/such/base.json").exit_code == 2
@@ -73,7 +73,7 @@ def test_errors(runner: CliRunner, tmp_path: Path) -> None:
     assert "memreplay.toml: gate table 1: max_peak: 'x' is not a size" in done.stderr
 
 
-def test_diff_takes_it(runner: CliRunner) -> None:
+def test_diff_accepts_a_baseline(runner: CliRunner) -> None:
     for measure in ("held", "active"):
         done = baseline(runner, EXAMPLE, "-o", "base.json", "--force", "--measure", measure)
         assert done.exit_code == 0
@@ -94,24 +94,30 @@ def test_diff_takes_it(runner: CliRunner) -> None:
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--at", "end"], "base.json is a baseline: it only has the peak of all memory"),
+        (["--at", "end"], "base.json is a baseline, which only has the peak of all memory"),
         (
             ["--by", "file"],
-            "base.json is a baseline: it only has groups by stack, and of all memory",
+            "base.json is a baseline, which only has groups by stack and of all memory",
         ),
-        (["--min-bytes", "4K"], "base.json is a baseline: it only has groups by stack"),
-        (["--measure", "active"], "base.json is a baseline of held bytes: it has no groups of act"),
-        (["--pool", "default"], "base.json is a baseline: it only has the peak of all memory"),
+        (
+            ["--only", "min-bytes=4K"],
+            "base.json is a baseline, which only has groups by stack and of all memory",
+        ),
+        (["--measure", "active"], "base.json is a baseline of held bytes, without groups of act"),
+        (
+            ["--only", "pool=default"],
+            "base.json is a baseline, which only has the peak of all memory",
+        ),
     ],
 )
-def test_what_a_baseline_cannot_answer(runner: CliRunner, options: list[str], words: str) -> None:
+def test_diff_says_what_a_baseline_lacks(runner: CliRunner, options: list[str], words: str) -> None:
     assert baseline(runner, EXAMPLE, "-o", "base.json").exit_code == 0
     done = runner.invoke(app, ["diff", "base.json", DEEPER, *options])
     assert (done.exit_code, done.stdout) == (2, "")
     assert words in done.stderr
 
 
-def test_a_device_below_0_is_a_base_and_fits_the_schemas(
+def test_negative_device_fits_the_schemas(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
@@ -131,7 +137,9 @@ def test_a_device_below_0_is_a_base_and_fits_the_schemas(
         check_against(f"{command}-1.json", json.loads(done.stdout))
 
 
-def test_the_range_is_in_it_and_another_one_is_told(runner: CliRunner, tmp_path: Path) -> None:
+def test_range_is_saved_and_a_different_range_is_reported(
+    runner: CliRunner, tmp_path: Path
+) -> None:
     part = ["--from", "100", "--to", "20ms"]
     assert baseline(runner, EXAMPLE, "-o", "all.json").exit_code == 0
     assert baseline(runner, EXAMPLE, "-o", "part.json", *part).exit_code == 0
@@ -150,7 +158,7 @@ def test_the_range_is_in_it_and_another_one_is_told(runner: CliRunner, tmp_path:
         ("part.json", part, ""),
         ("all.json", [], ""),
         ("all.json", part[:2], "the base covers all events, this covers --from 100"),
-        ("old.json", part, ""),  # nobody knows
+        ("old.json", part, ""),  # unknown
     ):
         gate = ["gate", EXAMPLE, "--base", base, "--max-growth-bytes", "1TiB", *more]
         done = runner.invoke(app, gate)
@@ -167,7 +175,7 @@ def test_the_range_is_in_it_and_another_one_is_told(runner: CliRunner, tmp_path:
         assert found["ranges_differ"] is bool(words)
 
 
-def test_a_folder_of_baselines_is_for_the_gate(runner: CliRunner, tmp_path: Path) -> None:
+def test_only_gate_accepts_a_folder_of_baselines(runner: CliRunner, tmp_path: Path) -> None:
     for name in ("bases", "run"):
         (tmp_path / name).mkdir()
     for rank in (0, 1):
@@ -177,8 +185,8 @@ def test_a_folder_of_baselines_is_for_the_gate(runner: CliRunner, tmp_path: Path
         done = runner.invoke(app, ["diff", *folders])
         assert (done.exit_code, done.stdout) == (2, "")
         assert done.stderr == (
-            "memreplay: error: bases: rank0.json in it is a baseline: memreplay gate RUN/ --base"
-            " bases takes a folder of them, and memreplay diff one of them and a snapshot\n"
+            "memreplay: error: bases: rank0.json in it is a baseline; use memreplay gate"
+            " RUN/ --base bases, or memreplay diff with one baseline and a snapshot\n"
         )
     gate = ["gate", "run", "--base", "bases", "--max-growth", "1%"]
     assert runner.invoke(app, gate).exit_code == 0
@@ -186,10 +194,10 @@ def test_a_folder_of_baselines_is_for_the_gate(runner: CliRunner, tmp_path: Path
 
 
 @pytest.mark.parametrize("reason", ["ring_overflow", "no_events"])
-def test_none_of_a_snapshot_that_hides_an_earlier_peak(
+def test_no_baseline_is_saved_if_an_earlier_peak_is_hidden(
     runner: CliRunner, tmp_path: Path, reason: str
 ) -> None:
-    """No growth could be judged by it."""
+    """Growth couldn't be judged with such a baseline."""
     made = SnapshotBuilder()
     if reason == "ring_overflow":
         made.alloc(1, 9).finish_segments().top("trace_alloc_overflowed", True)
@@ -198,21 +206,21 @@ def test_none_of_a_snapshot_that_hides_an_earlier_peak(
     (tmp_path / "snap.pkl").write_bytes(build.dump(made.build()))
     done = baseline(runner, "snap.pkl", "-o", "b.json")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert f"held bytes of device 0 cannot be trusted ({reason};" in done.stderr
+    assert f"held bytes of device 0 can't be trusted ({reason};" in done.stderr
     assert baseline(runner, "snap.pkl", "-o", "b.json", "--allow-untrusted").exit_code == 0
 
 
 @pytest.mark.parametrize(
     "options, words",
     [
-        (("--max-peak", "1GiB"), "--save-base judges nothing: leave out --max-peak, or run"),
-        (("--no-oom", "--base", "b.json"), "leave out --no-oom, --base,"),
+        (("--max-peak", "1GiB"), "--save-base doesn't check limits; leave out --max-peak, or run"),
+        (("--forbid", "oom", "--base", "b.json"), "leave out --forbid oom, --base,"),
         (("--phase", "each"), "leave out --phase,"),
         (("--dump", "each"), "leave out --dump,"),
-        ((DEEPER,), "--save-base makes a base of one FILE"),
+        ((DEEPER,), "--save-base takes one FILE; run it for each"),
     ],
 )
-def test_nothing_is_judged_and_that_is_said(
+def test_saving_without_limits_says_that_nothing_was_judged(
     runner: CliRunner, tmp_path: Path, options: tuple[str, ...], words: str
 ) -> None:
     done = baseline(runner, EXAMPLE, *options, "-o", "base.json")
@@ -221,8 +229,8 @@ def test_nothing_is_judged_and_that_is_said(
     assert not (tmp_path / "base.json").exists()
 
 
-def test_a_snapshot_is_not_replaced(runner: CliRunner, tmp_path: Path) -> None:
+def test_snapshot_is_not_replaced(runner: CliRunner, tmp_path: Path) -> None:
     (tmp_path / "snap.pkl.gz").write_bytes(Path(EXAMPLE).read_bytes())
     done = baseline(runner, "snap.pkl.gz", "-o", "snap.pkl.gz", "--force")
     assert done.exit_code == 2
-    assert "it is the snapshot that is read" in done.stderr
+    assert ": it's the input snapshot" in done.stderr

@@ -1,4 +1,4 @@
-"""cli/help: the pages of the documentation, out of the package."""
+"""help: printing the documentation pages in the package."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_all_pages_are_listed(runner: CliRunner) -> None:
 
 
 @pytest.mark.parametrize("topic", ["oom", "oom.md", "docs/oom.md"])
-def test_a_page(runner: CliRunner, topic: str) -> None:
+def test_page_is_printed(runner: CliRunner, topic: str) -> None:
     done = runner.invoke(app, ["help", topic])
     assert done.exit_code == 0
     assert done.stdout == (DOCS / "oom.md").read_text(encoding="utf-8")
 
 
-def test_a_tutorial_by_the_link_of_the_index(runner: CliRunner) -> None:
+def test_links_in_the_index_name_tutorials(runner: CliRunner) -> None:
     index = runner.invoke(app, ["help", "index"]).stdout
     links = re.findall(r"\((tutorials/[a-z-]+\.md)\)", index)
     assert len(links) == 5
@@ -44,13 +44,13 @@ def test_a_tutorial_by_the_link_of_the_index(runner: CliRunner) -> None:
 
 
 @pytest.mark.parametrize("topic", ["nothing", "../README"])
-def test_what_is_no_page(runner: CliRunner, topic: str) -> None:
+def test_unknown_page_is_an_error(runner: CliRunner, topic: str) -> None:
     done = runner.invoke(app, ["help", topic])
     assert (done.exit_code, done.stdout) == (2, "")
-    assert f"no page is called {topic!r}; there are: allocations, " in done.stderr
+    assert f"unknown page {topic!r}; pages: allocations, " in done.stderr
 
 
-def test_a_link_that_git_wrote_as_text(
+def test_link_that_was_checked_out_as_text_is_followed(
     runner: CliRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "docs").mkdir()
@@ -61,14 +61,16 @@ def test_a_link_that_git_wrote_as_text(
     assert runner.invoke(app, ["help", "odd"]).stdout == "*Is this odd?*\n"
 
 
-def test_no_pages(runner: CliRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_error_if_the_package_has_no_pages(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(pages, "PAGES", tmp_path)
     done = runner.invoke(app, ["help"])
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "has no pages" in done.stderr
+    assert "this installation has no help pages; install memreplay from a wheel" in done.stderr
 
 
-def test_messages_name_pages_that_there_are() -> None:
+def test_messages_name_existing_pages() -> None:
     named = set()
     for path in (ROOT / "src/memreplay").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
@@ -98,7 +100,9 @@ def test_names_are_completed(runner: CliRunner) -> None:
         ("Numbers.md", "# What the numbers mean"),
     ],
 )
-def test_a_page_however_it_is_written(runner: CliRunner, topic: str, first: str) -> None:
+def test_page_names_may_be_spelled_in_several_ways(
+    runner: CliRunner, topic: str, first: str
+) -> None:
     done = runner.invoke(app, ["help", topic])
     assert (done.exit_code, done.stdout.splitlines()[0]) == (0, first)
 
@@ -112,7 +116,17 @@ def test_a_page_however_it_is_written(runner: CliRunner, topic: str, first: str)
         ("tutorial", "tutorials/"),
     ],
 )
-def test_a_miss_names_pages_that_are_near(runner: CliRunner, topic: str, words: str) -> None:
+def test_unknown_page_suggests_similar_pages(runner: CliRunner, topic: str, words: str) -> None:
     done = runner.invoke(app, ["help", topic])
     assert (done.exit_code, done.stdout) == (2, "")
     assert words in done.stderr
+
+
+def test_help_of_an_option_is_printed(runner: CliRunner) -> None:
+    found = " ".join(runner.invoke(app, ["help", "only"]).stdout.split())
+    assert ": new. In: watch." in found
+    assert "pool=ID, stream=N. In: steps." in found
+    search = runner.invoke(app, ["help", "search"]).stdout
+    assert search.startswith("--search [card|settings]  Find the smallest card")
+    # A page comes before an option.
+    assert runner.invoke(app, ["help", "oom"]).stdout.startswith("# memreplay oom")

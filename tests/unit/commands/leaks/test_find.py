@@ -1,4 +1,4 @@
-"""Tests of commands/leaks/find.py: a leak that was planted in a run is found, and no other."""
+"""Tests of commands/leaks/find.py: finding a planted leak, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import memreplay as mr
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.leaks import find as leaks
 from memreplay.commands.leaks.find import leaks_report
-from memreplay.commands.leaks.result import DeviceLeaks
+from memreplay.commands.leaks.result import DeviceLeaks, LeaksReport
 from memreplay.commands.leaks.text import grew_late
 from memreplay.errors import UsageError
 from memreplay.snapshot.cards import context_bytes
@@ -36,13 +36,13 @@ def device_of(data: bytes, **options: Any) -> DeviceLeaks:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("annotations", ["profiler", "optimizer", "none"])
-def test_the_planted_leak_is_found(annotations: str, seed: int) -> None:
+def test_planted_leak_is_found(annotations: str, seed: int) -> None:
     device = device_of(training(annotations=annotations, seed=seed))
-    assert device.steps >= 199
+    assert device.step_count >= 199
     (leak,) = device.leaks
     assert leak.label == PLACE
     assert leak.bytes_per_step == device.leak_bytes_per_step == 64 * KIB
-    later = device.steps - device.warm_up_steps
+    later = device.step_count - device.warm_up_steps
     assert leak.rises == later
     assert leak.end_bytes - leak.warm_bytes == leak.growth_bytes == later * 64 * KIB
     assert leak.old_count == later - 3
@@ -51,7 +51,7 @@ def test_the_planted_leak_is_found(annotations: str, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("annotations", ["profiler", "optimizer", "none"])
-def test_without_it_nothing_leaks(annotations: str, seed: int) -> None:
+def test_nothing_leaks_without_the_planted_leak(annotations: str, seed: int) -> None:
     report = leaks_report(mr.open(training(annotations=annotations, seed=seed, leak_bytes=0)))
     (device,) = report.devices
     assert device.leaks == ()
@@ -64,7 +64,7 @@ def test_without_it_nothing_leaks(annotations: str, seed: int) -> None:
     assert device.runs_out is None
 
 
-def test_what_grew_once_is_told_apart() -> None:
+def test_one_time_growth_is_not_a_leak() -> None:
     device = device_of(training())
     once = {one.label: (one.growth_bytes, one.until_step) for one in device.once}
     assert once["forward /home/ana/tiny/model.py:23"] == (8 * MIB + 128 * KIB, 1)  # cuBLAS
@@ -76,7 +76,7 @@ def test_what_grew_once_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize("annotations", ["profiler", "none"])
-def test_a_leak_each_tenth_step(annotations: str) -> None:
+def test_leak_in_every_tenth_step_is_found(annotations: str) -> None:
     device = device_of(training(leak_every=10, annotations=annotations))
     (leak,) = device.leaks
     assert leak.label == PLACE
@@ -84,7 +84,7 @@ def test_a_leak_each_tenth_step(annotations: str) -> None:
 
 
 @pytest.mark.parametrize("first", [75, 100, 130, 150])
-def test_a_leak_that_begins_late(first: int) -> None:
+def test_leak_that_starts_late_is_found_from_its_start(first: int) -> None:
     device = device_of(training(leak_from=first))
     (leak,) = device.leaks
     assert (leak.label, leak.bytes_per_step) == (PLACE, 64 * KIB)
@@ -96,44 +96,70 @@ def test_a_leak_that_begins_late(first: int) -> None:
 
 
 @pytest.mark.slow
-def test_growth_that_begins_too_late_is_not_judged() -> None:
+def test_growth_that_starts_too_late_is_not_judged() -> None:
     assert device_of(training(leak_from=185)).leaks == ()
     assert device_of(training(steps=30, leak_from=22)).leaks == ()  # 8 steps
 
 
 @pytest.mark.parametrize("seed", [22, 28])
-def test_noise_on_what_one_stack_grew_by_is_no_growth_by_turns(seed: int) -> None:
-    # A buffer grows by 1 MiB in the middle, and little else does.
+def test_noise_around_a_single_growing_stack_is_not_alternation(seed: int) -> None:
+    # A buffer grows by 1 MiB in the middle, and little else grows.
     made = training(steps=20, leak_bytes=0, evaluate_every=25, seed=seed)
     assert not leaks_report(mr.open(made)).leaking
 
 
 @pytest.mark.parametrize("leak", [0, 64 * KIB])
-def test_without_stacks_all_memory_is_one(leak: int) -> None:
+def test_without_stacks_all_memory_is_one_group(leak: int) -> None:
     device = device_of(training(annotations="none", stacks=False, leak_bytes=leak))
     assert bool(device.leaks_total) == bool(leak)
 
 
 @pytest.mark.parametrize("leak", [0, 64 * KIB])
-def test_windows(leak: int) -> None:
+def test_windows_can_replace_steps(leak: int) -> None:
     device = device_of(training(leak_bytes=leak), windows=25)
-    assert device.source is not None
-    assert (device.source.kind, device.steps) == ("windows", 25)
+    assert device.step_source is not None
+    assert (device.step_source.found_by, device.step_count) == ("windows", 25)
     assert [one.label for one in device.leaks] == [PLACE] * bool(leak)
 
 
+def test_windows_at_the_end_that_are_not_judged_are_counted() -> None:
+    made = SnapshotBuilder()
+    for k in range(100):
+        made.alloc((k + 1) << 20, KIB)
+    for k in range(96, 100):
+        made.free((k + 1) << 20, KIB)
+    made.free(1 << 20, KIB)
+    device = device_of(build.dump(made.build()), windows=105)
+    assert (device.step_count, device.exit_steps, device.end_bytes) == (105, 0, 95 * KIB)
+    for k in range(1, 96):
+        made.free((k + 1) << 20, KIB)
+    device = device_of(build.dump(made.build()), windows=20)
+    assert device.step_count + device.exit_steps == 20
+    assert device.exit_steps == 5
+    assert device.last_step_event == device.events * 3 // 4 - 1
+
+
+@pytest.mark.parametrize("steps", [2, 4])
+def test_too_few_steps_need_more_steps(steps: int) -> None:
+    """Windows would miss growth in only a few steps."""
+    device = device_of(training(steps=steps, annotations="profiler"))
+    assert device.not_judged_reason == (
+        f"{steps} steps are too few to distinguish a leak from warm-up; record 5 or more"
+    )
+
+
 @pytest.mark.parametrize("measure", ["held", "active", "allocated"])
-def test_other_measures(measure: str) -> None:
+def test_leak_is_found_in_other_measures(measure: str) -> None:
     (leak,) = device_of(training(), measure=measure).leaks
     assert leak.bytes_per_step == 64 * KIB
 
 
-def test_the_least_of_a_leak() -> None:
+def test_smaller_leaks_than_the_minimum_are_ignored() -> None:
     assert device_of(training(), min_bytes=64 * KIB).leaks_total == 1
     assert device_of(training(), min_bytes=64 * KIB + 1).leaks_total == 0
 
 
-def test_old_allocations() -> None:
+def test_old_allocations_at_the_end_are_counted() -> None:
     few, many = (device_of(training(), older_than=n) for n in (100, 0))
     assert few.leaks[0].old_count == 134 - 100
     assert many.leaks[0].old_count == 134
@@ -141,34 +167,40 @@ def test_old_allocations() -> None:
     assert device_of(training(), older_than=10**6).old_count == 0
 
 
-def test_when_memory_runs_out() -> None:
+def test_out_of_memory_is_projected() -> None:
     device = device_of(training(), total_memory=GIB)
     assert device.runs_out is not None
     peak = mr.open(training()).replay().peak.bytes
     usable = GIB - context_bytes(GIB)
-    assert device.runs_out.steps == (usable - peak) // (64 * KIB)
+    assert device.runs_out.step_count == (usable - peak) // (64 * KIB)
     assert device.step_us is not None
-    assert device.runs_out.after_us == device.runs_out.steps * device.step_us
-    assert device_of(training(), total_memory=MIB).runs_out.steps == 0  # type: ignore[union-attr]
+    assert device.runs_out.after_us == device.runs_out.step_count * device.step_us
+    assert device_of(training(), total_memory=MIB).runs_out.step_count == 0  # type: ignore[union-attr]
     assert device_of(training()).runs_out is None
 
 
 @pytest.mark.parametrize("free", [(5,), (5, 3), (3, 5), (3, 5, 4)])
-def test_an_oom_event_says_how_much_memory_there_is(free: tuple[int, ...]) -> None:
+def test_oom_event_gives_the_capacity(free: tuple[int, ...]) -> None:
     snapshot = leaky.snapshot(leaky.Options(steps=20))
     reserved = sum(one["total_size"] for one in snapshot["segments"])  # type: ignore[attr-defined]
-    for mib in free:  # of several the one that had the most
+    for mib in free:  # the event with the most memory counts
         oom = {"action": "oom", "size": GIB, "device_free": mib * MIB, "stream": 0}
         snapshot["device_traces"][0].append(oom)  # type: ignore[index]
     device = device_of(build.dump(snapshot))
     assert device.runs_out is not None
-    assert (device.runs_out.total_bytes, device.runs_out.given) == (reserved + 5 * MIB, False)
-    # What the driver had for the program is without the context already.
-    assert (device.runs_out.usable_bytes, device.runs_out.source) == (reserved + 5 * MIB, "oom")
+    assert (device.runs_out.total_memory_bytes, device.runs_out.given) == (
+        reserved + 5 * MIB,
+        False,
+    )
+    # The driver's free memory already excludes the CUDA context.
+    assert (device.runs_out.usable_bytes, device.runs_out.total_memory_source) == (
+        reserved + 5 * MIB,
+        "oom",
+    )
 
 
 @pytest.mark.parametrize("noted", [False, True])
-def test_memory_runs_out_where_a_simulation_of_the_card_ends_too(noted: bool) -> None:
+def test_projection_matches_a_simulation_of_the_card(noted: bool) -> None:
     snapshot = leaky.snapshot(leaky.Options(steps=20))
     if noted:
         snapshot["memreplay"] = {"cards": [{"name": "NVIDIA L4", "total_bytes": GIB}]}
@@ -176,23 +208,23 @@ def test_memory_runs_out_where_a_simulation_of_the_card_ends_too(noted: bool) ->
     (device,) = leaks_report(snap, total_memory=None if noted else GIB).devices
     (simulated,) = mr.simulate(snap, total_memory=() if noted else GIB).devices
     assert device.runs_out is not None
-    assert simulated.total_bytes is not None
-    assert device.runs_out.total_bytes == GIB
-    assert device.runs_out.usable_bytes == simulated.total_bytes < GIB
-    assert device.runs_out.source == ("recorded" if noted else "given")
-    left = simulated.total_bytes - device.runs_out.peak_bytes
-    assert device.runs_out.steps == left // (64 * KIB)
+    assert simulated.program_memory_bytes is not None
+    assert device.runs_out.total_memory_bytes == GIB
+    assert device.runs_out.usable_bytes == simulated.program_memory_bytes < GIB
+    assert device.runs_out.total_memory_source == ("recorded" if noted else "given")
+    left = simulated.program_memory_bytes - device.runs_out.peak_bytes
+    assert device.runs_out.step_count == left // (64 * KIB)
 
 
-def test_of_npus_no_context_is_known() -> None:
+def test_context_size_of_npus_is_unknown() -> None:
     snapshot = leaky.snapshot(leaky.Options(steps=20))
     snapshot["allocator_settings"] = {"PYTORCH_NPU_ALLOC_CONF": ""}
     device = device_of(build.dump(snapshot), total_memory=GIB)
     assert device.runs_out is not None
-    assert device.runs_out.usable_bytes == device.runs_out.total_bytes == GIB
+    assert device.runs_out.usable_bytes == device.runs_out.total_memory_bytes == GIB
 
 
-def test_stacks_that_take_turns_show_in_the_whole() -> None:
+def test_growth_that_alternates_between_stacks_shows_in_the_total() -> None:
     made = SnapshotBuilder()
     for k in range(40):
         made.alloc((k + 1) << 20, KIB, frames=[("f", "a.py", k)])
@@ -201,9 +233,9 @@ def test_stacks_that_take_turns_show_in_the_whole() -> None:
     assert device.once_total == 33
 
 
-# 26 others are in the later steps: half is not most.
+# The other judged steps add 26 KiB, so 26 KiB or less isn't more than half of the growth.
 @pytest.mark.parametrize("bulk, rate", [(20, KIB), (26, KIB), (27, 0), (30, 0)])
-def test_no_turns_where_one_stack_made_most(bulk: int, rate: int) -> None:
+def test_growth_is_not_alternating_if_one_stack_dominates(bulk: int, rate: int) -> None:
     made = SnapshotBuilder()
     for k in range(40):
         size = (bulk if k == 25 else 1) * KIB
@@ -212,7 +244,7 @@ def test_no_turns_where_one_stack_made_most(bulk: int, rate: int) -> None:
     assert bool(device.whole_bytes_per_step) == bool(rate)
 
 
-def test_memory_runs_out_at_the_peak_of_judged_steps() -> None:
+def test_out_of_memory_is_projected_from_the_peaks_of_judged_steps() -> None:
     made = SnapshotBuilder().alloc(1 << 30, MIB).free(1 << 30, MIB)
     for k in range(30):
         made.alloc((k + 1) << 20, KIB, frames=[("f", "a.py", 1)])
@@ -222,57 +254,59 @@ def test_memory_runs_out_at_the_peak_of_judged_steps() -> None:
     assert device.runs_out.peak_bytes < MIB
 
 
-def test_few_steps() -> None:
-    # What fills up to five is not full yet.
+def test_five_steps_are_the_minimum() -> None:
+    # A buffer of five entries isn't full yet.
     labels = [one.label for one in device_of(training(steps=5)).leaks]
     assert labels == [PLACE, "log /home/ana/tiny/train.py:63"]
     few = device_of(training(steps=4))
     assert (few.judged, few.leaks, few.whole_bytes_per_step) == (False, (), 0)
-    assert (few.not_judged or "").startswith(
-        "4 steps are too few to tell a leak from a start-up; record 5"
+    assert (few.not_judged_reason or "").startswith(
+        "4 steps are too few to distinguish a leak from warm-up; record 5"
     )
-    # What stayed is told all the same.
+    # Memory that survived is reported anyway.
     stayed = {one.label: one.growth_bytes for one in few.once}
     assert stayed[PLACE] == 4 * 64 * KIB
     assert few.once_bytes == few.end_bytes - few.start_bytes
-    assert device_of(training(steps=4), windows=5).steps == 5
+    assert device_of(training(steps=4), windows=5).step_count == 5
 
 
-def test_a_recording_of_one_step_is_not_judged() -> None:
+def test_single_step_is_not_judged() -> None:
     one = device_of(training(steps=1, evaluate_every=1))
-    assert (one.steps, one.judged) == (1, False)
-    assert (one.not_judged or "").startswith("1 step is too few to tell a leak from a start-up")
-    with pytest.raises(UsageError, match="cannot look for leaks: no events"):
+    assert (one.step_count, one.judged) == (1, False)
+    assert (one.not_judged_reason or "").startswith(
+        "1 step is too few to distinguish a leak from warm-up"
+    )
+    with pytest.raises(UsageError, match="can't look for leaks: no events"):
         device_of(build.dump(SnapshotBuilder().segment(1 << 30, 1 << 21).build()))
     with pytest.raises(UsageError, match="no annotation 'x'"):
         device_of(training(), annotation="x")
 
 
-def test_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="reserved memory consists of segments"):
+def test_usage_errors_are_raised() -> None:
+    with pytest.raises(UsageError, match="leaks can't be found in reserved memory"):
         device_of(training(), measure="reserved")
-    with pytest.raises(UsageError, match="windows take the place of steps"):
+    with pytest.raises(UsageError, match="windows replace steps"):
         device_of(training(), windows=20, period=5)
 
 
-def test_steps_are_taken_together_where_there_are_very_many_stacks(
+def test_steps_are_merged_for_very_many_stacks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(leaks, "MOST_CELLS", 1)
     device = device_of(training())
-    assert device.source is not None
-    assert (device.steps, device.source.taken_together) == (40, 5)
+    assert device.step_source is not None
+    assert (device.step_count, device.step_source.taken_together) == (40, 5)
     assert device.leaks[0].bytes_per_step == 5 * 64 * KIB
 
 
-def test_top() -> None:
+def test_top_limits_the_rows() -> None:
     device = device_of(training(), top=1)
     assert (len(device.once), device.once_total) == (1, 7)
     assert device.once_bytes == sum(one.growth_bytes for one in device_of(training()).once)
 
 
-def test_filters_leave_the_steps_as_they_are() -> None:
-    """A trace without steps is long enough for windows; of what is left it would not be."""
+def test_filters_do_not_change_the_steps() -> None:
+    """The whole trace is long enough for windows, but the filtered allocations wouldn't be."""
     dice = random.Random(1)
     builder = SnapshotBuilder()
     for k in range(1_500):
@@ -284,16 +318,20 @@ def test_filters_leave_the_steps_as_they_are() -> None:
     snap = mr.open(build.dump(builder.build()))
     whole = leaks_report(snap).devices[0]
     (left,) = leaks_report(snap, filters=Filters(include=("keep",))).devices
-    assert whole.source is not None
-    assert (left.source, left.steps) == (whole.source, whole.steps)
+    assert whole.step_source is not None
+    assert (left.step_source, left.step_count) == (whole.step_source, whole.step_count)
     assert left.leaks == whole.leaks
     assert len(left.leaks) == 1
     nothing = leaks_report(snap, filters=Filters(exclude=("keep",)), by="file").devices[0]
-    assert (nothing.leaks, nothing.whole_bytes_per_step, nothing.steps) == ((), 0, whole.steps)
+    assert (nothing.leaks, nothing.whole_bytes_per_step, nothing.step_count) == (
+        (),
+        0,
+        whole.step_count,
+    )
 
 
 class Loop:
-    """Steps of a program that ends each with its optimizer, by lines that allocate."""
+    """A builder of steps that end with the optimizer. Each allocation is known by its line."""
 
     def __init__(self) -> None:
         self.made = SnapshotBuilder()
@@ -322,7 +360,7 @@ class Loop:
         return device_of(build.dump(self.made.build()))
 
 
-def test_a_buffer_that_swaps_its_entries_is_no_leak() -> None:
+def test_replay_buffer_is_not_a_leak() -> None:
     loop = Loop()
     for _ in range(100):
         loop.keep(10, 64 * KIB)
@@ -336,7 +374,22 @@ def test_a_buffer_that_swaps_its_entries_is_no_leak() -> None:
     assert [one.frames[0].line for one in device.once] == [11]
 
 
-def test_a_step_that_needs_more_than_the_last_is_no_leak() -> None:
+def test_full_buffer_leaks_the_growth_of_its_entries() -> None:
+    """In its first steps, the buffer drops entries from before the recording."""
+    loop = Loop()
+    loop.live[10] = [((1 << 39) + (i << 30), (64 + 4 * i) * KIB) for i in range(20)]
+    for i in range(20, 65):
+        loop.keep(10, (64 + 4 * i) * KIB)
+        loop.let_go(10)
+        loop.work()
+    device = loop.report()
+    (leak,) = device.leaks
+    assert leak.bytes_per_step == pytest.approx(80 * KIB, abs=KIB)
+    assert leak.made_up_bytes_per_step > 0
+    assert device.leak_bytes == device.end_bytes - device.warm_bytes
+
+
+def test_larger_last_step_is_not_a_leak() -> None:
     loop = Loop()
     for k in range(60):
         loop.keep(10, (8 + k) * KIB)
@@ -345,11 +398,12 @@ def test_a_step_that_needs_more_than_the_last_is_no_leak() -> None:
         loop.work((100 + 20 * k) * KIB)
     device = loop.report()
     assert (device.leaks, device.whole_bytes_per_step) == ((), 0)
-    # The work, and the next of the tensors, which is there before the last one is let go of.
+    # 20 KiB of temporary memory, and 1 KiB of the next tensor, which is allocated before the
+    # previous one is freed.
     assert device.growing_bytes_per_step == 21 * KIB
 
 
-def test_what_is_carried_along_leaks() -> None:
+def test_state_that_each_step_replaces_with_a_larger_one_leaks() -> None:
     loop = Loop()
     for k in range(60):
         loop.keep(10, (8 + k) * KIB)
@@ -363,7 +417,7 @@ def test_what_is_carried_along_leaks() -> None:
 
 
 def train_one_more(loop: Loop, size: int) -> None:
-    """A parameter begins to be trained: its gradient, and the two tensors that Adam keeps of it."""
+    """Start training one more parameter: allocate its gradient and Adam's two state tensors."""
     node = "torch::autograd::generated::AddmmBackward0::apply(int)"
     bias = "torch::autograd::generated::SumBackward0::apply(int)"
     stacks: list[list[FrameSpec]] = [
@@ -379,7 +433,7 @@ def train_one_more(loop: Loop, size: int) -> None:
 
 
 @pytest.mark.parametrize("every", [1, 5])
-def test_layers_that_are_unfrozen_are_no_leak(every: int) -> None:
+def test_unfrozen_layers_are_not_a_leak(every: int) -> None:
     loop = Loop()
     loop.keep(9, 100 * MIB)
     for i in range(60):
@@ -394,7 +448,7 @@ def test_layers_that_are_unfrozen_are_no_leak(every: int) -> None:
     assert device.once_bytes == sum(one.growth_bytes for one in device.once[:last])
 
 
-def test_parameters_that_leak_do_so_with_their_state() -> None:
+def test_leaking_parameters_leak_their_state_too() -> None:
     loop = Loop()
     for _ in range(60):
         loop.keep(12, MIB)
@@ -405,7 +459,7 @@ def test_parameters_that_leak_do_so_with_their_state() -> None:
     assert device.leak_bytes_per_step == 4 * MIB + KIB
 
 
-def test_another_leak_is_found_beside_unfrozen_layers() -> None:
+def test_leak_next_to_unfrozen_layers_is_found() -> None:
     loop = Loop()
     for i in range(60):
         if i % 5 == 0:
@@ -417,14 +471,74 @@ def test_another_leak_is_found_beside_unfrozen_layers() -> None:
     assert device.leak_bytes_per_step == KIB
 
 
-def test_short_recordings_say_so() -> None:
+class BareLoop:
+    """A builder like Loop, but without stacks. An annotation marks the optimizer's work."""
+
+    def __init__(self) -> None:
+        self.made = SnapshotBuilder()
+        self.next = 1 << 40
+
+    def keep(self, size: int) -> None:
+        self.made.alloc(self.next, size)
+        self.next += 1 << 30
+
+    def work(self, size: int = MIB) -> None:
+        for _ in range(10):
+            self.made.alloc(self.next, size).free(self.next, size)
+
+    def optimize(self, *state: int) -> None:
+        self.made.annotation("Optimizer.step#AdamW.step", "START")
+        self.work(KIB)
+        for size in state:
+            self.keep(size)
+        self.made.annotation("Optimizer.step#AdamW.step", "END")
+
+    def report(self) -> LeaksReport:
+        return leaks_report(mr.open(build.dump(self.made.build())), total_memory=GIB)
+
+
+def test_without_stacks_growth_outside_the_optimizer_is_certain() -> None:
+    loop = BareLoop()
+    for i in range(60):
+        loop.work()
+        loop.keep(3 * KIB)
+        # At the same time, layers are unfrozen until the end.
+        loop.optimize(*[MIB, MIB] * (i % 5 == 0))
+    report = loop.report()
+    (device,) = report.devices
+    assert (device.leak_bytes_per_step, device.unless, report.leaking) == (3 * KIB, None, True)
+    (leak,) = device.leaks
+    assert (leak.label, leak.rises) == ("(recorded without a stack)", 40)
+    assert [one.label for one in device.once] == ["(without a stack, in Optimizer.step)"]
+    assert device.growing_bytes_per_step == 0
+    assert device.runs_out is not None
+
+
+@pytest.mark.parametrize("gradients", [0, MIB])
+@pytest.mark.parametrize("every", [1, 5])
+def test_without_stacks_late_state_is_only_a_possible_leak(every: int, gradients: int) -> None:
+    loop = BareLoop()
+    for i in range(60):
+        trained = i % every == 0
+        loop.work((10 + i) * MIB if trained else MIB)
+        if gradients and trained:
+            loop.keep(gradients)
+        loop.optimize(*[MIB, MIB] * trained)
+    report = loop.report()
+    (device,) = report.devices
+    assert device.leak_bytes_per_step == pytest.approx((2 * MIB + gradients) / every, rel=0.25)
+    assert (device.unless, device.guessed, device.grows) == ("late_state", False, True)
+    assert (report.leaking, device.runs_out, device.growing_bytes_per_step) == (False, None, 0)
+
+
+def test_short_recordings_are_reported() -> None:
     loop = Loop()
     for k in range(18):
         if k % 6 == 5:
             loop.keep(10, KIB)
         loop.work()
     device = loop.report()
-    assert (device.leaks, device.steps) == ((), 17)
+    assert (device.leaks, device.step_count) == ((), 17)
     assert device.unsure is not None
     assert "12 judged steps are few" in device.unsure
     for _ in range(40):
@@ -432,7 +546,7 @@ def test_short_recordings_say_so() -> None:
     assert loop.report().unsure is None
 
 
-def test_the_end_of_the_program_is_not_judged() -> None:
+def test_end_of_the_program_is_not_judged() -> None:
     loop = Loop()
     for _ in range(40):
         loop.keep(10, 8 * KIB)

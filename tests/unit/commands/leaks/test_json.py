@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/leaks, against its JSON schema."""
+"""Tests of leaks' JSON, including its JSON schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.commands.numbered import check_numbers, numbered
 from tests.unit.render.schemas import check_against
 
 
-def test_schema_and_values() -> None:
+def test_json_matches_the_schema_and_the_report() -> None:
     snap = mr.open(leaky.snapshot_bytes(leaky.Options(steps=30)))
     report = leaks_report(snap, total_memory=1 << 30, top=2)
     result = json.loads(render_json(report))
@@ -29,7 +29,7 @@ def test_schema_and_values() -> None:
     assert device["runs_out"]["given"] is True
 
 
-def test_each_number_is_its_own() -> None:
+def test_every_number_is_under_its_own_key() -> None:
     snap = mr.open(leaky.snapshot_bytes(leaky.Options(steps=30)))
     report = leaks_report(snap, total_memory=1 << 30)
     leak = numbered(report.devices[0].leaks[0])
@@ -39,18 +39,18 @@ def test_each_number_is_its_own() -> None:
     check_numbers(device, found)
 
 
-def test_warm_bytes_are_those_after_the_warm_up() -> None:
-    """What grows at the start alone: the start is below what is there after the warm-up."""
+def test_warm_bytes_are_measured_after_warm_up() -> None:
+    """Memory grows during warm-up, so it starts below the level after warm-up."""
     (device,) = leaks_report(mr.open(leaky.snapshot_bytes(leaky.Options(steps=30)))).devices
     assert device.start_bytes < device.warm_bytes <= device.end_bytes
 
 
-def test_nothing_found() -> None:
+def test_nothing_leaks_in_the_json_of_a_clean_run() -> None:
     snap = mr.open(leaky.snapshot_bytes(leaky.Options(steps=30, leak_bytes=0)))
     report = leaks_report(snap)
-    none = replace(report.devices[0], source=None, step_us=None)
+    none = replace(report.devices[0], step_source=None, step_us=None)
     result = json.loads(render_json(replace(report, devices=(none,), stream=7)))
     check_against("leaks-1.json", result)
     assert (result["leaking"], result["stream"]) == (False, 7)
-    assert result["devices"][0]["source"] is None
+    assert result["devices"][0]["step_source"] is None
     assert result["devices"][0]["runs_out"] is None

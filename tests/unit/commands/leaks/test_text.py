@@ -34,29 +34,29 @@ def changed(found: LeaksReport, **changes: Any) -> str:
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_it_fits(width: int) -> None:
+def test_lines_fit_the_terminal(width: int) -> None:
     assert all(len(line) <= width for line in text(report(), width).splitlines())
 
 
-def test_a_leak() -> None:
+def test_leak_is_a_row() -> None:
     lines = text(report()).splitlines()
     assert "device 0: 1 stack leaks 64.0 KiB a step" in lines
     assert "steps    30, annotation ProfilerStep" in lines
     row = next(line for line in lines if "train.py:54" in line)
     assert " ".join(row.split()[:10]) == "64.0 KiB >1,000:1 +1.2 MiB 1.9 MiB 20 of 20"
     assert any("+8.1 MiB" in line and "model.py:23" in line for line in lines)
-    assert "2 more stacks (--format json --top 0)" in text(report())
+    assert "2 more stacks (--json --top 0)" in text(report())
     assert "note: give --total-memory 80GiB" in text(report())
 
 
-def test_the_odds_and_the_error() -> None:
+def test_row_has_the_odds_and_the_error() -> None:
     one = report().devices[0]
     leak = replace(one.leaks[0], odds=9.6, bytes_per_step_error=one.leaks[0].bytes_per_step // 4)
     row = next(line for line in changed(report(), leaks=(leak,)).splitlines() if "py:54" in line)
     assert " ".join(row.split()[:4]) == "64.0 KiB ±25% 9:1"
 
 
-def test_what_may_leak() -> None:
+def test_possible_leak_has_a_note() -> None:
     one = report().devices[0]
     made = changed(report(), once=(replace(one.once[0], odds=2.6), *one.once[1:]))
     assert "model.py:23 may leak: the odds are 2:1, and it takes 3:1 to call it a leak" in (
@@ -65,19 +65,23 @@ def test_what_may_leak() -> None:
     assert "may leak" not in text(report())
 
 
-def test_too_few_steps() -> None:
-    made = changed(report(), judged=False, steps=2, not_judged="2 steps tell nothing", leaks=())
-    assert "device 0: 2 steps, too few to tell a leak" in made
+def test_too_few_steps_are_reported() -> None:
+    made = changed(
+        report(), judged=False, step_count=2, not_judged_reason="2 steps tell nothing", leaks=()
+    )
+    assert "device 0: 2 steps, too few to judge leaks" in made
     assert "after the last of 2: +" in made
     assert "note: 2 steps tell nothing" in made
     assert "not judged" not in made
 
 
-def test_without_steps() -> None:
-    """It isn't one step that is too few."""
+def test_report_says_that_no_steps_were_found() -> None:
+    """The message must not say that 1 step is too few, because that step is only a guess."""
     whole = StepSource("whole", "", 0.0)
     why = "no steps were found, and the recording may be a single one"
-    made = changed(report(), judged=False, steps=1, source=whole, not_judged=why, leaks=())
+    made = changed(
+        report(), judged=False, step_count=1, step_source=whole, not_judged_reason=why, leaks=()
+    )
     assert "device 0: no steps were found, so leaks can't be judged" in made
     assert "at the start" in made
     assert f"note: {why}" in made
@@ -85,14 +89,14 @@ def test_without_steps() -> None:
     assert "1 step" not in made
 
 
-def test_what_has_not_stopped() -> None:
+def test_ongoing_growth_is_marked() -> None:
     one = report().devices[0]
     made = changed(report(), once=(one.once[0], replace(one.once[1], stopped=False)))
     assert made.count("not yet") == 1
     assert "not yet" not in text(report())
 
 
-def test_no_leak() -> None:
+def test_report_says_that_nothing_leaks() -> None:
     made = text(report(0))
     assert "device 0: no leak\n" in made
     assert "leaks a step" not in made
@@ -100,25 +104,25 @@ def test_no_leak() -> None:
     assert "old      none" in changed(report(0), old_count=0)
 
 
-def test_when_memory_runs_out() -> None:
+def test_out_of_memory_is_projected() -> None:
     made = text(report(total_memory=GIB))
     assert "runs out  in 13,874 more steps" in made
     assert " in 890.9 MiB (the card as given, 1.0 GiB," in made
     assert "--total-memory" not in made
-    none = changed(report(), runs_out=out(source="oom", peak_bytes=2 * GIB, steps=0))
-    assert "now: the peak of 2.0 GiB leaves nothing of 1.0 GiB (free and reserved at an" in none
-    soon = changed(report(), runs_out=out(source="given", peak_bytes=2, steps=1))
+    none = changed(report(), runs_out=out(source="oom", peak_bytes=2 * GIB, step_count=0))
+    assert "now: the peak of 2.0 GiB already fills 1.0 GiB (free and reserved at an" in none
+    soon = changed(report(), runs_out=out(source="given", peak_bytes=2, step_count=1))
     assert "in 1 more step, at the peak of 2 B in 1.0 GiB (the card as given)" in soon
     noted = changed(report(), runs_out=out(source="recorded", peak_bytes=2, usable_bytes=GIB // 2))
     assert "(the recording's card, 1.0 GiB, less an estimated 512.0 MiB for CUDA itself)" in noted
 
 
 def out(*, source: MemorySource, **others: int) -> RunsOut:
-    sizes = {"total_bytes": GIB, "usable_bytes": GIB, "steps": 1, **others}
-    return RunsOut(source=source, given=source == "given", after_us=None, **sizes)
+    sizes = {"total_memory_bytes": GIB, "usable_bytes": GIB, "step_count": 1, **others}
+    return RunsOut(total_memory_source=source, given=source == "given", after_us=None, **sizes)
 
 
-def test_leaks_that_are_not_shown() -> None:
+def test_hidden_leaks_are_counted() -> None:
     one = report().devices[0]
     made = changed(
         report(), leaks=(one.leaks[0],) * 2, leaks_total=5, leak_bytes_per_step=300 << 10
@@ -127,46 +131,70 @@ def test_leaks_that_are_not_shown() -> None:
     assert "3 more stacks (--top 0 shows all)" in made
 
 
-def test_memory_that_grows_by_turns() -> None:
+def test_alternating_growth_has_a_warning() -> None:
     made = changed(report(0), whole_bytes_per_step=5 << 10)
     assert "memory grows, but no stack leaks" in made
-    assert "warning: memory as a whole grows by 5.0 KiB a step" in made
+    assert "warning: memory grows by 5.0 KiB a step overall" in made
 
 
-def test_windows_and_guesses() -> None:
+def test_windows_and_guessed_steps_have_notes() -> None:
     made = text(report(windows=20))
-    assert "windows  20, windows: equal parts of the events" in made
+    assert "windows  20, equal parts of the events" in made
     assert "KiB a window" in made
-    assert "note: windows stand in for steps" in made
-    source = report().devices[0].source
+    assert "note: windows aren't steps: a stack leaks here if it grows throughout" in made
+    source = report().devices[0].step_source
     assert source is not None
-    guess = replace(source, kind="usage", score=0.2, taken_together=3)
-    assert "note: nothing names these steps, so they may be other repetitions" in changed(
-        report(), source=guess
-    )
-    assert "one here is 3 repetitions" in changed(report(), source=guess)
+    guess = replace(source, found_by="usage", score=0.2, taken_together=3)
+    assert "note: these steps are guessed from repetition" in changed(report(), step_source=guess)
+    assert "step here is 3 repetitions" in changed(report(), step_source=guess)
 
 
-def test_few_steps() -> None:
+def test_windows_never_rule_out_a_leak() -> None:
+    """Memory that grows at only a few moments stays live, but isn't seen to leak."""
+    made = text(report(0, windows=20))
+    assert "device 0: no stack grows throughout the recording\n" in made
+    assert "no leak" not in made
+    assert "from leaks" not in made
+    assert " grew  stopped at window" in made
+    grouped = text(report(0, windows=20, by="file"))
+    assert "device 0: no group grows throughout the recording\n" in grouped
+    growing = changed(report(0, windows=20), growing_bytes_per_step=2048)
+    assert "throughout the recording, but each window needs 2.0 KiB more than" in growing
+
+
+def test_steps_that_are_not_judged_are_named() -> None:
+    made = changed(report(windows=20), step_count=19, exit_steps=1)
+    assert "windows  20, equal parts of the events; window 20 isn't judged, because" in made
+    assert " after window 19\n" in made
+    assert "after the last" not in made
+    made = changed(report(), step_count=27, exit_steps=3)
+    assert "steps    30, annotation ProfilerStep; steps 28 to 30 aren't judged, because" in made
+    assert "still live 3 steps later and after step 27\n" in made
+    assert "still live 3 steps later and after the last\n" in text(report(), 300)
+
+
+def test_few_steps_have_a_note() -> None:
     assert "30 steps are few" not in text(report())
-    assert "note: 9 steps are few" in changed(report(), steps=9, warm_up_steps=3)
+    assert "note: 9 steps are few" in changed(report(), step_count=9, warm_up_steps=3)
 
 
-def test_what_was_given_back() -> None:
+def test_freed_memory_has_a_note() -> None:
     made = changed(report(), once_bytes=GIB, leak_bytes=0, start_bytes=5, end_bytes=5)
-    assert "note: 1.0 GiB was freed meanwhile" in made
+    assert "note: 1.0 GiB was freed in the same steps" in made
     assert "freed meanwhile" not in text(report())
 
 
-def test_parts_and_devices_that_were_not_looked_at() -> None:
+def test_filters_and_unjudged_devices_are_shown() -> None:
     one = replace(report(), pool=(0, 1), stream=7)
-    none = replace(one.devices[0], device=1, source=None, not_judged="no events were recorded")
+    none = replace(
+        one.devices[0], device=1, step_source=None, not_judged_reason="no events were recorded"
+    )
     made = text(replace(one, devices=(*one.devices, none)))
-    assert "pool     0:1 alone" in made
-    assert "stream   7 alone" in made
-    assert "device 1: cannot look for leaks\nnote: no events were recorded" in made
+    assert "pool     0:1 only" in made
+    assert "stream   7 only" in made
+    assert "device 1: can't look for leaks\nnote: no events were recorded" in made
 
 
-def test_all_frames() -> None:
+def test_all_frames_can_be_shown() -> None:
     document = leaks_document(report(), all_frames=True)
     assert "AccumulateGrad::apply" in render_plain(document, width=120)

@@ -1,4 +1,4 @@
-"""The folder of snapshots that tests of the server have, too."""
+"""Share the folder of snapshots with the server's tests."""
 
 from __future__ import annotations
 

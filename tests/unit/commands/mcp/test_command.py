@@ -1,4 +1,4 @@
-"""`memreplay mcp`: what it says where it cannot begin, and a process that ends when it should."""
+"""`memreplay mcp`: startup errors, and how the process exits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def call(number: int, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 class Server:
-    """The command as a process, and lines to and from it."""
+    """A process of the command, and the lines exchanged with it."""
 
     def __init__(self, *arguments: str, cwd: Path | None = None) -> None:
         pytest.importorskip("mcp")
@@ -71,14 +71,14 @@ class Server:
         return found
 
     def end(self) -> tuple[int, bytes, bytes]:
-        """Closes its input: its exit code, and what it wrote meanwhile."""
+        """Close the server's input. Return its exit code and remaining output."""
         out, err = self.process.communicate(timeout=60)
         return self.process.returncode, out, err
 
 
-def test_without_the_sdk(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_sdk_is_an_error(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    for missing in ("mcp", "mcp_types"):  # the second came with version 2
+    for missing in ("mcp", "mcp_types"):  # mcp_types came with version 2
         monkeypatch.setattr(
             importlib.util,
             "find_spec",
@@ -93,21 +93,21 @@ def test_without_the_sdk(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> 
         assert runner.invoke(app, ["mcp", "--help"]).exit_code == 0
 
 
-def test_wrong_usage(runner: CliRunner, tmp_path: Path) -> None:
+def test_usage_errors_are_reported(runner: CliRunner, tmp_path: Path) -> None:
     result = runner.invoke(app, ["mcp", str(tmp_path / "none")])
     assert result.exit_code == 2
-    assert result.stderr.endswith("none: there is no such folder\n")
+    assert result.stderr.endswith("none: no such folder\n")
     (tmp_path / "memreplay.toml").write_text("nonsense = 1")
     result = runner.invoke(app, ["mcp", "--config", str(tmp_path / "memreplay.toml")])
     assert result.exit_code == 2
     assert "unknown key" in result.stderr
 
 
-def test_a_terminal_is_no_agent(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_is_rejected(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     from memreplay.commands.mcp import command
 
     class Terminal:
-        """As `sys`, whose input is one."""
+        """A fake `sys` whose stdin is a terminal."""
 
         class stdin:  # noqa: N801
             """A terminal."""
@@ -117,11 +117,14 @@ def test_a_terminal_is_no_agent(runner: CliRunner, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(command, "sys", Terminal)
     result = runner.invoke(app, ["mcp"])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "set it up there (memreplay help mcp)" in result.stderr
+    assert (
+        "an agent talks to it over standard input; set it up in the agent (memreplay help mcp)"
+        in result.stderr
+    )
 
 
 @pytest.mark.parametrize("arguments", [["mcp", "--help"], ["peak", "--help"], ["mcp", "/none/x"]])
-def test_the_sdk_is_loaded_to_serve_alone(arguments: list[str]) -> None:
+def test_sdk_is_imported_only_to_serve(arguments: list[str]) -> None:
     code = """
 import sys
 from memreplay.__main__ import main
@@ -142,7 +145,7 @@ sys.exit(f"loaded: {heavy}" if heavy else 0)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_session_ends_with_its_input() -> None:
+def test_session_ends_at_end_of_input() -> None:
     server = Server(str(ROOT / "examples"))
     told = server.begin()
     assert told["serverInfo"]["name"] == "memreplay"
@@ -155,7 +158,7 @@ def test_a_session_ends_with_its_input() -> None:
 
 
 @pytest.mark.slow
-def test_the_folder_is_the_current_one(folder: Path) -> None:
+def test_default_folder_is_the_current_one(folder: Path) -> None:
     server = Server(cwd=folder)
     server.begin()
     server.send(call(2, "files"))
@@ -165,7 +168,7 @@ def test_the_folder_is_the_current_one(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_runs_keeps_no_process_from_its_end() -> None:
+def test_running_work_does_not_delay_the_exit() -> None:
     server = Server(str(ROOT / "examples"))
     server.begin()
     query = "select count(*) from range(1000000000000)"
@@ -177,7 +180,7 @@ def test_what_runs_keeps_no_process_from_its_end() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_end_it_without_a_word(number: signal.Signals) -> None:
+def test_signals_stop_the_server_quietly(number: signal.Signals) -> None:
     server = Server(str(ROOT / "examples"))
     server.begin()
     os.kill(server.process.pid, number)
@@ -188,8 +191,10 @@ def test_signals_end_it_without_a_word(number: signal.Signals) -> None:
 
 
 @pytest.mark.slow
-def test_a_signal_ends_what_never_ends(tmp_path: Path) -> None:
-    """A pattern that takes minutes on a long name holds the interpreter."""
+def test_sigterm_stops_a_runaway_request(tmp_path: Path) -> None:
+    """A regular expression takes minutes to match a long name, and blocks the interpreter
+    meanwhile.
+    """
     event = {
         "action": "alloc",
         "addr": 512,
@@ -209,12 +214,12 @@ def test_a_signal_ends_what_never_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_agent_that_is_gone(folder: Path) -> None:
+def test_server_exits_if_the_agent_disconnects(folder: Path) -> None:
     server = Server(str(folder))
     server.begin()
     assert server.process.stdout is not None
     server.process.stdout.close()
-    # Its input is still open.
+    # The server's input is still open.
     assert server.process.wait(60) == 141
     assert server.process.stderr is not None
     assert server.process.stderr.read() == b""
@@ -224,13 +229,13 @@ def test_an_agent_that_is_gone(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_input_that_is_no_protocol(folder: Path) -> None:
+def test_server_survives_invalid_input(folder: Path) -> None:
     server = Server(str(folder))
     server.begin()
     assert server.process.stdin is not None
     server.process.stdin.write(b"nonsense\n\xff\xfe\n{}\n[1]\n")
     server.send(call(2, "files"))
     while (found := server.read()).get("id") != 2:
-        pass  # errors of the protocol
+        pass  # protocol errors
     assert "3 snapshots" in found["result"]["content"][0]["text"]
     assert server.end()[0] == 0

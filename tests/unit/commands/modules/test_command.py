@@ -1,4 +1,4 @@
-"""Tests of commands/modules: options, text and JSON, on a small file."""
+"""Tests of commands/modules/command.py: options, text and JSON, on a small file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS: tuple[tuple[Kind | None, int], ...] = (
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Something of most kinds, in a model of a few modules."""
+    """Create a file with most kinds of allocations, made by a few modules."""
     builder = SnapshotBuilder()
     for i, (_, n_bytes) in enumerate(KINDS):
         builder.alloc((i + 1) << 32, n_bytes)
@@ -45,7 +45,7 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
 
 
 def table(result: Result) -> list[str]:
-    """Its lines, with one space between any two cells."""
+    """Return the table's lines, with one space between cells."""
     return [" ".join(line.split()) for line in result.stdout.split("\n\n")[2].splitlines()]
 
 
@@ -53,10 +53,10 @@ def names(result: Result) -> list[str]:
     return [line.split(" ")[-1] for line in table(result)[1:]]
 
 
-def test_text(runner: CliRunner, path: str) -> None:
+def test_text_has_a_row_per_module(runner: CliRunner, path: str) -> None:
     result = ask(runner, path)
-    assert "sizes      in MiB; a module's are with all that is in it" in result.stdout
-    assert "not noted  512 B, in other of what is in no module" in result.stdout
+    assert "sizes      in MiB; a module's numbers include its submodules" in result.stdout
+    assert "not noted  512 B, other memory outside all modules" in result.stdout
     assert table(result) == [
         "params buffers grads state activ. other total peak fwd peak bwd module",
         "8.0 <0.1 8.0 16.0 1.5 5.0 38.5 6.5 8.0 GPT",
@@ -69,11 +69,11 @@ def test_text(runner: CliRunner, path: str) -> None:
     lines = result.stdout.splitlines()
     ends = [next(line for line in lines if line.endswith(f" {one}")) for one in ("GPT", "h", "0")]
     where = [len(line) - len(line.split()[-1]) for line in ends]
-    # A module stands further in than the one that it is in.
+    # A module is indented more than its parent.
     assert [at - where[0] for at in where] == [0, 2, 4]
 
 
-def test_what_is_cut(runner: CliRunner, path: str) -> None:
+def test_rows_can_be_limited_and_sorted(runner: CliRunner, path: str) -> None:
     result = ask(runner, path, "--top", "2")
     assert names(result) == ["GPT", "h", "module)"]
     assert "note: 3 modules left out (--top 0 shows all)" in result.stdout
@@ -86,17 +86,17 @@ def test_what_is_cut(runner: CliRunner, path: str) -> None:
     assert names(result) == ["GPT", "h", "head", "module)"]
 
 
-def test_columns_of_nothing_are_left_out(runner: CliRunner, path: str) -> None:
+def test_empty_columns_are_left_out(runner: CliRunner, path: str) -> None:
     result = ask(runner, path, "--at", "1")
     assert "8.0 MiB requested after event 1 of 8" in result.stdout
     assert table(result)[0] == "params buffers total peak fwd peak bwd module"
     assert "sizes    in KiB" in result.stdout
     assert table(result)[1] == "8,192.0 0.1 8,192.1 6,656.0 8,192.0 GPT"
-    result = ask(runner, path, "--at", "start", "--min-bytes", "1T")
+    result = ask(runner, path, "--at", "start", "--only", "min-bytes=1T")
     assert "no allocation passes the filters" in result.stdout
 
 
-def test_json(runner: CliRunner, path: str) -> None:
+def test_json_has_own_and_total_bytes(runner: CliRunner, path: str) -> None:
     found = json.loads(ask(runner, path, "--format", "json", "--depth", "2").stdout)
     check_against("modules-1.json", found)
     (device,) = found["devices"]
@@ -112,7 +112,7 @@ def test_json(runner: CliRunner, path: str) -> None:
     assert device["live_bytes"] == rows["GPT"]["total_bytes"] + rows[None]["total_bytes"]
 
 
-def test_what_was_not_recorded(runner: CliRunner, tmp_path: Path) -> None:
+def test_snapshot_without_modules_is_an_error(runner: CliRunner, tmp_path: Path) -> None:
     file = tmp_path / "snap.pickle"
     file.write_bytes(build.dump(SnapshotBuilder().alloc(512, 100).build()))
     result = runner.invoke(app, ["modules", str(file)])

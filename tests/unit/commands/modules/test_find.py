@@ -1,4 +1,6 @@
-"""modules_report: sums and peaks of modules, against all live allocations in plain Python."""
+"""modules_report: the sums and peaks of modules match those computed from all live allocations in
+plain Python.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def rows_of(report: Any, device: int = 0) -> dict[str | None, ModuleBytes]:
 
 
 @given(noted_traces(), st.integers(-1, 25))
-def test_all_is_as_the_oracle_has_it(snapshot: Any, event: int) -> None:
+def test_report_matches_the_oracle(snapshot: Any, event: int) -> None:
     snap = views.opened(snapshot)
     for device in snap.devices:
         event = min(event, snap.trace_events(device) - 1)
@@ -57,14 +59,16 @@ def test_all_is_as_the_oracle_has_it(snapshot: Any, event: int) -> None:
                 most, at = peaks.get((name, one), (0, None))
                 assert getattr(row, f"peak_{one}_bytes") == most
                 assert getattr(row, f"peak_{one}_event") == at
-        # To the byte.
+        # The measure is reported as exact.
         assert found.unknown_bytes == unknown
         assert sum(one.total_bytes for one in found.modules if one.depth == 1) == found.live_bytes
         assert sum(one.own_bytes for one in found.modules) == found.live_bytes
 
 
 @given(noted_traces(max_devices=1), st.integers(0, 4), st.integers(0, 5), st.data())
-def test_cuts_leave_the_largest(snapshot: Any, depth: int, top: int, data: st.DataObject) -> None:
+def test_limits_keep_the_largest_modules(
+    snapshot: Any, depth: int, top: int, data: st.DataObject
+) -> None:
     snap = views.opened(snapshot)
     sort: ModulesSort = data.draw(
         st.sampled_from(("total", "activations", "peak-forward", "module"))
@@ -86,7 +90,7 @@ def test_cuts_leave_the_largest(snapshot: Any, depth: int, top: int, data: st.Da
         assert (
             max(left, default=0) <= min((getattr(one, key) for one in kept), default=0) or not kept
         )
-        # Each stands below the one that it is in, which is there.
+        # Each row comes after its parent.
         open_now: list[str] = []
         for one in kept:
             open_now = open_now[: one.depth - 1]
@@ -97,7 +101,7 @@ def test_cuts_leave_the_largest(snapshot: Any, depth: int, top: int, data: st.Da
 
 
 @given(noted_traces(max_devices=1), st.integers(0, 20))
-def test_a_range_has_the_same_rows(snapshot: Any, first: int) -> None:
+def test_range_has_the_same_rows(snapshot: Any, first: int) -> None:
     from tests import build
 
     whole = views.opened(snapshot)
@@ -119,7 +123,7 @@ def test_a_range_has_the_same_rows(snapshot: Any, first: int) -> None:
 
 
 def example() -> Any:
-    """A weight, an activation, a loss, then a gradient and something that is computed again."""
+    """Build a weight, an activation, a loss, a gradient and a recomputed activation."""
     builder = SnapshotBuilder().alloc(512, 400, frames=[views.FORWARD])
     builder.alloc(1024, 1000, frames=[views.FORWARD]).alloc(4096, 30).free(4096, 30)
     builder.alloc(8192, 500).alloc(16384, 700).free(1024, 1000)
@@ -127,9 +131,9 @@ def example() -> Any:
     return with_notes(builder.finish_segments().build(), [kinds])
 
 
-def test_peaks_are_of_a_pass() -> None:
+def test_peaks_belong_to_one_pass() -> None:
     rows = rows_of(modules_report(views.opened(example())))
-    # The weight was there before the forward pass, and is none of it.
+    # The weight existed before the forward pass, so it isn't part of that pass's peak.
     up = rows["GPT.h.0.up"]
     assert (up.parameters_bytes, up.gradients_bytes, up.activations_bytes) == (400, 700, 1000)
     assert (up.peak_forward_bytes, up.peak_forward_event) == (1000, 1)
@@ -139,7 +143,7 @@ def test_peaks_are_of_a_pass() -> None:
     assert (rows[None].total_bytes, rows[None].peak_forward_bytes) == (0, 30)
 
 
-def test_what_passes_filters_alone_counts() -> None:
+def test_only_allocations_that_pass_the_filter_count() -> None:
     snap = views.opened(example())
     rows = rows_of(modules_report(snap, filters=Filters(include=("Block",))))
     assert rows["GPT"].total_bytes == 1400
@@ -148,7 +152,7 @@ def test_what_passes_filters_alone_counts() -> None:
     assert held["GPT"].total_bytes == 1600
 
 
-def test_names_that_are_deeper_than_any_count_as_those_they_are_in() -> None:
+def test_modules_below_the_maximum_depth_count_for_their_parent() -> None:
     builder = SnapshotBuilder().alloc(512, 400).alloc(1024, 8)
     kinds: list[Kind | None] = [
         ("other", "forward", "a" + ".b" * 5000),
@@ -161,16 +165,16 @@ def test_names_that_are_deeper_than_any_count_as_those_they_are_in() -> None:
     assert device.modules[-1].own_bytes == 408
 
 
-def test_what_it_cannot_tell() -> None:
+def test_error_if_modules_are_unknown() -> None:
     plain = views.opened(SnapshotBuilder().alloc(512, 1).build())
     with pytest.raises(NothingToTellError) as error:
         modules_report(plain)
     assert str(error.value) == NOT_RECORDED
     torn = example()
     torn["memreplay"]["allocations"]["kinds"] = "?"
-    with pytest.raises(NothingToTellError, match="cannot be used: a column of it is damaged"):
+    with pytest.raises(NothingToTellError, match="can't be used: one of its columns is damaged"):
         modules_report(views.opened(torn))
-    with pytest.raises(UsageError, match="of no module"):
+    with pytest.raises(UsageError, match="reserved memory has no modules; choose another measure"):
         modules_report(views.opened(example()), measure="reserved")
-    with pytest.raises(UsageError, match="depth counts from 0"):
+    with pytest.raises(UsageError, match="depth must be a whole number of at least 0"):
         modules_report(views.opened(example()), depth=-1)

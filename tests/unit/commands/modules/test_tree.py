@@ -1,4 +1,4 @@
-"""tree: names, sums and order of modules."""
+"""tree: the names, sums and order of modules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memreplay.commands.modules import tree as tree_of_modules
 from memreplay.commands.modules.tree import DEEPEST, NO_MODULE, TOP, ModuleTree
 
 
-def test_names_are_in_each_other() -> None:
+def test_names_are_nested() -> None:
     tree = ModuleTree()
     up, head, again = tree.add("GPT.h.0.up"), tree.add("GPT.head"), tree.add("GPT.h.0.up")
     assert up == again
@@ -26,7 +26,7 @@ def test_names_are_in_each_other() -> None:
     assert [tree.parents[node] for node in (NO_MODULE, 1, head)] == [TOP, TOP, 1]
 
 
-def test_sums_are_of_all_below() -> None:
+def test_sums_include_all_submodules() -> None:
     tree = ModuleTree()
     nodes = [tree.add(name) for name in ("a.b.c", "a.b", "a", "d", "")]
     own = np.zeros((len(tree), 2), dtype=np.int64)
@@ -44,7 +44,7 @@ def test_sums_are_of_all_below() -> None:
     assert own[1].tolist() != sums[1].tolist()
 
 
-def test_some_nodes_depth_first() -> None:
+def test_selected_nodes_are_in_depth_first_order() -> None:
     tree = ModuleTree()
     for name in ("a.x", "a.y.z", "b"):
         tree.add(name)
@@ -55,18 +55,18 @@ def test_some_nodes_depth_first() -> None:
     assert [tree.name(node) for node in tree.ordered(given[:3])] == ["b", "a", "a.y"]
 
 
-def test_no_name_is_deeper_than_the_deepest() -> None:
+def test_depth_is_limited() -> None:
     tree = ModuleTree()
     node = tree.add("." * 10_000)
     assert (len(tree), tree.depths[node]) == (DEEPEST + 1, DEEPEST)
     assert tree.add("." * (DEEPEST - 1)) == node
 
 
-def test_no_tree_is_larger_than_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_nodes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_of_modules, "MOST", 4)
     tree = ModuleTree()
     assert tree.name(tree.add("a.b")) == "a.b"
-    # There is room for one node more.
+    # There is room for one more node.
     assert tree.name(tree.add("a.c.d")) == "a.c"
     assert tree.name(tree.add("a.b.e")) == "a.b"
     assert tree.add("x.y") == NO_MODULE

@@ -29,15 +29,15 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
     return runner.invoke(app, ["oom", path, *options])
 
 
-def test_the_first_in_detail(runner: CliRunner, path: str) -> None:
+def test_first_failure_is_shown_in_detail(runner: CliRunner, path: str) -> None:
     done = ask(runner, path)
     assert (done.exit_code, done.stderr) == (0, "")
     assert "device 0: 2 requests failed" in done.stdout
-    assert "30.0 MiB failed at event 90 of 92 (oom 1): fragmentation" in done.stdout
+    assert "30.0 MiB request failed at event 90 of 92 (oom 1): fragmentation" in done.stdout
     assert "(oom 2)" not in done.stdout
 
 
-def test_another_one_and_all(runner: CliRunner, path: str) -> None:
+def test_another_failure_or_all_can_be_shown(runner: CliRunner, path: str) -> None:
     done = ask(runner, path, "--oom", "2")
     assert "(oom 2)" in done.stdout
     assert "(oom 1)" not in done.stdout
@@ -46,20 +46,20 @@ def test_another_one_and_all(runner: CliRunner, path: str) -> None:
     assert "(oom 2)" in done.stdout
     done = ask(runner, path, "--oom", "3")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "there is no number 3" in done.stderr
+    assert " on one device; there is no number 3" in done.stderr
     done = ask(runner, path, "--oom", "-1")
     assert done.exit_code == 2
     assert "-1 is below 0" in done.stderr
 
 
 @pytest.mark.parametrize("by", [*WAYS, "category,file", "stream,size"])
-def test_json(runner: CliRunner, path: str, by: str) -> None:
+def test_json_adds_up_for_every_key(runner: CliRunner, path: str, by: str) -> None:
     done = ask(runner, path, "--format", "json", "--by", by, "--total-memory", "1GiB")
     found = json.loads(done.stdout)
     check_against("oom-1.json", found)
     (device,) = found["devices"]
     assert [one["cause"] for one in device["ooms"]] == ["fragmentation"] * 2
-    assert (device["total_bytes"], device["total_known"]) == (1 << 30, True)
+    assert (device["total_memory_bytes"], device["total_memory_known"]) == (1 << 30, True)
     for one in device["ooms"]:
         assert sum(part["bytes"] for part in one["cached"]) == one["cached_bytes"] == 100 * MIB
         assert sum(group["bytes"] for group in one["groups"]) == one["active_bytes"]
@@ -70,7 +70,7 @@ def test_json(runner: CliRunner, path: str, by: str) -> None:
     assert "  blocked by" in shown.stdout
 
 
-def test_a_card_that_is_too_small(runner: CliRunner, path: str) -> None:
+def test_card_smaller_than_the_usage_is_an_error(runner: CliRunner, path: str) -> None:
     done = ask(runner, path, "--total-memory", "100MiB")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "--total-memory is below what device 0 had" in done.stderr
@@ -79,7 +79,7 @@ def test_a_card_that_is_too_small(runner: CliRunner, path: str) -> None:
     assert "is not a size" in done.stderr
 
 
-def test_a_file_without_any_is_fine(runner: CliRunner, tmp_path: Path) -> None:
+def test_file_without_failures_exits_with_0(runner: CliRunner, tmp_path: Path) -> None:
     made, device = machine(64 * MIB)
     device.malloc(5 * MIB, 0, KEEP)
     file = tmp_path / "fine.pkl"

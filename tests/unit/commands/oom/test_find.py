@@ -1,4 +1,4 @@
-"""Tests of commands/oom/find.py: the model of the allocator is driven into each kind of failure."""
+"""Tests of commands/oom/find.py: the allocator model fails in each possible way."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def remedies(oom: Oom) -> dict[str, Remedy]:
 
 
 def scattered() -> Machine:
-    """Every second block of 5 MiB is free, 100 MiB in all, of a card of 200."""
+    """Free every second block of 5 MiB: 100 MiB in total on a 200 MiB card."""
     made, device = machine(200 * MIB)
     blocks = [device.malloc(5 * MIB, 0, KEEP) for _ in range(40)]
     for block in blocks[::2]:
@@ -67,27 +67,29 @@ def scattered() -> Machine:
     return made
 
 
-# --- a program a cause ----------------------------------------------------------------------------
+# --- one program per cause ------------------------------------------------------------------------
 
 
-def test_fragmentation() -> None:
+def test_fragmentation_is_the_cause() -> None:
     oom = only(scattered())
     assert oom.cause == "fragmentation"
     assert (oom.request_bytes, oom.needed_bytes, oom.missing_bytes) == (30 * MIB,) * 3
     assert (oom.reserved_bytes, oom.active_bytes) == (200 * MIB, 100 * MIB)
     assert oom.cached == (CachedPart("too_small", 100 * MIB, 5 * MIB),)
     assert oom.asked_by.frames[0] == Frame("attention", "/srv/model.py", 52)
-    # Each page of 20 MiB has a block in use: nothing can move.
+    # Every 20 MiB page has a used block, so expandable segments don't help.
     assert remedies(oom)["expandable_segments"] == Remedy(
-        "expandable_segments", 100 * MIB, enough=False, simulated=True
+        "expandable_segments", 100 * MIB, enough=False, is_simulated=True
     )
-    assert remedies(oom)["less_live"] == Remedy("less_live", 100 * MIB, enough=True, simulated=True)
+    assert remedies(oom)["less_live"] == Remedy(
+        "less_live", 100 * MIB, enough=True, is_simulated=True
+    )
     (pin,) = oom.pins
     assert (pin.bytes, pin.count, pin.segments) == (100 * MIB, 20, 10)
     assert (pin.alone_bytes, pin.frames[0].function) == (100 * MIB, "append")
 
 
-def test_other_stream() -> None:
+def test_cache_of_another_stream_is_the_cause() -> None:
     made, device = machine(70 * MIB)
     block = device.malloc(64 * MIB, 7)
     assert block is not None
@@ -100,7 +102,7 @@ def test_other_stream() -> None:
     assert remedies(oom)["one_stream"] == Remedy("one_stream", 62 * MIB, True)
 
 
-def test_other_pool() -> None:
+def test_cache_of_another_pool_is_the_cause() -> None:
     made, device = machine(70 * MIB)
     device.begin_pool((1, 0))
     block = device.malloc(64 * MIB)
@@ -115,12 +117,12 @@ def test_other_pool() -> None:
     assert (oom.pool, oom.pool_assumed) == ((0, 0), False)
 
 
-def test_what_could_have_gone_back_before_a_capture() -> None:
+def test_cache_could_have_been_emptied_before_a_capture() -> None:
     made, device = machine(100 * MIB)
     block = device.malloc(60 * MIB)
     assert block is not None
     device.free(block)
-    device.malloc(12 * MIB, 0, KEEP)  # splits the 60
+    device.malloc(12 * MIB, 0, KEEP)  # splits the 60 MiB block
     block = device.malloc(30 * MIB, 7)
     assert block is not None
     device.free(block)
@@ -128,13 +130,13 @@ def test_what_could_have_gone_back_before_a_capture() -> None:
     fail(device, 38 * MIB)
     oom = only(made)
     assert (oom.cause, oom.cached_bytes) == ("other_pool", 78 * MIB)
-    # 48 MiB are blocked; no pool that could be shared or released has any.
+    # The other 48 MiB are in a split block, so they can't be released.
     assert remedies(oom)["empty_cache"] == Remedy("empty_cache", 30 * MIB, True)
     assert "private_pools" not in remedies(oom)
     assert oom.remedies[0].name == "empty_cache"
 
 
-def test_small_and_large_are_other_pools() -> None:
+def test_small_and_large_pools_are_separate() -> None:
     made, device = machine(20 * MIB)
     device.malloc(5 * MIB)
     fail(device, 100 * KIB)
@@ -144,7 +146,7 @@ def test_small_and_large_are_other_pools() -> None:
 
 
 def split_limited() -> Machine:
-    """A free block of 24.5 MiB in an expandable segment, of which no handle is free as a whole."""
+    """Build a free block of 24.5 MiB in an expandable segment that has no entirely free page."""
     limits = {"expandable_segments": True, "max_split_size": 24 * MIB}
     made, device = machine(60 * MIB, **limits)
     device.malloc(15 * MIB, 0, KEEP)
@@ -156,18 +158,18 @@ def split_limited() -> Machine:
     return made
 
 
-def test_split_limit() -> None:
+def test_split_limit_is_the_cause() -> None:
     oom = only(split_limited())
     assert oom.cause == "split_limit"
     size = 24 * MIB + 512 * KIB
     assert CachedPart("split_limit", size, size) in oom.cached
     assert remedies(oom)["max_split_size"] == Remedy(
-        "max_split_size", size, enough=True, simulated=True, settings="expandable_segments:True"
+        "max_split_size", size, enough=True, is_simulated=True, settings="expandable_segments:True"
     )
     assert "expandable_segments" not in remedies(oom)
 
 
-def test_pending_frees() -> None:
+def test_pending_frees_are_the_cause() -> None:
     made, device = machine(50 * MIB)
     device.begin_pool((1, 0))
     block = device.malloc(40 * MIB)
@@ -182,8 +184,9 @@ def test_pending_frees() -> None:
     assert remedies(oom)["pending_frees"] == Remedy("pending_frees", 40 * MIB, True)
 
 
-def test_a_free_that_completes_too_late() -> None:
-    # Before it gives up the allocator waits for all streams; but then it asks the driver alone.
+def test_free_that_completes_too_late_is_the_cause() -> None:
+    # Before giving up, the allocator waits for all streams. After that, it only asks the driver for
+    # memory, so it doesn't use the freed block.
     made, device = machine(20 * MIB)
     first = device.malloc(8 * MIB)
     device.malloc(5 * MIB, 0, KEEP)
@@ -197,7 +200,7 @@ def test_a_free_that_completes_too_late() -> None:
     assert remedies(oom)["pending_frees"] == Remedy("pending_frees", 8 * MIB, True)
 
 
-def test_capacity() -> None:
+def test_capacity_is_the_cause_if_nothing_is_cached() -> None:
     made, device = machine(64 * MIB)
     device.malloc(60 * MIB, 0, KEEP)
     fail(device, 30 * MIB)
@@ -209,8 +212,8 @@ def test_capacity() -> None:
 
 
 @pytest.mark.parametrize("fold", [False, True])
-def test_the_largest_holder_is_the_same_however_groups_are_shown(fold: bool) -> None:
-    """Stacks that differ in plumbing only are one place in the code."""
+def test_largest_holder_does_not_depend_on_grouping(fold: bool) -> None:
+    """Stacks that differ only in plumbing are one call site."""
     made, device = machine(64 * MIB)
     plumbing = ("call", "/lib/python3/site-packages/torch/nn/modules/module.py", 1)
     device.malloc(16 * MIB, 0, KEEP)
@@ -224,15 +227,13 @@ def test_the_largest_holder_is_the_same_however_groups_are_shown(fold: bool) -> 
 
 
 @pytest.mark.parametrize("more, enough", [(0, True), (2, False)])
-def test_holding_less_of_one_group_is_enough_where_that_is_what_is_missing(
-    more: int, enough: bool
-) -> None:
+def test_reducing_one_group_suffices_if_capacity_is_the_cause(more: int, enough: bool) -> None:
     made, device = machine(64 * MIB)
     device.malloc(60 * MIB, 0, KEEP)
     fail(device, (64 + more) * MIB)
     oom = only(made)
     assert oom.missing_bytes == (60 + more) * MIB
-    assert remedies(oom)["less_live"] == Remedy("less_live", 60 * MIB, enough, simulated=True)
+    assert remedies(oom)["less_live"] == Remedy("less_live", 60 * MIB, enough, is_simulated=True)
 
 
 def crowded() -> Machine:
@@ -242,34 +243,34 @@ def crowded() -> Machine:
     return made
 
 
-def test_other_processes() -> None:
+def test_other_processes_are_the_cause() -> None:
     assert only(crowded()).cause == "capacity"
     oom = only(crowded(), total_memory=16 * GIB)
     assert oom.cause == "other_processes"
     assert (oom.outside_bytes, oom.outside_known) == (12 * GIB, True)
     assert remedies(oom)["other_processes"].bytes == 12 * GIB - OWN_OVERHEAD
-    # What a process needs for itself is no other process.
+    # The process's own overhead doesn't count as another process.
     assert only(crowded(), total_memory=5 * GIB).cause == "capacity"
 
 
 def recorded(total_bytes: int) -> Snapshot:
-    """With the size of the card, as memreplay's recorder notes it."""
+    """Return a snapshot that notes the card's size, like those of memreplay's recorder."""
     made = crowded().dump()[0]
     return {**made, "memreplay": {"cards": [{"total_bytes": total_bytes}]}}
 
 
-def test_the_card_that_the_recorder_noted() -> None:
+def test_card_size_from_the_recorder_is_used() -> None:
     (device,) = report(recorded(16 * GIB)).devices
-    assert (device.total_bytes, device.total_known) == (16 * GIB, True)
+    assert (device.total_memory_bytes, device.total_memory_known) == (16 * GIB, True)
     assert only(recorded(16 * GIB)) == only(crowded(), total_memory=16 * GIB)
-    # Who is asked knows better; and what cannot be is not so.
+    # A given size takes precedence. A recorded size that is too small is ignored.
     (device,) = report(recorded(16 * GIB), total_memory=8 * GIB).devices
-    assert (device.total_bytes, device.total_known) == (8 * GIB, True)
+    assert (device.total_memory_bytes, device.total_memory_known) == (8 * GIB, True)
     (device,) = report(recorded(4 * GIB - 1)).devices
-    assert (device.total_bytes, device.total_known) == (4 * GIB, False)
+    assert (device.total_memory_bytes, device.total_memory_known) == (4 * GIB, False)
 
 
-def test_process_limit() -> None:
+def test_process_limit_is_the_cause() -> None:
     made, device = machine(64 * MIB)
     device.malloc(60 * MIB, 0, KEEP)
     fail(device, 30 * MIB)
@@ -281,7 +282,7 @@ def test_process_limit() -> None:
     assert remedies(oom)["process_limit"].bytes == 8 * GIB
 
 
-def test_all_together_would_do() -> None:
+def test_all_causes_together_suffice() -> None:
     made, device = machine(100 * MIB)
     for stream in (0, 7):
         block = device.malloc(40 * MIB, stream)
@@ -290,27 +291,29 @@ def test_all_together_would_do() -> None:
         device.malloc(12 * MIB if stream else 8 * MIB, stream, KEEP)
     fail(device, 50 * MIB)
     oom = only(made)
-    # 32 MiB here, 28 MiB there, and 20 MiB that the driver has: it is the most that names it.
+    # Two streams have 32 and 28 MiB, and the driver has 20 MiB. The report names the largest.
     assert (oom.cause, oom.cached_bytes) == ("fragmentation", 60 * MIB)
 
 
-# --- what a file may lack, and what may be asked --------------------------------------------------
+# --- incomplete files, and options ----------------------------------------------------------------
 
 
-def test_several_and_their_numbers() -> None:
+def test_failures_are_numbered() -> None:
     made, device = machine(64 * MIB)
     for size in (70, 80, 90):
         fail(device, size * MIB)
-    found = report(made, number=3)
+    found = report(made, oom=3)
     (one,) = found.devices
     assert [(oom.number, oom.request_bytes) for oom in one.ooms] == [
         (1, 70 * MIB),
         (2, 80 * MIB),
         (3, 90 * MIB),
     ]
-    assert (one.total_bytes, one.total_known, found.chosen) == (64 * MIB, False, 3)
-    with pytest.raises(UsageError, match="has 3 out-of-memory events on a device; there is no"):
-        report(made, number=4)
+    assert (one.total_memory_bytes, one.total_memory_known, found.chosen) == (64 * MIB, False, 3)
+    with pytest.raises(
+        UsageError, match="has 3 out-of-memory events on one device; there is no number "
+    ):
+        report(made, oom=4)
 
 
 @pytest.mark.parametrize(
@@ -324,33 +327,33 @@ def test_several_and_their_numbers() -> None:
         (2, 0, [1, 2, 3]),
     ],
 )
-def test_the_first_ones_are_told_beside_the_one_that_is_asked_for(
+def test_earlier_failures_are_listed_next_to_the_requested_failure(
     number: int, most: int, told: list[int]
 ) -> None:
     made, device = machine(64 * MIB)
     for size in (70, 80, 90):
         fail(device, size * MIB)
-    (one,) = report(made, number=number, most=most).devices
+    (one,) = report(made, oom=number, most=most).devices
     assert [oom.number for oom in one.ooms] == told
     assert one.ooms_total == 3
 
 
-def test_a_card_smaller_than_what_was_seen() -> None:
-    with pytest.raises(UsageError, match="--total-memory is below what device 0 had: 209715200"):
+def test_card_smaller_than_the_usage_is_an_error() -> None:
+    with pytest.raises(UsageError, match="total_memory is below what device 0 had: 209715200"):
         report(scattered(), total_memory=100 * MIB)
 
 
-def test_what_the_driver_had_may_be_missing() -> None:
+def test_driver_numbers_may_be_missing() -> None:
     snapshot = scattered().dump()[0]
     for event in snapshot["device_traces"][0]:
         event.pop("device_free", None)
     oom = only(snapshot)
     assert (oom.device_free_bytes, oom.cause, oom.outside_bytes) == (None, "fragmentation", 0)
     (device,) = report(snapshot).devices
-    assert device.total_bytes is None
+    assert device.total_memory_bytes is None
 
 
-def test_the_driver_s_word_as_the_address() -> None:
+def test_driver_free_bytes_may_be_stored_as_an_address() -> None:
     made, device = machine(64 * MIB)
     device.malloc(60 * MIB)
     fail(device, 30 * MIB)
@@ -361,16 +364,16 @@ def test_the_driver_s_word_as_the_address() -> None:
     assert only(snapshot).device_free_bytes == 4 * MIB
 
 
-def test_none() -> None:
+def test_snapshot_without_failures_has_none() -> None:
     made, device = machine(64 * MIB)
     device.malloc(60 * MIB)
     (one,) = report(made).devices
-    assert (one.ooms, one.total_bytes) == ((), None)
+    assert (one.ooms, one.total_memory_bytes) == ((), None)
     assert report(build.SnapshotBuilder().build()).devices == ()
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_end_of_what_did_not_fail(seed: int) -> None:
+def test_memory_at_the_end_is_reported_without_a_failure(seed: int) -> None:
     made = record(seed, steps=80, late=40 * (seed % 2))
     truth = made.truths[0]
     ends = {
@@ -392,7 +395,7 @@ def test_the_end_of_what_did_not_fail(seed: int) -> None:
     assert sum(group.count for group in end.groups) + end.rest_count == end.live_count
 
 
-def test_an_end_is_told_where_nothing_failed_alone() -> None:
+def test_end_is_reported_only_without_a_failure() -> None:
     (device,) = report(scattered()).devices
     assert device.end is None
     made, one = machine(64 * MIB)
@@ -401,14 +404,14 @@ def test_an_end_is_told_where_nothing_failed_alone() -> None:
     data = build.dump(made.dump()[0])
     (device,) = oom_report(mr.open(data)).devices
     assert device.end is not None
-    # What comes after a range is not seen.
+    # The file's final state is after the range, so it isn't used.
     (device,) = oom_report(mr.open(data, stop=2)).devices
     assert device.end is None
     (device,) = oom_report(mr.open(data[:-40], salvage=True)).devices
     assert device.end is None
 
 
-def test_the_driver_cannot_have_had_less_than_nothing() -> None:
+def test_free_memory_of_the_driver_is_never_negative() -> None:
     snapshot = scattered().dump()[0]
     for event in snapshot["device_traces"][0]:
         if "device_free" in event:
@@ -416,7 +419,7 @@ def test_the_driver_cannot_have_had_less_than_nothing() -> None:
     assert only(snapshot).device_free_bytes is None
 
 
-def test_a_range_tells_the_same() -> None:
+def test_failure_in_a_range_is_the_same() -> None:
     made = scattered()
     fail(made.devices[0], 45 * MIB)
     data = build.dump(made.dump()[0])
@@ -424,8 +427,9 @@ def test_a_range_tells_the_same() -> None:
     assert len(whole.ooms) == 2
     (oom,) = part.ooms
     second = replace(whole.ooms[1], number=1)
-    # What was there before the range lies as it does: a simulation cannot say that it would not.
-    by_bytes = {one.name: replace(one, enough=True, simulated=False) for one in second.remedies}
+    # Memory from before the range stays at its recorded addresses, because a simulation can't know
+    # other ones.
+    by_bytes = {one.name: replace(one, enough=True, is_simulated=False) for one in second.remedies}
     found = {one.name: one for one in oom.remedies}
     assert found["expandable_segments"] == by_bytes["expandable_segments"]
     assert found["less_live"].enough
@@ -433,7 +437,7 @@ def test_a_range_tells_the_same() -> None:
     assert replace(oom, **either) == replace(second, **either)
 
 
-def test_a_pool_that_the_event_does_not_say() -> None:
+def test_default_pool_is_assumed_if_the_event_has_none() -> None:
     made, device = machine(70 * MIB)
     device.begin_pool((1, 0))
     device.malloc(20 * MIB)
@@ -445,7 +449,7 @@ def test_a_pool_that_the_event_does_not_say() -> None:
 
 
 @pytest.mark.parametrize("by", ["stack", "line", "file", "function", "pool", "stream"])
-def test_ways_to_group(by: str) -> None:
+def test_live_memory_is_grouped(by: str) -> None:
     oom = only(scattered(), by=by, top=1)
     assert len(oom.groups) == 1
     assert bool(oom.parts) == (by in ("pool", "stream"))
@@ -471,4 +475,4 @@ def test_random_programs_add_up(seed: int) -> None:
             assert one.cause == "pending_frees"
             before = truth.recorded[: one.event_index][-12:]
             assert "free_completed" in [known.event["action"] for known in before]
-        assert device.total_bytes == made.settings.capacity
+        assert device.total_memory_bytes == made.settings.capacity

@@ -1,4 +1,4 @@
-"""peak: groups and their labels, what has no stack, and totals that always add up."""
+"""peak: groups, labels, memory without a stack, and sums."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def mixed() -> mr.Snapshot:
     return snap_of(builder.finish_segments(extra_live=[(0, 5, 3)]))
 
 
-def test_by_stack() -> None:
+def test_groups_by_stack_have_the_expected_rows() -> None:
     assert labels(mixed(), "stack") == [
         ("forward model.py:7", 100, 1),
         ("MmBackward0 (autograd)", 40, 1),
@@ -61,7 +61,7 @@ def test_by_stack() -> None:
     ]
 
 
-def test_stacks_come_whole_with_the_users_frames_marked() -> None:
+def test_whole_stacks_mark_user_frames() -> None:
     (device,) = peak_report(mixed()).devices
     assert device.groups[0].frames == tuple(Frame(*f) for f in DEEP)
     assert device.groups[0].user == (2, 3)
@@ -69,14 +69,14 @@ def test_stacks_come_whole_with_the_users_frames_marked() -> None:
     assert device.groups[3].frames == ()
 
 
-def test_by_frame() -> None:
+def test_groups_by_line_have_the_expected_rows() -> None:
     assert labels(mixed(), "line")[:2] == [
         ("forward model.py:7", 110, 2),
         ("MmBackward0 (autograd)", 40, 1),
     ]
 
 
-def test_by_file_and_by_function() -> None:
+def test_groups_by_file_and_by_function_have_the_expected_rows() -> None:
     assert labels(mixed(), "file")[:2] == [("model.py", 110, 2), ("??", 40, 1)]
     assert labels(mixed(), "function")[0] == ("forward", 110, 2)
     (device,) = peak_report(mixed(), by="file").devices
@@ -85,7 +85,7 @@ def test_by_file_and_by_function() -> None:
     assert device.groups[0].frames == (Frame("forward", "", 0),)
 
 
-def test_the_baseline_and_its_share() -> None:
+def test_carried_over_bytes_are_counted() -> None:
     builder = SnapshotBuilder().free(9, 50).alloc(1, 100).free(1, 100)
     (device,) = peak_report(snap_of(builder.finish_segments(extra_live=[(0, 5, 3)]))).devices
     assert device.carried_over_bytes == 53
@@ -95,19 +95,27 @@ def test_the_baseline_and_its_share() -> None:
     assert device.live_count == 2
 
 
-def test_top_cuts_and_the_rest_is_told() -> None:
+def test_top_adds_up_the_rest() -> None:
     (device,) = peak_report(mixed(), top=2).devices
     assert [g.bytes for g in device.groups] == [100, 40]
     assert (device.groups_total, device.rest_bytes, device.rest_count) == (5, 18, 3)
 
 
-def test_without_events_the_label_says_so() -> None:
+def test_label_says_that_no_events_were_recorded() -> None:
     builder = SnapshotBuilder()
     builder.segment(1, 2**20, blocks=[builder.block(1, 512, 9)])
     assert labels(snap_of(builder), "stack") == [(NO_EVENTS, 9, 1)]
 
 
-def test_one_device_or_all() -> None:
+def test_label_says_that_a_block_has_no_stack() -> None:
+    builder = SnapshotBuilder()
+    plain, named = builder.block(1, 512, 9), builder.block(513, 512, 20)
+    named["frames"] = [{"filename": "train.py", "name": "step", "line": 3}]
+    builder.segment(1, 2**20, blocks=[plain, named])
+    assert labels(snap_of(builder), "stack")[1] == (NO_STACK, 9, 1)
+
+
+def test_one_or_all_devices_are_reported() -> None:
     snap = snap_of(SnapshotBuilder(devices=3).alloc(1, 1, device=0).alloc(1, 2, device=2))
     assert [d.device for d in peak_report(snap).devices] == [0, 2]
     assert [d.peak_bytes for d in peak_report(snap, device=2).devices] == [2]
@@ -116,7 +124,7 @@ def test_one_device_or_all() -> None:
 
 
 @given(snapshot=traces())
-def test_groups_always_add_up(snapshot: Any) -> None:
+def test_groups_add_up(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     kinds: tuple[By, ...] = ("stack", "line", "file", "function")
     for by in kinds:
@@ -130,11 +138,11 @@ def test_groups_always_add_up(snapshot: Any) -> None:
                 assert sum(g.share for g in device.groups) <= 1 + 1e-9
 
 
-# --- measures, pools and streams, against the model of the allocator ------------------------------
+# --- measures, pools and streams match the allocator model ----------------------------------------
 
 
 def whole(truth: Truth, measure: str, **part: Any) -> list[int]:
-    """The measure at the start and after each event."""
+    """Return the measure's value at the start and after each event."""
     return [truth.start_of(measure, **part), *truth.series(measure, **part)]
 
 
@@ -143,7 +151,7 @@ def first_peak(series: list[int]) -> tuple[int, int]:
 
 
 @given(recordings(), st.sampled_from(MEASURES))
-def test_each_measure_is_what_the_allocator_had(recording: Recording, measure: MeasureName) -> None:
+def test_measures_match_the_allocator(recording: Recording, measure: MeasureName) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     report = peak_report(snap, measure=measure, top=0)
     assert (report.measure, report.by) == (measure, "pool" if measure == "reserved" else "stack")
@@ -152,25 +160,23 @@ def test_each_measure_is_what_the_allocator_had(recording: Recording, measure: M
             continue
         want = whole(recording.truths[device.device], measure)
         assert device.measure == measure
-        assert (device.peak_bytes, device.event_index) == first_peak(want)
+        assert (device.peak_bytes, device.peak_event) == first_peak(want)
         assert (device.carried_over_bytes, device.end_bytes) == (want[0], want[-1])
         assert sum(group.bytes for group in device.groups) == device.peak_bytes
 
 
 @given(recordings(max_devices=1), st.sampled_from(MEASURES), st.sampled_from(["pool", "stream"]))
-def test_parts_are_what_the_allocator_had(
-    recording: Recording, measure: MeasureName, by: By
-) -> None:
+def test_parts_match_the_allocator(recording: Recording, measure: MeasureName, by: By) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     for device in peak_report(snap, measure=measure, by=by, top=0).devices:
         if device.exactness == "estimated":
             continue
         truth = recording.truths[0]
-        at = device.event_index + 1
+        at = device.peak_event + 1
         assert sum(part.bytes for part in device.parts) == device.peak_bytes
         assert sum(part.count for part in device.parts) == device.live_count
         if any(part.pool is None for part in device.parts) and by == "pool":
-            # Of a segment that is gone, older files do not say the pool.
+            # Older files don't record the pools of freed segments.
             assert not any("pool_id" in e for e in recording.snapshot["device_traces"][0])
             continue
         for part in device.parts:
@@ -178,14 +184,14 @@ def test_parts_are_what_the_allocator_had(
             want = whole(truth, measure, **{by: key})
             reserved = whole(truth, "reserved", **{by: key})
             assert (part.start_bytes, part.bytes, part.end_bytes) == (want[0], want[at], want[-1])
-            assert (part.peak_bytes, part.event_index) == first_peak(want)
+            assert (part.peak_bytes, part.peak_event) == first_peak(want)
             assert part.reserved_bytes == reserved[at]
             assert (part.reserved_peak_bytes, part.reserved_peak_event) == first_peak(reserved)
             assert part.reserved_end_bytes == reserved[-1]
 
 
 @given(recordings(max_devices=1), st.sampled_from(MEASURES[:-1]))
-def test_one_pool_or_stream_alone(recording: Recording, measure: MeasureName) -> None:
+def test_one_pool_or_stream_can_be_selected(recording: Recording, measure: MeasureName) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     for report in (peak_report(snap, measure=measure, by=by) for by in ("pool", "stream")):
         for device in report.devices:
@@ -194,7 +200,7 @@ def test_one_pool_or_stream_alone(recording: Recording, measure: MeasureName) ->
                 if None in only.values() or not part.peak_bytes:
                     continue
                 (alone,) = peak_report(snap, measure=measure, top=0, **only).devices
-                assert (alone.peak_bytes, alone.event_index) == (part.peak_bytes, part.event_index)
+                assert (alone.peak_bytes, alone.peak_event) == (part.peak_bytes, part.peak_event)
                 assert (alone.carried_over_bytes, alone.end_bytes) == (
                     part.start_bytes,
                     part.end_bytes,
@@ -207,7 +213,7 @@ def test_one_pool_or_stream_alone(recording: Recording, measure: MeasureName) ->
     [(179, 23, 0, 1), (78896, 54, 150, None)],
     ids=["an unmap alone", "maps beside what is known, and an unmap of both"],
 )
-def test_a_mapped_range_is_in_the_pool_of_its_segment(
+def test_mapped_range_belongs_to_the_pool_of_its_segment(
     seed: int, steps: int, late: int, max_entries: int | None
 ) -> None:
     recording = record(
@@ -233,7 +239,7 @@ def two_pools() -> mr.Snapshot:
     return snap_of(builder.finish_segments())
 
 
-def test_names_of_pools_and_streams() -> None:
+def test_pools_and_streams_have_names() -> None:
     assert labels(two_pools(), "pool") == [("default pool", 700, 1), ("graph pool 3:0", 90, 1)]
     assert labels(two_pools(), "stream") == [("default stream", 700, 1), ("stream 7", 90, 1)]
     (device,) = peak_report(two_pools(), by="pool").devices
@@ -242,14 +248,14 @@ def test_names_of_pools_and_streams() -> None:
     assert [part.peak_bytes for part in device.parts] == [700, 90, 100]
 
 
-def test_top_cuts_pools() -> None:
+def test_top_limits_pools() -> None:
     (device,) = peak_report(two_pools(), by="pool", top=1).devices
     assert [group.label for group in device.groups] == ["default pool"]
     assert (device.groups_total, device.rest_bytes, device.rest_count) == (2, 90, 1)
     assert len(device.parts) == 3
 
 
-def test_a_pool_that_is_not_known() -> None:
+def test_pool_may_be_unknown() -> None:
     snap = snap_of(SnapshotBuilder().alloc(1, 9))
     assert labels(snap, "pool") == [("(pool not known)", 9, 1)]
     snap = snap_of(SnapshotBuilder().alloc(1, 9).drop("stream"))
@@ -257,20 +263,22 @@ def test_a_pool_that_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_a_device_on_which_nothing_was_allocated(measure: MeasureName) -> None:
+def test_device_without_allocations_is_empty(measure: MeasureName) -> None:
     snap = snap_of(SnapshotBuilder().oom(5))
     for by in ("pool", "stream"):
         (device,) = peak_report(snap, measure=measure, by=by).devices
         assert (device.peak_bytes, device.groups, device.parts) == (0, (), ())
 
 
-def test_what_cannot_be_asked() -> None:
+def test_unsupported_options_are_rejected() -> None:
     snap = two_pools()
     with pytest.raises(mr.UsageError, match="no pool 9:9; its pools: 0:0, 3:0, 0:2"):
         peak_report(snap, pool=(9, 9))
     with pytest.raises(mr.UsageError, match="no stream 5; its streams: 0, 7"):
         peak_report(snap, stream=5)
-    with pytest.raises(mr.UsageError, match=r"by pool or stream, or by who .*, not by category"):
+    with pytest.raises(
+        mr.UsageError, match=r"by pool or stream, or by the requesting .*, not by category"
+    ):
         peak_report(snap, measure="reserved", by="category")
     with pytest.raises(mr.UsageError, match="no pool 9:9; its pools"):
         peak_report(snap, measure="reserved", pool=(9, 9))
@@ -284,7 +292,7 @@ def test_devices_without_the_pool_are_left_out() -> None:
     assert report.pool == (0, 1)
 
 
-def test_separate_peaks() -> None:
+def test_separate_peaks_are_listed() -> None:
     builder = SnapshotBuilder()
     builder.alloc(1, 100).free(1, 100).alloc(2, 70).alloc(3, 1).free(3, 1).alloc(4, 20)
     (device,) = peak_report(snap_of(builder.finish_segments()), peaks=5).devices
@@ -294,7 +302,7 @@ def test_separate_peaks() -> None:
 
 
 @given(recordings(max_devices=1), st.sampled_from(MEASURES))
-def test_a_range_has_the_numbers_of_the_whole(recording: Recording, measure: MeasureName) -> None:
+def test_numbers_of_a_range_match_the_whole(recording: Recording, measure: MeasureName) -> None:
     data = build.dump(recording.snapshot)
     events = len(recording.snapshot["device_traces"][0])
     start, stop = events // 3, 2 * events // 3
@@ -304,11 +312,11 @@ def test_a_range_has_the_numbers_of_the_whole(recording: Recording, measure: Mea
         want = whole(recording.truths[0], measure)[start : stop + 1]
         assert (device.carried_over_bytes, device.end_bytes) == (want[0], want[-1])
         assert device.peak_bytes == max(want)
-        assert device.event_index == start - 1 + want.index(max(want))
+        assert device.peak_event == start - 1 + want.index(max(want))
 
 
 @given(traces())
-def test_where_it_was_and_what_it_was_are_those_of_the_groups(snapshot: Any) -> None:
+def test_summary_rows_match_the_groups(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in peak_report(snap, top=0).devices:
         usage = snap.replay(device.device).measure()
@@ -317,16 +325,17 @@ def test_where_it_was_and_what_it_was_are_those_of_the_groups(snapshot: Any) -> 
             (group.label, group.bytes, group.count) for group in by_category.groups
         ]
         assert sum(one.bytes for one in device.categories) == device.peak_bytes
-        if device.event_index >= 0:
-            named = Named(snapshot, snap, usage).label("annotation", device.event_index)
+        if device.peak_event >= 0:
+            named = Named(snapshot, snap, usage).label("annotation", device.peak_event)
             assert (device.annotations or (OUTSIDE,))[-1] == named
         else:
             assert device.annotations == ()
 
 
 def train(marks: list[tuple[str, int, int | None]], peak: int) -> mr.Snapshot:
-    """An allocation each ten microseconds, each freed next, the most at event `peak`; annotations
-    from and to such events."""
+    """Build allocations ten microseconds apart, each of which is freed at once. The peak is at
+    event `peak`, and annotations are between events.
+    """
     made = SnapshotBuilder()
     for k in range(0, 60, 2):
         size = 9_000 if k == peak else 512
@@ -359,7 +368,7 @@ OPTIMIZED = [(ADAM, 6, 9), ("Optimizer.step#SGD.step", 10, 12), (ADAM, 26, 29), 
         (PROFILED, 12, ("ProfilerStep#7", "forward"), ("ProfilerStep#7", 1, 2, True)),
         (PROFILED, 24, (), ("", 2, 2, False)),
         (PROFILED, 34, ("ProfilerStep#8",), ("ProfilerStep#8", 2, 2, True)),
-        # The last one has no end, so it is no step.
+        # The last annotation has no end, so it isn't a step.
         (PROFILED, 54, ("ProfilerStep#9",), ("", 3, 2, False)),
         (OPTIMIZED, 12, ("Optimizer.step#SGD.step",), (ADAM, 1, 2, True)),
         (OPTIMIZED, 28, (ADAM,), (ADAM, 1, 2, True)),
@@ -367,7 +376,7 @@ OPTIMIZED = [(ADAM, 6, 9), ("Optimizer.step#SGD.step", 10, 12), (ADAM, 26, 29), 
         (OPTIMIZED, 54, (), ("", 3, 2, False)),
     ],
 )
-def test_the_step_is_that_of_the_steps_command(
+def test_step_matches_the_steps_command(
     marks: list[tuple[str, int, int | None]],
     peak: int,
     annotations: tuple[str, ...],
@@ -375,7 +384,7 @@ def test_the_step_is_that_of_the_steps_command(
 ) -> None:
     snap = train(marks, peak)
     (found,) = peak_report(snap).devices
-    assert found.event_index == peak
+    assert found.peak_event == peak
     assert found.annotations == annotations
     at = found.step
     assert (None if at is None else (at.name, at.number, at.of, at.inside)) == step
@@ -383,23 +392,23 @@ def test_the_step_is_that_of_the_steps_command(
 
 
 def assert_as_steps_has_it(snap: mr.Snapshot) -> None:
-    """Nobody is told two things about the step of the peak."""
+    """Check that peak and steps name the same step for the peak."""
     for peak in peak_report(snap).devices:
         at = peak.step
         if at is None:
             continue
         there = {one.device: one for one in steps_report(snap).devices}[peak.device]
-        assert there.source is not None
-        assert (at.found, at.by) == (there.source.kind, there.source.name)
+        assert there.step_source is not None
+        assert (at.found_by, at.by) == (there.step_source.found_by, there.step_source.name)
         assert at.of == len(there.steps)
         inside = [
-            one for one in there.steps if one.first_event <= peak.event_index <= one.last_event
+            one for one in there.steps if one.first_event <= peak.peak_event <= one.last_event
         ]
-        assert [one.index for one in inside] == ([at.number] if at.inside else [])
-        before = sum(one.last_event < peak.event_index for one in there.steps)
+        assert [one.number for one in inside] == ([at.number] if at.inside else [])
+        before = sum(one.last_event < peak.peak_event for one in there.steps)
         assert at.number == before + 1
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda p: p.name)
-def test_the_step_of_the_examples(path: Path) -> None:
+def test_step_matches_the_steps_command_for_examples(path: Path) -> None:
     assert_as_steps_has_it(mr.open(path))

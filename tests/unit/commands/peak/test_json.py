@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/peak, against its JSON schema."""
+"""Tests of peak's JSON, including its JSON schema."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.unit.render.schemas import check_against
     [
         PEAK,
         NO_EVENTS_PEAK,
-        peak_of(time_us=None, start_us=None),
+        peak_of(peak_us=None, start_us=None),
         peak_of(peaks=PEAKS, measure="active", exactness="estimated"),
         BY_POOL,
         replace(BY_POOL, by="stream", pool=(0, 1), stream=7),
@@ -37,18 +37,18 @@ from tests.unit.render.schemas import check_against
         replace(PEAK, devices=(DEVICE_PEAK, replace(DEVICE_PEAK, device=3))),
     ],
 )
-def test_schema(report: PeakReport) -> None:
+def test_json_matches_the_schema(report: PeakReport) -> None:
     check_against("peak-1.json", json.loads(render_json(report)))
 
 
-def test_keys_and_values() -> None:
+def test_json_has_the_reports_numbers() -> None:
     result = json.loads(render_json(PEAK))
     assert result["schema"] == "memreplay.peak/1"
     assert result["file"] == "snap.pkl"
     (device,) = result["devices"]
     assert device["peak_bytes"] == 10 * 1024**3
-    assert device["event_index"] == 3_737
-    assert device["time_us"] - device["start_us"] == 412_345
+    assert device["peak_event"] == 3_737
+    assert device["peak_us"] - device["start_us"] == 412_345
     assert (device["carried_over_bytes"], device["end_bytes"]) == (2 * 1024**3, 4 * 1024**3)
     first = device["groups"][0]
     assert (first["bytes"], first["count"], first["share"]) == (5 * 1024**3, 96, 0.5)
@@ -62,7 +62,7 @@ def test_keys_and_values() -> None:
     assert held + device["rest_bytes"] == device["peak_bytes"]
 
 
-def test_pools_and_streams() -> None:
+def test_pools_and_streams_are_listed() -> None:
     result = json.loads(render_json(BY_POOL))
     (device,) = result["devices"]
     assert (result["measure"], device["measure"]) == ("requested", "requested")
@@ -70,7 +70,7 @@ def test_pools_and_streams() -> None:
     assert [part["pool"] for part in device["pools"]] == [[0, 0], [3, 0], None]
     first = device["pools"][0]
     assert first["peak_bytes"] == DEFAULT_POOL.peak_bytes
-    assert first["event_index"] == DEFAULT_POOL.event_index
+    assert first["peak_event"] == DEFAULT_POOL.peak_event
     assert first["reserved_peak_bytes"] == DEFAULT_POOL.reserved_peak_bytes
     assert first["reserved_peak_event"] == DEFAULT_POOL.reserved_peak_event
     assert "streams" not in device
@@ -83,7 +83,7 @@ def test_pools_and_streams() -> None:
     assert not {"pools", "streams"} & set(device)
 
 
-def test_peaks() -> None:
+def test_peaks_are_listed() -> None:
     (device,) = json.loads(render_json(peak_of(peaks=PEAKS)))["devices"]
     assert [(one["bytes"] >> 30, one["event_index"]) for one in device["peaks"]] == [
         (10, 3_737),
@@ -91,7 +91,7 @@ def test_peaks() -> None:
     ]
 
 
-def test_names_that_no_encoding_has() -> None:
+def test_names_that_cannot_be_encoded_are_escaped() -> None:
     group = replace(NO_STACK, label="\udc80", frames=(Frame("\ud800", "/\udcff.py", 1),))
     text = render_json(replace(peak_of(groups=(group,)), file="\udcfe.pkl"))
     assert text.isascii()

@@ -1,4 +1,4 @@
-"""Tests of --rules of `memreplay peak` and `memreplay at`, on a small file."""
+"""Tests of `memreplay peak --rules` and `memreplay at --rules`, on a small file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ frames = "nowhere"
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """100 of the model, then 30 of the loss; a configuration beside it."""
+    """Create a file with 100 bytes from the model and 30 from the loss, and a configuration next to
+    it.
+    """
     builder = SnapshotBuilder()
     builder.alloc(512, 100, frames=[("f", "model.py", 1), ("main", "train.py", 9)])
     builder.alloc(1024, 30, frames=[("g", "loss.py", 1)])
@@ -40,7 +42,7 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
     return runner.invoke(app, ["peak", path, "--rules", "--config", config, *options])
 
 
-def test_text(runner: CliRunner, path: str) -> None:
+def test_text_has_a_row_per_rule(runner: CliRunner, path: str) -> None:
     result = ask(runner, path)
     assert (result.exit_code, result.stderr) == (0, "")
     words = [line.split() for line in result.stdout.splitlines()]
@@ -54,9 +56,9 @@ def test_text(runner: CliRunner, path: str) -> None:
     assert "main  train.py:9" in whole
 
 
-def test_json(runner: CliRunner, path: str) -> None:
+def test_json_has_the_bytes_of_each_rule(runner: CliRunner, path: str) -> None:
     config = str(Path(path).parent / "c.toml")
-    options = ["--rules", "--config", config, "--json", "--min-bytes", "1B"]
+    options = ["--rules", "--config", config, "--json", "--only", "min-bytes=1B"]
     result = runner.invoke(app, ["at", path, "0", *options])
     assert (result.exit_code, result.stderr) == (0, "")
     found = json.loads(result.stdout)
@@ -72,14 +74,14 @@ def test_json(runner: CliRunner, path: str) -> None:
     assert "caught" not in plain["devices"][0]
 
 
-def test_nothing_is_left(runner: CliRunner, path: str) -> None:
-    assert "no allocation passes the filters" in ask(runner, path, "--min-bytes", "1T").stdout
+def test_nothing_is_listed_without_allocations(runner: CliRunner, path: str) -> None:
+    assert "no allocation passes the filters" in ask(runner, path, "--only", "min-bytes=1T").stdout
     nothing = runner.invoke(app, ["at", path, "start", "--rules"])
     assert (nothing.exit_code, nothing.stderr) == (0, "")
     assert "most of it allocated at" not in nothing.stdout
 
 
-def test_the_text_of_a_moment(runner: CliRunner, path: str) -> None:
+def test_at_shows_the_rules(runner: CliRunner, path: str) -> None:
     config = str(Path(path).parent / "c.toml")
     result = runner.invoke(app, ["at", path, "0", "--rules", "--config", config])
     words = [line.split() for line in result.stdout.splitlines()]
@@ -87,7 +89,7 @@ def test_the_text_of_a_moment(runner: CliRunner, path: str) -> None:
     assert ["0", "B", "0%", "0", "1", "loss", "(nothing)"] in words
 
 
-def test_over_time_is_timelines(runner: CliRunner, path: str) -> None:
+def test_timeline_shows_categories_over_time(runner: CliRunner, path: str) -> None:
     config = str(Path(path).parent / "c.toml")
     options = ["timeline", path, "--by", "category", "--config", config, "--measure", "requested"]
     found = json.loads(runner.invoke(app, [*options, "--format", "json"]).stdout)
@@ -104,29 +106,31 @@ def test_reserved_memory_has_no_categories(runner: CliRunner, path: str, words: 
     words = [path if one == "FILE" else one for one in words]
     result = runner.invoke(app, [*words, "--rules", "--measure", "reserved"])
     assert result.exit_code == 2
-    assert "have no categories" in result.stderr
+    assert "reserved memory has no categories; choose another --measure" in result.stderr
 
 
-def test_what_was_there_before_says_what_it_mostly_is(runner: CliRunner, tmp_path: Path) -> None:
+def test_carried_over_row_names_its_main_category(runner: CliRunner, tmp_path: Path) -> None:
     file = tmp_path / "snap.pkl"
     file.write_bytes(build.dump(SnapshotBuilder().free(512, 100).build()))
-    result = runner.invoke(app, ["peak", str(file), "--rules", "--no-config"])
+    result = runner.invoke(app, ["peak", str(file), "--rules", "--config", "none"])
     words = "before the recording  (parameters, optimizer state, buffers)"
     assert any(line.endswith(words) for line in result.stdout.splitlines())
 
 
-def test_casts_that_python_stacks_hide_have_a_note(runner: CliRunner, tmp_path: Path) -> None:
+def test_casts_hidden_by_python_stacks_have_a_note(runner: CliRunner, tmp_path: Path) -> None:
     autocast = "/v/site-packages/torch/amp/autocast_mode.py"
     builder = SnapshotBuilder().alloc(512, 100, frames=[("forward", "/m.py", 1)])
     builder.alloc(1024, 50, frames=[("forward", "/m.py", 2)])
     builder.free(1024, 50, frames=[("__exit__", autocast, 371)])
     file = tmp_path / "snap.pkl"
     file.write_bytes(build.dump(builder.build()))
-    result = runner.invoke(app, ["peak", str(file), "--rules", "--no-config"])
+    result = runner.invoke(app, ["peak", str(file), "--rules", "--config", "none"])
     assert "weights (cast)" in result.stdout
-    assert 'record with stacks="all" to tell them apart' in " ".join(result.stdout.split())
+    assert 'record with stacks="all" to separate them' in " ".join(result.stdout.split())
     found = json.loads(
-        runner.invoke(app, ["peak", str(file), "--rules", "--no-config", "--format", "json"]).stdout
+        runner.invoke(
+            app, ["peak", str(file), "--rules", "--config", "none", "--format", "json"]
+        ).stdout
     )
     check_against("peak-1.json", found)
     assert len(found["devices"][0]["caught"]["notes"]) == 1

@@ -1,4 +1,4 @@
-"""Tests of commands/peak/text.py: what a person sees at 80 and at 160 columns."""
+"""Tests of commands/peak/text.py, with 80 and 160 columns."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def render(report: PeakReport, width: int = 80) -> str:
     [(PEAK, 80, AT_80), (PEAK, 160, AT_160), (NO_EVENTS_PEAK, 80, NO_EVENTS_AT_80)],
     ids=["80", "160", "no events"],
 )
-def test_golden(report: PeakReport, width: int, golden: str) -> None:
+def test_text_is_as_expected(report: PeakReport, width: int, golden: str) -> None:
     assert render(report, width) == golden
 
 
@@ -109,36 +109,36 @@ def test_golden(report: PeakReport, width: int, golden: str) -> None:
     "report, where, when",
     [
         (
-            peak_of(event_index=-1, time_us=START_US),
+            peak_of(peak_event=-1, peak_us=START_US),
             "at the start, before the first of 22,331 events",
             "2026-07-12 16:40:22.000000 UTC",
         ),
         (
-            peak_of(event_index=-1, time_us=None, events=1, trace_events=1),
+            peak_of(peak_event=-1, peak_us=None, events=1, trace_events=1),
             "at the start, before the first of 1 event",
-            "time unknown",
+            "",
         ),
-        (peak_of(time_us=None, start_us=None), "at event 3,737 of 22,331", "time unknown"),
+        (peak_of(peak_us=None, start_us=None), "at event 3,737 of 22,331", ""),
         (
             peak_of(start_us=None),
             "at event 3,737 of 22,331",
             "2026-07-12 16:40:22.412345 UTC",
         ),
         (
-            peak_of(time_us=START_US - 5),
+            peak_of(peak_us=START_US - 5),
             "at event 3,737 of 22,331",
             "-5 us (2026-07-12 16:40:21.999995 UTC)",
         ),
     ],
 )
-def test_first_lines(report: PeakReport, where: str, when: str) -> None:
+def test_first_lines_say_when_the_peak_was(report: PeakReport, where: str, when: str) -> None:
     lines = render(replace(report, file="/data/ru\x1bn 1/snap.pkl"), 160).splitlines()
     assert lines[:2] == [r"/data/ru\x1bn 1/snap.pkl", ""]
-    assert lines[2] == f"device 0: peak 10.0 GiB requested {where}, {when}"
+    assert lines[2] == ", ".join(filter(None, (f"device 0: peak 10.0 GiB requested {where}", when)))
 
 
-def test_a_peak_at_the_start_is_what_was_carried_over_and_says_it_once() -> None:
-    assert "carried over" not in render(peak_of(event_index=-1))
+def test_peak_at_the_start_is_carried_over_and_printed_once() -> None:
+    assert "carried over" not in render(peak_of(peak_event=-1))
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_a_peak_at_the_start_is_what_was_carried_over_and_says_it_once() -> None
         (2 << 30, "2.0 GiB before the first event, all of it in the peak (20.0%)"),
     ],
 )
-def test_carried_over(held: int, words: str) -> None:
+def test_carried_over_bytes_are_shown(held: int, words: str) -> None:
     assert f"carried over  {words}\n" in render(peak_of(carried_over_at_peak_bytes=held), 100)
 
 
-def test_whole_stacks() -> None:
+def test_whole_stacks_are_shown() -> None:
     lines = render_plain(peak_document(PEAK, all_frames=True), width=80).splitlines()
     first = next(number for number, line in enumerate(lines) if "50.0%" in line)
     assert [line[25:].split()[0] for line in lines[first : first + 9]] == [
@@ -168,7 +168,7 @@ def test_whole_stacks() -> None:
     ]
 
 
-def test_whole_stacks_show_the_users_frames_more_brightly() -> None:
+def test_whole_stacks_highlight_user_frames() -> None:
     (table,) = (block for block in peak_document(PEAK, all_frames=True) if isinstance(block, Table))
     styles = [style for _, style in table.rows[0].below]
     assert styles == ["dim", "dim", "plain", "plain", "dim", "plain", "plain", "plain"]
@@ -184,7 +184,7 @@ def test_whole_stacks_show_the_users_frames_more_brightly() -> None:
         ("function", Frame("at::_ops::mul::call()", "", 0), "function", "label"),
     ],
 )
-def test_groups_of_one_frame(by: By, frame: Frame, title: str, who: str) -> None:
+def test_group_by_a_single_frame_is_named(by: By, frame: Frame, title: str, who: str) -> None:
     group = Group(label="label", bytes=10 << 30, count=5, share=1.0, frames=(frame,), user=())
     report = replace(peak_of(groups=(group,), groups_total=1, rest_bytes=0, rest_count=0), by=by)
     lines = render(report).splitlines()
@@ -192,7 +192,7 @@ def test_groups_of_one_frame(by: By, frame: Frame, title: str, who: str) -> None
     assert lines[-1].endswith(f"  {who}")
 
 
-def test_a_stack_of_plumbing_alone() -> None:
+def test_stack_with_only_plumbing_is_named_by_its_operator() -> None:
     inner = Frame("c10::malloc(long)", "??", 0)
     operator = Frame("at::_ops::empty::call(long)", "??", 0)
     python = Frame("pin_memory", "/x/torch/utils/data.py", 7)
@@ -209,34 +209,34 @@ def test_a_stack_of_plumbing_alone() -> None:
     assert lines[-2].endswith("    c10::malloc")
 
 
-def test_warnings_only_where_they_are_due() -> None:
+def test_warnings_appear_only_if_needed() -> None:
     assert "warning" not in render(PEAK)
     text = render(peak_of(trusted=False, reasons=("ring_overflow", "made_up_later")))
     assert text.count("warning: ") == 2
     assert "warning: the recorder's ring buffer was full" in text
 
 
-def test_a_section_a_device() -> None:
+def test_each_device_has_a_section() -> None:
     other = replace(DEVICE_PEAK, device=3, peak_bytes=5 * MIB)
     text = render(replace(PEAK, devices=(DEVICE_PEAK, other)))
     assert "\n\ndevice 3: peak 5.0 MiB requested" in text
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_pools_and_peaks(width: int) -> None:
+def test_pools_and_peaks_are_tables(width: int) -> None:
     (device,) = BY_POOL.devices
     text = render(replace(BY_POOL, devices=(replace(device, peaks=PEAKS),)), width)
     assert text.split("\n\n", 2)[2] == BY_POOL_AT_80
 
 
-def test_a_peak_before_the_first_event_of_a_range_is_at_the_start() -> None:
+def test_peak_before_a_range_is_at_its_start() -> None:
     first = 3_000
     peaks = tuple(replace(PEAKS[0], event_index=at) for at in (first + 1, first, first - 1, 0, -1))
     text = render(peak_of(first_event=first, peaks=peaks, start_us=None))
     assert re.findall(r"10\.0 GiB  +(\S+)  -", text) == ["3,001", "3,000", *["start"] * 3]
 
 
-def test_pools_that_top_cuts() -> None:
+def test_top_limits_the_pools() -> None:
     (device,) = BY_POOL.devices
     cut = replace(device, groups=device.groups[:1], rest_bytes=1 << 30, rest_count=200)
     lines = render(replace(BY_POOL, devices=(cut,))).splitlines()
@@ -244,7 +244,7 @@ def test_pools_that_top_cuts() -> None:
     assert lines[-1].split() == ["1.0", "GiB", "10.0%", "200", "1", "more", "(--top", "0)"]
 
 
-def test_streams() -> None:
+def test_streams_are_a_table() -> None:
     (device,) = BY_POOL.devices
     numbers = (0, 140_245_612_345_600, None)
     parts = tuple(
@@ -277,18 +277,18 @@ def test_reserved_memory_has_no_blocks() -> None:
     assert text.endswith("1.0 GiB  10.0%            1 more (--top 0 shows all)")
 
 
-def test_the_measure_says_whether_it_is_exact() -> None:
+def test_measure_shows_whether_it_is_exact() -> None:
     text = render(peak_of(measure="active", exactness="estimated", reasons=("blocks_assumed",)))
     assert "\nmeasure       active, estimated\n" in text
-    assert "\nnote: some blocks that were there at the start may be larger" in text
+    assert "\nnote: some carried-over blocks may be up to 1 MiB larger" in text
 
 
-def test_one_pool_or_stream_alone() -> None:
+def test_selected_pool_or_stream_is_shown() -> None:
     text = render(replace(PEAK, pool=(0, 1), stream=7))
-    assert "\npool          0:1 alone\nstream        7 alone\n" in text
+    assert "\npool          0:1 only\nstream        7 only\n" in text
 
 
-def test_an_idle_device_is_one_line() -> None:
+def test_idle_device_takes_one_line() -> None:
     idle = replace(
         DEVICE_PEAK, device=1, events=0, trace_events=0, groups=(), exactness="estimated"
     )
@@ -296,13 +296,13 @@ def test_an_idle_device_is_one_line() -> None:
     assert text.endswith("\n\ndevice 1: no events; 10.0 GiB requested (estimated) all along")
 
 
-def test_a_peak_without_times() -> None:
+def test_peak_without_times_has_a_dash() -> None:
     peaks = tuple(replace(one, time_us=None) for one in PEAKS)
-    text = render(peak_of(peaks=peaks, start_us=None, time_us=None))
+    text = render(peak_of(peaks=peaks, start_us=None, peak_us=None))
     assert "\n     10.0 GiB  3,737  -\n" in text
 
 
-def test_nothing_at_all() -> None:
+def test_empty_snapshot_has_a_note() -> None:
     text = render(replace(PEAK, devices=()))
     assert text == "snap.pkl\nnote: nothing to show: the file has neither events nor segments"
     empty = peak_of(peak_bytes=0, groups=(), groups_total=0, rest_bytes=0, rest_count=0)
@@ -338,7 +338,7 @@ NODE = Frame("torch::autograd::generated::MmBackward0::apply(int)", "??", 0)
         ),
     ],
 )
-def test_several_ways_in_their_order(by: By, of: tuple[Label, ...], row: str) -> None:
+def test_several_keys_are_shown_in_order(by: By, of: tuple[Label, ...], row: str) -> None:
     shown = next(label for label in reversed(of) if label.frames or label is of[0])
     label = ", ".join(one.text for one in of)
     group = Group(
@@ -358,7 +358,7 @@ def test_several_ways_in_their_order(by: By, of: tuple[Label, ...], row: str) ->
     )
 
 
-def test_a_backward_pass_in_a_tree() -> None:
+def test_backward_pass_is_named_in_a_tree() -> None:
     call = Call(
         level=1,
         label="x",
@@ -375,9 +375,9 @@ def test_a_backward_pass_in_a_tree() -> None:
     peak = replace(PEAK.devices[0], tree=CallTree(calls=(call, below), hidden_bytes=0))
     text = render(replace(PEAK, devices=(peak,)), 120)
     assert "  MmBackward0 (autograd)\n" in text
-    # Among others, which are whole stacks then, it is a call as they are.
+    # At other levels, a node is shown by its function, like any call.
     assert "    torch::autograd::generated::MmBackward0::apply" in text
-    # From the innermost frame outward it is one too, if it is all of its stacks.
+    # In an inverted tree, a node that covers only some of its stacks is shown by its function, too.
     called = replace(call, own_bytes=2, hidden=1, hidden_bytes=3)
     tree = CallTree(calls=(call, called), hidden_bytes=0, inverted=True)
     lines = render(replace(PEAK, devices=(replace(peak, tree=tree),)), 120).splitlines()
@@ -391,13 +391,13 @@ def test_a_backward_pass_in_a_tree() -> None:
 
 def pairs_of(**changes: object) -> list[str]:
     text = render(peak_of(**changes), 160)
-    return [line for line in text.splitlines() if line.startswith(("where", "kinds"))]
+    return [line for line in text.splitlines() if line.startswith(("where", "categories"))]
 
 
-def test_where_it_was_and_what_it_holds() -> None:
+def test_first_lines_name_the_step_and_the_largest_group() -> None:
     step = StepAt(
         annotation="ProfilerStep",
-        found="annotation",
+        found_by="annotation",
         number=3,
         of=10,
         inside=False,
@@ -405,13 +405,13 @@ def test_where_it_was_and_what_it_holds() -> None:
         name="",
     )
     assert pairs_of(step=step, annotations=("train", "forward")) == [
-        "where         before step 3 of 10 (ProfilerStep), annotation forward"
+        "where         before step 3 of 10 (ProfilerStep), annotation train > forward"
     ]
     assert pairs_of() == []
     unknown = CategoryBytes(category="unknown", bytes=10 * GIB, count=5)
     assert pairs_of(categories=(unknown,)) == []
     some = [CategoryBytes(category=name, bytes=2 * GIB, count=1) for name in "abcdef"]
-    words = "kinds         guessed: a 2.0 GiB (20.0%), unknown 10.0 GiB (100.0%)"
+    words = "categories    guessed: a 2.0 GiB (20.0%), unknown 10.0 GiB (100.0%)"
     assert pairs_of(categories=(some[0], unknown)) == [words]
     (line,) = pairs_of(categories=tuple(some))
     assert line.endswith("d 2.0 GiB (20.0%), 2 more (--by category)")

@@ -1,4 +1,4 @@
-"""Tests of `memreplay record`: what the program is told, its exit code, and what is said."""
+"""Tests of `memreplay record`: the program's arguments and exit code, and messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from memreplay.commands.app import app
 from tests.commanding import command_runner
 
-# What a process that is recorded does, without a device.
+# A fake recorded program, which needs no device.
 RECORDED = """
 import json, os, sys
 told = json.loads(os.environ["MEMREPLAY_RECORD"])
@@ -34,7 +34,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_the_program_is_told(tmp_path: Path) -> None:
+def test_program_gets_its_arguments_and_environment(tmp_path: Path) -> None:
     done = run(tmp_path, "--", sys.executable, "-c", RECORDED)
     assert (done.returncode, done.stderr) == (0, "")
     path = os.path.join(os.path.realpath(tmp_path), "snapshot.pickle")
@@ -43,14 +43,14 @@ def test_what_the_program_is_told(tmp_path: Path) -> None:
         f' "path": "{path}", "source": false, "stacks": "auto"}}\n'
     )
     done = run(tmp_path, "-o", "b.pickle", "--", sys.executable, "-c", RECORDED)
-    assert '"overwrite": false' in done.stdout  # a name of one's own
+    assert '"overwrite": false' in done.stdout  # a custom name
     more = ("--stacks", "all", "--max-entries", "9", "--every", "2", "--force", "-o", "a.pkl.gz")
     done = run(tmp_path, *more, "--source", "--", sys.executable, "-c", RECORDED)
     assert '"every": 2, "max_entries": 9, "overwrite": true' in done.stdout
     assert '/a.pkl.gz", "source": true, "stacks": "all"' in done.stdout
 
 
-def test_its_exit_code(tmp_path: Path) -> None:
+def test_programs_exit_code_is_passed_on(tmp_path: Path) -> None:
     assert run(tmp_path, "--", "sh", "-c", "exit 7").returncode == 7
     done = run(tmp_path, "--", "sh", "-c", "kill -9 $$")
     assert (done.returncode, done.stderr) == (128 + 9, "")
@@ -59,12 +59,13 @@ def test_its_exit_code(tmp_path: Path) -> None:
     assert done.stderr.startswith("memreplay: error: nothing was recorded: the program used no")
 
 
-def test_wrong_usage(tmp_path: Path) -> None:
+def test_usage_errors_are_reported(tmp_path: Path) -> None:
     (tmp_path / "there.pickle").touch()
     for arguments, words in (
         (("-o", "x.json", "--", "true"), "snapshots are pickles"),
         (("-o", "there.pickle", "--", "true"), "there.pickle already exists"),
-        (("--", "no-such-command"), "no-such-command does not run: No such file"),
+        (("--", "no-such-command"), "no-such-command doesn't run: No such file"),
+        (("--", "train.py"), "No such file or directory; put python before it: python train.py"),
         ((), "Missing argument"),
     ):
         done = run(tmp_path, *arguments)
@@ -73,7 +74,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_signals_are_for_the_program(tmp_path: Path, number: signal.Signals) -> None:
+def test_signals_reach_the_program(tmp_path: Path, number: signal.Signals) -> None:
     code = (
         "import signal, sys, time\n"
         f"signal.signal({int(number)}, lambda *_: sys.exit(9))\n"
@@ -93,13 +94,16 @@ def test_signals_are_for_the_program(tmp_path: Path, number: signal.Signals) -> 
         assert process.wait(30) == 9
 
 
-def test_help() -> None:
+def test_help_has_an_example_and_the_exit_codes() -> None:
     found = command_runner().invoke(app, ["record", "--help"]).output
     assert "memreplay record -- python train.py" in found
-    assert "Exit codes: 0 the program ended well, 2 wrong usage, 5 the program ended" in found
+    assert (
+        "Exit codes: 0 the program succeeded, 2 usage error, 5 the program succeeded"
+        " without using a GPU" in " ".join(found.split())
+    )
 
 
-def test_its_own_name_is_taken_again(tmp_path: Path) -> None:
+def test_output_file_of_an_earlier_recording_is_replaced(tmp_path: Path) -> None:
     for name in ("snapshot.pickle", "snapshot.rank0.pickle"):
         (tmp_path / name).touch()
     assert run(tmp_path, "--", sys.executable, "-c", RECORDED).returncode == 0

@@ -30,7 +30,7 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
     return runner.invoke(app, ["report", path, *options])
 
 
-def test_text(runner: CliRunner, path: str) -> None:
+def test_text_names_the_next_command(runner: CliRunner, path: str) -> None:
     done = ask(runner, path)
     assert (done.exit_code, done.stderr) == (0, "")
     assert "device 0: peak" in done.stdout
@@ -43,7 +43,7 @@ def test_json_fits_its_schema(runner: CliRunner, path: str) -> None:
     check_against("report-1.json", json.loads(done.stdout))
 
 
-def test_markdown(runner: CliRunner) -> None:
+def test_markdown_has_lists_and_tables(runner: CliRunner) -> None:
     done = ask(runner, EXAMPLE, "--format", "markdown")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith("### ")
@@ -52,9 +52,7 @@ def test_markdown(runner: CliRunner) -> None:
 
 
 @pytest.mark.parametrize("fmt", ["text", "markdown", "json"])
-def test_output_is_a_file_of_the_same(
-    runner: CliRunner, path: str, fmt: str, tmp_path: Path
-) -> None:
+def test_output_file_matches_stdout(runner: CliRunner, path: str, fmt: str, tmp_path: Path) -> None:
     out = tmp_path / "report.out"
     done = ask(runner, path, "--format", fmt, "-o", str(out))
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
@@ -65,10 +63,10 @@ def test_output_is_a_file_of_the_same(
     assert ask(runner, path, "-o", str(out), "--force").exit_code == 0
     over = ask(runner, path, "-o", path, "--force")
     assert over.exit_code == 2
-    assert "it is the snapshot that is read" in over.stderr
+    assert ": it's the input snapshot" in over.stderr
 
 
-def test_the_card(runner: CliRunner, tmp_path: Path) -> None:
+def test_card_smaller_than_the_usage_is_an_error(runner: CliRunner, tmp_path: Path) -> None:
     made, device = machine(200 * MIB)
     fail(device, 300 * MIB)
     file = tmp_path / "snap.pkl"
@@ -79,7 +77,7 @@ def test_the_card(runner: CliRunner, tmp_path: Path) -> None:
     assert "--total-memory is below what device 0 had" in done.stderr
 
 
-def test_strict(runner: CliRunner, tmp_path: Path) -> None:
+def test_strict_fails_for_untrusted_numbers(runner: CliRunner, tmp_path: Path) -> None:
     file = tmp_path / "snap.pkl"
     file.write_bytes(build.dump(SnapshotBuilder().free_completed(0x1000, 512).build()))
     done = ask(runner, str(file))
@@ -103,9 +101,7 @@ def test_strict(runner: CliRunner, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("fmt", ["text", "markdown", "json"])
-def test_odd_files_have_a_report_too(
-    runner: CliRunner, tmp_path: Path, made: object, fmt: str
-) -> None:
+def test_odd_files_have_a_report(runner: CliRunner, tmp_path: Path, made: object, fmt: str) -> None:
     file = tmp_path / "snap.pkl"
     file.write_bytes(build.dump(made))
     done = ask(runner, str(file), "--format", fmt)
@@ -114,7 +110,9 @@ def test_odd_files_have_a_report_too(
         check_against("report-1.json", json.loads(done.stdout))
 
 
-def test_json_snapshots_parts_and_what_is_cut_off(runner: CliRunner, tmp_path: Path) -> None:
+def test_json_snapshots_ranges_and_truncated_files_are_read(
+    runner: CliRunner, tmp_path: Path
+) -> None:
     made = SnapshotBuilder().alloc(0x1000, 512).alloc(0x2000, MIB).free(0x1000, 512)
     file = tmp_path / "snap.json"
     file.write_text(json.dumps(made.build()), encoding="utf-8")
@@ -130,13 +128,13 @@ def test_json_snapshots_parts_and_what_is_cut_off(runner: CliRunner, tmp_path: P
     assert "the file is cut off" in salvaged.stdout
 
 
-def test_a_file_that_is_none(runner: CliRunner, tmp_path: Path) -> None:
+def test_missing_file_is_an_error(runner: CliRunner, tmp_path: Path) -> None:
     done = ask(runner, str(tmp_path / "none.pkl"))
     assert (done.exit_code, done.stdout) == (3, "")
-    assert "there is no such file" in done.stderr
+    assert "no such file" in done.stderr
 
 
-def test_categories_of_one_s_own(runner: CliRunner, tmp_path: Path) -> None:
+def test_custom_categories_are_used(runner: CliRunner, tmp_path: Path) -> None:
     config = tmp_path / "own.toml"
     config.write_text('[[category]]\nname = "all of it"\nframes = "."\n', encoding="utf-8")
     done = ask(runner, EXAMPLE, "--config", str(config))

@@ -1,4 +1,4 @@
-"""Tests of commands/report/find.py: each part is what its own command says, over one replay."""
+"""Tests of commands/report/find.py: each section matches its own command, from a single replay."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ STEP = [("forward", "/home/ana/model.py", 7), ("step", "/home/ana/train.py", 3)]
 
 
 def of_each(report: Any) -> dict[int, Any]:
-    """What a report says of each device."""
+    """Return the report on each device."""
     return {one.device: one for one in report.devices}
 
 
 def assert_equals_the_commands(path: Path) -> Overview:
-    """Each part equals what its command finds in a snapshot of its own."""
+    """Check that each section equals its command's result for the same file, opened again."""
     found = overview(mr.open(path))
 
     def alone() -> mr.Snapshot:
@@ -56,9 +56,9 @@ def assert_equals_the_commands(path: Path) -> Overview:
             error = str(raised)
         for one in found.devices:
             assert getattr(one, name) == want.get(one.device)
-            assert one.device in want or one.missing[name].partition(" (")[0] in error
+            assert one.device in want or one.missing_parts[name].partition(" (")[0] in error
     peaks = of_each(peak_report(alone(), top=OTHERS, caught=True))
-    assert {one.device: one.categories for one in found.devices} == {
+    assert {one.device: one.caught for one in found.devices} == {
         device: one.caught for device, one in peaks.items()
     }
     snap = alone()
@@ -71,14 +71,14 @@ def assert_equals_the_commands(path: Path) -> Overview:
         assert one.reserved_peak_bytes == reserved.bytes
         assert one.reserved_peak_event == reserved.event_index
         assert one.peak_bytes == one.peak.peak_bytes
-        assert one.annotations == one.peak.annotations
+        assert one.open_annotations == one.peak.annotations
         assert_holds_together(snap, one)
     return found
 
 
 def assert_holds_together(snap: mr.Snapshot, one: DeviceOverview) -> None:
-    """What this report adds to the commands, by brute force."""
-    event = one.peak.event_index
+    """Check the numbers that only the report has, by brute force."""
+    event = one.peak.peak_event
     replay = snap.replay(one.device)
     open_then = [
         span.name
@@ -88,13 +88,13 @@ def assert_holds_together(snap: mr.Snapshot, one: DeviceOverview) -> None:
     assert list(one.peak.annotations) == open_then
     if one.step is not None:
         assert one.steps is not None
-        inside = one.steps.steps[one.step.index - 1]
-        assert (inside.index, inside.name) == (one.step.index, one.step.name)
+        inside = one.steps.steps[one.step.number - 1]
+        assert (inside.number, inside.name) == (one.step.number, one.step.name)
         assert event in range(inside.first_event, inside.last_event + 1)
         if one.peak.step is not None:
             step = one.peak.step
             assert (step.number, step.of, step.inside) == (
-                one.step.index,
+                one.step.number,
                 len(one.steps.steps),
                 True,
             )
@@ -109,12 +109,12 @@ def assert_holds_together(snap: mr.Snapshot, one: DeviceOverview) -> None:
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
-def test_examples_equal_their_commands(path: Path) -> None:
+def test_examples_match_their_commands(path: Path) -> None:
     assert_equals_the_commands(path)
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
-def test_holders_that_look_alike_are_those_of_peak_and_advice_is_the_same(path: Path) -> None:
+def test_holders_and_advice_match_peak(path: Path) -> None:
     folded = overview(mr.open(path), fold=True)
     peak = of_each(peak_report(mr.open(path), top=HOLDERS, fold=True))
     assert {one.device: one.peak for one in folded.devices} == peak
@@ -122,8 +122,8 @@ def test_holders_that_look_alike_are_those_of_peak_and_advice_is_the_same(path: 
     assert [one.advice for one in folded.devices] == [one.advice for one in whole.devices]
 
 
-def test_advice_counts_what_looks_alike_together() -> None:
-    """Stacks that differ in plumbing alone are more than there are holders: in JSON, too."""
+def test_advice_merges_indistinguishable_rows() -> None:
+    """Stacks that differ only in plumbing outnumber the rows. JSON merges them, too."""
     made = SnapshotBuilder()
     for k in range(4 * HOLDERS):
         plumbing = (f"helper_{k}", "/v/lib/python3.12/site-packages/torch/nn/functional.py", k)
@@ -137,21 +137,21 @@ def test_advice_counts_what_looks_alike_together() -> None:
         assert found.bytes == 4 * HOLDERS * MIB
 
 
-def test_the_step_and_the_annotations_of_the_peak() -> None:
+def test_step_and_annotation_of_the_peak_are_named() -> None:
     (one,) = overview(mr.open(ROOT / "tests/data" / "leaky_training.pkl.gz")).devices
     assert one.step is not None
     assert one.steps is not None
-    assert one.steps.steps[one.step.index - 1].peak_bytes == one.peak_bytes
+    assert one.steps.steps[one.step.number - 1].peak_bytes == one.peak_bytes
     assert one.peak.annotations[0] == one.step.name
     assert one.category == "backward"
 
 
-def test_the_category_of_what_made_the_peak_is_that_of_its_own_stack() -> None:
+def test_category_comes_from_the_stack_at_the_peak() -> None:
     made = SnapshotBuilder()
     made.alloc(0x1000, MIB, frames=[("f", "/venv/torch/optim/adam.py", 1)])
     made.alloc(0x200000, 2 * MIB, frames=STEP).free(0x200000, 2 * MIB)
     (one,) = overview(mr.open(build.dump(made.finish_segments().build()))).devices
-    assert one.peak.event_index == 1
+    assert one.peak.peak_event == 1
     assert one.category == "activations"
     (whole,) = overview(mr.open(build.dump(made.build())), rules=()).devices
     assert whole.category == "unknown"
@@ -165,50 +165,52 @@ def two_devices() -> SnapshotBuilder:
     return made.finish_segments()
 
 
-def test_the_device_that_went_highest_comes_first() -> None:
+def test_highest_device_comes_first() -> None:
     found = overview(mr.open(build.dump(two_devices().build())))
     assert [one.device for one in found.devices] == [1, 0, 2]
 
 
-def test_the_device_that_ran_out_comes_before_it() -> None:
+def test_device_that_ran_out_of_memory_comes_first() -> None:
     made = two_devices().oom(MIB, device=2, device_free=0)
     found = overview(mr.open(build.dump(made.build())))
     assert [one.device for one in found.devices] == [2, 1, 0]
     assert [one.ran_out for one in found.devices] == [True, False, False]
 
 
-def test_without_events_the_parts_say_why() -> None:
+def test_sections_explain_missing_events() -> None:
     made = SnapshotBuilder(devices=0)
     made.segment(0x10000000, MIB, blocks=[made.block(0x10000000, MIB)])
     (one,) = overview(mr.open(build.dump(made.build()))).devices
-    assert "no events" in one.missing["steps"]
-    assert "no events" in one.missing["leaks"]
+    assert "no events" in one.missing_parts["steps"]
+    assert "no events" in one.missing_parts["leaks"]
     assert one.peak.peak_bytes == MIB
     assert [advice.name for advice in one.advice] == ["record"]
 
 
-def test_nothing_at_all() -> None:
+def test_empty_snapshot_has_no_devices() -> None:
     found = overview(mr.open(build.dump({"segments": [], "device_traces": [[]]})))
     assert found.devices == ()
 
 
 @pytest.mark.parametrize("given", [2 * GIB, None])
-def test_how_much_the_card_has(given: int | None) -> None:
+def test_card_size_is_the_given_one_or_else_the_highest_usage(given: int | None) -> None:
     made, device = machine(200 * MIB)
     fail(device, 300 * MIB)
     (one,) = overview(mr.open(build.dump(made.dump()[0])), total_memory=given).devices
     assert one.ran_out
-    assert (one.total_bytes, one.total_known) == ((given, True) if given else (200 * MIB, False))
+    assert (one.total_memory_bytes, one.total_memory_known) == (
+        (given, True) if given else (200 * MIB, False)
+    )
 
 
-def test_a_card_that_is_smaller_than_what_was_seen_is_wrong_usage() -> None:
+def test_card_smaller_than_the_usage_is_an_error() -> None:
     made, device = machine(200 * MIB)
     fail(device, 300 * MIB)
-    with pytest.raises(UsageError, match="--total-memory is below"):
+    with pytest.raises(UsageError, match="total_memory is below"):
         overview(mr.open(build.dump(made.dump()[0])), total_memory=100 * MIB)
 
 
-def test_an_idle_cache_at_the_start_is_not_what_was_unused() -> None:
+def test_idle_cache_at_the_start_does_not_count_as_unused() -> None:
     made = SnapshotBuilder()
     made.alloc(0x10000000, 90 * MIB, frames=STEP).free(0x10000000, 90 * MIB)
     free = made.block(0x10000000, 100 * MIB, state="inactive")

@@ -1,4 +1,4 @@
-"""Tests of commands/report/text.py: a page that fits a screen, and whose numbers are the parts'."""
+"""Tests of commands/report/text.py: a report fits one screen, with the numbers of each section."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 import memreplay as mr
+from memreplay.analysis.steps.records import StepSource
 from memreplay.commands.peak.find import peak_report
-from memreplay.commands.report.advice_words import advice_title, next_commands
+from memreplay.commands.report.advice_text import advice_title, next_commands
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.result import Advice, Overview
 from memreplay.commands.report.text import report_document, report_line
@@ -39,35 +40,42 @@ def changed(name: str, **changes: Any) -> Overview:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_it_fits_a_screen(name: str) -> None:
+def test_report_fits_one_screen(name: str) -> None:
     lines = text(of(name)).splitlines()
     assert len(lines) <= LINES
-    # A command is to be copied, whatever its file's name is.
+    # Commands aren't wrapped, so that they can be copied.
     assert all(len(line) <= COLUMNS for line in lines if not line.startswith("memreplay "))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("width", [40, 60, 160])
-def test_any_width(name: str, width: int) -> None:
+def test_lines_fit_any_width(name: str, width: int) -> None:
     lines = text(of(name), width).splitlines()
     assert all(len(line) <= width for line in lines if not line.startswith("memreplay "))
 
 
-def test_the_page_of_a_leak() -> None:
+def test_leak_is_shown_with_advice() -> None:
     page = text(of("leaky_training.pkl.gz"))
     assert "device 0: peak 24.1 MiB, no request failed, exact" in page
     assert "1 stack keeps 64.0 KiB more a step, over 40 steps (odds >1,000:1)" in page
     assert "step 29 of 40" in page
-    assert "train.py:54 keeps 64.0 KiB more a step, over 40 steps" in page
-    assert (
-        page.index("what to do next")
-        < page.index("leak         train.py:54")
-        < page.index("activations  activations hold")
-    )
+    assert "train.py:54 keeps 64.0 KiB more each step, over 40 steps" in page
+    assert page.index("what to do next\n") < page.index("leak  train.py:54")
+    assert "activations kept" not in page  # they belong to an evaluation
     assert f"memreplay leaks {ROOT / 'tests/data/leaky_training.pkl.gz'}" in page
 
 
-def test_what_may_leak_is_said_with_its_odds() -> None:
+def test_overlapping_savings_are_not_to_be_added() -> None:
+    overlap = "what to do next (savings overlap, so they don't add up)"
+    found = of("transformer_step.pkl.gz")
+    assert text(found).count(overlap) == 1
+    (device,) = found.devices
+    assert sum(one.saved_bytes > 0 for one in device.advice) > 1
+    first = replace(found, devices=(replace(device, advice=device.advice[:1]),))
+    assert "what to do next\n" in text(first)
+
+
+def test_possible_leak_has_its_probability() -> None:
     (device,) = of("leaky_training.pkl.gz").devices
     assert device.leaks is not None
     first, *rest = device.leaks.once
@@ -79,32 +87,32 @@ def test_what_may_leak_is_said_with_its_odds() -> None:
         once=(*rest, replace(first, odds=2.5)),
     )
     page = " ".join(text(changed("leaky_training.pkl.gz", leaks=leaks)).split())
-    assert "leaks none is sure over 40 steps;" in page
+    assert "leaks none certain over 40 steps;" in page
     assert "/home/ana/tiny/model.py:23 may leak (odds 2:1)" in page
 
 
-def test_the_page_of_memory_that_ran_out() -> None:
+def test_out_of_memory_is_shown_with_the_first_failure() -> None:
     page = " ".join(text(of("serving_oom.pkl.gz", total_memory=1 << 30)).split())
     assert "memory ran out" in page
     assert "2 requests failed, the first of 192.0 MiB by model.py:52 at event 3,754" in page
-    assert "786.0 MiB at most, 88.2% of the 890.9 MiB that a card of 1.0 GiB has for" in page
-    assert "expandable_segments:True" not in page  # it would not have been enough
+    assert "786.0 MiB at most, 88.2% of the 890.9 MiB that a program can use on" in page
+    assert "expandable_segments:True" not in page  # this setting wouldn't have been enough
     page = " ".join(text(of("serving_oom.pkl.gz")).split())
     assert "92.7% of a card of at least 848.0 MiB" in page
-    assert "during" not in page  # all of it is one step, which says nothing
+    assert "during" not in page  # the recording is a single step, which isn't worth naming
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_categories_add_up_to_the_peak(name: str) -> None:
     (device,) = of(name).devices
-    assert device.categories is not None
-    found = device.categories
+    assert device.caught is not None
+    found = device.caught
     caught = sum(one.bytes for one in found.rules)
     assert caught + found.unknown_bytes == device.peak.peak_bytes
 
 
-def test_categories_are_those_of_peak() -> None:
-    """What was there before has a rule: nothing else is put to it."""
+def test_categories_match_peak() -> None:
+    """A rule matches carried-over memory, so no likely category is guessed."""
     (device,) = of("transformer_step.pkl.gz").devices
     assert [(one.category.partition(": ")[0], one.bytes) for one in device.peak.categories][1:] == [
         ("optimizer state (likely)", 883_347_456),
@@ -116,7 +124,7 @@ def test_categories_are_those_of_peak() -> None:
     assert "421.2 MiB parameters (likely) (8.0%), 32.0 KiB unknown (<0.1%)" in page
 
 
-def test_doubts_are_said_first() -> None:
+def test_doubts_come_first() -> None:
     reasons = ("unmatched_frees", "ring_overflow", "segments_disagree")
     (device,) = of("transformer_step.pkl.gz").devices
     against = {"trusted": False, "reasons": reasons}
@@ -126,14 +134,13 @@ def test_doubts_are_said_first() -> None:
     assert "trust Not trustworthy: blocks were freed that were not live" in page
     assert "the recorder's ring buffer was full" in page
     assert "and 1 more reason (summary lists them)" in page
-    # What speaks against other measures says nothing of the peak.
+    # Doubts about other measures don't affect the peak.
     page = " ".join(
         text(changed("transformer_step.pkl.gz", trusted=False, reasons=reasons[:1])).split()
     )
     assert "no request failed, exact, other numbers not trustworthy trust" in page
     assert (
-        "trust Exact: the snapshot is consistent. Other numbers are not trustworthy: blocks were"
-        " freed that were not live"
+        "trust Exact peak. Other numbers are not trustworthy: blocks were freed that were not live"
     ) in page
     others = changed(
         "transformer_step.pkl.gz",
@@ -147,7 +154,7 @@ def test_doubts_are_said_first() -> None:
     )
 
 
-def test_a_ring_buffer_that_was_full_is_said_first() -> None:
+def test_full_ring_buffer_comes_first() -> None:
     (device,) = of("transformer_step.pkl.gz").devices
     for reason, how in (
         ("ring_overflow", "was full"),
@@ -160,7 +167,7 @@ def test_a_ring_buffer_that_was_full_is_said_first() -> None:
         assert f"trust Exact for the last 10,000 events only: the ring buffer {how}, so" in page
 
 
-def test_an_estimate_is_said() -> None:
+def test_estimate_is_marked() -> None:
     (device,) = of("transformer_step.pkl.gz").devices
     estimated = replace(device.peak, exactness="estimated")
     page = text(changed("transformer_step.pkl.gz", exactness="estimated", peak=estimated))
@@ -170,27 +177,27 @@ def test_an_estimate_is_said() -> None:
     assert "5.6 GiB (estimated) at most" in page
 
 
-def test_parts_that_are_missing_say_why() -> None:
+def test_missing_sections_explain_why() -> None:
     parts = ("categories", "fragmentation", "steps", "leaks", "oom")
     missing = {part: f"no {part} here" for part in parts}
     page = text(
         changed(
             "leaky_training.pkl.gz",
-            categories=None,
+            caught=None,
             fragmentation=None,
             unused=None,
             steps=None,
             step=None,
             leaks=None,
             oom=None,
-            missing=missing,
+            missing_parts=missing,
         )
     )
     for part in ("categories", "fragmentation", "leaks", "oom"):
         assert f"no {part} here" in page
 
 
-def test_more_in_use_than_reserved_is_no_share() -> None:
+def test_usage_above_reserved_memory_has_no_share() -> None:
     (device,) = of("transformer_step.pkl.gz").devices
     assert device.unused is not None
     wrong = replace(device.unused, unused_bytes=0, active_bytes=device.unused.reserved_bytes + 5)
@@ -199,37 +206,42 @@ def test_more_in_use_than_reserved_is_no_share() -> None:
     )
 
 
-def test_no_events() -> None:
+def test_final_state_is_shown_without_events() -> None:
     made = SnapshotBuilder(devices=0)
     made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])
     page = text(overview(mr.open(build.dump(made.build()))))
     assert "device 0: 512 B held at the end, no events were recorded" in page
     assert "not known: no events were recorded" in page
     assert "512 B requested in 1 block at the end" in page
-    assert "512 B at the end; the card's size is unknown" in page
+    assert "512 B at the end; card size unknown" in page
     assert " at most" not in page
 
 
-def test_only_the_state_and_one_event() -> None:
-    """A dump leaves an event of its own, which tells of nothing that was allocated."""
+def test_snapshot_event_is_not_an_allocation() -> None:
+    """The dump itself records an event."""
     made = SnapshotBuilder()
     made.snapshot_event(512)
     made.segment(0x1000, 1024, blocks=[made.block(0x1000, 512)])
     page = text(overview(mr.open(build.dump(made.build()))))
     assert "device 0: 512 B held at the end, no allocation was recorded" in page
-    assert "1.0 KiB at the end; the card's size is unknown" in page
+    assert "1.0 KiB at the end; card size unknown" in page
     assert "512 B (50.0%) of 1.0 KiB reserved, at the end" in page
     assert " at most" not in page
+    # `oom` and `timeline` would have nothing to show.
+    assert "memreplay peak FILE" in page
+    assert "# what held memory at the end" in page
+    assert "memreplay oom" not in page
+    assert "memreplay timeline" not in page
 
 
-def test_what_was_reserved_is_not_in_a_trace_of_the_profiler() -> None:
+def test_profiler_trace_may_lack_reserved_memory() -> None:
     trace = Kineto().memory(1, 512, 512, 512).memory(2, 1024, 512, 1024)
     page = text(overview(mr.open(trace.json())))
     assert "reserved       not in the trace" in page
     assert "0 B" not in page
 
 
-def test_what_is_cached_in_a_final_state_is_no_advice() -> None:
+def test_cache_in_a_final_state_gets_no_advice() -> None:
     made = SnapshotBuilder(devices=0)
     made.segment(1 << 30, 1 << 30, blocks=[made.block(1 << 30, 512)])
     page = text(overview(mr.open(build.dump(made.build()))))
@@ -237,12 +249,27 @@ def test_what_is_cached_in_a_final_state_is_no_advice() -> None:
     assert "expandable_segments" not in page
 
 
-def test_an_end_at_the_peak_may_be_where_memory_ran_out() -> None:
+@pytest.mark.parametrize("ended", [True, False])
+def test_end_at_the_peak_is_usual_after_an_optimizer_step(ended: bool) -> None:
+    """A request can't have failed within a step that ended."""
+    made = SnapshotBuilder()
+    name = "Optimizer.step#AdamW.step"
+    for i in range(4):
+        made.alloc(0x1000 + 512 * i, 512, time_us=1_700_000_000_000_000 + 10 * i)
+    made.annotation(name, "START", 1_700_000_000_000_005)
+    if ended:
+        made.annotation(name, "END", 1_700_000_000_000_035)
+    page = " ".join(text(overview(mr.open(build.dump(made.finish_segments().build())))).split())
+    assert ("may have failed right after" in page) != ended
+    assert ("in 4 events. Ended at 100.0% of the peak" in page) == ended
+
+
+def test_end_at_the_peak_may_be_out_of_memory() -> None:
     made = SnapshotBuilder().alloc(0x1000, 512).alloc(0x2000, 512).finish_segments()
     page = " ".join(text(overview(mr.open(build.dump(made.build())))).split())
     assert (
-        "No request failed in 2 events, but they end at 100.0% of the peak: one may have failed"
-        " right after" in page
+        "No request failed in 2 events, but they end at 100.0% of the peak: a request may have"
+        " failed right after" in page
     )
     made = SnapshotBuilder().segment_alloc(0x1000, 512)
     made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])
@@ -250,7 +277,7 @@ def test_an_end_at_the_peak_may_be_where_memory_ran_out() -> None:
     assert "out of memory  not known: no allocation was recorded" in page
 
 
-def test_holders_that_differ_in_their_callers_alone_show_where() -> None:
+def test_holders_that_differ_only_in_callers_show_the_difference() -> None:
     made = SnapshotBuilder()
     for n, outer in enumerate((7, 7, 8, 9)):
         frames = [("forward", "model.py", line) for line in (1, 2, 3, outer)]
@@ -262,12 +289,12 @@ def test_holders_that_differ_in_their_callers_alone_show_where() -> None:
     assert len(table.rows[-1].below) == 1
 
 
-def test_nothing() -> None:
+def test_report_says_that_the_snapshot_is_empty() -> None:
     page = text(overview(mr.open(build.dump({"segments": [], "device_traces": []}))))
     assert "nothing to report: the file has neither events nor segments" in page
 
 
-def test_other_devices_have_a_line_each() -> None:
+def test_every_other_device_has_a_line() -> None:
     page = text(overview(mr.open(build.dump(two_devices().build()))))
     assert "device 1: peak 9.0 MiB" in page
     assert "2 other devices" in page
@@ -278,7 +305,7 @@ def test_other_devices_have_a_line_each() -> None:
     ]
 
 
-def test_of_very_many_devices_the_worst_have_a_line() -> None:
+def test_worst_of_very_many_devices_have_a_line() -> None:
     made = SnapshotBuilder(devices=40)
     for device in range(40):
         made.alloc(0x1000, 512 * (device + 1), device)
@@ -289,9 +316,9 @@ def test_of_very_many_devices_the_worst_have_a_line() -> None:
     assert len(page.splitlines()) <= LINES
 
 
-def test_commands_are_to_be_copied() -> None:
+def test_commands_can_be_copied() -> None:
     (device,) = of("transformer_step.pkl.gz").devices
-    one = replace(device, advice=(Advice("x", command="fragmentation --at 7"), *device.advice))
+    one = replace(device, advice=(Advice("x", command="sql --at 7"), *device.advice))
     first, second = next_commands(one, "<stdin>")
     assert first.command == "memreplay peak FILE --by module"
     assert second.command == "memreplay peak FILE"
@@ -300,7 +327,7 @@ def test_commands_are_to_be_copied() -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_page_ends_with_two_commands_and_why(name: str) -> None:
+def test_report_ends_with_two_commands_and_their_purpose(name: str) -> None:
     report = of(name)
     page = text(report).partition("\n\n1 other device")[0].splitlines()
     device = report.devices[0]
@@ -312,17 +339,17 @@ def test_a_page_ends_with_two_commands_and_why(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_at_most_three_pieces_of_advice(name: str) -> None:
+def test_report_has_at_most_three_recommendations(name: str) -> None:
     (device, *_) = of(name).devices
     titles = {advice_title(one) for one in device.advice}
-    page = text(of(name)).partition("what to do next\n")[2].partition("\n\n")[0]
+    page = text(of(name)).partition("what to do next")[2].partition("\n")[2].partition("\n\n")[0]
     rows = [line for line in page.splitlines() if line.split("  ")[0] in titles]
     assert len(rows) == min(3, len(device.advice))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("width", [80, 160])
-def test_who_held_it_is_as_peak_says_and_no_two_rows_look_alike(name: str, width: int) -> None:
+def test_holders_match_peak_and_are_distinguishable(name: str, width: int) -> None:
     snap = mr.open(ROOT / "tests/data" / name)
     report = overview(snap, fold=True)
     peak = peak_report(snap, top=5, fold=True)
@@ -338,7 +365,7 @@ def test_who_held_it_is_as_peak_says_and_no_two_rows_look_alike(name: str, width
     assert len({tuple(row) for row in rows}) == len(rows)
 
 
-def test_in_a_line() -> None:
+def test_report_fits_in_one_line() -> None:
     leaking = "leaks: 1 stack keeps 64.0 KiB more a step, over 40 steps (odds >1,000:1)"
     line = report_line(of("leaky_training.pkl.gz"))
     assert line.startswith("device 0: peak ")
@@ -350,6 +377,10 @@ def test_in_a_line() -> None:
     (device,) = of("leaky_training.pkl.gz").devices
     assert device.leaks is not None
     none = replace(device.leaks, leaks=(), leaks_total=0, whole_bytes_per_step=0)
+    windows = replace(none, step_source=StepSource("windows", "", 0.0))
+    made = changed("leaky_training.pkl.gz", leaks=windows)
+    assert report_line(made).endswith("leaks: not judged")  # windows can't rule out a leak
+    assert "leaks          no stack grows throughout, over 40 windows" in text(made)
     peak = replace(device.peak, trusted=False, reasons=("unmatched_frees",))
     line = report_line(changed("leaky_training.pkl.gz", leaks=none, trusted=False, peak=peak))
     assert line.endswith("no request failed, leaks: none found, not trustworthy")
@@ -362,7 +393,7 @@ def test_in_a_line() -> None:
     assert report_line(empty) == "neither events nor segments"
 
 
-def test_a_line_names_other_devices_that_are_wrong() -> None:
+def test_line_names_other_affected_devices() -> None:
     report = overview(mr.open(build.dump(two_devices().build())))
     line = report_line(report)
     assert line.startswith("device 1: peak 9.0 MiB, no request failed, ends at 100.0% of the peak")
@@ -374,3 +405,15 @@ def test_a_line_names_other_devices_that_are_wrong() -> None:
     both = replace(report, devices=(worst, second, device))
     assert "; 2 other devices; device 0: peak " in report_line(both)
     assert "leaks: 1 stack keeps 64.0 KiB more a step" in report_line(both)
+
+
+def test_words_that_need_an_explanation_have_one() -> None:
+    (one,) = overview(mr.open(ROOT / "examples/serving_oom.pkl.gz")).devices
+    page = " ".join(text(Overview(file="a.pkl", devices=(one,))).split())
+    assert "no stack grows throughout, over 19 windows (equal parts of the events)" in page
+    assert one.caught is not None
+    rule = replace(one.caught.rules[0], category="autograd detail", bytes=1 << 30)
+    caught = replace(one.caught, rules=(rule, *one.caught.rules[1:]))
+    changed = replace(one, caught=caught)
+    page = " ".join(text(Overview(file="a.pkl", devices=(changed,))).split())
+    assert "; autograd detail: temporaries of the backward pass" in page

@@ -1,4 +1,4 @@
-"""Hints name the backend's own module of torch and variable, whichever command says them."""
+"""Hints name the backend's torch module and variable in every command."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from memreplay.commands.app import app
-from memreplay.snapshot.backends import BACKENDS, NPU, XPU, Backend, spoken
+from memreplay.commands.report.advice_text import WORDS as ADVICE
+from memreplay.render.reasons import KEPT_ONE, REASONS
+from memreplay.snapshot.backends import BACKENDS, CUDA_2_0, NPU, XPU, Backend, for_backend
 from tests import build
 from tests.allocator import GIB, MIB, Machine, Settings
+from tests.build import SnapshotBuilder
 
 COMMANDS = (
     "report",
@@ -26,7 +29,7 @@ COMMANDS = (
     "oom",
     "simulate --set max_split_size_mb:64",
     "simulate --total-memory 80GiB",
-    "leaks --windows 5",
+    "leaks --step windows=5",
     "steps",
     "modules",
     "diff FILE",
@@ -57,9 +60,7 @@ def written(path: Path, backend: Backend, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("backend", [XPU, NPU], ids=lambda one: one.name)
-def test_hints_are_those_of_the_backend(
-    runner: CliRunner, tmp_path: Path, backend: Backend
-) -> None:
+def test_hints_match_the_backend(runner: CliRunner, tmp_path: Path, backend: Backend) -> None:
     hints = []
     for kind in ("oom", "final", "no segments", "ring"):
         path = str(written(tmp_path / f"{kind}.pkl", backend, kind))
@@ -71,12 +72,34 @@ def test_hints_are_those_of_the_backend(
     module = backend.module.rpartition(".")[2]
     assert {found for _, found, _ in hints if found} == {module}
     assert {found for *_, found in hints if found} <= {backend.name}
-    # That many commands give one shows that the files are such as need it.
+    # Several commands must give a hint for these files, or nothing was tested.
     assert len({command for command, found, _ in hints if found}) > 8
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-def test_text_about_the_allocator(name: str) -> None:
-    said = spoken("torch.cuda.memory, PYTORCH_CUDA_ALLOC_CONF, torch.cudart, CUDA", name)
+def test_text_names_the_backends_module_and_variable(name: str) -> None:
+    said = for_backend("torch.cuda.memory, PYTORCH_CUDA_ALLOC_CONF, torch.cudart, CUDA", name)
     one = BACKENDS[name]
     assert said == f"{one.module}.memory, {one.variable}, torch.cudart, CUDA"
+
+
+def test_hints_for_pytorch_2_0_use_its_arguments(runner: CliRunner, tmp_path: Path) -> None:
+    """The current arguments are a TypeError in PyTorch 2.0."""
+    builder = SnapshotBuilder()
+    past = [(1 << 20, 100, [("main", "train.py", 2)])]
+    builder.segment(1 << 20, 2 * MIB, blocks=[builder.legacy_block(512, 100, history=past)])
+    builder.top("device_traces", [[]])
+    path = tmp_path / "old.pkl"
+    path.write_bytes(build.dump(builder.build()))
+    for command in ("summary", "peak", "report"):
+        said = runner.invoke(app, [command, str(path)], env={"COLUMNS": "1000"}).output
+        assert "_record_memory_history(True, trace_alloc_max_entries=100000" in said, said
+
+
+@pytest.mark.parametrize(
+    "text", [*(one.remedy for one in REASONS.values()), KEPT_ONE, *ADVICE.values()]
+)
+def test_texts_for_pytorch_2_0_have_none_of_the_newer_arguments(text: str) -> None:
+    said = for_backend(text, CUDA_2_0.name)
+    assert not re.search(r"_record_memory_history\((?!True|False)", said)
+    assert not re.search(r"(?<!trace_alloc_)max_entries|enabled=|stacks=", said)

@@ -1,4 +1,4 @@
-"""Tests of commands/shared/base.py: a snapshot or a baseline, from files and pipes."""
+"""Tests of commands/shared/base.py: opening a snapshot or a baseline from files and pipes."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ CASES = [
 
 
 @pytest.mark.parametrize("data, kind", CASES)
-def test_files(tmp_path: Path, data: bytes, kind: str) -> None:
+def test_kind_of_a_file_is_detected(tmp_path: Path, data: bytes, kind: str) -> None:
     path = tmp_path / "base"
     path.write_bytes(data)
     assert kind_of(str(path)) == kind
 
 
 @pytest.mark.parametrize("data, kind", CASES)
-def test_pipes(tmp_path: Path, data: bytes, kind: str) -> None:
+def test_kind_of_a_pipe_is_detected(tmp_path: Path, data: bytes, kind: str) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_bytes, args=(data,))
@@ -70,7 +70,7 @@ def test_pipes(tmp_path: Path, data: bytes, kind: str) -> None:
         writer.join()
 
 
-def test_neither(tmp_path: Path) -> None:
+def test_other_files_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "x"
     for data in (b"", b"hello", b'{"schema": "memreplay.baseline/1", '):
         path.write_bytes(data)
@@ -82,7 +82,7 @@ def test_neither(tmp_path: Path) -> None:
         kind_of(str(tmp_path))
 
 
-def test_the_base_of_each_file(tmp_path: Path) -> None:
+def test_base_in_a_folder_is_found_by_name(tmp_path: Path) -> None:
     assert base_for("a/base.json", "x.pkl") == "a/base.json"
     folder = str(tmp_path)
     for name in ("rank0.json", "rank1.pkl.gz", "rank2.pkl.json"):
@@ -90,5 +90,5 @@ def test_the_base_of_each_file(tmp_path: Path) -> None:
     assert base_for(folder, "new/rank0.pkl.gz") == str(tmp_path / "rank0.json")
     assert base_for(folder, "new/rank1.pkl.gz") == str(tmp_path / "rank1.pkl.gz")
     assert base_for(folder, "rank2.pkl") == str(tmp_path / "rank2.pkl.json")
-    with pytest.raises(UsageError, match="has no base for it: there is no rank3"):
+    with pytest.raises(UsageError, match="has no base for it; looked for rank3"):
         base_for(folder, "rank3.pkl")

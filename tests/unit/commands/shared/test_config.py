@@ -21,48 +21,48 @@ def written(path: Path, text: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder, two below the one that is torn down."""
+    """Change to a new folder two levels below the temporary one, and return it."""
     found = tmp_path / "one" / "two"
     found.mkdir(parents=True)
     monkeypatch.chdir(found)
     return found
 
 
-def test_none_is_no_error(folder: Path) -> None:
+def test_missing_configuration_is_fine(folder: Path) -> None:
     assert ConfigChoice().load() == Config()
     assert ConfigChoice().rules() == DEFAULT_RULES
 
 
 @pytest.mark.parametrize("above", [0, 1, 2])
-def test_the_nearest_folder_that_has_one(folder: Path, above: int) -> None:
+def test_configuration_of_the_nearest_folder_is_used(folder: Path, above: int) -> None:
     at = [folder, *folder.parents][above]
     path = written(at / "memreplay.toml", "category_defaults = false")
     written(folder.parents[1] / "pyproject.toml", "[tool.memreplay]\ncategory_defaults = true")
     assert ConfigChoice().load() == Config({"category_defaults": False}, path)
 
 
-def test_a_pyproject_counts_where_it_speaks_of_memreplay(folder: Path) -> None:
+def test_pyproject_is_used_if_it_has_our_table(folder: Path) -> None:
     written(folder / "pyproject.toml", "[tool.other]\nx = 1")
     path = written(folder.parent / "pyproject.toml", "[[tool.memreplay.gate]]\nx = 1")
     assert ConfigChoice().load() == Config({"gate": [{"x": 1}]}, path)
 
 
-def test_the_own_file_goes_before_pyproject(folder: Path) -> None:
+def test_own_file_takes_precedence_over_pyproject(folder: Path) -> None:
     written(folder / "pyproject.toml", "[tool.memreplay]\ncategory_defaults = true")
     path = written(folder / "memreplay.toml", "")
     assert ConfigChoice().load() == Config({}, path)
 
 
-def test_a_file_that_is_named(folder: Path) -> None:
+def test_given_file_is_used(folder: Path) -> None:
     written(folder / "memreplay.toml", "this is no TOML")
     path = written(folder / "other.toml", RULE)
     rules = ConfigChoice(path).rules()
     assert rules[0].name == "mine"
     assert rules[1:] == DEFAULT_RULES
-    assert ConfigChoice(no_config=True).load() == Config()
+    assert ConfigChoice("none").load() == Config()
 
 
-def test_defaults_may_be_dropped(folder: Path) -> None:
+def test_defaults_can_be_dropped(folder: Path) -> None:
     written(folder / "memreplay.toml", "category_defaults = false\n" + RULE)
     (rule,) = ConfigChoice().rules()
     assert rule.name == "mine"
@@ -72,7 +72,7 @@ def test_defaults_may_be_dropped(folder: Path) -> None:
     "text, words",
     [
         ("x", "not valid TOML"),
-        ("x = 1", "unknown key 'x'; there are: category, category_defaults, gate"),
+        ("x = 1", "unknown key 'x'; known keys: category, category_defaults, gate"),
         ("category_defaults = 1", "category_defaults must be true or false"),
         ("category = 1", "`category` must be a list of tables"),
         ("[[category]]\nname = 'a'", "category rule 1 ('a') has no condition"),
@@ -80,11 +80,14 @@ def test_defaults_may_be_dropped(folder: Path) -> None:
         ("x = " + "9" * 5000, "not valid TOML"),
         ("x = " + "[" * 100_000, "not valid TOML"),
         pytest.param("#" * (MAX_BYTES + 1), "too long for a configuration", id="too long"),
-        (60 * RULE, f"60 category rules and {len(DEFAULT_RULES)} defaults; 64 at most"),
-        (65 * RULE, "65 category rules; 64 at most"),
+        (
+            60 * RULE,
+            f"60 category rules and {len(DEFAULT_RULES)} defaults, but at most 64 are allowed",
+        ),
+        (65 * RULE, "65 category rules, but at most 64 are allowed"),
     ],
 )
-def test_what_is_wrong_names_the_file(folder: Path, text: str, words: str) -> None:
+def test_errors_name_the_file(folder: Path, text: str, words: str) -> None:
     path = written(folder / "memreplay.toml", text)
     with pytest.raises(UsageError) as caught:
         ConfigChoice().rules()
@@ -93,20 +96,20 @@ def test_what_is_wrong_names_the_file(folder: Path, text: str, words: str) -> No
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_cannot_be_read(folder: Path) -> None:
-    with pytest.raises(UsageError, match=r"nowhere\.toml: cannot read the configuration: no such"):
+def test_unreadable_files_are_an_error(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.toml: can't read the configuration: no such"):
         ConfigChoice("nowhere.toml").load()
     (folder / "memreplay.toml").write_bytes(b"\xff")
     with pytest.raises(UsageError, match="not valid TOML"):
         ConfigChoice().load()
     path = written(folder / "pyproject.toml", "[project]\nname = 'x'")
-    with pytest.raises(UsageError, match=r"there is no \[tool.memreplay\] in it"):
+    with pytest.raises(UsageError, match=r"it has no \[tool.memreplay\] table"):
         ConfigChoice(path).load()
     written(folder / "pyproject.toml", "[tool]\nmemreplay = 1")
     with pytest.raises(UsageError, match=r"tool\.memreplay must be a table"):
         ConfigChoice(path).load()
 
 
-def test_a_mark_of_utf_8_is_no_mistake(folder: Path) -> None:
+def test_utf_8_byte_order_mark_is_accepted(folder: Path) -> None:
     written(folder / "memreplay.toml", "\ufeffcategory_defaults = false")
     assert ConfigChoice().rules() == ()

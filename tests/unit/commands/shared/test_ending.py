@@ -1,4 +1,4 @@
-"""Tests of commands/shared/ending.py: processes that a signal ends half way."""
+"""Tests of commands/shared/ending.py: processes that a signal interrupts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ EXAMPLE = Path(__file__).parents[4] / "tests/data/transformer_step.pkl.gz"
 
 
 def halfway(tmp_path: Path, *args: str, hangup: Any = signal.SIG_DFL) -> subprocess.Popen[bytes]:
-    """A command that has begun to write, and waits for the rest of its input."""
+    """Start a command that has begun to write and waits for the rest of its input."""
     command = [sys.executable, "-m", "memreplay", args[0], "-", *args[1:]]
     pipe = subprocess.PIPE
-    # A child ignores what its parent does: these tests may run under nohup.
+    # These tests may run under nohup, and children inherit ignored signals.
     before = signal.signal(signal.SIGHUP, hangup)
     try:
         started = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path)
@@ -40,7 +40,7 @@ def halfway(tmp_path: Path, *args: str, hangup: Any = signal.SIG_DFL) -> subproc
 
 
 def ended(started: subprocess.Popen[bytes]) -> int:
-    """Its exit code, if it ends by itself; it does not outlive the test."""
+    """Return the process's exit code. If it doesn't end, kill it and fail."""
     try:
         return started.wait(60)
     finally:
@@ -48,7 +48,7 @@ def ended(started: subprocess.Popen[bytes]) -> int:
 
 
 def said_once_terminated(code: str) -> bytes:
-    """What a program says after it said that it is on, and gets SIGTERM, which ends it."""
+    """Send SIGTERM to a program once it's ready, and return its output from then on."""
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as started:
         assert started.stdout is not None
         assert started.stdout.readline() == b"on\n"
@@ -59,7 +59,7 @@ def said_once_terminated(code: str) -> bytes:
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 @pytest.mark.parametrize("args", [("export", "-o", "x.pkl"), ("export", "-o", "tables/")])
-def test_a_signal_leaves_no_half_file(tmp_path: Path, args: tuple[str, ...], name: str) -> None:
+def test_signal_leaves_no_partial_file(tmp_path: Path, args: tuple[str, ...], name: str) -> None:
     number = getattr(signal, name)
     started = halfway(tmp_path, *args)
     started.send_signal(number)
@@ -68,7 +68,7 @@ def test_a_signal_leaves_no_half_file(tmp_path: Path, args: tuple[str, ...], nam
     assert os.listdir(tmp_path) == []
 
 
-def test_nohup_goes_on(tmp_path: Path) -> None:
+def test_command_keeps_running_under_nohup(tmp_path: Path) -> None:
     started = halfway(tmp_path, "export", "-o", "x.pkl", hangup=signal.SIG_IGN)
     started.send_signal(signal.SIGHUP)
     out, errors = started.communicate(EXAMPLE.read_bytes()[50_000:], timeout=60)
@@ -77,19 +77,24 @@ def test_nohup_goes_on(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x.pkl"]
 
 
-def test_a_signal_comes_to_a_main_thread_that_takes_no_step() -> None:
-    """It waits in a call that signals do not interrupt, so the handler in Python never runs."""
+def test_signal_reaches_a_blocked_main_thread() -> None:
+    """The main thread waits in a call that signals don't interrupt, so the Python handler never
+    runs.
+    """
     code = (
         "import os, signal; from memreplay.commands.shared.ending import take_signals;"
         "take_signals(); signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]);"
         "print('on', flush=True); os.read(os.pipe()[0], 1)"
     )
-    # Threads have the mask of who starts them: the one that watches began without it.
+    # Threads inherit the signal mask of the thread that starts them, but the watching thread was
+    # started without it.
     assert said_once_terminated(code) == b""
 
 
-def test_the_main_thread_takes_no_step_while_another_undoes() -> None:
-    """It would come to files that are gone, and say so; or put one where all are being removed."""
+def test_main_thread_waits_while_another_cleans_up() -> None:
+    """Otherwise, the main thread would report missing files, or write a file while all are being
+    removed.
+    """
     code = (
         "import signal, time; from memreplay.commands.shared import ending\n"
         "def undo():\n"
@@ -106,13 +111,13 @@ def test_the_main_thread_takes_no_step_while_another_undoes() -> None:
     assert said_once_terminated(code) == b"undoes\nundone\n"
 
 
-def test_it_is_the_main_thread_that_undoes_where_it_can() -> None:
+def test_main_thread_cleans_up_if_it_can() -> None:
     code = (
         "import signal, threading, time; from memreplay.commands.shared import ending\n"
         "def undo():\n"
         "    print(threading.current_thread() is threading.main_thread(), flush=True)\n"
         "ending.take_signals()\n"
-        # The watching thread gets it at once; this one comes to it between two naps.
+        # The watching thread gets the signal at once, and the main thread between two sleeps.
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
         "with ending.undone_by_signals(undo):\n"
         "    print('on', flush=True)\n"
@@ -121,8 +126,8 @@ def test_it_is_the_main_thread_that_undoes_where_it_can() -> None:
     assert said_once_terminated(code) == b"True\n"
 
 
-def test_a_signal_within_a_write_leaves_no_half_file(tmp_path: Path) -> None:
-    """The file cannot be closed there: it is in the middle of a call."""
+def test_signal_during_a_write_leaves_no_partial_file(tmp_path: Path) -> None:
+    """A file can't be closed in the middle of a write."""
     code = (
         "import io, os, signal, time\n"
         "from memreplay.commands.shared import ending\n"
@@ -145,8 +150,8 @@ def test_a_signal_within_a_write_leaves_no_half_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_second_signal_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However soon it comes, in the same thread: that is undoing already."""
+def test_second_signal_ends_the_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second signal arrives in the same thread while that thread cleans up."""
     ended_with: list[object] = []
     monkeypatch.setattr("os._exit", ended_with.append)
     monkeypatch.setattr("time.sleep", lambda _: ended_with.append("waits"))
@@ -166,7 +171,7 @@ def test_a_second_signal_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("missing", ["os.pipe", "_thread.start_new_thread"])
-def test_without_a_pipe_or_a_thread_there_is_the_handler(missing: str) -> None:
+def test_handler_is_the_fallback_without_a_pipe_or_thread(missing: str) -> None:
     error = "OSError(24, 'x')" if missing == "os.pipe" else "RuntimeError()"
     code = (
         "import os, signal, _thread\n"
@@ -186,7 +191,7 @@ def test_without_a_pipe_or_a_thread_there_is_the_handler(missing: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGTERM, b"undone\n", b"")
 
 
-def test_a_signal_does_not_wait_for_whoever_reads_the_output() -> None:
+def test_signal_does_not_wait_for_the_reader_of_the_output() -> None:
     command = [sys.executable, "-m", "memreplay", "export", str(EXAMPLE), "--format", "txt"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
         assert started.stdout is not None

@@ -12,7 +12,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from memreplay.commands.shared.errors import attempt, catching, told, untold
+from memreplay.commands.shared.errors import (
+    attempt,
+    attempt_explained,
+    attempt_unreported,
+    catching,
+)
 from memreplay.errors import (
     LimitError,
     MissingExtraError,
@@ -39,20 +44,28 @@ def raiser(error: BaseException) -> Callable[[], None]:
         (LimitError("too deep"), 3, "too deep"),
         (UsageError("no device 5; there are 0 and 1"), 2, "no device 5; there are 0 and 1"),
         (MissingExtraError("pip install memreplay[zst]"), 2, "pip install memreplay[zst]"),
-        (FileNotFoundError(errno.ENOENT, "No such file"), 3, "there is no such file"),
+        (FileNotFoundError(errno.ENOENT, "No such file"), 3, "no such file"),
         (
             IsADirectoryError(errno.EISDIR, "x"),
             3,
-            "this is a directory; name a snapshot file in it",
+            "this is a directory; give a snapshot file in it",
         ),
-        (PermissionError(errno.EACCES, "x"), 3, "permission denied; it belongs to someone else"),
+        (
+            PermissionError(errno.EACCES, "x"),
+            3,
+            "permission denied; check the file's owner and mode",
+        ),
         (OSError(errno.EIO, "Input/output error"), 3, "input/output error"),
         (OSError("Odd"), 3, "odd"),
         (OSError(), 3, "oserror"),
-        (RuntimeError("can't start new thread"), 3, "the system gives no more threads; see its"),
+        (
+            RuntimeError("can't start new thread"),
+            3,
+            "the system can't create more threads; check its limits (ulimit -u)",
+        ),
     ],
 )
-def test_an_error_of_a_file(
+def test_error_names_the_file(
     capsys: pytest.CaptureFixture[str], error: BaseException, exit_code: int, words: str
 ) -> None:
     assert attempt("snap.pkl", raiser(error)) == (None, exit_code)
@@ -62,11 +75,11 @@ def test_an_error_of_a_file(
     assert err.count("\n") == 1
 
 
-def test_a_result() -> None:
+def test_result_passes_through() -> None:
     assert attempt("snap.pkl", lambda: 7) == (7, 0)
 
 
-def test_hostile_names_stay_on_their_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_names_stay_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     attempt("a\n\x1b[2J\udcff.pkl", raiser(SnapshotError("no\nway")))
     expected = "memreplay: error: a\\n\\x1b[2J\\udcff.pkl: no\\nway\n"
     assert capsys.readouterr().err == expected
@@ -77,7 +90,7 @@ def test_standard_input_has_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "memreplay: error: standard input: no-op\n"
 
 
-def test_a_bug_is_not_hidden() -> None:
+def test_bugs_keep_their_traceback() -> None:
     with pytest.raises(ZeroDivisionError):
         attempt("snap.pkl", raiser(ZeroDivisionError()))
     with pytest.raises(RuntimeError, match="another"):
@@ -98,26 +111,29 @@ def test_a_bug_is_not_hidden() -> None:
         (
             PermissionError(errno.EACCES, "Permission denied"),
             2,
-            "memreplay: error: cannot write the output: permission denied\n",
+            "memreplay: error: can't write the output: permission denied\n",
         ),
         (
             PermissionError(errno.EACCES, "Permission denied", "/some/.memreplay-1.part"),
             2,
-            "memreplay: error: cannot write the output: permission denied in /some\n",
+            "memreplay: error: can't write the output: permission denied in /some\n",
         ),
         (
             RuntimeError("can't start new thread"),
             3,
-            "memreplay: error: the system gives no more threads; see its limits (ulimit -u)\n",
+            (
+                "memreplay: error: the system can't create more threads; check its limits"
+                " (ulimit -u)\n"
+            ),
         ),
         (
             OSError(errno.ENOSPC, "No space left on device"),
             2,
-            "memreplay: error: cannot write the output: no space left on device\n",
+            "memreplay: error: can't write the output: no space left on device\n",
         ),
     ],
 )
-def test_an_error_of_no_file(
+def test_error_without_a_file_takes_one_line(
     runner: CliRunner, error: BaseException, exit_code: int, words: str
 ) -> None:
     @click.command()
@@ -131,7 +147,7 @@ def test_an_error_of_no_file(
 
 
 def run_with_stdout(stdout: int, arguments: list[str]) -> tuple[int, str]:
-    """The exit code and stderr of a process whose output goes to `stdout`."""
+    """Return the exit code and stderr of a process whose output goes to `stdout`."""
     done = subprocess.run(
         [sys.executable, "-m", "memreplay", *arguments],
         stdout=stdout,
@@ -146,7 +162,7 @@ PRINTING = ["completion", "fish"], ["peak", "--help"], ["--help"], ["--version"]
 
 
 @pytest.mark.parametrize("arguments", PRINTING)
-def test_a_closed_pipe_is_quiet(arguments: list[str]) -> None:
+def test_closed_pipe_is_quiet(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     assert run_with_stdout(writing, arguments) == (141, "")
@@ -155,15 +171,15 @@ def test_a_closed_pipe_is_quiet(arguments: list[str]) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 @pytest.mark.parametrize("arguments", PRINTING)
-def test_a_full_disk_is_said_once(arguments: list[str]) -> None:
+def test_full_disk_is_reported_once(arguments: list[str]) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     exit_code, stderr = run_with_stdout(full, arguments)
     os.close(full)
     assert exit_code == 2
-    assert stderr == "memreplay: error: cannot write the output: no space left on device\n"
+    assert stderr == "memreplay: error: can't write the output: no space left on device\n"
 
 
-def test_memory_that_is_out_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_of_memory_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     def work() -> None:
         raise MemoryError
 
@@ -174,14 +190,20 @@ def test_memory_that_is_out_is_one_line(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == f"{line}\n"
 
 
-def test_told_gives_the_words_without_the_file(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told("x.pkl", lambda: 7) == (7, 0, "")
-    assert told("x.pkl", raiser(UsageError("no such device"))) == (None, 2, "no such device")
+def test_attempt_explained_returns_the_message_without_the_file_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert attempt_explained("x.pkl", lambda: 7) == (7, 0, "")
+    assert attempt_explained("x.pkl", raiser(UsageError("no such device"))) == (
+        None,
+        2,
+        "no such device",
+    )
     assert capsys.readouterr().err == "memreplay: error: x.pkl: no such device\n"
 
 
-def test_untold_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert untold(lambda: 7) == (7, 0, "")
-    assert untold(raiser(UsageError("no such device"))) == (None, 2, "no such device")
-    assert untold(raiser(FileNotFoundError())) == (None, 3, "there is no such file")
+def test_suppressed_error_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert attempt_unreported(lambda: 7) == (7, 0, "")
+    assert attempt_unreported(raiser(UsageError("no such device"))) == (None, 2, "no such device")
+    assert attempt_unreported(raiser(FileNotFoundError())) == (None, 3, "no such file")
     assert capsys.readouterr() == ("", "")

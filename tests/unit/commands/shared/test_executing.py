@@ -1,4 +1,4 @@
-"""executing: who reads many files, as options say it."""
+"""executing: choosing the workers for reading many files."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ def command(workers: Workers) -> int:
         ("", Workers()),
         ("--workers 8", Workers(8)),
         ("--memory-per-worker 2GiB", Workers(None, 2 << 30)),
-        ("--scheduler tcp://head:8786", Workers(scheduler="tcp://head:8786")),
+        ("--workers tcp://head:8786", Workers("tcp://head:8786")),
     ],
 )
-def test_what_was_given(runner: CliRunner, arguments: str, workers: Workers) -> None:
+def test_options_choose_the_workers(runner: CliRunner, arguments: str, workers: Workers) -> None:
     assert runner.invoke(command, arguments.split()).stdout == f"{workers!r}\n"
     assert workers.asked == bool(arguments)
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "1025", "many"])
-def test_a_number_of_workers(runner: CliRunner, number: str) -> None:
+def test_invalid_number_of_workers_is_rejected(runner: CliRunner, number: str) -> None:
     assert runner.invoke(command, ["--workers", number]).exit_code == 2
 
 
-def test_a_cluster_has_its_own_workers() -> None:
-    for some in ({"workers": 1}, {"memory_per_worker": 1 << 30}):
-        with pytest.raises(UsageError, match="a cluster has its own workers"):
-            Workers(scheduler="tcp://head:8786", **some)
+def test_cluster_has_its_own_workers() -> None:
+    with pytest.raises(UsageError, match="a cluster has its own workers"):
+        Workers("tcp://head:8786", 1 << 30)
 
 
-def test_processes_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_local_processes_depends_on_files_and_processors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(pool, "processors", lambda: 4)
     for asked, files, number in ((None, 9, 4), (None, 3, 3), (None, 0, 1), (7, 3, 7)):
         with closing(executor_of(Workers(asked), files)) as found:
@@ -56,17 +57,19 @@ def test_processes_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
             assert found.workers == number
 
 
-def test_a_system_without_a_pool(
+def test_files_are_read_one_by_one_without_process_pools(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(pool, "is_possible", lambda: False)
     assert isinstance(executor_of(Workers(), 3), Serial)
     assert capsys.readouterr().err == ""
     assert isinstance(executor_of(Workers(2), 3), Serial)
-    assert "files are read one after another" in capsys.readouterr().err
+    assert (
+        "this system has no process pools, so files are read one by one" in capsys.readouterr().err
+    )
 
 
-def test_a_scheduler_that_is_not_there() -> None:
+def test_invalid_scheduler_address_is_an_error() -> None:
     pytest.importorskip("distributed")
-    with pytest.raises(MemreplayError, match="'head' is no address of a scheduler"):
-        executor_of(Workers(scheduler="head"), 1)
+    with pytest.raises(MemreplayError, match="'head' isn't a scheduler address: "):
+        executor_of(Workers("head"), 1)

@@ -1,4 +1,4 @@
-"""Tests of commands/shared/folder.py: several files get their names, or the folder is as it was."""
+"""Tests of commands/shared/folder.py: replacing several files together, or none."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NAMES = ("a.csv", "b.csv", "sub/rank=0/c.csv", "new/er/d.csv", "e.csv")
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
-    """What is below a folder: the content of files, None of folders."""
+    """Return everything below a folder: contents of files, and None for folders."""
     found = sorted(folder.rglob("*"))
     return {str(p.relative_to(folder)): None if p.is_dir() else p.read_bytes() for p in found}
 
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """A folder that has some of the files already, and one of somebody else."""
+    """Create a folder that already has some of the files, and an unrelated file."""
     made = tmp_path / "out"
     (made / "sub" / "rank=0").mkdir(parents=True)
     for name in (NAMES[0], NAMES[2], NAMES[4], "mine.txt"):
@@ -40,20 +40,20 @@ def put(out: Path) -> None:
                 file.write(b"new " + name.encode())
 
 
-def test_what_is_there_is_replaced_and_the_rest_kept(out: Path) -> None:
+def test_files_are_replaced_and_others_kept(out: Path) -> None:
     before = out.stat().st_ino
     put(out)
     files = {name: text for name, text in tree(out).items() if text is not None}
     assert files == {name: b"new " + name.encode() for name in NAMES} | {
         "mine.txt": b"old mine.txt"
     }
-    assert out.stat().st_ino == before  # a shell may stand in it
+    assert out.stat().st_ino == before  # may be a shell's working folder
     assert os.listdir(out.parent) == ["out"]
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_failure_at_any_rename_leaves_the_folder_as_it_was(
+def test_failed_rename_leaves_the_folder_unchanged(
     out: Path, error: BaseException, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = tree(out)
@@ -84,7 +84,7 @@ def test_a_failure_at_any_rename_leaves_the_folder_as_it_was(
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_signal_at_any_rename_leaves_the_folder_as_it_was(
+def test_signal_at_any_rename_leaves_the_folder_unchanged(
     out: Path, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = tree(out)
@@ -92,7 +92,7 @@ def test_a_signal_at_any_rename_leaves_the_folder_as_it_was(
     seen = 0
 
     def at_rename(number: int) -> bool:
-        """Whether there is such a rename; what a signal calls is called there, and once more."""
+        """Run the handler twice during this rename. Return whether the rename happens."""
         made: list[Folder] = []
         done = 0
 
@@ -124,7 +124,7 @@ def test_a_signal_at_any_rename_leaves_the_folder_as_it_was(
     assert seen >= len(NAMES)
 
 
-def test_a_signal_when_all_is_done_changes_nothing(out: Path) -> None:
+def test_signal_after_the_last_step_changes_nothing(out: Path) -> None:
     with folder_output(str(out), NAMES, force=True) as create:
         for name in NAMES:
             create(name).close()
@@ -133,7 +133,7 @@ def test_a_signal_when_all_is_done_changes_nothing(out: Path) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_signal_while_old_files_are_removed_leaves_none(
+def test_signal_during_cleanup_leaves_no_old_files(
     out: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = tree(out)
@@ -143,7 +143,7 @@ def test_a_signal_while_old_files_are_removed_leaves_none(
     seen = 0
 
     class Ended(BaseException):
-        """The process is not there any more."""
+        """An exception that stands for the end of the process."""
 
     def replace(source: str, target: str) -> None:
         if fails and source.endswith("e.csv"):
@@ -174,7 +174,7 @@ def test_a_signal_while_old_files_are_removed_leaves_none(
         assert {name for name, text in tree(out).items() if text == b""} == set(NAMES)
 
 
-def test_what_cannot_be_put_back_is_kept_and_named(
+def test_files_that_cannot_be_restored_are_kept_and_named(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.replace
@@ -188,13 +188,13 @@ def test_what_cannot_be_put_back_is_kept_and_named(
         real(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(UsageError, match=r"what was there is in .*\.part/old$") as refused:
+    with pytest.raises(UsageError, match=r"the previous files are in .*\.part/old$") as refused:
         put(out)
-    kept = Path(str(refused.value).rpartition(" is in ")[2])
+    kept = Path(str(refused.value).rpartition(" are in ")[2])
     assert tree(kept) == {"a.csv": b"old a.csv"}
 
 
-def test_a_folder_in_the_place_of_a_file_is_not_replaced(out: Path) -> None:
+def test_folder_is_not_replaced_by_a_file(out: Path) -> None:
     (out / "b.csv").mkdir()
     (out / "b.csv" / "mine").write_bytes(b"mine")
     before = tree(out)
@@ -203,15 +203,15 @@ def test_a_folder_in_the_place_of_a_file_is_not_replaced(out: Path) -> None:
     assert tree(out) == before
 
 
-def test_a_file_in_the_place_of_a_folder(out: Path) -> None:
+def test_file_in_place_of_a_folder_is_an_error(out: Path) -> None:
     (out / "new").write_bytes(b"mine")
     before = tree(out)
-    with pytest.raises(UsageError, match=r"new exists, and is not a folder"):
+    with pytest.raises(UsageError, match=r"new exists but isn't a folder"):
         put(out)
     assert tree(out) == before
 
 
-def test_links_are_replaced_and_what_they_point_to_is_not(out: Path) -> None:
+def test_links_are_replaced_and_their_targets_kept(out: Path) -> None:
     (out / "b.csv").symlink_to("mine.txt")
     put(out)
     assert (out / "mine.txt").read_bytes() == b"old mine.txt"
@@ -219,14 +219,14 @@ def test_links_are_replaced_and_what_they_point_to_is_not(out: Path) -> None:
 
 
 def forked() -> int:
-    """As os.fork, which has a word of warning where there are threads; none is used here."""
+    """Call os.fork without its warning about threads, because there are none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
 
 def killed(out: Path, at: int) -> bool:
-    """Whether there is such a rename; the writer is not there any more before it."""
+    """Kill the writer right before this rename. Return whether the rename happens."""
     real = os.replace
     done = 0
 
@@ -247,12 +247,12 @@ def killed(out: Path, at: int) -> bool:
     return os.waitpid(pid, 0)[1] != 0
 
 
-def test_a_kill_at_any_rename_is_mended_by_the_next_run(out: Path) -> None:
+def test_kill_at_any_rename_is_repaired_by_the_next_run(out: Path) -> None:
     before = tree(out)
     at = 0
     while killed(out, at):
         assert [name for name in os.listdir(out) if name.endswith(".part")]
-        # Also one that finds files that it may not replace.
+        # The next run repairs the folder even if it may not replace the files that it finds.
         with (
             pytest.raises(UsageError, match="already exists"),
             folder_output(str(out), NAMES, force=False),
@@ -264,7 +264,7 @@ def test_a_kill_at_any_rename_is_mended_by_the_next_run(out: Path) -> None:
     assert not [name for name in os.listdir(out) if name.endswith(".part")]
 
 
-def test_a_kill_leaves_no_new_folder(tmp_path: Path) -> None:
+def test_kill_leaves_no_new_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
     pid = forked()
     if not pid:
@@ -277,9 +277,7 @@ def test_a_kill_leaves_no_new_folder(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_what_cannot_be_looked_at_is_not_replaced(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_targets_are_not_replaced(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.stat
 
     def stat(path: str, *, follow_symlinks: bool = True) -> os.stat_result:

@@ -22,17 +22,17 @@ def put(folder: Path, *names: str) -> str:
     return str(folder)
 
 
-def test_natural_order_without_what_is_no_snapshot(tmp_path: Path) -> None:
+def test_only_snapshots_are_listed_in_natural_order(tmp_path: Path) -> None:
     folder = put(tmp_path, "rank10.pkl", "rank2.pkl.gz", "log.txt", ".rank3.pkl", "trace.json")
     assert snapshot_files(folder) == ["rank2.pkl.gz", "rank10.pkl"]
     assert snapshot_files(folder + "/") == ["rank2.pkl.gz", "rank10.pkl"]
 
 
-def test_json_where_there_is_no_pickle(tmp_path: Path) -> None:
+def test_json_files_are_listed_if_there_is_no_pickle(tmp_path: Path) -> None:
     assert snapshot_files(put(tmp_path, "rank0.json", "x.log")) == ["rank0.json"]
 
 
-def test_nested_only_where_there_is_none_outside(tmp_path: Path) -> None:
+def test_subfolders_are_read_only_if_the_folder_has_no_snapshots(tmp_path: Path) -> None:
     names = ["iteration_10/rank0.pickle", "iteration_10/rank1.pickle", ".git/rank2.pickle"]
     folder = put(tmp_path, *names, "a/b/rank3.pickle")
     assert snapshot_files(folder) == names[:2]
@@ -40,8 +40,8 @@ def test_nested_only_where_there_is_none_outside(tmp_path: Path) -> None:
     assert snapshot_files(folder) == ["rank7.pickle"]
 
 
-def test_the_nearest_folders_that_have_some(tmp_path: Path) -> None:
-    """torchtitan's, named from its output folder on."""
+def test_snapshots_in_the_nearest_subfolders_are_listed(tmp_path: Path) -> None:
+    """For example, torchtitan's dumps are listed, with names relative to its output folder."""
     deep = [f"profiling/memory_snapshot/iteration_{step}/rank0.pickle" for step in (9, 10)]
     folder = put(tmp_path, *deep, "profiling/a/b/c/rank1.pickle", "logs/a.txt")
     assert snapshot_files(folder) == deep
@@ -49,7 +49,7 @@ def test_the_nearest_folders_that_have_some(tmp_path: Path) -> None:
         snapshot_files(put(tmp_path / "other", "1/2/3/4/5/rank0.pickle"))
 
 
-def test_newer_dumps_below_older_ones_are_told(
+def test_newer_dumps_below_older_ones_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = put(tmp_path, "rank0.pkl", "rank1.pkl", "notes.pkl", "log/a.txt")
@@ -59,15 +59,15 @@ def test_newer_dumps_below_older_ones_are_told(
     put(tmp_path, "step_5/rank0.pkl", "step_10/rank0.pkl", "step_5/trace.json")
     assert rank_files(folder)[0] == files
     assert capsys.readouterr().err == (
-        f"memreplay: {folder}: 2 snapshots further below left out (step_5/rank0.pkl): name that"
-        " folder for them\n"
+        f"memreplay: {folder}: 2 snapshots in subfolders left out (step_5/rank0.pkl); give that"
+        " folder to read them\n"
     )
 
 
 PAGE = b"<!DOCTYPE html>\n<html><script>add([{'name': 'a', \"base64\": \"gASV\"}])</script>"
 
 
-def test_pages_by_what_is_in_them(tmp_path: Path) -> None:
+def test_pages_are_recognized_by_content(tmp_path: Path) -> None:
     folder = put(tmp_path, "report.html", "notes.htm")
     (tmp_path / "rank0.html").write_bytes(PAGE)
     (tmp_path / "own.html").write_bytes(
@@ -76,7 +76,7 @@ def test_pages_by_what_is_in_them(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.html")
     assert snapshot_files(folder) == ["rank0.html"]
     assert [one.name for one in listed([folder])] == ["rank0.html"]
-    # Composer's and TorchTNT's: two pages of one snapshot, beside its pickle.
+    # Composer and TorchTNT write two pages next to each snapshot.
     (tmp_path / "rank1.oom_trace_plot.html").write_bytes(PAGE)
     (tmp_path / "rank1.oom_segment_plot.html").write_bytes(PAGE)
     assert snapshot_files(folder) == ["rank0.html", "rank1.oom_trace_plot.html"]
@@ -85,7 +85,7 @@ def test_pages_by_what_is_in_them(tmp_path: Path) -> None:
     assert [one.name for one in listed([folder])] == ["rank1.oom_snapshot.pickle"]
 
 
-def test_memreplays_own_pages_are_none(tmp_path: Path) -> None:
+def test_memreplays_own_pages_are_ignored(tmp_path: Path) -> None:
     example = str(ROOT / "examples" / "two_gpus.pkl.gz")
     done = command_runner().invoke(app, ["export", example, "-o", str(tmp_path / "a.html")])
     assert done.exit_code == 0, done.output
@@ -95,7 +95,7 @@ def test_memreplays_own_pages_are_none(tmp_path: Path) -> None:
         listed([str(tmp_path)])
 
 
-def test_no_regular_files(tmp_path: Path) -> None:
+def test_irregular_files_are_ignored(tmp_path: Path) -> None:
     folder = put(tmp_path, "rank0.pkl")
     os.mkfifo(tmp_path / "rank1.pkl")
     (tmp_path / "rank2.pkl").mkdir()
@@ -106,35 +106,33 @@ def test_no_regular_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link"])
-def test_nothing_but_what_is_no_regular_file(tmp_path: Path, kind: str) -> None:
+def test_error_if_all_files_are_irregular(tmp_path: Path, kind: str) -> None:
     if kind == "pipe":
         os.mkfifo(tmp_path / "rank1.pkl")
     else:
         (tmp_path / "rank1.pkl").symlink_to("nowhere")
     (tmp_path / "rank0.pkl").mkdir()
     put(tmp_path, ".hidden.pkl")
-    words = "no snapshot in this folder: rank1.pkl is no regular file, but a pipe, a device or a"
+    words = "no snapshot in this folder: rank1.pkl is a pipe, a device or a broken link"
     for find in (snapshot_files, lambda folder: listed([folder])):
         with pytest.raises(UsageError, match=words):
             find(str(tmp_path))
 
 
-def test_hostile_names(tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     names = ["a\nb\x1b[31m_rank0.pkl", os.fsdecode(b"rank1_\xff\xfe.pkl"), "x" * 240 + "rank2.pkl"]
     folder = put(tmp_path, *names)
     assert sorted(snapshot_files(folder)) == sorted(names)
 
 
-def test_none_at_all(tmp_path: Path) -> None:
+def test_folder_without_snapshots_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no snapshot in this folder: no name ends in \.pkl"):
         snapshot_files(put(tmp_path, "a.txt", "b/c.txt"))
     with pytest.raises(FileNotFoundError):
         snapshot_files(str(tmp_path / "none"))
 
 
-def test_a_subfolder_that_cannot_be_listed_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unlistable_subfolder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = put(tmp_path, "a/rank0.pkl", "b/rank1.pkl")
     scandir = os.scandir
 
@@ -144,5 +142,5 @@ def test_a_subfolder_that_cannot_be_listed_is_named(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(UsageError, match="the folder b in it cannot be listed: Permission denied"):
+    with pytest.raises(UsageError, match="can't list its folder b: Permission denied"):
         snapshot_files(folder)

@@ -1,4 +1,4 @@
-"""Tests of commands/shared/helping.py: help in groups, exit codes."""
+"""Tests of commands/shared/helping.py: options in groups, and exit codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def command(file: File, output: Where, selection: Which, options: Own) -> int | 
     return 3 if file == "three" else None
 
 
-def test_what_a_command_returns_is_its_exit_code() -> None:
+def test_exit_code_is_the_return_value() -> None:
     assert command_runner().invoke(command, ["three"]).exit_code == 3
     assert command_runner().invoke(command, ["none"]).exit_code == 0
 
@@ -45,6 +45,6 @@ def test_options_are_listed_in_groups() -> None:
     assert at["--only-old"] < at["Output:"] < at["-t,"]
 
 
-def test_what_comes_after_two_dashes_is_an_argument() -> None:
+def test_everything_after_two_dashes_is_an_argument() -> None:
     done = command_runner().invoke(command, ["--", "--only-old"])
     assert (done.stdout, done.stderr) == ("--only-old False\n", "")

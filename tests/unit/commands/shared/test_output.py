@@ -22,7 +22,7 @@ DOCUMENT = (Heading((Place("f" * 30, "/x" * 50 + ".py", 1),)), Note("word " * 40
 
 
 class Stream(io.StringIO):
-    """A stdout that is a terminal or is not."""
+    """A stdout that claims to be a terminal or not."""
 
     def __init__(self, *, terminal: bool) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Stream(io.StringIO):
         (False, {"TERM": "dumb", "FORCE_COLOR": "1"}, True),
     ],
 )
-def test_colour(
+def test_colour_depends_on_terminal_and_environment(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, environment: dict[str, str], colour: bool
 ) -> None:
     monkeypatch.setattr(sys, "stdout", Stream(terminal=terminal))
@@ -56,7 +56,7 @@ def test_colour(
     assert ("\x1b[" in output.render_document(DOCUMENT)) is colour
 
 
-def test_the_options_say_where_output_goes(tmp_path: Path) -> None:
+def test_options_select_the_output(tmp_path: Path) -> None:
     read = tmp_path / "snap.pkl"
     read.write_bytes(b"read")
     there = tmp_path / "there"
@@ -65,12 +65,14 @@ def test_the_options_say_where_output_goes(tmp_path: Path) -> None:
     output.Output(output=str(there), force=True).check([str(read)])
     with pytest.raises(UsageError, match="already exists; give --force to replace it"):
         output.Output(output=str(there)).check()
-    with pytest.raises(UsageError, match="it is the snapshot that is read"):
+    with pytest.raises(UsageError, match=": it's the input snapshot"):
         output.Output(output=str(read), force=True).check([str(read)])
 
 
 @pytest.mark.parametrize("columns, widest", [("60", 60), ("160", 160), ("10", 40), ("x", 100)])
-def test_width(monkeypatch: pytest.MonkeyPatch, columns: str, widest: int) -> None:
+def test_width_is_taken_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, columns: str, widest: int
+) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(sys, "__stdout__", None)
     lines = output.render_document(DOCUMENT).splitlines()
@@ -80,7 +82,7 @@ def test_width(monkeypatch: pytest.MonkeyPatch, columns: str, widest: int) -> No
 @pytest.mark.parametrize(
     "terminal, lines, repeated", [(True, 4, True), (True, 40, False), (False, 4, False)]
 )
-def test_the_last_words_are_for_a_terminal_that_is_too_short(
+def test_closing_lines_appear_only_on_a_short_terminal(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, lines: int, repeated: bool
 ) -> None:
     monkeypatch.setattr(sys, "stdout", Stream(terminal=terminal))
@@ -91,14 +93,16 @@ def test_the_last_words_are_for_a_terminal_that_is_too_short(
     assert ("in short" in text) is repeated
 
 
-def test_a_terminal_that_does_not_say_its_height(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_lines_are_omitted_if_the_height_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "stdout", Stream(terminal=True))
     monkeypatch.delenv("LINES", raising=False)
     text = output.render_document(DOCUMENT, last=(Heading(("in short",)),))
     assert "in short" not in text
 
 
-def test_what_the_encoding_lacks_becomes_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unencodable_characters_become_question_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     output.write("…/x.py \udc80")
@@ -115,7 +119,7 @@ def test_colours_survive_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
+def test_file_appears_only_when_complete(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with output.byte_output(str(path)) as file:
         file.write(b"x" * 100)
@@ -129,7 +133,7 @@ def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt()])
-def test_an_error_leaves_what_was_there(tmp_path: Path, error: BaseException) -> None:
+def test_error_keeps_the_old_file(tmp_path: Path, error: BaseException) -> None:
     def fail(path: Path) -> None:
         with output.byte_output(str(path)) as file:
             file.write(b"half")
@@ -143,7 +147,7 @@ def test_an_error_leaves_what_was_there(tmp_path: Path, error: BaseException) ->
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("old", b"old")]
 
 
-def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path: Path) -> None:
+def test_replaced_file_keeps_its_mode_and_links(tmp_path: Path) -> None:
     path, link = tmp_path / "out", tmp_path / "link"
     path.write_bytes(b"old")
     path.chmod(0o640)
@@ -155,7 +159,7 @@ def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path: Path) ->
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
+def test_special_files_are_written_in_place(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     got: list[bytes] = []
@@ -168,8 +172,9 @@ def test_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(fifo.stat().st_mode)
 
 
-def test_a_pipe_by_its_number_is_written_to_as_it_is() -> None:
-    # As `-o >(program)` of a shell says it, and /dev/stdout: a link to what no folder has.
+def test_pipe_by_number_is_written_in_place() -> None:
+    # For example, `-o >(program)` in a shell, or /dev/stdout: a link to a pipe that isn't in a
+    # folder.
     reading, writing = os.pipe()
     path = f"/dev/fd/{writing}"
     output.check_output(path, force=False)
@@ -180,32 +185,34 @@ def test_a_pipe_by_its_number_is_written_to_as_it_is() -> None:
         assert got.read() == b"through"
 
 
-def test_a_file_that_is_read_is_not_written_over(tmp_path: Path) -> None:
+def test_input_file_is_not_overwritten(tmp_path: Path) -> None:
     for name in ("snap", "other"):
         (tmp_path / name).write_bytes(b"")
     snap, link = str(tmp_path / "snap"), tmp_path / "link"
     link.symlink_to(snap)
     os.link(snap, tmp_path / "hard")
     for path in (snap, str(link), str(tmp_path / "hard"), f"{tmp_path}/./snap"):
-        with pytest.raises(UsageError, match="it is the snapshot that is read"):
+        with pytest.raises(UsageError, match=": it's the input snapshot"):
             output.check_output(path, force=True, read=["-", snap])
     output.check_output(str(tmp_path / "other"), force=True, read=["-", snap, "s3://there/is"])
     output.check_output(str(tmp_path / "new"), force=False, read=[snap])
     output.check_output("/dev/null", force=False, read=["/dev/null"])
-    # A table of the folder that is read is a part of it; a picture there is not.
+    # A table in the input folder is part of the input, but a picture isn't.
     tables = tmp_path / "tables"
     tables.mkdir()
     for name in ("events.parquet", "events.png"):
         (tables / name).write_bytes(b"")
-    with pytest.raises(UsageError, match="it is the snapshot that is read"):
+    with pytest.raises(UsageError, match=": it's the input snapshot"):
         output.check_output(str(tables / "events.parquet"), force=True, read=[str(tables)])
     output.check_output(str(tables / "events.png"), force=True, read=[str(tables)])
 
 
-def test_what_cannot_be_looked_at_is_not_replaced(
+def test_unreadable_targets_are_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not taken for a file that is not there, nor for a device, which is written to as it is."""
+    """If they counted as missing, they would be replaced; if they counted as devices, they would be
+    written in place.
+    """
     there = tmp_path / "there"
     there.write_bytes(b"old")
     real = os.stat
@@ -227,7 +234,9 @@ def test_what_cannot_be_looked_at_is_not_replaced(
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("there", b"old")]
 
 
-def test_where_output_should_not_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_output_targets_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     there = tmp_path / "there"
     there.write_bytes(b"")
     with pytest.raises(UsageError, match="there already exists; give --force"):
@@ -257,7 +266,7 @@ def test_where_output_should_not_go(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ["export", "--format", "csv"],
     ],
 )
-def test_no_command_writes_over_the_snapshot_that_it_reads(
+def test_no_command_overwrites_its_snapshot(
     asked: list[str], tmp_path: Path, runner: CliRunner
 ) -> None:
     snap = tmp_path / "snap.dat"
@@ -265,14 +274,12 @@ def test_no_command_writes_over_the_snapshot_that_it_reads(
     before = snap.read_bytes()
     done = runner.invoke(app, [asked[0], str(snap), *asked[1:], "-o", str(snap), "--force"])
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "it is the snapshot that is read" in done.stderr
+    assert ": it's the input snapshot" in done.stderr
     assert snap.read_bytes() == before
 
 
 @pytest.mark.parametrize("fmt", ["arrow", "parquet"])
-def test_tables_are_not_replaced_by_some_of_themselves(
-    tmp_path: Path, runner: CliRunner, fmt: str
-) -> None:
+def test_tables_are_not_replaced_by_a_subset(tmp_path: Path, runner: CliRunner, fmt: str) -> None:
     pytest.importorskip("pyarrow")
     snap = tmp_path / "snap.pkl"
     snap.write_bytes(build.dump(build.SnapshotBuilder().alloc(0x1000, 10).build()))
@@ -281,18 +288,20 @@ def test_tables_are_not_replaced_by_some_of_themselves(
     again = ["export", tables, "-o", tables, "--force"]
     done = runner.invoke(app, [*again, "--format", fmt, "--from", "1"])
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "it is the snapshot that is read" in done.stderr
+    assert ": it's the input snapshot" in done.stderr
     assert runner.invoke(app, [*again, "--format", "csv"]).exit_code == 0
 
 
-def test_whether_anybody_reads_stdout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_reader_of_stdout_is_detected(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     read, write = os.pipe()
     with os.fdopen(write, "w") as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)
         assert not output.stdout_is_closed()
         os.close(read)
         assert output.stdout_is_closed()
-    assert not output.stdout_is_closed()  # no file any more
+    assert not output.stdout_is_closed()  # no longer a file
     with open(tmp_path / "out", "w") as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)
         assert not output.stdout_is_closed()

@@ -14,27 +14,29 @@ from memreplay.commands.shared import ending, progress
 
 
 class Terminal(io.StringIO):
-    """A stderr that says it is a terminal."""
+    """A stderr that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def make_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Called in the test itself: pytest puts its own stderr back after a fixture."""
+    """Replace stderr with a Terminal. Tests must call this themselves, because pytest restores
+    stderr after a fixture.
+    """
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
     return stream
 
 
-def test_no_bar_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_is_omitted_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress.reading_progress("snap.pkl") as update:
         assert update is None
 
 
-def test_no_bar_on_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_is_omitted_on_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = make_terminal(monkeypatch)
     monkeypatch.setenv("TERM", "dumb")
     with progress.reading_progress("snap.pkl") as update:
@@ -42,7 +44,7 @@ def test_no_bar_on_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.getvalue() == ""
 
 
-def test_quick_work_shows_nothing_and_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_work_shows_and_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = make_terminal(monkeypatch)
     monkeypatch.setattr(progress, "_make_bar", lambda: pytest.fail("a bar"))
     with progress.reading_progress("snap.pkl") as update:
@@ -53,7 +55,7 @@ def test_quick_work_shows_nothing_and_loads_nothing(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("total", [1 << 30, None])
-def test_slow_work_shows_a_bar_that_goes_away(
+def test_slow_work_shows_a_bar_that_disappears(
     monkeypatch: pytest.MonkeyPatch, total: int | None
 ) -> None:
     terminal = make_terminal(monkeypatch)
@@ -65,10 +67,10 @@ def test_slow_work_shows_a_bar_that_goes_away(
     shown = terminal.getvalue()
     assert r"[b]snap\x1b.pkl" in shown
     assert "GiB" in shown or "GB" in shown
-    assert "\x1b[2K" in shown.rpartition("[b]snap")[2]  # the line is erased after the last of it
+    assert "\x1b[2K" in shown.rpartition("[b]snap")[2]  # the line is erased at the end
 
 
-def test_how_many_of_them_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_files_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = make_terminal(monkeypatch)
     monkeypatch.setattr(progress, "DELAY_S", -1.0)
     assert list(progress.counted(iter("abc"), 3, "ranks")) == ["a", "b", "c"]
@@ -86,7 +88,7 @@ def test_nothing_is_counted_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stderr.getvalue() == ""
 
 
-def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = make_terminal(monkeypatch)
     monkeypatch.setattr(progress, "DELAY_S", -1.0)
     with progress.reading_progress("-") as update:
@@ -95,7 +97,7 @@ def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "standard input" in terminal.getvalue()
 
 
-def test_the_bar_goes_away_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_disappears_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = make_terminal(monkeypatch)
     monkeypatch.setattr(progress, "DELAY_S", -1.0)
 
@@ -107,10 +109,10 @@ def test_the_bar_goes_away_after_an_error(monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(ValueError):  # noqa: PT011 - it is this test's own
         fail()
-    assert "\x1b[?25h" in terminal.getvalue()  # the cursor is shown again
+    assert "\x1b[?25h" in terminal.getvalue()  # the cursor is visible again
 
 
-def test_several_files_have_one_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_files_share_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = make_terminal(monkeypatch)
     monkeypatch.setattr(progress, "DELAY_S", -1.0)
     with progress.several_progress(128) as showing:
@@ -122,11 +124,11 @@ def test_several_files_have_one_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = terminal.getvalue()
     assert "1 of 128  rank0.pkl" in shown
     assert r"2 of 128  rank1\n.pkl" in shown
-    assert shown.count("\x1b[?25h") == 1  # one bar, at whose end the cursor is shown again
+    assert shown.count("\x1b[?25h") == 1  # one bar, after which the cursor is visible again
 
 
-def test_the_bar_makes_room_for_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its message comes before the next file, and would stand behind the bar."""
+def test_bar_makes_room_for_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, the error message would follow the bar on the same line."""
     terminal = make_terminal(monkeypatch)
     monkeypatch.setattr(progress, "DELAY_S", -1.0)
     with progress.several_progress(2) as showing:
@@ -139,15 +141,15 @@ def test_the_bar_makes_room_for_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
 
         with pytest.raises(ValueError):  # noqa: PT011 - it is this test's own
             fail()
-        assert terminal.getvalue().endswith("\x1b[2K")  # nothing is left of the bar
+        assert terminal.getvalue().endswith("\x1b[2K")  # no trace of the bar remains
         with showing("b.pkl") as update:
             assert update is not None
             update(1, 2)
     assert "2 of 2  b.pkl" in terminal.getvalue()
 
 
-def test_several_files_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many small files take as long as a large one."""
+def test_several_files_share_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small files can take as long as a large one."""
     make_terminal(monkeypatch)
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
@@ -164,13 +166,13 @@ def test_several_files_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> No
                     update(1, 1)
 
 
-def test_no_bar_of_several_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_for_several_files_is_omitted_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress.several_progress(3) as showing, showing("a") as update:
         assert update is None
 
 
-def test_a_signal_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_restores_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[tuple[int, bytes]] = []
     undoings: list[Callable[[], object]] = []
     make_terminal(monkeypatch)
@@ -187,7 +189,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch)
     assert undoings == []
 
 
-def test_work_without_a_measure_is_named_when_it_takes_long(
+def test_slow_work_without_a_measure_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal = make_terminal(monkeypatch)
@@ -200,7 +202,7 @@ def test_work_without_a_measure_is_named_when_it_takes_long(
     assert terminal.getvalue() == "making it …\r\x1b[2K"
 
 
-def test_work_that_is_quick_or_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_or_failed_work_leaves_nothing_on_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = make_terminal(monkeypatch)
 
     def fail() -> None:
@@ -216,7 +218,7 @@ def test_work_that_is_quick_or_fails_leaves_nothing(monkeypatch: pytest.MonkeyPa
         pass
 
 
-def test_a_signal_wipes_what_is_said_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_clears_the_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = make_terminal(monkeypatch)
     monkeypatch.setattr(progress, "DELAY_S", 0.0)
     written: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Tests of commands/shared/screen.py: data on a terminal is seen, and does nothing."""
+"""Tests of commands/shared/screen.py: data on a terminal is visible and can't control it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.hostile import hostile_snapshot
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_lines_stay_and_characters_in_pieces_do_too(size: int) -> None:
+def test_lines_and_split_characters_are_kept(size: int) -> None:
     text = 'a,"b\x1b]52;c;ZXZpbA==\x07"\né,\x9b31m\u202e\n\U0001f600,\xad\n'
     out = io.BytesIO()
     screen = Screen(out)
@@ -30,15 +30,15 @@ def test_lines_stay_and_characters_in_pieces_do_too(size: int) -> None:
     assert "\U0001f600" in found
 
 
-def test_bytes_that_are_no_text_are_spelled_out() -> None:
+def test_undecodable_bytes_are_escaped() -> None:
     out = io.BytesIO()
     Screen(out).write(b"a\xff\x1b\n")
     assert out.getvalue() == b"a\\xff\\x1b\n"
 
 
 def on_a_terminal(arguments: list[str], folder: Path) -> bytes:
-    """What a command writes to a terminal."""
-    import pty  # Windows has none
+    """Return the output that a command writes to a terminal."""
+    import pty  # Windows has no pseudo-terminals
 
     ours, theirs = pty.openpty()
     with subprocess.Popen(
@@ -54,7 +54,7 @@ def on_a_terminal(arguments: list[str], folder: Path) -> bytes:
         while True:
             try:
                 piece = os.read(ours, 1 << 16)
-            except OSError:  # all of it is gone
+            except OSError:  # the command has closed the terminal
                 break
             if not piece:
                 break
@@ -74,7 +74,7 @@ def on_a_terminal(arguments: list[str], folder: Path) -> bytes:
         ["timeline", "evil.pkl", "--by", "stack", "--format", "csv", "-o", "-", "--force"],
     ],
 )
-def test_csv_on_a_terminal_does_nothing_to_it(arguments: list[str], tmp_path: Path) -> None:
+def test_csv_cannot_affect_a_terminal(arguments: list[str], tmp_path: Path) -> None:
     words = ["\x1b]52;c;ZXZpbA==\x07", "\x9b31mred\x1b[2J", "\u202eevil\r\x08"]
     (tmp_path / "evil.pkl").write_bytes(pickle.dumps(hostile_snapshot(words)))
     found = on_a_terminal(arguments, tmp_path).decode().replace("\r\n", "\n")

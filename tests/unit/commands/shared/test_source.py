@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -13,8 +14,8 @@ from click.testing import CliRunner
 from memreplay.commands.app import app
 from memreplay.commands.shared.config import ConfigChoice
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.errors import LimitError, TruncatedError
-from memreplay.snapshot.model import Moment
+from memreplay.errors import LimitError, TruncatedError, UsageError
+from memreplay.snapshot.model import When
 from tests import build
 from tests.build import START_US, SnapshotBuilder
 
@@ -28,7 +29,7 @@ def recorded(tmp_path: Path, events: int = 3, devices: int = 1) -> str:
     return str(made)
 
 
-def test_a_file_is_closed_afterwards(tmp_path: Path) -> None:
+def test_file_is_closed_afterwards(tmp_path: Path) -> None:
     with opened(recorded(tmp_path), Reading()) as snapshot:
         assert snapshot.replay(0).events == 3
     if sys.platform == "linux":
@@ -36,21 +37,21 @@ def test_a_file_is_closed_afterwards(tmp_path: Path) -> None:
         assert not any(str(tmp_path) in name for name in names)
 
 
-def test_a_dash_is_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dash_is_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = Path(recorded(tmp_path)).read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     with opened("-", Reading()) as snapshot:
         assert snapshot.replay(0).events == 3
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), opened(str(tmp_path / "none"), Reading()):
         pytest.fail("it was opened")
 
 
-def test_what_is_read(tmp_path: Path) -> None:
+def test_only_the_given_part_is_read(tmp_path: Path) -> None:
     path = recorded(tmp_path, devices=3)
-    reading = Reading(device=2, start=Moment("event", 1), stop=Moment("event", 2))
+    reading = Reading(device=2, start=When("event", 1), stop=When("event", 2))
     with opened(path, reading) as snapshot:
         assert snapshot.devices == (2,)
         assert (snapshot.replay(2).first_event, snapshot.replay(2).events) == (1, 1)
@@ -65,7 +66,7 @@ def test_what_is_read(tmp_path: Path) -> None:
         opened(path, Reading(limits=(("string_bytes", 1),))),
     ):
         pytest.fail("it was opened")
-    with opened(path, Reading(config=ConfigChoice(no_config=True, folders=("src",)))) as snapshot:
+    with opened(path, Reading(config=ConfigChoice("none", folders=("src",)))) as snapshot:
         assert snapshot.project == ("src",)
 
 
@@ -94,7 +95,7 @@ COMMANDS = (
 
 @pytest.mark.parametrize("bounds", ["--from 3", "--from 2 --to 1", "--from 1 --to 1", "--to 0"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_range_without_events(
+def test_range_without_events_is_an_error(
     runner: CliRunner,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -111,14 +112,16 @@ def test_a_range_without_events(
 
 
 @pytest.mark.parametrize("bounds", ["--from 2ms", "--from 1s --to 2s", "--to 1999-01-01"])
-def test_a_range_in_time_without_events(runner: CliRunner, tmp_path: Path, bounds: str) -> None:
+def test_error_shows_which_times_have_events(
+    runner: CliRunner, tmp_path: Path, bounds: str
+) -> None:
     result = runner.invoke(app, ["peak", recorded(tmp_path), *bounds.split()])
     assert result.exit_code == 2
     assert "; device 0 has events 0 to 2, from 20" in result.stderr
     assert result.stderr.endswith("UTC on for 0.001 s\n")
 
 
-def test_a_range_that_one_device_has(runner: CliRunner, tmp_path: Path) -> None:
+def test_range_may_be_empty_on_other_devices(runner: CliRunner, tmp_path: Path) -> None:
     builder = SnapshotBuilder(2).alloc(0x1000, 64).alloc(0x1000, 64, 1).alloc(0x2000, 64, 1)
     path = tmp_path / "snap.pkl"
     path.write_bytes(build.dump(builder.finish_segments().build()))
@@ -127,14 +130,63 @@ def test_a_range_that_one_device_has(runner: CliRunner, tmp_path: Path) -> None:
     assert result.stderr.endswith("no events in --from 1; device 0 has events 0 to 0\n")
 
 
-def test_a_range_of_many_devices(runner: CliRunner, tmp_path: Path) -> None:
+def test_error_lists_some_of_many_devices(runner: CliRunner, tmp_path: Path) -> None:
     result = runner.invoke(app, ["peak", recorded(tmp_path, devices=5), "--from", "9"])
-    assert "device 2 has events 0 to 2 and 2 devices more\n" in result.stderr
+    assert "device 2 has events 0 to 2 and 2 more devices\n" in result.stderr
 
 
-def test_a_range_of_nothing(runner: CliRunner, tmp_path: Path) -> None:
+def test_range_of_a_file_without_events_is_an_error(runner: CliRunner, tmp_path: Path) -> None:
     path = tmp_path / "snap.pkl"
     path.write_bytes(build.dump({"segments": [{"address": 4096, "total_size": 2 << 20}]}))
     result = runner.invoke(app, ["peak", str(path), "--from", "1s"])
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.endswith("no events in --from 1s: none were recorded\n")
+
+
+def stepped() -> bytes:
+    builder = SnapshotBuilder()
+    for step in range(3):
+        at = START_US + 100 * step
+        builder.annotation(f"ProfilerStep#{step}", "START", at)
+        builder.alloc(0x1000, 100 * (step + 1), time_us=at + 10)
+        builder.free_completed(0x1000, 100 * (step + 1), time_us=at + 20)
+        builder.annotation(f"ProfilerStep#{step}", "END", at + 30)
+    return build.dump(builder.build())
+
+
+@pytest.mark.parametrize(
+    "bounds, peak",
+    [
+        ("--from step:2 --to step:2", 200),
+        ("--to step:2", 200),
+        ("--from step:2", 300),
+        ("--to ProfilerStep#0", 100),
+        ("--from step:1 --to peak", 300),
+    ],
+)
+def test_range_bounds_take_any_moment(
+    runner: CliRunner, tmp_path: Path, bounds: str, peak: int
+) -> None:
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(stepped())
+    again = tmp_path / "part.pkl"
+    asked = ["export", str(path), "-o", str(again), *bounds.split()]
+    assert runner.invoke(app, asked).exit_code == 0
+    for words in ([str(path), *bounds.split()], [str(again)]):
+        found = json.loads(runner.invoke(app, ["peak", *words, "--json"]).stdout)
+        assert found["devices"][0]["peak_bytes"] == peak
+
+
+def test_standard_input_that_cannot_be_read_twice_is_an_error(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"x")
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
+        with pytest.raises(UsageError, match="can be read only once"), opened("-", STEP):
+            pytest.fail("it was opened")
+
+
+STEP = Reading(start=When("step", 2))

@@ -1,4 +1,4 @@
-"""Tests of commands/simulate/command.py: cards, on small files."""
+"""Tests of commands/simulate/command.py with cards, on small files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.allocator import GIB, MIB
 from tests.unit.analysis.simulating.programs import scattered
 from tests.unit.render.schemas import check_against
 
-CONTEXT = context_bytes(290 * MIB)  # what CUDA takes of a card of about that size
+CONTEXT = context_bytes(290 * MIB)  # the CUDA context on a card of about this size
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def ask(runner: CliRunner, *options: str, data: bytes | None = None) -> Result:
         ((), 0),
         (("--total-memory", f"{290 * MIB + CONTEXT}B"), 0),
         (("--total-memory", f"{290 * MIB + CONTEXT - 1}B"), 1),
-        (("--total-memory", "290MiB"), 1),  # CUDA itself takes some of it
+        (("--total-memory", "290MiB"), 1),  # the CUDA context takes some of the card
         (("--total-memory", "1MiB"), 1),
         (("--total-memory", f"1GiB,{289 * MIB + CONTEXT}B"), 1),
         (("--total-memory", "1GiB", "--total-memory", "2GiB"), 0),
@@ -48,7 +48,7 @@ def ask(runner: CliRunner, *options: str, data: bytes | None = None) -> Result:
         (("--total-memory", "1GiB, 2GiB", "--strict"), 0),
     ],
 )
-def test_the_exit_code_says_whether_it_fits(
+def test_exit_code_says_whether_it_fits(
     runner: CliRunner, path: str, options: tuple[str, ...], code: int
 ) -> None:
     for fmt in ("text", "json"):
@@ -57,7 +57,7 @@ def test_the_exit_code_says_whether_it_fits(
         assert done.stdout
 
 
-def test_json_is_the_report(runner: CliRunner, path: str) -> None:
+def test_json_matches_the_report(runner: CliRunner, path: str) -> None:
     done = ask(runner, path, "--total-memory", "1GiB,271MiB", "--format", "json")
     found = json.loads(done.stdout)
     check_against("simulate-1.json", found)
@@ -70,15 +70,15 @@ def test_json_is_the_report(runner: CliRunner, path: str) -> None:
 @pytest.mark.parametrize(
     "options, message",
     [
-        (("--set", "nothing:1"), "there is no allocator setting 'nothing'"),
-        (("--set", "max_split_size_mb:19"), "max_split_size_mb is at least 20, not '19'"),
+        (("--set", "nothing:1"), "no allocator setting 'nothing'"),
+        (("--set", "max_split_size_mb:19"), "max_split_size_mb must be at least 20, not '19'"),
         (("--total-memory", "1GiB,"), "is not a size"),
-        (("--total-memory", "1GiB,0"), "'0' is too small here"),
+        (("--total-memory", "1GiB,0"), "0 is below 1"),
         (("--total-memory", "much"), "is not a size"),
         (("--device", "3"), "no device 3; this snapshot has: 0"),
     ],
 )
-def test_wrong_usage_is_one_line(
+def test_usage_error_takes_one_line(
     runner: CliRunner, path: str, options: tuple[str, ...], message: str
 ) -> None:
     done = ask(runner, path, *options)
@@ -87,14 +87,16 @@ def test_wrong_usage_is_one_line(
     assert message in error
 
 
-def test_from_standard_input(runner: CliRunner) -> None:
-    done = ask(runner, "-", "--total-memory", "100MiB", "--smallest", data=build.dump(scattered()))
+def test_standard_input_is_read(runner: CliRunner) -> None:
+    done = ask(
+        runner, "-", "--total-memory", "100MiB", "--search", "card", data=build.dump(scattered())
+    )
     assert done.exit_code == 1
     assert "device 0: does not fit on 100.0 MiB, " in done.stdout
     assert "needs      290.0 MiB for the program" in done.stdout
 
 
-def test_a_file_that_is_cut_off_or_not_there(runner: CliRunner, tmp_path: Path) -> None:
+def test_truncated_file_needs_salvage(runner: CliRunner, tmp_path: Path) -> None:
     file = tmp_path / "cut.pkl"
     whole = build.dump(scattered())
     file.write_bytes(whole[: len(whole) // 2])
@@ -107,14 +109,14 @@ def test_a_file_that_is_cut_off_or_not_there(runner: CliRunner, tmp_path: Path) 
     assert ask(runner, str(tmp_path / "nothing.pkl")).exit_code == 3
 
 
-def test_a_file_without_events(runner: CliRunner, tmp_path: Path) -> None:
+def test_file_without_events_cannot_be_judged(runner: CliRunner, tmp_path: Path) -> None:
     file = tmp_path / "none.pkl"
     file.write_bytes(build.dump({"segments": [], "device_traces": []}))
     done = ask(runner, str(file))
-    assert (done.exit_code, "note: nothing to simulate" in done.stdout) == (0, True)
+    assert (done.exit_code, "note: nothing to simulate" in done.stdout) == (5, True)
     done = ask(runner, str(file), "--total-memory", "1MiB")
     assert (done.exit_code, done.stdout) == (5, "")
-    assert "no events, so nothing tells whether the program fits" in done.stderr
+    assert "the file has no events, so whether the program fits can't be known" in done.stderr
 
 
 @pytest.mark.slow
@@ -125,13 +127,13 @@ def test_real_recordings_fit_on_a_screen(
     monkeypatch.setenv("COLUMNS", str(width))
     options = ["--total-memory", "8GiB,1GiB"]
     done = ask(runner, str(corpus_file), *options)
-    if done.exit_code == 5:  # some have no events
+    if done.exit_code == 5:  # some files have no events
         assert "no events" in done.stderr
         return
     assert done.exit_code in (0, 1)
     assert not done.stderr
     assert all(len(line) <= width for line in done.stdout.splitlines())
-    if width == 160:  # JSON has no width
+    if width == 160:  # JSON isn't limited to a width
         return
     found = json.loads(ask(runner, str(corpus_file), *options, "--format", "json").stdout)
     check_against("simulate-1.json", found)

@@ -32,10 +32,10 @@ def rows(shown: list[str]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_without_a_card(width: int) -> None:
-    shown = lines(report(smallest=True), width)
+def test_needed_memory_is_shown_without_a_card(width: int) -> None:
+    shown = lines(report(search="card"), width)
     assert all(len(line) <= width for line in shown)
-    assert "device 0: reserves 290.0 MiB at the peak, as much as recorded" in shown
+    assert "device 0: reserves 290.0 MiB at its peak, the same as recorded" in shown
     assert "needs      290.0 MiB for the program, with these settings" in shown
     assert "at best    200.0 MiB, 90.0 MiB less, with expandable_segments:True" in shown
     assert "result     exact" in shown
@@ -50,7 +50,7 @@ def test_without_a_card(width: int) -> None:
         (("unmatched_frees", "not_reproduced"), 9, "not trustworthy"),
     ],
 )
-def test_the_verdict_is_worded_as_everywhere(
+def test_verdict_is_worded_as_in_other_commands(
     reasons: tuple[str, ...], events: int, trust: str
 ) -> None:
     found = report(program_memory=(GIB,))
@@ -61,7 +61,7 @@ def test_the_verdict_is_worded_as_everywhere(
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_cards(width: int) -> None:
+def test_cards_are_rows_of_a_table(width: int) -> None:
     shown = lines(report(program_memory=(GIB, 271 * MIB, 199 * MIB)), width)
     assert all(len(line) <= width for line in shown)
     assert shown[2].startswith("device 0: fits on 1 of 3 cards, reserves 290.0 MiB")
@@ -70,18 +70,18 @@ def test_cards(width: int) -> None:
     assert ["271.0 MiB", "no, event 97 fails", "expandable_segments:True"] in table
     assert any(re.fullmatch(r" +or \d+ others", line) for line in shown)
     (last,) = (row for row in table if row[0] == "199.0 MiB")
-    assert last[-1] == "none of some 30"
+    assert last[-1] == "none of about 30"
     assert sum("attention  /srv/model.py:52" in line for line in shown) == 1
-    assert "out of memory on 271.0 MiB: 18.0 MiB at event 97, asked by" in shown
+    assert "out of memory on 271.0 MiB: 18.0 MiB at event 97, requested at" in shown
 
 
-def test_who_asked_is_said_once_for_all_cards_on_which_it_fails() -> None:
+def test_caller_is_named_once_for_all_cards_it_fails_on() -> None:
     shown = lines(report(program_memory=(271 * MIB, 270 * MIB)))
-    assert "out of memory on 271.0 MiB, 270.0 MiB: 18.0 MiB at event 97, asked by" in shown
+    assert "out of memory on 271.0 MiB, 270.0 MiB: 18.0 MiB at event 97, requested at" in shown
     assert shown[2].startswith("device 0: fits on none of 2 cards, out of memory at event 97")
 
 
-def test_one_card_and_all_cards() -> None:
+def test_first_line_says_which_cards_fit() -> None:
     shown = lines(report(program_memory=(GIB,)))
     assert shown[2].startswith("device 0: fits on 1.0 GiB, ")
     shown = lines(report(program_memory=(GIB, 290 * MIB)))
@@ -91,28 +91,28 @@ def test_one_card_and_all_cards() -> None:
     assert shown[2].startswith("device 0: does not fit on 271.0 MiB, ")
 
 
-def test_settings_that_were_asked_for() -> None:
-    shown = lines(report(settings="expandable_segments:True", smallest=True))
+def test_requested_settings_are_shown() -> None:
+    shown = lines(report(set="expandable_segments:True", search="card"))
     assert "simulated  expandable_segments:True" in shown
     assert "recorded   PyTorch's defaults" in shown
-    assert "at best    no less with any of some 30 other settings" in shown
+    assert "at best    no less with any of about 30 other settings" in shown
 
 
-def test_more_at_the_start_than_the_card_has() -> None:
+def test_card_may_be_too_small_for_the_memory_at_the_start() -> None:
     snap = mr.open(build.dump(scattered()), start=99)
     shown = lines(simulate_report(snap, program_memory=(199 * MIB,)))
     assert any("no, more at the start" in line for line in shown)
-    assert any(line.startswith("warning: the recording begins with memory") for line in shown)
+    assert any(line.startswith("warning: memory was already reserved") for line in shown)
 
 
-def test_what_is_not_the_programs_is_said() -> None:
+def test_overhead_is_listed_separately() -> None:
     shown = " ".join(lines(report(total_memory=(16 * GIB, 16 * GIB + 1))))
     assert "CUDA itself takes 320.1 MiB of each card, which is subtracted (an estimate)" in shown
     shown = " ".join(lines(report(total_memory=(16 * GIB, 80 * GIB))))
     assert "of these cards, which is subtracted" in shown
 
 
-def test_what_is_so_for_all_devices_is_said_once() -> None:
+def test_facts_shared_by_all_devices_are_printed_once() -> None:
     found = report(program_memory=(GIB, 2 * GIB))
     (one,) = found.devices
     shown = " ".join(lines(replace(found, devices=(one, replace(one, device=1)))))
@@ -120,6 +120,6 @@ def test_what_is_so_for_all_devices_is_said_once() -> None:
     assert "device 1: fits on all 2 cards" in shown
 
 
-def test_nothing_to_simulate() -> None:
+def test_report_says_that_there_is_nothing_to_simulate() -> None:
     empty = SimulateReport(file="x.pkl", truncated=False, devices=())
     assert "note: nothing to simulate: the file has neither events nor segments" in lines(empty)

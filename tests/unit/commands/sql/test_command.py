@@ -1,4 +1,4 @@
-"""`memreplay sql`: queries, what they may not do, formats, several files, errors in one line."""
+"""`memreplay sql`: queries and their restrictions, formats, several files, and one-line errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def rows(runner: CliRunner, *args: object) -> list[dict[str, object]]:
 
 
 def in_microseconds(table: pa.Table) -> list[dict[str, object]]:
-    """Rows whose times are the integers that files and queries have."""
+    """Return rows whose times are integers, as in files and queries."""
     whole = [
         field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field
         for field in table.schema
@@ -70,19 +70,19 @@ def in_microseconds(table: pa.Table) -> list[dict[str, object]]:
 
 
 def refused(result: Result) -> str:
-    """The one line of an error."""
+    """Check that the command failed with a one-line error, and return its message."""
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     return str(result.stderr).removeprefix("memreplay: error: ").rstrip("\n")
 
 
-def test_every_table_has_the_rows_that_python_gives(runner: CliRunner, path: str) -> None:
+def test_tables_match_python(runner: CliRunner, path: str) -> None:
     snap = mr.open(path)
     for name in (*TABLES, "flat"):
         made = mr.table(snap, "allocations", flat=True) if name == "flat" else mr.table(snap, name)
         assert rows(runner, path, f"select * from {name}") == in_microseconds(made.to_arrow())
 
 
-def test_lines_at_the_peak_are_those_of_peak(runner: CliRunner) -> None:
+def test_query_at_the_peak_matches_peak(runner: CliRunner) -> None:
     for file in (EXAMPLE, OTHER):
         (device,) = peak_report(mr.open(file), by="line", top=0).devices
         query = AT_PEAK.format("function, file, line, sum(bytes) b, count(*) n") + " group by all"
@@ -102,7 +102,7 @@ def test_lines_at_the_peak_are_those_of_peak(runner: CliRunner) -> None:
 _FRAME = ("function", "file", "line")
 
 
-def test_text(runner: CliRunner, path: str) -> None:
+def test_text_is_a_table(runner: CliRunner, path: str) -> None:
     columns = "file, line, sum(bytes) as total, null::text as n"
     query = f"select {columns} from flat group by all order by line"
     result = sql(runner, path, query)
@@ -114,7 +114,7 @@ def test_text(runner: CliRunner, path: str) -> None:
     ]
 
 
-def test_formats(runner: CliRunner, path: str, tmp_path: Path) -> None:
+def test_all_formats_have_the_same_rows(runner: CliRunner, path: str, tmp_path: Path) -> None:
     query = "select function, bytes, bytes, 'nan'::double x, [1, null] l, 1::hugeint h from flat"
     names = ["function", "bytes", "bytes_1", "x", "l", "h"]
     expected = [
@@ -139,7 +139,7 @@ def test_formats(runner: CliRunner, path: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_several_snapshots(runner: CliRunner) -> None:
+def test_several_snapshots_share_the_tables(runner: CliRunner) -> None:
     query = "select snapshot, count(*) n from {} group by all order by 1"
     for name in (*TABLES, "flat"):
         found = rows(runner, EXAMPLE, OTHER, query.format(name))
@@ -148,7 +148,7 @@ def test_several_snapshots(runner: CliRunner) -> None:
             for file in sorted((EXAMPLE, OTHER))
             for one in ["allocations" if name == "flat" else name]
         ]
-    # Words of one file are not taken for those of the other, and a table can be read twice.
+    # Strings from different files aren't mixed up, and a table can be read twice.
     both = "select a.file from flat a semi join flat b on a.file = b.file where a.snapshot = '{}'"
     files = {
         file: rows(runner, file, "select distinct file from flat") for file in (EXAMPLE, OTHER)
@@ -161,7 +161,7 @@ def test_several_snapshots(runner: CliRunner) -> None:
         )
 
 
-def test_what_tables_there_are(runner: CliRunner, path: str) -> None:
+def test_tables_are_listed(runner: CliRunner, path: str) -> None:
     for args in ((path,), (path, "--list")):
         result = sql(runner, *args)
         assert result.exit_code == 0
@@ -175,13 +175,15 @@ def test_what_tables_there_are(runner: CliRunner, path: str) -> None:
     assert "snapshot text" in sql(runner, path, EXAMPLE).stdout
 
 
-def test_a_query_on_standard_input(runner: CliRunner, path: str) -> None:
+def test_query_may_come_from_standard_input(runner: CliRunner, path: str) -> None:
     result = sql(runner, path, "-", input="select 1 as a,\n  2 as b -- a comment\n")
     assert (result.exit_code, result.stdout) == (0, "a  b\n1  2\n")
-    assert "either the snapshot or the query" in refused(sql(runner, "-", "-", input="select 1"))
+    assert "standard input can be the snapshot or the query, not both" in refused(
+        sql(runner, "-", "-", input="select 1")
+    )
 
 
-def test_several_statements(runner: CliRunner, path: str) -> None:
+def test_query_may_have_several_statements(runner: CliRunner, path: str) -> None:
     query = "create table x as select bytes from allocations; select sum(bytes) s from x"
     assert rows(runner, path, query) == [{"s": 192}]
 
@@ -195,11 +197,11 @@ def test_several_statements(runner: CliRunner, path: str) -> None:
         ("select * from nothing", "SQL: Table with name nothing does not exist!"),
         ("select cast(action as int) from events", "SQL: Could not convert string 'alloc'"),
         ("select 1 +", "SQL: "),
-        (" ", "there is nothing to run in the query"),
-        ("", "there is nothing to run in the query"),
+        (" ", "the query is empty"),
+        ("", "the query is empty"),
     ],
 )
-def test_errors_are_one_line(runner: CliRunner, path: str, query: str, words: str) -> None:
+def test_errors_take_one_line(runner: CliRunner, path: str, query: str, words: str) -> None:
     for fmt in ("text", "json", "csv"):
         assert words in refused(sql(runner, path, query, "--format", fmt))
 
@@ -224,7 +226,7 @@ def test_errors_are_one_line(runner: CliRunner, path: str, query: str, words: st
         "select * from runner",
     ],
 )
-def test_a_query_sees_the_tables_alone(
+def test_query_can_read_only_the_tables(
     runner: CliRunner, path: str, tmp_path: Path, query: str
 ) -> None:
     secret = tmp_path / "secret.csv"
@@ -235,7 +237,7 @@ def test_a_query_sees_the_tables_alone(
     assert sorted(os.listdir(tmp_path)) == before
 
 
-def test_files_where_they_are_allowed(runner: CliRunner, path: str, tmp_path: Path) -> None:
+def test_files_are_readable_if_allowed(runner: CliRunner, path: str, tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("a\n5\n")
     query = f"select a from '{file}'"
@@ -245,21 +247,21 @@ def test_files_where_they_are_allowed(runner: CliRunner, path: str, tmp_path: Pa
     assert rows(runner, path, query, "--allow-files") == [{"a": 5}]
 
 
-def test_what_is_refused(runner: CliRunner, path: str) -> None:
+def test_usage_errors_are_reported(runner: CliRunner, path: str) -> None:
     for args, words in (
-        (["select 1"], "name a FILE before the query"),
-        ([path, "select 1", "--list"], "--list shows the tables: give no query"),
+        (["select 1"], "give a FILE before the query"),
+        ([path, "select 1", "--list"], "--list shows the tables; leave out the query"),
         ([path, "--format", "csv"], "without a query there is no result to write"),
         (
             [path, "select 1", "-o", "x.xml"],
-            "x.xml: no format has this ending; known endings: .csv, .json",
+            "x.xml: no format has this suffix; known suffixes: .csv, .json",
         ),
     ):
         assert words in refused(sql(runner, *args))
     missing = sql(runner, path, "missing.pkl", "select 1")
     assert (missing.exit_code, missing.stderr) == (
         3,
-        "memreplay: error: missing.pkl: there is no such file\n",
+        "memreplay: error: missing.pkl: no such file\n",
     )
 
 
@@ -270,20 +272,22 @@ def test_what_is_refused(runner: CliRunner, path: str) -> None:
         ("pyarrow", "sql needs pyarrow"),
     ],
 )
-def test_without_what_it_needs(
+def test_missing_packages_are_an_error(
     runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch, module: str, words: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     assert refused(sql(runner, path, "select 1")) == f"{words}: {install_command('sql')}"
 
 
-def test_an_older_duckdb(runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_duckdb_is_an_error(
+    runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("duckdb.__version__", "1.4.4")
     words = "sql needs DuckDB 1.5 or later, and this is 1.4.4: pip install"
     assert refused(sql(runner, path, "select 1")).startswith(words)
 
 
-def test_a_range_and_what_is_cut_off(runner: CliRunner, path: str, tmp_path: Path) -> None:
+def test_ranges_and_truncated_files_are_read(runner: CliRunner, path: str, tmp_path: Path) -> None:
     found = rows(runner, path, "select bytes, carried_over from flat", "--from", "1")
     assert [(row["bytes"], row["carried_over"]) for row in found] == [(64, True), (128, False)]
     cut = tmp_path / "cut.pkl"
@@ -291,12 +295,12 @@ def test_a_range_and_what_is_cut_off(runner: CliRunner, path: str, tmp_path: Pat
     result = sql(runner, cut, "select 1 as a", "--salvage")
     assert (result.exit_code, result.stdout) == (0, "a\n1\n")
     assert result.stderr == (
-        "memreplay: the snapshot is cut off: these are the numbers of its intact part\n"
+        "memreplay: the snapshot is cut off, so these numbers cover only its intact part\n"
     )
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away() -> None:
+def test_closed_pipe_ends_quietly() -> None:
     args = f"{sys.executable} -m memreplay sql {EXAMPLE}"
     for fmt in ("text", "csv", "json"):
         done = subprocess.run(
@@ -312,7 +316,7 @@ def test_a_reader_that_goes_away() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["count(*)", "a.*"])
-def test_ctrl_c_ends_a_query(what: str) -> None:
+def test_ctrl_c_stops_a_query(what: str) -> None:
     summed = "a.event_index + b.event_index + c.event_index"
     query = f"select {what} from usage a, usage b, usage c where {summed} = -7"
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Tests of commands/sql/text.py: widths, cutting, what comes after the first rows."""
+"""Tests of commands/sql/text.py: column widths, cut cells, and rows after the first ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_numbers_are_never_cut() -> None:
     assert [len(line) for line in lines(10)] == [23] * 4
 
 
-def test_what_comes_later_is_as_wide_as_the_first_rows() -> None:
+def test_later_rows_fit_the_widths_of_the_first() -> None:
     first = [["a"] * 3000, ["1"] * 3000]
     later = [["abcdefgh", "é"], ["22", "333333"]]
     found = list(table_lines(["t", "n"], [False, True], [first, later], None))
@@ -34,12 +34,12 @@ def test_what_comes_later_is_as_wide_as_the_first_rows() -> None:
     assert found[3001:] == ["…  22", "é  333333"]
 
 
-def test_no_rows_and_controls() -> None:
+def test_control_characters_are_escaped() -> None:
     assert list(table_lines(["a\x1b", "b"], [False, False], [], None)) == ["a\\x1b  b"]
     assert list(table_lines(["a"], [False], [[["\x1b[2J"]]], None))[1] == "\\x1b[2J"
 
 
-def test_tables() -> None:
+def test_list_of_tables_fits_the_width() -> None:
     assert tables_text([("t", 1, ["aa int32", "bb text?"]), ("u", 1000, ["c bool"])], 20) == (
         "t  1 row\n  aa int32,\n  bb text?\nu  1,000 rows\n  c bool"
     )

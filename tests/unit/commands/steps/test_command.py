@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> str:
     return str(made)
 
 
-def test_text_and_json(runner: CliRunner, path: str) -> None:
+def test_steps_are_shown_as_text_and_json(runner: CliRunner, path: str) -> None:
     done = runner.invoke(app, ["steps", path, "--top", "4"])
     assert (done.exit_code, done.stderr) == (0, "")
     assert "device 0: 12 steps" in done.stdout
@@ -34,15 +34,17 @@ def test_text_and_json(runner: CliRunner, path: str) -> None:
 @pytest.mark.parametrize(
     "options, steps",
     [
-        (["--step-annotation", "ProfilerStep"], 12),
-        (["--step-annotation", "Optimizer.step"], 11),
-        (["--period", "100"], 15),
-        (["--measure", "reserved", "--pool", "default"], 12),
-        (["--stream", "0", "--strict"], 12),
+        (["--step", "annotation=ProfilerStep"], 12),
+        (["--step", "annotation=Optimizer.step"], 11),
+        (["--step", "period=100"], 15),
+        (["--measure", "reserved", "--only", "pool=default"], 12),
+        (["--only", "stream=0", "--strict"], 12),
         (["--to", "700"], 5),
     ],
 )
-def test_options(runner: CliRunner, path: str, options: list[str], steps: int) -> None:
+def test_options_decide_what_a_step_is(
+    runner: CliRunner, path: str, options: list[str], steps: int
+) -> None:
     done = runner.invoke(app, ["steps", path, *options, "--format", "json"])
     assert (done.stderr, len(json.loads(done.stdout)["devices"][0]["steps"])) == ("", steps)
 
@@ -50,33 +52,39 @@ def test_options(runner: CliRunner, path: str, options: list[str], steps: int) -
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--step-annotation", "x"], "no annotation 'x'; there are: ProfilerStep, Optimizer.step"),
-        (["--period", "0"], "0 is below 1"),
-        (["--period", "9999"], "are not two periods of 9999"),
-        (["--period", "9", "--step-annotation", "x"], "by an annotation or by a period"),
-        (["--pool", "3:4"], "device 0 has no pool 3:4"),
+        (["--step", "annotation=x"], "no annotation 'x'; there are: ProfilerStep, Optimizer.step"),
+        (["--step", "period=0"], "0 is below 1"),
+        (["--step", "period=9999"], "are fewer than two periods of 9999"),
+        (
+            ["--step", "period=9", "--step", "annotation=x"],
+            "give steps by an annotation or a period, not both",
+        ),
+        (["--only", "pool=3:4"], "device 0 has no pool 3:4"),
     ],
 )
-def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: str) -> None:
+def test_invalid_options_are_rejected(
+    runner: CliRunner, path: str, options: list[str], words: str
+) -> None:
     done = runner.invoke(app, ["steps", path, *options])
     assert (done.exit_code, done.stdout) == (2, "")
     assert words in done.stderr
     assert done.stderr.count("Error") + done.stderr.count("error") == 1
 
 
-def test_no_steps_and_strict(runner: CliRunner, tmp_path: Path) -> None:
+def test_error_if_there_are_no_steps(runner: CliRunner, tmp_path: Path) -> None:
     bare = tmp_path / "bare.pkl"
     bare.write_bytes(build.dump(SnapshotBuilder().alloc(1 << 20, 512).build()))
     done = runner.invoke(app, ["steps", str(bare)])
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert "none found: everything that was read counts as one" in done.stdout
+    assert (done.exit_code, done.stderr) == (5, "")
+    assert "none found: the whole recording is shown as one" in done.stdout
+    assert runner.invoke(app, ["steps", str(bare), "--json", "--strict"]).exit_code == 5
     bare.write_bytes(build.dump(SnapshotBuilder().segment(1 << 20, 1 << 21).build()))
     done = runner.invoke(app, ["steps", str(bare)])
     assert (done.exit_code, done.stdout) == (5, "")
     assert "no steps: no events were recorded" in done.stderr
     made = SnapshotBuilder()
     for k in range(4):
-        made.alloc(1 << 20, 512, frames=[("f", "f.py", k)])  # never freed in between
+        made.alloc(1 << 20, 512, frames=[("f", "f.py", k)])  # the block was never freed in between
     bare.write_bytes(build.dump(made.build()))
-    assert runner.invoke(app, ["steps", str(bare), "--period", "2"]).exit_code == 0
-    assert runner.invoke(app, ["steps", str(bare), "--period", "2", "--strict"]).exit_code == 1
+    assert runner.invoke(app, ["steps", str(bare), "--step", "period=2"]).exit_code == 0
+    assert runner.invoke(app, ["steps", str(bare), "--step", "period=2", "--strict"]).exit_code == 1

@@ -19,7 +19,9 @@ from tests.build import SnapshotBuilder
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two good snapshots, one whose numbers can't be trusted, one that is cut off, and no file."""
+    """Create two good snapshots, an untrustworthy one, a truncated one, and a file that isn't a
+    snapshot.
+    """
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         builder = SnapshotBuilder().alloc(512, 600).finish_segments()
@@ -39,7 +41,7 @@ def text_of(file: str) -> str:
     return render_plain(summary_document(mr.summary(file)), width=100) + "\n"
 
 
-def test_text_of_several_files(runner: CliRunner) -> None:
+def test_several_files_are_separated_by_an_empty_line(runner: CliRunner) -> None:
     result = ask(runner, "a", "b")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == text_of("a") + "\n" + text_of("b")
@@ -51,24 +53,24 @@ def test_json_of_one_file_is_indented(runner: CliRunner) -> None:
     assert result.stdout.count("\n") > 10
 
 
-def test_json_of_several_files_is_one_a_line(runner: CliRunner) -> None:
+def test_several_files_give_json_lines(runner: CliRunner) -> None:
     result = ask(runner, "a", "junk", "b", "--json")
     assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == ["a", "b"]
     assert result.exit_code == 3
-    # Even if one is left.
+    # The output is JSON lines even if only one file can be read.
     assert ask(runner, "a", "junk", "--json").stdout.count("\n") == 1
 
 
-def test_a_bad_file_does_not_stop_the_others(runner: CliRunner) -> None:
+def test_bad_file_does_not_stop_the_others(runner: CliRunner) -> None:
     result = ask(runner, "cut", "b", "none")
     assert result.exit_code == 4
     assert result.stdout == text_of("b")
     first, second = result.stderr.splitlines()
     assert first.startswith("memreplay: error: cut: truncated pickle")
-    assert second == "memreplay: error: none: there is no such file"
+    assert second == "memreplay: error: none: no such file"
 
 
-def test_strict(runner: CliRunner) -> None:
+def test_strict_fails_for_untrusted_numbers(runner: CliRunner) -> None:
     assert ask(runner, "a", "b", "--strict").exit_code == 0
     assert ask(runner, "a", "odd").exit_code == 0
     result = ask(runner, "a", "odd", "--strict")
@@ -77,7 +79,7 @@ def test_strict(runner: CliRunner) -> None:
     assert ask(runner, "junk", "odd", "--strict").exit_code == 3
 
 
-def test_a_part(runner: CliRunner) -> None:
+def test_only_the_range_is_summarized(runner: CliRunner) -> None:
     (device,) = json.loads(ask(runner, "a", "--from", "0", "--device", "0", "--json").stdout)[
         "devices"
     ]

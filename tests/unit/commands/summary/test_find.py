@@ -1,4 +1,6 @@
-"""summary: counts by hand on a small snapshot, and against the oracle on random ones."""
+"""summary: numbers match those worked out by hand for a small snapshot, and the oracle for random
+ones.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tests.build import SnapshotBuilder
 from tests.strategies import traces
 
 
-def test_by_hand() -> None:
+def test_numbers_match_those_worked_out_by_hand() -> None:
     builder = SnapshotBuilder(devices=2, start_us=100)
     builder.alloc(0x1000, 10, frames=[("f", "m.py", 1)], time_us=100)
     builder.oom(99, time_us=130).event("defragment", time_us=150)
@@ -30,14 +32,15 @@ def test_by_hand() -> None:
     builder.settings(max_split_size=-1, expandable_segments=True, trace_alloc_max_entries=5)
     builder.settings(garbage_collection_threshold=math.nan)
     found = summarize(mr.open(build.dump(builder.build())))
-    assert (found.container, found.protocol, found.annotations) == ("pickle", 4, 1)
-    assert (found.stacks, found.frames) == (1, 1)
+    assert (found.container, found.protocol, found.annotation_count) == ("pickle", 4, 1)
+    assert (found.stack_count, found.frame_count) == (1, 1)
     assert (found.has_times, found.has_stacks, found.overflowed) == (True, True, False)
-    assert found.settings["garbage_collection_threshold"] is None  # which JSON does not have
+    # JSON can't represent this value
+    assert found.allocator_settings["garbage_collection_threshold"] is None
     assert found.settings_changed["expandable_segments"] is True
     (device,) = found.devices
     assert device.actions == {"alloc": 1, "oom": 1, "defragment": 1}
-    assert (device.first_us, device.last_us) == (100, 150)
+    assert (device.start_us, device.end_us) == (100, 150)
     assert (device.events, device.events_with_stack, device.unknown_actions) == (3, 1, 1)
     assert (device.segments, device.reserved_bytes) == (1, 2048)
     assert (device.active_bytes, device.requested_bytes) == (1024, 40)
@@ -49,9 +52,9 @@ def test_by_hand() -> None:
     assert (device.carried_over_bytes, device.peak_bytes, device.end_bytes) == (30, 40, 40)
     assert (device.reconciliation_bytes, device.trusted) == (0, True)
     assert device.reasons == ("recording_begun_late",)
-    assert (device.pools, device.streams) == (1, 1)
+    assert (device.pool_count, device.stream_count) == (1, 1)
     assert (device.blocks_proven, device.blocks_assumed) == (2, 0)
-    # Of the one pending before the recording nothing is held.
+    # The block that was pending before the recording isn't held.
     assert [(m.measure, m.start_bytes, m.peak_bytes, m.end_bytes) for m in device.measures] == [
         ("requested", 30, 40, 40),
         ("held", 0, 10, 10),
@@ -60,19 +63,19 @@ def test_by_hand() -> None:
         ("reserved", 2048, 2048, 2048),
     ]
     held = device.measures[1]
-    assert (held.event_index, held.time_us, held.minimum_bytes) == (0, 100, 0)
+    assert (held.peak_event, held.peak_us, held.lowest_bytes) == (0, 100, 0)
     assert (held.exactness, held.reasons, held.reconciliation_bytes) == ("exact", (), 0)
 
 
-def test_without_times() -> None:
+def test_times_may_be_missing() -> None:
     snapshot = SnapshotBuilder(times=False, stacks=False).alloc(1, 2).build()
     found = summarize(mr.open(build.dump(snapshot)))
     assert (found.has_times, found.has_stacks) == (False, False)
-    assert (found.devices[0].first_us, found.devices[0].last_us) == (None, None)
+    assert (found.devices[0].start_us, found.devices[0].end_us) == (None, None)
 
 
 @given(snapshot=traces())
-def test_counts_equal_the_oracles(snapshot: Any) -> None:
+def test_counts_match_the_oracle(snapshot: Any) -> None:
     found = summarize(mr.open(build.dump(snapshot)))
     rows = oracle.columns(snapshot)
     assert [d.device for d in found.devices] == oracle.devices(snapshot)
@@ -82,8 +85,8 @@ def test_counts_equal_the_oracles(snapshot: Any) -> None:
         assert device.actions == Counter(row.action or "(none)" for row in mine)
         assert device.events_with_stack == sum(bool(row.frames) for row in mine)
         times = [row.time_us for row in mine if row.time_us is not None]
-        assert device.first_us == min(times, default=None)
-        assert device.last_us == max(times, default=None)
+        assert device.start_us == min(times, default=None)
+        assert device.end_us == max(times, default=None)
         assert device.peak_bytes == want.peak_bytes
         assert device.reconciliation_bytes == want.reconciliation_bytes
         segments = [
@@ -95,11 +98,11 @@ def test_counts_equal_the_oracles(snapshot: Any) -> None:
         assert device.reserved_bytes == sum(s["total_size"] for s in segments)
         active = [b for s in segments for b in s["blocks"] if b.get("state") != "inactive"]
         assert device.active_bytes == sum(b["size"] for b in active)
-        assert sum(s.blocks for s in device.states) == sum(len(s["blocks"]) for s in segments)
+        assert sum(s.block_count for s in device.states) == sum(len(s["blocks"]) for s in segments)
 
 
 @given(recordings())
-def test_measures_are_what_the_allocator_had(recording: Recording) -> None:
+def test_measures_match_the_allocator(recording: Recording) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     for device in summarize(snap).devices:
         truth = recording.truths[device.device]
@@ -110,7 +113,7 @@ def test_measures_are_what_the_allocator_had(recording: Recording) -> None:
             whole = [truth.start_of(one.measure), *truth.series(one.measure)]
             assert one.start_bytes == whole[0]
             assert one.peak_bytes == max(whole)
-            assert one.event_index == whole.index(max(whole)) - 1
-            assert one.minimum_bytes == min(whole)
+            assert one.peak_event == whole.index(max(whole)) - 1
+            assert one.lowest_bytes == min(whole)
             assert one.end_bytes == whole[-1]
             assert one.reconciliation_bytes == 0

@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/summary, against its JSON schema."""
+"""Tests of summary's JSON, including its JSON schema."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from memreplay.commands.summary.result import DeviceSummary, SnapshotSummary
+from memreplay.declared import text_only
 from memreplay.render.record_json import render_json
-from memreplay.snapshot.record import text_only
 from tests.unit.commands.results import ODD_SUMMARY, SUMMARY
 from tests.unit.render.schemas import check_against
 
@@ -18,13 +18,13 @@ from tests.unit.render.schemas import check_against
     "summary",
     [SUMMARY, ODD_SUMMARY, replace(SUMMARY, devices=(), file_bytes=None, overflowed=None)],
 )
-def test_schema(summary: SnapshotSummary) -> None:
+def test_json_matches_the_schema(summary: SnapshotSummary) -> None:
     check_against("summary-1.json", json.loads(render_json(summary)))
 
 
-def test_every_field_of_the_model_is_there() -> None:
+def test_every_field_of_the_model_is_present() -> None:
     result = json.loads(render_json(SUMMARY))
-    # It has none that lie behind a cut.
+    # If the file is truncated, fields after the cut are missing.
     known = set(SnapshotSummary.__struct_fields__) - {"unknown_devices"}
     assert set(result) == {"schema"} | known
     of_device = set(DeviceSummary.__struct_fields__) - text_only(DeviceSummary)
@@ -33,13 +33,13 @@ def test_every_field_of_the_model_is_there() -> None:
     assert result["devices"][0]["actions"]["alloc"] == 8_000
     assert result["devices"][0]["states"][1] == {
         "state": "inactive",
-        "blocks": 40,
+        "block_count": 40,
         "size_bytes": 7 * 1024**3,
         "requested_bytes": 0,
     }
 
 
-def test_one_line_without_an_indent() -> None:
+def test_json_without_an_indent_is_one_line() -> None:
     text = render_json(ODD_SUMMARY, indent=None)
     assert "\n" not in text
     assert json.loads(text) == json.loads(render_json(ODD_SUMMARY))

@@ -1,4 +1,4 @@
-"""Tests of what a summary says of the run: a file may say anything."""
+"""Tests of the summary's lines about the run, which a file may describe in any way."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def summary(own: Any) -> mr.Snapshot:
     return mr.open(build.dump({**SnapshotBuilder().alloc(4096, 512).build(), "memreplay": own}))
 
 
-def test_what_was_recorded() -> None:
+def test_run_is_described() -> None:
     found = mr.summary(summary(OWN))
     assert found.recorded == RecordedRun(
-        by="record",
+        recorder="record",
         torch="2.9.1",
         python="3.12.1",
         host="node7",
-        cards=("H100",) * 8,
+        card_names=("H100",) * 8,
         rank=3,
         world_size=8,
-        categories=False,
+        has_categories=False,
     )
     text = render_plain(summary_document(found), width=160)
     assert (
@@ -51,7 +51,7 @@ def test_what_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("own", [{}, [], "record", {"recorder": 3}, {"recorder": ""}])
-def test_nothing_is_said_of_the_run(own: Any) -> None:
+def test_unknown_run_is_not_described(own: Any) -> None:
     found = mr.summary(summary(own))
     assert found.recorded is None
     assert "recorded by" not in render_plain(summary_document(found), width=100)
@@ -66,7 +66,7 @@ ANYTHING = st.recursive(
 
 @pytest.mark.slow
 @given(st.fixed_dictionaries(dict.fromkeys(OWN, ANYTHING)), st.text(min_size=1))
-def test_anything_may_stand_there(own: dict[str, Any], recorder: str) -> None:
+def test_arbitrary_values_are_escaped(own: dict[str, Any], recorder: str) -> None:
     found = mr.summary(summary({**own, "recorder": recorder}))
     assert found.recorded is not None
     text = render_plain(summary_document(found), width=100)

@@ -1,4 +1,4 @@
-"""timeline_axis: where buckets, annotations and events lie."""
+"""timeline_axis: the positions of buckets, annotations and events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.build import START_US
 from tests.unit.commands.timeline.timelines import made
 
 
-def test_by_event() -> None:
+def test_axis_may_count_events() -> None:
     report = made(x="event", points=8)
     axis = Axis.of(report, absolute=False)
     assert (axis.start, axis.stop, axis.name()) == (0, 81, "events")
@@ -24,7 +24,7 @@ def test_by_event() -> None:
     assert axis.at(report.marks[0].ooms[0], first) == 80
 
 
-def test_by_time() -> None:
+def test_axis_may_show_elapsed_time() -> None:
     report = made(points=10)
     axis = Axis.of(report, absolute=False)
     first, second = report.devices
@@ -39,7 +39,7 @@ def test_by_time() -> None:
     assert axis.at(report.marks[0].ooms[0], first) == 1_990_000
 
 
-def test_points_in_time() -> None:
+def test_axis_may_show_utc() -> None:
     report = made(points=10)
     axis = Axis.of(report, absolute=True)
     first, second = report.devices

@@ -28,7 +28,7 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
     return runner.invoke(app, ["timeline", path, *options])
 
 
-def test_text(runner: CliRunner, path: str) -> None:
+def test_text_has_a_picture_that_fits_the_width(runner: CliRunner, path: str) -> None:
     result = ask(runner, path)
     assert (result.exit_code, result.stderr) == (0, "")
     assert "device 0: peak 400.0 MiB requested at event 39" in result.stdout
@@ -44,7 +44,9 @@ def test_text(runner: CliRunner, path: str) -> None:
         (["--x", "event", "--points", "500"], 81, "event"),
     ],
 )
-def test_json(runner: CliRunner, path: str, options: list[str], points: int, x: str) -> None:
+def test_json_has_the_requested_number_of_points(
+    runner: CliRunner, path: str, options: list[str], points: int, x: str
+) -> None:
     result = ask(runner, path, "--format", "json", *options)
     assert (result.exit_code, result.stderr) == (0, "")
     found = json.loads(result.stdout)
@@ -55,16 +57,16 @@ def test_json(runner: CliRunner, path: str, options: list[str], points: int, x: 
 
 
 @pytest.mark.parametrize(
-    "options", [["--measure", "requested,reserved"], ["--measure", "requested", "--measure"]]
+    "options", [["--measure", "requested,active"], ["--measure", "requested", "--measure"]]
 )
-def test_several_measures(runner: CliRunner, path: str, options: list[str]) -> None:
+def test_several_measures_can_be_chosen(runner: CliRunner, path: str, options: list[str]) -> None:
     if options[-1] == "--measure":
-        options = [*options, "reserved"]
+        options = [*options, "active"]
     found = json.loads(ask(runner, path, "--format", "json", *options).stdout)
-    assert [one["measure"] for one in found["devices"]] == ["requested", "reserved"] * 2
+    assert [one["measure"] for one in found["devices"]] == ["requested", "active"] * 2
 
 
-def test_one_device_by_groups(runner: CliRunner, path: str) -> None:
+def test_groups_add_up_to_the_device(runner: CliRunner, path: str) -> None:
     options = ["--by", "file", "--top", "1", "--device", "1", "--format", "json"]
     (one,) = json.loads(ask(runner, path, *options).stdout)["devices"]
     assert one["device"] == 1
@@ -72,7 +74,7 @@ def test_one_device_by_groups(runner: CliRunner, path: str) -> None:
     assert stacked == one["max_bytes"]
 
 
-def test_csv_into_a_file(runner: CliRunner, path: str, tmp_path: Path) -> None:
+def test_csv_is_written_to_a_file(runner: CliRunner, path: str, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     result = ask(runner, path, "--format", "csv", "--points", "9", "-o", str(out))
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
@@ -84,7 +86,7 @@ def test_csv_into_a_file(runner: CliRunner, path: str, tmp_path: Path) -> None:
     assert ask(runner, path, "--format", "csv", "-o", str(out), "--force").exit_code == 0
 
 
-def test_text_into_a_file_has_no_colour(
+def test_text_file_has_no_colour(
     runner: CliRunner, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -96,7 +98,7 @@ def test_text_into_a_file_has_no_colour(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fmt", ["png", "svg"])
-def test_pictures(runner: CliRunner, path: str, tmp_path: Path, fmt: str) -> None:
+def test_pictures_are_written(runner: CliRunner, path: str, tmp_path: Path, fmt: str) -> None:
     pytest.importorskip("matplotlib")
     out = tmp_path / f"out.{fmt}"
     result = ask(runner, path, "--format", fmt, "-o", str(out), "--by", "stack")
@@ -105,7 +107,7 @@ def test_pictures(runner: CliRunner, path: str, tmp_path: Path, fmt: str) -> Non
     assert piped.stdout_bytes == out.read_bytes()
 
 
-def test_a_picture_wants_no_terminal(
+def test_picture_is_not_written_to_a_terminal(
     runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib")
@@ -117,10 +119,12 @@ def test_a_picture_wants_no_terminal(
     monkeypatch.setattr("memreplay.commands.shared.output.sys", SimpleNamespace(stdout=Terminal()))
     result = ask(runner, path, "--format", "png")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "stdout is a terminal: send the picture into a file (-o FILE)" in result.stderr
+    assert "stdout is a terminal; write the picture to a file (-o FILE)" in result.stderr
 
 
-def test_without_matplotlib(runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_need_matplotlib(
+    runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = ask(runner, path, "--format", "svg")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -137,32 +141,33 @@ def test_without_matplotlib(runner: CliRunner, path: str, monkeypatch: pytest.Mo
         (["--points", "0"], "0 is not between 1 and 1,000,000"),
         (["--points", "1000001"], "not between 1 and"),
         (["--top", "-1"], "-1 is below 0"),
-        (["--pool", "9:9"], "no pool 9:9"),
-        (["--x", "event", "--absolute"], "--absolute shows points in time"),
+        (["--only", "pool=9:9"], "no pool 9:9"),
     ],
 )
-def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: str) -> None:
+def test_usage_errors_are_reported(
+    runner: CliRunner, path: str, options: list[str], words: str
+) -> None:
     result = ask(runner, path, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
 
 
-def test_without_times(runner: CliRunner, tmp_path: Path) -> None:
+def test_time_axis_needs_times(runner: CliRunner, tmp_path: Path) -> None:
     file = tmp_path / "old.pkl"
     file.write_bytes(build.dump(SnapshotBuilder(times=False).alloc(512, 9).build()))
     assert "across   events" in ask(runner, str(file)).stdout
     result = ask(runner, str(file), "--x", "time")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "have no times; draw them by event (--x event)" in result.stderr
-    assert "have no times" in ask(runner, str(file), "--absolute").stderr
+    assert "have no times; use --x event" in result.stderr
+    assert "have no times" in ask(runner, str(file), "--x", "utc").stderr
 
 
-def test_points_in_time_of_one_moment(runner: CliRunner, path: str) -> None:
-    result = ask(runner, path, "--device", "0", "--absolute", "--from", "3", "--to", "4")
+def test_range_of_a_single_event_is_shown(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path, "--device", "0", "--x", "utc", "--from", "3", "--to", "4")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "time (UTC), from 2023-11-14 22:13:20.075000 UTC" in result.stdout
 
 
-def test_strict(runner: CliRunner, path: str) -> None:
+def test_strict_fails_without_segments(runner: CliRunner, path: str) -> None:
     assert ask(runner, path, "--strict").exit_code == 1  # no segments
     assert ask(runner, path, "--strict", "--format", "csv").exit_code == 1

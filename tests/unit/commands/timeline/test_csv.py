@@ -1,4 +1,4 @@
-"""timeline_csv: a row a bucket, and a column a group."""
+"""timeline_csv: one row per bucket, one column per group."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def rows(report: TimelineReport) -> list[list[str]]:
     return list(csv.reader(StringIO(text)))
 
 
-def test_a_row_a_bucket() -> None:
-    report = made(points=7, measures=["requested", "held"])
+def test_each_bucket_has_a_row() -> None:
+    report = made(points=7, measure=["requested", "held"])
     titles, *found = rows(report)
     assert titles == list(COLUMNS)
     assert len(found) == sum(len(one.buckets) for one in report.devices)
@@ -50,7 +50,7 @@ def test_columns_of_groups_add_up() -> None:
         assert [int(row[n + i]) for row in found[:7]] == layer.bytes
 
 
-def test_names_that_are_there_twice_or_odd() -> None:
+def test_duplicate_or_odd_names_are_escaped() -> None:
     builder = SnapshotBuilder(times=False)
     builder.alloc(512, 9, frames=FORWARD).alloc(1024, 8, frames=FORWARD[:2])
     builder.alloc(2048, 7, frames=[('say "hi",\n\x1b[1m', "a.py", 1)])

@@ -1,4 +1,4 @@
-"""timeline: what a report says beside its buckets (tests/property/test_timeline.py has those)."""
+"""timeline: everything except the buckets (see tests/property/test_timeline.py)."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def two_devices() -> SnapshotBuilder:
     return builder
 
 
-def test_a_series() -> None:
-    first, second = report(two_devices(), measures=["requested"], points=2).devices
+def test_series_have_the_expected_numbers() -> None:
+    first, second = report(two_devices(), measure=["requested"], points=2).devices
     assert (first.device, second.device) == (0, 1)
     assert (first.start_bytes, first.peak_bytes, first.end_bytes) == (0, 130, 30)
     assert (first.peak_event, first.peak_us) == (1, START_US + 4)
-    assert (first.start_us, first.stop_us) == (START_US, START_US + 9)
+    assert (first.start_us, first.end_us) == (START_US, START_US + 9)
     assert first.buckets.time_us == [START_US, START_US + 5]
     assert first.buckets.event_index == [0, 2]
     assert first.buckets.events == [2, 2]
     assert first.buckets.min_bytes == [0, 30]
     assert first.buckets.max_bytes == [130, 130]
-    assert first.buckets.max_event == [1, 1]  # what the second one begins with
+    assert first.buckets.max_event == [1, 1]  # the second bucket starts with this event
     assert second.buckets.max_bytes == [7]
     assert not first.layers
     assert not first.rest
 
 
-def test_by_event() -> None:
+def test_buckets_may_be_by_event() -> None:
     first, _ = report(two_devices(), x="event", points=2).devices
     assert first.buckets.event_index == [0, 2]
     assert first.buckets.max_event == [1, 2]
@@ -60,8 +60,8 @@ def test_by_event() -> None:
     assert first.buckets.min_bytes == [0, 30]
 
 
-def test_measures_of_a_device_stand_together() -> None:
-    found = report(two_devices(), measures=["held", "requested", "held"])
+def test_measures_of_a_device_are_adjacent() -> None:
+    found = report(two_devices(), measure=["held", "requested", "held"])
     assert [(one.device, one.measure) for one in found.devices] == [
         (0, "held"),
         (0, "requested"),
@@ -70,7 +70,7 @@ def test_measures_of_a_device_stand_together() -> None:
     ]
 
 
-def test_marks() -> None:
+def test_out_of_memory_events_and_annotations_are_marked() -> None:
     first, second = report(two_devices()).marks
     assert first.ooms == (OutOfMemory(2, START_US + 8),)
     (span,) = first.annotations
@@ -78,7 +78,7 @@ def test_marks() -> None:
     assert (second.device, second.ooms) == (1, ())
 
 
-def test_annotations_of_other_times_are_left_out() -> None:
+def test_annotations_outside_the_range_are_left_out() -> None:
     builder = SnapshotBuilder()
     for i in range(5):
         builder.alloc(512 * (i + 1), 5, time_us=START_US + i)
@@ -97,7 +97,7 @@ def test_annotations_of_other_times_are_left_out() -> None:
     assert names == ["without an end", "into it", "in it", "out of it"]
 
 
-def test_layers() -> None:
+def test_each_group_is_a_layer() -> None:
     found = report(two_devices(), by="file", top=1, x="event", points=4)
     first = found.devices[0]
     (layer,) = first.layers
@@ -107,7 +107,7 @@ def test_layers() -> None:
     assert first.groups_total == 2
 
 
-def test_a_range() -> None:
+def test_range_limits_the_buckets() -> None:
     snap = mr.open(
         build.dump(two_devices().build()),
         start=Moment("event", 1),
@@ -120,17 +120,17 @@ def test_a_range() -> None:
     assert timeline_report(snap).marks[0].ooms == (OutOfMemory(2, START_US + 8),)
 
 
-def test_without_times() -> None:
+def test_axis_shows_events_if_there_are_no_times() -> None:
     builder = SnapshotBuilder(times=False).alloc(512, 5).alloc(1024, 6)
     found = report(builder)
     assert found.x == "event"
     assert found.devices[0].buckets.time_us == [None, None]
     assert found.devices[0].start_us is None
-    with pytest.raises(UsageError, match=r"device 0 have no times; draw them by event \(--x event"):
+    with pytest.raises(UsageError, match=r"device 0 have no times; use x='event'"):
         report(builder, x="time")
 
 
-def test_times_that_do_not_differ() -> None:
+def test_axis_shows_events_if_all_times_are_equal() -> None:
     builder = SnapshotBuilder()
     builder.alloc(512, 5, time_us=START_US).alloc(1024, 6, time_us=START_US)
     assert report(builder).x == "event"
@@ -139,7 +139,7 @@ def test_times_that_do_not_differ() -> None:
     assert one.buckets.time_us == [START_US]
 
 
-def test_no_events() -> None:
+def test_final_state_is_one_bucket() -> None:
     builder = SnapshotBuilder()
     builder.segment(1 << 30, 2 << 20, blocks=[builder.block(1 << 30, 1024, 1000)])
     for x in ("event", "time", None):
@@ -150,14 +150,14 @@ def test_no_events() -> None:
         assert [layer.bytes for layer in one.layers] == [[1000]]
 
 
-def test_what_cannot_be() -> None:
+def test_unsupported_options_are_rejected() -> None:
     with pytest.raises(UsageError, match="grouped by pool or stream"):
-        report(two_devices(), measures=["requested", "reserved"], by="stack")
+        report(two_devices(), measure=["requested", "reserved"], by="stack")
     with pytest.raises(UsageError, match="no pool"):
         report(two_devices(), pool=(9, 9))
 
 
-def test_too_many_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_layers_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeline, "MOST_LAYERED", 11)
     assert report(two_devices(), by="file", top=1, x="event").devices
     with pytest.raises(UsageError, match="2 groups in 4 buckets are too many"):
@@ -165,7 +165,7 @@ def test_too_many_layers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bursts(*moments_us: int) -> SnapshotBuilder:
-    """At each of these moments 60 events, a microsecond each."""
+    """Build 60 events, a microsecond apart, at each of these times."""
     builder = SnapshotBuilder()
     for number, moment in enumerate(moments_us):
         for i in range(30):
@@ -175,21 +175,21 @@ def bursts(*moments_us: int) -> SnapshotBuilder:
     return builder
 
 
-def test_events_are_the_axis_where_most_of_the_time_is_idle() -> None:
-    # Loads data for 9 seconds, then takes three steps.
+def test_axis_shows_events_if_most_time_is_idle() -> None:
+    # The program loads data for 9 seconds, then runs three steps.
     late = bursts(0, 9_000_000, 9_100_000, 9_200_000)
     found = report(late)
     assert (found.x, found.idle) == ("event", True)
     assert (report(late, x="time").x, report(late, x="event").idle) == ("time", False)
     words = Axis.of(found, absolute=False).words(80)
     assert words == "events, 3.0 a character; most of the time is idle (--x time shows it)"
-    # A step at every moment.
+    # The program is never idle for long.
     steady = report(bursts(*range(0, 10_000_000, 100_000)))
     assert (steady.x, steady.idle) == ("time", False)
     assert (
         Axis.of(steady, absolute=False).words(1) == "time since the first event, 9.90 s a character"
     )
-    # Of few events nothing is known.
+    # A few events aren't enough to tell.
     assert report(bursts(0)).x == "time"
     few = SnapshotBuilder().alloc(512, 1, time_us=START_US).alloc(1024, 1, time_us=START_US + 10**7)
     assert report(few).x == "time"

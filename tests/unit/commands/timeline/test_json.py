@@ -1,4 +1,4 @@
-"""timeline_json: every key, and its schema."""
+"""Tests of timeline's JSON, including its JSON schema."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tests.unit.render.schemas import check_against
 REPORTS = [
     made(),
     made(by="stack", x="event", points=3),
-    made(by="pool", measures=["reserved", "requested"], pool=None),
+    made(by="pool", measure=["reserved", "requested"], pool=None),
     made(SnapshotBuilder(times=False).alloc(512, 5).oom(7)),
     made(SnapshotBuilder(devices=0)),
 ]
 
 
 @pytest.mark.parametrize("report", REPORTS)
-def test_the_schema(report: TimelineReport) -> None:
+def test_json_matches_the_schema(report: TimelineReport) -> None:
     text = render_json(report, indent=None)
     assert "\n" not in text
     check_against("timeline-1.json", json.loads(text))
 
 
-def test_what_it_says() -> None:
+def test_json_has_the_reports_numbers() -> None:
     found = json.loads(render_json(made(by="file", top=1, x="event", points=4)))
     assert (found["schema"], found["x"], found["points"], found["by"]) == (
         "memreplay.timeline/1",

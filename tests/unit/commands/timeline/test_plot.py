@@ -1,4 +1,4 @@
-"""timeline_plot: pictures of every kind are made, the same each time; what is in an SVG."""
+"""plot: every kind of picture, deterministic output, and an SVG's contents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def drawn(report: TimelineReport, fmt: str = "svg", **options: bool) -> bytes:
     from memreplay.commands.timeline.plot import render_timeline_plot
 
     with warnings.catch_warnings():
-        # Its own dependencies may be newer than it knows.
+        # Matplotlib warns about dependencies that are newer than itself.
         warnings.simplefilter("ignore", DeprecationWarning)
         return render_timeline_plot(report, fmt, **options)
 
@@ -36,9 +36,9 @@ def odd_names() -> SnapshotBuilder:
 
 KINDS = [
     made(points=50),
-    made(points=50, measures=["requested", "held", "reserved"]),
+    made(points=50, measure=["requested", "held", "reserved"]),
     made(points=50, by="stack", x="event"),
-    made(points=1, by="pool", measures=["reserved", "requested"]),
+    made(points=1, by="pool", measure=["reserved", "requested"]),
     made(SnapshotBuilder(times=False).alloc(512, 5)),
     made(odd_names(), by="stack"),
     made(SnapshotBuilder(devices=0)),
@@ -48,16 +48,16 @@ KINDS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("report", KINDS)
 @pytest.mark.parametrize("fmt", ["png", "svg"])
-def test_the_same_bytes_every_time(report: TimelineReport, fmt: str) -> None:
+def test_output_is_deterministic(report: TimelineReport, fmt: str) -> None:
     first = drawn(report, fmt)
     assert first == drawn(report, fmt)
     assert first.startswith(b"\x89PNG" if fmt == "png" else b"<?xml")
-    assert b"20" + b"26-" not in first  # no date of the drawing
+    assert b"20" + b"26-" not in first  # no creation date
 
 
 @pytest.mark.slow
-def test_its_size_goes_by_the_pictures_in_it() -> None:
-    stacked = made(points=9, measures=["held"], by="pool")
+def test_size_depends_on_the_number_of_charts() -> None:
+    stacked = made(points=9, measure=["held"], by="pool")
     one, two = (
         struct.unpack(">II", drawn(report, "png")[16:24]) for report in (stacked, made(points=9))
     )
@@ -69,7 +69,7 @@ def test_its_size_goes_by_the_pictures_in_it() -> None:
 
 
 @pytest.mark.slow
-def test_points_in_time_and_many_marks() -> None:
+def test_utc_axis_and_many_marks_are_drawn() -> None:
     builder = SnapshotBuilder()
     for i in range(700):
         builder.alloc(512 * (i + 1), 5, time_us=START_US + 10 * i)
@@ -80,7 +80,7 @@ def test_points_in_time_and_many_marks() -> None:
 
 
 def shapes(report: TimelineReport, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The axes of the one picture in a report."""
+    """Return the axes of the picture of a report."""
     from matplotlib.figure import Figure
 
     kept: list[Any] = []
@@ -96,7 +96,7 @@ def shapes(report: TimelineReport, monkeypatch: pytest.MonkeyPatch) -> Any:
     return plot
 
 
-def test_what_is_drawn_are_the_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buckets_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     one = made(recording(1), points=40)
     plot = shapes(one, monkeypatch)
@@ -112,9 +112,9 @@ def test_what_is_drawn_are_the_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [text.get_text() for text in plot.texts] == ["step 1", "step 2"]
 
 
-def test_layers_lie_on_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_are_stacked(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
-    one = made(recording(1), points=40, by="file", top=1, measures=["requested"])
+    one = made(recording(1), points=40, by="file", top=1, measure=["requested"])
     plot = shapes(one, monkeypatch)
     series = one.devices[0]
     (layer,) = series.layers
@@ -128,26 +128,26 @@ def test_layers_lie_on_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     assert legend == ["out of memory", "all else", "/home/ada/model.py"]
 
 
-def test_measures_that_are_equal_all_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_measures_are_all_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
-    plot = shapes(made(recording(1), points=40, measures=["requested", "held"]), monkeypatch)
+    plot = shapes(made(recording(1), points=40, measure=["requested", "held"]), monkeypatch)
     below, above = plot.lines[:2]
     assert list(below.get_ydata()) == list(above.get_ydata())
     assert below.get_linewidth() > above.get_linewidth() > 1
-    assert len(plot.collections) >= 2  # from the minimum to the maximum, of each
+    assert len(plot.collections) >= 2  # each measure has an area from minimum to maximum
 
 
-def test_names_that_have_no_room_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_do_not_fit_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     builder = recording(1)
     builder.annotation("a short while", "START", START_US + 1_900_000)
     builder.annotation("a short while", "END", START_US + 1_980_000)
     plot = shapes(made(builder, start=3, stop=79), monkeypatch)
     assert [text.get_text() for text in plot.texts] == ["step 1", "step 2"]
-    assert plot.texts[0].xy[0] == 0  # it began before
+    assert plot.texts[0].xy[0] == 0  # started before
 
 
-def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_picture_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     from memreplay.commands.timeline.plot import render_timeline_plot
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)

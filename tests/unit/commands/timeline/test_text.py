@@ -1,4 +1,4 @@
-"""timeline_text: what stands above and below the pictures, and that nothing is too wide."""
+"""text: the lines above and below the picture, and the width of everything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text(report: TimelineReport, width: int = 80, **options: bool) -> str:
     return render_plain(timeline_document(report, width, **options), width=width)
 
 
-def test_one_measure() -> None:
+def test_one_measure_is_drawn() -> None:
     found = text(made(points=text_points(80)))
     assert "device 0: peak 400.0 MiB requested at event 39 of 81,\n  +0.975 s" in found
     assert "measure  requested, exact" in found
@@ -40,12 +40,12 @@ def test_one_measure() -> None:
     assert "note: annotations: step 1, forward, step 2" in found
     assert "note: out of memory (▲) at event 80 (+1.990 s)" in found
     assert "device 1: peak 200.0 MiB" in found
-    # The picture's last column with anything of device 1 is in the middle: one axis for both.
+    # The devices share an axis, so device 1's last data is in the middle of the picture.
     second = found[found.index("device 1") :]
     assert max(len(line) for line in second.splitlines() if "⣿" in line) < 55
 
 
-def test_the_peak_reaches_the_top_row_and_the_lowest_is_seen() -> None:
+def test_peak_reaches_the_top_row_and_the_minimum_is_visible() -> None:
     spike = SnapshotBuilder().alloc(1 << 20, 10 * MIB, time_us=START_US)
     for i in range(5_000):
         size = 900 * MIB if i == 3_333 else MIB
@@ -55,15 +55,15 @@ def test_the_peak_reaches_the_top_row_and_the_lowest_is_seen() -> None:
         found = text(made(spike, points=text_points(80), x=x))
         top = next(line for line in found.splitlines() if "│" in line or "┤" in line)
         drawn = top.replace("┤", "│").partition("│")[2].strip()
-        assert 1 <= len(drawn) <= 2  # a bucket may reach into two characters
+        assert 1 <= len(drawn) <= 2  # a bucket may span two characters
         at = top.replace("┤", "│").index(drawn[0])
         margin = top.replace("┤", "│").index("│") + 1
         place = (2 * 3_333 + 1) / 10_001 * (80 - margin)
         assert abs(at + len(drawn) / 2 - margin - place) < 1
 
 
-def test_several_measures() -> None:
-    found = text(made(measures=["requested", "held"], points=100))
+def test_several_measures_have_a_table() -> None:
+    found = text(made(measure=["requested", "held"], points=100))
     assert "device 0: requested, held\nexact            requested\nnot trustworthy  held\n" in found
     assert "line  measure         peak  at event  start  lowest  end" in found
     assert "1     requested  400.0 MiB        39    0 B     0 B  0 B\n" in found
@@ -71,13 +71,13 @@ def test_several_measures() -> None:
 
 
 @pytest.mark.parametrize("start, shown", [(40, "start"), (39, "39")])
-def test_the_peak_before_a_range_is_at_its_start(start: int, shown: str) -> None:
-    # It is reached with event 39.
-    found = text(made(start=start, device=0, measures=["requested", "held"], points=100))
+def test_peak_before_a_range_is_at_its_start(start: int, shown: str) -> None:
+    # The maximum is reached at event 39.
+    found = text(made(start=start, device=0, measure=["requested", "held"], points=100))
     assert re.search(rf"^1     requested  400.0 MiB +{shown} ", found, re.MULTILINE)
 
 
-def test_layers() -> None:
+def test_layers_are_drawn_with_letters() -> None:
     found = text(made(by="file", points=100), 100)
     assert "aaaa" in found
     assert "bb" in found
@@ -89,7 +89,7 @@ def test_layers() -> None:
     assert "a  300.0 MiB    300.0 MiB  75.0%  forward  /home/ada/model.py:7" in found
 
 
-def test_what_is_large_at_another_moment_than_the_peak_is_shown() -> None:
+def test_groups_large_at_another_moment_are_shown() -> None:
     builder = SnapshotBuilder().alloc(1 << 24, 50 * MIB, frames=FORWARD)
     builder.alloc(2 << 24, 300 * MIB, frames=LOSS).free(2 << 24, 300 * MIB)
     for i in range(20):
@@ -100,7 +100,7 @@ def test_what_is_large_at_another_moment_than_the_peak_is_shown() -> None:
     assert ".                50.0 MiB  14.3%  all else: 1 more group" in found
 
 
-def test_what_is_no_layer_lies_on_them() -> None:
+def test_rest_is_stacked_on_the_layers() -> None:
     found = text(made(by="file", top=1, points=100, device=0), 100)
     whole = text(made(by="file", top=0, points=100, device=0), 100)
     heights = [
@@ -117,16 +117,16 @@ def test_what_is_no_layer_lies_on_them() -> None:
     assert max(heights[0]) == 14
 
 
-def test_an_event_without_memory_is_marked_where_it_is() -> None:
+def test_event_without_memory_is_marked() -> None:
     lines = text(made(points=100, x="event", device=0)).splitlines()
     marks = next(line for line in lines if line.strip() == "▲")
     assert len(marks) == 80  # the last event
 
 
-def test_without_events() -> None:
+def test_final_state_is_shown_without_events() -> None:
     builder = SnapshotBuilder()
     builder.segment(1 << 30, 2 << 20, blocks=[builder.block(1 << 30, 1024, 1000)])
-    found = text(made(builder, measures=["requested", "reserved"]))
+    found = text(made(builder, measure=["requested", "reserved"]))
     assert "device 0: no events were recorded; 1000 B requested, 2.0 MiB reserved in the" in found
     assert "next time, call" in found
     assert "nothing to show" in text(made(SnapshotBuilder(devices=0)))
@@ -145,7 +145,7 @@ def test_many_marks_are_shortened() -> None:
     assert "11 (+51 us) and 14 more" in found
 
 
-def test_a_range_names_what_is_in_it() -> None:
+def test_range_names_its_annotations() -> None:
     for x in ("event", "time"):
         for first, stop, names in ((0, 3, "step 1"), (5, 9, "step 1, forward"), (45, 81, "step 2")):
             part = made(device=0, start=first, stop=stop, x=x)
@@ -154,7 +154,7 @@ def test_a_range_names_what_is_in_it() -> None:
             assert all(f"[{name[:2]}" in found for name in names.split(", "))
 
 
-def test_long_names_are_counted_as_they_are_shown() -> None:
+def test_long_names_are_counted_as_displayed() -> None:
     builder = SnapshotBuilder()
     for i in range(1_200):
         builder.alloc(512 * (i + 1), 5, time_us=START_US + 10 * i)
@@ -164,7 +164,7 @@ def test_long_names_are_counted_as_they_are_shown() -> None:
     assert "note: annotations: a step a step a step a step a step a st… (1,200 times)" in found
 
 
-def test_deep_and_overlapping_annotations() -> None:
+def test_overlapping_annotations_are_in_separate_rows() -> None:
     builder = SnapshotBuilder()
     for i in range(100):
         builder.alloc(512 * (i + 1), 5, time_us=START_US + i)
@@ -178,7 +178,7 @@ def test_deep_and_overlapping_annotations() -> None:
     assert "训练 0" in lanes[0]
 
 
-def test_points_in_time() -> None:
+def test_utc_times_are_shown() -> None:
     found = text(made(points=100), absolute=True)
     assert "time (UTC), from 2023-11-14 22:13:20.000000 UTC" in found
     assert "22:13:21" in found
@@ -186,9 +186,9 @@ def test_points_in_time() -> None:
 
 WAYS: list[dict[str, Any]] = [
     {},
-    {"measures": MEASURES},
+    {"measure": MEASURES},
     {"by": "stack", "top": 0},
-    {"by": "pool", "measures": ["reserved", "held"]},
+    {"by": "pool", "measure": ["reserved", "held"]},
     {"x": "event", "points": 7},
 ]
 
@@ -198,7 +198,7 @@ WAYS: list[dict[str, Any]] = [
 def test_any_trace_fits_any_width(
     snapshot: build.Snapshot, options: dict[str, Any], width: int, absolute: bool
 ) -> None:
-    if "measures" in options or "by" in options:  # their tables need some width
+    if "measure" in options or "by" in options:  # tables need a minimum width
         width = max(width, 80)
     options = {"points": text_points(width)} | options
     report = timeline_report(mr.open(build.dump(snapshot)), **options)
@@ -210,7 +210,7 @@ def test_any_trace_fits_any_width(
 
 
 @pytest.mark.parametrize("width", [1, 40, 10_000])
-def test_widths_that_are_none(width: int) -> None:
+def test_width_is_limited(width: int) -> None:
     report = made(points=text_points(width))
     lines = text(report, width).splitlines()
     assert max(cell_width(line) for line in lines if "│" in line) <= min(max(width, 40), 300)

@@ -1,4 +1,4 @@
-"""Timelines of small made-up recordings, for the tests of the reports of them."""
+"""Timelines of small synthetic recordings, for testing reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ LOSS = [("loss", "/home/ada/loss.py", 21)]
 
 
 def recording(devices: int = 2) -> SnapshotBuilder:
-    """Up to 400 MiB in 40 steps of 10 MiB and down again on device 0, half of it on device 1."""
+    """Build a recording: device 0 goes up to 400 MiB in 40 steps of 10 MiB, and down again. Device
+    1 goes half as high.
+    """
     builder = SnapshotBuilder(devices=devices)
     for device in range(devices):
         time = START_US + device * 500_000
@@ -45,7 +47,9 @@ def made(
     stop: int | None = None,
     **options: object,
 ) -> TimelineReport:
-    """The report of a recording, or of a range of its events; of the one above unless given."""
+    """Return a recording's report, or the report of a range of its events. The default is
+    `recording()`.
+    """
     snapshot = (recording() if builder is None else builder).build()
     snap = mr.open(
         build.dump(snapshot),

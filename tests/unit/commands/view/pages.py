@@ -1,4 +1,4 @@
-"""What a page that was written holds: its records and its columns."""
+"""Read the records and columns of a written page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 
 def records(html: bytes) -> Any:
-    """What stands in the page as JSON."""
+    """Return the JSON in the page."""
     (text,) = re.findall(rb'id="memreplay-page">([^<]*)</script>', html)
     return json.loads(text)
 
 
 def columns(html: bytes) -> list[bytes]:
-    """The columns of each snapshot, inflated."""
+    """Return each snapshot's columns, decompressed."""
     found = re.findall(rb'class="memreplay-columns">([^<]*)</script>', html)
     return [zlib.decompress(base64.b64decode(one, validate=True)) for one in found]

@@ -1,4 +1,4 @@
-"""Tests of commands/view/browser.py: no window is opened by them."""
+"""Tests of commands/view/browser.py, without opening windows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memreplay.commands.view.browser import open_page
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a browser was asked to open."""
+    """Return a list of the addresses that the browser is asked to open."""
     found: list[str] = []
 
     def browse(url: str) -> bool:
@@ -28,7 +28,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["DISPLAY", "WAYLAND_DISPLAY", "BROWSER"])
-def test_it_is_opened(
+def test_browser_is_opened(
     name: str,
     asked: list[str],
     tmp_path: Path,
@@ -42,7 +42,7 @@ def test_it_is_opened(
     assert capsys.readouterr() == ("", "")
 
 
-def test_no_browser(
+def test_note_says_that_no_browser_was_found(
     asked: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -52,11 +52,11 @@ def test_no_browser(
     monkeypatch.setenv("DISPLAY", ":0")
     open_page(str(tmp_path / "x.html"))
     whole = tmp_path / "x.html"
-    said = f"memreplay: no browser was found to open it; open {whole} in one\n"
+    said = f"memreplay: no browser found; open {whole} yourself\n"
     assert capsys.readouterr() == ("", said)
 
 
-def test_no_display(
+def test_note_says_how_to_copy_the_page_without_a_display(
     asked: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -67,7 +67,7 @@ def test_no_display(
     open_page("a b.html")
     assert asked == []
     assert capsys.readouterr().err == (
-        "memreplay: there is no display here to open it on; on your own machine:"
+        "memreplay: no display to open it on; copy it to your machine:"
         f" scp 'node7:{tmp_path}/a b.html' .\n"
     )
 

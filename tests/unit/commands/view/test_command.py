@@ -1,4 +1,4 @@
-"""Tests of commands/view/command.py, and of what reads and writes for it."""
+"""Tests of commands/view/command.py, from reading snapshots to writing the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests import build
 from tests.build import SnapshotBuilder
 from tests.unit.commands.view.pages import columns, records
 
-CUT_OFF = "the snapshot is cut off: these are the numbers of its intact part"
+CUT_OFF = "the snapshot is cut off, so these numbers cover only its intact part"
 
 
 def snapshot(*sizes: int, device: int = 0) -> bytes:
@@ -31,7 +31,7 @@ def snapshot(*sizes: int, device: int = 0) -> bytes:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that commands run in."""
+    """Create the folder in which commands run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "snap.pkl").write_bytes(snapshot(64, 128))
     return tmp_path
@@ -42,7 +42,7 @@ def ask(runner: CliRunner, *arguments: str, **more: Any) -> Result:
 
 
 def said(page: str, *what: str) -> str:
-    """The one line about a page that was written."""
+    """Return the expected line about a written page."""
     n_bytes = units.size(os.path.getsize(page))
     return f"memreplay: wrote {page}: {', '.join((n_bytes, *what))}; open it in a browser\n"
 
@@ -51,7 +51,7 @@ def left(folder: Path) -> list[str]:
     return sorted(os.path.relpath(one, folder) for one in folder.rglob("*") if one.is_file())
 
 
-def test_one_file(runner: CliRunner, here: Path) -> None:
+def test_page_of_a_file_is_written(runner: CliRunner, here: Path) -> None:
     done = ask(runner, "snap.pkl")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == said("snap.html", "2 allocations")
@@ -64,7 +64,7 @@ def test_one_file(runner: CliRunner, here: Path) -> None:
     assert left(here) == ["snap.html", "snap.pkl"]
 
 
-def test_it_is_the_page_of_the_library_and_of_export(runner: CliRunner) -> None:
+def test_library_and_export_write_the_same_page(runner: CliRunner) -> None:
     assert ask(runner, "snap.pkl").exit_code == 0
     html = Path("snap.html").read_bytes()
     assert mr.open("snap.pkl").view().html == html
@@ -76,7 +76,7 @@ def test_it_is_the_page_of_the_library_and_of_export(runner: CliRunner) -> None:
     assert (done.stdout_bytes, done.stderr) == (html, "")
 
 
-def test_what_is_there_is_not_overwritten(runner: CliRunner, here: Path) -> None:
+def test_existing_file_is_not_overwritten(runner: CliRunner, here: Path) -> None:
     Path("snap.html").write_text("mine")
     done = ask(runner, "snap.pkl")
     assert (done.exit_code, Path("snap.html").read_text()) == (2, "mine")
@@ -88,7 +88,7 @@ def test_what_is_there_is_not_overwritten(runner: CliRunner, here: Path) -> None
     assert left(here) == ["snap.html", "snap.pkl"]
 
 
-def test_a_page_of_its_own_is_replaced(runner: CliRunner, here: Path) -> None:
+def test_own_page_is_replaced(runner: CliRunner, here: Path) -> None:
     assert ask(runner, "snap.pkl").exit_code == 0
     Path("snap.pkl").write_bytes(snapshot(64, 128, 256))
     done = ask(runner, "snap.pkl")
@@ -100,14 +100,14 @@ def test_a_page_of_its_own_is_replaced(runner: CliRunner, here: Path) -> None:
     assert left(here) == ["snap.html", "snap.pkl"]
 
 
-def test_the_snapshot_is_not_overwritten(runner: CliRunner, here: Path) -> None:
+def test_snapshot_is_not_overwritten(runner: CliRunner, here: Path) -> None:
     done = ask(runner, "snap.pkl", "-o", "snap.pkl", "--force")
     assert done.exit_code == 2
-    assert "cannot write snap.pkl: it is the snapshot that is read" in done.stderr
+    assert "cannot write snap.pkl: it's the input snapshot" in done.stderr
     assert mr.open("snap.pkl").devices == (0,)
 
 
-def test_a_page_is_whole_or_not_there(
+def test_page_is_complete_or_absent(
     runner: CliRunner, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: object) -> Any:
@@ -118,11 +118,11 @@ def test_a_page_is_whole_or_not_there(
     monkeypatch.setattr(writing, "page_html", failing)
     done = ask(runner, "snap.pkl", "-o", "page.html", "--force")
     assert done.exit_code == 2
-    assert "cannot write the output: no space left on device" in done.stderr
+    assert "can't write the output: no space left on device" in done.stderr
     assert (left(here), Path("page.html").read_text()) == (["page.html", "snap.pkl"], "mine")
 
 
-def test_a_name_of_ones_own(runner: CliRunner) -> None:
+def test_page_may_have_another_name(runner: CliRunner) -> None:
     Path("pages").mkdir()
     done = ask(runner, "snap.pkl", "-o", "pages/a.html")
     assert done.stderr == said("pages/a.html", "2 allocations")
@@ -131,7 +131,7 @@ def test_a_name_of_ones_own(runner: CliRunner) -> None:
     assert ask(runner, "snap.pkl", "-o", "pages").exit_code == 2
 
 
-def test_standard_input_and_output(runner: CliRunner, here: Path) -> None:
+def test_page_may_use_standard_input_and_output(runner: CliRunner, here: Path) -> None:
     done = ask(runner, "-", "-o", "-", input=gzip.compress(snapshot(64)))
     assert (done.exit_code, done.stderr) == (0, "")
     page = records(done.stdout_bytes)
@@ -141,14 +141,16 @@ def test_standard_input_and_output(runner: CliRunner, here: Path) -> None:
     assert done.stderr == said("snapshot.html", "2 allocations")
 
 
-def test_no_page_goes_to_a_terminal(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_is_not_written_to_a_terminal(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     done = ask(runner, "snap.pkl", "-o", "-")
     assert done.exit_code == 2
     assert "stdout is a terminal" in done.stderr
 
 
-def test_two_are_compared(runner: CliRunner) -> None:
+def test_two_snapshots_are_compared(runner: CliRunner) -> None:
     Path("new.pkl.gz").write_bytes(gzip.compress(snapshot(64, 512, 32)))
     done = ask(runner, "snap.pkl", "new.pkl.gz")
     assert (done.exit_code, done.stderr) == (0, said("snap-new.html", "5 allocations"))
@@ -167,7 +169,7 @@ def test_two_are_compared(runner: CliRunner) -> None:
 
 @pytest.fixture
 def run(here: Path) -> Path:
-    """A folder of three ranks."""
+    """Create a folder with three ranks."""
     folder = here / "run"
     folder.mkdir()
     for rank in (0, 2, 10):
@@ -175,7 +177,7 @@ def run(here: Path) -> Path:
     return folder
 
 
-def test_ranks(runner: CliRunner, run: Path) -> None:
+def test_ranks_are_on_one_page(runner: CliRunner, run: Path) -> None:
     done = ask(runner, "run/")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == said("run.html", "3 ranks", "15 allocations")
@@ -188,7 +190,7 @@ def test_ranks(runner: CliRunner, run: Path) -> None:
     assert [len(one) for one in columns(html)] == [one["bytes"] for one in page["snapshots"]]
 
 
-def test_ranks_that_cannot_be_read_are_left_out(runner: CliRunner, run: Path) -> None:
+def test_unreadable_ranks_are_left_out(runner: CliRunner, run: Path) -> None:
     (run / "rank2.pkl").write_bytes(snapshot(64)[:-100])
     (run / "rank3.pkl").write_bytes(b"nothing")
     (run / "other.pkl").write_bytes(snapshot(64))
@@ -197,16 +199,14 @@ def test_ranks_that_cannot_be_read_are_left_out(runner: CliRunner, run: Path) ->
     lines = done.stderr.splitlines()
     assert lines[0].startswith("memreplay: error: run/rank2.pkl: ")
     assert lines[1].startswith("memreplay: error: run/rank3.pkl: ")
-    assert lines[2] == (
-        "memreplay: run/other.pkl is left out: it has no rank in its name, and others have"
-    )
+    assert lines[2] == ("memreplay: run/other.pkl is left out because its name has no rank")
     assert f"{lines[3]}\n" == said("run.html", "2 ranks", "12 allocations")
     done = ask(runner, "run", "--force", "--salvage")
     assert done.exit_code == 3
     assert f"memreplay: rank 2: {CUT_OFF}\n" in done.stderr
 
 
-def test_no_rank_can_be_read(runner: CliRunner, run: Path) -> None:
+def test_error_if_no_rank_can_be_read(runner: CliRunner, run: Path) -> None:
     for file in run.iterdir():
         file.write_bytes(b"nothing")
     done = ask(runner, "run")
@@ -214,7 +214,7 @@ def test_no_rank_can_be_read(runner: CliRunner, run: Path) -> None:
     assert not Path("run.html").exists()
 
 
-def test_a_folder_of_tables_is_one_snapshot(runner: CliRunner) -> None:
+def test_folder_of_tables_is_one_snapshot(runner: CliRunner) -> None:
     pytest.importorskip("pyarrow")
     assert runner.invoke(app, ["export", "snap.pkl", "-o", "tables/"]).exit_code == 0
     done = ask(runner, "tables/")
@@ -226,14 +226,34 @@ def test_a_folder_of_tables_is_one_snapshot(runner: CliRunner) -> None:
     "arguments, exit_code, words",
     [
         ((), 2, "Missing argument 'FILE [FILE2]'"),
-        (("a.pkl", "b.pkl", "c.pkl"), 2, "name one file, two to compare, or the folder in which"),
-        (("-", "-"), 2, "standard input is one snapshot: name the other one's file"),
-        (("snap.pkl", "-o", "-", "--open"), 2, "--open opens a file, and -o - writes none"),
-        (("none.pkl",), 3, "none.pkl: there is no such file"),
-        (("snap.pkl", "none.pkl"), 3, "none.pkl: there is no such file"),
-        (("empty",), 2, "empty: no snapshot in this folder: no name ends in .pkl, .pickle or"),
-        (("loose",), 2, "loose: no rank in the name a.pkl: name files as rank0.pkl"),
-        (("snap.pkl", "loose"), 2, "loose is a folder, and is shown by itself; memreplay diff"),
+        (
+            ("a.pkl", "b.pkl", "c.pkl"),
+            2,
+            "give one file, two to compare, or a folder of rank files",
+        ),
+        (
+            ("-", "-"),
+            2,
+            "only one snapshot can come from standard input; give a file for the other",
+        ),
+        (("snap.pkl", "-o", "-", "--open"), 2, "--open needs a file; leave out -o -"),
+        (("none.pkl",), 3, "none.pkl: no such file"),
+        (("snap.pkl", "none.pkl"), 3, "none.pkl: no such file"),
+        (
+            ("empty",),
+            2,
+            "empty: no snapshot in this folder: no name ends in .pkl, .pickle or .json",
+        ),
+        (
+            ("loose",),
+            2,
+            "loose: no rank in the file name a.pkl; name the files rank0.pkl, rank1.pkl, …",
+        ),
+        (
+            ("snap.pkl", "loose"),
+            2,
+            "loose is a folder, which can't be combined with other files; memreplay diff",
+        ),
         (("cut.pkl",), 4, "cut.pkl: "),
         (("snap.pkl", "cut.pkl"), 4, "cut.pkl: "),
         (("other.pkl",), 3, "other.pkl: "),
@@ -243,7 +263,7 @@ def test_a_folder_of_tables_is_one_snapshot(runner: CliRunner) -> None:
         (("snap.pkl", "--from", "9"), 2, "no events in --from 9"),
     ],
 )
-def test_what_cannot_be(
+def test_impossible_options_are_rejected(
     arguments: tuple[str, ...], exit_code: int, words: str, runner: CliRunner, here: Path
 ) -> None:
     (here / "empty").mkdir()
@@ -259,15 +279,17 @@ def test_what_cannot_be(
     assert left(here) == there
 
 
-def test_more_than_a_browser_opens(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_too_large_for_a_browser_is_not_written(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(find, "MOST_BYTES", 10)
     done = ask(runner, "snap.pkl")
     assert (done.exit_code, Path("snap.html").exists()) == (3, False)
-    assert done.stderr.startswith("memreplay: error: snap.pkl: a page of it has ")
-    assert done.stderr.endswith("; make a page of a part of it, with --from and --to\n")
+    assert done.stderr.startswith("memreplay: error: snap.pkl: the page would have ")
+    assert done.stderr.endswith("; make a page of a part with --from and --to\n")
 
 
-def test_what_is_cut_off_is_salvaged(runner: CliRunner) -> None:
+def test_truncated_file_is_salvaged(runner: CliRunner) -> None:
     Path("cut.pkl").write_bytes(snapshot(64, 128, 256)[:-200])
     done = ask(runner, "cut.pkl", "--salvage")
     assert done.exit_code == 0
@@ -277,7 +299,7 @@ def test_what_is_cut_off_is_salvaged(runner: CliRunner) -> None:
     assert data["notes"]
 
 
-def test_a_part_and_a_configuration(runner: CliRunner) -> None:
+def test_range_and_configuration_apply(runner: CliRunner) -> None:
     Path("rules.toml").write_text(
         'category_defaults = false\n[[category]]\nname = "all mine"\nframes = "f1"\n'
     )
@@ -291,7 +313,7 @@ def test_a_part_and_a_configuration(runner: CliRunner) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_it_is_opened(there: bool, runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_is_opened(there: bool, runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
     def browse(url: str) -> bool:
@@ -310,7 +332,7 @@ def test_it_is_opened(there: bool, runner: CliRunner, monkeypatch: pytest.Monkey
     assert ("scp" in done.stderr) is not there
 
 
-def test_names_that_would_leave_the_line_or_the_page(runner: CliRunner, here: Path) -> None:
+def test_hostile_names_are_escaped(runner: CliRunner, here: Path) -> None:
     name = "a\x1b[31m</title><script>x"
     Path(f"{name}.pkl".replace("/", "")).write_bytes(snapshot(64))
     done = ask(runner, f"{name}.pkl".replace("/", ""))
@@ -324,13 +346,13 @@ def test_names_that_would_leave_the_line_or_the_page(runner: CliRunner, here: Pa
     "options, words",
     [
         (("--measure", "held"), "--measure is for perfetto"),
-        (("--pool", "default"), "--pool is for perfetto"),
+        (("--only", "pool=default"), "--only pool is for perfetto"),
         (("--tables", "usage"), "--tables is for parquet"),
         (("--at", "end"), "--at is for perfetto"),
-        (("snap.pkl",), "html holds one snapshot: memreplay view compares two"),
+        (("snap.pkl",), "html holds one snapshot; memreplay view compares two, or shows a folder"),
     ],
 )
-def test_what_export_cannot_put_into_a_page(
+def test_page_options_of_other_formats_are_rejected(
     options: tuple[str, ...], words: str, runner: CliRunner, here: Path
 ) -> None:
     done = runner.invoke(app, ["export", "snap.pkl", "-o", "page.html", *options])
@@ -341,11 +363,11 @@ def test_what_export_cannot_put_into_a_page(
 @pytest.mark.parametrize(
     "output, words",
     [
-        ("page.html.gz", "a browser opens no page that is compressed; end it in .html"),
+        ("page.html.gz", ": browsers can't open a compressed page; end the name in .html"),
         ("pages/", "pages/ is a folder: html is one file"),
         ("missing/x.html", "there is no directory"),
     ],
 )
-def test_where_export_can_put_no_page(output: str, words: str, runner: CliRunner) -> None:
+def test_invalid_page_names_are_rejected(output: str, words: str, runner: CliRunner) -> None:
     done = runner.invoke(app, ["export", "snap.pkl", "--format", "html", "-o", output])
     assert (done.exit_code, words in done.stderr) == (2, True), done.stderr

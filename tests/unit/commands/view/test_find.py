@@ -1,4 +1,4 @@
-"""Tests of commands/view/find.py: what is on a page is what the commands say."""
+"""Tests of commands/view/find.py: a page has the same numbers as the commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def snapshot(sizes: list[int], device: int = 0) -> mr.Snapshot:
     return mr.open(build.dump(builder.build()))
 
 
-def test_one() -> None:
+def test_page_of_a_snapshot_matches_its_report() -> None:
     snap = mr.open(EXAMPLE)
     page, (data,) = one_page(snap)
     (said,) = page.snapshots
@@ -40,7 +40,7 @@ def test_one() -> None:
     assert data
 
 
-def test_rules_of_ones_own_are_in_the_report_and_in_the_groups() -> None:
+def test_custom_rules_apply_to_report_and_groups() -> None:
     snap = snapshot([64, 32])
     rules = (mr.Rule("my own", frames="f"),)
     page, _ = one_page(snap, rules)
@@ -51,7 +51,7 @@ def test_rules_of_ones_own_are_in_the_report_and_in_the_groups() -> None:
     assert "my own" in {said.texts[line[0]] for line in groups.lines}
 
 
-def test_two() -> None:
+def test_page_of_two_snapshots_matches_the_diff() -> None:
     base, new = snapshot([64, 32]), snapshot([64, 128])
     page, both = compared_page(base, new)
     assert page.kind == "compare"
@@ -63,17 +63,17 @@ def test_two() -> None:
     assert len(both) == 2
 
 
-def test_two_that_have_no_device_in_common() -> None:
+def test_snapshots_without_a_common_device_are_compared() -> None:
     base, new = snapshot([64]), snapshot([64], device=1)
     page, _ = compared_page(base, new)
-    # One of each is compared, whatever its number.
+    # Each snapshot has only one device, so the devices are compared despite different numbers.
     assert page.diff is not None
     assert isinstance(page.diff[0], HeadingBlock)
     empty = mr.open(build.dump(SnapshotBuilder().build()))
     assert compared_page(base, empty)[0].diff is not None
 
 
-def test_two_that_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_says_why_snapshots_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     def cannot(*_: object) -> None:
         raise mr.UsageError("the two\x07 differ")
 
@@ -82,7 +82,7 @@ def test_two_that_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert page.diff == (NoteBlock("the two\\x07 differ", warning=True),)
 
 
-def test_ranks() -> None:
+def test_page_of_ranks_has_no_reports() -> None:
     ranks = {
         rank: snapshot_data(snapshot([64 + rank]), f"rank {rank}", report=False) for rank in (0, 7)
     }
@@ -95,27 +95,27 @@ def test_ranks() -> None:
     assert both == [data for _, data in ranks.values()]
 
 
-def test_an_empty_snapshot_has_a_page() -> None:
+def test_empty_snapshot_has_a_page() -> None:
     page, (data,) = one_page(mr.open(build.dump(SnapshotBuilder(devices=0).build())))
     assert page.snapshots[0].devices == ()
     assert page.snapshots[0].report is not None
     assert len(data) < 100
 
 
-def test_more_than_a_browser_can_count() -> None:
+def test_numbers_too_large_for_a_browser_are_rejected() -> None:
     most = 2**53
     one_page(snapshot([most - 512]))
     with pytest.raises(LimitError) as error:
         one_page(snapshot([most - 512, 1]))
     assert str(error.value) == (
-        "device 0 goes up to 9,007,199,254,740,992 bytes, and browsers count exactly up to"
-        " 9,007,199,254,740,991 only; memreplay report has no such limit"
+        "device 0 goes up to 9,007,199,254,740,992 bytes, but browsers count exactly only up to"
+        " 9,007,199,254,740,991; use memreplay report, which has no such limit"
     )
     with pytest.raises(LimitError):
         snapshot([2**54]).view()
 
 
-def test_more_than_a_browser_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_too_large_for_a_browser_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     small, (data,) = one_page(snapshot([64]))
     n_bytes = small.snapshots[0].bytes
     for name, most in (("MOST_PACKED", len(data)), ("MOST_BYTES", n_bytes)):
@@ -130,13 +130,16 @@ def test_more_than_a_browser_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(find, "MOST_IN_ALL", 2 * n_bytes)
     ranks_page("run", dict(enumerate(both)))
     monkeypatch.setattr(find, "MOST_IN_ALL", 2 * n_bytes - 1)
-    with pytest.raises(LimitError, match="memreplay fleet 'a run' --page FILE has all ranks"):
+    with pytest.raises(
+        LimitError,
+        match="memreplay fleet 'a run' --write html=FILE shows all ranks, at lower resolution",
+    ):
         ranks_page("a run", dict(enumerate(both)))
     with pytest.raises(LimitError):
         compared_page(snapshot([64]), snapshot([64]))
 
 
-def test_the_page_of_a_notebook_is_that_of_the_command() -> None:
+def test_notebook_page_matches_the_command() -> None:
     base, new = snapshot([64, 32]), snapshot([64, 128])
     found = base.view()
     assert found.html == view(base).html == mr.view(base).html
@@ -148,9 +151,9 @@ def test_the_page_of_a_notebook_is_that_of_the_command() -> None:
     assert len(columns(both.html)) == 2
 
 
-def test_whose_code_is_the_users_is_said_with_the_commands() -> None:
+def test_suggested_commands_repeat_the_project() -> None:
     data = build.dump(SnapshotBuilder().alloc(0x1000, 64, frames=[("f", "a/f.py", 1)]).build())
     page, _ = one_page(mr.open(data, project=("a",), stop=1))
     assert page.snapshots[0].options == ("--to", "1", "--project", "a")
-    page, _ = one_page(mr.open(data, project=("a",)), asked=("--no-config",))
-    assert page.snapshots[0].options == ("--no-config",)
+    page, _ = one_page(mr.open(data, project=("a",)), asked=("--config", "none"))
+    assert page.snapshots[0].options == ("--config", "none")

@@ -32,24 +32,24 @@ from memreplay.commands.view.names import page_name, short_name
         ("x" * 300 + ".pkl", "x" * 100 + ".html"),
     ],
 )
-def test_the_page_is_called_as_its_file(file: str, name: str) -> None:
+def test_page_is_named_like_its_file(file: str, name: str) -> None:
     assert page_name([file]) == name
 
 
-def test_the_page_of_two() -> None:
+def test_page_of_two_snapshots_has_both_names() -> None:
     assert page_name(["old/before.pkl", "new/after.pkl.gz"]) == "before-after.html"
     assert page_name(["-", "after.pkl"]) == "snapshot-after.html"
     assert page_name(["old/snap.pkl", "new/snap.pkl"]) == "snap-snap.html"
 
 
-def test_this_folder_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_current_folder_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
     assert page_name(["."]) == "run.html"
     assert short_name("../run/.") == "run"
 
 
-def test_what_people_call_a_file() -> None:
+def test_common_file_names_get_the_folders_name() -> None:
     assert short_name("-") == "standard input"
     assert short_name("a/b.pkl") == "b.pkl"
     assert short_name("http://host/a/b.pkl?x=/y") == "b.pkl"

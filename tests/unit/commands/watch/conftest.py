@@ -1,4 +1,4 @@
-"""A world to watch, in a folder of its own."""
+"""A simulated folder and clock to watch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.commands.watch.world import World
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """Nothing is in its folder."""
+    """Create a world with an empty folder."""
     folder = tmp_path / "run"
     folder.mkdir()
     return World(folder)

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 from memreplay.commands.app import app
 from memreplay.commands.watch import command
-from memreplay.commands.watch.asked import WatchOptions
+from memreplay.commands.watch.options import WatchOptions
 from tests.unit.commands.watch.world import MIB, World, snapshot
 
 
 class Noted:
-    """A watch that is not begun."""
+    """A watch that only notes its options."""
 
     given: tuple[Any, ...] = ()
 
@@ -28,11 +28,11 @@ class Noted:
         Noted.given = given
 
     def run(self) -> int:
-        """Nothing."""
+        """Return an exit code without watching."""
         return 7
 
 
-def test_options_reach_the_watch(
+def test_options_are_passed_on(
     runner: CliRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(command, "Watch", Noted)
@@ -41,8 +41,10 @@ def test_options_reach_the_watch(
     asked, reading, selection = Noted.given
     assert asked == WatchOptions(folders=("run",))
     assert (reading.device, reading.limits, selection.measure) == (None, (), "requested")
-    options = "a b -r --new --max-peak 2GiB --max-reserved 3GiB --bell --until-over --count 4"
-    options += " --timeout 5 --every 6 --settle 7 --measure held -d 1 --limit rows=9 --json"
+    options = "a b -r --only new --max-peak 2GiB --max-reserved 3GiB --until over"
+    options += (
+        " --until count=4 --until timeout=5 --every 6 --measure held -d 1 --limit rows=9 --json"
+    )
     assert runner.invoke(app, ["watch", *options.split()]).exit_code == 7
     asked, reading, selection = Noted.given
     assert asked == WatchOptions(
@@ -51,12 +53,10 @@ def test_options_reach_the_watch(
         new=True,
         max_peak=2 << 30,
         max_reserved=3 << 30,
-        bell=True,
-        until_over=True,
+        over=True,
         count=4,
         timeout=5.0,
         every=6.0,
-        settle=7.0,
         as_json=True,
     )
     assert (reading.device, reading.limits, selection.measure) == (1, (("rows", 9),), "held")
@@ -68,20 +68,27 @@ def test_options_reach_the_watch(
     [
         ([], "Missing argument 'DIR...'"),
         (["snap.pkl"], "'snap.pkl' is a file"),
-        (["run", "--until-over"], "--until-over needs a limit: give --max-peak or --max-reserved"),
-        (["run", "--bell"], "--bell needs a limit"),
-        (["run", "--once", "--new"], "--new leaves it out"),
+        (
+            ["run", "--until", "over"],
+            "--until over needs a limit; give --max-peak or --max-reserved",
+        ),
+        (["run", "--until", "now", "--only", "new"], "--only new leaves them out"),
+        (
+            ["run", "--until", "then"],
+            "unknown key 'then'; known keys: over, count=N, timeout=SECONDS",
+        ),
+        (["run", "--until", "over=1"], "over takes no value"),
+        (["run", "--until", "count"], "count needs a value: count=N"),
         (["run", "--every", "0"], "0.0 is not between 0.01 and 1,000,000,000"),
         (["run", "--every", "nan"], "nan is not between"),
-        (["run", "--timeout", "inf"], "inf is not between"),
-        (["run", "--settle", "-1"], "--settle"),
-        (["run", "--count", "0"], "--count"),
+        (["run", "--until", "timeout=inf"], "timeout: inf is not between"),
+        (["run", "--until", "count=0"], "count: 0 is below 1"),
         (["run", "--max-peak", "8"], "--max-peak"),
         (["run", "--salvage"], "No such option"),
-        (["s3://bucket/run"], "s3://bucket/run: only folders of this machine can be watched"),
+        (["s3://bucket/run"], "s3://bucket/run: only local folders can be watched"),
     ],
 )
-def test_wrong_usage(
+def test_usage_errors_are_reported(
     runner: CliRunner,
     options: list[str],
     words: str,
@@ -101,28 +108,32 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_real_one_until_a_signal(world: World, number: signal.Signals) -> None:
+def test_real_run_ends_with_totals_after_a_signal(world: World, number: signal.Signals) -> None:
     folder = str(world.folder)
     (world.folder / "a.pkl").write_bytes(snapshot(20))
-    watch = start(folder, "--json", "--every", "0.05", "--settle", "0.1", "--max-peak", "21MiB")
+    watch = start(folder, "--json", "--every", "0.05", "--max-peak", "21MiB")
     assert watch.stdout is not None
     first = json.loads(watch.stdout.readline())
-    assert (first["kind"], first["past_budget"]) == ("snapshot", False)
+    assert (first["kind"], first["over_budget"]) == ("snapshot", False)
     part = world.folder / "b.pkl.12-1.part"
     part.write_bytes(snapshot(25))
     part.rename(world.folder / "b.pkl")
-    second = json.loads(watch.stdout.readline())  # it is there at once
+    second = json.loads(watch.stdout.readline())  # a rename makes the whole file appear at once
     assert second["devices"][0]["peak_bytes"] == 25 * MIB
     watch.send_signal(number)
     out, err = watch.communicate(timeout=20)
     assert (watch.returncode, err) == (1, "")
     totals = json.loads(out)["totals"]
-    assert (totals["ended"], totals["snapshots"], totals["past_budget"]) == ("signal", 2, 1)
+    assert (totals["ended"], totals["snapshot_count"], totals["over_budget_count"]) == (
+        "signal",
+        2,
+        1,
+    )
 
 
-def test_nobody_reads_any_more(world: World) -> None:
+def test_closed_pipe_ends_quietly(world: World) -> None:
     (world.folder / "a.pkl").write_bytes(snapshot(20))
-    watch = start(str(world.folder), "--every", "0.05", "--settle", "0")
+    watch = start(str(world.folder), "--every", "0.05")
     assert watch.stdout is not None
     assert watch.stderr is not None
     watch.stdout.readline()

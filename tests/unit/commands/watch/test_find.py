@@ -1,4 +1,4 @@
-"""Tests of commands/watch/find.py: its numbers are those of other commands."""
+"""Tests of commands/watch/find.py: its numbers match those of other commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLES = sorted((ROOT / "examples").rglob("*.pkl.gz"))
 
 @pytest.mark.parametrize("measure", ["requested", "held", "reserved"])
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_as_peak_has_them(path: Path, measure: MeasureName) -> None:
+def test_numbers_match_peak(path: Path, measure: MeasureName) -> None:
     snap = memreplay.open(path)
     by = "pool" if measure == "reserved" else "category"
     peaks = memreplay.peak(snap, measure=measure, by=by).devices
@@ -25,7 +25,7 @@ def test_as_peak_has_them(path: Path, measure: MeasureName) -> None:
     found = watched_devices(snap, measure=measure)
     assert [one.device for one in found] == [one.device for one in peaks]
     for one, peak, most in zip(found, peaks, reserved, strict=True):
-        for name in ("peak_bytes", "event_index", "time_us", "start_us", "exactness", "trusted"):
+        for name in ("peak_bytes", "peak_event", "peak_us", "start_us", "exactness", "trusted"):
             assert getattr(one, name) == getattr(peak, name), name
         assert one.reasons == peak.reasons
         assert one.reserved_peak_bytes == most.peak_bytes
@@ -43,14 +43,14 @@ def test_as_peak_has_them(path: Path, measure: MeasureName) -> None:
 
 
 def name_of(group: Group) -> str:
-    """What it is called in a column."""
+    """Return the name shown in the last column."""
     if not group.frames:
         return group.label
     frame = group.frames[0]
     return f"{frame.function} {frame.file.split('/')[-1]}:{frame.line}"
 
 
-def test_a_place_without_a_line() -> None:
+def test_impossible_line_number_is_omitted() -> None:
     frames = [("f", "/job/a.py", 2**64 - 1)]
     built = build.SnapshotBuilder().alloc(0x1000, 512, frames=frames).build()
     (one,) = watched_devices(memreplay.open(build.dump(built)))
@@ -58,10 +58,11 @@ def test_a_place_without_a_line() -> None:
     assert (one.largest.by, one.largest.label) == ("line", "f a.py")
 
 
-def test_limits() -> None:
+def test_exceeded_limits_are_listed() -> None:
     snap = memreplay.open(EXAMPLES[0])
     (one, *_) = watched_devices(snap)
     peak, reserved = one.peak_bytes, one.reserved_peak_bytes
+    assert reserved is not None
     for max_peak, max_reserved, past in (
         (peak, None, ()),
         (peak - 1, None, ("max_peak",)),
@@ -70,4 +71,4 @@ def test_limits() -> None:
         (0, None, ("max_peak",)),
     ):
         (first, *_) = watched_devices(snap, max_peak=max_peak, max_reserved=max_reserved)
-        assert first.past == past
+        assert first.over_limits == past

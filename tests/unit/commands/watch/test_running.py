@@ -1,4 +1,4 @@
-"""Tests of commands/watch/running.py: what is read when, the lines, the end."""
+"""Tests of commands/watch/running.py: the order of reads, lines and exit codes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Lines = list[dict[str, Any]]
 
 @pytest.fixture
 def lines(capsys: pytest.CaptureFixture[str]) -> Callable[[Watch, int], Lines]:
-    """Runs a watch that writes JSON, checks its exit code, gives what it wrote but the end."""
+    """Run a watch that writes JSON, check its exit code, and return all lines except the last."""
 
     def run(watch: Watch, exit_code: int = 0) -> Lines:
         capsys.readouterr()
@@ -54,7 +54,7 @@ def peaks(found: Lines) -> list[tuple[str, list[int]]]:
 
 
 def reads(monkeypatch: pytest.MonkeyPatch, world: World) -> list[tuple[float, str]]:
-    """When which file is opened."""
+    """Return a list to which the time of each read is added."""
     found: list[tuple[float, str]] = []
     opened = source.opened
 
@@ -66,7 +66,7 @@ def reads(monkeypatch: pytest.MonkeyPatch, world: World) -> list[tuple[float, st
     return found
 
 
-def test_what_is_there_and_then_what_comes(world: World, lines: Any) -> None:
+def test_existing_files_are_read_before_new_ones(world: World, lines: Any) -> None:
     world.write("b.pkl", snapshot(30), age=100)
     world.write("a.pkl", snapshot(20), age=50)
     world.write_at(4, "c.pkl", snapshot(40, 10))
@@ -82,7 +82,7 @@ def test_what_is_there_and_then_what_comes(world: World, lines: Any) -> None:
             ]
 
 
-def test_a_file_is_read_once_it_is_unchanged(
+def test_file_is_read_once_it_stops_changing(
     world: World, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = reads(monkeypatch, world)
@@ -95,14 +95,14 @@ def test_a_file_is_read_once_it_is_unchanged(
     assert 9 <= opened[0][0] <= 10.2
 
 
-def test_half_a_file_that_stops_for_a_while_is_no_line(world: World, lines: Any) -> None:
+def test_partial_file_that_pauses_prints_no_line(world: World, lines: Any) -> None:
     data = snapshot(20)
     world.write_at(1, "a.pkl", data[:-200])
     world.write_at(9, "a.pkl", data)
     assert peaks(lines(world.watch(timeout=30, as_json=True))) == [("a.pkl", [20])]
 
 
-def test_a_file_that_stays_cut_off_is_a_line_and_not_the_end(
+def test_truncated_file_prints_a_line_and_watching_continues(
     world: World, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = reads(monkeypatch, world)
@@ -113,12 +113,12 @@ def test_a_file_that_stays_cut_off_is_a_line_and_not_the_end(
     assert (broken["kind"], broken["exit_code"], broken["devices"]) == ("not_read", 4, [])
     assert "truncated" in broken["error"] or "ends" in broken["error"]
     assert whole["kind"] == "snapshot"
-    # Once when it was unchanged, once more before it was given up.
+    # The file was read when it stopped changing, and once more before giving up.
     assert [name for _, name in opened] == ["a.pkl", "a.pkl", "b.pkl"]
     assert 11 <= opened[1][0] <= 12.3
 
 
-def test_a_file_that_is_mended_is_no_failure(world: World, lines: Any) -> None:
+def test_repaired_file_is_not_a_failure(world: World, lines: Any) -> None:
     data = snapshot(20)
     world.write("a.pkl", data[:-200], age=100)
     world.write_at(5, "a.pkl", data)
@@ -127,7 +127,7 @@ def test_a_file_that_is_mended_is_no_failure(world: World, lines: Any) -> None:
     assert (broken["rewritten"], whole["rewritten"]) == (False, True)
 
 
-def test_another_file_of_the_same_name_is_read_again(world: World, lines: Any) -> None:
+def test_new_file_of_the_same_name_is_read_again(world: World, lines: Any) -> None:
     world.write("a.pkl", snapshot(20), age=100)
     world.replace_at(5, "a.pkl", snapshot(25))
     first, second = lines(world.watch(timeout=20, as_json=True))
@@ -137,14 +137,14 @@ def test_another_file_of_the_same_name_is_read_again(world: World, lines: Any) -
     assert second["devices"][0]["changed_since"] == second["file"]
 
 
-def test_links_and_modes_are_no_change(world: World, lines: Any) -> None:
+def test_links_and_modes_are_not_changes(world: World, lines: Any) -> None:
     path = world.write("a.pkl", snapshot(20), age=100)
     world.at(5, lambda: os.link(path, world.folder / "b.txt"))
     world.at(6, lambda: path.chmod(0o600))
     assert len(lines(world.watch(timeout=20, as_json=True))) == 1
 
 
-def test_a_file_that_changes_while_it_is_read_is_no_line(
+def test_file_that_changes_during_the_read_prints_no_line(
     world: World, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.write("a.pkl", snapshot(20), age=100)
@@ -170,31 +170,31 @@ def test_nothing_is_read_while_nothing_changes(
     assert len(opened) == 2
 
 
-def test_the_change_is_that_of_the_same_rank(world: World, lines: Any) -> None:
+def test_change_is_relative_to_the_same_ranks_previous_file(world: World, lines: Any) -> None:
     for second, (name, peak) in enumerate(
         [("step_1/rank0.pkl", 10), ("step_1/rank1.pkl", 50), ("step_2/rank0.pkl", 13)]
     ):
         world.write(name, snapshot(peak), age=100 - second)
-    found = lines(world.watch(once=True, recursive=True, as_json=True))
+    found = lines(world.watch(now=True, recursive=True, as_json=True))
     assert [line["rank"] for line in found] == [0, 1, 0]
     changes = [line["devices"][0]["change_bytes"] for line in found]
     assert changes == [None, None, 3 * MIB]
     assert found[2]["devices"][0]["changed_since"] == found[0]["file"]
 
 
-def test_the_rank_that_the_recorder_noted(world: World, lines: Any) -> None:
+def test_rank_in_the_file_is_used(world: World, lines: Any) -> None:
     import pickle
 
     for name, rank, peak in (("x0.pkl", 0, 10), ("x1.pkl", 1, 50), ("x2.pkl", 0, 12)):
         value = pickle.loads(snapshot(peak))
         value["memreplay"] = {"recorder": "record", "rank": rank}
         world.write(name, dump(value), age=100 - int(name[1]))
-    found = lines(world.watch(once=True, as_json=True))
+    found = lines(world.watch(now=True, as_json=True))
     assert [line["rank"] for line in found] == [0, 1, 0]
     assert [line["devices"][0]["change_bytes"] for line in found] == [None, None, 2 * MIB]
 
 
-def test_what_cannot_be_read_is_a_line(world: World, lines: Any) -> None:
+def test_unreadable_file_prints_a_line(world: World, lines: Any) -> None:
     world.write("a.pkl", next(iter(unsafe_pickles().values())), age=100)
     world.write("b.pkl", b"", age=99)
     world.write("c.pkl.gz", b"\x1f\x8b" + b"x" * 50, age=98)
@@ -204,14 +204,14 @@ def test_what_cannot_be_read_is_a_line(world: World, lines: Any) -> None:
     world.write("f.pkl.12-1.part", b"", age=94)
     (world.folder / "g.pkl").mkdir()
     os.mkfifo(world.folder / "h.pkl")
-    found = lines(world.watch(once=True, as_json=True), 3)
+    found = lines(world.watch(now=True, as_json=True), 3)
     names = [Path(line["file"]).name for line in found]
     assert names == ["a.pkl", "b.pkl", "c.pkl.gz", "d\x1b[31m\n.pkl", "e.pkl"]
     assert [line["kind"] for line in found] == ["not_read"] * 4 + ["snapshot"]
     assert all(line["error"] and "\n" not in line["error"] for line in found[:4])
 
 
-def test_the_same_error_is_said_once(world: World, lines: Any) -> None:
+def test_repeated_error_is_printed_once(world: World, lines: Any) -> None:
     world.write("a.pkl", b"not a snapshot\n", age=100)
     for second in (5, 25, 45):
         world.write_at(second, "a.pkl", b"not a snapshot\n" + b" " * second)
@@ -219,7 +219,7 @@ def test_the_same_error_is_said_once(world: World, lines: Any) -> None:
     assert len(found) == 1
 
 
-def test_a_file_that_cannot_be_opened_at_first(
+def test_file_that_cannot_be_opened_is_tried_again(
     world: World, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = source.opened
@@ -234,26 +234,26 @@ def test_a_file_that_cannot_be_opened_at_first(
     world.at(5, lambda: path.chmod(0o600))
     world.at(20, lambda: os.link(path, world.folder / "b.txt"))
     denied, read = lines(world.watch(timeout=30, as_json=True))
-    assert denied["error"] == "permission denied; it belongs to someone else or is not readable"
+    assert denied["error"] == "permission denied; check the file's owner and mode"
     assert (denied["exit_code"], read["kind"]) == (3, "snapshot")
 
 
-def test_a_file_that_is_gone_before_it_is_read(world: World, lines: Any) -> None:
+def test_file_deleted_before_it_is_read_is_reported(world: World, lines: Any) -> None:
     path = world.write("a.pkl", snapshot(20))
     world.at(1.5, path.unlink)
     (gone,) = lines(world.watch(timeout=10, as_json=True))
-    assert (gone["kind"], gone["error"]) == ("not_read", "it is gone, and was not read")
+    assert (gone["kind"], gone["error"]) == ("not_read", "it was removed before it was read")
     assert gone["file_bytes"] is None
 
 
-def test_a_file_that_is_gone_when_it_was_rewritten_is_no_line(world: World, lines: Any) -> None:
+def test_file_deleted_during_a_rewrite_prints_no_line(world: World, lines: Any) -> None:
     path = world.write("a.pkl", snapshot(20), age=100)
     world.write_at(5, "a.pkl", snapshot(21))
     world.at(6.5, path.unlink)
     assert len(lines(world.watch(timeout=10, as_json=True))) == 1
 
 
-def test_a_file_that_is_gone_after_it_was_read_is_no_line(world: World, lines: Any) -> None:
+def test_file_deleted_after_it_was_read_prints_no_line(world: World, lines: Any) -> None:
     path = world.write("a.pkl", snapshot(20), age=100)
     world.at(1.5, path.unlink)
     watch = world.watch(timeout=10, as_json=True)
@@ -261,7 +261,7 @@ def test_a_file_that_is_gone_after_it_was_read_is_no_line(world: World, lines: A
     assert not any(watch.following.files.values())
 
 
-def test_a_folder_that_comes_later_and_goes(
+def test_folder_may_appear_later_and_disappear(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = world.folder / "later"
@@ -272,19 +272,19 @@ def test_a_folder_that_comes_later_and_goes(
     found = capsys.readouterr()
     assert len(found.out.splitlines()) == 3
     assert found.err.splitlines() == [
-        f"memreplay: {folder}: there is no such folder yet",
-        f"memreplay: {folder}: it can be looked at now",
-        f"memreplay: {folder}: there is no such folder yet",
-        f"memreplay: {folder}: it can be looked at now",
+        f"memreplay: {folder}: the folder doesn't exist yet",
+        f"memreplay: {folder}: it can be read now",
+        f"memreplay: {folder}: the folder doesn't exist yet",
+        f"memreplay: {folder}: it can be read now",
     ]
 
 
-def test_a_folder_that_never_comes(world: World, lines: Any) -> None:
+def test_watch_fails_if_the_folder_never_appears(world: World, lines: Any) -> None:
     assert lines(world.watch(str(world.folder / "none"), timeout=5, as_json=True), 3) == []
-    assert lines(world.watch(str(world.folder / "none"), once=True, as_json=True), 3) == []
+    assert lines(world.watch(str(world.folder / "none"), now=True, as_json=True), 3) == []
 
 
-def test_new_leaves_out_what_is_there(world: World, lines: Any) -> None:
+def test_new_option_skips_existing_files(world: World, lines: Any) -> None:
     world.write("a.pkl", snapshot(20), age=100)
     world.write("b.pkl", snapshot(21), age=100)
     world.write_at(4, "c.pkl", snapshot(22))
@@ -293,52 +293,52 @@ def test_new_leaves_out_what_is_there(world: World, lines: Any) -> None:
     assert peaks(found) == [("c.pkl", [22]), ("b.pkl", [23])]
 
 
-def test_budgets(world: World, lines: Any) -> None:
+def test_files_over_budget_are_marked(world: World, lines: Any) -> None:
     world.write("a.pkl", snapshot(20, reserved=20), age=100)
     world.write("b.pkl", snapshot(21, 5, reserved=22), age=99)
     world.write("c.pkl", snapshot(5, reserved=90), age=98)
     limits = {"max_peak": 20 * MIB, "max_reserved": 22 * MIB}
-    found = lines(world.watch(once=True, as_json=True, **limits), 1)
-    assert [line["past_budget"] for line in found] == [False, True, True]
-    past = [[one["past"] for one in line["devices"]] for line in found]
+    found = lines(world.watch(now=True, as_json=True, **limits), 1)
+    assert [line["over_budget"] for line in found] == [False, True, True]
+    past = [[one["over_limits"] for one in line["devices"]] for line in found]
     assert past == [[[]], [["max_peak"], []], [["max_reserved"]]]
-    assert lines(world.watch(once=True, as_json=True, max_peak=21 * MIB), 0)
+    assert lines(world.watch(now=True, as_json=True, max_peak=21 * MIB), 0)
 
 
-def test_a_budget_counts_the_measure(world: World, lines: Any) -> None:
+def test_budget_uses_the_measure(world: World, lines: Any) -> None:
     world.write("a.pkl", snapshot(20, reserved=90), age=100)
-    (line,) = lines(world.watch(once=True, as_json=True, measure="reserved", max_peak=89 * MIB), 1)
+    (line,) = lines(world.watch(now=True, as_json=True, measure="reserved", max_peak=89 * MIB), 1)
     assert line["measure"] == "reserved"
     assert line["devices"][0]["peak_bytes"] == 90 * MIB
     assert line["devices"][0]["largest"]["bytes"] == 90 * MIB
 
 
-def test_until_over(world: World, lines: Any) -> None:
+def test_watch_stops_at_the_first_file_over_budget(world: World, lines: Any) -> None:
     for number in range(5):
         world.write(f"{number}.pkl", snapshot(10 + number), age=100 - number)
-    found = lines(world.watch(until_over=True, max_peak=11 * MIB, as_json=True), 1)
+    found = lines(world.watch(over=True, max_peak=11 * MIB, as_json=True), 1)
     assert [name for name, _ in peaks(found)] == ["0.pkl", "1.pkl", "2.pkl"]
 
 
-def test_count(world: World, lines: Any) -> None:
+def test_watch_stops_after_the_requested_number_of_files(world: World, lines: Any) -> None:
     for number in range(5):
         world.write(f"{number}.pkl", snapshot(10 + number), age=100 - number)
     assert len(lines(world.watch(count=3, as_json=True))) == 3
     assert world.now == 0
 
 
-def test_once_waits_for_what_is_new_and_not_for_ever(world: World, lines: Any) -> None:
+def test_now_option_waits_for_unfinished_files_but_not_forever(world: World, lines: Any) -> None:
     world.write("a.pkl", snapshot(20))
-    assert peaks(lines(world.watch(once=True, as_json=True))) == [("a.pkl", [20])]
+    assert peaks(lines(world.watch(now=True, as_json=True))) == [("a.pkl", [20])]
     assert 2 <= world.now <= 3.1
     world.write("b.pkl", b"x")
     for second in range(30):
         world.write_at(world.now + second, "b.pkl", b"x" * (2 + second))
-    found = lines(world.watch(once=True, as_json=True), 4)
-    assert [line["error"] for line in found] == [None, "it is still being written"]
+    found = lines(world.watch(now=True, as_json=True), 4)
+    assert [line["error"] for line in found] == [None, "it's still being written"]
 
 
-def test_a_signal_ends_with_all_that_was_seen(
+def test_signal_ends_the_watch_with_a_summary(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.write("a.pkl", snapshot(20), age=100)
@@ -351,11 +351,11 @@ def test_a_signal_ends_with_all_that_was_seen(
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == (
         f"2 snapshots, highest peak 31.0 MiB in {world.folder}/b.pkl (device 0),"
-        " 1 past the budget, 1 not read"
+        " 1 above the limit, 1 not read"
     )
 
 
-def test_a_signal_while_a_file_is_read(
+def test_signal_during_a_read_ends_the_watch(
     world: World, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.write("a.pkl", snapshot(20), age=100)
@@ -371,7 +371,7 @@ def test_a_signal_while_a_file_is_read(
     assert watch.totals.ended == "signal"
 
 
-def test_a_snapshot_is_freed_after_its_line(
+def test_snapshot_is_freed_after_its_line_is_printed(
     world: World, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
@@ -387,23 +387,25 @@ def test_a_snapshot_is_freed_after_its_line(
         world.write(f"{number}.pkl", snapshot(10), age=100)
     gc.disable()
     try:
-        lines(world.watch(once=True, as_json=True))
+        lines(world.watch(now=True, as_json=True))
     finally:
         gc.enable()
     assert len(seen) == 3
     assert seen[-1]() is None
 
 
-def test_families_are_forgotten(world: World, lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_families_are_forgotten(
+    world: World, lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(running, "MOST_FAMILIES", 2)
     for age, name in enumerate(("a.pkl", "b.pkl", "c.pkl")):
         world.write(name, snapshot(10), age=100 - age)
-    watch = world.watch(once=True, as_json=True)
+    watch = world.watch(now=True, as_json=True)
     lines(watch)
     assert [family[1] for family in watch._last] == ["b", "c"]
 
 
-def test_lines_for_people(
+def test_text_has_a_line_per_device(
     world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -411,71 +413,73 @@ def test_lines_for_people(
     world.write("b.pkl", snapshot(25, 5), age=99)
     world.write("c.pkl", b"some text\n", age=98)
     world.write("d.pkl", dump({"segments": [], "device_traces": []}), age=97)
-    assert world.watch(once=True, max_peak=22 * MIB).run() == 1
+    assert world.watch(now=True, max_peak=22 * MIB).run() == 1
     wrong = "08:51:42  c.pkl             not read: not a memory snapshot, but text ('some text')"
     wrong += " (byte 0); record one with torch.cuda.memory._dump_snapshot(path)"
     last = f"3 snapshots, highest peak 25.0 MiB in {world.folder}/b.pkl (device 0),"
-    last += " 1 past the budget, 1 not read"
+    last += " 1 above the limit, 1 not read"
     assert capsys.readouterr().out.splitlines() == [
         "UTC       file              dev  requested    reserved       change  largest",
         "08:51:40  a.pkl               0   20.0 MiB    20.0 MiB            -  activations",
         "08:51:41  b.pkl               0   25.0 MiB!   25.0 MiB            -  activations",
         "08:51:41  b.pkl               1    5.0 MiB    25.0 MiB            -  activations",
         wrong,
-        "08:51:43  d.pkl             nothing was recorded in it",
+        "08:51:43  d.pkl             it has no recorded memory",
         last,
     ]
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert world.watch(once=True, max_peak=22 * MIB).run() == 1
+    assert world.watch(now=True, max_peak=22 * MIB).run() == 1
     coloured = capsys.readouterr().out.splitlines()
     assert coloured[0].startswith("\x1b[2m")
     assert "\x1b" not in coloured[1]
     assert coloured[2].startswith("\x1b[31m\x1b[1m08")
 
 
-def test_the_end_comes_in_time_whatever_the_pace(world: World, lines: Any) -> None:
+def test_watch_ends_in_time_at_any_interval(world: World, lines: Any) -> None:
     assert lines(world.watch(timeout=2.5, every=60.0, as_json=True)) == []
     assert 2.5 <= world.now < 2.7
 
 
-def test_the_first_of_equal_peaks_is_the_highest(world: World, lines: Any) -> None:
+def test_first_of_equal_peaks_is_the_highest(world: World, lines: Any) -> None:
     for age, name in enumerate(("a.pkl", "b.pkl")):
         world.write(name, snapshot(10), age=100 - age)
-    watch = world.watch(once=True, as_json=True)
+    watch = world.watch(now=True, as_json=True)
     lines(watch)
     assert (watch.totals.peak_file, watch.totals.peak_device) == (f"{world.folder}/a.pkl", 0)
 
 
-def test_the_family_that_was_last_seen_is_forgotten_last(
+def test_least_recently_seen_family_is_forgotten_first(
     world: World, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "MOST_FAMILIES", 2)
     for age, name in enumerate(("a1.pkl", "b1.pkl", "a2.pkl", "c1.pkl")):
         world.write(name, snapshot(10), age=100 - age)
-    watch = world.watch(once=True, as_json=True)
+    watch = world.watch(now=True, as_json=True)
     lines(watch)
     assert [family[1] for family in watch._last] == ["a#", "c#"]
 
 
-def test_files_of_several_folders_are_told_apart(
+def test_files_from_several_folders_are_distinguished(
     world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(world.folder)
     for number, folder in enumerate(("one", "two")):
         world.write(f"{folder}/a.pkl", snapshot(10 + number), age=100 - number)
-    assert world.watch("one", "two/", once=True).run() == 0
+    assert world.watch("one", "two/", now=True).run() == 0
     _, first, second, _ = capsys.readouterr().out.splitlines()
     assert first.split()[1:3] == ["one/a.pkl", "0"]
     assert second.split()[1:3] == ["two/a.pkl", "0"]
-    assert "-" in second.split()  # another folder is another family
+    assert "-" in second.split()  # each folder is a family of its own
 
 
 def titan(step: int | str, rank: int) -> str:
     return f"iteration_{step}/rank{rank}_memory_snapshot.pickle"
 
 
-def test_dumps_of_a_rank_are_its_history(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """torchtitan's, in folders that appear while it watches; rank 1 runs out of memory."""
+def test_dumps_of_one_rank_form_its_history(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """torchtitan's dumps appear in new folders during the watch, and rank 1 runs out of memory."""
     for at, step in ((2, 10), (12, 20)):
         for rank in (0, 1):
             world.write_at(at, titan(step, rank), snapshot(step + rank))
@@ -499,22 +503,22 @@ def test_dumps_of_a_rank_are_its_history(world: World, capsys: pytest.CaptureFix
         (titan(20, 1), 1, 10 * MIB, f"{folder}/{titan(10, 1)}"),
         (titan("20_exit", 1), 1, 69 * MIB, f"{folder}/{titan(20, 1)}"),
     ]
-    assert (found[-1]["totals"]["snapshots"], found[-1]["totals"]["ranks"]) == (5, 2)
+    assert (found[-1]["totals"]["snapshot_count"], found[-1]["totals"]["rank_count"]) == (5, 2)
 
 
-def test_ranks_are_counted_if_all_say_theirs(world: World, capsys: Any) -> None:
+def test_ranks_are_counted_if_every_file_has_one(world: World, capsys: Any) -> None:
     world.write("rank0.pkl", snapshot(5), age=20)
     world.write("other.pkl", snapshot(5), age=10)
-    assert world.watch(once=True, as_json=True).run() == 0
+    assert world.watch(now=True, as_json=True).run() == 0
     end = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (end["totals"]["snapshots"], end["totals"]["ranks"]) == (2, 0)
+    assert (end["totals"]["snapshot_count"], end["totals"]["rank_count"]) == (2, 0)
 
 
-def test_ranks_without_the_word(world: World, lines: Any) -> None:
+def test_ranks_are_found_without_the_word_rank(world: World, lines: Any) -> None:
     for step in (10, 20):
         for rank in (0, 1):
             name = f"step_{step:012d}/{rank:06d}_step_{step}.pickle"
             world.write(name, snapshot(step + rank), age=100 - step - rank)
-    found = lines(world.watch(once=True, as_json=True))
+    found = lines(world.watch(now=True, as_json=True))
     told = [(line["rank"], line["devices"][0]["change_bytes"]) for line in found]
     assert told == [(0, None), (1, None), (0, 10 * MIB), (1, 10 * MIB)]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.steps.records import StepAt
 from memreplay.commands.watch.result import Largest, WatchedDevice, WatchLine, WatchTotals
-from memreplay.commands.watch.text import Columns, totals_words
+from memreplay.commands.watch.text import Columns, totals_text
 from memreplay.render.fit import cell_width
 
 GIB = 1 << 30
@@ -17,8 +17,8 @@ DEVICE = WatchedDevice(
     device=0,
     exactness="exact",
     peak_bytes=38 * GIB,
-    event_index=5,
-    time_us=1,
+    peak_event=5,
+    peak_us=1,
     start_us=0,
     reserved_peak_bytes=40 * GIB,
     change_bytes=-(GIB // 2),
@@ -27,9 +27,15 @@ DEVICE = WatchedDevice(
     largest=Largest("category", "activations", 19 * GIB, 0.5),
     annotation=None,
     step=StepAt(
-        annotation="ProfilerStep", found="annotation", number=3, of=10, inside=True, by="", name=""
+        annotation="ProfilerStep",
+        found_by="annotation",
+        number=3,
+        of=10,
+        inside=True,
+        by="",
+        name="",
     ),
-    past=(),
+    over_limits=(),
     trusted=True,
     reasons=(),
 )
@@ -42,7 +48,7 @@ LINE = WatchLine(
     rank=None,
     rewritten=False,
     measure="requested",
-    past_budget=False,
+    over_budget=False,
     error=None,
     exit_code=0,
     devices=(DEVICE,),
@@ -54,7 +60,7 @@ def shown(columns: Columns, line: WatchLine = LINE) -> list[str]:
     return [text for text, _ in columns.rows(line)]
 
 
-def test_80_columns() -> None:
+def test_short_columns_fit_80_characters() -> None:
     columns = Columns(80, "requested")
     assert columns.header == (
         "UTC       file              dev  requested    reserved       change  largest"
@@ -64,7 +70,7 @@ def test_80_columns() -> None:
     ]
 
 
-def test_160_columns() -> None:
+def test_wide_terminals_show_more_columns() -> None:
     columns = Columns(160, "requested")
     (row,) = shown(columns)
     assert row.startswith("10-09 08:53:20  snap.step-100.pickle ")
@@ -72,7 +78,7 @@ def test_160_columns() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 79, 80, 100, 119, 120, 160, 250])
-def test_no_line_is_wider_and_all_columns_stand_where_titles_do(width: int) -> None:
+def test_columns_are_aligned_and_lines_fit_the_width(width: int) -> None:
     columns = Columns(width, "allocated")
     widest = replace(
         DEVICE,
@@ -81,7 +87,7 @@ def test_no_line_is_wider_and_all_columns_stand_where_titles_do(width: int) -> N
         reserved_peak_bytes=1023 * GIB,
         change_bytes=-1023 * GIB,
         largest=Largest("category", "optimizer state (likely)" * 3, 1023 * GIB, 1.0),
-        past=("max_peak", "max_reserved"),
+        over_limits=("max_peak", "max_reserved"),
     )
     line = replace(LINE, name="ä" * 30 + "/名" * 200 + ".pkl", devices=(DEVICE, widest))
     least, most = (text for text in shown(columns, line))
@@ -103,86 +109,88 @@ DOUBT = ("unmatched_frees",)
     "changed, peak, reserved, level",
     [
         ({}, "38.0 GiB ", "40.0 GiB ", "plain"),
-        ({"past": ("max_peak",), "reasons": DOUBT}, "38.0 GiB!", "40.0 GiB ", "over"),
-        ({"past": ("max_reserved",)}, "38.0 GiB ", "40.0 GiB!", "over"),
+        ({"over_limits": ("max_peak",), "reasons": DOUBT}, "38.0 GiB!", "40.0 GiB ", "over"),
+        ({"over_limits": ("max_reserved",)}, "38.0 GiB ", "40.0 GiB!", "over"),
         ({"exactness": "estimated"}, "38.0 GiB~", "40.0 GiB ", "plain"),
         ({"exactness": "estimated", "reasons": DOUBT}, "38.0 GiB?", "40.0 GiB ", "plain"),
         ({"reasons": ("recording_begun_late",)}, "38.0 GiB ", "40.0 GiB ", "plain"),
-        # An earlier, higher peak may be missing.
+        # An earlier, higher peak may have been lost.
         ({"trusted": False, "reasons": ("ring_overflow",)}, "38.0 GiB+", "40.0 GiB ", "plain"),
     ],
 )
-def test_marks(changed: dict[str, Any], peak: str, reserved: str, level: str) -> None:
+def test_values_over_budget_are_marked(
+    changed: dict[str, Any], peak: str, reserved: str, level: str
+) -> None:
     columns = Columns(100, "held")
     one = replace(DEVICE, **changed)
     ((text, found),) = columns.rows(replace(LINE, devices=(one,)))
     assert (peak in text, reserved in text, found) == (True, True, level)
 
 
-def test_reserved_alone() -> None:
+def test_reserved_memory_has_a_single_column() -> None:
     columns = Columns(100, "reserved")
     assert columns.header.count("reserved") == 1
-    over = replace(DEVICE, past=("max_reserved",))
+    over = replace(DEVICE, over_limits=("max_reserved",))
     (row,) = shown(columns, replace(LINE, devices=(over,)))
     assert "38.0 GiB!" in row
     assert "40.0 GiB" not in row
 
 
-def test_what_is_no_snapshot() -> None:
+def test_unreadable_file_shows_its_error() -> None:
     columns = Columns(80, "held")
     line = replace(LINE, kind="not_read", devices=(), error="cut\x1b[31m off", name="a\nb.pkl")
     ((text, level),) = columns.rows(line)
     assert text == "08:53:20  a\\nb.pkl          not read: cut\\x1b[31m off"
     assert level == "warning"
     ((text, _),) = columns.rows(replace(LINE, devices=()))
-    assert text.endswith("nothing was recorded in it")
+    assert text.endswith("it has no recorded memory")
 
 
-def test_what_is_not_known() -> None:
+def test_unknown_values_are_dashes() -> None:
     columns = Columns(160, "held")
     bare = replace(DEVICE, largest=None, step=None, change_bytes=None)
     (row,) = shown(columns, replace(LINE, devices=(bare,)))
     assert row.split()[-3:] == ["-", "-", "-"]
 
 
-def test_the_time_of_a_file_may_be_anything() -> None:
+def test_impossible_file_times_are_question_marks() -> None:
     for time_us in (-(2**70), 2**70):
         (row,) = shown(Columns(80, "held"), replace(LINE, time_us=time_us))
         assert row.startswith("?         ")
 
 
 TOTALS = WatchTotals(
-    ranks=0,
+    rank_count=0,
     ended="signal",
-    snapshots=1,
-    past_budget=0,
-    not_read=0,
+    snapshot_count=1,
+    over_budget_count=0,
+    not_read_count=0,
     peak_bytes=GIB,
     peak_file="run/a\n.pkl",
     peak_device=1,
 )
 
 
-def test_all_of_it_in_a_line() -> None:
+def test_totals_are_one_line() -> None:
     words = "1 snapshot, highest peak 1.0 GiB in run/a\\n.pkl (device 1)"
-    assert totals_words(TOTALS, limited=False) == words
-    assert totals_words(TOTALS, limited=True) == f"{words}, none past the budget"
-    some = replace(TOTALS, snapshots=1200, past_budget=3, not_read=2)
-    assert totals_words(some, limited=True) == (
-        f"1,200 snapshots{words[len('1 snapshot') :]}, 3 past the budget, 2 not read"
+    assert totals_text(TOTALS, limited=False) == words
+    assert totals_text(TOTALS, limited=True) == f"{words}, none above the limit"
+    some = replace(TOTALS, snapshot_count=1200, over_budget_count=3, not_read_count=2)
+    assert totals_text(some, limited=True) == (
+        f"1,200 snapshots{words[len('1 snapshot') :]}, 3 above the limit, 2 not read"
     )
-    none = replace(TOTALS, snapshots=0, peak_bytes=None, peak_file=None)
-    assert totals_words(none, limited=False) == "no snapshot"
+    none = replace(TOTALS, snapshot_count=0, peak_bytes=None, peak_file=None)
+    assert totals_text(none, limited=False) == "no snapshot"
 
 
-def test_where_a_path_does_not_fit_its_rank_and_dump_do() -> None:
+def test_long_paths_are_cut_to_rank_and_dump() -> None:
     name = "step_000000000030_exit/000012_step_30.pickle"
     line = replace(LINE, name=name, rank=12)
     assert shown(Columns(80, "requested"), line)[0].startswith("08:53:20  …30_exit rank 12    0")
     assert f"  {name}  " in shown(Columns(160, "requested"), line)[0]
 
 
-def test_of_how_many_ranks() -> None:
-    assert totals_words(replace(TOTALS, snapshots=6, ranks=2), limited=False).startswith(
+def test_totals_count_the_ranks() -> None:
+    assert totals_text(replace(TOTALS, snapshot_count=6, rank_count=2), limited=False).startswith(
         "6 snapshots of 2 ranks, highest peak"
     )

@@ -1,4 +1,4 @@
-"""A folder, a clock and a writer, so that a watch of an hour takes no time."""
+"""A folder, a clock and a writer, all simulated, so that an hour's watch takes no time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.shared.source import Reading
-from memreplay.commands.watch.asked import WatchOptions
-from memreplay.commands.watch.running import Watch
+from memreplay.commands.watch.options import WatchOptions
+from memreplay.commands.watch.running import Clocks, Watch
 from tests.build import SnapshotBuilder, dump
 
 START_S = 1_760_000_000.0
@@ -18,7 +18,9 @@ BASE = 0x7F00_0000_0000
 
 
 def snapshot(*peaks: int, reserved: int = 0) -> bytes:
-    """A device each, with this peak in MiB; all reserve as much as the highest, or `reserved`."""
+    """Return a snapshot with a device for each peak, in MiB. Each device reserves `reserved` MiB
+    or, by default, as much as the highest peak.
+    """
     builder = SnapshotBuilder(devices=len(peaks))
     for device, peak in enumerate(peaks):
         builder.segment_alloc(BASE, max(reserved, *peaks, 2) * MIB, device)
@@ -31,7 +33,7 @@ def snapshot(*peaks: int, reserved: int = 0) -> bytes:
 
 
 class World:
-    """Time that passes where a watch sleeps; and what happens then."""
+    """A clock that advances while a watch sleeps, and triggers scheduled events."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,15 +42,15 @@ class World:
         self._plans: list[tuple[float, Callable[[], object]]] = []
 
     def clock(self) -> float:
-        """Seconds since the beginning."""
+        """Return seconds since the beginning."""
         return self.now
 
     def wall(self) -> float:
-        """Seconds since 1970."""
+        """Return seconds since 1970."""
         return START_S + self.now
 
     def sleep(self, seconds: float) -> None:
-        """Time passes."""
+        """Advance the clock, and trigger the events that are due."""
         self.slept += 1
         self.now += seconds
         due = [plan for plan in self._plans if plan[0] <= self.now]
@@ -57,11 +59,11 @@ class World:
             action()
 
     def at(self, second: float, action: Callable[[], object]) -> None:
-        """Something happens then."""
+        """Schedule an event."""
         self._plans.append((second, action))
 
     def write(self, name: str, data: bytes, age: float = 0.0) -> Path:
-        """A file, written so many seconds ago."""
+        """Write a file whose age is this many seconds."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -69,11 +71,11 @@ class World:
         return path
 
     def write_at(self, second: float, name: str, data: bytes) -> None:
-        """A file is written then."""
+        """Schedule a write."""
         self.at(second, lambda: self.write(name, data))
 
     def replace_at(self, second: float, name: str, data: bytes) -> None:
-        """Another file gets this name then."""
+        """Schedule a rename."""
 
         def put() -> None:
             part = self.write(f"{name}.part", data)
@@ -82,14 +84,12 @@ class World:
         self.at(second, put)
 
     def watch(self, *folders: str, **asked: object) -> Watch:
-        """A watch in this world."""
+        """Return a watch in this world."""
         names = folders or (str(self.folder),)
         measure = asked.pop("measure", "requested")
         return Watch(
             WatchOptions(folders=names, **asked),  # type: ignore[arg-type]
             Reading(),
             Selection(measure=measure),  # type: ignore[arg-type]
-            clock=self.clock,
-            wall=self.wall,
-            sleep=self.sleep,
+            Clocks(self.clock, self.wall, self.sleep),
         )

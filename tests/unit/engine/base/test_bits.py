@@ -1,4 +1,4 @@
-"""bits: what plain C makes of numbers is what the compiler's own instructions make of them."""
+"""bits: portable C gives the same results as the compiler's builtins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = st.integers(0, 2**64 - 1) | st.integers(0, 63).map(lambda bit: 1 << bit)
 
 @pytest.fixture(scope="module", params=["own", "portable"])
 def bits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """The functions of bits.pxd, compiled alone: as this compiler has them, and as plain C has."""
+    """Compile the functions in bits.pxd separately, with the compiler's builtins and in plain C."""
     compiler = shutil.which(os.environ.get("CC", "cc").split()[-1])
     if os.name != "posix" or not compiler or subprocess.call([compiler, "--version"]):
         pytest.skip("no compiler")
@@ -57,7 +57,7 @@ def test_zeros_are_counted_from_either_end(bits: ctypes.CDLL, number: int) -> No
 
 
 @given(one=WORDS, other=WORDS)
-def test_a_product_has_both_halves(bits: ctypes.CDLL, one: int, other: int) -> None:
+def test_product_gives_both_halves(bits: ctypes.CDLL, one: int, other: int) -> None:
     high = ctypes.c_uint64()
     low = bits.product(one, other, ctypes.byref(high))
     assert high.value << 64 | low == one * other

@@ -1,5 +1,4 @@
-"""hashmap: many strings, frames, stacks, pools and addresses keep their ids apart, in linear
-time."""
+"""hashmap: many strings, frames, stacks, pools and addresses get distinct ids in linear time."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ def strings_of(texts: list[bytes]) -> mr.Snapshot:
     return mr.open(bytes(ops.appends().setitems().stop()))
 
 
-def test_many_strings_have_one_id_each() -> None:
+def test_many_strings_get_one_id_each() -> None:
     known = strings_of([]).native.n_strings
     texts = [f"{i:x}" * (i % 9) for i in range(1, 20_000)]
     snap = strings_of([t.encode() for t in texts * 2])
@@ -28,7 +27,7 @@ def test_many_strings_have_one_id_each() -> None:
     assert found >= set(texts)
 
 
-def test_strings_that_differ_in_length_or_one_byte_only() -> None:
+def test_strings_that_differ_in_length_or_one_byte_are_distinct() -> None:
     zeros = [b"\0" * n for n in range(1, 200)]
     close = [b"a" * i + b"b" + b"a" * (40 - i) for i in range(41)]
     snap = strings_of(zeros + close)
@@ -37,7 +36,7 @@ def test_strings_that_differ_in_length_or_one_byte_only() -> None:
     assert {t.decode() for t in zeros + close} <= set(found)
 
 
-def test_many_addresses() -> None:
+def test_many_random_addresses_stay_distinct() -> None:
     rng = random.Random(5)
     builder = SnapshotBuilder(times=False)
     live: list[int] = []
@@ -51,7 +50,7 @@ def test_many_addresses() -> None:
     assert snap.replay().end_bytes == len(set(live))
 
 
-def test_addresses_in_rows() -> None:
+def test_regularly_spaced_addresses_stay_distinct() -> None:
     for step in (1, 512, 2**21, 2**44):
         builder = SnapshotBuilder(times=False)
         for i in range(10_000):
@@ -62,7 +61,7 @@ def test_addresses_in_rows() -> None:
         assert (replay.peak.bytes, replay.end_bytes, replay.double_allocs) == (10_000, 0, 0)
 
 
-def test_many_frames_stacks_and_pools() -> None:
+def test_many_frames_stacks_and_pools_get_one_id_each() -> None:
     builder = SnapshotBuilder(times=False)
     for i in range(6_000):
         frames = [(f"f{i % 70}", f"{i % 50}.py", i), ("main", "t.py", i % 3)]
@@ -76,7 +75,7 @@ def test_many_frames_stacks_and_pools() -> None:
         assert snap.pool_id(int(snap.events.pool[i])) == (i % 77, i)
 
 
-def test_equal_parts_are_one() -> None:
+def test_equal_parts_are_stored_once() -> None:
     builder = SnapshotBuilder()
     for i in range(50):
         builder.alloc(i, 1, frames=[("f", "a.py", 1)], pool_id=(1, 2))

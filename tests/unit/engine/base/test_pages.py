@@ -1,4 +1,4 @@
-"""pages: what grows past the size from which blocks are mapped keeps every byte, and is freed."""
+"""pages: buffers that grow past the mmap threshold keep every byte, and are freed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.unit.engine.parts import NUMBER, close_trace, named, open_trace
 
 pytestmark = pytest.mark.slow
 
-LARGE = 8 << 20  # bytes from which a block is mapped
+LARGE = 8 << 20  # blocks of at least this many bytes are mapped
 
 
 def trace(count: int) -> tuple[bytes, np.ndarray]:
-    """A trace of `count` allocs, and their addresses."""
+    """Return a trace of `count` allocs, and their addresses."""
     event = Ops().empty_dict().memoize().mark()
     event.get(NUMBER["action"]).get(NUMBER["alloc"]).get(NUMBER["addr"])
     head = np.frombuffer(bytes(event) + b"\x8a\x08", np.uint8)  # LONG1 of 8 bytes
@@ -31,8 +31,8 @@ def trace(count: int) -> tuple[bytes, np.ndarray]:
     return close_trace(open_trace(named()).raw(rows.tobytes())), addresses
 
 
-def test_columns_keep_what_they_hold() -> None:
-    count = 2 * LARGE // 8  # the addresses alone grow several times while they are mapped
+def test_columns_keep_their_contents() -> None:
+    count = 2 * LARGE // 8  # the column of addresses grows several times while it is mapped
     data, addresses = trace(count)
     snap = mr.open(data)
     assert np.array_equal(snap.events.address, addresses)
@@ -41,12 +41,12 @@ def test_columns_keep_what_they_hold() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_what_was_mapped_is_given_back() -> None:
+def test_mapped_memory_is_released() -> None:
     def mapped() -> int:
         return int(Path("/proc/self/statm").read_text().split()[0]) << 12
 
     data, _ = trace(2 * LARGE // 8)
-    mr.open(data)  # what Python and malloc keep for next time, they have now
+    mr.open(data)  # fill the caches of Python and malloc first
     gc.collect()
     before = mapped()
     for _ in range(5):
@@ -55,8 +55,8 @@ def test_what_was_mapped_is_given_back() -> None:
     assert mapped() - before < LARGE
 
 
-def test_the_memo_keeps_what_it_holds() -> None:
-    # Entries stored early are asked for after the memo has grown past the size.
+def test_memo_keeps_its_contents() -> None:
+    # Early entries are read again after the memo has grown past the threshold.
     padding = b"N\x94" * (LARGE // 2)  # NONE MEMOIZE
     ops = Ops().proto(4).string("early").put(0).op("POP")
     ops.empty_dict().mark().string("segments").empty_list()

@@ -1,4 +1,4 @@
-"""reals: floats as text are exact, strict, and the same in any locale."""
+"""reals: reading floats from text is exact, strict and the same in any locale."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ COMMA = ("de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "nl_NL.UTF-8", "German_Germany.1
 
 
 def of_float(text: bytes) -> float:
-    """What FLOAT reads of it: a setting, kept."""
+    """Return the value that FLOAT reads from a string, kept as a setting."""
     found = mr.open(setting(Ops().op("FLOAT", text + b"\n"))).settings["x"]
     assert isinstance(found, float)
     return found
 
 
 def written(real: float) -> str:
-    """How a float is spelled: as a key of kept data."""
+    """Return the text of a float that is a key in kept data."""
     key = Ops().empty_dict().op("BINFLOAT", struct.pack(">d", real)).integer(1).setitem()
     found: Any = mr.open(setting(key)).settings["x"]
     return str(next(iter(found)))
@@ -43,31 +43,31 @@ BAD = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_texts(text: str) -> None:
+def test_valid_text_gives_the_exact_float(text: str) -> None:
     assert of_float(text.encode()) == float(text)
 
 
 @pytest.mark.parametrize("text", ["inf", "-Infinity", "NAN", "+nan"])
-def test_names(text: str) -> None:
+def test_nan_and_infinity_are_read_by_name(text: str) -> None:
     found = of_float(text.encode())
     assert found == float(text) or (math.isnan(found) and math.isnan(float(text)))
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_what_is_no_number(text: str) -> None:
-    with pytest.raises(mr.SnapshotError, match=r"a number that is malformed \(byte \d+, FLOAT\)"):
+def test_malformed_number_is_an_error(text: str) -> None:
+    with pytest.raises(mr.SnapshotError, match=r"a malformed number \(byte \d+, FLOAT\)"):
         mr.open(setting(Ops().op("FLOAT", text.encode() + b"\n")))
 
 
 @given(real=st.floats(allow_nan=False, allow_infinity=False))
-def test_there_and_back(real: float) -> None:
+def test_any_float_round_trips(real: float) -> None:
     assert of_float(repr(real).encode()) == real
     assert float(written(real)) == real
     assert "." in written(real) or "e" in written(real)
 
 
 @pytest.mark.parametrize("real", [0.1, 1.0, -2.5, 1e-7, 1e22, 123456.789, 0.30000000000000004])
-def test_as_python_spells_it(real: float) -> None:
+def test_float_is_spelled_like_pythons_repr(real: float) -> None:
     assert written(real) == repr(real)
 
 
@@ -87,7 +87,7 @@ def with_comma() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("with_comma")
-def test_a_locale_with_a_comma() -> None:
+def test_decimal_comma_of_the_locale_is_ignored() -> None:
     for real in (0.1, -2.5, 1e22, 1.5e-7, 1234567.25):
         assert of_float(repr(real).encode()) == real
         assert written(real) == repr(real)
@@ -95,8 +95,8 @@ def test_a_locale_with_a_comma() -> None:
         of_float(b"1,5")
 
 
-def test_the_locale_may_be_anything() -> None:
-    # A process of its own, as the fixture above skips where no such locale is installed.
+def test_result_does_not_depend_on_the_locale() -> None:
+    # This takes a separate process, because the fixture above skips if no such locale is installed.
     code = (
         "import locale, memreplay as mr\n"
         "try:\n    locale.setlocale(locale.LC_ALL, '')\nexcept locale.Error:\n    pass\n"

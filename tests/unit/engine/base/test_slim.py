@@ -1,4 +1,6 @@
-"""slim: groups, classes and pools are the same whether a byte is enough for them or not."""
+"""slim: columns of groups, classes and pools give the same values whether or not one byte per row
+is enough.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from tests.build import SnapshotBuilder
 
 
 @pytest.mark.parametrize("n", [1, 254, 255, 256, 600])
-def test_as_many_groups_streams_and_pools(n: int) -> None:
+def test_values_are_right_for_any_number_of_groups_streams_and_pools(n: int) -> None:
     builder = SnapshotBuilder()
     want: Counter[str] = Counter()
     for at in range(2 * n):

@@ -1,4 +1,6 @@
-"""Who blocks what is free, case by case; tests/property/test_blockmap.py has a slow walk."""
+"""Groups that keep free memory from being returned, case by case. tests/property/test_blockmap.py
+compares them with a slow walk.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tests.unit.engine.replay.measured import MIB, A, B
 
 
 def made() -> mr.Replay:
-    """Two segments: in the first two blocks of one group and one of another, in the second one."""
+    """Build two segments: the first has two blocks from one group and one from another, the second
+    has one.
+    """
     builder = SnapshotBuilder().segment_alloc(A, 20 * MIB).segment_alloc(B, 20 * MIB)
     for at, size in ((A, 2), (A + 2 * MIB, 2), (A + 4 * MIB, 2), (B, 4)):
         builder.alloc(at, size * MIB)
@@ -25,10 +29,11 @@ def numbered(found: mr.Replay, *of_events: int) -> _groups.Keys:
     return _groups.row_keys(found.native, array("I", of_events), 0)
 
 
-def test_each_group_gets_its_part() -> None:
+def test_every_group_gets_its_share() -> None:
     found = made()
     rows, groups, whole, blocks = found.block_map(5).blockers(numbered(found, 0, 0, 7, 7, 8, 8), 0)
-    # 14 MiB of the first segment by three blocks; 16 MiB of the second by one alone.
+    # Three blocks keep 14 MiB of the first segment from being returned; a single one keeps 16 MiB
+    # of the second.
     third = 14 * MIB // 3
     assert rows == [
         (8, 16 * MIB + third, 2, 2, 16 * MIB),
@@ -43,13 +48,13 @@ def test_each_group_gets_its_part() -> None:
 def test_groups_that_block_nothing_are_left_out() -> None:
     found = made()
     keys = numbered(found, 1, 2, 3, 3, 3, 4)
-    keys.meet()
+    keys.find_all()
     rows, *_ = found.block_map(4).blockers(keys, 0)
     assert [row[0] for row in rows] == [3]
     assert found.block_map(-1).blockers(keys, 0) == ([], 0, 0, 0)
 
 
-def test_top_cuts_the_list_but_not_the_sums() -> None:
+def test_top_limits_the_list_but_not_the_sums() -> None:
     found = made()
     keys = numbered(found, 0, 0, 1, 2, 3, 4)
     whole = found.block_map(5).blockers(keys, 0)
@@ -57,7 +62,7 @@ def test_top_cuts_the_list_but_not_the_sums() -> None:
     assert found.block_map(5).blockers(keys, 1)[1:] == whole[1:] == (4, 30 * MIB, 4)
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     found, other = made(), made()
     with pytest.raises(ValueError, match="another replay"):
         found.block_map(5).blockers(numbered(other, 0, 0, 1, 2, 3, 4), 0)

@@ -1,5 +1,6 @@
-"""churn: classes, medians and the clock, natively; tests/unit/analysis/test_allocations.py has the
-rest, against an oracle."""
+"""churn: native size classes, medians and times. tests/unit/analysis/test_allocations.py compares
+the rest with an oracle.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def by_size(measure: Measure) -> _churn._Allocations:
 
 
 @given(st.lists(VALUES, min_size=1, max_size=30))
-def test_sizes(sizes: list[int]) -> None:
+def test_sizes_match_the_oracle(sizes: list[int]) -> None:
     builder = SnapshotBuilder()
     for size in sizes:
         builder.alloc(512, size).free_completed(512, size)
@@ -46,9 +47,9 @@ def test_sizes(sizes: list[int]) -> None:
 
 
 @given(st.lists(VALUES, min_size=1, max_size=30))
-def test_lifetimes_in_microseconds(lifetimes: list[int]) -> None:
+def test_lifetimes_match_the_oracle(lifetimes: list[int]) -> None:
     builder = SnapshotBuilder()
-    # All at once, then freed one after the other, each so long after the start.
+    # Make allocations at the same time, each freed this long after the start.
     for at in range(len(lifetimes)):
         builder.alloc(512 * (at + 1), 1, time_us=0)
     for at, lasted in enumerate(sorted(lifetimes)):
@@ -62,7 +63,7 @@ def test_lifetimes_in_microseconds(lifetimes: list[int]) -> None:
     assert found["times"] == (0, max(lifetimes))
 
 
-def test_one_time_for_all() -> None:
+def test_identical_or_missing_times_are_handled() -> None:
     builder = SnapshotBuilder().alloc(512, 1, time_us=START_US)
     builder.free_completed(512, 1, time_us=START_US)
     found = by_size(measure_of(builder))
@@ -72,7 +73,7 @@ def test_one_time_for_all() -> None:
     assert (found["lifetimes_us"], found["times"], found["untimed"]) == (None, None, (1, 1))
 
 
-def test_segments_that_grow() -> None:
+def test_allocations_that_need_new_segments_are_counted() -> None:
     builder = SnapshotBuilder().alloc(512, 1)
     builder.segment_alloc(1 << 30, 2 << 20).free_completed(512, 1).alloc(1 << 30, 5).alloc(512, 1)
     builder.event("segment_map", 1 << 31, 2 << 20).event("segment_map", 3 << 30, 2 << 20)
@@ -80,7 +81,7 @@ def test_segments_that_grow() -> None:
     assert by_size(measure_of(builder))["grown"] == 2
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     measure = measure_of(SnapshotBuilder().alloc(512, 1))
     other = measure_of(SnapshotBuilder().alloc(512, 1))
     keys = _groups.size_keys(measure)
@@ -95,14 +96,14 @@ def test_what_is_refused() -> None:
         _churn.allocations(measure, keys, "bytes", 0, -1)
 
 
-def test_groups_that_others_have_met_before() -> None:
+def test_groups_known_from_other_devices_change_nothing() -> None:
     builder = SnapshotBuilder()
     for i in range(300):
         builder.alloc(512 * (i + 1), i, frames=[(f"f{i % 7}", "a.py", i % 50)])
     measure = measure_of(builder)
     none = bytes(measure.replay.tables.n_strings)
     fresh, met = (_groups.stack_keys(measure.replay, "function", none, none) for _ in range(2))
-    met.meet()
+    met.find_all()
     found = [_churn.allocations(measure, keys, "count", 0, 0) for keys in (fresh, met, met)]
     assert found[0] == found[1] == found[2]
     assert [row[1] for row in found[0]["rows"]] == [43, 43, 43, 43, 43, 43, 42]

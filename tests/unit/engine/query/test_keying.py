@@ -1,4 +1,4 @@
-"""keying: groups of allocations, against dictionaries over all that is live."""
+"""keying: groups of allocations match groups made with dictionaries over the live set."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Rows = list[tuple[int, int, int, int, int]]
 
 
 class Asked:
-    """One measure of a replay, and what each live allocation is, row by row."""
+    """One measure of a replay, with the keys of each live allocation, row by row."""
 
     def __init__(self, snap: mr.Snapshot, device: int, measure: Any = "requested") -> None:
         self.snap = snap
@@ -46,7 +46,7 @@ class Asked:
         self.carried_weights = memoryview(self.measure.carried_weights())
 
     def live(self, event: int) -> list[tuple[bool, int, int, int]]:
-        """(carried or not, row, bytes, stack) of all that is live."""
+        """Return (carried over or not, row, bytes, stack) for each allocation of the live set."""
         allocs, blocks = (memoryview(c).tolist() for c in self.measure.live(event))
         rows = [(False, i, self.weights[i], self.stacks[i]) for i in allocs]
         return rows + [(True, i, self.carried_weights[i], self.carried_stacks[i]) for i in blocks]
@@ -87,7 +87,7 @@ class Asked:
 
 
 def spelled(keys: Keys, name: int) -> object:
-    """A name as plain Python would have it: pairs as tuples of the names that they are of."""
+    """Return a name in plain Python: pairs as tuples of their names."""
     if len(keys.of) < 2:
         return name
     first, second = keys.of
@@ -105,7 +105,7 @@ KINDS = ("stack", "innermost", "line", "file", "function")
 
 
 @given(traces(), st.sampled_from(KINDS), st.sampled_from(KINDS), st.integers(0, 2**16))
-def test_any_trace_by_stack_and_by_two(
+def test_groups_by_one_and_two_keys_match_dictionaries(
     snapshot: build.Snapshot, kind: str, other: str, seed: int
 ) -> None:
     snap = mr.open(build.dump(snapshot))
@@ -120,7 +120,7 @@ def test_any_trace_by_stack_and_by_two(
 
 
 @given(recordings(max_devices=1), st.randoms(use_true_random=False))
-def test_rows_and_sizes_with_stacks(recording: Recording, dice: random.Random) -> None:
+def test_rows_and_sizes_pair_with_stacks(recording: Recording, dice: random.Random) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     assume(snap.devices)
     for measure in ("requested", "active"):
@@ -143,7 +143,7 @@ def test_rows_and_sizes_with_stacks(recording: Recording, dice: random.Random) -
         asked.check(rows, event, row_name)
         asked.check(sizes, event, size_name)
         three = _groups.pair(_groups.pair(rows, files), sizes)
-        for _ in range(2):  # the second time every group is known
+        for _ in range(2):  # every group is known the second time
             asked.check(
                 three,
                 event,
@@ -151,10 +151,10 @@ def test_rows_and_sizes_with_stacks(recording: Recording, dice: random.Random) -
             )
 
 
-def test_renamed_groups_become_one() -> None:
+def test_renamed_groups_are_merged() -> None:
     asked = Asked(mr.open(build.dump(record(3, steps=300).snapshot)), 0)
     for keys in (asked.keys("stack"), _groups.size_keys(asked.measure)):
-        n = keys.meet()
+        n = keys.find_all()
         parity = _groups.renamed(keys, array("Q", [i % 2 for i in range(n)]))
         found, total, whole, count = parity.sums(asked.measure.live(200), asked.measure, 0)
         mine = keys.sums(asked.measure.live(200), asked.measure, 0)
@@ -164,7 +164,7 @@ def test_renamed_groups_become_one() -> None:
         assert total == len({row[1] % 2 for row in mine[0]})
 
 
-def test_equal_groups_come_in_the_order_of_their_names() -> None:
+def test_groups_of_equal_size_are_ordered_by_name() -> None:
     builder = SnapshotBuilder()
     for i in range(50):
         builder.alloc(i, 10, frames=[(f"f{i}", "a.py", i)])
@@ -173,7 +173,7 @@ def test_equal_groups_come_in_the_order_of_their_names() -> None:
     assert [asked.snap.text(row[0]) for row in rows] == [f"f{i}" for i in range(50)]
 
 
-def test_a_function_in_one_stack_twice_counts_once() -> None:
+def test_function_twice_in_one_stack_counts_once() -> None:
     layer = ("linear", "layers.py", 5)
     builder = SnapshotBuilder().alloc(1, 10, frames=[layer, layer, ("main", "train.py", 9)])
     asked = Asked(mr.open(build.dump(builder.build())), 0)
@@ -183,7 +183,7 @@ def test_a_function_in_one_stack_twice_counts_once() -> None:
     assert (asked.snap.text(name), n_bytes, count) == ("linear", 10, 1)
 
 
-def test_runs() -> None:
+def test_runs_of_events_are_groups() -> None:
     builder = SnapshotBuilder().free_completed(1 << 30, 7)
     for i in range(1, 6):
         builder.alloc(i << 9, i)
@@ -196,14 +196,14 @@ def test_runs() -> None:
 
 
 @given(traces(), st.sampled_from(KINDS), st.randoms(use_true_random=False))
-def test_kept_groups_are_the_measure_of_these_alone(
+def test_selected_groups_have_their_own_measure(
     snapshot: build.Snapshot, kind: str, dice: random.Random
 ) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         asked = Asked(snap, device)
         keys = asked.keys(kind)
-        wanted = bytes(dice.randrange(2) for _ in range(keys.meet()))
+        wanted = bytes(dice.randrange(2) for _ in range(keys.find_all()))
         kept = keys.keep(_timeline.requested_measure(asked.replay.native), wanted)
         series = [kept.start_bytes, *memoryview(kept.usage()).tolist()]
         for event in range(-1, asked.replay.events):
@@ -229,7 +229,7 @@ PLUMBING: tuple[FrameSpec, ...] = (
 
 
 def looks(frames: list[FrameSpec]) -> object:
-    """What people see of a stack, by the slow functions of reports."""
+    """Return a stack's displayed name, computed by the slow functions that reports use."""
     spelled = [Frame(*frame) for frame in frames]
     code = [i for i, frame in enumerate(spelled) if file_rank(frame.file) <= LIBRARY]
     if code:
@@ -245,7 +245,7 @@ def looks(frames: list[FrameSpec]) -> object:
         max_size=30,
     )
 )
-def test_stacks_that_look_alike_are_one_group(stacks: list[list[FrameSpec]]) -> None:
+def test_indistinguishable_stacks_are_one_group(stacks: list[list[FrameSpec]]) -> None:
     builder = SnapshotBuilder()
     for i, frames in enumerate(stacks):
         builder.alloc(i << 9, 1 << i, frames=frames)
@@ -278,7 +278,7 @@ def test_modules_are_paths_of_forward_functions() -> None:
     native = asked.snap.native
     files = [asked.snap.frame(i).file for i in range(native.n_frames)]
     block, mlp = files.index("block.py"), files.index("mlp.py")
-    # One frame may stand for another.
+    # One frame may be replaced by another.
     for stands in (mlp, files.index("train.py")):
         forwards = array("I", [_core.ABSENT_ID] * native.n_frames)
         forwards[block], forwards[mlp] = block, stands
@@ -288,7 +288,9 @@ def test_modules_are_paths_of_forward_functions() -> None:
 
 
 @given(traces(), st.integers(0, 63), st.randoms(use_true_random=False))
-def test_rules(snapshot: build.Snapshot, always: int, dice: random.Random) -> None:
+def test_first_matching_rule_wins(
+    snapshot: build.Snapshot, always: int, dice: random.Random
+) -> None:
     snap = mr.open(build.dump(snapshot))
     frames = snap.native.n_frames
     anywhere = [dice.getrandbits(6) & dice.getrandbits(6) for _ in range(frames)]
@@ -301,7 +303,7 @@ def test_rules(snapshot: build.Snapshot, always: int, dice: random.Random) -> No
         )
         of_event = [dice.randrange(3) for _ in range(asked.replay.events)]
         rows = _groups.row_keys(native, array("I", of_event), 2)
-        rows.meet()
+        rows.find_all()
         of_number = [dice.getrandbits(6) for _ in range(3)]
         masks = _groups.renamed(
             rows, array("Q", [of_number[name] for name in memoryview(rows.names()).tolist()])
@@ -324,7 +326,7 @@ def test_rules(snapshot: build.Snapshot, always: int, dice: random.Random) -> No
             asked.check(first, event, lowest)
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     asked = Asked(mr.open(build.dump(SnapshotBuilder().alloc(512, 1).build())), 0)
     other = Asked(mr.open(build.dump(SnapshotBuilder().alloc(512, 1).build())), 0)
     replay, keys = asked.replay.native, asked.keys("stack")
@@ -335,18 +337,18 @@ def test_what_is_refused() -> None:
     for bad in ((b"", asked.ranks[1]), (asked.ranks[0], b"")):
         with pytest.raises(ValueError, match="ranks"):
             _groups.stack_keys(replay, "file", *bad)
-    with pytest.raises(ValueError, match="numbers of 32 bits"):
+    with pytest.raises(ValueError, match="32-bit numbers"):
         _groups.stack_keys(replay, "modules", *asked.ranks)
-    with pytest.raises(ValueError, match="numbers of 32 bits"):
+    with pytest.raises(ValueError, match="32-bit numbers"):
         _groups.row_keys(replay, array("I", [1, 2]), 0)
     with pytest.raises(ValueError, match="different replays"):
         _groups.pair(keys, other.keys("stack"))
     with pytest.raises(ValueError, match="another replay"):
         keys.sums(other.measure.live(0), other.measure, 0)
-    keys.meet()
-    with pytest.raises(ValueError, match="numbers of 64 bits"):
+    keys.find_all()
+    with pytest.raises(ValueError, match="64-bit numbers"):
         _groups.renamed(keys, array("Q", [1, 2, 3]))
-    with pytest.raises(ValueError, match="need a number each"):
+    with pytest.raises(ValueError, match="groups needs 2 numbers"):
         keys.keep(asked.measure, b"")
     with pytest.raises(IndexError):
         keys.path(0)

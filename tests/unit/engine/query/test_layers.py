@@ -1,4 +1,4 @@
-"""layers: bytes of groups at many events, on traces that can be checked by eye."""
+"""layers: the bytes of each group at many events, in traces small enough to check by hand."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ LOSS = [("loss", "loss.py", 9)]
 
 
 def trace() -> _timeline.Replay:
-    """100 of the model (0 to 3), 30 of the loss (1 on), 7 without a stack (4 on), 50 from before
-    (to 2)."""
+    """Build 100 bytes of the model (events 0 to 3), 30 of the loss (from event 1), 7 without a
+    stack (from event 4) and 50 carried over (to event 2).
+    """
     b = SnapshotBuilder()
     b.alloc(A, 100, frames=MODEL).alloc(B, 30, frames=LOSS)
     b.free_completed(B + 512, 50)
@@ -27,13 +28,13 @@ def trace() -> _timeline.Replay:
 
 
 def grouped(made: _timeline.Replay, kind: str) -> tuple[Keys, dict[int, int]]:
-    """Groups by a kind, all met, and the number of each by its name."""
+    """Group by a key and register all groups; return each group's number by its name."""
     keys = _groups.stack_keys(made, kind, *(bytes(made.tables.n_strings),) * 2)
-    keys.meet()
+    keys.find_all()
     return keys, {name: at for at, name in enumerate(memoryview(keys.names()).tolist())}
 
 
-def test_each_group_and_the_rest_at_every_event() -> None:
+def test_each_group_and_the_rest_are_right_at_every_event() -> None:
     made = trace()
     measure = _timeline.requested_measure(made)
     keys, known = grouped(made, "stack")
@@ -56,14 +57,14 @@ def test_each_group_and_the_rest_at_every_event() -> None:
     assert [column(one) for one in rest] == [[30, 30, 30], [150, 150, 7]]
 
 
-def test_groups_that_nobody_has_met_are_the_rest() -> None:
+def test_unknown_groups_are_in_the_rest() -> None:
     made = trace()
     measure = _timeline.requested_measure(made)
     keys = _groups.stack_keys(made, "file", *(bytes(made.tables.n_strings),) * 2)
     assert [column(one) for one in keys.layers(measure, [], [4])] == [[37]]
 
 
-def test_no_samples_and_no_events() -> None:
+def test_no_samples_or_events_give_empty_layers() -> None:
     made = trace()
     keys, _ = grouped(made, "file")
     assert [column(one) for one in keys.layers(_timeline.requested_measure(made), [], [])] == [[]]
@@ -73,12 +74,12 @@ def test_no_samples_and_no_events() -> None:
     assert [column(one) for one in found] == [[0, 0]]
 
 
-def test_what_it_cannot_be_asked() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     made = trace()
     measure = _timeline.requested_measure(made)
     keys, _ = grouped(made, "stack")
     for samples in ([5], [-2], [2, 1]):
-        with pytest.raises(ValueError, match="samples are events"):
+        with pytest.raises(ValueError, match="samples must be events"):
             keys.layers(measure, [], samples)
     with pytest.raises(ValueError, match="another replay"):
         keys.layers(_timeline.requested_measure(trace()), [], [])
@@ -86,20 +87,20 @@ def test_what_it_cannot_be_asked() -> None:
         keys.layers(measure, [2**32], [])
     with pytest.raises(TypeError):
         keys.layers(None, [], [])  # type: ignore[arg-type]
-    # A group that there is not is a row of zeros.
+    # An unknown group is a row of zeros.
     assert [column(one) for one in keys.layers(measure, [2**31], [1])] == [[0], [180]]
 
 
-def test_buckets_of_what_is_no_series() -> None:
+def test_buckets_need_a_series() -> None:
     made = trace()
     usage = _timeline.requested_measure(made).usage()
-    with pytest.raises(ValueError, match="i64 an event"):
+    with pytest.raises(ValueError, match="one i64 per event"):
         _measures.buckets(made.match(), 0, 1)
-    with pytest.raises(ValueError, match="i64 an event"):
+    with pytest.raises(ValueError, match="one i64 per event"):
         _measures.buckets(Column.__new__(Column), 0, 1)
     for parts in (0, -1, 2**31):
         with pytest.raises(ValueError, match="parts"):
             _measures.buckets(usage, 0, parts)
     short = _timeline.requested_measure(replay(SnapshotBuilder().alloc(A, 1))).usage()
-    with pytest.raises(ValueError, match="one number an event"):
+    with pytest.raises(ValueError, match="one number per event"):
         _measures.buckets(usage, 0, 1, short, 0, 5)

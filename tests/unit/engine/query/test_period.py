@@ -1,4 +1,6 @@
-"""period: loops are found by what comes once in each, and are told from loops in them."""
+"""period: finding training loops by stacks that occur once per iteration, and telling them from
+inner loops.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ CALL = ("_call_impl", "torch/nn/modules/module.py", 1784)
 
 
 class Loop:
-    """A training loop: some stacks once a step, a layer loop forward and one backward."""
+    """A training loop. In each step, some stacks occur once; one loop over layers runs forward,
+    another backward.
+    """
 
     def __init__(self, *, stacks: bool = True, module: bool = False) -> None:
         self.made = SnapshotBuilder(stacks=stacks)
@@ -78,11 +82,11 @@ def test_steps_are_found() -> None:
     skip=st.integers(0, 3),
     evaluate=st.integers(2, 9),
 )
-def test_steps_of_many_kinds(
+def test_irregular_steps_are_found(
     steps: int, layers: list[int], once: int, skip: int, evaluate: int
 ) -> None:
     loop = Loop()
-    # The recording begins in a step, and ends in one.
+    # The recording starts and ends inside a step.
     for k in range(steps):
         loop.step(layers[k], once, skip if k == 0 else 0)
         if k % evaluate == evaluate - 1:
@@ -90,14 +94,14 @@ def test_steps_of_many_kinds(
                 loop.use(f"evaluation{n}")
     loop.use("once0")
     cuts, _, _ = loop.find()
-    # Whatever marks them, between each two cuts one step begins.
+    # Whatever marks the steps, exactly one step starts between any two cuts.
     assert steps - 1 <= len(cuts) <= steps + 1
     ends = [*loop.starts[1:], loop.event + 1]
     inside = [sum(a <= cut < b for cut in cuts) for a, b in zip(loop.starts, ends, strict=True)]
     assert inside[1:-1] == [1] * (steps - 2)
 
 
-def test_a_loop_in_a_module_is_none_of_steps() -> None:
+def test_loop_in_a_module_is_not_a_step() -> None:
     for module in (False, True):
         loop = Loop(module=module)
         for _ in range(6):
@@ -107,7 +111,7 @@ def test_a_loop_in_a_module_is_none_of_steps() -> None:
         assert (len(cuts), score > 0.5) == ((0, False) if module else (6, True))
 
 
-def test_layers_that_save_are_none_of_steps() -> None:
+def test_layers_that_save_activations_are_not_steps() -> None:
     loop = Loop()
     for _ in range(8):
         for n in range(5):
@@ -115,7 +119,7 @@ def test_layers_that_save_are_none_of_steps() -> None:
     assert loop.find()[1] < 0.01
 
 
-def test_an_inner_loop_that_hardly_uses_memory_is_none_of_steps() -> None:
+def test_inner_loop_with_little_memory_is_not_a_step() -> None:
     loop = Loop()
     saved = [loop.alloc("forward", 100 * KIB) for _ in range(200)]
     while saved:
@@ -126,7 +130,7 @@ def test_an_inner_loop_that_hardly_uses_memory_is_none_of_steps() -> None:
     assert loop.find()[1] < 0.1
 
 
-def test_a_leak_that_outgrows_the_steps_hides_none() -> None:
+def test_growing_leak_does_not_hide_the_steps() -> None:
     loop = Loop()
     for _ in range(20):
         loop.step()
@@ -135,7 +139,7 @@ def test_a_leak_that_outgrows_the_steps_hides_none() -> None:
     assert loop.find()[1] > 0.25
 
 
-def test_sizes_stand_in_for_stacks() -> None:
+def test_steps_are_found_by_size_without_stacks() -> None:
     loop = Loop(stacks=False)
     for _ in range(6):
         for n in range(5):
@@ -146,7 +150,7 @@ def test_sizes_stand_in_for_stacks() -> None:
     assert score > 0.5
 
 
-def test_memory_that_rises_and_falls() -> None:
+def test_steps_are_found_by_memory_that_rises_and_falls() -> None:
     loop = Loop(stacks=False)
     for _ in range(6):
         loop.step()
@@ -159,14 +163,14 @@ def test_memory_that_rises_and_falls() -> None:
 
 @pytest.mark.parametrize("by", ["stacks", "sizes", "usage"])
 @pytest.mark.parametrize("steps", [0, 1, 2])
-def test_nothing_repeats(by: str, steps: int) -> None:
+def test_steps_need_repetition(by: str, steps: int) -> None:
     loop = Loop()
     for _ in range(steps):
         loop.step(layers=1)
     assert loop.find(by)[0] == []
 
 
-def test_flat_and_tiny_traces() -> None:
+def test_flat_and_tiny_traces_have_no_steps() -> None:
     for events in range(1, 6):
         loop = Loop()
         for _ in range(events):
@@ -174,7 +178,7 @@ def test_flat_and_tiny_traces() -> None:
         assert [loop.find(by)[0] for by in ("stacks", "sizes", "usage")] == [[], [], []]
 
 
-def test_many_members() -> None:
+def test_many_stacks_may_mark_the_same_step() -> None:
     loop = Loop()
     for _ in range(5):
         for n in range(200):
@@ -185,7 +189,7 @@ def test_many_members() -> None:
 
 
 @given(seed=st.lists(st.integers(0, 6), max_size=120))
-def test_any_order_of_stacks(seed: list[int]) -> None:
+def test_cuts_are_valid_for_any_order_of_stacks(seed: list[int]) -> None:
     loop = Loop()
     for n in seed:
         loop.use(f"f{n}", (n + 1) * KIB)
@@ -194,7 +198,8 @@ def test_any_order_of_stacks(seed: list[int]) -> None:
         assert cuts == sorted(set(cuts))
         assert 0 <= score <= 1
         if by == "stacks" and cuts:
-            # Brute force: the stack that begins each round, and those that come once in each.
+            # Find the stack that starts each round, and those that occur once in each round, by
+            # brute force.
             order = [f"f{n}" for n in seed]
             at = [cut // 3 for cut in cuts]
             assert len({order[i] for i in at}) == 1
@@ -203,9 +208,9 @@ def test_any_order_of_stacks(seed: list[int]) -> None:
             assert len(every) + 1 >= members >= 3
 
 
-def test_wrong_arguments() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     made = replay(SnapshotBuilder().alloc(1 << 20, 8))
     with pytest.raises(ValueError, match="moons"):
         _growth.find_period(made, _timeline.requested_measure(made).usage(), 0, "moons")
-    with pytest.raises(ValueError, match="an i64 an event"):
+    with pytest.raises(ValueError, match="one i64 per event"):
         _growth.find_period(made, made.match(), 0, "stacks")

@@ -1,4 +1,4 @@
-"""pieces: series made a piece at a time equal those made at once."""
+"""pieces: series computed piece by piece equal those computed at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALIKE: list[tuple[MeasureName, ...]] = [
 
 
 @given(recordings(), st.sampled_from(ALIKE), st.integers(1, 40))
-def test_pieces_are_the_series_cut(
+def test_pieces_match_the_series(
     recording: Recording, names: tuple[MeasureName, ...], rows: int
 ) -> None:
     snap = mr.open(build.dump(recording.snapshot))
@@ -40,29 +40,29 @@ def test_pieces_are_the_series_cut(
         assert [memoryview(column).nbytes for column in pieces.next()] == [0] * len(names)
 
 
-def test_measures_that_end_apart_are_refused() -> None:
+def test_measures_of_different_lengths_are_refused() -> None:
     built = SnapshotBuilder().alloc(1, 5).free_requested(1, 5).free_completed(1, 5).alloc(9, 2)
     replay = mr.open(build.dump(built.build())).replay()
     requested, held = (replay.measure(name).native for name in ("requested", "held"))
-    with pytest.raises(ValueError, match="not the same allocations"):
+    with pytest.raises(ValueError, match="different allocations"):
         Pieces((requested, held), 3)
     narrow = replay.measure("requested").only(lambda _, m: m.narrow(3, False, False)).native
-    with pytest.raises(ValueError, match="not the same allocations"):
+    with pytest.raises(ValueError, match="different allocations"):
         Pieces((requested, narrow), 3)
     other = mr.open(build.dump(built.build())).replay().measure("requested").native
-    with pytest.raises(ValueError, match="not the same allocations"):
+    with pytest.raises(ValueError, match="different allocations"):
         Pieces((requested, other), 3)
 
 
-def test_nothing_to_cut_is_refused() -> None:
+def test_empty_input_is_refused() -> None:
     replay = mr.open(build.dump(SnapshotBuilder().alloc(1, 5).build())).replay()
-    with pytest.raises(ValueError, match="a row at least"):
+    with pytest.raises(ValueError, match="at least one row"):
         Pieces((), 3)
-    with pytest.raises(ValueError, match="a row at least"):
+    with pytest.raises(ValueError, match="at least one row"):
         Pieces((replay.measure("requested").native,), 0)
 
 
-def test_what_is_no_measure_is_refused() -> None:
+def test_unknown_measure_is_refused() -> None:
     requested = (
         mr.open(build.dump(SnapshotBuilder().alloc(1, 5).build())).replay().measure("requested")
     )

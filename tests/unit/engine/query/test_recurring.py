@@ -1,4 +1,6 @@
-"""recurring: how far back the same number stood, by hand and slowly."""
+"""recurring: the distance to the previous equal number matches hand-made examples and a slow
+search.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ def back(numbers: list[int]) -> list[int]:
     return found
 
 
-def test_by_hand() -> None:
+def test_hand_made_example_has_the_expected_distances() -> None:
     assert back([5, 7, 5, 5, 0, 2**64 - 1, 7, 0, 2**64 - 1]) == [0, 0, 2, 1, 0, 0, 5, 3, 3]
     assert back([]) == []
 
 
 @given(st.lists(st.integers(0, 9) | st.integers(0, 2**64 - 1), max_size=1_000))
-def test_slowly(numbers: list[int]) -> None:
+def test_distances_match_a_slow_search(numbers: list[int]) -> None:
     last: dict[int, int] = {}
     want = []
     for row, number in enumerate(numbers):
@@ -32,6 +34,6 @@ def test_slowly(numbers: list[int]) -> None:
     assert back(numbers) == want
 
 
-def test_only_of_numbers_of_its_kind() -> None:
+def test_numbers_must_have_the_same_type() -> None:
     with pytest.raises(ValueError, match="mismatch"):
         rows_back(array("I", [1]))

@@ -1,4 +1,4 @@
-"""traffic: what came and went in a range, against an oracle that looks at each event of it."""
+"""traffic: the allocations and frees in a range match an oracle that reads each event."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def size_class(one: oracle.Lifetime) -> Hashable:
 @pytest.mark.parametrize("by", ["stack", "size"])
 @pytest.mark.parametrize("name", ["requested", "held"])
 @given(recording=recordings(), data=st.data())
-def test_it_is_that_of_the_oracle(
+def test_traffic_matches_the_oracle(
     by: str, name: str, recording: Recording, data: st.DataObject
 ) -> None:
     snap = mr.open(build.dump(recording.snapshot))
@@ -96,11 +96,12 @@ def keys_of(measure: _timeline.Measure) -> _groups.Keys:
     )
 
 
-def test_by_eye() -> None:
+def test_hand_made_example_has_the_expected_traffic() -> None:
     measure = made()
     keys = keys_of(measure)
     rows, total, moved, still = traffic(measure, keys, measure.live(0), 0, 4, 0)
-    # What was there before goes (50), the loss comes (30), the model goes and comes again.
+    # The carried-over block is freed (50), the loss is allocated (30), the model is freed and
+    # allocated again.
     assert [row[1:] for row in rows] == [
         (50, 1, 0, 0, 50, 1),
         (0, 0, 30, 1, 0, 0),
@@ -113,7 +114,7 @@ def test_by_eye() -> None:
     assert traffic(measure, keys, measure.live(4), 4, 4, 0)[:3] == ([], 0, (0,) * 6)
 
 
-def test_no_sum_wraps() -> None:
+def test_sums_do_not_overflow() -> None:
     builder = SnapshotBuilder()
     for _ in range(8):
         builder.alloc(A, 2**62 - 1, frames=MODEL).free_completed(A, 2**62 - 1)
@@ -122,7 +123,7 @@ def test_no_sum_wraps() -> None:
     assert sums == [0, 0, 2**65 - 8, 8, 2**65 - 8, 8]
 
 
-def test_what_is_left_out_does_not_count() -> None:
+def test_excluded_allocations_do_not_count() -> None:
     b = SnapshotBuilder().alloc(A, 100).alloc(B, 30).free_completed(A, 100).free_completed(B, 30)
     only = (
         mr.open(build.dump(b.build()))
@@ -135,7 +136,7 @@ def test_what_is_left_out_does_not_count() -> None:
     assert moved == (0, 0, 100, 1, 100, 1)
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     measure = made()
     keys = keys_of(measure)
     live = measure.live(-1)

@@ -1,4 +1,4 @@
-"""turns: where an optimizer worked, by its stack, against a slow look at the same stacks."""
+"""turns: runs of an optimizer's work, found by stack, match a slow scan of the stacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAIN = ("main", "train.py", 9)
 
 
 def turns(made: SnapshotBuilder, *, zeroed: bool = False) -> list[int]:
-    return memoryview(_growth.find_turns(replay(made), zeroed)).tolist()
+    return memoryview(_growth.find_optimizer_steps(replay(made), zeroed)).tolist()
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def turns(made: SnapshotBuilder, *, zeroed: bool = False) -> list[int]:
         ([], False),
     ],
 )
-def test_whose_stack_is_the_optimizers(inner: list[FrameSpec], found: bool) -> None:
+def test_optimizer_steps_are_found_by_stack(inner: list[FrameSpec], found: bool) -> None:
     made = SnapshotBuilder()
     for k in range(3):
         made.alloc((3 * k + 1) << 20, 512, frames=[("work", "a.py", 1), MAIN])
@@ -45,7 +45,7 @@ def test_whose_stack_is_the_optimizers(inner: list[FrameSpec], found: bool) -> N
     assert turns(made) == ([2, 4, 6] if found else [])
 
 
-def test_zero_grad_stands_in_for_what_allocates_nothing() -> None:
+def test_zero_grad_marks_steps_without_allocations() -> None:
     made = SnapshotBuilder()
     for _ in range(3):
         made.alloc(1 << 20, 512, frames=[("work", "a.py", 1), MAIN])
@@ -56,8 +56,9 @@ def test_zero_grad_stands_in_for_what_allocates_nothing() -> None:
 
 
 def of_lives(order: str) -> SnapshotBuilder:
-    """Steps of a pass that is freed (w), and an optimizer that makes state (s), something that it
-    frees in the same step (t), or something that the next step frees (n)."""
+    """Build steps. In each, a pass allocates memory and frees it (w), and an optimizer makes state
+    (s), memory that it frees in the same step (t), or memory that the next step frees (n).
+    """
     made = SnapshotBuilder()
     late: list[int] = []
     for k, one in enumerate(order):
@@ -73,22 +74,24 @@ def of_lives(order: str) -> SnapshotBuilder:
 
 
 @pytest.mark.parametrize("order", ["wswwwswwws", "wsws", "wswwsw", "wtwwwswwws"])
-def test_turns_that_only_make_state_are_not_all_there_are(order: str) -> None:
-    """As those of SGD with momentum are, where layers are unfrozen one by one."""
+def test_steps_that_only_create_optimizer_state_are_not_enough(order: str) -> None:
+    """SGD with momentum does this when layers are unfrozen one by one."""
     assert turns(of_lives(order)) == []
 
 
 @pytest.mark.parametrize(
     "order", ["wtwtwt", "wswtwt", "wswswt", "wnwnwn", "wswwwtwws", "ws", "wswww"]
 )
-def test_turns_that_free_what_they_allocate_are_steps(order: str) -> None:
+def test_optimizer_steps_that_free_their_allocations_count(order: str) -> None:
     found = turns(of_lives(order))
     assert len(found) == sum(order.count(one) for one in "stn")
 
 
 @given(st.lists(st.sampled_from("owg"), max_size=60))
-def test_by_brute_force(order: list[str]) -> None:
-    """One optimizer (o), work (w), and what has no stack (g), which is work as well."""
+def test_turns_match_brute_force(order: list[str]) -> None:
+    """The letters are an optimizer (o), work (w), and memory without a stack (g), which counts as
+    work.
+    """
     made = SnapshotBuilder()
     frames: dict[str, list[FrameSpec]] = {"o": [WRAPPER, MAIN], "w": [("w", "a.py", 1)], "g": []}
     for k, one in enumerate(order):

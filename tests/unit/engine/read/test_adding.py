@@ -1,4 +1,4 @@
-"""Tests of _adding.pyx: rows that no table can have are refused, and leave nothing wrong behind."""
+"""Tests of _adding.pyx: invalid rows are rejected, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ BLOCK = {
 ANNOTATION = {"device": "i4", "time": "i8", "stage": "u4", "name": "u4"}
 COLUMNS = {"events": EVENT, "segments": SEGMENT, "blocks": BLOCK, "annotations": ANNOTATION}
 ROWS = 3
-MOST = 2**62 - 1  # bytes: the largest size
+MOST = 2**62 - 1  # the largest size in bytes
 
 
 def filled(fill: Callable[[Adding], None], rows: int = 100, devices: int = 4) -> _core.Tables:
-    """Tables that `fill` has added rows to, behind two stacks, three segments and a trace."""
+    """Return tables with two stacks, three segments, a trace, and the rows that `fill` adds."""
 
     def then(tables: _core.Tables) -> tuple[int, int]:
         adding = Adding(tables)
@@ -117,14 +117,14 @@ BAD = [
     *(("segments", {"kind": n}) for n in (2**31, 2**32 - 1)),
     *(("blocks", {name: n}) for name in ("size", "requested") for n in (-1, MOST + 1)),
     *(("blocks", {"segment": 3}), ("blocks", {"segment": 2**32 - 1}), ("blocks", {"state": 5})),
-    ("blocks", {"segment": 1}),  # the one behind it is of segment 0 again: row 2
+    ("blocks", {"segment": 1}),  # the next one (row 2) belongs to segment 0 again
     ("blocks", {"stack": 2}),
     *(("annotations", {name: n}) for name in ("stage", "name") for n in (2**31, 2**32 - 1)),
 ]
 
 
 @pytest.mark.parametrize("table, changes", GOOD)
-def test_what_a_row_may_say(table: str, changes: dict[str, Any]) -> None:
+def test_valid_rows_are_added(table: str, changes: dict[str, Any]) -> None:
     made = filled(lambda adding: add(adding, table, changes))
     counts = {"events": made.n_events, "segments": made.n_segments - ROWS}
     counts |= {"blocks": made.n_blocks, "annotations": made.n_annotations}
@@ -132,7 +132,7 @@ def test_what_a_row_may_say(table: str, changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("table, changes", BAD)
-def test_what_no_row_may_say(table: str, changes: dict[str, Any]) -> None:
+def test_invalid_rows_are_rejected(table: str, changes: dict[str, Any]) -> None:
     def fill(adding: Adding) -> None:
         with pytest.raises(WrongRowError) as error:
             add(adding, table, changes)
@@ -142,12 +142,12 @@ def test_what_no_row_may_say(table: str, changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("table", COLUMNS)
-def test_columns_of_one_length(table: str) -> None:
+def test_columns_must_have_equal_lengths(table: str) -> None:
     def fill(adding: Adding) -> None:
         for short in COLUMNS[table]:
             made = columns(table)
             made[short] = made[short][:2]
-            with pytest.raises(ValueError, match="of one length"):
+            with pytest.raises(ValueError, match="same length"):
                 getattr(adding, table)(*made.values())
         getattr(adding, table)(*(column[:0] for column in columns(table).values()))
 
@@ -155,9 +155,9 @@ def test_columns_of_one_length(table: str) -> None:
 
 
 @pytest.mark.parametrize("table", COLUMNS)
-def test_a_limit_of_rows(table: str) -> None:
+def test_rows_beyond_the_limit_are_refused(table: str) -> None:
     def fill(adding: Adding) -> None:
-        if table != "segments":  # three are there
+        if table != "segments":  # three exist
             add(adding, table, {})
         with pytest.raises(mr.LimitError, match=f"rows of {table}"):
             add(adding, table, {})
@@ -165,7 +165,7 @@ def test_a_limit_of_rows(table: str) -> None:
     filled(fill, rows=5)
 
 
-def test_a_limit_of_devices() -> None:
+def test_devices_beyond_the_limit_are_refused() -> None:
     def fill(adding: Adding) -> None:
         adding.trace(1)
         with pytest.raises(mr.LimitError, match="devices"):
@@ -175,7 +175,7 @@ def test_a_limit_of_devices() -> None:
 
 
 @pytest.mark.parametrize("device", [0, 2, -1, 2**40])
-def test_a_trace_out_of_turn(device: int) -> None:
+def test_traces_must_be_added_in_order(device: int) -> None:
     def fill(adding: Adding) -> None:
         with pytest.raises(WrongRowError):
             adding.trace(device)
@@ -183,7 +183,7 @@ def test_a_trace_out_of_turn(device: int) -> None:
     filled(fill)
 
 
-def test_blocks_behind_those_of_another_batch() -> None:
+def test_blocks_out_of_order_are_rejected() -> None:
     def fill(adding: Adding) -> None:
         made = columns("blocks")
         made["segment"][:] = 1
@@ -198,7 +198,7 @@ OFFSETS = [[1, 0], [0, 2], [-1, 0], [0, -1], [2**31 - 1, 2**31 - 1], [0, 1, 0], 
 
 
 @pytest.mark.parametrize("offsets", OFFSETS)
-def test_offsets_that_lead_elsewhere(offsets: list[int]) -> None:
+def test_offsets_out_of_range_are_rejected(offsets: list[int]) -> None:
     def fill(adding: Adding) -> None:
         at = np.array(offsets, "i4")
         row = 1 if len(offsets) == 3 else 0
@@ -210,7 +210,7 @@ def test_offsets_that_lead_elsewhere(offsets: list[int]) -> None:
     filled(fill)
 
 
-def test_frames_that_are_not_there() -> None:
+def test_missing_frames_and_strings_are_rejected() -> None:
     def fill(adding: Adding) -> None:
         for frame in (1, 2**31, 2**32 - 1):
             with pytest.raises(WrongRowError):
@@ -224,7 +224,7 @@ def test_frames_that_are_not_there() -> None:
     filled(fill)
 
 
-def test_no_trace_to_add_to() -> None:
+def test_rows_without_a_trace_are_rejected() -> None:
     def then(tables: _core.Tables) -> tuple[int, int]:
         with pytest.raises(WrongRowError):
             add(Adding(tables), "events", {})
@@ -241,7 +241,7 @@ def test_no_trace_to_add_to() -> None:
         Adding(closed)
 
 
-def test_more_actions_than_there_are_codes() -> None:
+def test_actions_beyond_the_codes_share_the_last_code() -> None:
     def fill(adding: Adding) -> None:
         codes = [adding.action(b"a%d" % i) for i in range(300)]
         assert codes[:222] == [*range(33, 255)]
@@ -254,7 +254,7 @@ def test_more_actions_than_there_are_codes() -> None:
 
 
 @given(st.data())
-def test_words_are_decoded_row_by_row(data: st.DataObject) -> None:
+def test_dictionaries_are_decoded_row_by_row(data: st.DataObject) -> None:
     codes = data.draw(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=5))
     at = data.draw(st.lists(st.integers(0, len(codes) - 1), max_size=30))
     offset = data.draw(st.integers(0, 11))
@@ -268,18 +268,18 @@ def test_words_are_decoded_row_by_row(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("index", [2, -1, 2**31 - 1, -(2**31)])
-def test_an_index_past_the_end_of_a_dictionary_is_refused(index: int) -> None:
+def test_index_beyond_the_dictionary_is_refused(index: int) -> None:
     at, codes = np.array([0, index], "i4"), np.array([5, 6], "u4")
     with pytest.raises(WrongRowError, match=r"^1$"):
         decoded(at, codes, 7, None, 0)
-    # What stands under a null does not count.
+    # The value under a null is ignored.
     assert memoryview(decoded(at, codes, 7, np.array([1], "u1"), 0)).tolist() == [5, 7]
     with pytest.raises(WrongRowError, match=r"^0$"):
         decoded(at, np.zeros(0, "u4"), 7, None, 0)
 
 
-def test_a_bitmap_that_is_too_short_is_refused() -> None:
+def test_too_short_bitmap_is_refused() -> None:
     at, codes = np.zeros(9, "i4"), np.array([5], "u4")
     for bits, offset in ((1, 0), (2, 8), (2, 2**63), (0, 0)):
-        with pytest.raises(ValueError, match="a bit a row"):
+        with pytest.raises(ValueError, match="the validity bitmap is shorter than the column"):
             decoded(at, codes, 7, np.zeros(bits, "u1"), offset)

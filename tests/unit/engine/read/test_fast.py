@@ -1,4 +1,4 @@
-"""fast: the hot path is taken for what writers write, and reads what the general path reads."""
+"""fast: the output of real writers takes the fast path, and reads as on the general path."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def trace(events: int = 120, **kind: Any) -> Any:
 
 
 def read_both(data: bytes) -> mr.Snapshot:
-    """Reads a pickle as it is and with the hot path defeated; both must equal the oracle."""
+    """Read a pickle with and without the fast path; both must equal the oracle."""
     snapshot = oracle.load(data)
     snap = assert_like_oracle(data, snapshot)
     slow = assert_like_oracle(defeat(data), snapshot)
@@ -45,7 +45,7 @@ def read_both(data: bytes) -> mr.Snapshot:
 
 
 def defeat(data: bytes) -> bytes:
-    """The same pickle with an empty FRAME after each opcode, which no hot path looks past."""
+    """Return the same pickle with an empty FRAME after each opcode, to disable the fast path."""
     return NOTHING.join(piece for _, piece in build._pieces(data))
 
 
@@ -71,13 +71,13 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_known_writers_take_the_hot_path(writer: str, kind: str) -> None:
+def test_known_writers_use_the_fast_path(writer: str, kind: str) -> None:
     snap = read_both(WRITERS[writer](trace(**KINDS[kind])))
-    # An event that brings something new (a key, an address shape) is left to the general path.
+    # An event with something new (a key, an address shape) takes the general path.
     assert snap.native.fast_events > snap.native.n_events // 4
 
 
-def test_most_events_take_it() -> None:
+def test_most_events_use_the_fast_path() -> None:
     builder = SnapshotBuilder(compile_context="N/A", user_metadata="")
     for i in range(1_000):
         frames = FRAMES[i % 7 : i % 7 + i % 11]
@@ -86,7 +86,7 @@ def test_most_events_take_it() -> None:
     assert snap.native.fast_events > 0.98 * snap.native.n_events
 
 
-def test_two_devices() -> None:
+def test_events_of_two_devices_take_the_fast_path() -> None:
     builder = SnapshotBuilder(devices=3)
     for i in range(100):
         builder.alloc(A + i, i, device=0, frames=FRAMES[:3])
@@ -97,7 +97,7 @@ def test_two_devices() -> None:
 
 
 def short(fill: Callable[[Ops], object], after: int = 0) -> bytes:
-    """Two events by the hot path, then what `fill` writes, then `after` more by the hot path."""
+    """Return two events for the fast path, then the output of `fill`, then `after` more events."""
     ops = open_trace(named())
     alloc(alloc(ops, 1, 10), 2, 20)
     fill(ops)
@@ -106,7 +106,7 @@ def short(fill: Callable[[Ops], object], after: int = 0) -> bytes:
     return close_trace(ops, padding=100)
 
 
-def test_a_frames_list_of_one() -> None:
+def test_frame_list_may_have_one_frame() -> None:
     def fill(ops: Ops) -> None:
         name(ops.empty_dict().mark(), "frames").empty_list().empty_dict().mark()
         name(ops, "name").string("f").setitems().put(FIRST_FREE).append().setitems()
@@ -119,14 +119,14 @@ def test_a_frames_list_of_one() -> None:
 
 
 def frame_and_then(ops: Ops, n: int) -> None:
-    """An event that brings n frames, stored from FIRST_FREE on."""
+    """Return an event with n new frames, stored from FIRST_FREE on."""
     name(ops.empty_dict().mark(), "frames").empty_list().mark()
     for i in range(n):
         name(ops.empty_dict().mark(), "name").string(f"f{i}").setitems().put(FIRST_FREE + i)
     ops.appends().setitems()
 
 
-def test_a_frames_list_in_several_batches() -> None:
+def test_frame_list_may_come_in_several_batches() -> None:
     def fill(ops: Ops) -> None:
         frame_and_then(ops, 4)
         for _ in range(2):
@@ -140,15 +140,15 @@ def test_a_frames_list_in_several_batches() -> None:
 
 
 @pytest.mark.parametrize("n", [999, 1000, 1001, 1002, 2001])
-def test_the_first_batch_of_a_stack_is_no_stack(n: int) -> None:
-    builder = SnapshotBuilder().alloc(A, 1, frames=FRAMES)  # has all frames; the others get them
+def test_first_batch_of_a_stack_is_not_a_stack(n: int) -> None:
+    builder = SnapshotBuilder().alloc(A, 1, frames=FRAMES)  # later stacks reuse these frames
     for i in range(1, 5):
         builder.alloc(A + 512 * i, 1, frames=[FRAMES[i], *[FRAMES[0]] * (n - 1)])
     snap = read_both(build.dump(builder.build()))
-    assert snap.native.n_stacks == 6  # with the empty one
+    assert snap.native.n_stacks == 6  # including the empty stack
 
 
-def test_empty_frames_lists() -> None:
+def test_empty_frame_lists_are_empty_stacks() -> None:
     def fill(ops: Ops) -> None:
         for _ in range(3):
             name(ops.empty_dict().mark(), "frames").empty_list().setitems()
@@ -159,7 +159,7 @@ def test_empty_frames_lists() -> None:
     assert set(snap.events.stack.tolist()) == {0}
 
 
-def test_shared_lists_of_the_hot_path() -> None:
+def test_shared_lists_stay_on_the_fast_path() -> None:
     def fill(ops: Ops) -> None:
         frame_and_then(ops, 2)
         at = FIRST_FREE + 2
@@ -175,7 +175,7 @@ def test_shared_lists_of_the_hot_path() -> None:
     assert snap.native.fast_events == 7
 
 
-def test_a_list_of_the_hot_path_may_not_change_later() -> None:
+def test_list_may_not_change_after_use() -> None:
     def fill(ops: Ops) -> None:
         frame_and_then(ops, 1)
         at = FIRST_FREE + 1
@@ -187,7 +187,7 @@ def test_a_list_of_the_hot_path_may_not_change_later() -> None:
         mr.open(short(fill))
 
 
-def test_repeated_keys_take_the_last_value() -> None:
+def test_last_of_repeated_keys_wins() -> None:
     def fill(ops: Ops) -> None:
         ops.empty_dict().mark()
         for size in range(40):
@@ -218,7 +218,7 @@ def test_repeated_keys_take_the_last_value() -> None:
         lambda o: name(o, "size").op("NEWTRUE"),
     ],
 )
-def test_what_looks_different_goes_the_general_way(extra: Callable[[Ops], object]) -> None:
+def test_unusual_events_take_the_general_path(extra: Callable[[Ops], object]) -> None:
     def fill(ops: Ops) -> None:
         name(ops.empty_dict().mark(), "addr").integer(77)
         extra(ops)
@@ -230,7 +230,7 @@ def test_what_looks_different_goes_the_general_way(extra: Callable[[Ops], object
 
 
 @pytest.mark.parametrize("size", [-1, 2**62])
-def test_a_size_out_of_bounds_is_refused_on_both_paths(size: int) -> None:
+def test_size_out_of_bounds_is_refused_on_both_paths(size: int) -> None:
     def fill(ops: Ops) -> None:
         name(ops.empty_dict().mark(), "size").integer(size).setitems()
 
@@ -240,7 +240,7 @@ def test_a_size_out_of_bounds_is_refused_on_both_paths(size: int) -> None:
 
 
 @pytest.mark.parametrize("width", range(1, 9))
-def test_integers_of_any_width(width: int) -> None:
+def test_integers_may_have_any_width(width: int) -> None:
     def fill(ops: Ops) -> None:
         for value in (0, 1, -1, 2 ** (8 * width - 1) - 1, -(2 ** (8 * width - 1))):
             name(ops.empty_dict().mark(), "time_us").long1(
@@ -252,22 +252,22 @@ def test_integers_of_any_width(width: int) -> None:
     assert snap.native.fast_events == 7
 
 
-def test_a_long1_of_no_bytes() -> None:
+def test_empty_long1_is_zero() -> None:
     def fill(ops: Ops) -> None:
         name(ops.empty_dict().mark(), "addr").op("LONG1", b"\0").setitems()
 
     assert read_both(short(fill)).events.address.tolist() == [1, 2, 0]
 
 
-def test_memo_numbers_with_gaps() -> None:
+def test_gaps_in_memo_indexes_turn_the_fast_path_off() -> None:
     ops = open_trace(named().string("far").put(200).op("POP"))
     for i in range(3):
         alloc(ops, 50 + i, i)
     snap = read_both(close_trace(ops, padding=100))
-    assert snap.native.fast_events == 0  # MEMOIZE would no longer be the next number
+    assert snap.native.fast_events == 0  # MEMOIZE would no longer be the next index
 
 
-def test_many_different_stacks() -> None:
+def test_many_distinct_stacks_are_read() -> None:
     builder = SnapshotBuilder()
     for i in range(3_000):
         picked = [FRAMES[i >> k & 31] for k in range(0, 12, 2)]
@@ -280,7 +280,7 @@ def test_many_different_stacks() -> None:
         assert [f.function for f in snap.stack(int(snap.events.stack[i]))] == [f[0] for f in picked]
 
 
-def test_a_frames_list_longer_than_what_is_looked_ahead() -> None:
+def test_frame_list_may_be_longer_than_the_lookahead() -> None:
     builder = SnapshotBuilder()
     for i in range(4):
         builder.alloc(A + i, i, frames=FRAMES[:3] * 15_000)
@@ -288,13 +288,13 @@ def test_a_frames_list_longer_than_what_is_looked_ahead() -> None:
     assert {len(snap.stack(int(s))) for s in snap.events.stack} == {45_000}
 
 
-def test_the_memo_limit_holds_on_the_hot_path() -> None:
+def test_memo_limit_applies_on_the_fast_path() -> None:
     data = build.dump(trace(300))
     with pytest.raises(mr.LimitError, match="memo_entries"):
         mr.open(data, limits=mr.Limits(memo_entries=400))
 
 
-def test_keys_that_nobody_needs_stay_on_the_hot_path() -> None:
+def test_unused_keys_stay_on_the_fast_path() -> None:
     for value in (
         "unknown",
         7,
@@ -325,7 +325,7 @@ def test_keys_that_nobody_needs_stay_on_the_hot_path() -> None:
         assert_like_oracle(build.dump_cpp(snapshot), snapshot)
 
 
-def test_forward_frames_stay_on_the_hot_path() -> None:
+def test_forward_frames_stay_on_the_fast_path() -> None:
     builder = SnapshotBuilder()
     names = [f"layer {i}" for i in range(9)]
     for i in range(200):
@@ -339,10 +339,10 @@ def test_forward_frames_stay_on_the_hot_path() -> None:
     assert assert_like_oracle(build.dump(snapshot), snapshot).native.fast_events > 100
 
 
-def test_texts_and_pools_that_change_from_event_to_event() -> None:
+def test_texts_and_pools_may_vary_between_events() -> None:
     snapshot = trace()
     for i, event in enumerate(snapshot["device_traces"][0]):
-        # Made anew, as the recorder makes them, so that none is shared.
+        # The recorder creates each string anew, so none is shared.
         event["compile_context"] = "".join(("0/", "001122"[i % 6]))
         event["user_metadata"] = "ab"[: i % 3] + "x"
         event["unheard of"] = "".join(("c", "at" if i % 4 else ""))
@@ -350,7 +350,7 @@ def test_texts_and_pools_that_change_from_event_to_event() -> None:
     assert read_both(build.dump(snapshot)).native.fast_events > 0
 
 
-def test_a_time_that_stands_for_none_is_refused_on_both_paths() -> None:
+def test_reserved_time_value_is_refused_on_both_paths() -> None:
     def fill(ops: Ops) -> None:
         name(ops.empty_dict().mark(), "time_us").long1(-(2**63), 8).setitems()
 
@@ -370,7 +370,7 @@ def test_a_time_that_stands_for_none_is_refused_on_both_paths() -> None:
         lambda o: o.op("NONE").op("POP"),
     ],
 )
-def test_an_event_that_goes_on_after_its_keys(more: Callable[[Ops], object]) -> None:
+def test_event_may_get_more_keys_later(more: Callable[[Ops], object]) -> None:
     def fill(ops: Ops) -> None:
         name(name(ops.empty_dict().mark(), "action"), "alloc")
         more(name(ops, "addr").integer(77).setitems())

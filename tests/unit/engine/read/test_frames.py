@@ -1,4 +1,4 @@
-"""frames: stacks whose frames are written out, and those of blocks, are what they are anywhere."""
+"""frames: stacks with inline frames and stacks of blocks read the same as any others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ A = 2**46 + 512
 
 
 def written_out(snapshot: Any) -> Any:
-    """The same with a frame dict of its own for each place, and texts that are shared."""
+    """Return the same data with a separate frame dict in each place, but shared strings."""
     known: dict[int, Any] = {}
 
     def fresh(value: Any) -> Any:
@@ -41,7 +41,7 @@ def written_out(snapshot: Any) -> Any:
 
 
 def recording(events: int = 400, new: bool = False, **kind: Any) -> Any:
-    """Stacks that come again and again, or (`new`) that hardly do."""
+    """Return stacks that repeat often or, with `new`, hardly ever."""
     rng = random.Random(7)
     b = SnapshotBuilder(**kind)
     for i in range(events):
@@ -69,15 +69,15 @@ WRITERS: dict[str, Callable[[Any], bytes]] = {
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("new", [False, True], ids=["again", "new"])
 @pytest.mark.parametrize("fx", [False, True], ids=["plain", "fx"])
-def test_frames_written_out(writer: str, new: bool, fx: bool) -> None:
+def test_inline_frames_take_the_fast_path(writer: str, new: bool, fx: bool) -> None:
     snap = read_both(WRITERS[writer](recording(new=new, fx=fx)))
-    if writer != "texts too":  # keys that are written out are for the general path
+    if writer != "texts too":  # inline keys take the general path
         assert snap.native.fast_events > 0.9 * snap.native.n_events
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [2, 4])
-def test_more_than_a_window(protocol: int) -> None:
+def test_inline_frames_longer_than_a_window_are_read(protocol: int) -> None:
     b = SnapshotBuilder()
     for i in range(6_000):
         b.alloc(A + 512 * i, i, frames=[FRAMES[(i + k * (i % 3)) % 40] for k in range(20)])
@@ -89,7 +89,7 @@ def test_more_than_a_window(protocol: int) -> None:
 
 
 def frame(ops: Ops, line: int, put: bool = True) -> Ops:
-    """A frame dict that is a name alone, as MEMOIZE has it."""
+    """Return a frame dict with only a name, stored by MEMOIZE."""
     ops.empty_dict()
     if put:
         ops.memoize()
@@ -103,13 +103,13 @@ def texts(*more: str) -> Ops:
     return ops
 
 
-def test_what_a_list_that_comes_again_stores_in_the_memo() -> None:
+def test_repeated_list_stores_its_frames_in_the_memo() -> None:
     ops = open_trace(texts("f", "g"))
     at = FIRST_FREE + 2
     for i in range(4):
         name(ops.empty_dict().mark(), "frames").empty_list().mark()
         frame(frame(ops, 0), 1).appends().setitems()
-        # The frames of this very list.
+        # Then use the frames of this list, in reverse order.
         name(ops.empty_dict().mark(), "frames").empty_list().mark()
         ops.get(at + 2 * i + 1).get(at + 2 * i).appends().setitems()
     snap = read_both(close_trace(ops, padding=100))
@@ -118,7 +118,7 @@ def test_what_a_list_that_comes_again_stores_in_the_memo() -> None:
     assert functions == 4 * [["f", "g"], ["g", "f"]]
 
 
-def test_a_text_that_a_list_brings() -> None:
+def test_text_first_stored_inside_a_list_is_known_later() -> None:
     ops = open_trace(texts())
     at = FIRST_FREE
     for i in range(3):
@@ -132,7 +132,7 @@ def test_a_text_that_a_list_brings() -> None:
 
 
 @pytest.mark.parametrize("value", ["integer", "numbered list", "list", "text"])
-def test_a_frame_with_an_unknown_key(value: str) -> None:
+def test_frame_may_have_an_unknown_key(value: str) -> None:
     ops = open_trace(texts("f", "unknown", "after"))
     at = FIRST_FREE + 3
     for i in range(3):
@@ -144,7 +144,8 @@ def test_a_frame_with_an_unknown_key(value: str) -> None:
             ops.string("x").memoize()
         else:
             ops.empty_list()
-            # The same bytes each time: then that number holds another list, and no more is stored.
+            # The bytes are the same each time, but that index then holds another list, and nothing
+            # more is stored.
             ops.put(at) if value == "numbered list" else ops.memoize()
         ops.setitems()
         frame(ops, 0, put=False).appends().setitems()
@@ -154,7 +155,7 @@ def test_a_frame_with_an_unknown_key(value: str) -> None:
     assert len(set(snap.events.stack[::2].tolist())) == 1
 
 
-def test_a_text_that_is_stored_anew_changes_what_bytes_mean() -> None:
+def test_overwritten_memo_entry_changes_the_meaning_of_equal_bytes() -> None:
     ops = open_trace(texts("f", "g"))
     for text in ("", "h", "i"):
         if text:
@@ -167,7 +168,7 @@ def test_a_text_that_is_stored_anew_changes_what_bytes_mean() -> None:
     assert firsts == 3 * ["f"] + 3 * ["h"] + 3 * ["i"]
 
 
-def test_a_frame_that_refers_to_itself() -> None:
+def test_frame_that_refers_to_itself_is_refused() -> None:
     ops = open_trace(texts())
     name(ops.empty_dict().mark(), "frames").empty_list().mark().empty_dict().put(FIRST_FREE).mark()
     name(ops, "name").get(FIRST_FREE).setitems().appends().setitems()
@@ -175,7 +176,7 @@ def test_a_frame_that_refers_to_itself() -> None:
         mr.open(close_trace(ops, padding=100))
 
 
-def test_a_written_frame_may_not_change_later() -> None:
+def test_inline_frame_may_not_change_later() -> None:
     ops = open_trace(texts("f"))
     name(ops.empty_dict().mark(), "frames").empty_list().mark()
     frame(frame(ops, 0), 0).appends().setitems()
@@ -184,7 +185,7 @@ def test_a_written_frame_may_not_change_later() -> None:
         mr.open(close_trace(ops.setitem().op("POP").op("NONE").setitems(), padding=100))
 
 
-def test_lists_of_blocks_in_batches_and_of_one() -> None:
+def test_block_lists_may_come_in_batches_or_have_one_block() -> None:
     b = SnapshotBuilder()
     frames = [*FRAMES, *FRAMES[:5]]
     for i, n in enumerate((0, 1, 2, 45, 1, 45)):
@@ -195,16 +196,16 @@ def test_lists_of_blocks_in_batches_and_of_one() -> None:
 
 
 @pytest.mark.parametrize("n", [999, 1000, 1001, 1002])
-def test_the_first_batch_of_a_written_stack_is_no_stack(n: int) -> None:
+def test_first_batch_of_an_inline_stack_is_not_a_stack(n: int) -> None:
     b = SnapshotBuilder()
     for i in range(4):
         b.alloc(A + 512 * i, 1, frames=[FRAMES[i], *[FRAMES[0]] * (n - 1)])
     snap = read_both(build.dump(written_out(b.build())))
-    assert snap.native.n_stacks == 5  # with the empty one
+    assert snap.native.n_stacks == 5  # including the empty stack
 
 
-def test_a_list_of_a_block_may_grow_before_its_use() -> None:
-    # As any list: not before SETITEMS is it the block's.
+def test_block_list_may_grow_before_its_use() -> None:
+    # As with any list, it belongs to the block only after SETITEMS.
     ops = texts("f", "g", "address", "state", "inactive").empty_dict().mark()
     ops.string("device_traces").empty_list().string("segments").empty_list().empty_dict().mark()
     ops.string("address").integer(512).string("total_size").integer(512)
@@ -217,7 +218,7 @@ def test_a_list_of_a_block_may_grow_before_its_use() -> None:
     assert snap.native.n_blocks == 1
 
 
-def test_the_memo_limit_holds_for_written_frames() -> None:
+def test_memo_limit_applies_to_inline_frames() -> None:
     data = build.dump(recording())
     with pytest.raises(mr.LimitError, match="memo_entries"):
         mr.open(data, limits=mr.Limits(memo_entries=2_000))

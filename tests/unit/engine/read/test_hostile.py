@@ -1,4 +1,4 @@
-"""Hostile and odd pickles: what must neither crash, nor hang, nor be read as something else."""
+"""Hostile and unusual pickles: the reader must not crash, hang or misread them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVENT = {"action": "alloc", "addr": 1, "size": 9}
 
 
 def equal_or_refused(data: bytes) -> None:
-    """What Python's pickle makes of it, or an error."""
+    """Check that a file reads as it does in Python, or is refused."""
     snapshot = oracle.load(data)
     try:
         mr.open(data)
@@ -34,7 +34,7 @@ def equal_or_refused(data: bytes) -> None:
     assert_like_oracle(data, snapshot)
 
 
-# ---- rows that Python drops, or puts elsewhere ---------------------------------------------------
+# ---- rows that Python drops or moves ----------------------------------------------------
 
 
 def dropped_events() -> dict[str, bytes]:
@@ -56,7 +56,7 @@ def dropped_events() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("end", dropped_events())
-def test_events_that_are_taken_off_the_stack_again(end: str) -> None:
+def test_popped_events_are_dropped_or_rejected(end: str) -> None:
     equal_or_refused(dropped_events()[end])
 
 
@@ -65,7 +65,7 @@ def whole_event(ops: Ops, size: int, number: int) -> Ops:
     return ops.string("size").integer(size).setitems().put(number)
 
 
-def test_an_event_put_into_another_trace() -> None:
+def test_event_moved_to_another_trace_is_right_or_rejected() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list().mark()
     ops.empty_list().put(0).empty_list().put(1)
     whole_event(ops, 100, 2).op("POP").get(0).get(2).append().op("POP")
@@ -73,7 +73,7 @@ def test_an_event_put_into_another_trace() -> None:
     equal_or_refused(bytes(ops.appends().setitems().stop()))
 
 
-def test_a_trace_that_is_dropped() -> None:
+def test_dropped_trace_is_right_or_rejected() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list()
     whole_event(ops.empty_list().mark(), 100, 0).appends().op("POP")
     equal_or_refused(bytes(ops.empty_list().append().setitems().stop()))
@@ -89,7 +89,7 @@ def block(ops: Ops, size: int) -> Ops:
     return ops.string("active_allocated").setitems()
 
 
-def test_a_block_put_into_another_segment() -> None:
+def test_block_moved_to_another_segment_is_right_or_rejected() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list().mark()
     segment(ops, 1).string("blocks").empty_list().put(0).setitems()
     segment(ops, 2).string("blocks").empty_list()
@@ -97,7 +97,7 @@ def test_a_block_put_into_another_segment() -> None:
     equal_or_refused(bytes(ops.appends().setitems().stop()))
 
 
-def test_blocks_twice() -> None:
+def test_duplicate_blocks_are_right_or_rejected() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list().mark()
     segment(ops, 1)
     for size in (512, 600):
@@ -106,7 +106,7 @@ def test_blocks_twice() -> None:
 
 
 def open_history(ops: Ops) -> Ops:
-    """A block, up to the list of its history."""
+    """Start a block, up to the list of its history."""
     ops.empty_dict().mark().string("size").integer(512).string("state").string("active_allocated")
     return ops.string("history").empty_list()
 
@@ -115,23 +115,23 @@ def entry(ops: Ops, real_size: int) -> Ops:
     return ops.empty_dict().string("real_size").integer(real_size).setitem()
 
 
-def test_a_history_entry_that_is_dropped() -> None:
-    # The first entry of the list counts: here that is the second one written.
+def test_dropped_history_entry_is_right_or_rejected() -> None:
+    # The list's first entry wins, although it was written second.
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     open_history(segment(ops, 1).string("blocks").empty_list())
     entry(entry(ops, 500).op("POP"), 400).append().setitems().append().setitems().append()
     equal_or_refused(bytes(ops.setitems().stop()))
 
 
-def test_blocks_that_are_dropped() -> None:
-    # A list of blocks with one in it, and another list in its place.
+def test_dropped_blocks_are_right_or_rejected() -> None:
+    # Replace a list of one block with another list.
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     segment(ops, 1).string("blocks").empty_list().empty_dict().mark().string("size").integer(512)
     ops.setitems().append().op("POP").empty_list().setitems().append().setitems().stop()
     equal_or_refused(bytes(ops))
 
 
-def test_histories_in_turns() -> None:
+def test_interleaved_histories_are_right_or_rejected() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     open_history(segment(ops, 1).string("blocks").empty_list()).put(7)
     entry(ops, 500).append().setitems().append()
@@ -140,7 +140,7 @@ def test_histories_in_turns() -> None:
     equal_or_refused(bytes(ops.setitems().stop()))
 
 
-def test_frames_twice_in_one_event() -> None:
+def test_duplicate_frames_key_is_right_or_rejected() -> None:
     ops = open_trace(named())
     name(ops.empty_dict().mark(), "frames").empty_list().mark()
     name(ops.empty_dict().mark(), "name").string("f").setitems().put(
@@ -152,7 +152,7 @@ def test_frames_twice_in_one_event() -> None:
     equal_or_refused(close_trace(ops, padding=100))
 
 
-def test_metadata_that_changes_after_its_use() -> None:
+def test_metadata_changed_after_use_is_right_or_rejected() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list()
     ops.empty_list().mark()
     ops.empty_dict().mark().string("user_metadata").put(1).empty_list().put(0).setitems()
@@ -160,7 +160,7 @@ def test_metadata_that_changes_after_its_use() -> None:
     equal_or_refused(bytes(ops.appends().append().setitems().stop()))
 
 
-def test_parts_of_the_snapshot_as_metadata() -> None:
+def test_snapshot_parts_used_as_metadata_are_right_or_rejected() -> None:
     frame = {"name": "f", "filename": "a.py", "line": 3}
     for value in (frame, [frame], EVENT):
         first = {**EVENT, "frames": [frame]} if value is not EVENT else EVENT
@@ -168,7 +168,7 @@ def test_parts_of_the_snapshot_as_metadata() -> None:
         equal_or_refused(build.dump({"device_traces": [trace]}))
 
 
-# ---- what pickle.dump writes of sound data -------------------------------------------------------
+# ---- what pickle.dump writes for valid data ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_parts_of_the_snapshot_as_metadata() -> None:
     [["x", {"b": 1}], ["x", [1]], ["a", "b", ["c", ["d"]]], {"k": ["x", {}], "l": 1}],
     ids=repr,
 )
-def test_containers_after_a_text_in_a_list(value: Any) -> None:
+def test_containers_after_a_string_in_a_list_are_kept(value: Any) -> None:
     snapshot = {
         "device_traces": [[{**EVENT, "user_metadata": value}]],
         "allocator_settings": {"a": value, "b": 1},
@@ -186,7 +186,7 @@ def test_containers_after_a_text_in_a_list(value: Any) -> None:
 
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_a_block_s_own_frames_come_before_its_history_s(protocol: int) -> None:
+def test_block_frames_may_come_before_its_history(protocol: int) -> None:
     history = [{"addr": 1, "real_size": 5, "frames": [{"name": "old"}]}]
     for block in (
         {"size": 512, "frames": [{"name": "new"}], "history": history},
@@ -205,32 +205,32 @@ KEYS = [
 
 
 @pytest.mark.parametrize("value, spelled", KEYS, ids=repr)
-def test_keys_that_are_no_text_in_kept_data(value: Any, spelled: Any) -> None:
+def test_non_string_keys_in_kept_data_are_kept(value: Any, spelled: Any) -> None:
     snap = mr.open(build.dump({"device_traces": [[{**EVENT, "user_metadata": value}]]}))
     assert snap.metadata(int(snap.events.user_metadata[0])) == spelled
     assert mr.open(build.dump({"segments": [], "allocator_settings": value})).settings == spelled
 
 
-def test_an_empty_dict_before_an_unknown_key() -> None:
+def test_empty_dict_before_an_unknown_key_stays_empty() -> None:
     snapshot = {"segments": [], "allocator_settings": {}, "new": [0] * 1_000_000}
     assert mr.open(build.dump(snapshot)).settings == {}
 
 
 @pytest.mark.slow
-def test_metadata_dicts_of_many_events() -> None:
+def test_many_metadata_dicts_are_read() -> None:
     trace = [{"action": "alloc", "user_metadata": {"a": i, "b": "c"}} for i in range(360_000)]
     snap = mr.open(build.dump({"device_traces": [trace]}, 2))
     assert snap.native.n_events == 360_000
 
 
-def test_a_text_that_begins_with_nul() -> None:
+def test_string_that_starts_with_nul_is_kept() -> None:
     for text in ("\0abc", "\0", '\0{"a": 1}'):
         snap = mr.open(build.dump({"device_traces": [[{**EVENT, "user_metadata": text}]]}))
         assert snap.metadata(int(snap.events.user_metadata[0])) == text
 
 
 def test_rows_first_seen_under_an_unknown_key_are_refused() -> None:
-    # What is unknown has no row, so none can be shared with it: an error, never a wrong row.
+    # Unknown data has no row, so sharing it is an error and never gives a wrong row.
     segment = {"address": 1, "total_size": 2, "blocks": [{"size": 1}]}
     for snapshot in (
         {"host_traces": [[EVENT]], "device_traces": [[EVENT]]},
@@ -238,7 +238,7 @@ def test_rows_first_seen_under_an_unknown_key_are_refused() -> None:
         {"new": segment["blocks"], "segments": [segment]},
         {"new": [segment], "segments": [segment], "device_traces": []},
     ):
-        with pytest.raises(mr.SnapshotError, match="stood under an unknown key before") as caught:
+        with pytest.raises(mr.SnapshotError, match="was under an unknown key before") as caught:
             mr.open(build.dump(snapshot))
         assert caught.value.offset is not None
         assert_like_oracle(build.dump_unshared(snapshot), snapshot)
@@ -248,7 +248,7 @@ def test_rows_first_seen_under_an_unknown_key_are_refused() -> None:
 
 
 def seconds(tail: bytes) -> float:
-    """What 40,000 strings take that end in these eight bytes; the best of three."""
+    """Return the best of three times for reading 40,000 strings that end in these eight bytes."""
     ops = Ops().proto(4).empty_dict().mark().string("new").empty_list().mark()
     for i in range(40_000):
         ops.op("SHORT_BINUNICODE", b"\x10" + struct.pack("<Q", i) + tail)
@@ -262,16 +262,16 @@ def seconds(tail: bytes) -> float:
     return best
 
 
-def test_strings_cannot_be_written_to_collide() -> None:
-    # Multiplied by nothing all would be equal: a table of them took a hundred times as long.
+def test_hash_collisions_cannot_be_forced() -> None:
+    # Without the multiplication, all hashes would be equal and the table a hundred times slower.
     constant = struct.pack("<Q", 0x8EBC6AF09C88C6E3)
     assert seconds(constant) < 20 * seconds(b"harmless")
 
 
 def resident_after(script: str) -> float:
-    """Peak memory, in MB, of a process that runs this."""
+    """Return the peak memory, in MB, of a process that runs this code."""
     head = "import re\nimport memreplay as mr\nfrom tests.build import Ops\n"
-    # Not ru_maxrss: a child starts with its parent's.
+    # ru_maxrss won't do, because a child starts with its parent's value.
     tail = "\nprint(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])"
     read = "\ntry:\n    mr.open(make())\nexcept mr.SnapshotError:\n    pass"
     body = f"{head}def make():\n{script}{read}"
@@ -290,7 +290,7 @@ TRACE = (
     "    o.empty_list().mark()\n"
 )
 END = "    return bytes(o.appends().append().setitems().stop())"
-# Each input is under 1 MB but for the last two (3 and 6 MB).
+# Each input is under 1 MB, except for the last two (3 and 6 MB).
 MEMORY = {
     "an event over and over": TRACE
     + "    o.empty_dict().mark().string('action').string('alloc').setitems().put(0)\n"
@@ -322,14 +322,14 @@ MEMORY = {
     "libasan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer's own memory counts too"
 )
 @pytest.mark.parametrize("attack", MEMORY)
-def test_memory_stays_in_proportion(attack: str) -> None:
+def test_memory_stays_in_proportion_to_the_input(attack: str) -> None:
     assert resident_after(MEMORY[attack]) < 160
 
 
-def test_devices_without_end() -> None:
+def test_number_of_devices_is_limited() -> None:
     data = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list().mark()
     data.raw(b"]}a" * 20_000).appends().setitems().stop()
-    # Each device is replayed by itself, over all blocks.
+    # Each device is replayed separately, over all blocks.
     with pytest.raises(mr.LimitError, match="devices is 1025, over the limit of 1024"):
         mr.open(bytes(data))
     segment = {"device": 1024, "address": 1, "total_size": 2, "blocks": []}
@@ -348,7 +348,7 @@ def trace_of(*fields: dict[str, Any]) -> dict[str, Any]:
     return {"device_traces": [[{"action": "alloc", **event} for event in fields]]}
 
 
-# Four rows of one kind each.
+# Each snapshot has four rows of a single kind.
 ROWS: dict[str, dict[str, Any]] = {
     "events": trace_of(*({"addr": i} for i in range(4))),
     "segments": {"segments": [{"address": i, "total_size": 1} for i in range(4)]},
@@ -363,22 +363,23 @@ ROWS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("form", ["pickle", "json"])
 @pytest.mark.parametrize("table", ROWS)
-def test_rows_without_end(table: str, form: str) -> None:
+def test_number_of_rows_is_limited(table: str, form: str) -> None:
     data = build.dump(ROWS[table]) if form == "pickle" else json.dumps(ROWS[table]).encode()
     mr.open(data, limits=mr.Limits(rows=4))
     with pytest.raises(mr.LimitError, match=r"rows of .* is 4, over the limit of 3") as caught:
         mr.open(data, limits=mr.Limits(rows=3))
     assert "--limit rows=N" in str(caught.value)
-    if table != "stacks":  # of which there are as many as events
+    if table != "stacks":  # there are as many stacks as events
         assert f"rows of {table} is" in str(caught.value)
 
 
-def test_rows_have_a_last_number() -> None:
-    # What a memo entry can name; a limit above it changes nothing.
+def test_row_limit_may_exceed_the_largest_memo_index() -> None:
+    # A limit above the largest memo index changes nothing.
     assert mr.open(build.dump(ROWS["events"]), limits=mr.Limits(rows=2**62)).native.n_events == 4
 
 
-# ---- calls that no file can cause ----------------------------------------------------------------
+# ---- calls that no file can trigger
+# ----------------------------------------------------------------
 
 CALLS = {
     "action_name": "snap.action_name(256)",
@@ -402,7 +403,7 @@ def test_no_call_kills_python(call: str) -> None:
     assert done.returncode == 0
 
 
-def test_ids_out_of_range_are_index_errors() -> None:
+def test_ids_out_of_range_raise_index_error() -> None:
     native = mr.open(build.dump({"device_traces": [[EVENT]]})).native
     for read in (native.string, native.stack, native.frame, native.pool):
         for i in (-1, 2**32, 2**70):
@@ -410,8 +411,8 @@ def test_ids_out_of_range_are_index_errors() -> None:
                 read(i)
 
 
-def test_names_in_order() -> None:
-    # `named` and `name` are what the rest of this file stands on.
+def test_helper_names_are_stored_in_order() -> None:
+    # The other tests of this file rely on `named` and `name`.
     ops = open_trace(named())
     name(name(ops.empty_dict().mark(), "action"), "alloc").setitems()
     assert mr.open(close_trace(ops)).replay().native.allocs == 1

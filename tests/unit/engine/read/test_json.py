@@ -1,4 +1,4 @@
-"""json: what RFC 8259 allows is read, what it forbids is refused, NaN and Infinity apart."""
+"""json: valid JSON (RFC 8259), NaN and Infinity are read; other invalid JSON is refused."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import memreplay as mr
 
 
 def of_setting(value: str) -> bytes:
-    """A snapshot whose settings are {"x": <this text>}."""
+    """Return a snapshot whose settings are {"x": <this text>}."""
     return b'{"segments": [], "allocator_settings": {"x": ' + value.encode() + b"}}"
 
 
 def of_unknown(value: str) -> bytes:
-    """A snapshot that holds this text under an unknown key."""
+    """Return a snapshot with this text under an unknown key."""
     return b'{"new": [' + value.encode() + b'], "segments": []}'
 
 
@@ -42,20 +42,20 @@ BAD = [
 
 
 @pytest.mark.parametrize("value", GOOD)
-def test_values(value: str) -> None:
+def test_valid_values_are_read(value: str) -> None:
     assert mr.open(of_setting(value)).settings == {"x": json.loads(value)}
     assert mr.open(of_unknown(value)).protocol == -1
 
 
 @pytest.mark.parametrize("value", BAD)
 @pytest.mark.parametrize("place", [of_setting, of_unknown])
-def test_what_the_standard_forbids(place: Any, value: str) -> None:
+def test_invalid_json_is_refused(place: Any, value: str) -> None:
     with pytest.raises(mr.SnapshotError, match=r"broken JSON: .*\(byte \d+\)"):
         mr.open(place(value))
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
-def test_what_python_writes_besides(value: str) -> None:
+def test_pythons_extensions_to_json_are_read(value: str) -> None:
     assert repr(mr.open(of_setting(value)).settings) == repr({"x": json.loads(value)})
     assert mr.open(of_unknown(value)).protocol == -1
     with pytest.raises(mr.SnapshotError, match="does not fit in 'time_us'"):
@@ -66,17 +66,17 @@ TIMES = [("5", 5), ("5.0", 5), ("5.75", 5), ("-5.25", -6), ("1.7e15", 1_700_000_
 
 
 @pytest.mark.parametrize("text, time", TIMES)
-def test_times_of_any_writer(text: str, time: int) -> None:
+def test_times_are_read_in_any_notation(text: str, time: int) -> None:
     assert mr.open(of_time(text)).events.time_us.tolist() == [time]
 
 
 @pytest.mark.parametrize("text", ["1e19", "-1e19", "1e400", "9.3e18"])
-def test_times_that_64_bits_do_not_hold(text: str) -> None:
+def test_times_beyond_64_bits_are_refused(text: str) -> None:
     with pytest.raises(mr.SnapshotError, match="does not fit in 'time_us'"):
         mr.open(of_time(text))
 
 
-def test_a_number_that_is_too_long() -> None:
+def test_number_that_is_too_long_is_refused() -> None:
     assert mr.open(of_setting("0." + "3" * 58)).settings == {"x": float("0." + "3" * 58)}
     with pytest.raises(mr.SnapshotError, match="a number that is too long"):
         mr.open(of_setting("0." + "3" * 59))
@@ -90,7 +90,7 @@ DATA = st.recursive(
 
 
 @given(value=DATA, pretty=st.booleans(), ascii_only=st.booleans())
-def test_what_python_writes_comes_back(value: Any, pretty: bool, ascii_only: bool) -> None:
+def test_python_output_round_trips(value: Any, pretty: bool, ascii_only: bool) -> None:
     whole = {"new": value, "segments": [], "allocator_settings": {"x": value}}
     text = json.dumps(whole, indent=1 if pretty else None, ensure_ascii=ascii_only)
     assert mr.open(text.encode("utf-8")).settings == {"x": value}

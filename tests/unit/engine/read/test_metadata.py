@@ -1,4 +1,4 @@
-"""metadata: texts stay texts, all else comes back as the data it was."""
+"""metadata: strings stay strings, and everything else reads back as the same data."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ DATA = st.recursive(
 
 
 @given(value=DATA, protocol=st.integers(0, 5))
-def test_data_comes_back(value: Any, protocol: int) -> None:
+def test_metadata_round_trips(value: Any, protocol: int) -> None:
     assert metadata(value, protocol) == value
 
 
 @pytest.mark.parametrize("key", ["user_metadata", "compile_context"])
-def test_both_keys(key: str) -> None:
+def test_both_metadata_keys_keep_any_value(key: str) -> None:
     values: list[Any] = ["N/A", "", None, {}, [], {"a": {}}, [[]], 5, True, 2.5, (3, 4)]
     for value in values:
         assert metadata(value, key=key) == (list(value) if isinstance(value, tuple) else value)
@@ -61,7 +61,7 @@ def test_numbers_are_exact() -> None:
         assert metadata([number]) == [number]
 
 
-def test_what_json_lacks_is_null() -> None:
+def test_values_missing_in_json_become_null() -> None:
     assert metadata([math.nan, math.inf, 2**70, b"bytes", {1, 2}]) == [None] * 5
 
 
@@ -71,13 +71,13 @@ def test_what_json_lacks_is_null() -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("protocol", range(2, 6))
-def test_tuples_are_lists(value: Any, protocol: int) -> None:
+def test_tuples_become_lists(value: Any, protocol: int) -> None:
     want = json.loads(json.dumps(value))
     assert metadata(value, protocol) == want
     assert metadata([value, {"a": value}, value], protocol) == [want, {"a": want}, want]
 
 
-def test_a_list_made_of_what_lies_on_the_stack() -> None:
+def test_list_built_from_stack_items_is_kept() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     ops.string("device_traces").empty_list().empty_list()
     ops.empty_dict().string("user_metadata").mark().integer(1).string("a").op("LIST").setitem()
@@ -86,7 +86,7 @@ def test_a_list_made_of_what_lies_on_the_stack() -> None:
     assert snap.metadata(int(snap.events.user_metadata[0])) == [1, "a"]
 
 
-def test_equal_metadata_is_one_text() -> None:
+def test_equal_metadata_is_stored_once() -> None:
     trace = [{"user_metadata": {"step": i % 3}} for i in range(30)]
     snap = mr.open(build.dump({"segments": [], "device_traces": [trace]}))
     assert len(set(snap.events.user_metadata.tolist())) == 3
@@ -95,14 +95,14 @@ def test_equal_metadata_is_one_text() -> None:
     ]
 
 
-def test_a_dict_shared_by_events() -> None:
+def test_dict_may_be_shared_by_events() -> None:
     shared = {"run": [1, 2, 3]}
     trace = [{"user_metadata": shared} for _ in range(30)]
     snap = mr.open(build.dump({"segments": [], "device_traces": [trace]}))
     assert snap.metadata(int(snap.events.user_metadata[29])) == shared
 
 
-def test_nesting_deeper_than_32_is_left_out() -> None:
+def test_nesting_below_32_levels_is_left_out() -> None:
     value: Any = "bottom"
     for _ in range(60):
         value = [value]
@@ -112,7 +112,7 @@ def test_nesting_deeper_than_32_is_left_out() -> None:
     assert found is None
 
 
-def test_a_list_that_holds_itself() -> None:
+def test_list_that_contains_itself_is_cut() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     ops.string("device_traces").empty_list().empty_list()
     ops.empty_dict().string("user_metadata").empty_list().put(0).get(0).append().setitem()
@@ -134,7 +134,7 @@ def test_more_than_64_kib_is_refused() -> None:
             mr.open(build.dump(event(value)))
 
 
-def test_what_was_read_as_a_part_of_metadata_may_not_change() -> None:
+def test_metadata_may_not_change_after_use() -> None:
     def events(later: Ops) -> bytes:
         ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
         ops.string("device_traces").empty_list().empty_list()
@@ -149,14 +149,14 @@ def test_what_was_read_as_a_part_of_metadata_may_not_change() -> None:
 
 
 @pytest.mark.parametrize("what, within", [("DICT", False), ("DICT", True), ("LIST", False)])
-def test_data_that_is_filled_before_it_is_made_is_refused(what: str, within: bool) -> None:
-    # A LIST of plain values is a kept list, and so is one in a list.
+def test_container_filled_before_its_creation_is_refused(what: str, within: bool) -> None:
+    # A LIST of plain values is a kept list, also inside another list.
     made = Ops().mark().string("a").empty_list().op(what)
     value = Ops().empty_list().raw(bytes(made)).append() if within else made
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     ops.string("device_traces").empty_list().empty_list().empty_dict().string("user_metadata")
     ops.raw(bytes(value)).setitem().append().append().setitems().stop()
-    with pytest.raises(mr.SnapshotError, match="filled before it is made"):
+    with pytest.raises(mr.SnapshotError, match="filled before it is created"):
         mr.open(bytes(ops))
-    with pytest.raises(mr.SnapshotError, match="filled before it is made"):
+    with pytest.raises(mr.SnapshotError, match="filled before it is created"):
         mr.open(setting(value))

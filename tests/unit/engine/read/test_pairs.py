@@ -1,4 +1,4 @@
-"""pairs: keys of blocks and segments are set, or refused, as the general path does it."""
+"""pairs: the fast path sets and refuses keys of blocks and segments like the general path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ KEYS = ("address", "size", "state", "inactive", "x", "stage", "total_size", "nam
 
 
 def block(fill: Callable[[Ops], object]) -> bytes:
-    """A snapshot whose only block has `fill`'s items, with KEYS in the memo from 0 on."""
+    """Return a snapshot whose only block has the items that `fill` writes, with KEYS in the memo
+    from 0 on.
+    """
     ops = Ops().proto(4)
     for number, key in enumerate(KEYS):
         ops.string(key).put(number).op("POP")
@@ -25,13 +27,13 @@ def block(fill: Callable[[Ops], object]) -> bytes:
     ops.string("blocks").empty_list().mark().empty_dict().mark()
     fill(ops)
     ops.setitems().appends().setitems().append()
-    for _ in range(60):  # keeps the end of the input away
+    for _ in range(60):  # keeps the end of the input out of reach
         ops.string("padding").integer(0)
     return bytes(ops.setitems().stop())
 
 
 def frame(ops: Ops, number: int) -> Ops:
-    """A frame, in the memo by this number."""
+    """Return a frame stored in the memo under this index."""
     ops.empty_dict().put(number).mark().string("filename").string("a.py")
     return ops.string("line").integer(number).string("name").string("f").setitems()
 
@@ -64,7 +66,7 @@ VALUES: dict[str, Callable[[Ops], object]] = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_values(kind: str) -> None:
+def test_values_read_the_same_on_both_paths(kind: str) -> None:
     data = block(VALUES[kind])
     snapshot = oracle.load(data)
     assert_like_oracle(data, snapshot)
@@ -80,7 +82,7 @@ WRONG: dict[str, Callable[[Ops], object]] = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_what_is_refused_is_refused_in_the_same_words(kind: str) -> None:
+def test_wrong_values_give_the_same_error_on_both_paths(kind: str) -> None:
     said = []
     for data in (block(WRONG[kind]), defeat(block(WRONG[kind]))):
         with pytest.raises(mr.SnapshotError) as caught:
@@ -91,7 +93,7 @@ def test_what_is_refused_is_refused_in_the_same_words(kind: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["POP_MARK", "TUPLE", "LIST", "DICT"])
-def test_items_are_set_by_setitems_and_nothing_else(end: str) -> None:
+def test_pairs_that_are_not_set_are_refused(end: str) -> None:
     data = block(lambda o: o.get(1).integer(8).get(2).op(end).op("NONE").mark())
-    with pytest.raises(mr.SnapshotError, match="items that are not set in their dict"):
+    with pytest.raises(mr.SnapshotError, match="items that aren't set in their dict"):
         mr.open(data)

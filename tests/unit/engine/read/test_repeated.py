@@ -1,4 +1,4 @@
-"""repeated: an event that stands in the traces again is a row again, and changes no more."""
+"""repeated: an event that occurs again in the traces adds another row, and can't change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVENT = {"action": "alloc", "addr": 1, "size": 9}
 
 
 def full() -> list[dict[str, Any]]:
-    """Events of every field, all different."""
+    """Return events with every field, all different."""
     builder = SnapshotBuilder(user_metadata={"a": 1}, compile_context="0/1")
     for i in range(4):
         builder.alloc(4096 * i, 100 + i, frames=[("f", "a.py", i)], pool_id=(0, i), stream=i)
@@ -42,14 +42,14 @@ def test_every_column_is_copied(protocol: int) -> None:
         assert column(snap, name) == column(twin, name) != []
 
 
-def test_an_event_as_a_value_of_another_is_no_event() -> None:
+def test_event_inside_another_event_is_not_an_event() -> None:
     snapshot = {"device_traces": [[EVENT, {"last": EVENT}, {"last": EVENT, "size": 5}]]}
     for protocol in range(6):
         assert_like_oracle(build.dump(snapshot, protocol), snapshot)
     assert_like_oracle(build.dump_cpp(snapshot), snapshot)
 
 
-def test_an_event_may_be_doubled_on_the_stack() -> None:
+def test_event_may_be_duplicated_on_the_stack() -> None:
     for padding in (b"", b"N0"):
         ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list()
         ops.empty_list().mark().empty_dict().mark().string("addr").integer(7).setitems()
@@ -63,7 +63,7 @@ def start() -> Ops:
     return ops.empty_dict().put(0).string("action").string("alloc").setitem().append()
 
 
-def test_a_copy_does_not_change() -> None:
+def test_copy_does_not_change() -> None:
     ops = start().get(0).string("addr").integer(7).setitem().append()
     data = bytes(ops.append().setitems().stop())
     oracle.load(data)
@@ -71,15 +71,15 @@ def test_a_copy_does_not_change() -> None:
         mr.open(data)
 
 
-def test_a_copy_that_goes_elsewhere_is_refused() -> None:
+def test_copy_used_elsewhere_is_refused() -> None:
     data = bytes(start().get(0).op("POP").append().setitems().stop())
     oracle.load(data)
     with pytest.raises(mr.SnapshotError):
         mr.open(data)
 
 
-def test_through_a_range_it_is_refused() -> None:
+def test_copy_is_refused_when_reading_a_range() -> None:
     data = build.dump({"device_traces": [[EVENT, EVENT, EVENT]]})
     assert mr.open(data).native.n_events == 3
-    with pytest.raises(mr.SnapshotError, match="stands in the trace twice"):
+    with pytest.raises(mr.SnapshotError, match="is in the trace twice"):
         mr.open(data, start=1)

@@ -1,4 +1,6 @@
-"""The role of a container comes from its place; a wrong guess is an error, never a wrong row."""
+"""A container's role is guessed from its place. A wrong guess is an error and never gives a wrong
+row.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,14 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize("more", UNKNOWN, ids=repr)
-def test_unknown_data_is_skipped_whatever_its_keys(more: dict[str, Any]) -> None:
+def test_unknown_data_is_skipped_with_any_keys(more: dict[str, Any]) -> None:
     for first in (True, False):
-        # Parts that unknown data comes to share with the snapshot would be another matter.
+        # Sharing is removed, because unknown data that the snapshot shares later is read
+        # differently.
         whole = build.unshare({**more, **snapshot()} if first else {**snapshot(), **more})
         for data in forms_of(whole):
             if first and more in LIKE_SNAPSHOTS:
-                # Nothing tells by then that what it stands in is a snapshot, too.
+                # Nothing before the unknown data shows that its parent is a snapshot, too.
                 with pytest.raises(mr.SnapshotError, match=r"^2 snapshots in one file"):
                     mr.open(data)
                 assert_same_tables(mr.open(data, pick=2), mr.open(build.dump(snapshot())))
@@ -77,13 +80,13 @@ def _rows(snap: mr.Snapshot) -> bytes:
     ],
     ids=repr,
 )
-def test_a_wrong_guess_is_an_error(whole: Any) -> None:
+def test_wrong_guess_is_an_error(whole: Any) -> None:
     for protocol in (2, 4):
         with pytest.raises(mr.SnapshotError):
             mr.open(build.dump(whole, protocol))
 
 
-def test_a_list_that_is_popped_leaves_no_rows() -> None:
+def test_popped_list_of_segments_is_refused() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list().mark()
     ops.empty_dict().mark().string("address").integer(1).string("total_size").integer(2)
     ops.setitems().appends().op("POP").op("POP").op("POP_MARK").stop()
@@ -91,7 +94,7 @@ def test_a_list_that_is_popped_leaves_no_rows() -> None:
         mr.open(bytes(ops))
 
 
-def test_metadata_of_any_kind_is_kept() -> None:
+def test_any_metadata_is_kept() -> None:
     for value in ({"step": 3, "x": [1, None, True, 'é\n"']}, [1, [2, {}]], 7, 2.5, True, "", "a"):
         for key in ("user_metadata", "compile_context"):
             whole = {"device_traces": [[{**EVENT, key: value}]]}
@@ -99,7 +102,7 @@ def test_metadata_of_any_kind_is_kept() -> None:
             assert snap.metadata(int(getattr(snap.events, key)[0])) == value
 
 
-def test_settings_too_large_are_refused_not_cut() -> None:
+def test_too_large_settings_are_refused_not_cut() -> None:
     deep: Any = 1
     for _ in range(40):
         deep = [deep]
@@ -112,7 +115,7 @@ def test_settings_too_large_are_refused_not_cut() -> None:
             _ = snap.settings
 
 
-def test_a_memo_entry_stored_again_is_the_new_value() -> None:
+def test_overwritten_memo_entry_has_the_new_value() -> None:
     def frame(ops: Ops, name: str) -> None:
         ops.empty_dict().mark().string("name").string(name).string("filename").string("f.py")
         ops.string("line").integer(1).setitems()
@@ -129,7 +132,7 @@ def test_a_memo_entry_stored_again_is_the_new_value() -> None:
     for index, text in enumerate(("alloc", "action", "addr", "size", "frames")):
         ops.string(text).put(index).op("POP")
     ops.empty_dict().mark().string("device_traces").empty_list().mark().empty_list().mark()
-    # The first frames come as an event of their own, inline; then they are stored again.
+    # At first the frames are part of an inline event; then they are stored again.
     names = "AB"
     for name in names:
         ops.empty_dict().mark().get(4).empty_list().mark()
@@ -146,7 +149,7 @@ def test_a_memo_entry_stored_again_is_the_new_value() -> None:
     assert [snap.stack(int(s))[0].function for s in snap.events.stack] == list("A" * 61 + "B" * 61)
 
 
-def test_shared_parts_may_be_dropped_after_their_use() -> None:
+def test_shared_parts_may_be_dropped_after_use() -> None:
     builder = SnapshotBuilder().alloc(1, 2).finish_segments()
     whole = builder.build()
     whole["copy_of_segments"] = whole["segments"]
@@ -156,7 +159,9 @@ def test_shared_parts_may_be_dropped_after_their_use() -> None:
 @pytest.mark.parametrize("value", [[], [1], {}, {"a": 1}, ("b", 2.5, None)], ids=repr)
 @pytest.mark.parametrize("key", [3, None, True, 1.5, (1, 2)], ids=repr)
 @pytest.mark.parametrize("more", [{}, {"x": 1, "y": 2}], ids=("alone", "more"))
-def test_keys_of_metadata_that_are_no_text(key: Any, value: Any, more: dict[str, Any]) -> None:
+def test_non_string_metadata_keys_are_kept_as_json(
+    key: Any, value: Any, more: dict[str, Any]
+) -> None:
     want = {**more, json.dumps(key): list(value) if isinstance(value, tuple) else value}
     for protocol in range(2, 6):
         data = {**more, key: value}

@@ -1,5 +1,6 @@
-"""shapes: keys in any order, keys nobody knows, every generation of files, what has the wrong
-type."""
+"""shapes: keys in any order, unknown keys, files of every PyTorch version, and values of the wrong
+type.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def full() -> Any:
     return builder.build()
 
 
-def test_every_column_of_a_full_snapshot() -> None:
+def test_every_column_of_a_full_snapshot_is_read() -> None:
     snap = read(full())
     segments, blocks, notes = snap.segments, snap.blocks, snap.annotations
     assert (segments.device[0], segments.address[0], segments.stream[0]) == (1, 2**40, 5)
@@ -85,7 +86,7 @@ def test_every_column_of_a_full_snapshot() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_keys_come_in_any_order(seed: int) -> None:
+def test_keys_may_come_in_any_order(seed: int) -> None:
     shuffled = build.shuffle_keys(full(), random.Random(seed))
     snap = read(shuffled, seed % 6)
     assert snap.settings == {"expandable_segments": True}
@@ -131,12 +132,12 @@ def test_unknown_keys_are_skipped_everywhere(value: Any) -> None:
         read(snapshot)
 
 
-def test_keys_that_are_no_text_are_skipped() -> None:
+def test_non_string_keys_are_skipped() -> None:
     read({0: 1, **of_event(), None: [2]})
     read(of_event() | {("a", 1): {}})
 
 
-def test_every_optional_key_may_be_missing() -> None:
+def test_optional_keys_may_be_missing() -> None:
     read({"segments": [], "device_traces": [[{}]]})
     read({"device_traces": [[{"action": "alloc"}]]})
     read({"segments": [{"address": 1, "total_size": 2}]})
@@ -154,7 +155,7 @@ def test_segments_need_an_address_and_a_size() -> None:
             mr.open(build.dump(snapshot))
 
 
-def test_a_bare_list_of_segments() -> None:
+def test_bare_list_of_segments_is_a_snapshot() -> None:
     snapshot = of_segment()["segments"]
     snap = read(snapshot)
     assert snap.native.bare_list
@@ -163,7 +164,7 @@ def test_a_bare_list_of_segments() -> None:
     assert read([]).devices == ()
 
 
-def test_files_of_pytorch_2_0() -> None:
+def test_files_of_pytorch_2_0_are_read() -> None:
     builder = SnapshotBuilder()
     stack = [("f", "a.py", 1)]
     builder.segment(
@@ -184,7 +185,7 @@ def test_files_of_pytorch_2_0() -> None:
     assert snap.replay().carried_over_bytes == 800
 
 
-def test_history_loses_against_the_block_itself() -> None:
+def test_block_takes_precedence_over_its_history() -> None:
     history = [{"addr": 1, "real_size": 5, "frames": [dict(FRAME, name="old")]}]
     block = {**BLOCK, "frames": [FRAME], "history": history}
     for keys in (list(block), list(reversed(block))):
@@ -194,7 +195,7 @@ def test_history_loses_against_the_block_itself() -> None:
 
 
 @pytest.mark.parametrize("state", ["active_pending_free", "active_awaiting_free", "??", None])
-def test_all_states_but_inactive_are_active(state: str | None) -> None:
+def test_every_state_but_inactive_is_active(state: str | None) -> None:
     snap = mr.open(build.dump(of_segment(blocks=[{**BLOCK, "state": state}])))
     assert snap.replay(0).carried_over_bytes == 100
     snap = mr.open(build.dump(of_segment(blocks=[{**BLOCK, "state": "inactive"}])))
@@ -212,7 +213,7 @@ def test_all_states_but_inactive_are_active(state: str | None) -> None:
         ([2**63 - 1, -(2**63)], (2**63 - 1, -(2**63))),
     ],
 )
-def test_pools_in_every_form(given: Any, read_as: tuple[int, int] | None) -> None:
+def test_pools_are_read_in_every_form(given: Any, read_as: tuple[int, int] | None) -> None:
     snap = mr.open(build.dump(of_event(pool_id=given)))
     assert snap.pool_id(int(snap.events.pool[0])) == read_as
     snap = mr.open(build.dump(of_segment(segment_pool_id=given)))
@@ -225,7 +226,7 @@ def test_addresses_and_streams_are_unsigned() -> None:
         assert int(snap.events.address[0]) == int(snap.events.stream[0]) == (value or 0) % 2**64
 
 
-def test_actions() -> None:
+def test_any_action_name_is_kept() -> None:
     names = ["alloc", "brand_new", "", "brand_new", "other one"]
     snap = read({"device_traces": [[{"action": name} for name in names]]})
     assert [snap.action_name(int(a)) for a in snap.events.action] == names
@@ -234,7 +235,7 @@ def test_actions() -> None:
     assert snap.replay(0).unknown_actions == 2
 
 
-def test_more_unknown_actions_than_there_are_codes() -> None:
+def test_unknown_actions_beyond_the_codes_are_named_other() -> None:
     trace = [{"action": f"action {i}"} for i in range(400)]
     snap = mr.open(build.dump({"device_traces": [trace]}))
     found = [snap.action_name(int(a)) for a in snap.events.action]
@@ -253,7 +254,7 @@ def test_ring_buffer_flags_are_kept() -> None:
         snap.native.kept("anything else")
 
 
-def test_settings_are_kept_as_they_are() -> None:
+def test_settings_are_kept_unchanged() -> None:
     settings = {
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
         "max_split_size": -1,
@@ -271,7 +272,7 @@ def test_settings_are_kept_as_they_are() -> None:
             assert read(snapshot, protocol).settings == settings
 
 
-def test_devices_are_places_in_the_list() -> None:
+def test_device_is_the_index_in_the_list() -> None:
     snapshot = {
         "segments": [],
         "device_traces": [[], [EVENT], [], [EVENT, EVENT | {"size": 2}], []],
@@ -288,7 +289,7 @@ def test_devices_are_places_in_the_list() -> None:
     assert snap.events.device.tolist() == [1, 3, 3]
 
 
-def test_one_empty_list_may_stand_for_several_devices() -> None:
+def test_several_devices_may_share_an_empty_list() -> None:
     empty: list[Any] = []
     snap = mr.open(build.dump({"segments": [], "device_traces": [empty, [EVENT], empty]}))
     assert snap.devices == (1,)
@@ -333,10 +334,10 @@ def test_one_empty_list_may_stand_for_several_devices() -> None:
     ],
     ids=repr,
 )
-def test_a_value_of_the_wrong_type_names_its_key(snapshot: Any, key: str) -> None:
+def test_value_of_the_wrong_type_names_its_key(snapshot: Any, key: str) -> None:
     for data in (build.dump(snapshot), build.dump_cpp(snapshot) if key != "size" else b""):
         if data:
-            with pytest.raises(mr.SnapshotError, match=rf"'{key}' holds a value of the wrong type"):
+            with pytest.raises(mr.SnapshotError, match=rf"'{key}' has a value of the wrong type"):
                 mr.open(data)
 
 
@@ -358,30 +359,30 @@ def test_a_value_of_the_wrong_type_names_its_key(snapshot: Any, key: str) -> Non
     ],
     ids=repr,
 )
-def test_a_number_that_does_not_fit_names_its_key(snapshot: Any, key: str) -> None:
+def test_number_out_of_range_names_its_key(snapshot: Any, key: str) -> None:
     with pytest.raises(mr.SnapshotError, match=rf"a number that does not fit in '{key}'"):
         mr.open(build.dump(snapshot))
 
 
 @pytest.mark.parametrize("dump", [build.dump, build.dump_cpp, lambda one: json.dumps(one).encode()])
-def test_code_that_no_line_stands_for_has_line_0(dump: Any) -> None:
-    """Seen of PyTorch 2.11 with Python 3.11, in fake_tensor.py."""
+def test_code_without_a_line_has_line_0(dump: Any) -> None:
+    """This was seen in PyTorch 2.11 with Python 3.11, in fake_tensor.py."""
     frames = [{**FRAME, "line": 2**64 - 1}, FRAME, {**FRAME, "line": -1}]
     read = mr.open(dump(of_event(frames=frames)))
     assert [one.line for one in read.stack(int(read.events.stack[0]))] == [0, 3, 0]
 
 
-def test_rows_stand_once() -> None:
+def test_rows_are_stored_once() -> None:
     segment, block = of_segment()["segments"][0], dict(BLOCK)
     for snapshot in (
         {"segments": [segment, segment]},
         of_segment(blocks=[block, block]),
     ):
-        with pytest.raises(mr.SnapshotError, match="stands there twice"):
+        with pytest.raises(mr.SnapshotError, match="is listed twice"):
             mr.open(build.dump(snapshot))
 
 
-def test_parts_may_not_change_after_their_use() -> None:
+def test_parts_may_not_change_after_use() -> None:
     def frame_event(ops: Ops) -> Ops:
         ops.empty_dict().mark().string("frames").empty_list().put(1).mark()
         ops.empty_dict().mark().string("line").integer(1).setitems().put(2).appends().setitems()
@@ -399,7 +400,7 @@ def test_parts_may_not_change_after_their_use() -> None:
             mr.open(bytes(ops))
 
 
-def test_annotations_that_are_set_to_none_later() -> None:
+def test_annotations_given_twice_are_refused_unless_the_first_is_none() -> None:
     none_first = Ops().proto(4).empty_dict().string("segments").empty_list().setitem()
     none_first.string("external_annotations").op("NONE").setitem()
     notes = Ops().string("external_annotations").empty_list().empty_dict().mark()
@@ -410,7 +411,7 @@ def test_annotations_that_are_set_to_none_later() -> None:
         mr.open(bytes(none_first) + bytes(notes) + b".")
 
 
-def test_blocks_stand_in_the_order_of_their_segments() -> None:
+def test_blocks_follow_the_order_of_their_segments() -> None:
     def segment(ops: Ops, address: int) -> Ops:
         ops.empty_dict().put(address).mark().string("address").integer(address)
         return ops.string("total_size").integer(1).setitems()
@@ -426,13 +427,15 @@ def test_blocks_stand_in_the_order_of_their_segments() -> None:
         if order == (1, 2):
             assert mr.open(bytes(ops)).blocks.address.tolist() == [1, 2]
         else:
-            with pytest.raises(mr.SnapshotError, match="in another order than their segments"):
+            with pytest.raises(mr.SnapshotError, match="in a different order than their segments"):
                 mr.open(bytes(ops))
 
 
 def of_history(later: Ops) -> bytes:
-    """A block of 10 bytes whose history has two entries, of 7 and 8 bytes, in the memo as 1 and 2;
-    then `later`; then another block with a history, of 9 bytes, as 3; then `later` once more."""
+    """Return a snapshot with two blocks, each followed by `later`. The first block has 10 bytes and
+    two history entries of 7 and 8 bytes (1 and 2 in the memo). The second has an entry of 9 bytes
+    (3 in the memo).
+    """
     ops = Ops().proto(4).empty_dict().string("segments").empty_list().empty_dict().mark()
     ops.string("address").integer(0).string("total_size").integer(99)
     ops.string("blocks").empty_list().mark().empty_dict().mark().string("size").integer(10)
@@ -451,13 +454,13 @@ def test_only_the_first_entry_of_a_history_counts() -> None:
 
 
 @pytest.mark.parametrize("entry", [1, 2])
-def test_an_entry_of_a_history_may_not_change_after_the_next_one_began(entry: int) -> None:
+def test_history_entry_may_not_change_after_the_next_began(entry: int) -> None:
     later = Ops().get(entry).string("real_size").integer(3).setitem().op("POP")
     with pytest.raises(mr.SnapshotError, match="'history' that changes after its use"):
         mr.open(of_history(later))
 
 
-def test_a_pool_id_may_not_change_after_its_use() -> None:
+def test_pool_id_may_not_change_after_use() -> None:
     for extra, read_as in ((Ops(), (3, 4)), (Ops().get(1).integer(5).append().op("POP"), None)):
         ops = Ops().proto(4).empty_dict().string("device_traces").empty_list().empty_list()
         ops.empty_dict().string("pool_id").empty_list().put(1).mark().integer(3).integer(4)
@@ -471,9 +474,9 @@ def test_a_pool_id_may_not_change_after_its_use() -> None:
 
 
 @pytest.mark.parametrize("shared", ["segments", "unknown"])
-def test_settings_that_are_a_part_of_something_else(shared: str) -> None:
+def test_settings_used_elsewhere_in_the_file_are_refused(shared: str) -> None:
     whole: dict[str, Any] = {"segments": [], "unknown": {"a": 1}}
     whole["allocator_settings"] = whole[shared]
     for protocol in range(6):
-        with pytest.raises(mr.SnapshotError, match="a part of something else inside kept data"):
+        with pytest.raises(mr.SnapshotError, match="a part of the snapshot inside kept data"):
             mr.open(build.dump(whole, protocol))

@@ -1,4 +1,4 @@
-"""sparse: columns of one number, of a few and of many are the numbers that were written."""
+"""sparse: columns with one, a few or many distinct values read back unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests import build
 from tests.build import SnapshotBuilder
 
 MANY = 2**63  # a stream's number has 64 bits
-CODES = 32  # numbers that a byte a row stands for
+CODES = 32  # numbers represented by one byte per row
 
 
 def recorded(streams: list[int], pools: list[tuple[int, int] | None]) -> mr.Snapshot:
@@ -30,7 +30,7 @@ def rows(found: Column | int, n: int) -> list[int]:
 
 @pytest.mark.parametrize("values", [1, 2, CODES - 1, CODES, CODES + 1, 300])
 @pytest.mark.parametrize("begin", [0, 1, 70])
-def test_as_many_numbers(values: int, begin: int) -> None:
+def test_columns_with_many_distinct_values_read_back(values: int, begin: int) -> None:
     dice = random.Random(values + begin)
     streams = [0] * begin + [MANY + dice.randrange(values) for _ in range(900)]
     pools = [(1, dice.randrange(values)) for _ in streams]
@@ -44,7 +44,7 @@ def test_as_many_numbers(values: int, begin: int) -> None:
     assert [native.number("pool", at) for at in range(len(streams))] == ids
 
 
-def test_a_column_of_few_numbers_is_spelled_once() -> None:
+def test_column_with_few_values_is_decoded_once() -> None:
     snap = recorded([0, 7, 0, 7], [None] * 4)
     first, second = snap.native.column("stream"), snap.native.column("stream")
     assert first is second
@@ -52,7 +52,9 @@ def test_a_column_of_few_numbers_is_spelled_once() -> None:
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=200), st.integers(0, 200), st.data())
-def test_a_range_has_its_own_rows(streams: list[int], at: int, data: st.DataObject) -> None:
+def test_sparse_columns_of_a_range_have_its_rows(
+    streams: list[int], at: int, data: st.DataObject
+) -> None:
     first = min(at, len(streams) - 1)
     last = data.draw(st.integers(first, len(streams) - 1))
     builder = SnapshotBuilder()
@@ -64,7 +66,7 @@ def test_a_range_has_its_own_rows(streams: list[int], at: int, data: st.DataObje
     )
 
 
-def test_one_number_at_a_time() -> None:
+def test_single_values_match_their_columns() -> None:
     builder = SnapshotBuilder().alloc(4096, 512, stream=3, time_us=7, frames=[("f", "a.py", 1)])
     native = mr.open(build.dump(builder.build())).native
     found = {

@@ -1,4 +1,4 @@
-"""text: the opcodes of protocol 0 read what pickle reads, and refuse what it refuses."""
+"""text: opcodes of protocol 0 are read or refused like in pickle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def settings_of(data: bytes) -> Any:
 
 
 def with_setting(argument: bytes) -> bytes:
-    """A protocol-0 snapshot whose settings are {"x": <the value that `argument` pushes>}."""
+    """Return a protocol 0 snapshot whose settings are {"x": <the value that `argument` pushes>}."""
     data = pickle.dumps({"segments": [], "allocator_settings": {"x": 12345}}, 0)
     assert data.count(b"I12345\n") == 1
     return data.replace(b"I12345\n", argument)
@@ -52,7 +52,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("argument, value", VALUES, ids=lambda v: repr(v)[:30])
-def test_values(argument: bytes, value: Any) -> None:
+def test_values_are_read_like_in_pickle(argument: bytes, value: Any) -> None:
     data = with_setting(argument)
     assert settings_of(data) == {"x": value}
     assert pickle.loads(data, encoding="latin-1")["allocator_settings"] == {"x": value}
@@ -87,12 +87,12 @@ def test_values(argument: bytes, value: Any) -> None:
         b"g-1\n",
     ],
 )
-def test_malformed_arguments(argument: bytes) -> None:
+def test_malformed_arguments_are_refused(argument: bytes) -> None:
     with pytest.raises(mr.SnapshotError, match=r"\(byte \d+, [A-Z]+\)"):
         mr.open(with_setting(argument))
 
 
-def test_numbers_too_large_are_known_to_be() -> None:
+def test_overflowing_numbers_are_detected() -> None:
     assert settings_of(with_setting(b"L99999999999999999999999L\n")) == {"x": None}
     data = pickle.dumps(SnapshotBuilder().alloc(12345, 1).build(), 0)
     big = data.replace(b"I12345\n", b"L99999999999999999999999L\n")
@@ -101,19 +101,19 @@ def test_numbers_too_large_are_known_to_be() -> None:
         mr.open(big)
 
 
-def test_a_line_without_an_end_is_truncated() -> None:
+def test_unterminated_line_is_truncated() -> None:
     with pytest.raises(mr.TruncatedError):
         mr.open(with_setting(b"I5\n").split(b"I5")[0] + b"I5")
 
 
-def test_a_line_without_an_end_is_limited() -> None:
+def test_length_of_an_unterminated_line_is_limited() -> None:
     data = with_setting(b"V" + b"x" * 5000 + b"\n")
     with pytest.raises(mr.LimitError, match="string_bytes"):
         mr.open(data, limits=mr.Limits(string_bytes=1000))
 
 
 @pytest.mark.parametrize("protocol", range(6))
-def test_the_protocol_is_told(protocol: int) -> None:
+def test_protocol_is_reported(protocol: int) -> None:
     data = build.dump(SnapshotBuilder().alloc(1, 2).build(), protocol)
     assert mr.open(data).protocol == protocol
 
@@ -122,7 +122,7 @@ TEXTS = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
 
 
 @given(text=TEXTS, number=st.integers(-(2**63), 2**64 - 1), real=st.floats(allow_nan=False))
-def test_what_python_writes_comes_back(text: str, number: int, real: float) -> None:
+def test_python_output_round_trips(text: str, number: int, real: float) -> None:
     settings = {"text": text, "number": number, "real": real, "list": [text, None, True]}
     data = pickle.dumps({"segments": [], "allocator_settings": settings}, 0)
     assert settings_of(data) == settings
@@ -132,8 +132,8 @@ LITERALS = st.text(st.sampled_from("\\\\\\xuU0178aAbfnrtvdN'\" "), max_size=8)
 
 
 @given(text=LITERALS)
-def test_escapes_are_those_of_python(text: str) -> None:
-    literal = text.encode() + b"x"  # so that no quote is escaped
+def test_escapes_match_python(text: str) -> None:
+    literal = text.encode() + b"x"  # keeps quotes unescaped
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -142,7 +142,7 @@ def test_escapes_are_those_of_python(text: str) -> None:
             value = None
     data = with_setting(b"S'" + literal + b"'\n")
     if value is None:
-        with pytest.raises(mr.SnapshotError, match="an escape that is malformed"):
+        with pytest.raises(mr.SnapshotError, match="a malformed escape"):
             mr.open(data)
     else:
         assert isinstance(value, bytes)

@@ -1,4 +1,4 @@
-"""wrapped: a snapshot in other data, and one of several, is read as if it stood alone."""
+"""wrapped: a snapshot inside other data, or one of several, reads like a plain one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SEVERAL: dict[str, tuple[Any, str]] = {
 
 
 def tables(data: Any, **options: Any) -> list[Any]:
-    """All that is read of it, but for how it was written."""
+    """Return everything read from a file, except its format."""
     from memreplay.engine.write import _dump
 
     snap = mr.open(data, **options)
@@ -67,25 +67,25 @@ def tables(data: Any, **options: Any) -> list[Any]:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ONE)
-def test_a_wrapped_snapshot_is_read_as_itself(name: str, form: str) -> None:
+def test_wrapped_snapshot_equals_the_plain_one(name: str, form: str) -> None:
     data = FORMS[form](ONE[name])
     plain = tables(FORMS[form](A))
     assert tables(data)[1:] == plain[1:]
     assert mr.open(data).replay().peak.bytes == mr.open(build.dump(A)).replay().peak.bytes
     assert tables(data, pick=1)[1:] == plain[1:]
-    with pytest.raises(SnapshotError, match="there is no snapshot 2 in the file: it holds 1"):
+    with pytest.raises(SnapshotError, match="the file has no snapshot 2: it has 1"):
         mr.open(data, pick=2)
 
 
 @pytest.mark.parametrize("value", [(7, A), ("step", {"a": 1}, A), (A, None), (A,)])
-def test_a_snapshot_in_a_tuple(value: Any) -> None:
+def test_snapshot_in_a_tuple_is_read(value: Any) -> None:
     for protocol in (2, 4):
         assert mr.open(build.dump(value, protocol)).replay().peak.bytes == 303
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SEVERAL)
-def test_one_of_several_has_to_be_chosen(name: str, form: str) -> None:
+def test_one_of_several_snapshots_must_be_chosen(name: str, form: str) -> None:
     value, said = SEVERAL[name]
     data = FORMS[form](value)
     with pytest.raises(SnapshotError) as error:
@@ -94,13 +94,13 @@ def test_one_of_several_has_to_be_chosen(name: str, form: str) -> None:
     assert "choose one: --pick 1, …, --pick 2" in str(error.value)
     assert tables(data, pick=1)[1:] == tables(FORMS[form](A))[1:]
     assert tables(data, pick=2)[1:] == tables(FORMS[form](B))[1:]
-    with pytest.raises(SnapshotError, match="there is no snapshot 3 in the file: it holds 2"):
+    with pytest.raises(SnapshotError, match="the file has no snapshot 3: it has 2"):
         mr.open(data, pick=3)
-    with pytest.raises(UsageError, match="count from 1"):
+    with pytest.raises(UsageError, match="numbers start at 1"):
         mr.open(data, pick=0)
 
 
-def test_ranks_as_keys() -> None:
+def test_snapshots_in_a_dict_of_ranks_are_named_by_rank() -> None:
     for protocol in (2, 4):
         data = build.dump({0: A, 1: B}, protocol)
         with pytest.raises(SnapshotError, match="2 snapshots in one file: 1 '0', 2 '1'"):
@@ -114,7 +114,7 @@ def test_ranks_as_keys() -> None:
     ids=["nothing", "a zero", "zeros", "a newline", "white space"],
 )
 @pytest.mark.parametrize("protocol", range(6))
-def test_pickles_one_after_the_other(protocol: int, between: bytes) -> None:
+def test_one_of_two_concatenated_pickles_must_be_chosen(protocol: int, between: bytes) -> None:
     first, second = build.dump(A, protocol), build.dump(B, protocol)
     data = first + between + second
     for packed in (data, gzip.compress(data)):
@@ -126,7 +126,7 @@ def test_pickles_one_after_the_other(protocol: int, between: bytes) -> None:
         assert other.protocol == protocol
 
 
-def test_pages_with_several_files() -> None:
+def test_one_of_a_pages_files_must_be_chosen() -> None:
     data = build.viewer_page(build.dump(A), build.dump(B))
     with pytest.raises(SnapshotError, match="2 snapshots in one file"):
         mr.open(data)
@@ -134,9 +134,9 @@ def test_pages_with_several_files() -> None:
 
 
 @pytest.mark.parametrize("first", [{"rank": 3}, 7, None, "a header", [1, 2], (1, 2)])
-def test_other_data_before_a_snapshot(first: Any) -> None:
+def test_other_data_before_a_snapshot_is_skipped(first: Any) -> None:
     data = pickle.dumps(first, 4) + build.dump(A)
-    if first == [1, 2]:  # which is taken for the segments of an old file
+    if first == [1, 2]:  # mistaken for an old file's segments
         with pytest.raises(SnapshotError):
             mr.open(data)
     else:
@@ -172,12 +172,12 @@ def test_other_data_before_a_snapshot(first: Any) -> None:
     ],
     ids=lambda after: after[:20].hex(),
 )
-def test_what_else_follows_is_not_read_and_said(after: bytes) -> None:
+def test_data_after_the_snapshot_is_ignored_with_a_note(after: bytes) -> None:
     snap = mr.open(build.dump(A) + after)
     assert snap.events_by_device == {0: 4}
     assert snap.truncation is None
-    other = bool(after.strip(b"\0\t\n\r "))  # zeros and white space are nothing
-    assert snap.has_company == snap.is_followed == other
+    other = bool(after.strip(b"\0\t\n\r "))  # zeros and white space are ignored
+    assert snap.has_other_data == snap.is_followed_by_data == other
     said = device_verdict(snap, snap.replay())
     plain = mr.open(build.dump(A))
     assert set(said.reasons) - set(device_verdict(plain, plain.replay()).reasons) == (
@@ -186,24 +186,24 @@ def test_what_else_follows_is_not_read_and_said(after: bytes) -> None:
     assert MORE in REMARKS
 
 
-def test_nothing_is_said_of_a_file_that_holds_only_a_snapshot() -> None:
+def test_no_note_if_the_file_holds_only_a_snapshot() -> None:
     alone = [*(build.dump(A, protocol) for protocol in range(6)), json.dumps(A).encode() + b"\n"]
     for data in alone:
         snap = mr.open(data)
-        assert not snap.is_followed
-        assert not snap.has_company
-    # What it stands in was read, and who picks one of several knows of the others.
+        assert not snap.is_followed_by_data
+        assert not snap.has_other_data
+    # The surrounding data was read, and choosing one of several reports the others.
     for data, pick in ((build.dump({"a": A}), None), (build.dump(A) + build.dump(B), 2)):
         snap = mr.open(data, pick=pick)
-        assert not snap.is_followed
-        assert snap.has_company
+        assert not snap.is_followed_by_data
+        assert snap.has_other_data
     snap = mr.open(build.dump({"rank": 0}) + build.dump(A))
-    assert snap.is_followed
+    assert snap.is_followed_by_data
 
 
 @pytest.mark.parametrize("first", range(6))
 @pytest.mark.parametrize("second", range(6))
-def test_pickles_of_two_protocols(first: int, second: int) -> None:
+def test_concatenated_pickles_may_have_two_protocols(first: int, second: int) -> None:
     data = build.dump(A, first) + build.dump(B, second)
     with pytest.raises(SnapshotError, match="2 snapshots in one file; choose one"):
         mr.open(data)
@@ -213,7 +213,7 @@ def test_pickles_of_two_protocols(first: int, second: int) -> None:
 
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("wrapped", [(B,), [B], {"rank": 1, "snapshot": B}, {"snapshot": B}])
-def test_a_wrapped_one_after_another(wrapped: Any, protocol: int) -> None:
+def test_wrapped_snapshot_may_follow_another(wrapped: Any, protocol: int) -> None:
     data = build.dump(A) + build.dump(wrapped, protocol)
     with pytest.raises(SnapshotError, match="2 snapshots in one file"):
         mr.open(data)
@@ -232,12 +232,12 @@ SINGLE: dict[str, Any] = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SINGLE)
-def test_a_dict_with_only_a_key_of_the_snapshot_s_own_behind_it(name: str, form: str) -> None:
+def test_partial_dict_after_a_snapshot_is_not_a_second_snapshot(name: str, form: str) -> None:
     assert tables(FORMS[form]({**A, **SINGLE[name]}))[1:] == tables(FORMS[form](A))[1:]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_such_a_dict_in_a_segment(form: str) -> None:
+def test_partial_dict_inside_a_segment_is_not_a_second_snapshot(form: str) -> None:
     first, *rest = A["segments"]
     value = {**A, "segments": [{**first, "extra": {"blocks": [{"size": 1}]}}, *rest]}
     assert tables(FORMS[form](value))[1:] == tables(FORMS[form](A))[1:]
@@ -245,16 +245,16 @@ def test_such_a_dict_in_a_segment(form: str) -> None:
 
 @pytest.mark.parametrize("protocol", [1, 2, 4])
 @pytest.mark.parametrize("name", ["segments", "device_traces"])
-def test_before_it_such_a_dict_is_an_error_that_says_what_to_do(name: str, protocol: int) -> None:
+def test_partial_dict_before_a_snapshot_is_an_error_with_advice(name: str, protocol: int) -> None:
     with pytest.raises(SnapshotError) as error:
         mr.open(build.dump({**SINGLE[name], **A}, protocol))
     said = str(error.value)
     assert "unknown data with only a key of the snapshot's own" in said
-    assert "must stand after the snapshot's own keys, or have a second key" in said
+    assert "must come after the snapshot's own keys, or have a second key" in said
     assert "\n" not in said
 
 
-def test_a_second_one_that_is_cut_off_is_not_ignored() -> None:
+def test_truncated_second_snapshot_is_not_ignored() -> None:
     first, second = build.dump(A), build.dump(B)
     cut = first + second[: len(second) // 2]
     with pytest.raises(SnapshotError, match="2 snapshots in one file"):
@@ -265,12 +265,12 @@ def test_a_second_one_that_is_cut_off_is_not_ignored() -> None:
     assert mr.open(cut, pick=2, salvage=True).truncation is not None
 
 
-def test_many() -> None:
+def test_any_of_many_snapshots_can_be_picked() -> None:
     data = build.dump(A) * 300 + build.dump(B)
     with pytest.raises(SnapshotError, match="301 snapshots in one file"):
         mr.open(data)
     assert mr.open(data, pick=301).events_by_device == {0: 6}
-    # The same one, shared, counts once.
+    # A shared object counts only once.
     listed = build.dump([A] * 1_500 + [B])
     assert mr.open(listed, pick=2).events_by_device == {0: 6}
     apart = build.dump_unshared([A] * 1_500 + [B])
@@ -278,12 +278,12 @@ def test_many() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_inside_of_a_snapshot_it_is_unknown_data(form: str) -> None:
+def test_nested_snapshot_is_unknown_data(form: str) -> None:
     data = FORMS[form]({**A, "older": {"x": 1, **B}, "all": [{"x": 1, **B}]})
     assert tables(data)[1:] == tables(FORMS[form](A))[1:]
 
 
-def test_a_list_of_segments_stays_one() -> None:
+def test_list_of_segments_stays_one_snapshot() -> None:
     for form in FORMS.values():
         snap = mr.open(form(A["segments"]))
         assert snap.segment_count == len(A["segments"])
@@ -291,7 +291,7 @@ def test_a_list_of_segments_stays_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["a\n::error::b", "\x1b[31mred", "x" * 500])
-def test_hostile_names(name: str) -> None:
+def test_hostile_names_are_escaped(name: str) -> None:
     with pytest.raises(SnapshotError) as error:
         mr.open(build.dump({name: A, "b": B}))
     text = str(error.value)
@@ -299,14 +299,14 @@ def test_hostile_names(name: str) -> None:
     assert len(text) < 250
 
 
-def test_many_dicts_that_look_like_snapshots_take_no_long_time() -> None:
-    # Each looks at what lies below it on the stack, of which there is much.
+def test_many_dicts_that_look_like_snapshots_take_linear_time() -> None:
+    # Each dict checks the deep stack below it.
     data = pickle.dumps(tuple({"x": 1, "segments": []} for _ in range(50_000)), 4)
     with pytest.raises(SnapshotError, match="snapshots in one file"):
         mr.open(data)
 
 
 @given(traces(max_devices=2), st.sampled_from([2, 4]))
-def test_any_snapshot_equals_the_oracle(one: build.Snapshot, protocol: int) -> None:
+def test_any_snapshot_matches_the_oracle(one: build.Snapshot, protocol: int) -> None:
     plain = oracle.load(build.dump(one, protocol))
     assert_like_oracle(build.dump({"rank": 0, "x": [{"snapshot": one}]}, protocol), plain)

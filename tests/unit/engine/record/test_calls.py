@@ -1,4 +1,4 @@
-"""Tests of _calls.pyx: modules are called as they would be, and gradients marked where they lie."""
+"""Tests of _calls.pyx: modules are called unchanged, and gradients are marked by address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.engine.record.world import World
 
 
 class Module:
-    """Stands for torch.nn.Module."""
+    """A fake torch.nn.Module."""
 
     inner: Any = None
 
@@ -24,7 +24,7 @@ class Module:
 
 
 class Gradient:
-    """Stands for a tensor; without an address for one that is made of others."""
+    """A fake tensor. It has no address if it's made of other tensors."""
 
     def __init__(self, address: int | None) -> None:
         self.address = address
@@ -36,13 +36,13 @@ class Gradient:
 
 
 class Parameter:
-    """Stands for one with this gradient."""
+    """A fake parameter with this gradient."""
 
     def __init__(self, grad: Gradient | None) -> None:
         self.grad = grad
 
 
-def test_a_module_is_called_as_it_is_inside_of_its_number() -> None:
+def test_module_call_is_recorded_under_its_number() -> None:
     world = World()
     model, inner = Module(), Module()
     numbers: dict[int, int] = {}
@@ -56,7 +56,7 @@ def test_a_module_is_called_as_it_is_inside_of_its_number() -> None:
     call = _calls.call
     try:
         assert call(model, 1, a=2) == ((1,), {"a": 2}, 7, 1)
-        # One that runs by itself is always asked about; inside of others only when it is new.
+        # A top-level module is always checked, a nested one only if it's new.
         assert call(model) == ((), {}, 7, 1)
         model.inner = inner
         assert call(model) == ((), {}, 7, 1)
@@ -69,11 +69,11 @@ def test_a_module_is_called_as_it_is_inside_of_its_number() -> None:
     finally:
         _calls.end()
         world.close()
-    # A program that has kept it calls its modules as ever, in a later recording, too.
+    # If a program kept the wrapper, its modules still work as usual, also in a later recording.
     model.inner = None
     assert call(model, 3) == ((3,), {}, 0, 0)
     world = World()
-    _calls.begin(None, numbers, found)  # around it is what the program has put there
+    _calls.begin(None, numbers, found)  # the program's own wrapper is around it
     try:
         assert call(model, 4) == ((4,), {}, 7, 1)
     finally:
@@ -81,7 +81,7 @@ def test_a_module_is_called_as_it_is_inside_of_its_number() -> None:
         world.close()
 
 
-def test_gradients_that_are_none_or_elsewhere() -> None:
+def test_missing_gradients_and_other_devices_are_skipped() -> None:
     world = World()
     try:
         world.taken("main", 512)
@@ -92,13 +92,13 @@ def test_gradients_that_are_none_or_elsewhere() -> None:
         )
         parameters = [Parameter(None), known, made_of_others, gone]
         owners = {id(one): (weakref.ref(one), i) for i, one in enumerate(parameters, 1)}
-        # The number of one that is gone, whose place another has.
+        # This number belongs to a deleted module whose memory another module now uses.
         owners[id(gone)] = weakref.ref(known), 4
         others: list[Any] = []
         gradients = _calls.Gradients(_tracker.GRADIENT, owners, Gradient, others.append)
         gradients.mark_all(parameters)
         assert others == [made_of_others, gone]
-        # Those of another type, and what has none, are somebody else's to look at.
+        # Objects of another type are passed on.
         odd: Any = object()
         others.clear()
         _calls.Gradients(_tracker.GRADIENT, owners, int, others.append).mark_all([known, odd])

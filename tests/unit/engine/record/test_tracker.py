@@ -1,4 +1,6 @@
-"""Tests of tracker.pyx and _tracker.pyx: what each allocation is, and where the traces have it."""
+"""Tests of tracker.pyx and _tracker.pyx: the kind of each allocation, and its place in the
+traces.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ CALLS = (
     *("backward", "optimize", "mark", "next") * 2,
     *("recompute", "give", "step", "resume", "evaluate"),
 )
-EARLIER_US = 5_000  # how much earlier events are than what was noted, where others go on after them
+EARLIER_US = 5_000  # how much earlier than its notes an event can be, if other threads run
 
 
 @contextmanager
@@ -40,15 +42,15 @@ def world(*, shared: bool = False) -> Iterator[World]:
 
 
 class Traced:
-    """A program that does what it is told, and PyTorch's trace of it."""
+    """A scripted program, and the trace that PyTorch would record."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.trace: list[dict[str, Any]] = []
-        self.made: list[Any] = []  # of each event, the allocation
+        self.made: list[Any] = []  # the allocation of each event
         self.tasks = 0
-        self.recording = True  # whether the trace goes on
-        self.odd = False  # whether a block was marked that nobody told of
+        self.recording = True  # whether the trace continues
+        self.odd = False  # whether an unannounced block was marked
 
     def event(self, action: str, address: int, time_us: int, made: Any = None) -> None:
         if self.recording:
@@ -70,7 +72,7 @@ class Traced:
             self.odd |= address in known and address not in world.program.live
             world.mark(address, "inputs" if which == 8 else TOLD[which % 8], which % 3)
         elif call == "enter" and (name == "main" or thread.backward >= 0 or thread.recomputing):
-            # Nodes are told by the numbers of the thread that makes them: one makes them here.
+            # Nodes are identified by numbers of the thread that creates them: this one.
             world.enter(name, 1 + which)
         elif call == "leave":
             modules = thread.modules
@@ -111,26 +113,26 @@ class Traced:
             world.resume()
 
     def in_backward(self, name: str) -> str:
-        """This thread, or another that is in a backward pass; empty where none is."""
+        """Return this thread if it's in a backward pass, else another that is, or an empty name."""
         threads = [one for one in THREADS if self.world.program.thread(one).backward >= 0]
         return name if name in threads else threads[-1] if threads else ""
 
     def inside(self, name: str) -> bool:
-        """Whether nodes that are made there are of a recomputation."""
+        """Return whether nodes created in this thread belong to a recomputation."""
         thread = self.world.program.thread(name)
         return thread.backward >= 0 or bool(thread.recomputing)
 
 
 @st.composite
 def calls(draw: st.DrawFn, *most: int) -> list[tuple[Any, ...]]:
-    """As many as one of these says: left alone, lists are short, and come to nothing."""
+    """Draw longer lists of choices. Hypothesis prefers short lists, which reach few states."""
     one = packed(CALLS, ("main", "main", *THREADS), (0, *ADDRESSES), range(9))
     count = draw(st.sampled_from(most))
     return draw(st.lists(one, min_size=count, max_size=count))
 
 
 @given(calls(6, 40, 120, 120), calls(0, 12), st.booleans(), st.sampled_from(THREADS), st.data())
-def test_an_allocation_is_what_the_oracle_says(
+def test_allocations_match_the_oracle(
     first: Any, later: Any, shared: bool, asking: str, data: st.DataObject
 ) -> None:
     with world(shared=shared) as made:
@@ -139,21 +141,21 @@ def test_an_allocation_is_what_the_oracle_says(
             traced.do(*call)
         sure = len(made.program.allocations)
         assert _tracker.noted() == sure
-        # Other threads go on while the trace is read.
+        # Other threads keep running while the trace is being read.
         traced.recording = False
         for call in later:
             traced.do(*call)
         trace, allocations = traced.trace, traced.made
         for event in trace:
             event["time_us"] -= EARLIER_US
-        # A pool was set back, and blocks taken that nobody was told of.
+        # A pool was restored, and blocks were taken without a notification.
         for at in sorted(data.draw(st.sets(st.integers(0, len(trace)), max_size=2)), reverse=True):
             event = {"action": "alloc", "addr": data.draw(st.sampled_from(ADDRESSES))}
             trace.insert(at, {**event, "time_us": time.time_ns() // 1000 + 3_600_000_000})
             allocations.insert(at, None)
-            # One that is marked may well be such a block.
+            # A marked block may be one that was taken without a notification.
             traced.odd |= any(not one.born_us for one in made.program.allocations)
-        # A ring has lost the first events.
+        # A ring buffer has lost the first events.
         lost = data.draw(st.sampled_from((0, 0, len(trace) // 3)))
         trace, allocations = trace[lost:], allocations[lost:]
         timed = data.draw(st.sampled_from((True, True, False)))
@@ -167,7 +169,7 @@ def test_an_allocation_is_what_the_oracle_says(
         assert (found, before) == made.program.joined(asking, traces, sure)
         assert made.autograd.gave_back()
 
-        # Whatever way the oracle goes, each event is that of one allocation.
+        # However the oracle decides, each event belongs to one allocation.
         if cut == 0 and timed and not traced.odd:
             thread = made.program.thread(asking)
             assert found[1] == [
@@ -177,14 +179,14 @@ def test_an_allocation_is_what_the_oracle_says(
 
 
 def kind_of(made: World, name: str = "main") -> Kind | None:
-    """What the only allocation is, asked by this thread."""
+    """Return the kind of the only allocation, as seen by this thread."""
     return made.joined(name, [[{"action": "alloc", "addr": 512}]], 1)[0][0][0]
 
 
 # --- each rule by itself --------------------------------------------------------------------------
 
 
-def test_what_a_module_makes_and_ends_before_the_backward_pass_is_temporary() -> None:
+def test_module_allocations_freed_before_backward_are_temporary() -> None:
     with world() as made:
         made.enter("main", 3)
         made.taken("main", 512)
@@ -194,7 +196,7 @@ def test_what_a_module_makes_and_ends_before_the_backward_pass_is_temporary() ->
         assert kind_of(made) == ("temporary", "forward", 3)
 
 
-def test_what_a_module_has_made_is_no_input_of_another() -> None:
+def test_module_output_is_not_an_input_of_another() -> None:
     with world() as made:
         made.taken("main", 512)
         made.enter("main", 3)
@@ -206,7 +208,7 @@ def test_what_a_module_has_made_is_no_input_of_another() -> None:
         assert [one.category for one in found[0] if one] == ["inputs", "activations"]
 
 
-def test_what_lives_until_the_backward_pass_is_an_activation() -> None:
+def test_allocations_that_live_until_backward_are_activations() -> None:
     with world() as made:
         made.enter("main", 3)
         made.taken("main", 512)
@@ -216,7 +218,7 @@ def test_what_lives_until_the_backward_pass_is_an_activation() -> None:
         assert kind_of(made) == ("activations", "forward", 3)
 
 
-def test_what_a_forward_makes_and_steps_do_not_end_is_something_else() -> None:
+def test_forward_allocations_that_outlive_steps_are_categorized_as_other() -> None:
     with world() as made:
         made.enter("main", 3)
         made.taken("main", 512)
@@ -226,8 +228,8 @@ def test_what_a_forward_makes_and_steps_do_not_end_is_something_else() -> None:
         assert kind_of(made) == ("other", "forward", 3)
 
 
-def test_what_a_backward_pass_makes_and_steps_do_not_end_is_something_else() -> None:
-    """PyTorch before 2.15 keeps a workspace of cuBLAS for the thread of the backward pass."""
+def test_backward_allocations_that_outlive_steps_are_categorized_as_other() -> None:
+    """PyTorch before 2.15 keeps a cuBLAS workspace for the thread of the backward pass."""
     with world() as made:
         made.backward("autograd", 0)
         made.run("autograd", None)
@@ -239,7 +241,7 @@ def test_what_a_backward_pass_makes_and_steps_do_not_end_is_something_else() -> 
         assert kind_of(made) == ("other", "backward", 0)
 
 
-def test_what_a_recomputation_makes_and_steps_do_not_end_is_something_else() -> None:
+def test_recomputed_allocations_that_outlive_steps_are_categorized_as_other() -> None:
     with world() as made:
         made.backward("autograd", 0)
         made.recompute("autograd", True)
@@ -252,7 +254,7 @@ def test_what_a_recomputation_makes_and_steps_do_not_end_is_something_else() -> 
         assert kind_of(made) == ("other", "recomputation", 0)
 
 
-def test_a_node_is_known_by_its_number_and_not_by_its_place() -> None:
+def test_node_is_identified_by_its_number() -> None:
     with world() as made:
         for module in (1, 2):
             made.enter("main", module)
@@ -266,7 +268,7 @@ def test_a_node_is_known_by_its_number_and_not_by_its_place() -> None:
         trace = [{"action": "alloc", "addr": 512 * module} for module in (1, 2)]
         found, _ = made.joined("main", [trace], 2)
         assert [one.module for one in found[0] if one] == ([1, 2] if NODES else [0, 0])
-        # Another ends it, where the first was.
+        # Another allocation at the same address ends it.
         made.backward("autograd", 3)
         made.run("autograd", 0)
         made.let_go("autograd", 512)
@@ -276,7 +278,7 @@ def test_a_node_is_known_by_its_number_and_not_by_its_place() -> None:
         assert [one.category for one in found[0] if one] == ["autograd detail", last]
 
 
-def test_a_recording_knows_nothing_of_what_the_one_before_left_behind() -> None:
+def test_recording_ignores_the_state_of_the_previous_recording() -> None:
     for name in THREADS[:2]:
         with world() as made:
             made.enter(name, 5)
@@ -290,27 +292,27 @@ def test_a_recording_knows_nothing_of_what_the_one_before_left_behind() -> None:
             assert kind_of(made) == ("other", "start", 0)
 
 
-def test_modules_deeper_than_are_kept_count() -> None:
+def test_modules_below_the_depth_limit_count() -> None:
     with world() as made:
         for module in range(300):
             made.enter("main", module)
         assert _tracker.depth() == 300
         for module in range(299, 250, -1):
             made.leave("main", module)
-        # Where many are left at once, the ones that are kept say which.
+        # Leaving a module also leaves all modules inside it.
         assert _tracker.depth() < 300
         made.leave("main", 7)
         assert _tracker.depth() == 7
         assert _tracker.module() == 6
 
 
-def test_what_ended_long_ago_is_forgotten() -> None:
+def test_old_freed_allocations_are_forgotten() -> None:
     _tracker.begin(0)
     try:
-        _tracker.taken(1)
+        _tracker.track_alloc(1)
         for address in range(2, 140_000):
-            _tracker.taken(address)
-            _tracker.let_go(address)
+            _tracker.track_alloc(address)
+            _tracker.track_free(address)
         assert _tracker.noted() < 70_000
         assert _tracker.dropped() == 0
         assert _tracker.count() == 1 + 2 * 139_998
@@ -327,7 +329,7 @@ def _joined(traces: Any, sure: int) -> Any:
     return read(*_tracker.joined(traces, sure))
 
 
-def test_a_block_whose_free_alone_is_recorded_was_there_before() -> None:
+def test_block_with_only_a_free_event_was_carried_over() -> None:
     with world() as made:
         made.taken("main", 512)
         made.let_go("main", 512)
@@ -339,7 +341,7 @@ def test_a_block_whose_free_alone_is_recorded_was_there_before() -> None:
         assert made.joined("main", [[]], 1)[1] == {}
 
 
-def test_what_comes_while_the_trace_is_read_may_be_in_it() -> None:
+def test_trace_may_grow_while_it_is_being_read() -> None:
     with world() as made:
         made.taken("main", 512)
         _, now = made.taken("main", 512)
@@ -354,7 +356,7 @@ def test_what_comes_while_the_trace_is_read_may_be_in_it() -> None:
     "trace",
     [[{}], [{"action": "alloc"}], [{"action": "alloc", "addr": "x"}], [None], [{"action": 3}]],
 )
-def test_events_that_are_not_pytorchs(trace: Any) -> None:
+def test_malformed_events_are_errors(trace: Any) -> None:
     with world() as made:
         made.taken("main", 512)
         if trace == [{"action": 3}]:
@@ -372,9 +374,9 @@ go_on = True
 def work(base):
     while go_on:
         for i in range(64):
-            _tracker.taken(base + i * 512)
+            _tracker.track_alloc(base + i * 512)
         for i in range(64):
-            _tracker.let_go(base + i * 512)
+            _tracker.track_free(base + i * 512)
 workers = [threading.Thread(target=work, args=(n << 40,)) for n in range(1, 4)]
 sys.setswitchinterval(1e-5)
 for one in workers:
@@ -390,7 +392,7 @@ print("ended")
 """
 
 
-def test_threads_that_go_on_and_one_that_joins_wait_for_each_other() -> None:
+def test_threads_that_continue_and_join_wait_for_each_other() -> None:
     done = subprocess.run(
         [sys.executable, "-c", THREADS_AT_WORK],
         capture_output=True,
@@ -401,8 +403,8 @@ def test_threads_that_go_on_and_one_that_joins_wait_for_each_other() -> None:
     assert (done.stdout, done.returncode) == ("ended\n", 0), done.stderr
 
 
-def test_places_in_the_table_of_functions_are_checked() -> None:
+def test_indexes_into_the_function_table_are_checked() -> None:
     for places in ((-1, 0), (0, 256)):
-        with pytest.raises(ValueError, match="no such place"):
+        with pytest.raises(ValueError, match="no such slot"):
             _tracker.interpreter(*places, True)
     assert all(_tracker.functions())

@@ -1,4 +1,4 @@
-"""Threads that call the tracker, and an autograd that answers what it asks PyTorch."""
+"""Threads that call the tracker, and a fake autograd that answers its questions."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ import numpy as np
 from memreplay.engine.record import _tracker
 from tests.oracle_recording import Kind, Node, Program
 
-# A node is returned by a place that the caller gives: where that is an argument like any other, a
-# function of Python can be called for it.
+# A node is returned through a pointer that the caller passes. If the pointer is an ordinary
+# argument, a Python function can stand in for the native one.
 NODES = platform.machine() in ("x86_64", "AMD64")
 THREADS = ("main", "autograd", "loader")
-PLACES = 4  # in memory that nodes lie in: that of one that is gone is used again
-SEQUENCE_AT = 3  # of the words of a node, its number
-SHARES = 7  # that others have of each node
+PLACES = 4  # places in memory for nodes; a deleted node's place is reused
+SEQUENCE_AT = 3  # the word of a node in which its number is stored
+SHARES = 7  # references to each node that others hold
 
 _Found = TypeVar("_Found")
 _workers = {name: ThreadPoolExecutor(1) for name in THREADS[1:]}
 
 
 def in_thread(name: str, call: Callable[..., _Found], *args: Any) -> _Found:
-    """Calls it in this thread, and waits."""
+    """Call a function in this thread, and wait until it returns."""
     return call(*args) if name == "main" else _workers[name].submit(call, *args).result()
 
 
 class Autograd:
-    """Backward passes, nodes and their numbers, as the tracker may ask for them."""
+    """The backward passes, nodes and node numbers that the tracker asks for."""
 
     def __init__(self, *, shared: bool) -> None:
         self.tasks = dict.fromkeys(THREADS, -1)
@@ -68,25 +68,25 @@ class Autograd:
         _tracker.use_torch(task, sequence, node if NODES else 0, self.shared, SEQUENCE_AT * 8)
 
     def make_node(self, place: int, module: int) -> None:
-        """A new one at this place in memory, where another may have been."""
+        """Return a new node at this address, which an earlier node may have used."""
         self.nodes[place] = Node(module)
         self.words[place][SEQUENCE_AT] = self.sequence
         self.sequence += 1
 
     def gave_back(self) -> bool:
-        """Whether every share of a node that was handed out was given back."""
+        """Return whether every borrowed reference was given back."""
         return all(words[1] == SHARES for words in (*self.words, *self.shares))
 
 
 class World:
-    """One program that runs twice: natively, and in the oracle."""
+    """A program that runs twice: natively and in the oracle."""
 
     def __init__(self, *, shared: bool = False) -> None:
         self.autograd = Autograd(shared=shared)
         self.autograd.use()
         _tracker.begin(1 << 62)
         self.program = Program()
-        self.slow = False  # whether a time is not sure
+        self.slow = False  # whether a time is uncertain
 
     def close(self) -> None:
         _tracker.end()
@@ -137,32 +137,32 @@ class World:
         self.program.resume("main")
 
     def backward(self, name: str, task: int) -> None:
-        """This thread is in this backward pass from now on; -1: in none."""
+        """Put this thread into this backward pass from now on; -1 means none."""
         self.autograd.tasks[name] = self.program.thread(name).backward = task
 
     def run(self, name: str, place: int | None) -> None:
-        """The node at this place runs in it from now on."""
+        """Run the node at this address in this thread from now on."""
         self.autograd.running[name] = place
         node = self.autograd.nodes[place] if NODES and place is not None else None
         self.program.thread(name).node = node
 
     def node(self, place: int) -> None:
-        """The main thread makes a node."""
+        """Create a node in the main thread."""
         self.autograd.make_node(place, self.program.making)
         self.program.nodes += 1
 
     # --- what it allocates ------------------------------------------------------------------------
 
     def taken(self, name: str, address: int) -> tuple[Any, int]:
-        """The allocation, and a time right after it."""
+        """Return the allocation, and a time right after it."""
         before = time.time_ns() // 1000
-        self.native(name, _tracker.taken, address)
+        self.native(name, _tracker.track_alloc, address)
         after = time.time_ns() // 1000
         self.slow |= after - before > 20_000
         return self.program.taken(name, address, before), after
 
     def let_go(self, name: str, address: int) -> None:
-        self.native(name, _tracker.let_go, address)
+        self.native(name, _tracker.track_free, address)
         self.program.let_go(name, address)
 
     def mark(self, address: int, category: str, module: int) -> None:
@@ -174,14 +174,14 @@ class World:
     def joined(
         self, name: str, traces: list[list[dict[str, Any]]], sure: int
     ) -> tuple[list[list[Kind | None]], dict[int, Kind]]:
-        """As the oracle says it."""
+        """Return the recorded kinds in the oracle's form."""
         return read(*self.native(name, _tracker.joined, traces, sure))
 
 
 def read(
     kinds: bytes, columns: list[bytes], addresses: bytes, of_addresses: bytes
 ) -> tuple[list[list[Kind | None]], dict[int, Kind]]:
-    """What `joined` hands out, in words."""
+    """Decode the result of `joined`."""
     rows = np.frombuffer(kinds, "u4").reshape(-1, 3).tolist()
     known = [
         None,

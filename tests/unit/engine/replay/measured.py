@@ -1,4 +1,4 @@
-"""Pieces that the tests of the measures' stages share: replays of builders, columns as lists."""
+"""Helpers shared by the measures' tests: replays of builders, and columns as lists."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def active(found: _measures.Blocks) -> _timeline.Measure:
 
 
 def sizes(found: _measures.Blocks) -> tuple[list[int], list[int]]:
-    """Of each event, and of each carried block."""
+    """Return the size for each event, and the size of each carried-over block."""
     measure = active(found)
     return column(measure.weights()), column(measure.carried_weights())
 

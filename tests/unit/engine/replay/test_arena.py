@@ -1,4 +1,4 @@
-"""arena: the blocks of small traces, each rule by hand."""
+"""arena: the blocks of small traces, with one test for each rule."""
 
 from __future__ import annotations
 
@@ -43,24 +43,27 @@ def large() -> SnapshotBuilder:
         (5 * MIB + 1, 1, 5 * MIB + 512),
         (5 * MIB + 1, 4, 6 * MIB),
         (8 * MIB, 4, 8 * MIB),
-        (2048, 4, 2048),  # 512 x divisions and less: as ever
+        (2048, 4, 2048),  # up to 512 x divisions, divisions don't matter
         (2049, 4, 2560),
-        (700 * KIB, 2, 768 * KIB),  # below 1 MiB the first number counts
-        (3 * 2**40, 2, 3 * 2**40),  # from 64 GiB on the last
+        (700 * KIB, 2, 768 * KIB),  # below 1 MiB the first number applies
+        (3 * 2**40, 2, 3 * 2**40),  # from 64 GiB on, the last number applies
         (3 * 2**40 + 1, 2, 2**42),
         (2**61 + 1, 0, 2**61 + 512),
         (2**61 + 1, 2, 3 * 2**60),
         (3000, 2**62, 3072),
     ],
 )
-def test_rounding(request_bytes: int, divisions: int, want: int) -> None:
-    b = SnapshotBuilder().alloc(A, request_bytes)  # placed nowhere: its rounded size is assumed
+def test_request_is_rounded_to_its_block_size(
+    request_bytes: int, divisions: int, want: int
+) -> None:
+    # The allocation has no segment, so its rounded size is assumed.
+    b = SnapshotBuilder().alloc(A, request_bytes)
     found = blocks(b, divisions=(divisions,) * 16)
     assert sizes(found) == ([want], [])
     assert counts(found) == (0, 1, 1, 0)
 
 
-def test_each_power_of_two_has_its_divisions() -> None:
+def test_every_power_of_two_has_its_divisions() -> None:
     b = SnapshotBuilder()
     for i in range(20):
         b.alloc(A + i, 2**18 << i).alloc(B + i, (2**18 << i) + 1)
@@ -89,14 +92,14 @@ def test_small_remainders_of_large_segments_are_kept() -> None:
 
 
 @pytest.mark.parametrize("rest, split", [(MIB, False), (MIB + 512, True)])
-def test_a_remainder_of_1_mib_is_kept(rest: int, split: bool) -> None:
+def test_remainder_of_1_mib_is_kept(rest: int, split: bool) -> None:
     b = large().alloc(A, 20 * MIB - rest)
     assert sizes(blocks(b))[0][1] == (20 * MIB - rest if split else 20 * MIB)
     assert sizes(blocks(b, expandable=True))[0][1] == 20 * MIB - rest
 
 
-def test_blocks_of_far_more_than_was_asked_for() -> None:
-    """4 GiB more, which no rounding makes."""
+def test_blocks_may_be_much_larger_than_requested() -> None:
+    """The blocks have at least 4 GiB more than requested, which no rounding produces."""
     for more in (2**32 - 2, 2**32 - 1, 2**32, 2**40):
         b = SnapshotBuilder().segment_alloc(A, more + 512).alloc(A, 512)
         found = blocks(b, max_split=0)
@@ -107,7 +110,7 @@ def test_blocks_of_far_more_than_was_asked_for() -> None:
         active(found).weight(-1)
 
 
-def test_small_segments_split_everything() -> None:
+def test_small_segments_are_always_split() -> None:
     b = SnapshotBuilder().segment_alloc(A, 2 * MIB).alloc(A, MIB).alloc(A + MIB, MIB - 600)
     assert sizes(blocks(b))[0] == [0, MIB, MIB - 512]
 
@@ -124,7 +127,7 @@ def test_free_blocks_merge_on_both_sides() -> None:
     assert sizes(found)[0][-1] == 20 * MIB
 
 
-def test_a_pending_free_is_still_a_block() -> None:
+def test_pending_free_is_still_a_block() -> None:
     b = large().alloc(A, 2 * MIB).free_requested(A, 2 * MIB).alloc(A, 2 * MIB)
     found = blocks(b)
     assert found.misplaced == 1
@@ -139,10 +142,10 @@ def test_oversize_requests_take_the_whole_block() -> None:
     assert sizes(blocks(b, max_split=0))[0][1] == 40 * MIB
 
 
-# ---- what was there at the start -----------------------------------------------------------------
+# ---- memory live at the start --------------------------------------------------------------------
 
 
-def test_a_kept_block_has_its_size_in_the_final_segments() -> None:
+def test_unsplit_block_has_its_size_in_the_final_segments() -> None:
     b = SnapshotBuilder().oom(1)
     b.segment(
         A, 20 * MIB, blocks=[b.block(A, 20 * MIB - 512, 19 * MIB), b.block(A + 20 * MIB - 512, 512)]
@@ -152,7 +155,7 @@ def test_a_kept_block_has_its_size_in_the_final_segments() -> None:
     assert counts(found) == (2, 0, 0, 0)
 
 
-def test_a_freed_block_in_a_small_segment_is_its_rounded_request() -> None:
+def test_freed_block_in_a_small_segment_has_its_rounded_size() -> None:
     b = SnapshotBuilder().free_completed(A, 700).segment(A, 2 * MIB, segment_type="small")
     b.block(A, 2 * MIB, state="inactive")
     assert sizes(blocks(b))[1] == [1024]
@@ -160,7 +163,7 @@ def test_a_freed_block_in_a_small_segment_is_its_rounded_request() -> None:
 
 
 @pytest.mark.parametrize("gap", [0, 512, MIB])
-def test_a_gap_of_up_to_1_mib_is_the_blocks_own(gap: int) -> None:
+def test_gap_of_up_to_1_mib_belongs_to_the_block(gap: int) -> None:
     b = SnapshotBuilder().free_completed(A, 20 * MIB - gap)
     b.segment(A, 20 * MIB, blocks=[b.block(A, 20 * MIB, 0, "inactive")])
     found = blocks(b)
@@ -168,7 +171,7 @@ def test_a_gap_of_up_to_1_mib_is_the_blocks_own(gap: int) -> None:
     assert counts(found) == (1, 0, 0, 0)
 
 
-def test_a_larger_gap_is_taken_for_free_and_said_to_be() -> None:
+def test_larger_gap_is_assumed_free_and_reported() -> None:
     b = SnapshotBuilder().free_completed(A, 5 * MIB)
     b.segment(A, 20 * MIB, blocks=[b.block(A, 20 * MIB, 0, "inactive")])
     found = blocks(b)
@@ -178,7 +181,7 @@ def test_a_larger_gap_is_taken_for_free_and_said_to_be() -> None:
 
 
 @pytest.mark.parametrize("slack", [0, 512, MIB])
-def test_an_alloc_behind_it_proves_the_size(slack: int) -> None:
+def test_following_alloc_proves_the_size(slack: int) -> None:
     b = SnapshotBuilder().alloc(A + 5 * MIB + slack, 2 * MIB).free_completed(A, 5 * MIB)
     b.free_completed(A + 5 * MIB + slack, 2 * MIB)
     b.segment(A, 20 * MIB, blocks=[b.block(A, 20 * MIB, 0, "inactive")])
@@ -187,18 +190,18 @@ def test_an_alloc_behind_it_proves_the_size(slack: int) -> None:
     assert counts(found) == (2, 0, 0, 0)
 
 
-def test_an_alloc_too_far_behind_it_is_misplaced() -> None:
+def test_alloc_too_far_behind_is_misplaced() -> None:
     b = SnapshotBuilder().alloc(A + 6 * MIB + 512, 2 * MIB).free_completed(A, 5 * MIB)
     b.segment(A, 20 * MIB, blocks=[b.block(A, 20 * MIB, 0, "inactive")])
     assert counts(blocks(b)) == (0, 2, 1, 0)
-    # An oversize block may have so much slack.
+    # An oversize block may have this much slack.
     b = SnapshotBuilder().free_completed(A, 5 * MIB)
     b.segment(A, 20 * MIB, blocks=[b.block(A, 20 * MIB, 0, "inactive")])
     assert sizes(blocks(b, max_split=5 * MIB))[1] == [20 * MIB]
     assert counts(blocks(b, max_split=5 * MIB)) == (1, 0, 0, 0)
 
 
-def test_after_it_is_freed_nothing_proves_the_size() -> None:
+def test_size_is_assumed_after_a_free() -> None:
     b = SnapshotBuilder().free_completed(A, 5 * MIB).alloc(A, 6 * MIB)
     b.segment(
         A, 20 * MIB, blocks=[b.block(A, 6 * MIB), b.block(A + 6 * MIB, 14 * MIB, 0, "inactive")]
@@ -208,10 +211,10 @@ def test_after_it_is_freed_nothing_proves_the_size() -> None:
     assert counts(found) == (1, 1, 0, 0)
 
 
-def test_carried_blocks_that_overlap_or_have_no_segment() -> None:
+def test_carried_over_blocks_may_overlap_or_lack_a_segment() -> None:
     b = SnapshotBuilder().free_completed(A, 3000).free_completed(A + 1024, 10)
     b.segment(A, 2 * MIB, segment_type="small", blocks=[b.block(A, 2 * MIB, 0, "inactive")])
-    found = blocks(b)  # the first has 1024 bytes of room
+    found = blocks(b)  # the first block has room for 1024 bytes
     assert sizes(found)[1] == [1024, 512]
     assert counts(found) == (1, 1, 1, 0)
     alone = blocks(SnapshotBuilder().free_completed(A, 3000))
@@ -222,58 +225,56 @@ def test_carried_blocks_that_overlap_or_have_no_segment() -> None:
     assert counts(blocks(before)) == (0, 1, 1, 0)
 
 
-# ---- what does not fit ---------------------------------------------------------------------------
+# ---- misfits -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "builder, misplaced, assumed",
     [
-        (large().alloc(A + 512, 5), 1, 1),  # no block begins there
-        (large().alloc(A, 21 * MIB), 1, 1),  # too large for it
+        (large().alloc(A + 512, 5), 1, 1),  # no block starts at this address
+        (large().alloc(A, 21 * MIB), 1, 1),  # too large for the block
         (large().alloc(A, 5).alloc(A, 5), 1, 1),  # still in use
-        (large().segment_alloc(A, MIB), 1, 0),  # there is one already
+        (large().segment_alloc(A, MIB), 1, 0),  # one already exists
         (large().segment_map(A, MIB), 1, 0),
-        (large().segment_free(A + MIB, MIB), 1, 0),  # nothing begins there
+        (large().segment_free(A + MIB, MIB), 1, 0),  # nothing starts there
         (large().segment_free(A, MIB), 1, 0),  # it is larger
-        (large().alloc(A, 2 * MIB).segment_free(A, 20 * MIB), 1, 0),  # it is in use
+        (large().alloc(A, 2 * MIB).segment_free(A, 20 * MIB), 1, 0),  # the segment is in use
         (large().alloc(A, 2 * MIB).segment_unmap(A, MIB), 1, 0),  # in use
         (large().segment_unmap(A + 19 * MIB, 2 * MIB), 1, 0),  # past its end
     ],
 )
-def test_what_does_not_fit_is_counted(
-    builder: SnapshotBuilder, misplaced: int, assumed: int
-) -> None:
+def test_misfits_are_counted(builder: SnapshotBuilder, misplaced: int, assumed: int) -> None:
     found = blocks(builder)
     assert (found.misplaced, found.assumed) == (misplaced, assumed)
 
 
-def test_a_second_alloc_takes_over_the_block_that_is_there() -> None:
+def test_second_alloc_takes_over_the_existing_block() -> None:
     b = large().alloc(A, 4 * MIB).alloc(A, 2 * MIB).free_completed(A, 2 * MIB)
     found = blocks(b)
     assert sizes(found)[0] == [0, 4 * MIB, 4 * MIB, 0]
     assert column(active(found).usage()) == [0, 4 * MIB, 4 * MIB, 0]
 
 
-def test_frees_of_what_was_misplaced_free_nothing() -> None:
+def test_frees_of_misplaced_blocks_free_nothing() -> None:
     b = large().alloc(A, 21 * MIB).free_completed(A, 21 * MIB).alloc(A, 20 * MIB)
     assert counts(blocks(b))[:3] == (1, 1, 1)
 
 
-def test_the_end_is_compared_block_by_block() -> None:
+def test_final_state_is_compared_block_by_block() -> None:
     b = large().alloc(A, 2 * MIB).alloc(A + 2 * MIB, 2 * MIB)
     b.segment(
         A,
         20 * MIB,
         blocks=[
-            b.block(A, 2 * MIB, state="inactive"),  # in use says the trace
-            b.block(A + 2 * MIB, 3 * MIB),  # of another size
-            b.block(A + 5 * MIB, MIB),  # nothing begins there
+            b.block(A, 2 * MIB, state="inactive"),  # in use according to the trace
+            b.block(A + 2 * MIB, 3 * MIB),  # has another size
+            b.block(A + 5 * MIB, MIB),  # nothing starts there
         ],
     )
     found = blocks(b)
     assert found.end_blocks == 3
-    assert found.end_misfits == 3 + 1  # and the free block that only the trace has
-    assert blocks(b, stop=2).end_misfits == 0  # before the end nothing is compared
+    assert found.end_misfits == 3 + 1  # plus the free block that only the trace has
+    assert blocks(b, stop=2).end_misfits == 0  # nothing is compared before the end
 
 
 # ---- expandable segments -------------------------------------------------------------------------
@@ -286,7 +287,7 @@ def mapped(pieces: int) -> SnapshotBuilder:
     return b
 
 
-def test_pieces_mapped_side_by_side_are_one() -> None:
+def test_adjacent_mapped_ranges_are_merged() -> None:
     b = mapped(2).segment_map(A - 20 * MIB, 20 * MIB).alloc(A - 20 * MIB, 59 * MIB)
     b.segment(
         A - 20 * MIB,
@@ -297,17 +298,17 @@ def test_pieces_mapped_side_by_side_are_one() -> None:
     assert counts(blocks(b)) == (1, 0, 0, 0)
 
 
-def test_pieces_of_two_streams_are_two() -> None:
+def test_mapped_ranges_of_two_streams_stay_separate() -> None:
     b = SnapshotBuilder().segment_map(A, 20 * MIB, stream=1).segment_map(A + 20 * MIB, 20 * MIB)
     assert blocks(b.alloc(A, 30 * MIB)).misplaced == 1
 
 
-def test_unmapped_at_either_end_and_in_the_middle() -> None:
+def test_memory_is_unmapped_at_either_end_or_in_the_middle() -> None:
     for at in (0, 20, 40):
         b = mapped(3).segment_unmap(A + at * MIB, 20 * MIB)
         for other in sorted({0, 20, 40} - {at}):
             b.alloc(A + other * MIB, 20 * MIB)
-        # The hole is filled again, and joins both sides once they are free.
+        # The hole is filled again, and merges with both sides once they are free.
         b.segment_map(A + at * MIB, 20 * MIB)
         for other in {0, 20, 40} - {at}:
             b.free_completed(A + other * MIB, 20 * MIB)
@@ -315,7 +316,7 @@ def test_unmapped_at_either_end_and_in_the_middle() -> None:
         assert counts(blocks(b)) == (3, 0, 0, 0)
 
 
-def test_unmapped_inside_of_a_free_block_between_two_in_use() -> None:
+def test_memory_is_unmapped_inside_a_free_block() -> None:
     b = mapped(3).alloc(A, 5 * MIB).alloc(A + 5 * MIB, 40 * MIB).alloc(A + 45 * MIB, 15 * MIB)
     b.free_completed(A + 5 * MIB, 40 * MIB).segment_unmap(A + 20 * MIB, 20 * MIB)
     b.segment(
@@ -333,8 +334,8 @@ def test_unmapped_inside_of_a_free_block_between_two_in_use() -> None:
     assert counts(blocks(b)) == (3, 0, 0, 0)
 
 
-def test_unmapped_up_to_where_the_range_once_ended() -> None:
-    """The block that ended there has become part of another: it must not be taken for it."""
+def test_memory_is_unmapped_up_to_the_end_of_an_earlier_block() -> None:
+    """The block that ended there has become part of another, and must not be mistaken for it."""
     b = mapped(1).alloc(A, 5 * MIB).alloc(A + 5 * MIB, 5 * MIB).alloc(A + 10 * MIB, 10 * MIB)
     b.segment_map(A + 20 * MIB, 20 * MIB)
     b.free_completed(A + 10 * MIB, 10 * MIB).free_completed(A + 5 * MIB, 5 * MIB)
@@ -345,14 +346,14 @@ def test_unmapped_up_to_where_the_range_once_ended() -> None:
 # ---- pools ---------------------------------------------------------------------------------------
 
 
-def test_allocs_have_their_own_pool_or_their_segments() -> None:
+def test_allocs_have_their_own_pool_or_their_segments_pool() -> None:
     b = large().alloc(A, 2 * MIB).alloc(A + 2 * MIB, 2 * MIB, pool_id=(0, 1))
     b.segment_alloc(B, 2 * MIB, pool_id=(1, 0)).alloc(B, 5).oom(3).free_completed(B, 5)
     b.segment_free(B, 2 * MIB).segment(A, 20 * MIB, pool=(2, 0))
     found = blocks(b)
     pool = found.reserved.replay.tables.pool
     assert [None if i == NONE else pool(i) for i in column(found.pools())] == [
-        (2, 0),  # the segment_alloc, of its segment at the end
+        (2, 0),  # the segment_alloc has the final segment's pool
         (2, 0),
         (0, 1),
         (1, 0),
@@ -363,10 +364,10 @@ def test_allocs_have_their_own_pool_or_their_segments() -> None:
     ]
 
 
-def test_what_an_event_says_of_its_pool_counts_more_than_its_segment() -> None:
+def test_pool_in_an_event_takes_precedence_over_its_segments_pool() -> None:
     b = SnapshotBuilder().segment_alloc(B, 2 * MIB, pool_id=(1, 0))
     b.segment_free(B, 2 * MIB, pool_id=(2, 0))
-    # An alloc that does not fit is of the segment that is there.
+    # A misplaced alloc belongs to the existing segment.
     b.segment_alloc(A, 2 * MIB, pool_id=(3, 0)).alloc(A, 4 * MIB)
     found = blocks(b)
     assert found.misplaced == 1
@@ -374,7 +375,7 @@ def test_what_an_event_says_of_its_pool_counts_more_than_its_segment() -> None:
     assert [pool(i) for i in column(found.pools())] == [(1, 0), (2, 0), (3, 0), (3, 0)]
 
 
-def test_an_unmapped_piece_has_the_pool_of_its_range() -> None:
+def test_unmapped_part_has_the_pool_of_its_range() -> None:
     b = SnapshotBuilder().segment_map(A, 60 * MIB, pool_id=(1, 0))
     b.segment_unmap(A + 20 * MIB, 20 * MIB)
     found = blocks(b)
@@ -384,7 +385,7 @@ def test_an_unmapped_piece_has_the_pool_of_its_range() -> None:
 # ---- ranges, devices, nothing --------------------------------------------------------------------
 
 
-def test_a_range_begins_with_the_blocks_that_were_there() -> None:
+def test_range_starts_with_the_existing_blocks() -> None:
     b = large().alloc(A, 2 * MIB).alloc(A + 2 * MIB, 17 * MIB + 512).free_completed(A, 2 * MIB)
     b.segment(
         A,
@@ -399,24 +400,24 @@ def test_a_range_begins_with_the_blocks_that_were_there() -> None:
         assert column(active(found).usage()) == whole[first:]
 
 
-def test_no_events_and_no_segments() -> None:
+def test_trace_may_have_no_events_or_no_segments() -> None:
     b = SnapshotBuilder().segment(A, 2 * MIB, blocks=[SnapshotBuilder().block(A, 1024, 1000)])
     assert sizes(blocks(b)) == ([], [1024])
-    assert counts(blocks(b)) == (1, 0, 0, 1)  # the segment's rest is nowhere said to be free
+    assert counts(blocks(b)) == (1, 0, 0, 1)  # nothing shows that the rest of the segment is free
     assert counts(blocks(SnapshotBuilder().oom(1))) == (0, 0, 0, 0)
 
 
-def test_devices_are_apart() -> None:
+def test_devices_are_separate() -> None:
     b = SnapshotBuilder(2).segment_alloc(A, 2 * MIB, 0).alloc(A, 5, 0).alloc(A, 600, 1)
     assert sizes(blocks(b))[0] == [0, 512]
     other = blocks(b, device=1)
     assert (sizes(other)[0], other.misplaced) == ([1024], 1)
 
 
-def test_what_rules_are_refused() -> None:
+def test_invalid_rules_are_refused() -> None:
     b = large()
     for wrong in ((1, 2), (0,) * 17):
-        with pytest.raises(ValueError, match="a number a power of two"):
+        with pytest.raises(ValueError, match="one number per power of two"):
             blocks(b, divisions=wrong)
     with pytest.raises(TypeError):
         blocks(b, divisions=None)  # type: ignore[arg-type]
@@ -426,7 +427,7 @@ def test_what_rules_are_refused() -> None:
         blocks(b, divisions=NO_DIVISIONS, max_split=2**63)
 
 
-def test_a_range_takes_the_sizes_of_blocks_that_outlive_it_from_the_segments() -> None:
+def test_range_takes_sizes_of_surviving_blocks_from_the_segments() -> None:
     machine = allocator.Machine()
     machine.begin_recording()
     device = machine.devices[0]
@@ -439,7 +440,7 @@ def test_a_range_takes_the_sizes_of_blocks_that_outlive_it_from_the_segments() -
     malloc(5 * MIB)
     hole, last = malloc(13 * MIB // 2), malloc(7 * MIB)
     device.free(hole)
-    malloc(6 * MIB)  # takes the hole whole: too little would be left
+    malloc(6 * MIB)  # takes the whole hole, because too little would be left
     device.free(last)
     device.free(malloc(512))
     snapshot, (truth,) = machine.dump()

@@ -1,4 +1,4 @@
-"""engine/replay/blockmap: maps by hand, what is odd in them, and what the façade refuses."""
+"""engine/replay/blockmap: small maps checked by hand, unusual maps, and refused arguments."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def replay(builder: SnapshotBuilder, **bounds: Any) -> mr.Replay:
 
 
 def tiles(found: _blockmap.BlockMap) -> list[tuple[int, int, int]]:
-    """(address, size, state) of each block."""
+    """Return (address, size, state) of each block."""
     fields = [column(found.tiles(name)) for name in ("address", "size", "state")]
     return list(zip(*fields, strict=True))
 
 
-def test_a_segment_by_hand() -> None:
+def test_map_of_one_segment_matches_one_drawn_by_hand() -> None:
     made = SnapshotBuilder().segment_alloc(A, 2 * MIB).alloc(A, 100).alloc(A + 512, 600)
     made.free_requested(A, 100)
     found = replay(made).block_map(3)
@@ -41,7 +41,7 @@ def test_a_segment_by_hand() -> None:
     assert replay(made).block_map(-1).n_segments == 0
 
 
-def test_handles_inside_of_one_block_are_given_back() -> None:
+def test_handles_inside_one_block_can_be_released() -> None:
     made = SnapshotBuilder().settings(expandable_segments=True)
     made.event("segment_map", A, 60 * MIB).alloc(A, 5 * MIB).alloc(A + 5 * MIB, 50 * MIB)
     made.free_requested(A + 5 * MIB, 50 * MIB).free_completed(A + 5 * MIB, 50 * MIB)
@@ -50,7 +50,7 @@ def test_handles_inside_of_one_block_are_given_back() -> None:
     assert found.blocked == 15 * MIB
 
 
-def test_blocks_that_fit_nowhere_are_counted_apart() -> None:
+def test_misplaced_blocks_are_counted_separately() -> None:
     made = SnapshotBuilder().segment_alloc(A, 2 * MIB).alloc(A, 1024).alloc(A + 512, 512)
     made.alloc(A + 2 * MIB - 512, 4096).alloc(B, 512)
     found = replay(made).block_map(4)
@@ -59,7 +59,7 @@ def test_blocks_that_fit_nowhere_are_counted_apart() -> None:
     assert sums["in_use"] + sums["free"] == sums["size"] == 2 * MIB
 
 
-def test_segments_at_the_end_of_all_addresses() -> None:
+def test_segments_may_reach_the_end_of_the_address_space() -> None:
     top = 2**64 - 2 * MIB
     made = SnapshotBuilder().segment_alloc(top - 512, 2 * MIB).alloc(top - 512, 700)
     found = replay(made).block_map(1)
@@ -67,14 +67,14 @@ def test_segments_at_the_end_of_all_addresses() -> None:
     assert found.bar(0, 3) == "+.."
 
 
-def test_a_mapped_range_of_any_size_takes_no_time() -> None:
+def test_cost_does_not_grow_with_the_mapped_range() -> None:
     made = SnapshotBuilder().event("segment_map", A, 2 << 50).alloc(A, 512)
     found = replay(made).block_map(1)
     assert found.sums()["free"] == (2 << 50) - 512
     assert found.bar(0, 2) == "+."
 
 
-def test_small_pages_are_small_though_many_are_given_back_at_once() -> None:
+def test_small_pages_stay_small_when_many_are_released() -> None:
     made = SnapshotBuilder().settings(expandable_segments=True)
     made.alloc(A, 100 * KIB)
     made.event("segment_unmap", A + 2 * MIB, 20 * MIB)
@@ -85,7 +85,7 @@ def test_small_pages_are_small_though_many_are_given_back_at_once() -> None:
     assert [row[2] for row in found.shares()] == [True]
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     made = replay(SnapshotBuilder().segment_alloc(A, 2 * MIB).alloc(A, 100))
     found = made.block_map(1)
     live = made.measure("active").listed(1)
@@ -111,7 +111,7 @@ def test_what_is_refused() -> None:
         _blockmap.unused(made.blocks, series, live[0], 0)
 
 
-def test_oversize_blocks_serve_what_is_less_than_20_mib_smaller() -> None:
+def test_oversize_block_serves_requests_up_to_20_mib_smaller() -> None:
     made = SnapshotBuilder().settings(max_split_size=24 * MIB).segment_alloc(A, 60 * MIB)
     found = replay(made).block_map(0)
     for size, kind in (
@@ -122,5 +122,5 @@ def test_oversize_blocks_serve_what_is_less_than_20_mib_smaller() -> None:
         (60 * MIB + 512, "too_small"),
     ):
         judged = found.judge(size, None, 0, False)
-        del judged["split_open"]  # a part of too_small
+        del judged["split_open"]  # these are also in too_small
         assert {name for name, (whole, _) in judged.items() if whole} == {kind}, size

@@ -1,4 +1,4 @@
-"""classes: sums by pool and by stream, of allocations and of segments."""
+"""classes: sums of allocations and of segments, by pool and by stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ requested = _timeline.requested_measure
 
 
 def made() -> SnapshotBuilder:
-    """Stream 7 has a segment before and after; stream 0 gets one, and one nobody knows is freed."""
+    """Give stream 0 a new segment, and stream 7 a segment without events. Free a segment of stream
+    3, whose pool is unknown.
+    """
     b = SnapshotBuilder().segment_alloc(A, 2 * MIB).alloc(A, 100).free_completed(B, 30, stream=7)
     b.alloc(A + 512, 5).alloc(A, 40).free_completed(A + 512, 5).segment_free(C, 20 * MIB, stream=3)
     b.alloc(B, 1, stream=7)
@@ -20,7 +22,7 @@ def made() -> SnapshotBuilder:
     return b.segment(B, 2 * MIB, stream=7, pool=(0, 1), blocks=[b.block(B, 512, 1)])
 
 
-def test_sums_by_stream() -> None:
+def test_sums_by_stream_match_those_worked_out_by_hand() -> None:
     found = blocks(made())
     classes = _measures.Classes(found, "stream")
     assert (classes.by, classes.blocks) == ("stream", found)
@@ -46,7 +48,7 @@ def test_sums_by_stream() -> None:
     assert [row[3] for row in classes.reserved_sums(7)] == [0, 2 * MIB, 0, 2 * MIB]
 
 
-def test_sums_by_pool() -> None:
+def test_sums_by_pool_match_those_worked_out_by_hand() -> None:
     found = blocks(made())
     classes = _measures.Classes(found, "pool")
     tables = found.reserved.replay.tables
@@ -55,26 +57,26 @@ def test_sums_by_pool() -> None:
     assert names == [None, (0, 0), (0, 1)]
     measure = requested(found.reserved.replay)
     assert [row[5] for row in classes.sums(measure, 0)] == [0, 40, 1]
-    # No word about the pool of the segment that is freed: it is nobody's.
+    # The pool of the freed segment isn't recorded, so the segment counts for none.
     assert [row[0] for row in classes.reserved_sums(0)] == [20 * MIB, 0, 2 * MIB]
     assert [row[5] for row in classes.reserved_sums(0)] == [0, 2 * MIB, 2 * MIB]
 
 
-def test_an_alloc_over_a_live_one_makes_no_peak() -> None:
+def test_alloc_over_a_live_block_does_not_raise_the_peak() -> None:
     found = blocks(SnapshotBuilder().alloc(A, 100).alloc(A, 60).alloc(A, 90))
     (unknown, one) = _measures.Classes(found, "stream").sums(requested(found.reserved.replay), 2)
     assert unknown[6] == 0
     assert one == (0, 100, 0, 90, 1, 90, 3)
 
 
-def test_the_largest_stream_is_a_stream() -> None:
+def test_streams_may_have_the_largest_number() -> None:
     found = blocks(SnapshotBuilder().alloc(A, 5, stream=2**64 - 1).alloc(B, 6, stream=2**32 - 1))
     classes = _measures.Classes(found, "stream")
     assert classes.keys() == [None, 2**64 - 1, 2**32 - 1]
     assert [row[5] for row in classes.sums(requested(found.reserved.replay), 1)] == [0, 5, 6]
 
 
-def test_no_events_and_no_pools() -> None:
+def test_trace_without_events_has_one_empty_class() -> None:
     found = blocks(SnapshotBuilder())
     for by in ("pool", "stream"):
         classes = _measures.Classes(found, by)
@@ -83,7 +85,7 @@ def test_no_events_and_no_pools() -> None:
         assert classes.reserved_sums(-1) == [(0, 0, -1, 0, 0, 0, 0)]
 
 
-def test_many_classes() -> None:
+def test_thousands_of_classes_have_the_right_sums() -> None:
     b = SnapshotBuilder(times=False)
     for i in range(3000):
         b.alloc(A + i * 512, i, stream=i * 7919, pool_id=(i % 1000, 1))
@@ -95,7 +97,7 @@ def test_many_classes() -> None:
     assert [row[3] for row in pools] == [0, *(3 * i + 3000 for i in range(1000))]
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     found = blocks(made())
     for by in ("", "pools", None):
         with pytest.raises(ValueError, match=f"^{by}$"):

@@ -1,4 +1,4 @@
-"""Traces that no allocator wrote: every measure of them comes to an end, soon, and adds up."""
+"""Even for impossible traces, every measure is computed quickly and adds up."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 
 
 def use_everything(snapshot: Snapshot) -> None:
-    """Asks for all that there is to ask for; what has to add up does, but for wrapped sums."""
+    """Compute everything; all sums must add up, except for overflowing ones."""
     ranges: tuple[dict[str, Any], ...] = ({}, {"start": 3, "stop": 9})
     for bounds in ranges:
         snap = mr.open(build.dump(snapshot), **bounds)
@@ -91,7 +91,7 @@ def at_the_edges(seed: int) -> Snapshot:
 
 
 @pytest.mark.slow
-def test_addresses_and_sizes_at_the_edges() -> None:
+def test_extreme_addresses_and_sizes_add_up() -> None:
     for seed in range(300):
         use_everything(at_the_edges(seed))
 
@@ -100,7 +100,7 @@ N = 20_000
 
 
 def unmapped(order: list[int]) -> SnapshotBuilder:
-    """One mapped range, and a piece out of the middle of what is left, again and again."""
+    """Map one range, then repeatedly unmap a piece from the middle of what remains."""
     b = SnapshotBuilder(times=False).segment_map(A, 4 * N * MIB)
     for i in order:
         b.segment_unmap(A + (4 * i + 1) * MIB, 2 * MIB)
@@ -133,7 +133,7 @@ MANY: dict[str, Callable[[], SnapshotBuilder]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MANY)
-def test_many_of_them_take_linear_time(name: str) -> None:
+def test_many_events_take_linear_time(name: str) -> None:
     snap = mr.open(build.dump(MANY[name]().build()))
     begun = time.process_time()
     replay = snap.replay()
@@ -145,7 +145,7 @@ def test_many_of_them_take_linear_time(name: str) -> None:
     assert time.process_time() - begun < 5  # 0.01 s to 0.5 s
 
 
-def test_a_long_name_that_almost_is_a_checkpoints() -> None:
+def test_long_name_similar_to_a_checkpoint_takes_linear_time() -> None:
     name = CHECKPOINT[0][0][:-1] * 20_000
     snap = mr.open(build.dump(SnapshotBuilder().alloc(A, 5, frames=[(name, "a.py", 1)]).build()))
     begun = time.process_time()

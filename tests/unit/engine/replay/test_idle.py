@@ -1,4 +1,4 @@
-"""idle: segments of the start with nothing in them, and the requests that passed them by."""
+"""idle: segments that are empty at the start, and requests that should have used them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def machine(**settings: Any) -> tuple[Machine, Device]:
 
 
 def blocks(made: Machine, *left_out: int) -> Blocks:
-    """Of a dump without the segment events of these numbers."""
+    """Return a dump without the segment events at these positions."""
     snapshot = made.dump()[0]
     (trace,) = snapshot["device_traces"]
     of_segments = [at for at, event in enumerate(trace) if event["action"].startswith("segment")]
@@ -28,13 +28,13 @@ def blocks(made: Machine, *left_out: int) -> Blocks:
 
 
 def cached(device: Device, *sizes: int) -> None:
-    """Leaves segments of these sizes with nothing in them."""
+    """Leave empty segments of these sizes."""
     for block in [device.malloc(size) for size in sizes]:
         assert block is not None
         device.free(block)
 
 
-def test_a_cached_segment_is_used_and_says_nothing() -> None:
+def test_used_cached_segment_is_not_reported() -> None:
     made, device = machine()
     cached(device, 30 * MIB, 40 * MIB)
     made.begin_recording()
@@ -42,41 +42,41 @@ def test_a_cached_segment_is_used_and_says_nothing() -> None:
     device.malloc(35 * MIB)
     device.malloc(50 * MIB)
     found = blocks(made)
-    # 30 MiB were made for 30, not for 25; neither were 40 for 35.
-    assert (found.passed, found.fitting) == (0, 0)
+    # The sizes show that both segments are older than the requests of 25 and 35 MiB that use them.
+    assert (found.passed_over, found.fitting) == (0, 0)
 
 
-def test_one_whose_first_block_would_have_made_it() -> None:
+def test_segment_possibly_created_by_its_first_block_is_not_reported() -> None:
     made, device = machine()
     cached(device, 30 * MIB, 100)
     made.begin_recording()
     device.malloc(29 * MIB)
     device.malloc(7)
-    assert (blocks(made).passed, blocks(made).fitting) == (0, 2)
+    assert (blocks(made).passed_over, blocks(made).fitting) == (0, 2)
 
 
-def test_a_request_that_took_more_than_it_needed() -> None:
+def test_missing_segment_event_shows_in_a_request_that_used_a_larger_segment() -> None:
     made, device = machine()
     cached(device, 60 * MIB)
     made.begin_recording()
     device.malloc(28 * MIB)  # of the 60
     device.malloc(38 * MIB)
-    assert blocks(made).passed == 0
-    # As if 38 MiB had been there: of them the first would have been taken.
-    assert blocks(made, 0).passed == 1
+    assert blocks(made).passed_over == 0
+    # If 38 MiB had existed, the first request would have used them.
+    assert blocks(made, 0).passed_over == 1
 
 
-def test_a_request_for_which_the_driver_was_asked() -> None:
+def test_missing_segment_event_shows_in_a_request_to_the_driver() -> None:
     made, device = machine()
     made.begin_recording()
     device.malloc(30 * MIB)
     device.malloc(40 * MIB)
-    assert (blocks(made).passed, blocks(made, 0).passed) == (0, 0)
-    assert blocks(made, 1).passed == 1
+    assert (blocks(made).passed_over, blocks(made, 0).passed_over) == (0, 0)
+    assert blocks(made, 1).passed_over == 1
 
 
 @pytest.mark.parametrize("expandable", [False, True])
-def test_other_streams_pools_and_kinds_are_no_proof(expandable: bool) -> None:
+def test_other_streams_pools_and_kinds_prove_nothing(expandable: bool) -> None:
     made, device = machine(expandable_segments=expandable)
     cached(device, 40 * MIB)
     made.begin_recording()
@@ -85,11 +85,11 @@ def test_other_streams_pools_and_kinds_are_no_proof(expandable: bool) -> None:
     device.begin_pool((1, 0))
     device.malloc(30 * MIB)
     device.end_pool()
-    assert blocks(made).passed == 0
+    assert blocks(made).passed_over == 0
 
 
-def test_after_memory_was_given_back_the_driver_is_asked_at_once() -> None:
-    """A free that completes meanwhile would serve, but nobody looks again."""
+def test_driver_is_used_at_once_after_a_release() -> None:
+    """A free that completes in the meantime would do, but the allocator doesn't check again."""
     made, device = machine(capacity=60 * MIB)
     kept = device.malloc(24 * MIB)
     assert kept is not None
@@ -98,12 +98,12 @@ def test_after_memory_was_given_back_the_driver_is_asked_at_once() -> None:
     device.record_stream(kept, 7)
     device.free(kept)
     device.malloc(32 * MIB)
-    assert blocks(made).passed == 0
+    assert blocks(made).passed_over == 0
 
 
-def test_blocks_from_a_limit_on_are_for_larger_requests_alone() -> None:
+def test_blocks_above_the_limit_serve_only_larger_requests() -> None:
     made, device = machine(max_split_size=20 * MIB)
     cached(device, 30 * MIB)
     made.begin_recording()
     device.malloc(15 * MIB)
-    assert blocks(made).passed == 0
+    assert blocks(made).passed_over == 0

@@ -1,4 +1,4 @@
-"""label: what a stack is put down to."""
+"""label: choosing the frame that a stack is attributed to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def snapshot() -> mr.Snapshot:
 
 
 def ranks(snap: mr.Snapshot, **ranked: int) -> bytes:
-    """A byte a string: 0 but for these texts ('_' stands for any other letter)."""
+    """Return one byte per string: 0 except for these strings ('_' means any other letter)."""
     out = bytearray(snap.native.n_strings)
     for i in range(len(out)):
         text = str(snap.text(i)).replace(".", "_").replace(":", "_")
@@ -29,7 +29,7 @@ def ranks(snap: mr.Snapshot, **ranked: int) -> bytes:
     return bytes(out)
 
 
-def test_the_lowest_rank_wins_then_the_innermost() -> None:
+def test_lowest_rank_wins_then_the_innermost_frame() -> None:
     snap = snapshot()
     native = snap.replay().measure().native
     stack = int(snap.events.stack[0])
@@ -45,23 +45,23 @@ def test_the_lowest_rank_wins_then_the_innermost() -> None:
     assert label(ranks(snap, torch_cpp=2, layers_py=2), ranks(snap, at__empty=3, linear=2)) == 2
     everything = ranks(snap, torch_cpp=2, layers_py=2, train_py=2)
     assert label(everything, ranks(snap, at__empty=5, linear=4, main=4)) == 1
-    # Of nodes of autograd and of operators the outermost frame counts.
+    # For autograd nodes and operators, the outermost frame counts.
     for rank in OUTERMOST:
         assert label(everything, ranks(snap, at__empty=rank, linear=rank, main=4)) == 1
         assert label(everything, ranks(snap, at__empty=rank, linear=4, main=4)) == 0
-    # A file of rank 0 is the user's, whatever the function is called.
+    # A file of rank 0 is the user's, whatever its functions are called.
     assert label(ranks(snap, torch_cpp=2), ranks(snap, at__empty=2, linear=2)) == 1
     # In any other file the function's rank counts.
     assert label(ranks(snap, torch_cpp=2), zero) == 0
     assert native.label_frame(0, zero, zero) == _core.ABSENT_ID
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     snap = snapshot()
     native = snap.replay().measure().native
     zero = bytes(snap.native.n_strings)
     for ranks_ in ((zero, b""), (zero[:-1], zero)):
-        with pytest.raises(ValueError, match="one byte a string"):
+        with pytest.raises(ValueError, match="one byte per string"):
             native.label_frame(0, *ranks_)
     for stack in (-1, snap.native.n_stacks, 2**70):
         with pytest.raises(IndexError):

@@ -1,4 +1,4 @@
-"""listing: the largest of a live set first, against a sort of all."""
+"""listing: the allocations of a live set, largest first, match a full sort."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ NEVER_ENDED = 2**32 - 1
 
 
 @given(recordings(max_devices=1), st.integers(0, 5), st.randoms(use_true_random=False))
-def test_any_recording(recording: Recording, top: int, dice: random.Random) -> None:
+def test_list_matches_a_full_sort_of_any_recording(
+    recording: Recording, top: int, dice: random.Random
+) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     assume(snap.devices)
     replay = snap.replay()
@@ -36,7 +38,7 @@ def test_any_recording(recording: Recording, top: int, dice: random.Random) -> N
             assert asked.largest(event, top) == want[: top or None]
 
 
-def test_ends_and_what_is_refused() -> None:
+def test_ends_are_listed_and_invalid_arguments_refused() -> None:
     builder = SnapshotBuilder().alloc(512, 7).alloc(1024, 9).free_completed(512, 7)
     measure = mr.open(build.dump(builder.build())).replay().measure().native
     assert measure.largest(1, 0) == [(1, False, 9, NEVER_ENDED), (0, False, 7, 2)]

@@ -1,4 +1,4 @@
-"""lives: sums of what counts, from when to when, and of one class alone."""
+"""lives: sums over lifetimes, for all allocations and for a single class."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ requested = _timeline.requested_measure
 
 
 def made() -> SnapshotBuilder:
-    """B is there before, C before and after; A comes, is allocated over, and goes."""
+    """Carry over B, which is freed halfway, and C, which stays; allocate, overwrite and free A."""
     b = SnapshotBuilder().alloc(A, 10).free_completed(B, 50).alloc(A, 3).free_completed(A, 3)
     return b.segment(C, 512, blocks=[b.block(C, 512, 7)])
 
 
-def test_sums() -> None:
+def test_sums_match_those_worked_out_by_hand() -> None:
     measure = requested(replay(made()))
     assert measure.start_bytes == 57
     assert column(measure.usage()) == [67, 17, 10, 7]
@@ -32,20 +32,20 @@ def test_sums() -> None:
     assert [measure.carried_held(event) for event in range(-1, 4)] == [57, 57, 7, 7, 7]
 
 
-def test_live_sets() -> None:
+def test_live_sets_match_those_worked_out_by_hand() -> None:
     measure = requested(replay(made()))
     live = [[column(c) for c in measure.live(event)] for event in range(-1, 4)]
     assert live == [[[], [0, 1]], [[0], [0, 1]], [[0], [1]], [[2], [1]], [[], [1]]]
 
 
-def test_other_bytes_count_from_the_start_on() -> None:
+def test_other_bytes_count_from_the_start() -> None:
     measure = active(blocks(made()))
     assert column(measure.weights()) == [512, 0, 512, 0]
     assert column(measure.carried_weights()) == [512, 512]
     assert [measure.start_bytes, *column(measure.usage())] == [1024, 1536, 1024, 1024, 512]
 
 
-def test_one_class_alone_and_one_of_it() -> None:
+def test_measure_of_one_class_or_member_has_only_its_blocks() -> None:
     b = SnapshotBuilder()
     for i, (in_pool, on_stream) in enumerate((((0, 0), 0), ((1, 0), 0), ((1, 0), 7), ((0, 0), 7))):
         b.alloc(A + i * 512, 1 << i, pool_id=in_pool, stream=on_stream)
@@ -69,14 +69,14 @@ def test_one_class_alone_and_one_of_it() -> None:
     assert column(nothing.carried_ends()) == [_measures.NEVER]
 
 
-def test_nothing() -> None:
+def test_empty_trace_has_no_allocations() -> None:
     measure = requested(replay(SnapshotBuilder().segment(A, 512)))
     assert (measure.start_bytes, column(measure.usage()), column(measure.counted())) == (0, [], [])
     assert [column(c) for c in measure.live(-1)] == [[], []]
 
 
-def test_sums_of_blocks_wrap_where_no_device_could_hold_them() -> None:
-    """Four blocks of 2^62 bytes, in segments that are made up."""
+def test_impossible_sums_wrap() -> None:
+    """Four blocks have 2^62 bytes each, in synthetic segments."""
     b = SnapshotBuilder()
     for i in range(4):
         b.segment_alloc(i << 62, 2**62 - 1).alloc(i << 62, 1)
@@ -89,7 +89,7 @@ def test_sums_of_blocks_wrap_where_no_device_could_hold_them() -> None:
         assert keys.sums(measure.live(7), measure, 0)[1:] == (1, want, 4)
 
 
-def test_moments_that_are_not_there() -> None:
+def test_missing_moments_are_refused() -> None:
     measure = requested(replay(made()))
     for event in (-2, 4, 2**70):
         with pytest.raises(IndexError):

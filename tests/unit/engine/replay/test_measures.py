@@ -1,4 +1,4 @@
-"""_measures, _timeline: what their constructors refuse, and that columns outlive their owners."""
+"""_measures, _timeline: constructors refuse wrong arguments, and columns outlive their owners."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ def test_other_types_are_refused(make: Callable[[Any], object], wrong: Any) -> N
         _measures.Classes,
     ],
 )
-def test_nothing_is_made_of_nothing(cls: Any) -> None:
+def test_classes_cannot_be_created_without_arguments(cls: Any) -> None:
     with pytest.raises(TypeError):
         cls()
     with pytest.raises(TypeError):
         cls.__new__(cls)
 
 
-def test_measures_are_not_called_into_being() -> None:
-    with pytest.raises(TypeError, match="made by requested_measure"):
+def test_measures_cannot_be_instantiated() -> None:
+    with pytest.raises(TypeError, match="use requested_measure"):
         _timeline.Measure(replay(made()))  # type: ignore[arg-type]
 
 
-def test_no_copies() -> None:
+def test_measures_cannot_be_copied() -> None:
     found = blocks(made())
     for one in (found, found.reserved, found.reserved.replay, requested(found.reserved.replay)):
         with pytest.raises(TypeError):
@@ -82,7 +82,7 @@ def test_no_copies() -> None:
 
 
 def test_measures_of_another_replay_are_refused() -> None:
-    """Its columns have other lengths."""
+    """Its columns have different lengths."""
     mine, other = blocks(made()), requested(replay(SnapshotBuilder().alloc(A, 1)))
     classes = _measures.Classes(mine, "stream")
     for use in (
@@ -90,11 +90,11 @@ def test_measures_of_another_replay_are_refused() -> None:
         lambda: classes.keep(other, 1),
         lambda: classes.sums(other, 0),
     ):
-        with pytest.raises(ValueError, match="of another replay"):
+        with pytest.raises(ValueError, match="to another replay"):
             use()
 
 
-def test_columns_outlive_what_they_came_from() -> None:
+def test_columns_outlive_their_owner() -> None:
     def columns() -> list[Any]:
         found = blocks(made())
         measure = _measures.Holding(found.reserved.replay).measure()
@@ -111,7 +111,7 @@ def test_columns_outlive_what_they_came_from() -> None:
     del noise
 
 
-def test_a_measure_outlives_what_weighed_it() -> None:
+def test_measure_outlives_its_weights() -> None:
     found = blocks(made())
     measure = found.weigh(_measures.Holding(found.reserved.replay).measure())
     del found
@@ -120,7 +120,7 @@ def test_a_measure_outlives_what_weighed_it() -> None:
     assert measure.start_bytes == 512
 
 
-def test_a_replay_of_a_device_that_is_not_there_is_empty() -> None:
+def test_replay_of_a_missing_device_is_empty() -> None:
     native = mr.open(build.dump(made().build())).native
     for device in (-1, 7, 2**31 - 1):
         empty = _timeline.Replay(native, device)
@@ -131,7 +131,7 @@ def test_a_replay_of_a_device_that_is_not_there_is_empty() -> None:
         _timeline.Replay(native, 2**31)
 
 
-def test_what_the_segments_hold() -> None:
+def test_segment_bytes_are_summed_by_measure() -> None:
     b = SnapshotBuilder().alloc(A, 1)
     held = [b.block(A, 512, 1), b.block(A + 512, 1024, 600, "active_pending_free")]
     b.segment(A, 2 * MIB, blocks=[*held, b.block(A + 1536, 512, 0, "inactive")])
@@ -141,13 +141,13 @@ def test_what_the_segments_hold() -> None:
     assert found == [601, 1, 1536, 512]
 
 
-def test_snapshot_events() -> None:
+def test_snapshot_events_are_listed_with_their_bytes() -> None:
     b = SnapshotBuilder().alloc(A, 1).snapshot_event(512).alloc(B, 1).snapshot_event(1024)
     assert replay(b).snapshot_events() == [(1, 512), (3, 1024)]
     assert replay(made()).snapshot_events() == []
 
 
-def test_times() -> None:
+def test_times_are_a_column_or_none() -> None:
     b = SnapshotBuilder().alloc(A, 1, time_us=5).alloc(B, 1, time_us=7)
     times = replay(b).times()
     assert times is not None

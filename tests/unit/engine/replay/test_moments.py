@@ -1,4 +1,4 @@
-"""moments: live sets at any event, against a look at every lifetime."""
+"""moments: live sets at any event match a scan of every allocation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check(replay: mr.Replay, events: list[int]) -> None:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(traces())
-def test_any_trace(snapshot: build.Snapshot) -> None:
+def test_live_sets_of_any_trace_match_a_scan(snapshot: build.Snapshot) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         replay = snap.replay(device)
@@ -38,7 +38,7 @@ def test_any_trace(snapshot: build.Snapshot) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_long_recordings(seed: int) -> None:
+def test_live_sets_of_long_recordings_match_a_scan(seed: int) -> None:
     made = allocator_strategies.record(seed, steps=1500, late=seed % 2 * 500)
     replay = mr.open(build.dump(made.snapshot)).replay()
     dice = random.Random(seed)
@@ -46,7 +46,7 @@ def test_long_recordings(seed: int) -> None:
 
 
 @pytest.mark.parametrize("live", [0, 1, 31, 32, 33, 64, 65, 1000])
-def test_sizes_around_a_leaf(live: int) -> None:
+def test_live_sets_of_about_a_leafs_size_match_a_scan(live: int) -> None:
     builder = SnapshotBuilder(times=False)
     for i in range(live):
         builder.alloc(512 + i * 512, 1)
@@ -54,7 +54,7 @@ def test_sizes_around_a_leaf(live: int) -> None:
     check(replay, [-1, 0, live // 2, live])
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     replay = mr.open(build.dump(SnapshotBuilder().alloc(512, 1).build())).replay()
     with pytest.raises(TypeError):
         _timeline.Moments(None)  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ def test_what_is_refused() -> None:
             moments.live(event)
 
 
-def test_a_usage_answers_the_same_the_second_time() -> None:
+def test_repeated_query_gives_the_same_result() -> None:
     made = allocator_strategies.record(2, steps=300)
     usage = mr.open(build.dump(made.snapshot)).replay().measure("held")
     first, second = (usage.live_at(event=100) for _ in range(2))

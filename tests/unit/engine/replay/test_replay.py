@@ -1,4 +1,4 @@
-"""replay: small traces replayed by hand, number by number."""
+"""replay: replays of small traces match numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def column(values: Any) -> list[int]:
     return memoryview(values).tolist()
 
 
-def test_alloc_and_free() -> None:
+def test_allocs_add_and_frees_subtract_bytes() -> None:
     r = replay(SnapshotBuilder().alloc(A, 10).alloc(B, 20).free_completed(A, 10))
     assert column(requested(r).usage()) == [10, 30, 20]
     assert column(r.match()) == [2, NONE, 0]
@@ -37,25 +37,25 @@ def test_alloc_and_free() -> None:
     assert (r.carried_bytes, r.carried_blocks, r.allocs) == (0, 0, 2)
 
 
-def test_a_free_that_is_only_requested_frees_nothing() -> None:
+def test_requested_free_releases_nothing() -> None:
     r = replay(SnapshotBuilder().alloc(A, 10).free_requested(A, 10))
     assert column(requested(r).usage()) == [10, 10]
     assert column(r.match()) == [NONE, NONE]
 
 
-def test_the_peak_is_the_first_of_equals() -> None:
+def test_first_of_equal_peaks_wins() -> None:
     r = replay(SnapshotBuilder().alloc(A, 10).free_completed(A, 10).alloc(A, 10))
     assert (r.peak_bytes, r.peak_event) == (10, 0)
 
 
-def test_a_peak_at_the_very_start() -> None:
+def test_peak_may_be_at_the_start() -> None:
     builder = SnapshotBuilder().free_completed(A, 100).alloc(A, 60)
     r = replay(builder)
     assert (r.carried_bytes, r.peak_bytes, r.peak_event, r.final_bytes) == (100, 100, -1, 60)
     assert column(requested(r).usage()) == [0, 60]
 
 
-def test_the_carried_has_two_parts() -> None:
+def test_carried_over_memory_has_two_parts() -> None:
     builder = SnapshotBuilder().free_completed(B, 7).alloc(A, 1).free_completed(C, 5)
     builder.finish_segments([(0, 2**40, 300), (0, 2**41, 20)])
     r = replay(builder)
@@ -68,14 +68,14 @@ def test_the_carried_has_two_parts() -> None:
     assert r.segment_requested_bytes == r.final_bytes == 321
 
 
-def test_a_block_that_the_trace_names_is_no_carried() -> None:
+def test_block_allocated_in_the_trace_is_not_carried_over() -> None:
     builder = SnapshotBuilder().alloc(A, 10).free_completed(A, 10)
     builder.segment(A, 512, blocks=[builder.block(A, 512, 10)])
     r = replay(builder)
     assert (r.carried_bytes, r.final_bytes, r.segment_requested_bytes) == (0, 0, 10)
 
 
-def test_an_address_allocated_twice() -> None:
+def test_second_alloc_replaces_the_first() -> None:
     builder = SnapshotBuilder().alloc(A, 10).alloc(A, 4).alloc(A, 3).free_completed(A, 3)
     r = replay(builder)
     assert column(requested(r).usage()) == [10, 4, 3, 0]
@@ -83,7 +83,7 @@ def test_an_address_allocated_twice() -> None:
     assert (r.double_allocs, r.size_mismatches, r.unmatched_frees) == (2, 0, 0)
 
 
-def test_an_address_freed_twice() -> None:
+def test_second_free_is_unmatched() -> None:
     builder = SnapshotBuilder().alloc(A, 10).free_completed(A, 10).free_completed(A, 10)
     r = replay(builder)
     assert column(requested(r).usage()) == [10, 0, 0]
@@ -91,13 +91,13 @@ def test_an_address_freed_twice() -> None:
     assert (r.unmatched_frees, r.carried_bytes) == (1, 0)
 
 
-def test_a_carried_block_freed_twice() -> None:
+def test_second_free_of_a_carried_over_block_is_unmatched() -> None:
     r = replay(SnapshotBuilder().free_completed(A, 10).free_completed(A, 10))
     assert (r.unmatched_frees, r.carried_bytes) == (1, 10)
     assert column(requested(r).usage()) == [0, 0]
 
 
-def test_a_free_of_another_size_takes_what_was_allocated() -> None:
+def test_free_with_a_wrong_size_releases_the_allocation() -> None:
     r = replay(SnapshotBuilder().alloc(A, 10).free_completed(A, 99))
     assert column(requested(r).usage()) == [10, 0]
     assert r.size_mismatches == 1
@@ -121,7 +121,7 @@ def test_devices_are_independent() -> None:
     assert column(requested(second).usage()) == [1, 7]
 
 
-def test_a_device_of_segments_only() -> None:
+def test_device_with_segments_only_carries_its_blocks_over() -> None:
     builder = SnapshotBuilder(0)
     builder.segment(A, 1024, 3, blocks=[builder.block(A, 512, 9), builder.block(B, 512, 5)])
     r = replay(builder, 3)
@@ -130,7 +130,7 @@ def test_a_device_of_segments_only() -> None:
     assert [column(c) for c in requested(r).live(-1)] == [[], [0, 1]]
 
 
-def test_live_sets() -> None:
+def test_live_sets_follow_the_events() -> None:
     builder = SnapshotBuilder().alloc(A, 1).free_completed(B, 2).alloc(C, 4).free_completed(A, 1)
     r = replay(builder)
     live = [[column(c) for c in requested(r).live(event)] for event in range(-1, 4)]
@@ -142,7 +142,7 @@ def test_live_sets() -> None:
             requested(r).carried_held(event)
 
 
-def test_a_free_says_who_allocated_only_where_frees_carry_alloc_stacks() -> None:
+def test_free_has_an_allocator_only_if_frees_carry_alloc_stacks() -> None:
     same = SnapshotBuilder().alloc(A, 1, frames=F).free_completed(A, 1, frames=F)
     same.free_completed(B, 5, frames=G)
     other = SnapshotBuilder().alloc(A, 1, frames=F).free_completed(A, 1, frames=G)
@@ -155,7 +155,7 @@ def test_a_free_says_who_allocated_only_where_frees_carry_alloc_stacks() -> None
     ]
 
 
-def test_sums_that_64_bits_do_not_hold_are_refused() -> None:
+def test_sums_beyond_64_bits_are_refused() -> None:
     huge = 2**61 + 5
     allocs, frees, blocks = SnapshotBuilder(), SnapshotBuilder(), SnapshotBuilder()
     for i in range(3):
@@ -170,7 +170,7 @@ def test_sums_that_64_bits_do_not_hold_are_refused() -> None:
         assert caught.value.offset is None
 
 
-def test_the_largest_sums_that_fit() -> None:
+def test_largest_sums_that_fit_are_exact() -> None:
     most = 2**62 - 1
     builder = SnapshotBuilder().alloc(A, most).free_completed(B, most).free_completed(A, most)
     r = replay(builder)

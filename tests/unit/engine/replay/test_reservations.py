@@ -1,4 +1,4 @@
-"""reservations: pieces of segments over time, against addresses that are painted one by one."""
+"""reservations: parts of segments over time match addresses painted one by one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.oracle_measures import GROWS, SHRINKS, ranges_at_start
 from tests.strategies import traces
 from tests.unit.engine.replay.measured import MIB, A, B, column, reserved
 
-Row = tuple[int, int, int, int]  # address, its end, the event that brought it and that took it
+Row = tuple[int, int, int, int]  # address, end, the events that added and removed it
 
 
 def rows(found: _measures.Reserved) -> list[Row]:
@@ -29,17 +29,17 @@ def rows(found: _measures.Reserved) -> list[Row]:
 
 
 def there(found: _measures.Reserved, event: int) -> list[tuple[int, int]]:
-    """What is reserved after an event, in the order of addresses."""
+    """Return the reserved ranges after an event, by address."""
     return [(at, end) for at, end, begin, stop in rows(found) if begin <= event < stop]
 
 
-def test_what_comes_and_goes() -> None:
+def test_segment_lasts_from_its_alloc_to_its_free() -> None:
     b = SnapshotBuilder().segment_alloc(A, 2 * MIB).alloc(A, 5).segment_alloc(B, 20 * MIB)
     b.segment_free(A, 2 * MIB).segment(B, 20 * MIB)
     assert rows(reserved(b)) == [(A, A + 2 * MIB, 0, 3), (B, B + 20 * MIB, 2, 4)]
 
 
-def test_what_was_there() -> None:
+def test_carried_over_segments_start_before_the_trace() -> None:
     b = SnapshotBuilder().alloc(A, 5).segment_free(A, 2 * MIB).segment(B, 20 * MIB)
     found = reserved(b)
     assert rows(found) == [(A, A + 2 * MIB, -1, 1), (B, B + 20 * MIB, -1, 2)]
@@ -50,7 +50,7 @@ def test_what_was_there() -> None:
     assert [addresses[sources[at]] for at in (A, B)] == [A, B]
 
 
-def test_a_part_that_is_unmapped_has_a_row_of_its_own() -> None:
+def test_unmapped_part_has_its_own_row() -> None:
     b = SnapshotBuilder().segment_map(A, 6 * MIB).segment_unmap(A + 2 * MIB, 2 * MIB)
     b.segment(A, 2 * MIB, is_expandable=True)
     b.segment(A + 4 * MIB, 2 * MIB, is_expandable=True)
@@ -60,14 +60,14 @@ def test_a_part_that_is_unmapped_has_a_row_of_its_own() -> None:
         (A + 2 * MIB, A + 4 * MIB, 0, 1),
         (A + 4 * MIB, A + 6 * MIB, 0, 2),
     ]
-    assert column(found.reservations()[4]) == [0, 0, 0]  # all that one event brought
+    assert column(found.reservations()[4]) == [0, 0, 0]  # one event added all parts
 
 
-def test_none() -> None:
+def test_trace_without_segment_events_has_no_parts() -> None:
     assert rows(reserved(SnapshotBuilder().alloc(A, 5))) == []
 
 
-def test_two_of_one_address_are_the_later_one() -> None:
+def test_later_segment_at_one_address_wins() -> None:
     b = SnapshotBuilder().segment_alloc(A, 4 * MIB).segment_alloc(A + 2 * MIB, 4 * MIB)
     middle = A + 2 * MIB
     assert rows(reserved(b)) == [
@@ -78,7 +78,7 @@ def test_two_of_one_address_are_the_later_one() -> None:
 
 
 def check(snapshot: Any, snap: mr.Snapshot, device: int) -> None:
-    """Against the last that touched each address, at every event."""
+    """At every event, compare with the last event that touched each address."""
     found = snap.replay(device).reserved
     events = oracle.trace_of(snapshot, device)
     touched = [
@@ -108,7 +108,7 @@ def check(snapshot: Any, snap: mr.Snapshot, device: int) -> None:
 
 
 @given(traces())
-def test_they_are_the_last_word_on_each_address(snapshot: Any) -> None:
+def test_parts_match_the_last_event_of_each_address(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         check(snapshot, snap, device)
@@ -116,7 +116,7 @@ def test_they_are_the_last_word_on_each_address(snapshot: Any) -> None:
 
 @st.composite
 def crowded(draw: st.DrawFn) -> Any:
-    """Segment events that all touch each other."""
+    """Draw segment events that all overlap."""
     b = SnapshotBuilder()
     for _ in range(draw(st.integers(0, 12))):
         action = draw(st.sampled_from(GROWS + SHRINKS))
@@ -127,18 +127,18 @@ def crowded(draw: st.DrawFn) -> Any:
 
 
 @given(crowded())
-def test_crowded(snapshot: Any) -> None:
+def test_overlapping_segments_match_painted_addresses(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         check(snapshot, snap, device)
 
 
 @pytest.mark.parametrize("cells, events", [(70, 500), (5_000, 9_000)])
-def test_many(cells: int, events: int) -> None:
-    """Enough bounds for every level of the set that they are in."""
+def test_thousands_of_parts_match_painted_addresses(cells: int, events: int) -> None:
+    """There are enough bounds to fill every level of the set that holds them."""
     draw = random.Random(cells)
     b = SnapshotBuilder()
-    painted = np.zeros((2, cells), dtype=bool)  # the start, and now
+    painted = np.zeros((2, cells), dtype=bool)  # one row for the start, one for the current event
     known = np.zeros(cells, dtype=bool)
     for _ in range(events):
         at, size = draw.randrange(cells), 1 + draw.randrange(draw.choice((3, 40)))
@@ -159,7 +159,7 @@ def test_many(cells: int, events: int) -> None:
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
-def test_real_ones_add_up(path: Any) -> None:
+def test_real_files_add_up(path: Any) -> None:
     snap = mr.open(path)
     for device in snap.devices:
         replay = snap.replay(device)

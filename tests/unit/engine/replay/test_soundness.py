@@ -1,4 +1,4 @@
-"""soundness: counts of what cannot be, against a slow and obvious look at every block and event."""
+"""soundness: counts of impossible states match a slow scan of every block and event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEVER = 1 << 40
 
 
 def expected(trace: list[dict[str, Any]], replay: Replay) -> dict[str, int]:
-    """The same numbers, block by block and event by event."""
+    """Compute the same numbers block by block and event by event."""
     base = replay.native
     columns = [memoryview(base.carried(name)).tolist() for name in ("address", "size", "end")]
     blocks = sorted(zip(*columns, strict=True))
@@ -47,7 +47,7 @@ def expected(trace: list[dict[str, Any]], replay: Replay) -> dict[str, int]:
     short = [
         at - 1
         for at, (low, high) in enumerate(zip(requested, reserved, strict=True))
-        # Nothing that matters changes at a free.
+        # Nothing relevant changes at a free.
         if low > high and (at == 0 or not trace[at - 1]["action"].startswith("free"))
     ]
     found["short_events"] = len(short)
@@ -70,7 +70,7 @@ def covers(event: dict[str, Any], address: int) -> bool:
     kind=st.sampled_from(list(DAMAGE)),
     where=st.integers(0, 2**32 - 1),
 )
-def test_what_is_missing_shows_as_it_should(seed: int, late: bool, kind: str, where: int) -> None:
+def test_missing_events_are_detected(seed: int, late: bool, kind: str, where: int) -> None:
     snapshot = program(seed, late=late).snapshot
     (trace,) = snapshot["device_traces"]
     kept = DAMAGE[kind](trace, random.Random(where))
@@ -80,7 +80,7 @@ def test_what_is_missing_shows_as_it_should(seed: int, late: bool, kind: str, wh
 
 
 @given(traces())
-def test_what_no_allocator_wrote_ends_all_the_same(snapshot: Any) -> None:
+def test_impossible_traces_terminate(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         found = snap.replay(device).soundness
@@ -89,7 +89,7 @@ def test_what_no_allocator_wrote_ends_all_the_same(snapshot: Any) -> None:
 
 
 def unfit(replay: Replay) -> tuple[int | None, int | None]:
-    """`active_fit`, from the three series."""
+    """Compute `active_fit` from the three series."""
     used, low, high = (replay.measure(name) for name in ("active", "requested", "reserved"))
     series = [[one.start_bytes, *one.series.tolist()] for one in (used, low, high)]
     moments = list(zip(*series, strict=True))
@@ -104,7 +104,7 @@ def unfit(replay: Replay) -> tuple[int | None, int | None]:
     kind=st.sampled_from(list(DAMAGE)),
     where=st.integers(0, 2**32 - 1),
 )
-def test_active_bytes_are_held_against_the_others(
+def test_active_bytes_are_compared_with_the_other_measures(
     seed: int, late: bool, kind: str, where: int
 ) -> None:
     snapshot = program(seed, late=late).snapshot
@@ -116,15 +116,15 @@ def test_active_bytes_are_held_against_the_others(
 
 
 @given(traces())
-def test_so_they_are_where_no_allocator_wrote_them(snapshot: Any) -> None:
+def test_impossible_active_bytes_are_detected(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         replay = snap.replay(device)
         assert _soundness.active_fit(replay.blocks) == unfit(replay)
 
 
-def test_more_active_than_reserved_and_less_than_requested() -> None:
-    """A block in the segments of more bytes than its segment, and one of fewer than were asked."""
+def test_active_above_reserved_or_below_requested_is_detected() -> None:
+    """One block is larger than its segment, and one smaller than its request."""
     builder = build.SnapshotBuilder().alloc(2**30, 512)
     builder.segment(2**30, 2**21, blocks=[builder.block(2**30, 512, 512)])
     builder.segment(2**31, 2**21, blocks=[builder.block(2**31, 2**21, 2**23)])

@@ -1,4 +1,4 @@
-"""simulation: a program's recording on an allocator of other settings, against the slow model."""
+"""simulation: a recording simulated with other allocator settings matches the slow model."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ ROOMY = {name: replace(one, capacity=80 * GIB) for name, one in SETTINGS.items()
     steps=st.integers(20, 250),
     reuses=st.booleans(),
 )
-def test_its_own_settings_give_the_same_again(
+def test_recorded_settings_reproduce_the_recording(
     name: str, seed: int, steps: int, reuses: bool
 ) -> None:
-    """Each call of the driver, in place, size and order; the last block; the failures, too."""
+    """Every driver call matches in position, size and order, and so do the last block and the
+    failures.
+    """
     settings = SETTINGS[name]
     snapshot, want = modelled(settings, seed, steps, reuses=reuses)
     assert simulated(snapshot, settings, settings, reuses=reuses) == want
 
 
 @given(recorded=NAMES, other=NAMES, seed=st.integers(0, 2**32 - 1), steps=st.integers(20, 250))
-def test_other_settings_give_what_the_program_gets_with_them(
-    recorded: str, other: str, seed: int, steps: int
-) -> None:
-    """Where memory suffices. An emptied cache of which nothing went leaves no event. What is not a
-    setting stays as recorded."""
+def test_other_settings_match_the_program(recorded: str, other: str, seed: int, steps: int) -> None:
+    """The card is large enough. The program never empties its cache, because that leaves no event
+    if nothing is freed.
+    """
     assume(ROOMY[recorded].npu == ROOMY[other].npu)
     without = ("empty cache",)
     snapshot, _ = modelled(ROOMY[recorded], seed, steps, without)
@@ -56,16 +57,18 @@ def test_other_settings_give_what_the_program_gets_with_them(
     before=st.integers(1, 200),
     steps=st.integers(20, 200),
 )
-def test_a_recording_that_begins_late(name: str, seed: int, before: int, steps: int) -> None:
-    """It begins with what was there; where addresses are free only the driver knew."""
+def test_late_recording_matches_the_program(name: str, seed: int, before: int, steps: int) -> None:
+    """The simulation starts with carried-over memory. Only the driver knew the free addresses."""
     snapshot, want = modelled(ROOMY[name], seed, steps, before=before)
     assert told(simulated(snapshot, ROOMY[name], ROOMY[name])) == told(want)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["crowded", "max split, crowded", "expandable"])
-def test_most_recordings_that_begin_late_in_want_of_memory(name: str) -> None:
-    """Frees that waited before it, and addresses of expandable segments, it does not tell."""
+def test_late_recordings_mostly_match_under_memory_pressure(name: str) -> None:
+    """The simulation doesn't know frees that were already waiting, or addresses of expandable
+    segments.
+    """
     settings, equal = SETTINGS[name], 0
     for seed in range(60):
         snapshot, want = modelled(settings, seed, 20 + 3 * seed, before=200 - 3 * seed)
@@ -74,11 +77,11 @@ def test_most_recordings_that_begin_late_in_want_of_memory(name: str) -> None:
 
 
 def told(run: Run) -> tuple[list[tuple[str, int]], int, int]:
-    """Without addresses, which a driver hands out by rules of its own."""
+    """Return the calls without addresses, which a driver assigns by its own rules."""
     return [(action, size) for action, _, size in run.calls], run.peak, run.ooms
 
 
-def test_a_smaller_card_fails_where_the_program_would() -> None:
+def test_smaller_card_fails_where_the_program_would() -> None:
     b = SnapshotBuilder().segment_alloc(2**40, 20 * MIB).alloc(2**40, 15 * MIB)
     b.segment_alloc(2**40 + 20 * MIB, 30 * MIB).alloc(2**40 + 20 * MIB, 30 * MIB)
     b.free(2**40 + 20 * MIB, 30 * MIB).free(2**40, 15 * MIB)
@@ -100,8 +103,9 @@ def test_a_smaller_card_fails_where_the_program_would() -> None:
 
 
 def aged(address: int) -> mr.Replay:
-    """Two segments that are half free, the older one at the higher address; a request for half of
-    one has the block at this address."""
+    """Build two half-free segments, the older one at the higher address. A request for half a
+    segment gets the block at this address.
+    """
     low, high = 2**40, 2**40 + 2 * MIB
     b = SnapshotBuilder().segment_alloc(low, 2 * MIB).alloc(low, MIB)
     b.alloc(low + MIB, MIB).segment_alloc(high, 2 * MIB).alloc(high, MIB)
@@ -112,9 +116,8 @@ def aged(address: int) -> mr.Replay:
 
 
 @pytest.mark.parametrize("lowest_first", [False, True])
-def test_of_equal_blocks_it_takes_that_which_the_recording_took(lowest_first: bool) -> None:
-    """Newer versions of PyTorch that of the oldest segment, older ones that of the lowest
-    address."""
+def test_recorded_choice_among_equal_blocks_wins(lowest_first: bool) -> None:
+    """Newer versions of PyTorch take the oldest segment, older ones the lowest address."""
     low, high = 2**40, 2**40 + 2 * MIB
     replay = aged(low + MIB if lowest_first else high + MIB)
     known = rules(ROOMY["default"])
@@ -128,8 +131,8 @@ def test_of_equal_blocks_it_takes_that_which_the_recording_took(lowest_first: bo
     assert replay.recorded.reproduced
 
 
-def test_what_was_collected_the_program_did_not_empty() -> None:
-    """A request of the same call follows, and no memory was wanting."""
+def test_garbage_collected_cache_is_not_an_empty_cache_call() -> None:
+    """The call site that frees the segment also makes a request, and memory was sufficient."""
     here: dict[str, Any] = {"frames": [("ask", "a.py", 1)]}
     b = SnapshotBuilder().segment_alloc(2**40, 50 * MIB).alloc(2**40, 50 * MIB)
     b.free(2**40, 50 * MIB).segment_free(2**40, 50 * MIB, **here)
@@ -141,16 +144,19 @@ def test_what_was_collected_the_program_did_not_empty() -> None:
         found = _simulating.Simulation(replay.blocks, replay.holding, **known | more)
         return found.reserved_peak[0], found.recorded_retries
 
-    assert peak() == (110 * MIB, 1)  # asked again by the same call, for another reason
+    assert peak() == (110 * MIB, 1)  # the call site makes another request, for another reason
     assert peak(recorded_collect_from=40 * MIB) == (110 * MIB, 0)
-    assert peak(recorded_collect_from=50 * MIB) == (60 * MIB, 0)  # as much is not collected
-    assert peak(recorded_limit=109 * MIB) == (110 * MIB, 1)  # it was wanting
+    assert peak(recorded_collect_from=50 * MIB) == (
+        60 * MIB,
+        0,
+    )  # isn't garbage collected
+    assert peak(recorded_limit=109 * MIB) == (110 * MIB, 1)  # memory was short
     collecting = {"recorded_collect_from": 40 * MIB, "collect_from": 40 * MIB}
     assert peak(**collecting) == (60 * MIB, 0)
 
 
-def test_what_an_expandable_segment_waited_for_may_suffice() -> None:
-    """Nothing is mapped for a request then, and it is no less one that was asked for again."""
+def test_completed_frees_may_suffice_for_an_expandable_segment() -> None:
+    """If completed frees suffice, nothing is mapped for the request, but it's still a retry."""
     settings = replace(SETTINGS["expandable"], capacity=40 * MIB)
     machine = Machine(settings)
     device = machine.devices[0] = Placed(settings, BASE)
@@ -172,8 +178,8 @@ def test_what_an_expandable_segment_waited_for_may_suffice() -> None:
 
 
 @pytest.mark.parametrize("capacity", [70 * MIB, 99 * MIB])
-def test_what_was_asked_again_tells_how_small_the_card_was(capacity: int) -> None:
-    """At most: 40 MiB were reserved, and 60 more were not to be had."""
+def test_retried_requests_show_the_size_of_the_card(capacity: int) -> None:
+    """The size is an upper bound: 40 MiB were reserved, and 60 more weren't available."""
     settings = replace(SETTINGS["default"], capacity=capacity)
     machine = Machine(settings)
     device = machine.devices[0] = Placed(settings, BASE)
@@ -184,20 +190,20 @@ def test_what_was_asked_again_tells_how_small_the_card_was(capacity: int) -> Non
     snapshot, want = dumped(machine)
     replay = mr.open(build.dump(snapshot)).replay(0)
     recorded = replay.recorded
-    assert (recorded.total_bytes, recorded.total_inferred) == (100 * MIB - 1, True)
+    assert (recorded.program_memory_bytes, recorded.total_inferred) == (100 * MIB - 1, True)
     assert recorded.reproduced
     assert (recorded.outcome.alloc_retries, recorded.outcome.reserved_peak_bytes) == (1, want.peak)
     assert replay.simulate().reasons == ()
     other = replay.simulate("max_split_size_mb:40")
     assert (other.outcome.alloc_retries, other.reasons) == (1, ("total_inferred",))
-    assert replay.simulate(total_bytes=100 * MIB).outcome.alloc_retries == 0
+    assert replay.simulate(program_memory=100 * MIB).outcome.alloc_retries == 0
 
 
 @pytest.mark.parametrize(
     "pool, stream, gives_back",
     [((0, 0), 0, True), ((0, 1), 0, True), ((0, 1), 5, False), ((1, 0), 5, False)],
 )
-def test_in_a_capture_nothing_is_given_back(
+def test_nothing_is_freed_during_a_capture(
     pool: tuple[int, int], stream: int, gives_back: bool
 ) -> None:
     b = SnapshotBuilder().segment_alloc(2**40, 50 * MIB).alloc(2**40, 50 * MIB)
@@ -210,24 +216,24 @@ def test_in_a_capture_nothing_is_given_back(
     assert (found.failed() == [], found.retries) == (gives_back, gives_back)
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     first, second = (
         mr.open(build.dump(SnapshotBuilder().alloc(2**40, at).build())).replay(0) for at in (1, 2)
     )
     known = rules(SETTINGS["default"])
     with pytest.raises(ValueError, match="another replay"):
         _simulating.Simulation(first.blocks, second.holding, **known)
-    with pytest.raises(ValueError, match="a number a power of two"):
+    with pytest.raises(ValueError, match="one number per power of two"):
         _simulating.Simulation(first.blocks, first.holding, **known | {"divisions": (1,)})
     for name in ("large_segment", "space"):
-        with pytest.raises(ValueError, match="have a size"):
+        with pytest.raises(ValueError, match="size must be positive"):
             _simulating.Simulation(first.blocks, first.holding, **known | {name: 0})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "expandable"])
-def test_hundreds_of_free_blocks_lie_in_their_order(name: str) -> None:
-    """More than fit into one piece of the set that they are looked for in."""
+def test_hundreds_of_free_blocks_stay_ordered(name: str) -> None:
+    """One part of the set in which free blocks are searched can't hold all of them."""
     settings, rng = ROOMY[name], random.Random(5)
     machine = Machine(settings)
     device = machine.devices[0] = Placed(settings, BASE)

@@ -1,4 +1,4 @@
-"""Plain values and streams of opcodes, for the tests of what rewrites a pickle."""
+"""Plain values and opcode streams for testing code that rewrites a pickle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, st.floats(allow_nan=False
 
 
 def values(*, tuples: bool = True) -> st.SearchStrategy[Any]:
-    """What JSON has, and tuples: nested, with parts that stand in it more than once."""
+    """JSON values and tuples: nested, with shared parts."""
 
     def grown(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         lists = st.lists(children, max_size=4)
@@ -38,7 +38,7 @@ def values(*, tuples: bool = True) -> st.SearchStrategy[Any]:
 
 
 def lists(value: Any) -> Any:
-    """As JSON has it: no tuples."""
+    """JSON values: no tuples."""
     if isinstance(value, dict):
         return {key: lists(item) for key, item in value.items()}
     return [lists(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -65,7 +65,7 @@ PIECES: list[Any] = [
 
 @st.composite
 def streams(draw: st.DrawFn, most: int = 16) -> bytes:
-    """Opcodes of plain data in any order: now and then a pickle."""
+    """Draw opcodes of plain data in any order; sometimes they are a valid pickle."""
     ops = Ops().proto(4)
     pieces = st.tuples(st.sampled_from(PIECES), st.integers(0, 100))
     for piece, number in draw(st.lists(pieces, max_size=most)):

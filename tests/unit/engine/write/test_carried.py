@@ -1,4 +1,4 @@
-"""Events that stand for what was live before a slice: `memreplay_carried`, in window.pyx."""
+"""Events for allocations that were live before a slice: `memreplay_carried`, in window.pyx."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A, B = 0x1000, 0x2000
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_they_are_the_carried(writer: Any) -> None:
+def test_marked_events_are_carried_over_allocations(writer: Any) -> None:
     builder = SnapshotBuilder(devices=2).alloc(B, 1, device=0)
     builder.alloc(A, 100, device=1, memreplay_carried=True)
     builder.free_requested(A, 100, device=1, memreplay_carried=True)
@@ -27,19 +27,19 @@ def test_they_are_the_carried(writer: Any) -> None:
     assert (replay.carried_over_bytes, replay.usage.tolist()) == (100, [107, 7])
     assert replay.measure("held").start_bytes == 0
     assert snap.replay(0).usage.tolist() == [1]
-    # A range counts on.
+    # A range continues the count.
     assert mr.open(writer(builder.build()), start=3).replay(1).carried_over_bytes == 107
     assert mr.open(writer(builder.build()), device=0).replay(0).events == 1
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_behind_another_event_they_are_as_any(writer: Any) -> None:
+def test_marked_events_after_other_events_are_ordinary(writer: Any) -> None:
     builder = SnapshotBuilder().alloc(B, 7).alloc(A, 100, memreplay_carried=True)
     replay = mr.open(writer(builder.build())).replay()
     assert (replay.first_event, replay.usage.tolist()) == (0, [7, 107])
 
 
 @pytest.mark.parametrize("value", [False, None, 1, "yes", []])
-def test_only_true_counts(value: Any) -> None:
+def test_only_the_value_true_marks_an_event(value: Any) -> None:
     builder = SnapshotBuilder().alloc(A, 100, memreplay_carried=value)
     assert mr.open(build.dump(builder.build())).replay().usage.tolist() == [100]

@@ -1,4 +1,4 @@
-"""dump: whole lines, a chunk at a time, out of tables that it keeps alive."""
+"""dump: lines are written whole, a chunk at a time, and keep their tables alive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def many(events: int) -> mr.Snapshot:
 
 
 @pytest.mark.parametrize("ndjson", [False, True])
-def test_chunks_are_bounded_and_end_with_a_line(ndjson: bool) -> None:
+def test_chunks_are_bounded_and_end_at_a_line(ndjson: bool) -> None:
     chunks = list(dump(many(40_000).native, ndjson))
     assert len(chunks) > 3
     assert all(chunk.endswith(b"\n") for chunk in chunks)
@@ -34,7 +34,7 @@ def test_chunks_are_bounded_and_end_with_a_line(ndjson: bool) -> None:
     assert sum(b"alloc" in line for line in lines) == 40_000
 
 
-def test_lines_keep_their_tables() -> None:
+def test_lines_keep_their_tables_alive() -> None:
     lines = dump(many(3).native, True)
     gc.collect()
     rows = [json.loads(line) for line in b"".join(lines).splitlines()]
@@ -42,17 +42,17 @@ def test_lines_keep_their_tables() -> None:
     assert list(lines) == []
 
 
-def test_each_call_begins_anew() -> None:
+def test_every_call_starts_over() -> None:
     native = many(3).native
     assert b"".join(dump(native, True)) == b"".join(dump(native, True))
 
 
-def test_nothing_at_all() -> None:
+def test_empty_snapshot_has_no_lines() -> None:
     assert list(dump(mr.open(build.dump({"segments": []})).native, True)) == []
 
 
-def test_lines_are_made_by_tables() -> None:
-    with pytest.raises(TypeError, match=r"made by dump"):
+def test_lines_cannot_be_created_without_tables() -> None:
+    with pytest.raises(TypeError, match=r"use dump"):
         type(dump(many(1).native, True))()
 
 
@@ -62,7 +62,7 @@ def events(snapshot: Any) -> list[Any]:
     return [row for row in rows if row["table"] == "events"]
 
 
-def test_extreme_numbers() -> None:
+def test_extreme_numbers_are_written_exactly() -> None:
     event = {"action": "oom", "addr": 2**64 - 1, "size": 2**62 - 1, "stream": 2**63}
     event |= {"time_us": -(2**63) + 1, "device_free": -(2**63), "pool_id": (-1, 2**63 - 1)}
     (row,) = events({"device_traces": [[event]]})
@@ -70,7 +70,7 @@ def test_extreme_numbers() -> None:
     assert row == event | {"pool_id": list(event["pool_id"])}  # type: ignore[call-overload]
 
 
-def test_what_an_event_does_not_say_is_left_out() -> None:
+def test_missing_fields_are_left_out() -> None:
     (row,) = events({"device_traces": [[{}]]})
     assert row == {
         "table": "events",
@@ -83,14 +83,14 @@ def test_what_an_event_does_not_say_is_left_out() -> None:
     }
 
 
-def test_more_unknown_actions_than_there_are_codes() -> None:
+def test_unknown_actions_beyond_the_codes_are_named_other() -> None:
     trace = [{"action": f"a{i}"} for i in range(300)]
     found = [row["action"] for row in events({"device_traces": [trace]})]
     assert found[:223] == [f"a{i}" for i in range(223)]
     assert set(found[223:]) == {"other"}
 
 
-def test_device_free_stands_at_its_event() -> None:
+def test_device_free_is_printed_at_its_event() -> None:
     builder = SnapshotBuilder(devices=2)
     for i in range(6):
         builder.oom(i, i * 10, device=i % 2).alloc(i, i, device=i % 2)
@@ -103,12 +103,12 @@ def test_device_free_stands_at_its_event() -> None:
 @pytest.mark.parametrize(
     "value", ["", "\0", "\0[1]", {"ü": "😀\x7f\n"}, ["\ud800"], {}, [], 7, 2.5, True, 2**64 - 1]
 )
-def test_metadata_of_any_kind(value: Any) -> None:
+def test_any_metadata_is_written(value: Any) -> None:
     (row,) = events({"device_traces": [[{"user_metadata": value, "compile_context": value}]]})
     assert row["user_metadata"] == row["compile_context"] == value
 
 
-def test_frames_are_written_once() -> None:
+def test_frames_are_formatted_once() -> None:
     stack = [("f", "a.py", 1), ("f", "a.py", 1), ("g", "a.py", 2)]
     builder = SnapshotBuilder().alloc(1, 1, frames=stack).alloc(2, 1, frames=stack[1:])
     builder.alloc(3, 1, frames=stack)
@@ -118,7 +118,7 @@ def test_frames_are_written_once() -> None:
     )
 
 
-def test_names_that_a_terminal_would_obey() -> None:
+def test_terminal_escapes_in_names_are_escaped() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list().empty_list()
     ops.mark().empty_dict().mark().string("action").string("\x1b[2J\u202e\x9b")
     data = bytes(ops.setitems().appends().append().setitems().stop())

@@ -1,4 +1,4 @@
-"""excerpt: which events go into a slice, what stands before them, and the segments at its end."""
+"""excerpt: a slice's events, the events before them, and the segments at its end."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LEASTS = st.sampled_from([0, 1, 512, 513, 1_000, 2**20, 2**50])
 
 
 def sliced(snap: mr.Snapshot, **options: Any) -> tuple[Any, Any]:
-    """What the slice is, and what Python makes of it."""
+    """Return the slice, and the values that Python computes for it."""
     report, chunks = cut(snap, **options)
     return report, pickle.loads(b"".join(chunks))
 
 
 def carried(trace: list[Any]) -> tuple[list[Any], list[Any]]:
-    """A trace's events of its own behind those that stand in front."""
+    """Return a trace's own events, after the ones added in front."""
     n = sum("memreplay_carried" in event for event in trace)
     assert all(event["memreplay_carried"] is True for event in trace[:n])
     return trace[:n], trace[n:]
@@ -38,10 +38,10 @@ def carried(trace: list[Any]) -> tuple[list[Any], list[Any]]:
 def events_kept(
     trace: list[Any], live: dict[int, tuple[int, bool]], least: int
 ) -> tuple[list[Any], list[int]]:
-    """The slow way: events of allocations that are large enough, and of all else; and the sizes of
-    allocations that are left out.
+    """Select slowly, as a reference: return the events to write and the sizes of the allocations
+    left out. Events for small allocations aren't written.
 
-    `live` has what is there at the start: by address, its size and whether it is written.
+    `live` has, by address, each block's size at the start and whether it is written.
     """
     kept = []
     small = [size for size, _ in live.values() if size < least]
@@ -49,7 +49,7 @@ def events_kept(
         action, addr, size = event["action"], event.get("addr", 0), event.get("size", 0)
         keep = True
         if action == "alloc":
-            # One that ends a block that is written is written, too.
+            # An event that frees a written block is written as well.
             keep = size >= least or live.get(addr, (0, False))[1]
             live[addr] = size, keep
             small += [size] * (not keep)
@@ -67,7 +67,7 @@ def numbers(event: Any) -> Any:
 
 
 @given(snapshot=traces(max_events=30), least=LEASTS)
-def test_events_of_a_whole_trace(snapshot: Any, least: int) -> None:
+def test_events_of_any_trace_match_the_slow_selection(snapshot: Any, least: int) -> None:
     snap = mr.open(build.dump(snapshot))
     report, made = sliced(snap, min_bytes=least)
     for device in report.devices:
@@ -88,7 +88,7 @@ def test_events_of_a_whole_trace(snapshot: Any, least: int) -> None:
 
 
 @given(recording=recordings(max_devices=1), data=st.data())
-def test_what_stands_in_front_was_live(recording: Recording, data: st.DataObject) -> None:
+def test_prefix_restores_the_live_set(recording: Recording, data: st.DataObject) -> None:
     events = len(recording.snapshot["device_traces"][0])
     first = data.draw(st.integers(0, events))
     last = data.draw(st.integers(first, events))
@@ -111,7 +111,8 @@ def test_what_stands_in_front_was_live(recording: Recording, data: st.DataObject
     assert all(size >= least for _, size in told)
     requested = [e["addr"] for e in front if e["action"] == "free_requested"]
     assert set(requested) <= {addr for addr, _ in told}
-    # Each that is not told is freed by an event of the range, or lives on in a final block.
+    # Each block that isn't reported is freed by an event in the range, or survives in a final
+    # block.
     blocks = {
         b["address"] for s in made["segments"] for b in s["blocks"] if b["state"] != "inactive"
     }
@@ -148,9 +149,9 @@ def front_of(builder: SnapshotBuilder, start: int, **options: Any) -> list[tuple
     return [numbers(event) for event in carried(made["device_traces"][0])[0]]
 
 
-def test_what_a_free_tells_by_itself() -> None:
+def test_frees_with_their_own_stack_need_no_alloc() -> None:
     pair = SnapshotBuilder().alloc(A, 5, frames=F).alloc(B, 6, frames=F)
-    # Its stack is the allocation's, as another pair in the range shows.
+    # The free has its allocation's stack, as another pair in the range shows.
     same = pair.free_completed(A, 5, frames=F).alloc(C, 1, frames=G).free_completed(C, 1, frames=G)
     assert front_of(same, 2) == []
 
@@ -158,32 +159,34 @@ def test_what_a_free_tells_by_itself() -> None:
 @pytest.mark.parametrize(
     "size, frames, want",
     [
-        (5, F, [("alloc", A, 5)]),  # no pair in the range shows whose stack a free has
-        (6, F, [("alloc", A, 5)]),  # another size
+        (5, F, [("alloc", A, 5)]),  # no pair in the range shows whose stack a free carries
+        (6, F, [("alloc", A, 5)]),  # has another size
         (5, G, [("alloc", A, 5)]),
         (5, [], [("alloc", A, 5)]),
     ],
 )
-def test_what_a_free_does_not_tell(size: int, frames: Any, want: Any) -> None:
+def test_free_without_its_allocs_stack_gets_an_alloc_event(
+    size: int, frames: Any, want: Any
+) -> None:
     builder = SnapshotBuilder().alloc(A, 5, frames=F).alloc(B, 6, frames=F)
     assert front_of(builder.free_completed(A, size, frames=frames), 2) == want
 
 
-def test_a_free_without_stacks_tells_all() -> None:
+def test_frees_without_any_stack_need_no_alloc() -> None:
     builder = SnapshotBuilder().alloc(A, 5, frames=[]).alloc(B, 6, frames=[])
     assert front_of(builder.free_completed(A, 5, frames=[]), 2) == []
     with_stacks = SnapshotBuilder().alloc(A, 5, frames=F).alloc(B, 6, frames=G)
     assert front_of(with_stacks.free_completed(A, 5, frames=[]), 2, strip="all") == []
 
 
-def test_one_that_waits_for_its_free() -> None:
+def test_block_with_a_pending_free_gets_its_request() -> None:
     builder = SnapshotBuilder().alloc(A, 5, frames=F).free_requested(A, 5, frames=F)
     builder.alloc(B, 7).free_completed(A, 5, frames=F)
     # Nothing in the range shows that requests are recorded.
     assert front_of(builder, 2) == [("alloc", A, 5), ("free_requested", A, 5)]
 
 
-def test_small_ones_stand_nowhere() -> None:
+def test_small_allocations_are_left_out() -> None:
     builder = SnapshotBuilder().alloc(A, 5, frames=F).alloc(B, 600, frames=F).alloc(C, 1)
     builder.free_completed(A, 5, frames=G).free_completed(B, 600, frames=G)
     snap = mr.open(build.dump(builder.finish_segments().build()), start=2)
@@ -195,14 +198,14 @@ def test_small_ones_stand_nowhere() -> None:
     assert list(map(numbers, own)) == [("free_completed", B, 600)]
     assert (device.events, device.written_events, device.leading_events) == (3, 1, 1)
     assert all(b["state"] == "inactive" for s in made["segments"] for b in s["blocks"])
-    # One as large as the bound is not below it.
+    # An allocation as large as the bound isn't below it.
     report, _ = sliced(snap, min_bytes=600)
     assert report.devices[0].written_events == 1
     report, _ = sliced(snap, min_bytes=601)
     assert report.devices[0].written_events == 0
 
 
-def test_a_small_one_that_takes_the_place_of_a_large_one() -> None:
+def test_small_allocation_that_replaces_a_large_one_is_kept() -> None:
     builder = SnapshotBuilder().alloc(A, 1_000).alloc(A, 5).free_completed(A, 5).alloc(A, 6)
     snap = mr.open(build.dump(builder.build()))
     _, made = sliced(snap, min_bytes=512)
@@ -223,7 +226,7 @@ def test_parts_of_another_snapshot_are_refused() -> None:
         (None, theirs.block_map(0), None),
         (None, None, Stripped(other.native, None)),
     ):
-        with pytest.raises(ValueError, match="of another"):
+        with pytest.raises(ValueError, match=r"belongs to another (replay|snapshot)"):
             Excerpt(ours.holding, blocks, block_map, stripped, 0)
     made = Excerpt(ours.holding, ours.blocks, ours.block_map(0), None, 0)
     assert made.holding is ours.holding

@@ -1,4 +1,4 @@
-"""json_values: any JSON as a pickle of what json.loads makes of it."""
+"""json_values: any JSON becomes a pickle of the value that json.loads returns."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def pickled(text: bytes, protocol: int = 4) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """As Python's slow unpickler has it, which holds opcodes against their frames."""
+    """Read the data with Python's slow unpickler, which checks opcodes against their frames."""
     return pickle._loads(data)  # type: ignore[attr-defined]
 
 
 def refused(text: bytes, said: str, offset: int | None = None) -> None:
-    with pytest.raises(SnapshotError, match=f"JSON that no pickle is made of: {said}") as error:
+    with pytest.raises(SnapshotError, match=f"broken JSON: {said}") as error:
         pickled(text)
     assert error.value.offset is not None
     assert 0 <= error.value.offset <= len(text)
@@ -41,7 +41,7 @@ def refused(text: bytes, said: str, offset: int | None = None) -> None:
 
 
 def written(value: Any, rng: random.Random) -> str:
-    """JSON of a value as some writer may write it: spaces and escapes here and there."""
+    """Return the JSON of a value with varying spaces and escapes."""
 
     def space() -> str:
         return rng.choice(("", "", " ", "\n\t", "\r "))
@@ -68,14 +68,14 @@ def written(value: Any, rng: random.Random) -> str:
 
 
 @given(value=values(), seed=st.integers(0, 999), protocol=st.sampled_from(PROTOCOLS))
-def test_any_value(value: Any, seed: int, protocol: int) -> None:
+def test_any_json_value_is_pickled_as_an_equal_value(value: Any, seed: int, protocol: int) -> None:
     text = written(value, random.Random(seed)).encode("utf-8", "surrogatepass")
     want = json.loads(text)
     assert want == lists(value)
     data = pickled(text, protocol)
     found = loads(data)
     assert lists(found) == want
-    assert repr(lists(found)) == repr(want)  # 1 is not 1.0, nor is True
+    assert repr(lists(found)) == repr(want)  # 1 isn't 1.0, and True isn't 1
     assert data == pickled(text, protocol)
     ops = [op for op, _, _ in pickletools.genops(data)]
     assert max(op.proto for op in ops) <= protocol
@@ -96,7 +96,7 @@ TOKENS = st.sampled_from(
 
 
 @given(tokens=st.lists(TOKENS, max_size=8), protocol=st.sampled_from(PROTOCOLS))
-def test_any_tokens(tokens: list[str], protocol: int) -> None:
+def test_any_tokens_are_read_or_refused_like_in_python(tokens: list[str], protocol: int) -> None:
     text = "".join(tokens)
     try:
         want = json.loads(text)
@@ -123,7 +123,7 @@ def is_long(value: Any) -> bool:
 
 
 @given(data=st.binary(max_size=30))
-def test_any_bytes(data: bytes) -> None:
+def test_any_bytes_are_refused_or_read_like_in_python(data: bytes) -> None:
     for text in (data, b'["' + data + b'"]'):
         try:
             found = loads(pickled(text))
@@ -136,13 +136,13 @@ EDGES = sorted({sign * 2**n + d for n in range(65) for sign in (1, -1) for d in 
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_integers_as_short_as_pickle_has_them(protocol: int) -> None:
+def test_integers_are_as_short_as_in_pickle(protocol: int) -> None:
     for number in EDGES:
         text = str(number).encode()
         if not -BITS[0] <= number < BITS[1]:
-            refused(text, "an integer of more than 64 bits")
+            refused(text, "an integer over 64 bits")
             continue
-        # Those of two bytes are all in pickle._pickle's BININT2; protocol 2 has LONG1 as well.
+        # Integers of two bytes are all in pickle._pickle's BININT2; protocol 2 has LONG1 as well.
         ours = [(op.name, arg) for op, arg, _ in pickletools.genops(pickled(text, protocol))]
         theirs = [
             (op.name, arg) for op, arg, _ in pickletools.genops(pickle.dumps(number, protocol))
@@ -153,7 +153,7 @@ def test_integers_as_short_as_pickle_has_them(protocol: int) -> None:
 
 
 @given(real=st.floats(allow_nan=False))
-def test_floats(real: float) -> None:
+def test_floats_are_exact(real: float) -> None:
     for text in {json.dumps(real), f"{real:.30e}" if math.isfinite(real) else json.dumps(real)}:
         found = loads(pickled(text.encode()))
         assert isinstance(found, float)
@@ -161,17 +161,17 @@ def test_floats(real: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e-999"])
-def test_floats_beyond_all(text: str) -> None:
+def test_floats_out_of_range_are_read_like_in_python(text: str) -> None:
     assert repr(loads(pickled(text.encode()))) == repr(json.loads(text))
 
 
 @pytest.mark.parametrize("text", ["01", "-01", "00", "[007]", '{"a": -00}'])
-def test_numbers_that_begin_with_a_zero(text: str) -> None:
-    refused(text.encode(), "something that is no value")
+def test_numbers_with_leading_zeros_are_refused(text: str) -> None:
+    refused(text.encode(), "an invalid value")
 
 
 @given(text=TEXTS)
-def test_texts(text: str) -> None:
+def test_texts_are_read_like_in_python(text: str) -> None:
     for ascii_only in (True, False):
         data = json.dumps(text, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
         assert loads(pickled(data)) == json.loads(data)
@@ -194,17 +194,17 @@ def test_texts(text: str) -> None:
         ("\x7f", "\x7f"),
     ],
 )
-def test_escapes(inside: str, want: str) -> None:
+def test_escapes_are_read_like_in_python(inside: str, want: str) -> None:
     assert loads(pickled(f'"{inside}"'.encode())) == want == json.loads(f'"{inside}"')
 
 
 BAD = [
-    (b"", "a value that is not there", 0),
-    (b" ", "a value that is not there", 1),
-    (b"\xef\xbb\xbf", "a value that is not there", 3),
-    (b'"a', "a text that does not end", 0),
-    (b'"a\\', "a text that does not end", 0),
-    (b'"a\\"', "a text that does not end", 0),
+    (b"", "a missing value", 0),
+    (b" ", "a missing value", 1),
+    (b"\xef\xbb\xbf", "a missing value", 3),
+    (b'"a', "an unterminated string", 0),
+    (b'"a\\', "an unterminated string", 0),
+    (b'"a\\"', "an unterminated string", 0),
     (b'"a\n"', "a control character in a text", 0),
     (b'"\\\n"', "an unknown escape", None),
     (b'"\\a"', "an unknown escape", None),
@@ -213,55 +213,55 @@ BAD = [
     (b'"\\uD83D\\u12"', "a .u without four digits", None),
     (b'"\xff"', "text that is not UTF-8", None),
     (b'"\xf4\x90\x80\x80"', "text that is not UTF-8", None),
-    (b"[1", "a container that does not end", 2),
-    (b'{"a": 1', "a container that does not end", 7),
-    (b"[1 2]", "items without a comma between", 3),
-    (b"[1}", "items without a comma between", 2),
-    (b"[1,]", "something that is no value", 3),
-    (b"[", "a container that does not end", 1),
-    (b"[,1]", "something that is no value", 1),
-    (b"[1,", "a value that is not there", 3),
-    (b"{1: 2}", "a key that is no text", 1),
-    (b'{"a": 1,}', "a key that is no text", 8),
-    (b"{", "a container that does not end", 1),
+    (b"[1", "an unterminated container", 2),
+    (b'{"a": 1', "an unterminated container", 7),
+    (b"[1 2]", "a missing comma", 3),
+    (b"[1}", "a missing comma", 2),
+    (b"[1,]", "an invalid value", 3),
+    (b"[", "an unterminated container", 1),
+    (b"[,1]", "an invalid value", 1),
+    (b"[1,", "a missing value", 3),
+    (b"{1: 2}", "a key that isn't a string", 1),
+    (b'{"a": 1,}', "a key that isn't a string", 8),
+    (b"{", "an unterminated container", 1),
     (b'{"a"', "a key without a colon", 4),
     (b'{"a" 1}', "a key without a colon", 5),
-    (b'{"a":', "a value that is not there", 5),
-    (b"1 2", "something behind the end", 2),
-    (b"nulls", "something behind the end", 4),
-    (b"[] ]", "something behind the end", 3),
-    (b'{"frames": [{"a": 1', "an object that does not end", 12),
-    (b'{"frames": [{"a": "}"', "an object that does not end", 12),
-    (b'{"frames": [{"a": "\\', "an object that does not end", 12),
+    (b'{"a":', "a missing value", 5),
+    (b"1 2", "text after the end", 2),
+    (b"nulls", "text after the end", 4),
+    (b"[] ]", "text after the end", 3),
+    (b'{"frames": [{"a": 1', "an unterminated object", 12),
+    (b'{"frames": [{"a": "}"', "an unterminated object", 12),
+    (b'{"frames": [{"a": "\\', "an unterminated object", 12),
 ]
 
 
 @pytest.mark.parametrize("text, said, offset", BAD)
-def test_what_is_no_json(text: bytes, said: str, offset: int | None) -> None:
+def test_invalid_json_is_refused(text: bytes, said: str, offset: int | None) -> None:
     with pytest.raises((json.JSONDecodeError, UnicodeDecodeError)):
         json.loads(text.removeprefix(b"\xef\xbb\xbf"))
     refused(text, said, offset)
 
 
-def test_numbers_are_of_sixty_characters_at_the_most() -> None:
+def test_numbers_have_at_most_sixty_characters() -> None:
     assert loads(pickled(b"1." + b"5" * 58)) == 1.5555555555555556
     for text in (b"1." + b"5" * 59, b"1" * 61, b"1" * 5_000):
-        refused(text, "something that is no value", 0)
+        refused(text, "an invalid value", 0)
 
 
-def test_depth() -> None:
+def test_nesting_beyond_the_limit_is_refused() -> None:
     for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
         most = opening * 1023 + b"[]" + closing * 1023
         value = loads(pickled(most))
         for _ in range(1023):
             (value,) = value if isinstance(value, list) else value.values()
         assert value == []
-        refused(opening * 1025 + closing * 1025, "more than 1,024 levels")
+        refused(opening * 1025 + closing * 1025, "more than 1,024 nested levels")
 
 
 @pytest.mark.parametrize("n", [0, 1, 999, 1_000, 1_001, 2_000, 2_001])
 @pytest.mark.parametrize("protocol", [2, 4])
-def test_a_thousand_items_at_a_time(n: int, protocol: int) -> None:
+def test_a_thousand_items_are_appended_at_a_time(n: int, protocol: int) -> None:
     for value in ([0] * n, {str(i): 0 for i in range(n)}):
         data = pickled(json.dumps(value).encode(), protocol)
         assert loads(data) == value
@@ -270,7 +270,7 @@ def test_a_thousand_items_at_a_time(n: int, protocol: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", [4, 5])
-def test_frames_of_the_pickle(protocol: int) -> None:
+def test_chunks_and_frames_have_a_bounded_size(protocol: int) -> None:
     value = [str(i) * 20 for i in range(20_000)] + ["x" * 200_000] + [[i, {}] for i in range(9_000)]
     chunks = list(Pickled(json.dumps(value).encode(), protocol))
     data = b"".join(chunks)
@@ -287,7 +287,7 @@ def test_frames_of_the_pickle(protocol: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_texts_stand_there_once(protocol: int) -> None:
+def test_texts_are_written_once(protocol: int) -> None:
     names = [f"name {i}" for i in range(400)]
     data = pickled(json.dumps([names, names, dict.fromkeys(names, "name 0")]).encode(), protocol)
     first, second, keyed = loads(data)
@@ -308,7 +308,7 @@ FRAME = '{"name": "f }", "line": 1}'
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_frames_that_are_spelled_alike_are_one(protocol: int) -> None:
+def test_equal_frames_are_written_once(protocol: int) -> None:
     other = '{"line": 1, "name": "f }"}'
     text = f'[{{"frames": [{FRAME}, {other}]}}, {{"frames": [{FRAME}, {FRAME}]}}, {FRAME}]'
     (one, two), (three, four), loose = (
@@ -332,7 +332,7 @@ def test_frames_that_are_spelled_alike_are_one(protocol: int) -> None:
         '{"frames": [], "x": [{"a": 1}, {"a": 1}]}',
     ],
 )
-def test_what_is_no_frame_is_not_shared(text: str) -> None:
+def test_other_dicts_are_not_shared(text: str) -> None:
     value = loads(pickled(text.encode()))
     assert value == json.loads(text)
     found = list(containers(value))
@@ -355,7 +355,7 @@ POOLS = [
 
 
 @pytest.mark.parametrize("text, want", POOLS)
-def test_pairs_that_are_pools(text: str, want: Any) -> None:
+def test_pool_ids_become_tuples(text: str, want: Any) -> None:
     for key in ("pool_id", "segment_pool_id"):
         found = loads(pickled(f'{{"{key}": {text}, "pool_ids": [0, 1]}}'.encode()))
         assert repr(found) == repr({key: want, "pool_ids": [0, 1]})
@@ -363,22 +363,22 @@ def test_pairs_that_are_pools(text: str, want: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["[0, 1", "[0,", "[0 1]", "[-, 1]", "[0, 1x]", "[0, 1,]"])
-def test_pairs_that_are_none(text: str) -> None:
-    with pytest.raises(SnapshotError, match="JSON that no pickle is made of"):
+def test_pairs_that_are_not_pool_ids_stay_lists(text: str) -> None:
+    with pytest.raises(SnapshotError, match="broken JSON"):
         pickled(f'{{"pool_id": {text}'.encode())
     for number in (2**64, -(2**63) - 1):
-        refused(f'{{"pool_id": [0, {number}]}}'.encode(), "an integer of more than 64 bits")
+        refused(f'{{"pool_id": [0, {number}]}}'.encode(), "an integer over 64 bits")
 
 
-def test_a_mark_before_the_text() -> None:
+def test_byte_order_mark_is_ignored() -> None:
     assert loads(pickled(b"\xef\xbb\xbf [1]\r\n")) == [1]
 
 
-def test_a_key_twice() -> None:
+def test_last_of_duplicate_keys_wins() -> None:
     assert loads(pickled(b'{"a": 1, "b": 2, "a": 3}')) == {"a": 3, "b": 2}
 
 
 @pytest.mark.parametrize("protocol", [-1, 0, 1, 6])
-def test_protocols_that_are_not_made(protocol: int) -> None:
+def test_unsupported_protocols_are_refused(protocol: int) -> None:
     with pytest.raises(ValueError, match=str(protocol)):
         Pickled(b"[]", protocol)

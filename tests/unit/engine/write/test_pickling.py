@@ -1,4 +1,4 @@
-"""pickling: a slice as Python's pickler would write it, each text, frame and stack once."""
+"""pickling: a slice is written as by Python's pickler, with each string, frame and stack once."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def sliced(snapshot: Any) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """As Python's slow unpickler has it, which holds opcodes against their frames."""
+    """Read the data with Python's slow unpickler, which checks opcodes against their frames."""
     return pickle._loads(data)  # type: ignore[attr-defined]
 
 
 def rows(snap: mr.Snapshot) -> list[Any]:
-    """All rows; a table's own numbers and what a pickle need not say left out."""
+    """Return all rows, without a table's internal numbers and optional data."""
     found = [json.loads(line) for line in b"".join(dump(snap.native, True)).splitlines()]
     for row in found:
         row.pop("address_given", None)
@@ -46,14 +46,14 @@ def rows(snap: mr.Snapshot) -> list[Any]:
 
 
 def event(**fields: Any) -> Any:
-    """The one event of a snapshot, as it comes back."""
+    """Return the only event of a snapshot after a round trip."""
     snapshot = {"segments": [], "device_traces": [[{"action": "alloc", "addr": 1} | fields]]}
     (found,) = loads(sliced(snapshot))["device_traces"][0]
     return found
 
 
 @given(snapshot=traces(max_events=25))
-def test_any_snapshot(snapshot: Any) -> None:
+def test_slice_of_any_snapshot_reads_back_the_same(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     data = b"".join(cut(snap)[1])
     assert data == b"".join(cut(snap)[1])
@@ -61,7 +61,7 @@ def test_any_snapshot(snapshot: Any) -> None:
     assert pickle.loads(data) == found
     again = sliced(data)
     assert again == data
-    # What Python's own pickler would write of it is read as the same.
+    # A pickle by Python's own pickler reads back as the same.
     assert rows(mr.open(pickle.dumps(found))) == rows(mr.open(data))
     mine, theirs = rows(mr.open(data)), rows(snap)
     for table in ("events", "annotations"):
@@ -78,7 +78,7 @@ INTEGERS += [2**55 - 1, 2**55, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
 
 
 @pytest.mark.parametrize("number", INTEGERS)
-def test_integers_are_those_of_python(number: int) -> None:
+def test_integers_match_python(number: int) -> None:
     assert event(addr=number)["addr"] == number
     made = sliced({"segments": [], "device_traces": [[{"action": "alloc", "addr": number}]]})
     ops = [(op.name, arg) for op, arg, _ in pickletools.genops(made)]
@@ -90,7 +90,7 @@ def test_integers_are_those_of_python(number: int) -> None:
 @pytest.mark.parametrize(
     "time", [0, 1, -1, -128, -129, -(2**31), -(2**31) - 1, -(2**63) + 1, 2**62]
 )
-def test_times(time: int) -> None:
+def test_times_are_written_like_python(time: int) -> None:
     assert event(time_us=time)["time_us"] == time
     made = sliced({"segments": [], "device_traces": [[{"action": "alloc", "time_us": time}]]})
     ops = [(op.name, arg) for op, arg, _ in pickletools.genops(made)]
@@ -110,13 +110,13 @@ METADATA = ["", "x", "é😀", "\0x", 5, -1, 1.5, None, True, [], {}, {"a": [1, 
 
 
 @pytest.mark.parametrize("value", METADATA)
-def test_metadata(value: Any) -> None:
+def test_metadata_round_trips(value: Any) -> None:
     for key in ("user_metadata", "compile_context"):
         found = event(**{key: value})
         assert repr(found[key]) == repr(value) if value is not None else found.get(key) is None
 
 
-def test_actions() -> None:
+def test_actions_round_trip() -> None:
     names = [*("alloc", "snapshot", "oom", "empty_cache", "é", "", "x" * 300)]
     trace = [{"action": name} for name in names] + [{"addr": 5}]
     found = loads(sliced({"segments": [], "device_traces": [trace]}))["device_traces"][0]
@@ -126,7 +126,7 @@ def test_actions() -> None:
     assert [one["action"] for one in found] == [f"a{i}" for i in range(223)] + ["other"] * 77
 
 
-def test_an_oom_has_no_address() -> None:
+def test_oom_has_no_address() -> None:
     builder = SnapshotBuilder().alloc(1, 1).oom(5, 1 << 40).oom(6, -1).alloc(2, 1)
     found = loads(sliced(builder.build()))["device_traces"][0]
     assert [one.get("device_free") for one in found] == [None, 1 << 40, -1, None]
@@ -136,16 +136,16 @@ def test_an_oom_has_no_address() -> None:
 
 
 @pytest.mark.parametrize("state", ["inactive", "active_allocated", "active_pending_free", "odd"])
-def test_states(state: str) -> None:
+def test_block_states_round_trip(state: str) -> None:
     block = SnapshotBuilder().block(4096, 512, 100, state)
     segment = SnapshotBuilder().segment(4096, 512, blocks=[block]).build()["segments"]
     found = loads(sliced({"segments": segment, "device_traces": [[]]}))
-    # One that nobody knows counts as active.
+    # An unknown state counts as active.
     want = "active_allocated" if state == "odd" else state
     assert found["segments"][0]["blocks"][0]["state"] == want
 
 
-def test_texts_that_are_no_text() -> None:
+def test_invalid_text_is_written_as_it_was_read() -> None:
     raw = b"\xff\xed\xa0"
     ops = build.Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     ops.string("device_traces").empty_list().empty_list().empty_dict().mark().string("action")
@@ -159,7 +159,7 @@ def test_texts_that_are_no_text() -> None:
         assert event(action=text)["action"] == text
 
 
-def test_each_thing_stands_there_once() -> None:
+def test_everything_is_written_once() -> None:
     builder = SnapshotBuilder(fx=True)
     for i in range(600):
         frames = [(f"f{i % 300}", "a.py", i % 300), ("g", "b.py", 2)]
@@ -184,7 +184,7 @@ def test_each_thing_stands_there_once() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 999, 1_000, 1_001, 2_000])
-def test_a_thousand_items_at_a_time(n: int) -> None:
+def test_a_thousand_items_are_appended_at_a_time(n: int) -> None:
     frame = {"name": "f", "filename": "a.py", "line": 1}
     block = {"address": 0, "size": 1, "requested_size": 1, "state": "inactive", "frames": []}
     note = {"stage": "START", "name": "x", "device": 0, "time_us": 5}
@@ -211,7 +211,7 @@ def test_a_thousand_items_at_a_time(n: int) -> None:
 
 
 def batch_sizes(data: bytes) -> list[int]:
-    """How many items each APPENDS appends."""
+    """Return the number of items that each APPENDS appends."""
     found, depth = [], [0]
     for op, _, _ in pickletools.genops(data):
         if op.name == "MARK":
@@ -226,7 +226,7 @@ def batch_sizes(data: bytes) -> list[int]:
 
 
 @pytest.mark.slow
-def test_frames_and_chunks() -> None:
+def test_frames_and_chunks_have_a_bounded_size() -> None:
     builder = SnapshotBuilder()
     for i in range(50_000):
         builder.alloc(i, i, frames=[("f", "a.py", i)])
@@ -246,7 +246,7 @@ def test_frames_and_chunks() -> None:
     assert len(loads(data)["device_traces"][0]) == 50_000
 
 
-def test_devices_that_are_not_there_have_empty_traces() -> None:
+def test_missing_devices_have_empty_traces() -> None:
     builder = SnapshotBuilder(devices=4).alloc(1, 1, device=2)
     snap = mr.open(build.dump(builder.build()), device=2)
     assert [len(trace) for trace in loads(b"".join(cut(snap)[1]))["device_traces"]] == [0, 0, 1, 0]
@@ -259,7 +259,7 @@ def made(snap: mr.Snapshot, values: Any = (), notes: Any = (), stripped: Any = N
     return Pickled(snap.native, excerpts, stripped, array("I", notes), list(values), 1)
 
 
-def test_other_values() -> None:
+def test_other_values_are_written_if_they_are_json() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().alloc(1, 1).build()))
     values = [("a", '{"b": [1, "x", null]}'), ("\ud800é", "-5"), ("c", "1.5")]
     found = loads(b"".join(made(snap, values)))
@@ -268,11 +268,11 @@ def test_other_values() -> None:
         "\ud800é": -5,
         "c": 1.5,
     }
-    # What is no JSON is none.
+    # Values that aren't JSON are left out.
     assert loads(b"".join(made(snap, [("a", "{"), ("b", "1")])))["a"] is None
 
 
-def test_annotations_by_row() -> None:
+def test_annotations_are_chosen_by_row() -> None:
     builder = SnapshotBuilder().alloc(1, 1)
     for name in "abc":
         builder.annotation(name, "START")
@@ -289,11 +289,11 @@ def test_excerpts_of_another_snapshot_are_refused() -> None:
     stripped = Stripped(one.native, None)
     excerpt = Excerpt(one.replay().holding, None, None, None, 0)
     for native, without in ((other.native, None), (one.native, stripped)):
-        with pytest.raises(ValueError, match="an excerpt of another snapshot"):
+        with pytest.raises(ValueError, match="an excerpt belongs to another snapshot"):
             Pickled(native, [excerpt], without, array("I"), [], 1)
 
 
-def test_a_pickle_keeps_its_tables() -> None:
+def test_pickle_keeps_its_tables_alive() -> None:
     data = build.dump(SnapshotBuilder().alloc(1, 5, frames=F).build())
     pickled = made(mr.open(data))
     gc.collect()

@@ -1,4 +1,4 @@
-"""strip: a slice without some frames is what Python makes of the whole without them."""
+"""strip: a slice without some frames matches Python's slice of the whole snapshot without them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sliced(snap: mr.Snapshot, stripped: Stripped | None) -> Any:
 
     pickled = Pickled(snap.native, excerpts(snap, stripped), stripped, array("I"), [], 9)
     made = pickle.loads(b"".join(pickled))
-    # What stands in front depends on which stacks are alike: tests of excerpt.
+    # The leading events depend on which stacks are equal; test_excerpt.py covers this.
     made["device_traces"] = [
         [event for event in trace if "memreplay_carried" not in event]
         for trace in made["device_traces"]
@@ -37,7 +37,9 @@ def sliced(snap: mr.Snapshot, stripped: Stripped | None) -> Any:
 
 
 def without(value: Any, keep: Any) -> Any:
-    """The same where each list of frames has those that `keep` says, or else its first."""
+    """Return the same data with each list of frames reduced to those that `keep` accepts or, if
+    there are none, to its first frame.
+    """
     if isinstance(value, dict):
         return {
             key: (
@@ -52,7 +54,7 @@ def without(value: Any, keep: Any) -> Any:
 
 
 @given(snapshot=traces(max_events=20), data=st.data())
-def test_frames_left_out(snapshot: Any, data: st.DataObject) -> None:
+def test_chosen_frames_are_removed(snapshot: Any, data: st.DataObject) -> None:
     snap = mr.open(build.dump(snapshot))
     n = len(snap.frames)
     drop = bytes(data.draw(st.lists(st.sampled_from([0, 0, 1, 255]), min_size=n, max_size=n)))
@@ -74,14 +76,14 @@ def test_frames_left_out(snapshot: Any, data: st.DataObject) -> None:
 
 
 @given(snapshot=traces(max_events=20))
-def test_all_frames_left_out(snapshot: Any) -> None:
+def test_all_frames_are_removed(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     stripped = Stripped(snap.native, None)
     assert stripped.tables is snap.native
     assert sliced(snap, stripped) == without(sliced(snap, None), None)
 
 
-def test_stacks_that_are_alike_then_are_written_once() -> None:
+def test_stacks_equal_after_removal_are_written_once() -> None:
     frames = [("a", "a.py", 1), ("b", "b.py", 2), ("c", "c.py", 3)]
     builder = build.SnapshotBuilder().alloc(1, 1, frames=frames[:2]).alloc(2, 1, frames=frames[1:])
     snap = mr.open(build.dump(builder.alloc(3, 1, frames=frames[1:2]).build()))
@@ -93,8 +95,8 @@ def test_stacks_that_are_alike_then_are_written_once() -> None:
 
 
 @pytest.mark.parametrize("by", [-1, 1])
-def test_a_byte_a_frame(by: int) -> None:
+def test_drop_needs_one_byte_per_frame(by: int) -> None:
     builder = build.SnapshotBuilder().alloc(1, 1, frames=[("a", "a.py", 1), ("b", "b.py", 2)])
     snap = mr.open(build.dump(builder.build()))
-    with pytest.raises(ValueError, match="a byte a frame"):
+    with pytest.raises(ValueError, match="drop needs one byte per frame"):
         Stripped(snap.native, bytes(len(snap.frames) + by))

@@ -1,4 +1,4 @@
-"""transcode: a pickle of another protocol holds what it held, shared as it was."""
+"""transcode: a pickle converted to another protocol keeps its contents and sharing."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def transcoded(data: bytes, protocol: int) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """As Python's slow unpickler has it, which holds opcodes against their frames."""
+    """Read the data with Python's slow unpickler, which checks opcodes against their frames."""
     return pickle._loads(data)  # type: ignore[attr-defined]
 
 
 def whole(data: bytes) -> bytes:
-    """What a pickle holds and which parts of it are one object, as bytes."""
+    """Return a pickle's contents as bytes, which also show which parts are the same object."""
     return pickle.dumps(loads(data), 4)
 
 
 def stored(*texts: str) -> Ops:
-    """A list of texts, each of them memoised; MARK is open."""
+    """Return the start of a list of strings in the memo; its MARK is still open."""
     ops = Ops().proto(2).empty_list().mark()
     for text in texts:
         ops.binunicode(text)
@@ -46,7 +46,7 @@ def stored(*texts: str) -> Ops:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(value=values(), source=st.integers(0, 5))
-def test_any_value(protocol: int, value: Any, source: int) -> None:
+def test_any_value_keeps_its_contents_and_sharing(protocol: int, value: Any, source: int) -> None:
     data = pickle.dumps(value, source)
     made = transcoded(data, protocol)
     assert made[:2] == bytes([0x80, protocol])
@@ -60,7 +60,7 @@ def test_any_value(protocol: int, value: Any, source: int) -> None:
 
 
 @given(value=values(), protocol=st.sampled_from(PROTOCOLS), data=st.data())
-def test_the_pieces_do_not_matter(value: Any, protocol: int, data: st.DataObject) -> None:
+def test_chunk_boundaries_do_not_matter(value: Any, protocol: int, data: st.DataObject) -> None:
     pickled = pickle.dumps([value, "x" * 300, 2**80, -1.5], data.draw(st.integers(0, 5)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(pickled)), max_size=6)))
     for bounds in ([0, *cuts, len(pickled)], range(len(pickled) + 1)):
@@ -71,15 +71,15 @@ def test_the_pieces_do_not_matter(value: Any, protocol: int, data: st.DataObject
 
 
 @given(data=streams(), protocol=st.sampled_from(PROTOCOLS))
-def test_any_opcodes(data: bytes, protocol: int) -> None:
+def test_any_opcodes_keep_their_value_or_are_refused(data: bytes, protocol: int) -> None:
     try:
         want = whole(data)
-    except Exception:  # pickle raises whatever comes
+    except Exception:  # pickle raises all kinds of exceptions
         want = b""
     try:
         made = transcoded(data, protocol)
     except SnapshotError:
-        # Nobody looks at the stack here; what is refused is a GET of nothing.
+        # The stack isn't checked here; a GET of a missing entry is refused.
         assert not want
         return
     if want:
@@ -87,7 +87,7 @@ def test_any_opcodes(data: bytes, protocol: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_memo_entries_are_numbered_anew(protocol: int) -> None:
+def test_memo_entries_are_renumbered(protocol: int) -> None:
     ops = stored("a").put(7).binunicode("b").put(3).get(7).get(3).binunicode("c").put(7).get(7)
     made = transcoded(bytes(ops.appends().stop()), protocol)
     assert loads(made) == ["a", "b", "a", "b", "c", "c"]
@@ -97,11 +97,11 @@ def test_memo_entries_are_numbered_anew(protocol: int) -> None:
         if op.name in ("MEMOIZE", "BINPUT", "BINGET")
     ]
     first = [("MEMOIZE", None)] * 2 if protocol >= 4 else [("BINPUT", 0), ("BINPUT", 1)]
-    # Stored again: over the first.
+    # This entry is stored again and replaces the first.
     assert memo == [*first, ("BINGET", 0), ("BINGET", 1), ("BINPUT", 0), ("BINGET", 0)]
 
 
-def test_memo_numbers_of_more_than_a_byte() -> None:
+def test_memo_indexes_above_a_byte_use_longer_opcodes() -> None:
     many = [str(i) for i in range(300)]
     data = pickle.dumps([many, many[::-1]], 4)
     for protocol in PROTOCOLS:
@@ -111,7 +111,7 @@ def test_memo_numbers_of_more_than_a_byte() -> None:
         assert ("BINGET", 255) in found
         assert ("LONG_BINGET", 256) in found
         assert (("BINPUT", 255) in found) == (("LONG_BINPUT", 256) in found) == (protocol < 4)
-    # An entry of a high number that is stored again, where there are no numbers otherwise.
+    # Store an entry with a high index again, in a memo without other indexes.
     ops = stored(*many[:1])
     for i in range(300):
         ops.integer(0).put(i)
@@ -121,7 +121,7 @@ def test_memo_numbers_of_more_than_a_byte() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 65_536])
-def test_texts_are_as_short_as_the_protocol_has_them(length: int) -> None:
+def test_texts_use_the_shortest_opcode(length: int) -> None:
     for source in PROTOCOLS:
         for protocol in PROTOCOLS:
             made = transcoded(pickle.dumps("x" * length, source), protocol)
@@ -132,7 +132,7 @@ def test_texts_are_as_short_as_the_protocol_has_them(length: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", [4, 5])
-def test_frames(protocol: int) -> None:
+def test_frames_have_a_bounded_size(protocol: int) -> None:
     value = [[str(i), "x" * (i % 300)] for i in range(3_000)]
     made = transcoded(pickle.dumps([value, "y" * 200_000, value], 2), protocol)
     sizes, at = [], 2
@@ -146,7 +146,7 @@ def test_frames(protocol: int) -> None:
     assert len(sizes) > 8
 
 
-def test_what_follows_is_left_out() -> None:
+def test_trailing_data_is_left_out() -> None:
     transcoder = Transcoder(4)
     first = transcoder.feed(b"\x80\x02]")
     ended = transcoder.ended
@@ -156,7 +156,7 @@ def test_what_follows_is_left_out() -> None:
     assert transcoder.feed(b"\x00more") == b""
 
 
-def test_nothing_but_a_beginning() -> None:
+def test_truncated_pickle_has_not_ended() -> None:
     assert Transcoder(2).feed(b"") == b"\x80\x02"
     for data in (b"\x8c", b"\x8c\x05abc", b"X\x05\x00", b"\x8d" + b"\xff" * 8 + b"x", b"I12"):
         transcoder = Transcoder(2)
@@ -167,7 +167,7 @@ def test_nothing_but_a_beginning() -> None:
 TAG = b"ctorch.jit._pickle\n"
 
 
-def test_names_that_stand_for_nothing() -> None:
+def test_globals_without_an_effect_are_kept() -> None:
     data = b"\x80\x02" + TAG + b"restore_type_tag\n" + b"0" + TAG + b"build_intlist\n" + b"0N."
     assert transcoded(data, 2) == data
     assert loads(transcoded(b"\x80\x02N.", 4)) is None
@@ -178,34 +178,38 @@ REFUSED = [
     (b"", TAG + b"restore_type_tag2\n", "a name that would be imported"),
     (b"", TAG + b"build_intlis\n", "a name that would be imported"),
     (b"", b"ctorch.jit._pickleX\nbuild_intlist\n", "a name that would be imported"),
-    *((b"", bytes([op]), "an opcode that no snapshot needs") for op in b"PQbio\x81\x82\x83\x84"),
-    *((b"N", bytes([op]), "an opcode that no snapshot needs") for op in b"\x92\x93\x97\x98\0\xff"),
+    *((b"", bytes([op]), "an unsupported opcode") for op in b"PQbio\x81\x82\x83\x84"),
+    *((b"N", bytes([op]), "an unsupported opcode") for op in b"\x92\x93\x97\x98\0\xff"),
     (b"", b"h\x00", "a memo index that was never stored"),
     (b"", b"j\x00\x00\x00\x00", "a memo index that was never stored"),
     (b"Nq\x01", b"h\x00", "a memo index that was never stored"),
     (b"", b"g0\n", "a memo index that was never stored"),
     (b"N", b"r\xff\xff\xff\x7f", "a memo index far beyond the file"),
     (b"N", b"p999999999999\n", "a memo index far beyond the file"),
-    (b"N", b"p1000000000000\n", "a memo index that is no number"),
-    (b"N", b"p\n", "a memo index that is no number"),
-    (b"N", b"p-1\n", "a memo index that is no number"),
-    (b"N", b"p1x\n", "a memo index that is no number"),
-    (b"N", b"p:\n", "a memo index that is no number"),
+    (b"N", b"p1000000000000\n", "a memo index that isn't a number"),
+    (b"N", b"p\n", "a memo index that isn't a number"),
+    (b"N", b"p-1\n", "a memo index that isn't a number"),
+    (b"N", b"p1x\n", "a memo index that isn't a number"),
+    (b"N", b"p:\n", "a memo index that isn't a number"),
 ]
 
 
 @pytest.mark.parametrize("before, data, said", REFUSED)
 @pytest.mark.parametrize("protocol", [2, 5])
-def test_what_is_refused(before: bytes, data: bytes, said: str, protocol: int) -> None:
-    with pytest.raises(SnapshotError, match=rf"protocol {protocol} cannot say it: {said}") as error:
+def test_unsafe_or_invalid_opcodes_are_refused(
+    before: bytes, data: bytes, said: str, protocol: int
+) -> None:
+    with pytest.raises(
+        SnapshotError, match=rf"not possible in protocol {protocol}: {said}"
+    ) as error:
         Transcoder(protocol).feed(b"\x80\x02" + before + data + b".")
     assert error.value.offset == 2 + len(before)
     assert error.value.hint
 
 
 @pytest.mark.parametrize("index", [0, 1, 3, 4, 5, 100])
-def test_how_far_a_memo_index_may_go(index: int) -> None:
-    # PROTO and None are 3 bytes: they hold no more entries.
+def test_memo_index_beyond_the_file_is_refused(index: int) -> None:
+    # PROTO and None are 3 bytes, which can't hold more entries.
     data = b"\x80\x02N" + b"q" + bytes([index]) + b"."
     if index <= 3:
         assert loads(transcoded(data, 2)) is None
@@ -224,7 +228,7 @@ LEAST = [
 
 
 @pytest.mark.parametrize("value, least, names", LEAST)
-def test_kinds_of_value_that_a_protocol_does_not_have(
+def test_values_unsupported_by_a_protocol_are_refused(
     value: Any, least: int, names: set[str]
 ) -> None:
     data = pickle.dumps(value, 5)
@@ -233,12 +237,12 @@ def test_kinds_of_value_that_a_protocol_does_not_have(
         if protocol >= least:
             assert loads(transcoded(data, protocol)) == value
         else:
-            with pytest.raises(SnapshotError, match="a kind of value that the protocol does not"):
+            with pytest.raises(SnapshotError, match="a kind of value that the protocol doesn't"):
                 transcoded(data, protocol)
 
 
 @pytest.mark.parametrize("name, least", [("BINUNICODE8", 4), ("BINBYTES8", 4)])
-def test_lengths_of_eight_bytes(name: str, least: int) -> None:
+def test_eight_byte_lengths_need_a_newer_protocol(name: str, least: int) -> None:
     data = bytes(Ops().proto(4).op(name, (3).to_bytes(8, "little") + b"abc").stop())
     for protocol in PROTOCOLS:
         if protocol >= least:
@@ -249,6 +253,6 @@ def test_lengths_of_eight_bytes(name: str, least: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", [-1, 0, 1, 6])
-def test_protocols_that_are_not_made(protocol: int) -> None:
+def test_unsupported_protocols_are_refused(protocol: int) -> None:
     with pytest.raises(ValueError, match=str(protocol)):
         Transcoder(protocol)

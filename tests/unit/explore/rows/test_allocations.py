@@ -1,4 +1,4 @@
-"""Tests of explore/rows/allocations.py: what is said of one is what reports say of all."""
+"""Tests of explore/rows/allocations.py: an allocation's details match the reports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GPT = ROOT / "examples" / "recorded_gpt.pkl.gz"
     [path for path in FILES if path != GPT],
     ids=lambda path: path.name.removesuffix(".pkl.gz"),
 )
-def test_categories_are_those_of_the_oracle(path: Path) -> None:
+def test_categories_match_the_oracle(path: Path) -> None:
     data = gzip.decompress(path.read_bytes())
     plain = oracle.load(data)
     explored = Explored(mr.open(data))
@@ -42,7 +42,7 @@ def test_categories_are_those_of_the_oracle(path: Path) -> None:
         for event in {explored.bounds(device)[0], look.event}:
             rows = explored.rows(replace(look, event=event))
             assert isinstance(rows, ListRows)
-            wanted: Counter[tuple[int, int, str]] = Counter()  # carried blocks have no number there
+            wanted: Counter[tuple[int, int, str]] = Counter()  # by label
             for one in groups.replay.live_at(event):
                 called = f"{groups.called(one, 'category')} (guessed)"
                 wanted[one.alloc_index, one.size, called] += 1
@@ -53,7 +53,7 @@ def test_categories_are_those_of_the_oracle(path: Path) -> None:
             assert found == wanted
 
 
-def test_categories_that_were_recorded_are_as_noted() -> None:
+def test_recorded_categories_are_kept() -> None:
     explored = Explored(mr.open(GPT))
     noted = explored.snap.recorded
     assert noted is not None
@@ -94,7 +94,7 @@ def test_categories_add_up_to_those_of_at(path: Path) -> None:
         assert found == {group.label: group.bytes for group in at.groups}
 
 
-def test_what_is_said_of_one() -> None:
+def test_details_show_size_times_pool_and_stream() -> None:
     builder = SnapshotBuilder().free_completed(1 << 20, 300)
     builder.alloc(512, 100, frames=[("f", "/w/a.py", 1)], stream=7).free_completed(512, 100)
     builder.alloc(2048, 200)
@@ -117,11 +117,11 @@ def test_what_is_said_of_one() -> None:
     assert last["category"].endswith(" (guessed)")
 
 
-def test_a_category_costs_less_than_a_key() -> None:
+def test_category_takes_less_time_than_a_key() -> None:
     explored = Explored(mr.open(GPT))
     look = replace(explored.first_look(0), view="list")
     rows = explored.rows(look)
-    rows.shown(0)  # the grouper is made once
+    rows.shown(0)  # the grouper is created once
     begin = time.perf_counter()
     for at in range(len(rows)):
         rows.shown(at)

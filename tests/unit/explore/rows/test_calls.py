@@ -1,4 +1,4 @@
-"""Tests of explore/rows/calls.py: each number is that of `memreplay at`."""
+"""Tests of explore/rows/calls.py: every number matches `memreplay at`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.explore.files import moments
 
 @pytest.mark.parametrize("inverted", [False, True])
 @pytest.mark.parametrize("whole", [False, True])
-def test_the_tree_is_that_of_at(explored: Explored, whole: bool, inverted: bool) -> None:
+def test_tree_matches_at(explored: Explored, whole: bool, inverted: bool) -> None:
     explored.share = 0.001
     for device in explored.snap.devices:
         look = replace(explored.first_look(device), whole=whole, inverted=inverted)
@@ -52,7 +52,7 @@ def test_the_tree_is_that_of_at(explored: Explored, whole: bool, inverted: bool)
 
 
 def _closing(calls: tuple[Call, ...]) -> list[Call]:
-    """The calls in the order in which what is below them ends."""
+    """Return the calls in the order in which their subtrees end."""
     found: list[Call] = []
     above: list[Call] = []
     for call in calls:

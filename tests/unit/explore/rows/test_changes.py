@@ -1,4 +1,4 @@
-"""Tests of explore/rows/changes.py: before + came - went = after, as other commands have them."""
+"""Tests of explore/rows/changes.py: before + allocated - freed = after, as in other commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.build import SnapshotBuilder, dump
 from tests.unit.explore.files import FILES
 
 
-def test_changes_are_what_at_says_of_both_ends(explored: Explored) -> None:
+def test_changes_match_at_for_both_ends(explored: Explored) -> None:
     explored.most = 100_000
     for device in explored.snap.devices:
         low, high = explored.bounds(device)
@@ -66,7 +66,7 @@ def test_changes_are_what_at_says_of_both_ends(explored: Explored) -> None:
                 assert order == sorted(order)
 
 
-def test_what_came_is_what_allocations_says(explored: Explored) -> None:
+def test_new_rows_match_allocations(explored: Explored) -> None:
     explored.most = 100_000
     for device in explored.snap.devices:
         low, high = explored.bounds(device)
@@ -84,7 +84,7 @@ def test_what_came_is_what_allocations_says(explored: Explored) -> None:
         assert rows.whole.came_bytes == sum(group.bytes for group in found.groups)
 
 
-def test_a_change_that_is_cut_has_all_the_rest_in_one_row(explored: Explored) -> None:
+def test_truncated_changes_have_one_row_for_the_rest(explored: Explored) -> None:
     device = explored.snap.devices[0]
     low, high = explored.bounds(device)
     look = replace(explored.first_look(device), view="change", begin=low, end=high)
@@ -115,7 +115,7 @@ def test_a_change_that_is_cut_has_all_the_rest_in_one_row(explored: Explored) ->
     assert told["went"] == f"{size(flow.went_bytes)} in {counted(flow.went, 'block')}"
 
 
-def test_what_came_and_went_again_is_a_row() -> None:
+def test_short_lived_groups_have_a_row() -> None:
     builder = SnapshotBuilder().alloc(512, 100, frames=[("f", "/w/a.py", 1)])
     builder.alloc(2048, 700, frames=[("g", "/w/a.py", 2)]).free_completed(2048, 700)
     explored = Explored(mr.open(dump(builder.build())))
@@ -126,11 +126,11 @@ def test_what_came_and_went_again_is_a_row() -> None:
     rows = explored.rows(replace(look, begin=2, end=1))
     assert rows.line(0).cells == ("-700 B", "0 B", "700 B", "0 B")
     part = explored.snap.replay(0).measure()
-    with pytest.raises(UsageError, match="no events 2 to 1"):
+    with pytest.raises(UsageError, match="events 2 to 1 don't exist"):
         part.traffic(explored.grouper("stack", fold=False).keys(part), 2, 1, 0)
 
 
-def test_a_range_of_what_was_read_alone() -> None:
+def test_unread_events_are_refused() -> None:
     found = []
     for snap in (mr.open(FILES[1]), mr.open(FILES[1], start=1000, stop=2000)):
         explored = Explored(snap)
@@ -140,7 +140,7 @@ def test_a_range_of_what_was_read_alone() -> None:
     assert found[0] == found[1] != set()
 
 
-def test_a_range_is_of_allocations_and_has_no_pools(explored: Explored) -> None:
+def test_range_has_allocations_but_no_pools(explored: Explored) -> None:
     device = explored.snap.devices[0]
     look = explored.first_look(device)
     low, high = explored.bounds(device)

@@ -1,4 +1,4 @@
-"""Tests of explore/rows/groups.py: each number is that of `memreplay at`."""
+"""Tests of explore/rows/groups.py: every number matches `memreplay at`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memreplay.snapshot.model import When
 from tests.unit.explore.files import moments
 
 
-def test_groups_are_those_of_at(explored: Explored) -> None:
+def test_groups_match_at(explored: Explored) -> None:
     for device in explored.snap.devices:
         look = explored.first_look(device)
         for by in ("stack", "category", "file", "stack,size"):

@@ -1,4 +1,4 @@
-"""Tests of explore/rows/listed.py: each number is that of `memreplay at`."""
+"""Tests of explore/rows/listed.py: every number matches `memreplay at`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from memreplay.snapshot.model import When
 from tests.unit.explore.files import moments
 
 
-def test_the_list_is_that_of_at(explored: Explored) -> None:
+def test_list_matches_at(explored: Explored) -> None:
     for device in explored.snap.devices:
         look = explored.first_look(device)
         for event in moments(explored, device):
             rows = explored.rows(replace(look, event=event, view="list"))
             assert isinstance(rows, ListRows)
             (found,) = mr.at(
-                explored.snap, When("event", event), listed=True, device=device, top=200
+                explored.snap, When("event", event), list=True, device=device, top=200
             ).devices
             there = found.allocations or ()
             assert rows.total == found.live_count

@@ -1,4 +1,4 @@
-"""Tests of explore/rows/parts.py: each number is that of `memreplay at`."""
+"""Tests of explore/rows/parts.py: every number matches `memreplay at`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memreplay.explore.rows.parts import PartRows
 from memreplay.snapshot.model import MEASURES, When
 
 
-def test_pools_are_those_of_at(explored: Explored) -> None:
+def test_pools_match_at(explored: Explored) -> None:
     for device in explored.snap.devices:
         for measure in MEASURES:
             look = replace(explored.first_look(device), measure=measure, view="groups", by="pool")

@@ -1,4 +1,4 @@
-"""Tests of explore/rows/segments.py: each number is that of `memreplay fragmentation`."""
+"""Tests of explore/rows/segments.py: every number matches `memreplay fragmentation`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memreplay.snapshot.model import When
 from tests.unit.explore.files import FILES, moments
 
 
-def test_segments_are_those_of_fragmentation(explored: Explored) -> None:
+def test_segments_match_fragmentation(explored: Explored) -> None:
     for device in explored.snap.devices:
         look = replace(explored.first_look(device), view="segments")
         rows = explored.rows(look)
@@ -34,7 +34,7 @@ def test_segments_are_those_of_fragmentation(explored: Explored) -> None:
             assert dict(rows.shown(at).pairs)["largest free"] == size(one.largest_free_bytes)
 
 
-def test_blocks_are_those_of_fragmentation(explored: Explored) -> None:
+def test_blocks_match_fragmentation(explored: Explored) -> None:
     explored.most = 100_000
     for device in explored.snap.devices:
         first = replace(explored.first_look(device), view="segments")
@@ -97,7 +97,7 @@ def test_blocks_are_those_of_fragmentation(explored: Explored) -> None:
             assert at == len(rows)
 
 
-def test_a_block_is_told_as_its_allocation_is(explored: Explored) -> None:
+def test_block_is_described_like_its_allocation(explored: Explored) -> None:
     explored.most = 100_000
     for device in explored.snap.devices:
         look = replace(explored.first_look(device), measure="active")
@@ -130,7 +130,7 @@ def test_a_block_is_told_as_its_allocation_is(explored: Explored) -> None:
         assert len(found) + outside >= len(there)
 
 
-def test_a_block_whose_free_is_requested_pends() -> None:
+def test_block_with_a_requested_free_is_pending() -> None:
     explored = Explored(mr.open(FILES[0]))
     look = replace(explored.first_look(0), view="segments")
     low, high = explored.bounds(0)
@@ -151,7 +151,7 @@ def test_a_block_whose_free_is_requested_pends() -> None:
         assert "pending" in rows.texts(at)
 
 
-def test_a_segment_of_many_blocks_is_cut() -> None:
+def test_segment_with_many_blocks_is_truncated() -> None:
     explored = Explored(mr.open(FILES[1]))
     explored.most = 3
     rows = explored.rows(replace(explored.first_look(0), view="segments"))
@@ -176,6 +176,6 @@ def test_a_segment_of_many_blocks_is_cut() -> None:
     assert dict(rows.shown(at + 4).pairs)["blocks"] == f"{tiles - 3:,}"
     assert rows.is_rest(at + 4)
     rows.toggle(at + 4)
-    assert len(rows) == closed + 4  # a block is not opened
+    assert len(rows) == closed + 4  # a block can't be expanded
     rows.toggle(at)
     assert len(rows) == closed

@@ -1,4 +1,4 @@
-"""Reads a page back, slowly and obviously, as its script does: columns, allocations, groups."""
+"""Read a page back slowly, as its script does: columns, allocations, groups."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import zlib
 from typing import Any, NamedTuple
 
 import memreplay as mr
+from memreplay.export.page.building import page_data
 from memreplay.export.page.coding import Coded
-from memreplay.export.page.making import page_data
 from memreplay.export.page.pages import page_of
 from memreplay.export.page.records import PageData, PageDevice, PageGroups
 from memreplay.render.record_json import render_json
@@ -16,7 +16,7 @@ from memreplay.snapshot.model import MeasureName
 
 
 def decoded(data: bytes, one: Coded) -> list[int]:
-    """The numbers, put together from their planes one by one."""
+    """Return the numbers, assembled from their planes one by one."""
     found: list[int] = []
     for row in range(one.rows):
         folded = 0
@@ -49,12 +49,14 @@ class Life(NamedTuple):
     address: int | None
 
     def live(self, event: int, measure: MeasureName) -> bool:
-        """Whether it is there after an event, counted from the first that was read."""
+        """Return whether the allocation is live after an event, counted from the first that was
+        read.
+        """
         end = self.let_go if measure in ("held", "allocated") else self.end
         return self.begin <= event < end
 
     def bytes(self, measure: MeasureName) -> int:
-        """What it counts for."""
+        """Return the allocation's bytes in each measure that counts it."""
         return self.block if measure in ("active", "allocated") else self.requested
 
 
@@ -73,14 +75,14 @@ class Piece(NamedTuple):
 
 
 class Read:
-    """The page of a snapshot, and its columns by where they are."""
+    """A snapshot's page, with its columns by position."""
 
     def __init__(self, snap: mr.Snapshot, **options: Any) -> None:
         made = page_data(snap, **options)
         self.data: PageData = made[0]
         self.bytes = zlib.decompress(made[1])
         assert len(self.bytes) == self.data.bytes
-        # What a script reads: valid, and nothing that it would round.
+        # The JSON is valid and has no numbers that a script would round.
         text = render_json(page_of([made])[0])
         check_numbers(json.loads(text.encode("ascii")))
 
@@ -148,7 +150,7 @@ class Read:
     def groups(
         self, device: PageDevice, groups: PageGroups, measure: MeasureName = "requested"
     ) -> list[int]:
-        """Of each allocation its group."""
+        """Return each allocation's group."""
         those = self.lives(device)
         if groups.of_stacks is not None:
             assert groups.of_lives is None
@@ -161,7 +163,7 @@ class Read:
 
 
 def check_numbers(value: Any) -> None:
-    """Fails for a number that a script reads as another one."""
+    """Fail if a script would read a number as a different one."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Tests of export/page/addresses.py: addresses as numbers that a script can hold."""
+"""Tests of export/page/addresses.py: addresses as numbers that a script can represent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def column(*addresses: int) -> np.ndarray:
         (((2**64 - 512, 0),), 0, 512),
     ],
 )
-def test_from_the_lowest_on(columns: tuple[tuple[int, ...], ...], base: int, unit: int) -> None:
+def test_numbers_start_at_the_lowest_address(
+    columns: tuple[tuple[int, ...], ...], base: int, unit: int
+) -> None:
     found = addresses_of(*(column(*one) for one in columns))
     assert found.base == base
     assert found.unit == (unit if any(columns) else 512)
@@ -39,7 +41,7 @@ def test_from_the_lowest_on(columns: tuple[tuple[int, ...], ...], base: int, uni
         ((0, 2**62 - 1024), [1, 2**53 - 1]),
     ],
 )
-def test_as_numbers(addresses: tuple[int, ...], numbers: list[int]) -> None:
+def test_addresses_become_small_numbers(addresses: tuple[int, ...], numbers: list[int]) -> None:
     there = column(*addresses)
     found = addresses_of(there)
     assert found.numbers(there).tolist() == numbers

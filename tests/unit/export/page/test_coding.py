@@ -1,4 +1,4 @@
-"""Tests of export/page/coding.py: what a page's script does, slowly."""
+"""Tests of export/page/coding.py, with a slow version of the page's decoder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBERS = st.lists(st.integers(-MOST // 2, MOST // 2) | st.integers(-300, 300), 
 
 
 @given(st.lists(st.tuples(NUMBERS, st.booleans()), max_size=5))
-def test_columns_come_back(columns: list[tuple[list[int], bool]]) -> None:
+def test_columns_round_trip(columns: list[tuple[list[int], bool]]) -> None:
     made = Columns()
     coded = [
         made.add(np.array(numbers, dtype=np.int64), differences=differences)
@@ -31,7 +31,7 @@ def test_columns_come_back(columns: list[tuple[list[int], bool]]) -> None:
 
 
 @given(NUMBERS, st.booleans())
-def test_a_part_at_a_time(numbers: list[int], differences: bool) -> None:
+def test_columns_compressed_in_chunks_round_trip(numbers: list[int], differences: bool) -> None:
     made, size = Columns(), coding._PART
     coding._PART = 3
     try:
@@ -42,7 +42,7 @@ def test_a_part_at_a_time(numbers: list[int], differences: bool) -> None:
 
 
 @given(st.lists(st.integers(0, 5) | st.integers(-MOST // 2, MOST // 2), max_size=40))
-def test_numbers_that_come_again(numbers: list[int]) -> None:
+def test_column_of_repeated_numbers_stores_each_once(numbers: list[int]) -> None:
     made = Columns()
     one = made.add_recurring(np.array(numbers, dtype=np.int64))
     data = zlib.decompress(made.packed())
@@ -55,11 +55,11 @@ def test_numbers_that_come_again(numbers: list[int]) -> None:
     "numbers, width",
     [([], 0), ([0, 0], 0), ([127, -128], 1), ([128], 2), ([-129], 2), ([1 << 38], 5)],
 )
-def test_columns_are_as_wide_as_they_must_be(numbers: list[int], width: int) -> None:
+def test_columns_use_the_narrowest_type(numbers: list[int], width: int) -> None:
     assert Columns().add(np.array(numbers, dtype=np.int64)).width == width
 
 
-def test_columns_of_other_types() -> None:
+def test_columns_of_other_types_become_numbers() -> None:
     made = Columns()
     one = made.add(np.array([1, 255], dtype=np.uint8))
     other = made.add(np.broadcast_to(np.uint32(7), 3), differences=True)
@@ -70,7 +70,7 @@ def test_columns_of_other_types() -> None:
 
 
 @pytest.mark.parametrize("number", [MOST + 1, -MOST - 1, 2**63 - 1, -(2**63)])
-def test_numbers_that_a_script_cannot_hold(number: int) -> None:
+def test_numbers_beyond_a_scripts_precision_are_refused(number: int) -> None:
     with pytest.raises(LimitError, match="53 bits"):
         Columns().add(np.array([0, number], dtype=np.int64))
     with pytest.raises(LimitError, match="53 bits"):
@@ -83,23 +83,23 @@ def test_numbers_that_a_script_cannot_hold(number: int) -> None:
     Columns().add(np.array([MOST, -MOST]))
 
 
-def test_many_events_are_pressed_less() -> None:
-    # The highest bits of the second byte of a zlib stream say how hard it was pressed, 0 to 3.
+def test_many_events_are_compressed_less() -> None:
+    # The highest bits of the second byte of a zlib stream give the compression level, 0 to 3.
     found = [Columns(events).packed()[1] >> 6 for events in (10, 500_000, 10_000_000)]
     assert found == [3, 1, 1]
 
 
-def test_a_thread_of_its_own_packs_the_same() -> None:
+def test_background_thread_gives_the_same_bytes() -> None:
     beside, here = Columns(coding.LEVELS[0][0] + 1), Columns(coding.LEVELS[0][0] + 1)
     here._packer = coding.Packer(coding.LEVELS[1][1], beside=False)
     values = np.arange(70_000, dtype=np.int64) ** 2
     for made in (beside, here):
-        for k in range(9):  # more than may wait
+        for k in range(9):  # more columns than the queue holds
             made.add(values[k:] + k)
     assert beside.packed() == here.packed()
 
 
-def test_one_column_less_another() -> None:
+def test_difference_of_two_columns_is_stored() -> None:
     made = Columns()
     one = made.add(np.array([7, 1, 2]), less=np.array([1, 2, 2], dtype=np.uint8))
     other = made.add(np.array([7, 1, 2]), less=np.array([1, 2, 2]), differences=True)

@@ -1,4 +1,4 @@
-"""Tests of export/page/fleet.py: curves as columns, names once."""
+"""Tests of export/page/fleet.py: curves become columns, and names are stored once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def page_with(ranks: list[PageRank]) -> object:
     return page
 
 
-def test_curves_are_one_behind_the_other() -> None:
+def test_curves_are_concatenated() -> None:
     ranks = [rank(0, moments=2), rank(1), rank(2, moments=3)]
     curves = [(5, 3), (), (1 << 50, 0, 7)]
     page, (packed,) = fleet_page(ranks, curves, page_with(ranks))  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def test_curves_are_one_behind_the_other() -> None:
     assert [one["moments"] for one in said["ranks"]] == [2, 0, 3]
 
 
-def test_no_curve_at_all() -> None:
+def test_fleet_without_curves_has_an_empty_column() -> None:
     page, (packed,) = fleet_page([], [], page_with([]))  # type: ignore[arg-type]
     assert (page.bytes, page.curves.rows, zlib.decompress(packed)) == (0, 0, b"")
 
@@ -77,7 +77,7 @@ def test_no_curve_at_all() -> None:
         {"holders": (PageShare(0, 1 << 53),)},
     ],
 )
-def test_what_a_browser_would_count_wrong(more: dict[str, object]) -> None:
+def test_numbers_beyond_a_browsers_precision_are_refused(more: dict[str, object]) -> None:
     ranks = [rank(0, **more)]
     with pytest.raises(LimitError, match="more than 53 bits"):
         fleet_page(ranks, [()], page_with(ranks))  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ def test_what_a_browser_would_count_wrong(more: dict[str, object]) -> None:
         fleet_page([rank(0)], [(1 << 53,)], page_with([]))  # type: ignore[arg-type]
 
 
-def test_texts() -> None:
+def test_names_are_stored_once() -> None:
     texts = Texts()
     assert texts.shares([("a", 1), ("b", 2)]) == (PageShare(0, 1), PageShare(1, 2))
     assert texts.shares([("b", 3), ("c", 4)]) == (PageShare(1, 3), PageShare(2, 4))

@@ -1,4 +1,4 @@
-"""Tests of export/page/groups.py: groups of a page, against those that `memreplay at` finds."""
+"""Tests of export/page/groups.py: groups of a page match `memreplay at`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import memreplay as mr
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.ways import WAYS
-from memreplay.render.blocks import place_words
+from memreplay.render.blocks import place_text
 from memreplay.render.holders import coded_row
 from memreplay.snapshot.model import Group, MeasureName
 from tests import build
@@ -30,7 +30,7 @@ Held = list[tuple[int, int, tuple[str, ...]]]
 
 
 def held(page: Read, way: str, event: int, measure: MeasureName) -> Held | None:
-    """(bytes, count, lines) of each group after an event; None where the page has no such way."""
+    """Return (bytes, count, lines) of each group after an event; None if the page lacks the key."""
     (device,) = page.data.devices
     groups = next((one for one in device.groups if one.way == way), None)
     if groups is None:
@@ -47,7 +47,7 @@ def held(page: Read, way: str, event: int, measure: MeasureName) -> Held | None:
 
 
 def wanted(snap: mr.Snapshot, way: str, event: int, measure: MeasureName, rules: Any) -> Held:
-    """The same of the engine, with the lines of a table."""
+    """Return the same values from the engine, with the lines of a table."""
     usage = snap.replay(snap.devices[0]).measure(measure)
     found = Grouper(snap, way, rules, fold=True).groups(usage, event + usage.replay.first_event, 0)
     return sorted((one.bytes, one.count, lines_of(one, way)) for one in found[0])
@@ -55,7 +55,7 @@ def wanted(snap: mr.Snapshot, way: str, event: int, measure: MeasureName, rules:
 
 def lines_of(group: Group, way: str) -> tuple[str, ...]:
     row = coded_row((), group, way, all_frames=False)
-    return (place_words(row.cells[-1]), *(place_words(one) for one, _ in row.below))
+    return (place_text(row.cells[-1]), *(place_text(one) for one, _ in row.below))
 
 
 def check(
@@ -69,11 +69,11 @@ def check(
         mine = held(page, way, event, measure)
         theirs = wanted(snap, way, event, measure, rules)
         if mine is None:
-            # Behind what stands for none it may say how to learn more.
+            # The label for a missing stack may be followed by advice.
             assert all(lines[0].startswith(tuple(WAYS[way].nothing)) for _, _, lines in theirs), way
             continue
         assert [one[:2] for one in mine] == [one[:2] for one in theirs]
-        # Where two look alike, a page says below them what tells them apart.
+        # If two look the same, a page shows the difference below them.
         for n_bytes, count, lines in sorted(theirs, key=lambda one: -len(one[2])):
             mine.remove(
                 next(
@@ -86,7 +86,7 @@ def check(
 
 
 @given(traces(), st.randoms(use_true_random=False))
-def test_they_are_those_of_a_moment(snapshot: Any, draw: random.Random) -> None:
+def test_groups_match_those_of_at(snapshot: Any, draw: random.Random) -> None:
     data = build.dump(snapshot)
     for device in mr.open(data).devices[:1]:
         snap = mr.open(data, device=device)
@@ -96,7 +96,7 @@ def test_they_are_those_of_a_moment(snapshot: Any, draw: random.Random) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
-def test_of_real_snapshots(path: Path) -> None:
+def test_groups_of_real_snapshots_match_those_of_at(path: Path) -> None:
     for device in mr.open(path).devices:
         snap = mr.open(path, device=device)
         replay = snap.replay(device)
@@ -106,7 +106,9 @@ def test_of_real_snapshots(path: Path) -> None:
 
 
 def annotated() -> mr.Snapshot:
-    """Two stacks, one of them under two annotations in turn, with metadata; and one of none."""
+    """Build allocations with two stacks and one without a stack. One of the stacks is used under
+    two annotations in turn, with metadata.
+    """
     made = SnapshotBuilder(compile_context="graph_1")
     made.segment(0x9000, 1 << 21, blocks=[made.block(0x9000, 512, 300)])
     one = [("forward", "/home/me/model.py", 3), ("main", "/home/me/run.py", 9)]
@@ -118,7 +120,7 @@ def annotated() -> mr.Snapshot:
 
 
 def ways(snap: mr.Snapshot, **options: Any) -> dict[str, list[tuple[str, ...]]]:
-    """Of each way the lines of each allocation's group."""
+    """Return the lines for each allocation's group, by key."""
     page = Read(snap, **options)
     (device,) = page.data.devices
     return {
@@ -127,7 +129,7 @@ def ways(snap: mr.Snapshot, **options: Any) -> dict[str, list[tuple[str, ...]]]:
     }
 
 
-def test_what_they_are_called() -> None:
+def test_groups_are_named_like_in_reports() -> None:
     found = ways(annotated())
     assert list(found) == [
         "stack",
@@ -164,7 +166,7 @@ def test_what_they_are_called() -> None:
     assert found["stream"] == [("default stream",)] * 5
 
 
-def test_rules_of_the_user() -> None:
+def test_user_rules_set_the_category() -> None:
     rules = (Rule(name="mine", frames="run.py:main"), *DEFAULT_RULES)
     found = ways(annotated(), rules=rules)
     assert found["category"][1:4] == [("mine",)] * 3
@@ -172,7 +174,7 @@ def test_rules_of_the_user() -> None:
     check(annotated(), [-1, 0, 3], rules)
 
 
-def test_ways_that_say_nothing_are_left_out() -> None:
+def test_keys_without_data_are_left_out() -> None:
     made = SnapshotBuilder(stacks=False).alloc(0x1000, 100).alloc(0x2000, 100, pool_id=(0, 0))
     found = ways(mr.open(build.dump(made.build())))
     assert list(found) == ["stack", "stream", "pool", "size"]
@@ -180,13 +182,13 @@ def test_ways_that_say_nothing_are_left_out() -> None:
     assert found["pool"] == [("(pool not known)",), ("default pool",)]
 
 
-def test_nothing_to_group() -> None:
+def test_device_without_allocations_has_no_groups() -> None:
     made = SnapshotBuilder().segment_alloc(0x1000, 1 << 21)
     (device,) = Read(mr.open(build.dump(made.build()))).data.devices
     assert device.groups == ()
 
 
-def test_stacks_that_differ_in_plumbing_alone_are_one_group() -> None:
+def test_stacks_that_differ_only_in_plumbing_are_merged() -> None:
     made = SnapshotBuilder()
     for at, inner in enumerate((("at::empty(long)", "??", 0), ("c10::alloc()", "??", 0))):
         frames = [inner, ("forward", "/home/me/model.py", 3)]
@@ -200,7 +202,7 @@ def test_stacks_that_differ_in_plumbing_alone_are_one_group() -> None:
     assert len(set(page.groups(device, stack))) == len(lines)
 
 
-def test_stacks_that_look_alike_are_told_apart() -> None:
+def test_indistinguishable_stacks_get_distinct_names() -> None:
     made = SnapshotBuilder()
     for at in range(2):
         inner = [("f", f"/home/me/{name}.py", 1) for name in "abcd"]
@@ -212,7 +214,7 @@ def test_stacks_that_look_alike_are_told_apart() -> None:
     assert {one[-1], other[-1]} == {"… g  /home/me/z.py", "… g  /home/me/z.py:1"}
 
 
-def test_of_stacks_that_only_frees_have() -> None:
+def test_stacks_found_only_in_frees_have_no_group() -> None:
     made = SnapshotBuilder().alloc(0x1000, 100, frames=[("f", "/a.py", 1)])
     made.free_completed(0x1000, 100, frames=[("g", "/b.py", 2)])
     page = Read(mr.open(build.dump(made.build())))
@@ -223,7 +225,7 @@ def test_of_stacks_that_only_frees_have() -> None:
     assert of_stacks.rows == len(page.column(page.data.stack_frames)) + 2
 
 
-def test_a_device_that_was_read_in_part() -> None:
+def test_groups_of_a_range_match_those_of_at() -> None:
     path = next(one for one in SNAPSHOTS if one.name == "transformer_step.pkl.gz")
     snap = mr.open(path, start=2_000, stop=5_000)
     check(snap, [-1, 10, 2_999])

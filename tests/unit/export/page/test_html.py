@@ -1,4 +1,4 @@
-"""Tests of export/page/html.py: what a browser takes out of the file is what was put in."""
+"""Tests of export/page/html.py: a browser reads the file's contents unchanged."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.export.page import html
+from memreplay.export.page.building import page_data
 from memreplay.export.page.html import page_html
-from memreplay.export.page.making import page_data
 from memreplay.export.page.pages import page_of
 from memreplay.export.page.records import Page
 from memreplay.render.blocks import NoteBlock
@@ -23,7 +23,7 @@ from memreplay.render.record_json import plain
 from tests import build
 from tests.build import SnapshotBuilder
 
-# Each would end its element, or begin another one, if it stood there as it is.
+# Unescaped, each of these would end its element or start another.
 HOSTILE = (
     "</script><script>alert(1)</script>",
     "<!--<script>",
@@ -38,14 +38,14 @@ HOSTILE = (
 
 
 class Element:
-    """A tag with what stands in it."""
+    """A tag with its contents."""
 
     def __init__(self, tag: str, attributes: dict[str, str | None]) -> None:
         self.tag, self.attributes, self.text = tag, attributes, ""
 
 
 class Parsed(HTMLParser):
-    """The elements of a page, in the order in which they begin."""
+    """Parser for a page's elements, in order of their start."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -93,11 +93,11 @@ def made(*names: str, title: str = "snap.pkl") -> tuple[Page, list[bytes]]:
 
 
 def written(page: Page, columns: list[bytes]) -> str:
-    # Newlines are not translated: what is hashed is what a browser has.
+    # Newlines are not translated: the hash covers what a browser gets.
     return b"".join(page_html(page, columns)).decode("utf-8")
 
 
-def test_the_outline() -> None:
+def test_page_has_its_elements_in_order() -> None:
     page = Parsed(written(*made("f")))
     assert [one.tag for one in page.elements] == [
         *("html", "head", *["meta"] * 6),
@@ -110,7 +110,7 @@ def test_the_outline() -> None:
     assert page.open == []
 
 
-def test_the_records_come_back() -> None:
+def test_records_round_trip() -> None:
     page, columns = made(*HOSTILE)
     found = Parsed(written(page, columns)).by_id("memreplay-page").text
     assert json.loads(found) == json.loads(json.dumps(plain(page)))
@@ -120,7 +120,7 @@ def test_the_records_come_back() -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_text_leaves_its_element(name: str) -> None:
+def test_text_cannot_leave_its_element(name: str) -> None:
     usual = Parsed(written(*made("f")))
     page, columns = made(name, title=name)
     note = NoteBlock(name, warning=True)
@@ -136,14 +136,14 @@ def test_no_text_leaves_its_element(name: str) -> None:
     assert (found["title"], found["diff"][0]["text"]) == (name, name)
 
 
-def test_the_title_is_text() -> None:
+def test_title_is_escaped() -> None:
     page, columns = made("f")
     (title,) = Parsed(written(replace(page, title="</title>&amp;\u202e\0"), columns)).all("title")
-    # The parser leaves references of a title alone, which a browser reads.
+    # The parser leaves references in a title alone; a browser decodes them.
     assert title.text in ("&lt;/title&gt;&amp;amp;\\u202e\\x00", "</title>&amp;\\u202e\\x00")
 
 
-def test_columns_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:
     assert html.PIECE % 3 == 0
     monkeypatch.setattr(html, "PIECE", 6)
     page, columns = made(*map(str, range(40)))
@@ -178,7 +178,7 @@ def sha(text: str) -> str:
 
 
 @pytest.mark.parametrize("names", [(), HOSTILE])
-def test_the_policy_lets_the_one_script_and_the_one_style_in(names: tuple[str, ...]) -> None:
+def test_policy_allows_only_the_pages_own_script_and_style(names: tuple[str, ...]) -> None:
     page = Parsed(written(*made(*names)))
     (style,) = page.all("style")
     assert policy(page) == {
@@ -192,7 +192,7 @@ def test_the_policy_lets_the_one_script_and_the_one_style_in(names: tuple[str, .
     }
 
 
-def test_a_script_of_a_browser_is_let_in_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_script_loaded_by_a_browser_matches_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {"viewer.js": "let é = '\u2028';\n".encode(), "viewer.css": b"a > b {}\n"}
     monkeypatch.setattr(html, "_asset", texts.__getitem__)
     page = Parsed(written(*made("f")))
@@ -201,8 +201,8 @@ def test_a_script_of_a_browser_is_let_in_as_it_is(monkeypatch: pytest.MonkeyPatc
     assert policy(page)["style-src"] == [sha("a > b {}\n")]
 
 
-def test_the_bundle_can_stand_in_a_page() -> None:
-    """Nothing in it ends its element or is changed when a browser reads it."""
+def test_bundle_can_be_embedded_in_a_page() -> None:
+    """Nothing in it ends its element or changes when a browser reads it."""
     folder = Path(html.__file__).parent / "assets"
     script, style = ((folder / f"viewer.{kind}").read_bytes() for kind in ("js", "css"))
     for text in (script, style):
@@ -217,7 +217,7 @@ def test_the_bundle_can_stand_in_a_page() -> None:
         assert outside not in style + script
 
 
-def test_nothing_is_loaded() -> None:
+def test_nothing_is_loaded_from_a_network() -> None:
     page = Parsed(written(*made("f")))
     for one in page.elements:
         assert not {"src", "srcset", "action", "style"} & set(one.attributes)
@@ -226,5 +226,5 @@ def test_nothing_is_loaded() -> None:
     assert link.attributes == {"rel": "icon", "href": "data:,"}
 
 
-def test_the_same_input_is_the_same_file() -> None:
+def test_output_is_deterministic() -> None:
     assert written(*made("f", "g")) == written(*made("f", "g"))

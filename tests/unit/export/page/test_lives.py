@@ -1,4 +1,4 @@
-"""Tests of export/page/lives.py: the allocations of a page, against the oracle and the measures."""
+"""Tests of export/page/lives.py: the allocations of a page match the oracle and the measures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def found(snap: mr.Snapshot, device: int) -> Lives:
 
 
 def usage(those: Lives, measure: MeasureName, events: int) -> list[int]:
-    """Bytes after each event, by a sum of differences."""
+    """Return the bytes after each event, as a sum of differences."""
     end, n_bytes = (getattr(those, name) for name in ENDS[measure])
     changes = np.zeros(events + 2, dtype=np.int64)
     np.add.at(changes, those.begin + 1, n_bytes)
@@ -52,17 +52,17 @@ def check(snap: mr.Snapshot) -> None:
 
 
 @given(traces())
-def test_they_add_up_to_every_measure(snapshot: Any) -> None:
+def test_allocations_add_up_to_every_measure(snapshot: Any) -> None:
     check(mr.open(build.dump(snapshot)))
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
-def test_of_real_snapshots(path: Path) -> None:
+def test_allocations_of_real_snapshots_add_up(path: Path) -> None:
     check(mr.open(path))
 
 
 @given(traces())
-def test_they_are_those_of_the_oracle(snapshot: Any) -> None:
+def test_allocations_match_the_oracle(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         those, events = found(snap, device), snap.replay(device).events
@@ -95,7 +95,7 @@ def test_they_are_those_of_the_oracle(snapshot: Any) -> None:
         assert sorted(mine) == sorted(theirs)
 
 
-def test_who_they_are_of() -> None:
+def test_each_allocation_has_its_stack_pool_and_stream() -> None:
     made = SnapshotBuilder()
     made.alloc(0x1000, 100, frames=[("step", "/site/torch/optim/adam.py", 3)], stream=5)
     made.alloc(0x2000, 700, pool_id=(0, 2))
@@ -113,5 +113,5 @@ def test_who_they_are_of() -> None:
     pools = [replay.pool_of(replay.classes("pool").keys()[one]) for one in those.pool]
     assert pools == [(0, 0), None, (0, 2)]
     assert those.address.tolist() == [0x7000, 0x1000, 0x2000]
-    # The stack of no frames, and the one that there is.
+    # The page has the empty stack and one other.
     assert those.stack.tolist() == [3, 1, 2]

@@ -10,14 +10,14 @@ import memreplay as mr
 from memreplay.commands.steps.find import steps_report
 from memreplay.errors import NothingToTellError
 from memreplay.export.page import marks as module
-from memreplay.export.page.making import page_data
+from memreplay.export.page.building import page_data
 from memreplay.export.page.marks import marks
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import SNAPSHOTS
 
 
-def test_ooms_and_snapshots() -> None:
+def test_ooms_and_snapshots_become_marks() -> None:
     made = SnapshotBuilder().alloc(0x1000, 8).oom(3 << 30).alloc(0x2000, 8)
     made.snapshot_event(1024).oom(512)
     snap = mr.open(build.dump(made.build()))
@@ -29,24 +29,24 @@ def test_ooms_and_snapshots() -> None:
     ]
 
 
-def test_of_a_range() -> None:
+def test_range_has_only_its_marks() -> None:
     made = SnapshotBuilder().oom(1).alloc(0x1000, 8).oom(512)
     snap = mr.open(build.dump(made.build()), start=1)
     assert [one.moment for one in marks(snap, snap.replay(0)).found] == [2]
 
 
-def test_no_more_than_anyone_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_marks_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 2)
     made = SnapshotBuilder().oom(1).oom(2).oom(3)
     snap = mr.open(build.dump(made.build()))
     found = marks(snap, snap.replay(0))
     assert [one.moment for one in found.found] == [1, 2]
-    assert found.notes == ("device 0: the first 2 failed requests are marked, and 1 more are not",)
+    assert found.notes == ("device 0: the first 2 failed requests are marked; 1 more aren't",)
     assert found.notes[0] in page_data(snap)[0].notes
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
-def test_steps_are_those_of_the_command(path: Path) -> None:
+def test_steps_match_the_command(path: Path) -> None:
     snap = mr.open(path)
     try:
         devices = steps_report(snap).devices
@@ -61,13 +61,13 @@ def test_steps_are_those_of_the_command(path: Path) -> None:
             if one.kind == "step"
         ]
         found = known.get(device)
-        if found is None or found.source is None or found.source.kind == "whole":
+        if found is None or found.step_source is None or found.step_source.found_by == "whole":
             assert mine == []
             continue
         first = replay.first_event
         assert mine == [
             (
-                f"step {one.index:,} ({one.name})" if one.name else f"step {one.index:,}",
+                f"step {one.number:,} ({one.name})" if one.name else f"step {one.number:,}",
                 one.first_event - first,
                 one.last_event - first + 1,
             )
@@ -75,7 +75,7 @@ def test_steps_are_those_of_the_command(path: Path) -> None:
         ]
 
 
-def test_names_of_steps_are_spelled_out() -> None:
+def test_step_names_are_escaped() -> None:
     made = SnapshotBuilder()
     for step in range(3):
         made.annotation(f"ProfilerStep#{step}\x1b", "START")

@@ -1,11 +1,11 @@
-"""Tests of export/page/pages.py: pages of one snapshot, of two, of ranks."""
+"""Tests of export/page/pages.py: pages of one snapshot, of two, and of ranks."""
 
 from __future__ import annotations
 
 import json
 
 import memreplay as mr
-from memreplay.export.page.making import page_data
+from memreplay.export.page.building import page_data
 from memreplay.export.page.pages import page_of
 from memreplay.export.page.records import PageData
 from memreplay.io.version import __version__
@@ -20,7 +20,7 @@ def data(name: str, size: int) -> tuple[PageData, bytes]:
     return page_data(mr.open(build.dump(made.build())), name=name)
 
 
-def test_one() -> None:
+def test_page_of_one_snapshot_has_its_data() -> None:
     page, columns = page_of([data("a.pkl", 1)])
     assert (page.kind, page.title, page.version, page.diff) == ("one", "a.pkl", __version__, None)
     assert len(page.snapshots) == len(columns) == 1
@@ -29,7 +29,7 @@ def test_one() -> None:
     assert said["snapshots"][0]["devices"][0]["peaks"]["requested"] == {"bytes": 1, "moment": 1}
 
 
-def test_two() -> None:
+def test_page_of_two_snapshots_has_their_diff() -> None:
     made = [data("a.pkl", 1), data("b.pkl", 2)]
     page, columns = page_of(made, kind="compare", diff=(NoteBlock("same", warning=False),))
     assert page.title == "a.pkl and b.pkl"
@@ -39,7 +39,7 @@ def test_two() -> None:
     assert said == [{"kind": "note", "text": "same", "warning": False}]
 
 
-def test_ranks() -> None:
+def test_page_of_ranks_names_each_rank() -> None:
     page, _ = page_of([data("0", 1), data("1", 2)], kind="ranks", title="run\x1b")
     assert (page.kind, page.title) == ("ranks", "run\\x1b")
     assert [one.name for one in page.snapshots] == ["0", "1"]

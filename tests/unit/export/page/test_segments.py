@@ -1,4 +1,4 @@
-"""Tests of export/page/segments.py: segments over time, against block maps and slow replays."""
+"""Tests of export/page/segments.py: segments over time match block maps and slow replays."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ class Mapped(NamedTuple):
 
 
 def shown(parts: list[Piece], event: int) -> list[Mapped]:
-    """What a page shows: pieces of one number that touch are one, unless they have two pools. What
-    blocks tell of their segments is not in it."""
+    """Return the segments on a page, without information from their blocks. Adjacent parts with one
+    number are one segment, unless they have two pools.
+    """
     found: list[tuple[int, Mapped]] = []
     for one in sorted((p for p in parts if p.begin <= event < p.end), key=lambda p: p.address):
         if found:
@@ -64,7 +65,7 @@ def shown(parts: list[Piece], event: int) -> list[Mapped]:
 
 
 def mapped(replay: mr.Replay, event: int) -> list[Mapped]:
-    """The engine's."""
+    """Return the engine's segments."""
     found = replay.block_map(event + replay.first_event)
     rows = []
     for i in range(found.n_segments):
@@ -75,7 +76,9 @@ def mapped(replay: mr.Replay, event: int) -> list[Mapped]:
 
 
 def told(snap: mr.Snapshot, replay: mr.Replay, event: int, rows: list[Mapped]) -> list[Mapped]:
-    """The same, with what is told by blocks: of an expandable segment that it is small."""
+    """Return the same segments with information from their blocks: whether an expandable segment is
+    small.
+    """
     found = replay.block_map(event + replay.first_event)
     columns = [memoryview(found.tiles(name)).tolist() for name in ("requested", "state", "stack")]
     little = [
@@ -92,7 +95,7 @@ def told(snap: mr.Snapshot, replay: mr.Replay, event: int, rows: list[Mapped]) -
 
 
 def synthetic(snap: mr.Snapshot, stack: int) -> bool:
-    """Whether a checkpoint of CUDA graphs made what has this stack."""
+    """Return whether a CUDA graph checkpoint made the allocation with this stack."""
     frames = map(snap.frame, snap.code.stack(stack))
     return any(
         "CheckpointPoolState" in f.function or "checkpoint_exec" in f.function for f in frames
@@ -111,7 +114,7 @@ def check(
 
 
 @given(traces())
-def test_they_are_those_of_block_maps(snapshot: Any) -> None:
+def test_segments_match_the_block_maps(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     page = Read(snap)
     for device in page.data.devices:
@@ -120,11 +123,11 @@ def test_they_are_those_of_block_maps(snapshot: Any) -> None:
         series = [usage.carried_over_bytes, *usage.usage]
         parts = pieces(snap, replay)
         if device.segments is None and parts is not None:
-            # An address is out of reach of a script.
+            # A script can't represent the address.
             assert max(parts.address.tolist()) - int(device.address_base) >= 2**53
             continue
         if parts is None:
-            # Memory came where there was some, or went where there was none.
+            # Memory was added where some existed, or removed where none was.
             sums = [sum(one.size for one in mapped(replay, at)) for at in range(-1, replay.events)]
             assert sums != series
             continue
@@ -140,7 +143,7 @@ def test_they_are_those_of_block_maps(snapshot: Any) -> None:
     rules=st.sampled_from(list(SETTINGS)),
     late=st.sampled_from([0, 40]),
 )
-def test_of_programs(seed: int, rules: str, late: int) -> None:
+def test_segments_of_simulated_programs_match_block_maps(seed: int, rules: str, late: int) -> None:
     made = record_pictures(seed=seed, settings=rules, steps=90, late=late)
     snap = mr.open(build.dump(made.snapshot))
     page = Read(snap)
@@ -153,7 +156,7 @@ def test_of_programs(seed: int, rules: str, late: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
-def test_of_real_snapshots(path: Path) -> None:
+def test_segments_of_real_snapshots_match_block_maps(path: Path) -> None:
     snap = mr.open(path)
     page = Read(snap)
     for device in page.data.devices:
@@ -168,7 +171,7 @@ def read(builder: SnapshotBuilder) -> tuple[Read, PageDevice]:
     return page, device
 
 
-def test_one_that_is_mapped_piece_by_piece() -> None:
+def test_segment_mapped_piece_by_piece_has_a_part_for_each() -> None:
     made = SnapshotBuilder().segment_map(A, 20 * MIB, stream=3)
     made.segment_map(A + 20 * MIB, 20 * MIB, stream=3)
     made.segment_map(A + 40 * MIB, 20 * MIB, stream=4).segment_unmap(A, 20 * MIB, stream=3)
@@ -185,7 +188,7 @@ def test_one_that_is_mapped_piece_by_piece() -> None:
     assert [one.size // MIB for one in shown(parts, 2)] == [40, 20]
 
 
-def test_what_is_small() -> None:
+def test_small_segments_are_marked() -> None:
     made = SnapshotBuilder().segment_alloc(A, 2 * MIB).segment_alloc(A + 32 * MIB, 20 * MIB)
     made.segment_map(A + 64 * MIB, 2 * MIB).segment_map(A + 66 * MIB, 4 * MIB)
     made.segment(A, 2 * MIB).segment(A + 32 * MIB, 20 * MIB)
@@ -196,31 +199,31 @@ def test_what_is_small() -> None:
     assert [one.small for one in shown(page.pieces(device), 3)] == [True, False, True]
 
 
-def test_neighbours_that_were_made_apart_stay_apart() -> None:
+def test_adjacent_segments_stay_separate() -> None:
     made = SnapshotBuilder().segment_alloc(A, 20 * MIB).segment_alloc(A + 20 * MIB, 20 * MIB)
     page, device = read(made)
     assert len(shown(page.pieces(device), 1)) == 2
 
 
-def test_events_that_contradict_each_other() -> None:
+def test_contradictory_segment_events_hide_the_segments() -> None:
     made = SnapshotBuilder().segment_alloc(A, 20 * MIB).segment_alloc(A, 20 * MIB)
     page, device = read(made)
     assert device.segments is None
     (note,) = page.data.notes
     assert note == (
-        "the segments of device 0 are not shown: its segment events do not add up, or an address"
+        "segments of device 0 aren't shown: its segment events don't add up, or an address"
         " is too large for a browser"
     )
 
 
-def test_an_address_that_no_script_can_hold() -> None:
+def test_address_beyond_a_scripts_precision_hides_the_segments() -> None:
     made = SnapshotBuilder().segment_alloc(0x200, 2 * MIB).segment_alloc(2**63 + 8, 2 * MIB)
     page, device = read(made)
     assert (device.segments, len(page.data.notes)) == (None, 1)
 
 
-def test_pools() -> None:
-    # Where the file names no other, a segment of no known pool is of the default one.
+def test_segments_have_their_pool_if_it_is_known() -> None:
+    # If the file names no other pool, a segment with an unknown one belongs to the default pool.
     page, device = read(SnapshotBuilder().segment_alloc(A, 2 * MIB))
     assert [one.pool for one in page.pieces(device)] == [(0, 0)]
     made = SnapshotBuilder().segment_alloc(A, 2 * MIB)

@@ -1,4 +1,4 @@
-"""Tests of export/snapshots/cutting.py; tests/property/test_slice.py has the numbers."""
+"""Tests of export/snapshots/cutting.py; tests/property/test_slice.py compares the numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sliced(snapshot: Any, first: int | None, last: int | None, **options: Any) -
     return made
 
 
-def test_the_whole_is_as_it_was() -> None:
+def test_whole_snapshot_is_unchanged() -> None:
     builder = SnapshotBuilder(compile_context="N/A", user_metadata={"a": [1, 2.5, None, "x"]})
     builder.alloc(A, 5, frames=[USER], stream=2**64 - 1, pool_id=(0, 1))
     builder.oom(7, 1 << 33, frames=[USER]).free(B, 9, frames=[])
@@ -36,7 +36,7 @@ def test_the_whole_is_as_it_was() -> None:
     assert sliced(whole, None, None) == whole
 
 
-def test_where_frees_have_their_allocations_stack_nothing_is_added() -> None:
+def test_nothing_is_added_if_frees_have_alloc_stacks() -> None:
     builder = SnapshotBuilder().alloc(A, 5, frames=[USER]).alloc(B, 6, frames=[PLUMBING])
     builder.free(A, 5, frames=[USER]).alloc(C, 7, frames=[USER]).free(C, 7, frames=[USER])
     made = sliced(builder.finish_segments().build(), 2, None)
@@ -47,7 +47,7 @@ def test_where_frees_have_their_allocations_stack_nothing_is_added() -> None:
     assert (block["address"], block["frames"][0]["name"]) == (B, "at::empty")
 
 
-def test_a_free_of_what_was_free_stays_one() -> None:
+def test_free_of_a_free_block_is_kept() -> None:
     builder = SnapshotBuilder().alloc(A, 5).free(A, 5).alloc(B, 6).free_completed(A, 5)
     snap = mr.open(build.dump(builder.finish_segments().build()), start=3)
     assert snap.replay().usage.tolist() == [6, 6]
@@ -72,7 +72,7 @@ def test_segments_are_those_at_the_end_of_the_range() -> None:
     ]
 
 
-def test_annotations_that_reach_into_the_range() -> None:
+def test_annotations_that_overlap_the_range_are_kept() -> None:
     builder = SnapshotBuilder(start_us=START_US)
     for i in range(10):
         builder.alloc(A + i * 512, 1, time_us=START_US + 10 * i)
@@ -88,7 +88,7 @@ def test_annotations_that_reach_into_the_range() -> None:
 @pytest.mark.parametrize(
     "strip, want", [(None, ["at::empty", "mine"]), ("plumbing", ["mine"]), ("all", [])]
 )
-def test_frames_left_out(strip: Any, want: list[str]) -> None:
+def test_stripped_frames_are_removed(strip: Any, want: list[str]) -> None:
     builder = SnapshotBuilder().alloc(A, 5, frames=[PLUMBING, USER]).alloc(B, 5, frames=[PLUMBING])
     made = sliced(builder.finish_segments().build(), None, None, strip=strip)
     first, second = made["device_traces"][0]
@@ -98,7 +98,7 @@ def test_frames_left_out(strip: Any, want: list[str]) -> None:
     )
 
 
-def test_one_device() -> None:
+def test_selected_device_is_the_only_one_written() -> None:
     builder = SnapshotBuilder(devices=3).alloc(A, 1, device=1).alloc(B, 2, device=2)
     snap = mr.open(build.dump(builder.finish_segments().build()), device=1)
     made = pickle.loads(b"".join(cut(snap)[1]))
@@ -106,13 +106,13 @@ def test_one_device() -> None:
     assert [segment["device"] for segment in made["segments"]] == [1]
 
 
-def test_a_bare_list_of_segments() -> None:
+def test_bare_list_of_segments_becomes_a_snapshot() -> None:
     segments = SnapshotBuilder().alloc(A, 1).finish_segments().build()["segments"]
     made = pickle.loads(b"".join(cut(mr.open(build.dump(segments)))[1]))
     assert made == {"segments": segments, "device_traces": []}
 
 
-def test_real_files(corpus_file: Path) -> None:
+def test_slices_of_real_files_have_the_same_numbers(corpus_file: Path) -> None:
     n = mr.open(corpus_file).native.n_events
     for first, last in ((None, None), (n // 3, n // 2 + 1), (n // 2, None)):
         whole = mr.open(corpus_file, start=first, stop=last)
@@ -128,7 +128,7 @@ def test_real_files(corpus_file: Path) -> None:
 
 
 @pytest.mark.viewers
-def test_torch_reads_it() -> None:
+def test_torch_reads_the_result() -> None:
     viz = pytest.importorskip("torch.cuda._memory_viz", reason="torch is not installed")
     builder = SnapshotBuilder().alloc(A, 5, frames=[USER]).alloc(B, 6, frames=[USER])
     made = sliced(builder.free(A, 5, frames=[]).finish_segments().build(), 1, None)
@@ -137,7 +137,7 @@ def test_torch_reads_it() -> None:
 
 
 def pending_snapshot() -> Any:
-    """Four events end between the request of a free and its completion, three do not."""
+    """Build a snapshot with three or four events between a free's request and its completion."""
     builder = SnapshotBuilder().segment_alloc(A, 2 << 20).alloc(A, 512).alloc(A + 512, 1024)
     builder.free(A, 512).alloc(A + 1536, 100)
     blocks = [
@@ -159,7 +159,7 @@ def pending_snapshot() -> Any:
         (None, None, (0, 0, None)),
     ],
 )
-def test_an_end_between_request_and_completion(
+def test_free_cut_between_request_and_completion_is_counted_as_pending(
     first: int | None, last: int | None, pending: tuple[int, int, int | None]
 ) -> None:
     snap = mr.open(build.dump(pending_snapshot()), start=first, stop=last)
@@ -167,13 +167,13 @@ def test_an_end_between_request_and_completion(
     assert (one.pending_blocks, one.pending_bytes, one.settled_stop) == pending
 
 
-def test_pending_from_the_range_s_first_event_on() -> None:
+def test_pending_free_before_the_range_is_not_settled() -> None:
     snap = mr.open(build.dump(pending_snapshot()), start=3, stop=4)
     (one,) = cut(snap)[0].devices
     assert one.settled_stop is None
 
 
-def test_pending_at_the_end_of_the_file_is_no_news() -> None:
+def test_free_pending_at_the_end_of_the_file_is_unchanged() -> None:
     builder = SnapshotBuilder().alloc(A, 512)
     builder.event("free_requested", A, 512)
     pending = builder.block(A, 512, 500, "active_pending_free")

@@ -1,4 +1,4 @@
-"""Tests of noted.py: a slice has what was noted of it, and no more."""
+"""Tests of noted.py: a slice keeps only the notes on its own events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def numbers(text: str, item: int = 4) -> list[int]:
     return [int.from_bytes(plain[i : i + item], "little") for i in range(0, len(plain), item)]
 
 
-def test_lines_of_source_code_stay_as_long_as_frames_do() -> None:
+def test_source_lines_follow_their_frames() -> None:
     whole = simple()
     whole["memreplay"]["source_lines"] = lines = {"a.py": {"3": "x = y"}}
     assert own(sliced(whole, start=3))["source_lines"] == lines
@@ -36,28 +36,28 @@ def test_lines_of_source_code_stay_as_long_as_frames_do() -> None:
     assert "source_lines" not in own(sliced(whole, strip="all"))
 
 
-def test_kinds_and_modules_are_those_that_are_left() -> None:
+def test_kinds_and_modules_are_those_of_the_remaining_events() -> None:
     whole = simple()
     found = own(sliced(whole, start=3))["allocations"]
     assert [numbers(one) for one in found["events"]] == [[2]]
     assert numbers(found["kinds"]) == [1, 0, 0, 2, 1, 1]
     assert found["modules"] == ["GPT", "GPT.0"]
     assert found["categories"] == whole["memreplay"]["allocations"]["categories"]
-    # What an event before it allocated was there before.
+    # Memory allocated by an earlier event is carried over.
     assert numbers(found["before"]["addresses"], 8) == [0x1000]
     assert numbers(found["before"]["kinds"]) == [1]
-    # Of one kind of two the other is left out.
+    # Only one of the two kinds is left.
     found = own(sliced(whole, start=3, min_bytes=40))["allocations"]
     assert [numbers(one) for one in found["events"]] == [[]]
     assert numbers(found["kinds"]) == [1, 0, 0]
     assert found["modules"] == ["GPT"]
 
 
-def test_what_was_there_before_stays() -> None:
+def test_carried_over_notes_are_kept() -> None:
     found = own(sliced(simple()))["allocations"]
     assert numbers(found["before"]["addresses"], 8) == [0x3000]
     assert numbers(found["before"]["kinds"]) == [2]
-    # Its free is not in the range, so an event stands for it.
+    # The block's free isn't in the range, so the slice starts with an event for the block.
     found = own(sliced(simple(), stop=1))["allocations"]
     assert [numbers(one) for one in found["events"]] == [[2, 1]]
     assert numbers(found["before"]["addresses"], 8) == []
@@ -79,12 +79,12 @@ def test_many_kinds_do_not_outgrow_a_small_slice() -> None:
     assert len(data) < 10_000
 
 
-def test_steps_are_those_of_the_events() -> None:
+def test_steps_are_those_of_the_remaining_events() -> None:
     whole = simple()
     whole["memreplay"]["steps"] = [[0, 1, 3, 4]]
     assert own(sliced(whole))["steps"] == [[0, 1, 3, 4]]
     assert own(sliced(whole, start=1))["steps"] == [[0, 2, 3]]
-    # One event stands for what was live.
+    # The slice starts with one event for the live set.
     assert own(sliced(whole, stop=1))["steps"] == [[1, 2]]
     for steps in ([["x", None, 2.5, 2**70, -1, 2]], ["no"], [], [[2], [3]]):
         whole["memreplay"]["steps"] = steps
@@ -93,7 +93,7 @@ def test_steps_are_those_of_the_events() -> None:
     assert "steps" not in own(sliced(whole))
 
 
-def test_all_else_is_kept() -> None:
+def test_other_notes_are_kept() -> None:
     whole = simple()
     whole["memreplay"] |= {"host": "here", "cards": [{"total_bytes": 5}]}
     found = own(sliced(whole, start=2, strip="all"))

@@ -1,4 +1,6 @@
-"""slice keeps keys that memreplay does not read, as Python's own unpickler sees them."""
+"""A slice keeps the keys that memreplay doesn't read, with the values that Python's own unpickler
+gives them.
+"""
 
 from __future__ import annotations
 
@@ -88,10 +90,10 @@ def test_any_plain_data_is_kept(
     first: bool,
     share: bool,
 ) -> None:
-    """Whatever stands before or behind the snapshot's own keys, and shares parts with them."""
+    """The data comes before or after the snapshot's own keys, and shares objects with them."""
     own = snapshot()
     if share:
-        # The value of a key that is no text is taken for one of the settings before it.
+        # A shared value of a non-string key would be mistaken for one of the settings before it.
         items = {str(key): item for key, item in items.items()}
         items = {
             **items,
@@ -100,7 +102,7 @@ def test_any_plain_data_is_kept(
     whole = {**items, **own} if first and not share else {**own, **items}
     data = build.dump(whole, protocol)
     if b"\x96" in data or b"c__builtin__" in data or b"c_codecs" in data:
-        return  # protocol 2 has calls for bytes and sets
+        return  # protocol 2 uses calls for bytes and sets
     out, said = sliced(data, tmp_path_factory.mktemp("x"))
     assert unknown(pickle.loads(out)) == unknown(pickle.loads(data))
     assert "warning" not in said
@@ -108,7 +110,9 @@ def test_any_plain_data_is_kept(
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("optimized", [False, True])
-def test_each_protocol(protocol: int, optimized: bool, tmp_path: Path) -> None:
+def test_unknown_keys_are_kept_in_every_protocol(
+    protocol: int, optimized: bool, tmp_path: Path
+) -> None:
     frame = {"name": "g", "filename": "b.py", "line": 4}
     traces = [[{"action": "alloc", "frames": [frame, frame]}] * 2, []]
     value = {**snapshot(), "host_traces": traces, "n": -7, "t": (1, (2.5, "\n'ä")), "list": [[]]}
@@ -117,13 +121,13 @@ def test_each_protocol(protocol: int, optimized: bool, tmp_path: Path) -> None:
     made = pickle.loads(out)
     assert unknown(made) == unknown(value)
     assert "warning" not in said
-    # What was one object still is.
+    # Shared objects stay shared.
     assert made["host_traces"][0][0] is made["host_traces"][0][1]
     assert max(op.proto for op, _, _ in pickletools.genops(out)) <= 4
 
 
-def test_what_the_events_have_is_not_made_twice(tmp_path: Path) -> None:
-    """Frames that stand in the traces first are GETs under the other key."""
+def test_event_data_is_not_duplicated(tmp_path: Path) -> None:
+    """Frames that appear first in the traces are GETs under the other key."""
     own = snapshot(100)
     own["host_traces"] = [
         [{"frames": event.get("frames", [])} for event in own["device_traces"][0]]
@@ -133,7 +137,7 @@ def test_what_the_events_have_is_not_made_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["C++", "JSON", "gzip", "several", "one after the other"])
-def test_forms(form: str, tmp_path: Path) -> None:
+def test_unknown_keys_are_kept_in_every_form_of_file(form: str, tmp_path: Path) -> None:
     value: dict[str, Any] = {**snapshot(), "rank": [3, {"a": None}], "empty": {}}
     options: tuple[str, ...] = ()
     if form == "C++":
@@ -152,7 +156,7 @@ def test_forms(form: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_of_a_wrapped_snapshot_its_own_keys_are_kept_and_not_those_around_it(
+def test_keys_of_a_wrapped_snapshot_are_kept_but_not_those_around_it(
     protocol: int, tmp_path: Path
 ) -> None:
     value = {"job": 1, "snapshot": {"before": [1], **snapshot(), "after": {"a": 2}}, "end": [2]}
@@ -164,7 +168,7 @@ def test_of_a_wrapped_snapshot_its_own_keys_are_kept_and_not_those_around_it(
 @pytest.mark.parametrize(
     "form", ["dict", "JSON", "list", "tuple", "first", "before", "after", "junk"]
 )
-def test_what_else_the_file_holds_is_said_to_be_left_out(form: str, tmp_path: Path) -> None:
+def test_other_data_in_the_file_is_reported_as_left_out(form: str, tmp_path: Path) -> None:
     own = snapshot()
     data = {
         "dict": build.dump({"rank": 0, "snapshot": own}),
@@ -184,12 +188,12 @@ def test_what_else_the_file_holds_is_said_to_be_left_out(form: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("padding", [b"", b"\0" * 20, b"\n"])
-def test_padding_is_nothing_that_is_left_out(padding: bytes, tmp_path: Path) -> None:
+def test_padding_is_not_reported_as_left_out(padding: bytes, tmp_path: Path) -> None:
     _, said = sliced(build.dump(snapshot()) + padding, tmp_path)
     assert "warning" not in said
 
 
-def test_more_keys_than_a_batch(tmp_path: Path) -> None:
+def test_more_unknown_keys_than_one_batch_are_kept(tmp_path: Path) -> None:
     value = {
         **{f"a{i}": i for i in range(1500)},
         **snapshot(),
@@ -199,7 +203,7 @@ def test_more_keys_than_a_batch(tmp_path: Path) -> None:
     assert unknown(pickle.loads(out)) == unknown(value)
 
 
-def test_a_value_that_holds_itself(tmp_path: Path) -> None:
+def test_value_that_contains_itself_is_kept(tmp_path: Path) -> None:
     loop: list[Any] = [1]
     loop.append(loop)
     out, _ = sliced(build.dump({**snapshot(), "loop": loop}), tmp_path)
@@ -208,36 +212,36 @@ def test_a_value_that_holds_itself(tmp_path: Path) -> None:
     assert made[1] is made
 
 
-def test_a_range_has_them_too(tmp_path: Path) -> None:
+def test_range_keeps_unknown_keys_too(tmp_path: Path) -> None:
     value = {**snapshot(50), "extra": {"a": [1, 2]}}
     out, _ = sliced(build.dump(value), tmp_path, "--from", "10", "--to", "20")
     assert unknown(pickle.loads(out)) == {"extra": {"a": [1, 2]}}
-    # And a slice of the slice.
+    # A slice of the slice keeps the keys, too.
     again, _ = sliced(out, tmp_path, "--to", "5")
     assert unknown(pickle.loads(again)) == {"extra": {"a": [1, 2]}}
 
 
-def test_what_cannot_be_kept_is_named(tmp_path: Path) -> None:
+def test_values_that_cannot_be_kept_are_named(tmp_path: Path) -> None:
     whole: dict[str, Any] = {**snapshot(), "fine": 1}
     whole["whole"] = [whole]
     out, said = sliced(build.dump(whole), tmp_path)
     assert unknown(pickle.loads(out)) == {"fine": 1}
-    assert 'warning: the key "whole" is left out: it refers to what it stands in; a pickle' in said
+    assert 'warning: the key "whole" is left out: it contains itself; to keep everything' in said
     data = build.dump({**snapshot(), "fine": 1, "array": bytearray(b"x")}, 5)
     out, said = sliced(data, tmp_path)
     assert unknown(pickle.loads(out)) == {"fine": 1}
-    assert 'the key "array" is left out: it has a bytearray, which protocol 4 does not' in said
+    assert 'the key "array" is left out: it has a bytearray, which needs protocol 5' in said
 
 
-def test_stacks_that_are_left_out_are_not_let_in_by_another_key(tmp_path: Path) -> None:
+def test_removed_stacks_do_not_return_through_other_keys(tmp_path: Path) -> None:
     data = build.dump({**snapshot(), "host_traces": [{"filename": "secret.py"}]})
     for options in (("--strip-frames=all",), ("--strip-frames=plumbing",)):
         out, said = sliced(data, tmp_path, *options)
         assert b"secret.py" not in out
-        assert "keys that memreplay doesn't read are left out: they may hold frames" in said
+        assert "keys that memreplay doesn't read are left out: they may contain frames" in said
 
 
-def test_standard_input_says_so(tmp_path: Path) -> None:
+def test_standard_input_prints_a_note(tmp_path: Path) -> None:
     data = build.dump({**snapshot(), "x": 1})
     done = CliRunner().invoke(
         app, ["export", "-", "--salvage", "-o", str(tmp_path / "o.pkl")], input=data
@@ -246,7 +250,7 @@ def test_standard_input_says_so(tmp_path: Path) -> None:
     assert "standard input can't be read twice" in done.stderr
 
 
-def test_json(tmp_path: Path) -> None:
+def test_json_output_keeps_what_json_supports(tmp_path: Path) -> None:
     value: dict[Any, Any] = {
         **snapshot(),
         "extra": {"a": [1, None, "x"]},
@@ -258,10 +262,10 @@ def test_json(tmp_path: Path) -> None:
     assert unknown(json.loads(out)) == {"extra": {"a": [1, None, "x"]}}
     assert 'the key "raw" is left out: ' in said
     assert 'the key "n" is left out: ' in said
-    assert said.count("a key that is no text") >= 2
+    assert said.count("a key that isn't a string") >= 2
 
 
-def test_nothing_is_said_or_read_again_of_a_file_without_such_keys(
+def test_file_without_extra_keys_is_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memreplay.export.snapshots.unknown.open_stream", None)
@@ -274,14 +278,14 @@ def test_nothing_is_said_or_read_again_of_a_file_without_such_keys(
 
 
 def spliced(items: bytes) -> bytes:
-    """A snapshot with these opcodes as more items of its dict."""
+    """Return a snapshot with these opcodes as additional items of its dict."""
     plain = pickletools.optimize(build.dump({"segments": [], "device_traces": [[]]}, 2))
     assert plain.endswith(b"u.")
     return plain[:-2] + items + b"u."
 
 
-def test_stretches_in_stretches_take_no_time_and_room_out_of_proportion(tmp_path: Path) -> None:
-    # Lists in lists, each in the memo, and asked for from the innermost on.
+def test_nested_ranges_take_linear_time_and_space(tmp_path: Path) -> None:
+    # The lists are nested, each in the memo, and the innermost is read first.
     depth = 3000
     nested = b"X\x01\0\0\0a" + b"".join(b"]r" + i.to_bytes(4, "little") for i in range(depth))
     nested += b"X\x04\0\0\0" + b"text" + b"a" * depth
@@ -302,7 +306,7 @@ def test_stretches_in_stretches_take_no_time_and_room_out_of_proportion(tmp_path
         b"X\x01\0\0\0aK\x052",  # DUP: b has no key
     ],
 )
-def test_odd_pickles_are_no_crash(items: bytes, tmp_path: Path) -> None:
+def test_unusual_pickles_do_not_crash(items: bytes, tmp_path: Path) -> None:
     (tmp_path / "in.pkl").write_bytes(spliced(items))
     done = CliRunner().invoke(
         app,
@@ -322,8 +326,10 @@ def test_odd_pickles_are_no_crash(items: bytes, tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """What the native code says of damaged pickles is an error or values that can be loaded."""
+def test_any_bytes_give_an_error_or_a_loadable_value(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """The native code reports damaged pickles as errors, or as values that can be loaded."""
     from memreplay.engine.write import _slicing
     from memreplay.errors import SnapshotError
 

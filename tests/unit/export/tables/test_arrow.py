@@ -1,4 +1,6 @@
-"""Tests of export/tables/arrow.py: columns of buffers, and a table that others take as it is."""
+"""Tests of export/tables/arrow.py: columns from buffers, and a table that other libraries
+accept.
+"""
 
 from __future__ import annotations
 
@@ -25,32 +27,32 @@ def snap() -> mr.Snapshot:
     return mr.open(EXAMPLE)
 
 
-def test_texts() -> None:
-    words = arrow.words_array(["a", "", "ü\ud800"])
+def test_texts_are_decoded_and_escaped() -> None:
+    words = arrow.dictionary_array(["a", "", "ü\ud800"])
     found = arrow.texts(np.array([2, 0, 1]), words, np.array([False, True, False]))
     found.validate(full=True)
     assert found.to_pylist() == ["ü\\ud800", None, ""]
 
 
-def test_more_text_than_a_column_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_text_than_an_offset_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow, "_MOST_TEXT", 3)
     with pytest.raises(LimitError, match="4 bytes of names"):
-        arrow.words_array(["ab", "cd"])
+        arrow.dictionary_array(["ab", "cd"])
 
 
-def test_others_take_it_as_it_is(snap: mr.Snapshot) -> None:
+def test_other_libraries_import_the_table(snap: mr.Snapshot) -> None:
     allocations = mr.table(snap, "allocations")
     total = sum(pa.table(allocations)["bytes"].to_pylist())
     assert polars.DataFrame(allocations)["bytes"].sum() == total
     assert allocations.to_polars()["bytes"].sum() == total
     assert duckdb.execute("select sum(bytes) from allocations").fetchall() == [(total,)]
     assert allocations.to_pandas()["bytes"].sum() == total
-    # A table may be read any number of times.
+    # A table can be read any number of times.
     assert pa.RecordBatchReader.from_stream(allocations).read_all().num_rows == len(allocations)
     assert repr(allocations) == f"<Table allocations: {len(allocations)} rows>"
 
 
-def test_the_schema_of_every_table_is_the_specs(snap: mr.Snapshot) -> None:
+def test_schemas_match_the_specification(snap: mr.Snapshot) -> None:
     for name, spec in TABLES.items():
         table = mr.table(snap, name)
         assert pa.schema(table) == table.schema == table.to_arrow().schema
@@ -78,7 +80,7 @@ def test_the_schema_of_every_table_is_the_specs(snap: mr.Snapshot) -> None:
         ("polars", "mr.table(snap, 'usage').to_polars()"),
     ],
 )
-def test_a_package_that_is_not_there_is_named(
+def test_missing_package_is_named(
     package: str, call: str, snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -86,8 +88,8 @@ def test_a_package_that_is_not_there_is_named(
         eval(call, {"mr": mr, "snap": snap})
 
 
-def test_pandas_is_not_imported_for_it() -> None:
-    """It would take longer than an export of 100 MB, and 60 MiB."""
+def test_pandas_is_not_imported() -> None:
+    """Importing pandas would take longer than a 100 MB export, and 60 MiB of memory."""
     code = (
         "import sys, memreplay as mr\n"
         f"snap = mr.open({str(EXAMPLE)!r})\n"

@@ -1,4 +1,4 @@
-"""joined: one table of several snapshots is theirs, one after the other."""
+"""joined: a table of several snapshots consists of their tables, one after another."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def rows(table: Joined) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", ["events", "allocations", "stacks", "usage", FLAT])
-def test_rows_of_each_under_its_label(name: str) -> None:
+def test_rows_of_each_snapshot_have_its_label(name: str) -> None:
     both = joined(name, Source(ONE, "one"), Source(OTHER, "other"))
     want = []
     for snapshot, label in ((ONE, "one"), (OTHER, "other")):
         want += [{WHOSE: label} | row for row in rows(joined(name, Source(snapshot, None)))]
     assert rows(both) == want
-    assert rows(both) == want  # again
+    assert rows(both) == want  # -
 
 
-def test_one_alone_has_no_label() -> None:
+def test_single_snapshot_has_no_label() -> None:
     assert WHOSE not in joined("events", Source(ONE, None)).schema.names
 
 
-def test_flat_says_who_allocated() -> None:
+def test_flat_table_names_the_allocating_code() -> None:
     found = rows(joined(FLAT, Source(ONE, None)))
     assert [(row["function"], row["file"], row["line"]) for row in found] == [
         ("f", "/home/ana/100.py", 3),

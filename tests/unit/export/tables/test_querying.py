@@ -1,4 +1,4 @@
-"""Tests of export/tables/querying.py; what queries find is tested with the command sql."""
+"""Tests of export/tables/querying.py; the tests of the sql command cover results."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ pytest.importorskip("duckdb")
 from memreplay.export.tables.querying import Queries
 
 
-def test_too_little_memory_to_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said as of any other memory."""
+def test_too_little_memory_to_start_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is the same as for any other lack of memory."""
     import duckdb
 
     def fail(*_: Any, **__: Any) -> None:
@@ -24,8 +24,8 @@ def test_too_little_memory_to_begin_with(monkeypatch: pytest.MonkeyPatch) -> Non
         Queries({})
 
 
-def test_memory_that_is_out_where_a_table_is_read() -> None:
-    """DuckDB says it in a text with a traceback."""
+def test_out_of_memory_while_reading_a_table_is_a_memory_error() -> None:
+    """DuckDB reports the error as text with a traceback."""
     pa = pytest.importorskip("pyarrow")
 
     def batches() -> Iterator[Any]:

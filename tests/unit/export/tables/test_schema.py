@@ -1,4 +1,4 @@
-"""Tests of export/tables/schema.py: what it says is what docs/schema.md says."""
+"""Tests of export/tables/schema.py: the schema agrees with docs/schema.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA = (ROOT / "docs" / "schema.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (\w+)(\??) \|", re.MULTILINE)
 
 
-def test_the_page_has_every_table_with_its_columns_types_and_order() -> None:
+def test_page_lists_every_table_with_its_columns_types_and_order() -> None:
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", SCHEMA, re.MULTILINE | re.DOTALL))
     said = {
         name: [(column, kind, bool(null)) for column, kind, null in ROW.findall(text)]
@@ -27,7 +27,7 @@ def test_the_page_has_every_table_with_its_columns_types_and_order() -> None:
     }
 
 
-def test_the_page_has_the_columns_of_the_flat_form() -> None:
+def test_page_lists_the_columns_of_the_flat_form() -> None:
     (text,) = re.findall(r"^## The flat form of.*?(?=^## )", SCHEMA, re.MULTILINE | re.DOTALL)
     flat = table_spec("allocations", flat=True).columns
     own = TABLES["allocations"].columns
@@ -35,28 +35,28 @@ def test_the_page_has_the_columns_of_the_flat_form() -> None:
     assert [(name, kind, bool(null)) for name, kind, null in ROW.findall(text)] == [
         (column.name, column.type, column.nullable) for column in flat[len(own) :]
     ]
-    with pytest.raises(UsageError, match="the table usage has no flat form; allocations has"):
+    with pytest.raises(UsageError, match="the table usage has no flat form; only allocations has"):
         table_spec("usage", flat=True)
 
 
-def test_the_page_names_the_version() -> None:
+def test_page_names_the_version() -> None:
     assert f"(the version, now `{VERSION}`)" in " ".join(SCHEMA.split())
 
 
-def test_the_page_names_what_the_metadata_says() -> None:
+def test_page_lists_the_metadata() -> None:
     snap = mr.open(ROOT / "tests/data" / "serving_oom.pkl.gz")
     found = {key.decode() for key in mr.table(snap, "usage").schema.metadata}
     assert set(re.findall(r"`(memreplay\.\w+)`", SCHEMA)) == found
 
 
-def test_what_is_no_table_is_refused_with_what_there_is() -> None:
-    with pytest.raises(UsageError, match=r"'nonsense'; there are: events, allocations, "):
+def test_unknown_table_lists_the_existing_ones() -> None:
+    with pytest.raises(UsageError, match=r"'nonsense'; known: events, allocations, "):
         table_spec("nonsense")
 
 
-def test_names() -> None:
+def test_named_tables_are_listed_once_and_must_exist() -> None:
     assert tables_named("usage, events,usage") == ("usage", "events")
-    with pytest.raises(UsageError, match="no table is called 'event'"):
+    with pytest.raises(UsageError, match="unknown table 'event'"):
         tables_named("usage,event")
-    with pytest.raises(UsageError, match="no table was named"):
+    with pytest.raises(UsageError, match="no table was given"):
         tables_named(" ,")

@@ -39,7 +39,9 @@ WRITERS: dict[str, Write] = {
 
 @pytest.fixture(scope="module")
 def snaps() -> list[mr.Snapshot]:
-    """With real stacks and annotations; with pools, streams and two devices; with nothing."""
+    """Return three snapshots: one with real stacks and annotations, one with pools, streams and two
+    devices, and an empty one.
+    """
     machine = record(4, steps=400, devices=2, late=50)
     return [
         mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz"),
@@ -50,7 +52,7 @@ def snaps() -> list[mr.Snapshot]:
 
 
 def hostile() -> Any:
-    """Names that a writer might take for its own marks, times and sizes at the edge."""
+    """Build names that resemble a writer's own markers, and extreme times and sizes."""
     names = ['a"b', "c,d", "e\nf", "g\\h", "ü\u2028", "\x00\x1b[31m", "'; drop table x; --", "=1+1"]
     builder = SnapshotBuilder()
     for i, name in enumerate(names):
@@ -66,7 +68,7 @@ def written(made: Table, write: Write) -> bytes:
 
 
 def read(data: bytes, fmt: str, schema: pa.Schema) -> list[dict[str, Any]]:
-    """The rows of a file, by the real reader of each format."""
+    """Read the rows of a file with each format's real reader."""
     if fmt == "parquet":
         found = pq.read_table(io.BytesIO(data))
         assert found.schema == schema
@@ -98,7 +100,7 @@ def parsed(text: str, kind: pa.DataType) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("fmt", list(WRITERS))
 @pytest.mark.parametrize("rows", [7, 1 << 16])
-def test_what_is_read_back_is_what_was_written(
+def test_tables_round_trip_in_every_format(
     fmt: str, rows: int, snaps: list[mr.Snapshot], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batching, "ROWS", rows)
@@ -109,7 +111,7 @@ def test_what_is_read_back_is_what_was_written(
             made = table(snap, name)
             batches = list(made.file_batches())
             expected = pa.Table.from_batches(batches, made.file_schema).to_pylist()
-            if fmt == "csv":  # which has no null texts
+            if fmt == "csv":  # it has no null strings
                 texts = {column.name for column in made.spec.columns if column.type == "text"}
                 expected = [
                     {
@@ -122,13 +124,13 @@ def test_what_is_read_back_is_what_was_written(
 
 
 @pytest.mark.parametrize("fmt", list(WRITERS))
-def test_the_same_twice(fmt: str, snaps: list[mr.Snapshot]) -> None:
+def test_output_is_deterministic(fmt: str, snaps: list[mr.Snapshot]) -> None:
     for name in TABLES:
         made = table(snaps[1], name)
         assert written(made, WRITERS[fmt]) == written(made, WRITERS[fmt])
 
 
-def test_parquet_is_cut_into_row_groups_and_small(snaps: list[mr.Snapshot], tmp_path: Path) -> None:
+def test_parquet_is_small_and_has_row_groups(snaps: list[mr.Snapshot], tmp_path: Path) -> None:
     data = written(table(snaps[0], "events"), write_parquet)
     meta = pq.read_metadata(io.BytesIO(data))
     assert meta.num_rows == 10_000
@@ -138,7 +140,7 @@ def test_parquet_is_cut_into_row_groups_and_small(snaps: list[mr.Snapshot], tmp_
 
 
 def many_words(devices: int) -> Table:
-    """Of each event another word, of 1,000 letters, and few events of each device."""
+    """Build a few events per device, each with a different word of 1,000 letters."""
     builder = SnapshotBuilder(devices)
     for i in range(64):
         builder.alloc(4096 * (i + 1), 512, i % devices, user_metadata=f"{i % 60:4}" * 250)
@@ -147,10 +149,10 @@ def many_words(devices: int) -> Table:
 
 
 @pytest.mark.parametrize("devices, rows", [(1, 8), (8, 1 << 16)])
-def test_parquet_has_each_word_where_it_is_used(
+def test_parquet_stores_words_next_to_their_rows(
     monkeypatch: pytest.MonkeyPatch, devices: int, rows: int
 ) -> None:
-    """With all words in each row group, the file and the time for it would grow with the square."""
+    """If each row group held all words, file size and time would grow quadratically."""
     made = many_words(devices)
     want = read(written(made, write_parquet), "parquet", made.file_schema)
     monkeypatch.setattr(batching, "ROWS", rows)
@@ -163,7 +165,7 @@ def test_parquet_has_each_word_where_it_is_used(
     assert sum(one.total_uncompressed_size for one in columns) < 65 * 1100
 
 
-def test_ndjson_spells_each_word_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ndjson_writes_words_in_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
     spelled: list[str] = []
 
     def inert(text: str) -> str:
@@ -177,7 +179,7 @@ def test_ndjson_spells_each_word_where_it_is_used(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("fmt", ["parquet", "arrow", "csv"])
-def test_sums_and_peaks_by_duckdb_and_polars_are_the_engines(
+def test_duckdb_and_polars_sums_match_the_engine(
     fmt: str, snaps: list[mr.Snapshot], tmp_path: Path
 ) -> None:
     readers: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -221,7 +223,7 @@ def test_sums_and_peaks_by_duckdb_and_polars_are_the_engines(
 
 
 @pytest.mark.parametrize("freed", [True, False])
-def test_the_sql_of_the_docs_finds_a_peak_before_the_first_event(
+def test_sql_in_the_docs_finds_a_peak_before_the_first_event(
     freed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames = [{"name": "f", "filename": "f.py", "line": 1}]
@@ -239,12 +241,12 @@ def test_the_sql_of_the_docs_finds_a_peak_before_the_first_event(
             written(table(snap, name), write_parquet)
         )
     sql = (ROOT / "docs" / "export.md").read_text().split("```sql\n")[1].split("```")[0]
-    # Without events nothing says that there was a recording.
+    # Without events nothing shows that there was a recording.
     before = "before the recording: parameters, optimizer state, buffers"
     assert duckdb.execute(sql).fetchall() == [(before if freed else "unknown", 512, 1)]
 
 
 @pytest.mark.parametrize("fmt", list(WRITERS))
-def test_a_full_disk_is_an_os_error(fmt: str, snaps: list[mr.Snapshot]) -> None:
+def test_full_disk_is_an_os_error(fmt: str, snaps: list[mr.Snapshot]) -> None:
     with pytest.raises(OSError), open("/dev/full", "wb") as full:  # noqa: PT011
         WRITERS[fmt](table(snaps[0], "events"), full)

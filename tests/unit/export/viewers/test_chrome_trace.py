@@ -1,4 +1,4 @@
-"""chrome_trace: the trace-event format by its description, and the series in it."""
+"""chrome_trace: output follows the documented trace-event format and contains the series."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests import views
 from tests.build import START_US, SnapshotBuilder
 from tests.strategies import traces
 
-# By hand, after "Trace Event Format": the phases that are written, with what each must have.
+# Written by hand from "Trace Event Format": the phases that we write, with their required fields.
 NUMBER: dict[str, Any] = {"type": "number"}
 EVENT = {
     "C": {
@@ -80,8 +80,8 @@ def loaded(snapshot: Any, **options: Any) -> Any:
 
 @pytest.mark.slow
 @given(traces(), st.sampled_from((0, 2)))
-def test_counters_are_the_series(snapshot: Any, points: int) -> None:
-    found = loaded(snapshot, points=points, measures=["requested", "reserved"])
+def test_counters_match_the_series(snapshot: Any, points: int) -> None:
+    found = loaded(snapshot, points=points, measures=["requested", "active"])
     snap = views.opened(snapshot)
     counters: dict[tuple[int, str], list[tuple[float, int]]] = defaultdict(list)
     for one in found["traceEvents"]:
@@ -89,7 +89,7 @@ def test_counters_are_the_series(snapshot: Any, points: int) -> None:
             key = one["pid"] - 1, one["name"].removesuffix(" (estimated)")
             counters[key].append((one["ts"], one["args"]["bytes"]))
     for device in snap.devices:
-        for measure in ("requested", "reserved"):
+        for measure in ("requested", "active"):
             usage = snap.replay(device).measure(measure)
             rows = counters[device, measure]
             assert max(n for _, n in rows) == usage.peak.bytes
@@ -97,7 +97,7 @@ def test_counters_are_the_series(snapshot: Any, points: int) -> None:
             assert [at for at, _ in rows] == sorted(at for at, _ in rows)
 
 
-def test_everything() -> None:
+def test_every_kind_of_track_is_written() -> None:
     found = loaded(views.everything(), measures=["requested"])
     assert found["otherData"]["origin_us"] == START_US - 1
     events = found["traceEvents"]
@@ -116,8 +116,8 @@ def test_everything() -> None:
     assert ("out of memory", {"event": 5}) in marks
 
 
-def test_names_are_written_as_they_are() -> None:
-    """Perfetto's reader takes the escape of a letter in a name for six letters."""
+def test_names_are_written_unchanged() -> None:
+    """Perfetto's reader takes an escaped letter in a name for six letters."""
     made = SnapshotBuilder().alloc(0x1000, 5)
     for stage in ("START", "END"):
         made.annotation("训练é", stage)
@@ -129,5 +129,5 @@ def test_names_are_written_as_they_are() -> None:
     assert {"训练é", "no\udc80pair"} <= {one["name"] for one in loaded(snapshot)["traceEvents"]}
 
 
-def test_no_devices() -> None:
+def test_snapshot_without_devices_has_no_events() -> None:
     assert loaded({"segments": [], "device_traces": []})["traceEvents"] == []

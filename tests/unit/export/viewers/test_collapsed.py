@@ -1,4 +1,4 @@
-"""collapsed: read again as flamegraph.pl reads it, names of any kind in it."""
+"""collapsed: whatever the names are, flamegraph.pl can read the output."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from tests.strategies import traces
 
 
 def parsed(text: bytes) -> list[tuple[list[str], int]]:
-    """As stackcollapse files are read: all up to the last space, and a number."""
+    """Parse the lines of a stackcollapse file: a stack up to the last space, then a number."""
     found = []
-    for line in text.decode().splitlines():  # every end of a line that Unicode knows
+    # splitlines() splits at every line ending that Unicode defines.
+    for line in text.decode().splitlines():
         match = re.fullmatch(r"(.*)\s+?(\d+)", line)
         assert match is not None, line
         found.append((match[1].split(";"), int(match[2])))
@@ -49,7 +50,7 @@ def test_lines_add_up_to_the_peaks(snapshot: Any, all_frames: bool) -> None:
 
 
 @given(st.lists(st.text(st.characters(), max_size=20), min_size=1, max_size=4))
-def test_any_name_is_one_frame_of_one_line(names: list[str]) -> None:
+def test_any_name_is_one_frame_on_one_line(names: list[str]) -> None:
     ((path, n_bytes),) = parsed(b"".join(render_collapsed(report_of(*names))))
     assert (len(path), n_bytes) == (len(names), 5)
     assert all(path)
@@ -59,7 +60,7 @@ TRAIN = "device 0;train (/home/u/train.py:99)"
 HOSTILE = 'a:b\\n"c"\\x1b[31m\\u2028<é训>'
 
 
-def test_the_whole_file() -> None:
+def test_file_has_a_line_for_each_stack() -> None:
     report = stacks_report(views.opened(views.everything()))
     lines = b"".join(render_collapsed(report)).decode().splitlines()
     assert lines == [

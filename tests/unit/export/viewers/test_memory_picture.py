@@ -1,4 +1,4 @@
-"""memory_picture: what is drawn of each part of the time, against all changes; the page."""
+"""memory_picture: the values drawn for each time bucket match a scan of all changes; the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.export.viewers.test_memory_timeline import example
 
 
 def slow(report: CategoryEvents, parts: int) -> tuple[list[int], list[list[int]]]:
-    """Part for part, of those with a change: the first of the highest, and the last."""
+    """Find the first highest value and the last value in each bucket with a change."""
     now = [0] * len(COLUMNS)
     for category, n in zip(report.carried_category, report.carried_over_bytes, strict=True):
         now[category] += int(n)
@@ -44,7 +44,7 @@ def slow(report: CategoryEvents, parts: int) -> tuple[list[int], list[list[int]]
 
 
 @given(noted_traces(max_devices=1), st.integers(1, 40))
-def test_parts_are_those_of_all_changes(snapshot: Any, parts: int) -> None:
+def test_buckets_match_all_changes(snapshot: Any, parts: int) -> None:
     snap = views.opened(snapshot)
     if len(snap.devices) != 1:
         return
@@ -59,13 +59,13 @@ def page(made: SnapshotBuilder) -> bytes:
     pytest.importorskip("matplotlib")
     report = category_events(views.opened(made.build()))
     with warnings.catch_warnings():
-        # matplotlib's own dependencies may be newer than it knows.
+        # Matplotlib warns about dependencies that are newer than itself.
         warnings.simplefilter("ignore", DeprecationWarning)
         return b"".join(render_page(report))
 
 
 @pytest.mark.slow
-def test_a_page_with_a_picture() -> None:
+def test_page_contains_the_picture() -> None:
     found = page(example(SnapshotBuilder()))
     assert found == page(example(SnapshotBuilder()))
     assert found.startswith(b"<!doctype html>")
@@ -73,7 +73,7 @@ def test_a_page_with_a_picture() -> None:
     assert data is not None
     assert base64.b64decode(data[1]).startswith(b"\x89PNG")
     assert b"src=" not in found.replace(data[0], b"")
-    # Other bytes, another picture.
+    # Different bytes give a different picture.
     assert found != page(example(SnapshotBuilder()).alloc(1 << 30, 1 << 20))
 
 
@@ -86,24 +86,24 @@ def test_a_page_with_a_picture() -> None:
         SnapshotBuilder().free(512, 2**40),
     ],
 )
-def test_next_to_nothing_is_drawn(made: SnapshotBuilder) -> None:
+def test_tiny_values_are_drawn(made: SnapshotBuilder) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         assert b"base64" in page(made)
 
 
-def test_a_colour_for_each_category() -> None:
+def test_every_category_has_a_colour() -> None:
     assert len(set(COLOURS)) == len(COLUMNS)
 
 
 @pytest.mark.viewers
 @pytest.mark.filterwarnings("ignore")
-def test_the_colours_are_torchs() -> None:
+def test_colours_match_torch() -> None:
     profiler = pytest.importorskip("torch.profiler._memory_profiler", reason="no torch")
     assert tuple(profiler._CATEGORY_TO_COLORS.values()) == COLOURS
 
 
-def test_long_times_fit() -> None:
+def test_long_times_fit_into_the_picture() -> None:
     report = category_events(
         views.opened(SnapshotBuilder().alloc(512, 5, time_us=0).alloc(1, 1, time_us=2**52).build())
     )

@@ -1,4 +1,4 @@
-"""memory_timeline: what torch.profiler's own writer makes of the same allocations."""
+"""memory_timeline matches torch.profiler's own writer for the same allocations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def coalesced(snapshot: Any) -> tuple[list[int], list[list[int]]]:
 
 
 def slow(rows: list[list[int]]) -> tuple[list[int], list[list[int]]]:
-    """The coalesced form of raw rows, after what PyTorch's docs and files show of it."""
+    """Compute the coalesced form of raw rows, following PyTorch's docs and files."""
     times: list[int] = []
     sizes: list[list[int]] = []
     first = min((t // 1000 for t, *_ in rows if t >= 0), default=-1)
@@ -51,7 +51,7 @@ def slow(rows: list[list[int]]) -> tuple[list[int], list[list[int]]]:
 
 
 @given(traces(max_devices=1))
-def test_rows_are_the_lifetimes(snapshot: Any) -> None:
+def test_rows_match_the_lifetimes(snapshot: Any) -> None:
     snap = views.opened(snapshot)
     if len(snap.devices) != 1:
         return
@@ -69,7 +69,7 @@ def test_rows_are_the_lifetimes(snapshot: Any) -> None:
     assert coalesced(snap) == slow(rows)
 
 
-def test_parts_of_rows_join(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_do_not_depend_on_the_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:
     snap = views.opened(example(SnapshotBuilder()).build())
     whole = raw(snap), coalesced(snap)
     for rows in (1, 2, 3):
@@ -77,19 +77,21 @@ def test_parts_of_rows_join(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (raw(snap), coalesced(snap)) == whole
 
 
-def test_nothing() -> None:
+def test_snapshot_without_allocations_has_no_rows() -> None:
     made = SnapshotBuilder().event("user_defined", 0, 0).build()
     snap = views.opened(made)
     assert raw(snap) == []
     assert coalesced(snap) == ([], [])
 
 
-def test_columns_are_torchs() -> None:
+def test_columns_match_torch() -> None:
     assert len(COLUMNS) == memory_timeline.COLUMNS
 
 
 def example(made: SnapshotBuilder) -> SnapshotBuilder:
-    """A carried, five categories, events that share a microsecond, and some of no size."""
+    """Build a carried-over allocation, five categories, events that share a microsecond, and some
+    without a size.
+    """
     made.alloc(0x1000, 100, frames=[LOADING, MINE], time_us=START_US)
     made.alloc(0x2000, 200, frames=[BACKWARD, MINE], time_us=START_US)
     made.free_completed(0x9000, 50, time_us=START_US + 1)
@@ -103,7 +105,7 @@ def example(made: SnapshotBuilder) -> SnapshotBuilder:
 
 
 def torchs(tmp_path: Path, ending: str, times: list[int]) -> Any:
-    """What torch.profiler writes of the example: its own timeline of the same allocations."""
+    """Return torch.profiler's own timeline of the example's allocations."""
     profiler = pytest.importorskip("torch.profiler._memory_profiler", reason=NO_TORCH)
     import torch
 
@@ -155,7 +157,7 @@ def torchs(tmp_path: Path, ending: str, times: list[int]) -> Any:
 
 @pytest.mark.viewers
 @pytest.mark.filterwarnings("ignore")
-def test_torchs_own_writer_says_the_same(tmp_path: Path) -> None:
+def test_rows_match_torchs_writer(tmp_path: Path) -> None:
     snap = views.opened(example(SnapshotBuilder()).build())
     rows = raw(snap)
     times = [t for t, *_ in rows if t != -1]
@@ -165,7 +167,7 @@ def test_torchs_own_writer_says_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.viewers
 @pytest.mark.filterwarnings("ignore")
-def test_the_order_of_columns_and_actions_is_torchs() -> None:
+def test_order_of_columns_and_actions_matches_torch() -> None:
     profiler = pytest.importorskip("torch.profiler._memory_profiler", reason=NO_TORCH)
     names = [
         "unknown" if one is None else one.name.lower().replace("_", " ")
@@ -178,8 +180,8 @@ def test_the_order_of_columns_and_actions_is_torchs() -> None:
     assert actions["DESTROY"] == memory_timeline.DESTROY
 
 
-def test_known_by_heart() -> None:
-    """The same without torch: what its writer said once."""
+def test_small_example_matches_torchs_recorded_output() -> None:
+    """This needs no torch, because its writer's output was recorded once."""
     snap = views.opened(example(SnapshotBuilder()).build())
     t = START_US
     assert coalesced(snap) == (

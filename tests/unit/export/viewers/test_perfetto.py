@@ -1,4 +1,6 @@
-"""perfetto: parsed by Perfetto's own schema, it is the series, the slices and the live set."""
+"""perfetto: parsed with Perfetto's own schema, a trace contains the series, the slices and the live
+set.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def written(snapshot: Any, **options: Any) -> tuple[Any, bytes]:
 
 
 class Trace:
-    """A trace's packets sorted out: by the schema alone, as the trace processor would."""
+    """A trace's packets, sorted using only the schema, as the trace processor does."""
 
     def __init__(self, content: bytes) -> None:
         trace = proto.Trace()
@@ -82,19 +84,21 @@ def unknown_fields(message: Any) -> bool:
 
 
 @given(traces(), st.sampled_from((0, 2)))
-def test_counters_are_the_series(snapshot: Any, points: int) -> None:
+def test_counters_match_the_series(snapshot: Any, points: int) -> None:
     report, content = written(snapshot, points=points)
     trace = Trace(content)
     assert not any(map(unknown_fields, trace.packets))
     snap = views.opened(snapshot)
     for device in snap.devices:
         for measure in MEASURES:
+            if measure == "reserved" and not snap.replay(device).shows_reserved:
+                continue
             usage = snap.replay(device).measure(measure)
             rows = trace.counters[device + 1, measure]
             assert max(n for _, n in rows) == usage.peak.bytes
             assert (rows[0][1], rows[-1][1]) == (usage.start_bytes, usage.end_bytes)
             assert [at for at, _ in rows] == sorted(at for at, _ in rows)
-    # Every packet has its sequence, and each sequence begins with cleared state.
+    # Every packet has a sequence ID, and the first packet of each sequence clears its state.
     seen: set[int] = set()
     for packet in trace.packets:
         sequence = packet.trusted_packet_sequence_id
@@ -104,7 +108,7 @@ def test_counters_are_the_series(snapshot: Any, points: int) -> None:
 
 
 def heaps(trace: Trace) -> dict[int, Counter[tuple[str, ...]]]:
-    """Bytes by the names on the path, of each process."""
+    """Return each process's bytes by the names on a path."""
     (interned,) = (p.interned_data for p in trace.packets if p.HasField("interned_data"))
     names = {one.iid: one.str.decode() for one in interned.function_names}
     mappings = {one.iid for one in interned.mappings}
@@ -122,7 +126,7 @@ def heaps(trace: Trace) -> dict[int, Counter[tuple[str, ...]]]:
 
 
 @given(traces(), st.booleans())
-def test_the_heap_profile_is_the_live_set(snapshot: Any, all_frames: bool) -> None:
+def test_heap_profile_is_the_live_set(snapshot: Any, all_frames: bool) -> None:
     report, content = written(snapshot, measures=["requested"], all_frames=all_frames)
     trace = Trace(content)
     found = heaps(trace)
@@ -137,7 +141,7 @@ def test_the_heap_profile_is_the_live_set(snapshot: Any, all_frames: bool) -> No
         assert held == want
 
 
-def test_indices_of_profile_packets_follow_each_other() -> None:
+def test_profile_packet_indices_are_consecutive() -> None:
     _, content = written(views.everything(), when=When("event", 5))
     packets = [p for p in Trace(content).packets if p.HasField("profile_packet")]
     assert [p.profile_packet.index for p in packets] == [0]
@@ -153,7 +157,7 @@ def test_indices_of_profile_packets_follow_each_other() -> None:
         assert dump.heap_name == f"device {device}: requested"
 
 
-def test_everything() -> None:
+def test_every_kind_of_track_is_written() -> None:
     _, content = written(views.everything(), points=0)
     trace = Trace(content)
     start = START_US * 1000
@@ -178,14 +182,14 @@ def test_everything() -> None:
     assert {track.counter.unit for track in pools} == {3}  # bytes
 
 
-def test_moments_are_those_of_the_epoch() -> None:
+def test_times_count_from_the_epoch() -> None:
     _, content = written(views.everything(), measures=["requested"], points=0)
     rows = Trace(content).counters[1, "requested"]
     assert (rows[0][0], rows[1][0]) == ((START_US - 1) * 1000, START_US * 1000)
 
 
 @pytest.mark.parametrize("times", [(-(2**63) + 2, 2**63 - 1), (2**62, 2**62 + 5)])
-def test_times_that_nobody_has(times: tuple[int, int]) -> None:
+def test_extreme_times_stay_in_order(times: tuple[int, int]) -> None:
     made = SnapshotBuilder()
     for i, time in enumerate(times):
         made.alloc((i + 1) << 20, 1, time_us=time)

@@ -1,4 +1,6 @@
-"""pprof: decoded by google's protobuf with profile.proto's fields, it is the live set again."""
+"""pprof: decoded by Google's protobuf with profile.proto's fields, a profile matches the live
+set.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from memreplay.export.viewers.weighted import stacks_report
 from tests import views
 from tests.strategies import traces
 
-# The messages of github.com/google/pprof/proto/profile.proto: field, number, type ("" for a text),
-# "*" where it is repeated.
+# The messages of github.com/google/pprof/proto/profile.proto: field, number, type ("" for a
+# string), "*" if it is repeated.
 MESSAGES = {
     "ValueType": {"type": (1, "int64"), "unit": (2, "int64")},
     "Label": {
@@ -96,7 +98,7 @@ Profile = profile_class()
 def decoded(report: Any) -> Any:
     profile = Profile()
     profile.ParseFromString(b"".join(render_pprof(report)))
-    # What is known alone was written.
+    # Only known values were written.
     assert profile.SerializeToString()
     assert not _unknown(profile)
     return profile
@@ -110,7 +112,7 @@ def _unknown(message: Any) -> bool:
 
 
 @given(traces(), st.booleans())
-def test_it_is_the_live_set(snapshot: Any, all_frames: bool) -> None:
+def test_profile_matches_the_live_set(snapshot: Any, all_frames: bool) -> None:
     report = stacks_report(views.opened(snapshot), all_frames=all_frames)
     profile = decoded(report)
     table = profile.string_table
@@ -145,7 +147,7 @@ def test_it_is_the_live_set(snapshot: Any, all_frames: bool) -> None:
     assert found == want
 
 
-def test_what_it_says_of_itself() -> None:
+def test_profile_has_its_types_and_time() -> None:
     snap = views.opened(views.everything())
     profile = decoded(stacks_report(snap))
     table = profile.string_table
@@ -164,8 +166,8 @@ def test_what_it_says_of_itself() -> None:
     assert made.string_table[made.default_sample_type] == "alloc_space"
 
 
-def test_names_are_as_they_were() -> None:
+def test_names_are_unchanged() -> None:
     profile = decoded(stacks_report(views.opened(views.everything())))
     assert views.NASTY[0] in profile.string_table
-    # A system name that is the name would be taken for one of C++.
+    # If the system name equals the name, viewers take it for a mangled C++ name.
     assert {one.system_name for one in profile.function} == {0}

@@ -1,4 +1,4 @@
-"""sampling: times that never fall, and samples that lose no spike."""
+"""sampling: times never decrease, and samples keep every spike."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ values = st.lists(st.integers(0, 5), min_size=1, max_size=60)
 
 
 @given(values, st.integers(0, 5), st.integers(1, 8), st.data())
-def test_each_part_has_its_extremes(
+def test_every_bucket_keeps_its_extremes(
     series: list[int], start: int, points: int, data: st.DataObject
 ) -> None:
     at = sorted(data.draw(st.lists(st.integers(0, 40), min_size=len(series), max_size=len(series))))
@@ -24,7 +24,7 @@ def test_each_part_has_its_extremes(
     assert found == sorted(set(found))
     assert found[-1] == len(series) - 1
     whole = at[-1] - at[0] + 1
-    # What is drawn between two samples is the value of the first.
+    # Between two samples, viewers draw the first one's value.
     for part in range(points):
         low, high = at[0] + whole * part // points, at[0] + whole * (part + 1) // points
         inside = [i for i, t in enumerate(at) if low <= t < high]
@@ -40,7 +40,7 @@ def test_each_part_has_its_extremes(
 
 
 @given(values, st.integers(0, 5))
-def test_all_events_are_the_series(series: list[int], start: int) -> None:
+def test_all_events_match_the_series(series: list[int], start: int) -> None:
     found = sampled(np.array(series), start, np.arange(len(series)), 0).tolist()
     drawn, at = [], start
     for i, value in enumerate(series):
@@ -50,21 +50,21 @@ def test_all_events_are_the_series(series: list[int], start: int) -> None:
 
 
 @pytest.mark.parametrize("points", [1, 2, 5])
-def test_few_events_are_all_shown(points: int) -> None:
-    # As many as could be chosen of that many parts; of one more not all are.
+def test_few_events_are_all_kept(points: int) -> None:
+    # The largest number of values that these buckets can select; with one more, some are left out.
     for count in (3 * points, 3 * points + 1):
         rising = np.arange(1, count + 1)
         found = sampled(rising, 0, rising, points).tolist()
         assert (found == list(range(count))) is (count <= 3 * points)
 
 
-def test_nothing_of_nothing() -> None:
+def test_empty_series_has_no_samples() -> None:
     empty = np.zeros(0, dtype=np.int64)
     assert sampled(empty, 3, empty, 10).tolist() == []
 
 
 @given(traces())
-def test_times_never_fall_and_keep_their_microsecond(snapshot: object) -> None:
+def test_times_never_decrease_and_keep_microseconds(snapshot: object) -> None:
     snap = views.opened(snapshot)
     for device in snap.devices:
         replay = snap.replay(device)
@@ -83,18 +83,18 @@ def test_times_never_fall_and_keep_their_microsecond(snapshot: object) -> None:
             assert found[i] > found[i - 1]  # few enough share a microsecond
 
 
-def test_what_is_said_without_times() -> None:
+def test_missing_or_equal_times_are_noted() -> None:
     made = SnapshotBuilder(times=False).alloc(0x1000, 1)
-    words = "device 0: its events have no times; an event is 1 us here"
+    words = "device 0: its events have no times, so each event takes 1 us"
     assert untimed_note(views.opened(made.build()).replay(0)) == (words,)
     one = views.opened(SnapshotBuilder().alloc(0x1000, 1).build()).replay(0)
     assert untimed_note(one) == (
-        "device 0: its events all have the same time; an event is 1 us here",
+        "device 0: its events all have the same time, so each event takes 1 us",
     )
     assert untimed_note(views.opened(views.everything()).replay(0)) == ()
 
 
-def test_many_events_of_a_microsecond() -> None:
+def test_many_events_of_one_microsecond_stay_in_order() -> None:
     made = SnapshotBuilder().alloc(1 << 20, 1, time_us=START_US - 1)
     for i in range(1500):
         made.alloc((i + 2) << 20, 1, time_us=START_US)
@@ -104,7 +104,7 @@ def test_many_events_of_a_microsecond() -> None:
 
 
 @pytest.mark.parametrize("times", [(-(2**63) + 2, 2**63 - 1), (0, 2**62)])
-def test_times_that_nobody_has(times: tuple[int, int]) -> None:
+def test_extreme_times_stay_in_order(times: tuple[int, int]) -> None:
     made = SnapshotBuilder()
     for i, time in enumerate(times):
         made.alloc((i + 1) << 20, 1, time_us=time)

@@ -1,4 +1,4 @@
-"""speedscope_json: files that its published schema holds, with weights that add up."""
+"""speedscope_json: files fit the published schema, and their weights add up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ SCHEMA = json.loads((ROOT / "tests" / "schemas" / "speedscope-1.25.0.json").read
 
 
 @given(traces(), st.booleans(), st.sampled_from(("live", "allocated")))
-def test_the_schema_and_the_sums(snapshot: Any, all_frames: bool, what: Any) -> None:
+def test_file_fits_the_schema_and_weights_add_up(
+    snapshot: Any, all_frames: bool, what: Any
+) -> None:
     snap = views.opened(snapshot)
     report = stacks_report(snap, what=what, all_frames=all_frames)
     found = json.loads(render_speedscope(report))
@@ -35,14 +37,14 @@ def test_the_schema_and_the_sums(snapshot: Any, all_frames: bool, what: Any) -> 
             assert all(0 <= i < len(found["shared"]["frames"]) for i in sample)
 
 
-def test_the_schema_refuses_another_form() -> None:
+def test_schema_rejects_an_incomplete_file() -> None:
     found = json.loads(render_speedscope(stacks_report(views.opened(views.everything()))))
     del found["shared"]
     errors = list(jsonschema.Draft7Validator(SCHEMA).iter_errors(found))
     assert errors
 
 
-def test_frames_are_as_they_were() -> None:
+def test_frames_are_unchanged() -> None:
     report = stacks_report(views.opened(views.everything()))
     found = json.loads(render_speedscope(report))
     frames = found["shared"]["frames"]

@@ -1,4 +1,4 @@
-"""stack_names: what frames and profiles are called."""
+"""stack_names: names of frames and profiles."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests import views
         (Frame("", "", 0), "(no name)"),
     ],
 )
-def test_frames(frame: Frame, name: str) -> None:
+def test_frames_are_named(frame: Frame, name: str) -> None:
     assert frame_name(frame) == name
 
 
-def test_profiles_and_measures() -> None:
+def test_profile_name_has_the_device_measure_and_moment() -> None:
     snap = views.opened(views.everything())
     report = stacks_report(snap)
     assert profile_name(report, report.devices[0]).startswith(

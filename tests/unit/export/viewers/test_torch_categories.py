@@ -1,4 +1,4 @@
-"""torch_categories: what comes and goes adds up to the measure, in the right columns."""
+"""torch_categories: the changes are in the right columns and add up to the measure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_rows_add_up_to_the_series(snapshot: Any, measure: MeasureName) -> None:
     assert (found.bytes[~found.is_free] >= 0).all()
     at_ns = found.at_ns.tolist()
     assert at_ns == sorted(at_ns)
-    # Each event has a moment of its own here.
+    # Each event has its own time here.
     after = dict(zip(at_ns, running.tolist(), strict=True))
     first = usage.replay.time_range if found.timed else None
     events = event_ns(usage.replay, None if first is None else first[0]).tolist()
@@ -52,7 +52,7 @@ def test_rows_add_up_to_the_series(snapshot: Any, measure: MeasureName) -> None:
     assert after.items() <= moments.items()
 
 
-def test_columns() -> None:
+def test_guessed_categories_have_a_column() -> None:
     names = {COLUMNS[column_of(name, recorded=False)] for name in GUESSED}
     assert names == {
         "parameter",
@@ -68,7 +68,7 @@ def test_columns() -> None:
         assert COLUMNS[column_of(name, recorded=False)] == "unknown"
 
 
-def test_columns_of_what_was_recorded() -> None:
+def test_every_recorded_category_has_a_column() -> None:
     found = {name: COLUMNS[column_of(name, recorded=True)] for name in CATEGORIES}
     assert found == {
         "": "unknown",
@@ -89,7 +89,7 @@ def test_columns_of_what_was_recorded() -> None:
 
 
 @given(noted_traces(max_devices=1))
-def test_what_was_recorded_goes_to_its_column(snapshot: Any) -> None:
+def test_recorded_category_of_an_event_sets_its_column(snapshot: Any) -> None:
     snap = views.opened(snapshot)
     if len(snap.devices) != 1:
         return
@@ -108,7 +108,7 @@ def test_what_was_recorded_goes_to_its_column(snapshot: Any) -> None:
     assert sums.tolist() == expected
 
 
-def test_rules_of_ones_own_come_before_what_was_recorded() -> None:
+def test_custom_rules_take_precedence_over_recorded_categories() -> None:
     made = SnapshotBuilder().alloc(0x1000, 10, frames=[views.FORWARD]).alloc(0x2000, 5).build()
     noted = with_notes(made, [[("activations", "forward", "GPT")] * 2])
     found = category_events(views.opened(noted))
@@ -118,7 +118,7 @@ def test_rules_of_ones_own_come_before_what_was_recorded() -> None:
     assert not category_events(views.opened(made)).recorded
 
 
-def test_own_rules() -> None:
+def test_custom_rules_set_the_column() -> None:
     made = SnapshotBuilder().alloc(0x1000, 10, frames=[views.FORWARD]).build()
     rules = (Rule("Gradient", frames="model"),)
     found = category_events(views.opened(made), rules=rules)
@@ -127,14 +127,18 @@ def test_own_rules() -> None:
     assert [COLUMNS[i] for i in found.category] == ["activation"]
 
 
-def test_times_nobody_has() -> None:
+def test_extreme_time_is_clamped_to_zero() -> None:
     made = SnapshotBuilder().alloc(0x1000, 1, time_us=-(2**63) + 5).alloc(0x2000, 1, time_us=7)
     assert category_events(views.opened(made.build())).at_ns[0] == 0
 
 
 def test_reserved_and_several_devices_are_refused() -> None:
     snap = views.opened(views.everything())
-    with pytest.raises(UsageError, match="have no categories"):
+    with pytest.raises(
+        UsageError, match="reserved memory has no categories; choose another measure"
+    ):
         category_events(snap, measure="reserved")
-    with pytest.raises(UsageError, match="give --device; this snapshot has: 0, 1"):
+    with pytest.raises(
+        UsageError, match="this format holds one device; choose it with device: 0, 1"
+    ):
         category_events(snap)

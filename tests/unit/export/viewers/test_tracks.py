@@ -1,4 +1,4 @@
-"""tracks: every device's measures, pools, annotations and marks on one line of time."""
+"""tracks: every device's measures, pools, annotations and marks on one time axis."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.strategies import traces
 
 
 def drawn(track: Track) -> dict[int, int]:
-    """Bytes by event."""
+    """Return bytes by event."""
     return dict(zip(track.event.tolist(), track.bytes.tolist(), strict=True))
 
 
 @given(traces(), st.sampled_from((0, 1, 3)))
-def test_samples_are_the_series(snapshot: Any, points: int) -> None:
+def test_samples_match_the_series(snapshot: Any, points: int) -> None:
     snap = views.opened(snapshot)
     report = trace_report(snap, points=points)
     assert [one.device for one in report.devices] == list(snap.devices)
@@ -40,10 +40,10 @@ def test_samples_are_the_series(snapshot: Any, points: int) -> None:
             assert max(found.values()) == usage.peak.bytes
             assert found[usage.peak.event_index] == usage.peak.bytes or points
         names = [track.measure for track in device.tracks if track.pool is None]
-        assert names == list(MEASURES)
+        assert names == [one for one in MEASURES if one != "reserved" or replay.shows_reserved]
 
 
-def test_everything() -> None:
+def test_every_measure_pool_and_annotation_has_a_track() -> None:
     report = trace_report(views.opened(views.everything()), stacks=True)
     first, second = report.devices
     assert report.origin_us == START_US - 1
@@ -63,7 +63,7 @@ def test_everything() -> None:
     assert report.notes == ()
 
 
-def test_devices_share_the_line_of_time() -> None:
+def test_devices_share_a_time_axis() -> None:
     made = SnapshotBuilder(devices=2)
     made.alloc(0x1000, 1, device=1, time_us=500).alloc(0x1000, 1, device=1, time_us=600)
     made.alloc(0x1000, 1, time_us=550).alloc(0x2000, 1, time_us=580)
@@ -73,16 +73,16 @@ def test_devices_share_the_line_of_time() -> None:
     assert at == [[50_000, 51_000, 81_000], [0, 1_000, 101_000]]
 
 
-def test_without_times_an_event_is_a_microsecond() -> None:
+def test_event_takes_a_microsecond_without_times() -> None:
     report = trace_report(views.opened(views.everything(times=False)), measures=["requested"])
     assert report.origin_us is None
     assert not report.devices[0].timed
     assert report.devices[0].lanes == ()
     assert report.devices[0].tracks[0].at_ns.tolist()[:3] == [0, 1000, 2000]
-    assert report.notes[0] == "device 0: its events have no times; an event is 1 us here"
+    assert report.notes[0] == "device 0: its events have no times, so each event takes 1 us"
 
 
-def test_filters_leave_reserved_out_unless_it_is_named() -> None:
+def test_filters_leave_out_reserved_memory_unless_it_is_requested() -> None:
     snap = views.opened(views.everything())
     kept = Filters(include=("model",))
     report = trace_report(snap, filters=kept, points=0)
@@ -94,13 +94,13 @@ def test_filters_leave_reserved_out_unless_it_is_named() -> None:
         trace_report(snap, filters=kept, measures=["reserved"])
 
 
-def test_a_pool_alone() -> None:
+def test_one_pool_has_only_its_tracks() -> None:
     report = trace_report(views.opened(views.everything()), pool=(0, 1), points=0)
     assert [one.device for one in report.devices] == [0]
     assert {track.pool for track in report.devices[0].tracks} == {(0, 1)}
 
 
-def test_a_moment_that_a_device_does_not_have_is_noted() -> None:
+def test_moment_missing_on_a_device_is_noted() -> None:
     report = trace_report(views.opened(views.everything()), stacks=True, when=When("event", 5))
     assert report.devices[1].stacks is None
     assert report.notes == ("device 1 has no event 5; its events: 0 to 2",)
@@ -112,12 +112,12 @@ def test_too_many_pools_and_lanes_are_noted(monkeypatch: pytest.MonkeyPatch) -> 
     report = trace_report(views.opened(views.everything()), measures=["requested"])
     assert report.notes == (
         "device 0: requested: 1 pools of 2 have tracks, the largest",
-        "device 0: 1 annotations overlap more than 1 others, and are left out",
+        "device 0: 1 annotations overlap more than 1 others and are left out",
     )
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))
-def test_lanes_nest(pairs: list[tuple[int, int]]) -> None:
+def test_lanes_are_nested(pairs: list[tuple[int, int]]) -> None:
     made = SnapshotBuilder()
     for i in range(10):
         made.alloc((i + 1) << 20, 1, time_us=START_US + i)

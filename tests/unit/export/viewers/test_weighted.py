@@ -1,4 +1,4 @@
-"""weighted: stacks add up to the measure, and are those of a slow count."""
+"""weighted: stacks add up to the measure, and match a slow count."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def paths(report: StacksReport, device: DeviceStacks) -> Counter[views.PathOf]:
 
 
 @given(traces(), st.booleans(), st.data())
-def test_live_against_the_oracle(snapshot: Any, all_frames: bool, data: st.DataObject) -> None:
+def test_live_stacks_match_the_oracle(snapshot: Any, all_frames: bool, data: st.DataObject) -> None:
     snap = views.opened(snapshot)
     for device in snap.devices:
         usage = snap.replay(device).measure()
@@ -42,11 +42,11 @@ def test_live_against_the_oracle(snapshot: Any, all_frames: bool, data: st.DataO
         want = views.live_paths(snapshot, device, event, all_frames=all_frames)
         if want is not None and snap.has_events:
             assert paths(report, found) == want
-        break  # the other devices may not have the event
+        break  # other devices may not have this event
 
 
 @given(traces(), st.booleans())
-def test_allocated_against_the_oracle(snapshot: Any, all_frames: bool) -> None:
+def test_allocated_stacks_match_the_oracle(snapshot: Any, all_frames: bool) -> None:
     snap = views.opened(snapshot)
     report = stacks_report(snap, what="allocated", all_frames=all_frames)
     for found in report.devices:
@@ -57,7 +57,7 @@ def test_allocated_against_the_oracle(snapshot: Any, all_frames: bool) -> None:
 
 
 @pytest.mark.parametrize("measure", ["requested", "held", "active", "allocated"])
-def test_the_peak_of_each_device_is_the_default(measure: MeasureName) -> None:
+def test_default_moment_is_the_peak_of_each_device(measure: MeasureName) -> None:
     snap = views.opened(views.everything())
     report = stacks_report(snap, measure=measure)
     assert [one.device for one in report.devices] == [0, 1]
@@ -70,7 +70,7 @@ def test_the_peak_of_each_device_is_the_default(measure: MeasureName) -> None:
         )
 
 
-def test_users_frames_alone_merge() -> None:
+def test_user_frames_only_merges_stacks() -> None:
     snap = views.opened(views.everything())
     report = stacks_report(snap, when=When("end"))
     found = paths(report, report.devices[0])
@@ -82,7 +82,7 @@ def test_users_frames_alone_merge() -> None:
     assert max(len(one.path) for one in whole.devices[0].stacks) == 3
 
 
-def test_stacks_that_differ_in_plumbing_alone_merge() -> None:
+def test_stacks_that_differ_only_in_plumbing_are_merged() -> None:
     made = SnapshotBuilder()
     made.alloc(0x1000, 10, frames=[views.TORCH, views.FORWARD])
     made.alloc(0x2000, 5, frames=[views.FORWARD])
@@ -93,7 +93,7 @@ def test_stacks_that_differ_in_plumbing_alone_merge() -> None:
     assert [one.bytes for one in device.stacks] == [10, 5]
 
 
-def test_a_moment_that_a_device_does_not_have() -> None:
+def test_device_without_the_moment_is_reported() -> None:
     snap = views.opened(views.everything())
     report = stacks_report(snap, when=When("event", 5))
     assert [one.device for one in report.devices] == [0]
@@ -102,7 +102,7 @@ def test_a_moment_that_a_device_does_not_have() -> None:
         stacks_report(snap, when=When("event", 500))
 
 
-def test_filters_and_pools() -> None:
+def test_filters_and_pools_select_allocations() -> None:
     snap = views.opened(views.everything())
     kept = stacks_report(snap, when=When("end"), filters=Filters(include=("model",)))
     assert kept.devices[0].bytes == 1000
@@ -111,5 +111,5 @@ def test_filters_and_pools() -> None:
 
 
 def test_reserved_memory_has_no_stacks() -> None:
-    with pytest.raises(UsageError, match="have no stacks"):
+    with pytest.raises(UsageError, match="has no stacks"):
         stacks_report(views.opened(views.everything()), measure="reserved")

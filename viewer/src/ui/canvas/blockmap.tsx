@@ -1,4 +1,4 @@
-// The allocator's segments and blocks at a moment, a row a segment.
+// The allocator's segments and blocks at a moment, one row per segment.
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
@@ -25,14 +25,14 @@ export interface BlockMapProps {
   readonly map: SegmentMap;
   /** The colour of an allocation's block, as CSS or one of the theme's. */
   readonly colour: (id: number) => string;
-  /** What an allocation is called in tips. */
+  /** An allocation's name in tooltips. */
   readonly name?: (id: number) => string | null;
-  /** Blocks that are not met by it are faded. */
+  /** Matching blocks are drawn normally, all others faded. */
   readonly highlight?: ((id: number) => boolean) | null;
   readonly selected?: number | null;
   readonly sort?: BlockSort;
   readonly scale?: BlockScale;
-  /** Bytes of a whole row; found from the segments' sizes if it is not said. */
+  /** Bytes of a whole row; by default chosen from the segments' sizes. */
   readonly rowBytes?: number;
   readonly onSelect?: (id: number | null) => void;
   readonly onHover?: (block: MapBlock | null) => void;
@@ -161,7 +161,7 @@ export function BlockMap(props: BlockMapProps) {
     event.stopPropagation();
   };
 
-  // What is selected elsewhere is shown here.
+  // Show a selection that was made elsewhere.
   useEffect(() => {
     const spot = selected === null ? null : spotOf(layout, selected);
     if (!spot) return;

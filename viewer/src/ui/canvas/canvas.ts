@@ -1,25 +1,25 @@
-// A canvas in a component: as large as its frame at the screen's resolution, drawn anew once a frame.
+// A canvas in a component: as large as its container, at the screen's resolution, redrawn at most once per frame.
 
 import type { RefObject } from 'preact';
 import { useCallback, useLayoutEffect, useRef } from 'preact/hooks';
 import { type Theme, themeAt, whenThemeChanges } from './theme.js';
 
-/** What is drawn on. All coordinates are device pixels, so that edges are sharp. */
+/** The drawing surface. All coordinates are device pixels, so that edges are sharp. */
 export interface Surface {
   readonly pen: CanvasRenderingContext2D;
-  /** Of the canvas, in device pixels. */
+  /** The canvas's size in device pixels. */
   readonly width: number;
   readonly height: number;
-  /** Device pixels in a CSS pixel. */
+  /** Device pixels per CSS pixel. */
   readonly ratio: number;
   readonly theme: Theme;
 }
 
 export interface Drawn {
-  /** The element that is as large as what is seen: it may scroll. */
+  /** The element that has the visible size; it may scroll. */
   readonly frame: RefObject<HTMLDivElement | null>;
   readonly canvas: RefObject<HTMLCanvasElement | null>;
-  /** Draws anew in the next frame, once however often it is asked. */
+  /** Redraws in the next frame, only once even if it's called several times. */
   readonly redraw: () => void;
 }
 
@@ -68,7 +68,7 @@ function drawOn(
     canvas.width = width;
     canvas.height = height;
   }
-  // Whole device pixels in CSS pixels: nothing is drawn over.
+  // Whole device pixels in CSS pixels, so that nothing is drawn beyond the edge.
   const style = canvas.style;
   const wide = `${width / ratio}px`;
   const high = `${height / ratio}px`;
@@ -83,7 +83,7 @@ function drawOn(
   draw({ pen, width, height, ratio, theme });
 }
 
-/** Calls when the window comes onto a screen of another resolution, or is zoomed. */
+/** Runs a callback when the window moves to a screen with another resolution, or is zoomed. */
 function whenRatioChanges(call: () => void): () => void {
   let query: MediaQueryList | null = null;
   const changed = () => {
@@ -96,7 +96,7 @@ function whenRatioChanges(call: () => void): () => void {
   return () => query?.removeEventListener('change', changed);
 }
 
-/** The font of so many CSS pixels. */
+/** The font at this many CSS pixels. */
 export function fontOf(surface: Surface, pixels: number, weight = 400): string {
   return `${weight} ${pixels * surface.ratio}px ${surface.theme.font}`;
 }

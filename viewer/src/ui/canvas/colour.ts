@@ -1,10 +1,10 @@
-// Colours as numbers: read, mixed, compared, and the ink that is readable on them.
+// Parse, mix and compare colours, and choose a readable text colour.
 
 /** Red, green, blue, from 0 to 255. */
 export type Rgb = readonly [number, number, number];
 
-/** A colour of a style sheet: `#rgb`, `#rrggbb`, `rgb(…)`, with or without an alpha, which is left
- * out. Null for anything else. */
+/** Parses a CSS colour: `#rgb`, `#rrggbb` or `rgb(…)`. An alpha value is dropped. Returns null for
+ * anything else. */
 export function parsed(css: string): Rgb | null {
   const text = css.trim();
   const hex = /^#([0-9a-f]{3,8})$/i.exec(text)?.[1];
@@ -22,12 +22,12 @@ export function css(colour: Rgb): string {
   return `#${colour.map((one) => Math.round(one).toString(16).padStart(2, '0')).join('')}`;
 }
 
-/** A colour between two: `share` of the second one. */
+/** Mixes two colours, with a fraction `share` of the second. */
 export function mixed(one: Rgb, other: Rgb, share: number): Rgb {
   return [0, 1, 2].map((i) => one[i]! + (other[i]! - one[i]!) * share) as unknown as Rgb;
 }
 
-/** Relative luminance, as WCAG has it. */
+/** Relative luminance as defined by WCAG. */
 export function luminance(colour: Rgb): number {
   const [r, g, b] = colour.map((one) => {
     const share = one / 255;
@@ -36,7 +36,7 @@ export function luminance(colour: Rgb): number {
   return 0.2126 * r! + 0.7152 * g! + 0.0722 * b!;
 }
 
-/** Contrast of two colours, from 1 to 21, as WCAG has it. */
+/** Contrast of two colours as defined by WCAG, from 1 to 21. */
 export function contrast(one: Rgb, other: Rgb): number {
   const [a, b] = [luminance(one), luminance(other)];
   return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -45,30 +45,30 @@ export function contrast(one: Rgb, other: Rgb): number {
 const DARK_INK: Rgb = [17, 20, 24];
 const LIGHT_INK: Rgb = [255, 255, 255];
 
-/** Of dark and light ink the one that is easier to read on a colour. */
+/** Dark or light text, whichever is easier to read on a colour. */
 export function inkOn(colour: Rgb): Rgb {
   return contrast(colour, DARK_INK) >= contrast(colour, LIGHT_INK) ? DARK_INK : LIGHT_INK;
 }
 
-/** Ink for what matters less, as pale as can be read on a colour. */
+/** A colour for less important text: as pale as possible while readable on this background. */
 export function quietInkOn(colour: Rgb): Rgb {
   const ink = inkOn(colour);
   const pale = [0.22, 0.11].map((share) => mixed(ink, colour, share));
   return pale.find((one) => contrast(one, colour) >= READABLE) ?? ink;
 }
 
-/** The contrast that WCAG asks of text. */
+/** The contrast that WCAG requires for text. */
 export const READABLE = 4.5;
 
-/** The colour of a change: none at 0, all more at 1, all less at -1. Small ones can still be told
- * from none. */
+/** Returns the colour of a change: `none` at 0, `more` at 1, `less` at -1. Even small changes can
+ * be told from none. */
 export function diverging(share: number, none: Rgb, more: Rgb, less: Rgb): Rgb {
   if (share === 0) return none;
   const strength = 0.15 + 0.85 * Math.min(Math.abs(share), 1) ** 0.6;
   return mixed(none, share > 0 ? more : less, strength);
 }
 
-/** A colour of OKLCH, whose lightness is that which people see. What no screen shows is clipped. */
+/** Converts from OKLCH, whose lightness is perceptually uniform. Out-of-gamut colours are clipped. */
 export function oklch(lightness: number, chroma: number, hue: number): Rgb {
   const a = chroma * Math.cos((hue * Math.PI) / 180);
   const b = chroma * Math.sin((hue * Math.PI) / 180);
@@ -85,8 +85,8 @@ export function oklch(lightness: number, chroma: number, hue: number): Rgb {
   }) as unknown as Rgb;
 }
 
-/** Hues far from each other one after the other, each with a step of lightness: neighbours differ for
- * the colour-blind, too. */
+/** Successive hues are far apart and differ in lightness, so that neighbours also look different to
+ * colour-blind people. */
 const HUES = [
   [255, 0],
   [72, 0.03],
@@ -98,12 +98,12 @@ const HUES = [
   [38, -0.01],
 ] as const;
 
-/** Soft colours to draw boxes with text in: light ones for a light page, dark ones for a dark page. */
+/** Soft colours for boxes with text: light colours for a light page, dark ones for a dark page. */
 export function softColours(dark: boolean): string[] {
   return HUES.map(([hue, step]) => css(oklch((dark ? 0.43 : 0.85) + step, 0.065, hue)));
 }
 
-/** A number for a name, the same each time (FNV-1a), to pick a colour by. */
+/** A name's hash (FNV-1a), to choose a colour. */
 export function hashed(name: string): number {
   let hash = 0x811c9dc5;
   const length = Math.min(name.length, 256);

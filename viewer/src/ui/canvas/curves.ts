@@ -1,5 +1,4 @@
-// Curves with all they have between two columns of pixels: lines through the least and the highest of
-// each, so that no extreme is lost at any width.
+// Draws curves through the lowest and highest value of each column of pixels, so that no extreme is lost at any width.
 
 import type { Curve } from '../../protocol.js';
 import { css, type Rgb } from './colour.js';
@@ -10,7 +9,7 @@ export interface CurveLine {
   readonly filled: boolean;
 }
 
-/** Where curves are: pixels of the plot's edges, and the bytes of its top. */
+/** The plot's edges in pixels, and the bytes at its top. */
 export interface CurvePlot {
   readonly left: number;
   readonly right: number;
@@ -19,8 +18,9 @@ export interface CurvePlot {
   readonly high: number;
 }
 
-/** Of each column the rows of its highest and its least. Where the column before lies wholly above or
- * below, it reaches to it: the line does not break. NaN where nothing is. */
+/** Returns the rows of each column's highest and lowest value. If the previous column is entirely
+ * above or below, the column is extended to it, so that the line has no gaps. NaN where there's no
+ * value. */
 export function rows(curve: Curve, plot: CurvePlot): { top: Float64Array; bottom: Float64Array } {
   const { low, high } = curve;
   const n = low.length;
@@ -40,7 +40,7 @@ export function rows(curve: Curve, plot: CurvePlot): { top: Float64Array; bottom
   return { top, bottom };
 }
 
-/** Draws one: a bar a column, `line` pixels high at least. */
+/** Draws one curve: one bar per column, at least `line` pixels high. */
 export function paintCurve(
   pen: CanvasRenderingContext2D,
   { curve, colour, filled }: CurveLine,

@@ -17,22 +17,22 @@ export { type Path, pathOf } from './flame/moves.js';
 export type { FrameName } from './flame/words.js';
 
 export interface FlameProps {
-  /** Of differences: `bytes` is what there is after. */
+  /** The tree to draw. For differences, its `bytes` are the values after the change. */
   readonly tree: Tree & { readonly frameOf?: Uint8Array };
-  /** Of each node its bytes before. Boxes are then as wide as the larger number, red for more and
-   * blue for less. */
+  /** For differences, each node's bytes before the change. Boxes are as wide as the larger of
+   * the two numbers, and red for growth or blue for shrinkage. */
   readonly before?: Float64Array;
   readonly names: (frame: number, node: number) => FrameName;
-  /** A CSS colour, or one of the theme's as `var(--hole)`. Not asked for differences. */
+  /** A CSS colour, or a theme colour such as `var(--hole)`. Not used for differences. */
   readonly colour?: (node: number) => string;
-  /** Bytes that shares are of; those of the root if it is not said. */
+  /** The total for percentages; by default the root's bytes. */
   readonly total?: number;
   /** `down`: an icicle, `up`: a flame graph. */
   readonly direction?: 'down' | 'up';
-  /** What matches stays as it is, all else is faded. */
+  /** Matching nodes are drawn normally, all others faded. */
   readonly highlight?: ((node: number) => boolean) | null;
-  /** The selected node and the one zoomed to, as paths, which hold in another tree too. The graph
-   * keeps them itself where they are not given. */
+  /** The selected and the zoomed node, as paths, which are also valid in another tree. By
+   * default, the graph keeps its own. */
   readonly selected?: Path | null;
   readonly zoom?: Path;
   readonly onSelect?: (node: number, path: Path) => void;
@@ -44,7 +44,7 @@ export interface FlameProps {
 const NO_PATH: Path = [];
 const LEAST = 0.5;
 
-/** Keys of an icicle; a flame graph has up and down the other way round. */
+/** Keys for an icicle; in a flame graph, up and down are swapped. */
 const KEYS: Readonly<Record<string, Move>> = {
   ArrowUp: 'parent',
   ArrowDown: 'child',
@@ -164,7 +164,7 @@ export function Flame(props: FlameProps) {
     zoomTo(now.node[box]!);
   };
 
-  /** Scrolls so that a node's row is seen. */
+  /** Scrolls a node's row into view. */
   const reveal = (node: number) => {
     const box = frame.current;
     if (!box) return;
@@ -181,7 +181,7 @@ export function Flame(props: FlameProps) {
     if (move) {
       const node = moved(extents, focused, move);
       setFocusPath(pathOf(tree, node, frameOf));
-      // What is zoomed to has to hold what is focused.
+      // The zoomed node must contain the focused one.
       if (node < zoom || node >= extents.end[zoom]!)
         zoomTo(node < zoom ? node : tree.parent[node]!);
       reveal(node);
@@ -218,7 +218,7 @@ export function Flame(props: FlameProps) {
             ref={canvas}
             tabIndex={0}
             role="tree"
-            aria-label={props.label ?? 'Calls, by what they hold'}
+            aria-label={props.label ?? 'Calls by memory held'}
             aria-activedescendant={`${id}-node`}
             onPointerMove={hover}
             onPointerLeave={leave}

@@ -12,7 +12,7 @@ import { type Pointed, type Tip, Tooltip } from './tooltip.js';
 
 export type { LaneItem, LaneMark, LaneSpan } from './lanes/model.js';
 
-/** Along the axis; of a point `from` is `to`. */
+/** Positions on the axis; for a point, `from` equals `to`. */
 export interface LaneRange {
   readonly from: number;
   readonly to: number;
@@ -22,22 +22,22 @@ export interface LanesProps {
   /** Annotations of all threads and streams, in any order. */
   readonly spans: readonly LaneSpan[];
   readonly marks: readonly LaneMark[];
-  /** What is seen of the axis. */
+  /** The visible part of the axis. */
   readonly span: LaneRange;
-  /** CSS pixels beside the axis: labels stand in the left ones. */
+  /** CSS pixels to the left and right of the axis; labels are on the left. */
   readonly left?: number;
   readonly right?: number;
   readonly cursor?: number | null;
   readonly other?: number | null;
-  /** How many rows annotations have at most. The rest is counted below, and shown on demand. */
+  /** The maximum number of rows for annotations. The others are counted below, and shown on demand. */
   readonly rows?: number;
   readonly colour?: (name: string) => string;
-  /** What is said of a range in its tip: when, how long. */
+  /** A range's text in its tooltip: when, how long. */
   readonly words?: (item: LaneItem) => readonly (readonly [string, string])[];
   readonly onPick?: (range: LaneRange, item: LaneItem) => void;
   readonly onZoom?: (range: LaneRange, item: LaneItem) => void;
   readonly onHover?: (item: LaneItem | null) => void;
-  /** Keys led to a range that is not seen. */
+  /** Called when the keyboard moves to a range that isn't visible. */
   readonly onReveal?: (range: LaneRange) => void;
   readonly label?: string;
 }
@@ -53,7 +53,7 @@ const KINDS = {
   snapshot: 'snapshot',
 } as const;
 
-/** `step 1`, `out of memory: …`: what it is stands in its name. */
+/** `step 1`, `out of memory: …`: the name already says what it is. */
 function saysKind({ kind, name }: LaneItem): boolean {
   return kind !== 'span' && name.startsWith(KINDS[kind]);
 }
@@ -71,7 +71,7 @@ export function Lanes(props: LanesProps) {
   const bars = useRef<readonly (readonly Bar[])[]>([]);
   const pointed = useSignal<Pointed | null>(null);
   const { lanes } = model;
-  // Other ranges than those that were there when it was set.
+  // Ignore a focus on a range that is no longer in its lane.
   const focused = focus && lanes[focus.lane]?.row.includes(focus.range) ? focus : null;
 
   const draw = (surface: Surface) => {
@@ -108,7 +108,7 @@ export function Lanes(props: LanesProps) {
     if (merged) {
       const nouns = { span: 'annotation', step: 'step', oom: 'mark', snapshot: 'mark' } as const;
       const title = counted(merged, nouns[item.kind]);
-      return { title, detail: `narrower than a pixel; the first: ${item.name}`, rows: [] };
+      return { title, detail: `narrower than a pixel; first: ${item.name}`, rows: [] };
     }
     const rows = props.words?.(item) ?? [];
     return { title: item.name || detail, ...(saysKind(item) ? {} : { detail }), rows };
@@ -122,7 +122,7 @@ export function Lanes(props: LanesProps) {
       if (lane?.kind !== 'more') return;
       const tip = {
         title: lane.label,
-        detail: 'Click to see them in rows of their own.',
+        detail: 'Click to see them in separate rows.',
         rows: [],
       };
       pointed.value = { tip, x: event.clientX, y: event.clientY };
@@ -164,7 +164,7 @@ export function Lanes(props: LanesProps) {
   const twice = (event: MouseEvent) => {
     const hit = under(event);
     if (!hit) return;
-    // Of several in a pixel: there, so near that they come apart.
+    // If several ranges share a pixel, zoom in until they separate.
     const place = { lane: hit.lane, range: hit.bar.range };
     if (!hit.bar.merged) zoom(place);
     else {
@@ -179,7 +179,7 @@ export function Lanes(props: LanesProps) {
     const { from, to } = itemOf(place);
     if (to <= span.from || from >= span.to) props.onReveal?.({ from, to });
   };
-  /** The first of a lane at a place of the axis, or the last one. */
+  /** The first item of a lane at a position on the axis, or the last one. */
   const enter = (lane: number, x: number) => {
     const { ranges, row } = lanes[lane]!;
     go({ lane, range: row[Math.min(firstEnding(ranges, row, x), row.length - 1)]! });

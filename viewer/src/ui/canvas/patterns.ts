@@ -4,7 +4,7 @@ import { css, type Rgb } from './colour.js';
 
 const made = new Map<string, CanvasPattern>();
 
-/** Slanted lines, `step` device pixels apart, `width` wide; what is between them stays as it is. */
+/** Slanted lines, `step` device pixels apart and `width` wide; the space between stays transparent. */
 export function hatched(
   context: CanvasRenderingContext2D,
   colour: Rgb,

@@ -1,2 +1,2 @@
-// Style sheets that components import: esbuild puts them into the page's.
+// Style sheets imported by components; esbuild adds them to the page's style sheet.
 declare module '*.css';

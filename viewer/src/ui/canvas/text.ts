@@ -1,25 +1,25 @@
-// How wide text is, and text cut to a width: each character is measured once.
+// Measures text and truncates it to a width; each character is measured only once.
 
-/** What measures: the context of a canvas, whose font is set. */
+/** The measuring context: a canvas context whose font is set. */
 export interface Measuring {
   measureText(text: string): { readonly width: number };
 }
 
 const ELLIPSIS = '…';
 
-/** Characters that would draw nothing, a break, or turn what follows around. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+/** Characters that are invisible, break the line, or reverse the text that follows. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these characters are searched for.
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
-/** Text from a snapshot as one line that hides nothing: characters that would not be seen are drawn
- * as U+FFFD, and what is longer than anybody reads is cut. */
+/** Returns a snapshot's text as one line that hides nothing: invisible characters become U+FFFD.
+ * Text that is too long to read is cut. */
 export function plain(text: string, most = 400): string {
   const cut = text.length > most ? `${text.slice(0, most - 1)}${ELLIPSIS}` : text;
   return cut.replace(UNSEEN, '\ufffd');
 }
 
-/** The widths of text in one font. A text is as wide as its characters are one by one, which is never
- * less than it is with kerning. */
+/** The widths of texts in one font. A text's width is the sum of its characters' widths, which is
+ * never less than its width with kerning. */
 export class TextWidths {
   private readonly latin = new Float64Array(256).fill(-1);
   private readonly others = new Map<string, number>();
@@ -52,8 +52,8 @@ export class TextWidths {
     return width;
   }
 
-  /** The text, or as much of it as there is room for, with an ellipsis; '' where not even two
-   * characters fit. No more of a long text is read than fits. */
+  /** Returns the text, or as much of it as fits, with an ellipsis; '' if not even two characters
+   * fit. Only the part that fits is read. */
   fitted(text: string, room: number): string {
     const dots = this.character(ELLIPSIS, 0);
     let width = 0;
@@ -70,12 +70,12 @@ export class TextWidths {
 
 const known = new Map<string, TextWidths>();
 
-/** The widths of the font that a context has, kept for all who ask. */
+/** The character widths of a context's font, cached. */
 export function widthsOf(context: Measuring & { readonly font: string }): TextWidths {
   const { font } = context;
   let widths = known.get(font);
   if (!widths) {
-    // A measuring context of its own: the font of the one that draws changes.
+    // A separate context for measuring, because the drawing context's font changes.
     const own = document.createElement('canvas').getContext('2d')!;
     own.font = font;
     widths = new TextWidths(own);

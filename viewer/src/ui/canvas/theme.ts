@@ -1,4 +1,4 @@
-// The page's colours and font, as its style sheet has them, for what is drawn on canvas.
+// The page's colours and font, read from its style sheet, for drawing on canvas.
 
 import { luminance, parsed, type Rgb } from './colour.js';
 
@@ -6,14 +6,14 @@ const COLOURS = ['fg', 'bg', 'muted', 'line', 'accent', 'more', 'less', 'hole'] 
 type Name = (typeof COLOURS)[number];
 
 export interface Theme extends Readonly<Record<Name, Rgb>> {
-  /** A list of families. */
+  /** A list of font families. */
   readonly font: string;
   readonly dark: boolean;
 }
 
 type Palette = Readonly<Record<Name, Rgb>>;
 
-/** Where the style sheet says nothing. */
+/** Defaults if the style sheet has no value. */
 const LIGHT: Palette = {
   fg: [29, 34, 41],
   bg: [255, 255, 255],
@@ -35,8 +35,8 @@ const DARK: Palette = {
   hole: [36, 42, 51],
 };
 
-/** The theme that custom properties make: `--fg`, `--bg`, `--muted`, `--line`, `--accent`, `--more`,
- * `--less` and `--hole`. `dark` says what holds where `--bg` is not said. */
+/** Returns the theme that custom properties define: `--fg`, `--bg`, `--muted`, `--line`,
+ * `--accent`, `--more`, `--less` and `--hole`. `dark` is used if `--bg` isn't defined. */
 export function themeOf(property: (name: string) => string, font: string, dark: boolean): Theme {
   const background = parsed(property('--bg'));
   const isDark = background ? luminance(background) < 0.18 : dark;
@@ -47,7 +47,7 @@ export function themeOf(property: (name: string) => string, font: string, dark: 
   return { ...colours, dark: isDark, font };
 }
 
-/** A colour that may be said as one of the theme's: `var(--hole)`. Canvas knows no properties. */
+/** Resolves a colour that may be a theme colour, such as `var(--hole)`, because canvas doesn't support CSS variables. */
 export function colourIn(theme: Theme, text: string): Rgb {
   const name = /^var\(--([a-z]+)/.exec(text)?.[1];
   const known = COLOURS.find((one) => one === name);
@@ -56,7 +56,7 @@ export function colourIn(theme: Theme, text: string): Rgb {
 
 const DARK_SCHEME = '(prefers-color-scheme: dark)';
 
-/** The theme where an element stands. */
+/** The theme that applies to an element. */
 export function themeAt(element: Element): Theme {
   const style = getComputedStyle(element);
   return themeOf(
@@ -66,8 +66,8 @@ export function themeAt(element: Element): Theme {
   );
 }
 
-/** Calls when the theme may have changed: the system's, or what the page's root says. Returns what
- * ends it. */
+/** Runs a callback when the system's or the page's theme may have changed. Returns a function that
+ * stops this. */
 export function whenThemeChanges(call: () => void): () => void {
   const scheme = matchMedia(DARK_SCHEME);
   scheme.addEventListener('change', call);

@@ -1,4 +1,4 @@
-// What is said of the thing under the pointer, beside it.
+// The tooltip for the thing under the pointer.
 
 import type { Signal } from '@preact/signals';
 import { useLayoutEffect, useRef } from 'preact/hooks';
@@ -7,33 +7,33 @@ import { plain } from './text.js';
 export interface Tip {
   readonly title: string;
   readonly detail?: string;
-  /** A name and what it is, a row each. */
+  /** Rows of a name and a value. */
   readonly rows: readonly (readonly [string, string])[];
   readonly note?: string;
   /** The colour of the thing, as a swatch. */
   readonly colour?: string;
 }
 
-/** A tip where the pointer is, in CSS pixels of the window. */
+/** A tooltip at the pointer's position, in CSS pixels of the window. */
 export interface Pointed {
   readonly tip: Tip;
   readonly x: number;
   readonly y: number;
 }
 
-/** Between the pointer and the tip, and between the tip and the window's edge. */
+/** Distance between the pointer and the tooltip, and between the tooltip and the window's edge. */
 const AWAY = 14;
 const EDGE = 8;
 
-/** Where a tip of a size goes along one axis: behind the pointer, before it if there is no room, and
- * within the window in any case. */
+/** Returns the position of a tooltip along one axis: after the pointer, or before it if there's no
+ * room, and always within the window. */
 export function placed(at: number, size: number, room: number): number {
   const behind = at + AWAY;
   if (behind + size + EDGE <= room) return behind;
   return Math.max(EDGE, Math.min(at - AWAY - size, room - EDGE - size));
 }
 
-/** Only this follows the pointer: what is drawn below is not rendered for it. */
+/** Only the tooltip follows the pointer; the drawing below isn't rendered again. */
 export function Tooltip({ pointed }: { readonly pointed: Signal<Pointed | null> }) {
   const box = useRef<HTMLDivElement>(null);
   const now = pointed.value;

@@ -1,4 +1,4 @@
-// The page of a fleet: what is to be known of all ranks, the picture of ranks by time, a rank, a table.
+// A fleet's page: facts about all ranks, the picture of ranks by time, the selected rank, a table.
 
 import { ORDERS, type Order } from '../../core/fleet.js';
 import { copyText, DoneButton } from '../copying.js';
@@ -13,7 +13,7 @@ import { useWorld, type World, WorldContext } from './world.js';
 
 const ORDER_NAMES: Record<Exclude<Order, 'rank'>, string> = {
   peak: 'highest peak first',
-  alike: 'what is alike together',
+  alike: 'similar ranks together',
   host: 'host',
 };
 const COLOUR_NAMES: Record<Colouring, string> = {
@@ -60,7 +60,7 @@ function Bar() {
       <div class="buttons">
         <DoneButton
           label="link"
-          title="Copy the address that shows just this"
+          title="Copy a link to this view"
           done="copied"
           act={() => copyText(location.href)}
         />

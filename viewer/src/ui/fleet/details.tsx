@@ -1,4 +1,4 @@
-// A rank: what it held at its peak, what is odd about it, and the commands that say more.
+// A rank's details: what it held at its peak, what is odd about it, and commands that show more.
 
 import type { ComponentChildren } from 'preact';
 import { bytesAt, type PageRank, type PageShare } from '../../core/fleet.js';
@@ -45,12 +45,7 @@ function Command({ words }: { words: readonly string[] }) {
       <code class="command" title={line}>
         {line}
       </code>
-      <DoneButton
-        label="copy"
-        title="Copy the command line"
-        done="copied"
-        act={() => copyText(line)}
-      />
+      <DoneButton label="copy" title="Copy the command" done="copied" act={() => copyText(line)} />
     </p>
   );
 }
@@ -63,7 +58,7 @@ function pairsOf(one: PageRank, median: number): Pairs {
     ['peak', `${size(one.peak_bytes)} (${count(one.peak_bytes)} bytes)`],
     ['to the median', over && `${over} (${size(median)})`],
     ['in step', one.step === null ? '' : count(one.step)],
-    ['reserved', size(one.reserved_bytes)],
+    ['reserved', one.reserved_bytes === null ? '' : size(one.reserved_bytes)],
     ['headroom', one.headroom_bytes === null ? '' : size(one.headroom_bytes)],
     ['host', one.host ?? ''],
     ['device', one.device === null ? '' : String(one.device)],
@@ -136,7 +131,7 @@ export function Details() {
         </>
       )}
       <Shares title="at its peak" shares={one.categories} of={one.peak_bytes} />
-      <Shares title="code that holds most" shares={one.holders} of={one.peak_bytes} />
+      <Shares title="largest holders" shares={one.holders} of={one.peak_bytes} />
       <Command words={['view', one.file]} />
       {typical && <Command words={['diff', typical.file, one.file]} />}
     </section>

@@ -1,4 +1,4 @@
-// Ranks by time: a row a rank, a column a moment, above them how all ranks lie.
+// Ranks by time: a row per rank, a column per moment, and above them the distribution over all ranks.
 
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
@@ -25,13 +25,13 @@ import { change, state } from './state.js';
 import { momentName, overWords, rankName, troubleWords } from './words.js';
 import { useWorld, type World } from './world.js';
 
-/** In CSS pixels: labels on the left, the plot above, the axis below. */
+/** Sizes in CSS pixels: labels on the left, the plot above, the axis below. */
 const LEFT = 92;
 const RIGHT = 10;
 const PLOT = 66;
 const GAP = 6;
 const AXIS = 20;
-/** Of a row, and of all of them. */
+/** Height of a row, and of all rows. */
 const ROW = 18;
 const MOST = 440;
 const LEAST = 90;
@@ -43,7 +43,7 @@ export interface Heat {
   readonly scale: Scale;
 }
 
-/** The numbers that are shown as colours: bytes, or how far they are from the median. */
+/** The numbers shown as colours: bytes, or their distance from the median. */
 export function heatOf({ page, curves, lying }: World): Heat {
   const { order, colour } = state.value;
   const rows = ordered(page.ranks, order);
@@ -90,7 +90,7 @@ function paintPlot(surface: Surface, { curves, lying }: World, frame: Frame): vo
     pen.fillStyle = css(theme.line);
     pen.fillRect(frame.left, Math.round(y(at)), frame.width, Math.max(1, Math.round(ratio)));
     pen.fillStyle = css(theme.muted);
-    // The lowest stands above its line: a rank's name is below.
+    // The lowest label is above its line, because a rank's name is below.
     const high = Math.min(Math.max(y(at), 6 * ratio), bottom - 5 * ratio);
     pen.fillText(label, frame.left - 6 * ratio, high);
   }
@@ -178,8 +178,8 @@ function paintChosen(surface: Surface, { order }: Heat, { curves }: World, frame
   }
 }
 
-/** The rank and the moment at a point of the picture; of several ranks in one pixel the one that has
- * its colour. */
+/** Returns the rank and the moment at a point of the picture. If several ranks share a pixel, it's
+ * the one that the colour shows. */
 function cellAt(heat: Heat, moments: number, frame: Frame, x: number, y: number) {
   const { order, values, scale } = heat;
   const moment = Math.floor(((x - frame.left) * moments) / frame.width);

@@ -1,4 +1,4 @@
-// The ranks as a table, sorted as one likes.
+// The ranks as a sortable table.
 
 import { useMemo } from 'preact/hooks';
 import { bytesAt, type Curves, type PageRank } from '../../core/fleet.js';
@@ -17,11 +17,11 @@ interface Row {
   readonly one: PageRank;
 }
 
-/** A number, or a text, that rows are sorted by; nothing comes last either way. */
+/** A number or text to sort rows by; missing values come last in either direction. */
 const KEYS: Record<Sort, (one: PageRank) => number | string | null> = {
   rank: ({ rank }) => rank,
   peak: ({ device, peak_bytes }) => (device === null ? null : peak_bytes),
-  reserved: ({ device, reserved_bytes }) => (device === null ? null : reserved_bytes),
+  reserved: ({ reserved_bytes }) => reserved_bytes,
   headroom: ({ headroom_bytes }) => headroom_bytes,
   alike: ({ group }) => group,
   host: ({ host }) => host,
@@ -124,7 +124,7 @@ export function List() {
       : []),
     {
       key: 'most',
-      title: 'most of it',
+      title: 'largest',
       width: '19rem',
       spare: true,
       cell: ({ one }) => (
@@ -153,7 +153,7 @@ export function List() {
             ...rows.map(({ one }) => [
               one.rank ?? '',
               one.device === null ? '' : one.peak_bytes,
-              one.device === null ? '' : one.reserved_bytes,
+              one.reserved_bytes ?? '',
               sizeOrNot(one.headroom_bytes) && (one.headroom_bytes ?? ''),
               one.host ?? '',
               one.file,

@@ -1,4 +1,4 @@
-// What of a fleet is shown: all of it stands in the address, so that a link shows the same.
+// The state of a fleet's page. All of it is in the URL, so that a link shows the same view.
 
 import { type Signal, signal } from '@preact/signals';
 import { ORDERS, type Order } from '../../core/fleet.js';
@@ -11,10 +11,10 @@ export const SORTS = ['rank', 'peak', 'reserved', 'headroom', 'alike', 'host'] a
 export type Sort = (typeof SORTS)[number];
 
 export interface State {
-  /** Of the rows of the picture. */
+  /** The order of the picture's rows. */
   readonly order: Order;
   readonly colour: Colouring;
-  /** The place of the rank that is looked at, and a moment; null: none. */
+  /** The index of the selected rank, and a moment; null: none. */
   readonly rank: number | null;
   readonly moment: number | null;
   readonly tab: Tab;
@@ -39,7 +39,7 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   sort: SORTS,
 };
 
-/** The state that an address' fragment says; what it does not say, or wrongly, is as at the start. */
+/** Reads the state from a URL's fragment; missing or invalid values get their defaults. */
 export function fromFragment(fragment: string): State {
   const found: Record<string, unknown> = { ...START };
   for (const [key, value] of new URLSearchParams(fragment.replace(/^#/, ''))) {
@@ -51,7 +51,7 @@ export function fromFragment(fragment: string): State {
   return found as unknown as State;
 }
 
-/** What differs from the start, as a fragment. */
+/** Writes values that differ from the defaults as a fragment. */
 export function toFragment(state: State): string {
   const said = new URLSearchParams();
   for (const key of Object.keys(START) as (keyof State)[]) {

@@ -1,4 +1,4 @@
-// All that the views of a fleet share: its records, its curves, and what is made of these once.
+// Data shared by a fleet's views: its records, its curves, and values computed from them once.
 
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
@@ -8,7 +8,7 @@ export interface World {
   readonly page: FleetPage;
   readonly curves: Curves;
   readonly lying: readonly Lying[];
-  /** Of the peaks of all ranks that were read. */
+  /** Statistics of the peaks of all ranks that were read. */
   readonly median: number;
 }
 
@@ -27,6 +27,6 @@ export const WorldContext = createContext<World | null>(null);
 
 export function useWorld(): World {
   const world = useContext(WorldContext);
-  if (!world) throw new Error('there is no fleet');
+  if (!world) throw new Error('no fleet data');
   return world;
 }

@@ -12,7 +12,7 @@ const RANKS = [
 const places = (sort: 'rank' | 'peak' | 'headroom', descending: boolean) =>
   sorted(RANKS, sort, descending).map(({ place }) => place);
 
-test('rows are sorted, and what has no number is last either way', () => {
+test('rows are sorted, with missing numbers last in both directions', () => {
   assert.deepEqual(places('peak', true), [2, 0, 3, 1]);
   assert.deepEqual(places('peak', false), [0, 3, 2, 1]);
   assert.deepEqual(places('headroom', false), [3, 0, 1, 2]);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fromFragment, START, toFragment } from '../../../src/ui/fleet/state.js';
 
-test('the address says what differs, and gives it back', () => {
+test('the fragment has values that differ from the defaults, and restores them', () => {
   assert.equal(toFragment(START), '');
   const other = {
     ...START,
@@ -17,7 +17,7 @@ test('the address says what differs, and gives it back', () => {
   assert.deepEqual(fromFragment(`#${toFragment(other)}`), other);
 });
 
-test('what it says wrongly is as at the start', () => {
+test('invalid values get their defaults', () => {
   for (const text of ['order=x&tab=y&colour=', 'rank=-1&moment=1.5', 'rank=99999999999', 'a=b']) {
     assert.deepEqual(fromFragment(text), START);
   }

@@ -17,7 +17,7 @@ const PAGE = {
   noun: 'rank',
 } as unknown as FleetPage;
 
-test('what ranks and moments are called', () => {
+test('names of ranks and moments', () => {
   assert.equal(rankName(PAGE, rankOf(5)), 'rank 5');
   assert.equal(rankName(PAGE, rankOf(null, { file: 'run/x.pkl' })), 'x.pkl');
   assert.equal(rankName({ ...PAGE, noun: 'device' }, rankOf(5)), 'device 5');
@@ -37,7 +37,7 @@ test('shares', () => {
   assert.equal(mostWords(PAGE, rankOf(0)), '');
 });
 
-test('what is wrong with a rank', () => {
+test("a rank's problems", () => {
   assert.equal(troubleWords(rankOf(0)), '');
   const unread = rankOf(0, { device: null, status: 'unreadable', error: 'the file is empty' });
   assert.equal(troubleWords(unread), 'the file is empty');
@@ -50,7 +50,7 @@ test('what is wrong with a rank', () => {
   });
   assert.equal(
     troubleWords(all),
-    '1 request failed, leaks 1.0 KiB a step, like no other, not trustworthy',
+    '1 request failed, leaks 1.0 KiB a step, unlike any other, not trustworthy',
   );
   assert.equal(troubleWords(rankOf(0, { ooms: 2 })), '2 requests failed');
 });

@@ -1,4 +1,6 @@
-"""The registry of ways to group: a new one is a class in its family's module, and a line here."""
+"""The registry of grouping keys. To add a key, write a class in the module of similar keys and list
+it here.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,14 @@ _ALL: tuple[type[Way], ...] = (
     BySize,
 )
 WAYS: dict[str, type[Way]] = {way.name: way for way in _ALL}
-"""All ways by their names, in the order in which they are listed."""
+"""All keys by name, in display order."""
 
 
 def ways_of(by: str) -> tuple[str, ...]:
-    """Return the names of the ways that `by` names, each once: `category,file`. Dashes are as good
-    as underscores, as in names of options.
+    """Parse `--by` into distinct key names, such as `category,file`. Dashes may replace
+    underscores.
 
-    Raises UsageError for one that there is not.
+    Raises UsageError for an unknown key.
     """
     ways = [way.strip().replace("-", "_") for way in by.split(",")]
     for way in ways:
@@ -52,27 +54,27 @@ def ways_of(by: str) -> tuple[str, ...]:
 
 
 def is_of_parts(by: str) -> bool:
-    """Whether groups are parts of a device: pools, or streams."""
+    """Return whether a key's groups are parts of a device: pools or streams."""
     return by in WAYS and WAYS[by].parts
 
 
 def noun_of(by: str) -> str:
-    """Return what one group is called, by one way or several."""
+    """Return the noun for one of a key's groups."""
     return WAYS[by].noun if by in WAYS else Way.noun
 
 
 def title_of(by: str) -> str:
-    """Return the heading of a column of groups, by one way or several."""
+    """Return the column heading for a key's groups."""
     title = WAYS[by].title if by in WAYS else ""
     return title or by.replace("_", " ").replace(",", ", ")
 
 
-def asked_title_of(by: str) -> str:
-    """Return the same for reserved memory, by who asked for it."""
-    return WAYS[by].asked_title or title_of(by)
+def requested_title_of(by: str) -> str:
+    """Return the column heading for groups of reserved memory by requesting code."""
+    return WAYS[by].requested_title or title_of(by)
 
 
 def pinned_title_of(by: str) -> str:
-    """Return the same for who blocks free memory."""
+    """Return the column heading for groups that block free memory."""
     title = WAYS[by].pinned_title if by in WAYS else ""
     return title or f"blocked by {title_of(by)}"

@@ -1,9 +1,11 @@
-"""The base of ways to group, and the facts about a snapshot that all of them share."""
+"""The base class of grouping keys, and facts about a snapshot that they share."""
 
 from __future__ import annotations
 
 from array import array
 from typing import TYPE_CHECKING, ClassVar
+
+from msgspec import Struct
 
 from memreplay.analysis.categories.origins import only_python
 from memreplay.analysis.categories.rules import DEFAULT_RULES, RuleSet
@@ -22,92 +24,113 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-# Labels of the groups that have no stack.
+# Labels of groups without a stack.
 BEFORE_RECORDING = "(allocated before the recording)"
 NO_EVENTS = "(no events were recorded)"
 NO_STACK = "(recorded without a stack)"
 
-# The part of a stack that a group shares. Of several ways, the highest names the place.
+# How much of the stack a group's allocations share. With several keys, the one that shares most
+# determines the location.
 NO_CODE, FUNCTION, FILE, FRAME, STACK = range(5)
 
 
+class Met(Struct, frozen=True):
+    """The rules that match, as one bit per rule. `anywhere`: for each frame, wherever it is in a
+    stack. `own`: for each frame, if the stack is attributed to it. `always`: for every stack.
+    """
+
+    anywhere: array[int]
+    own: array[int]
+    always: int = 0
+
+
 class Way:
-    """A way to group. The class says what it's called and how its groups are shown; an object of it
-    groups the allocations of one snapshot."""
+    """A key to group by. The class defines the key's names and how groups are displayed. An
+    instance groups one snapshot's allocations.
+    """
 
     name: ClassVar[str]
-    """As it's typed after `--by`, and what JSON and the page call it."""
+    """Name in `--by`, in JSON and on the page."""
     help: ClassVar[str]
-    """Which allocations it puts together, after "allocations that": Markdown, links as in docs/."""
+    """What a group's allocations have in common, as the end of a sentence with "allocations that".
+    Markdown, with links as in docs/.
+    """
     title: ClassVar[str] = ""
-    """The heading of a column of its groups; by default its name."""
-    asked_title: ClassVar[str] = ""
-    """The same of reserved memory, by who asked for it; by default the title."""
+    """Column heading; by default its name."""
+    requested_title: ClassVar[str] = ""
+    """Column heading for groups of reserved memory by requesting code; by default the title."""
     pinned_title: ClassVar[str] = ""
-    """The same of who blocks free memory; by default the title."""
+    """Column heading for groups that block free memory; by default the title."""
     noun: ClassVar[str] = "group"
-    """The name of one of its groups: `line`, `file`."""
+    """Name of one group: `line`, `file`."""
     code: ClassVar[int] = NO_CODE
-    """The part of a stack that a group shares. Ways of NO_CODE can't group reserved memory."""
+    """How much of the stack a group's allocations share. Keys with NO_CODE can't group reserved
+    memory.
+    """
     nothing: ClassVar[frozenset[str]] = frozenset({BEFORE_RECORDING, NO_EVENTS, NO_STACK})
-    """Labels for missing information: a page leaves out a way that has no other labels."""
+    """Labels for missing information. The page omits a key if it has only these labels."""
     of_stacks: ClassVar[bool] = True
-    """Whether groups depend on stacks, which two recordings may have with other frames."""
+    """Whether groups depend on stacks, whose frames may differ between recordings."""
     recorded: ClassVar[bool] = False
-    """Whether it groups by what memreplay's recorder noted, where it did. The table of allocations
-    has a column of each such way."""
+    """Whether the key uses the recorder's notes if there are any. The table of allocations has a
+    column for each of these keys.
+    """
     of_measure: ClassVar[bool] = False
-    """Whether the groups differ from measure to measure."""
+    """Whether groups depend on the measure."""
     of_blocks: ClassVar[bool] = False
-    """Whether groups are of blocks, whatever code asked for them."""
+    """Whether the key groups by properties of blocks rather than of code."""
     parts: ClassVar[bool] = False
-    """Whether groups are parts of a device, each with its own reserved memory and peaks: the parts
-    of `Usage.parts`."""
+    """Whether groups are parts of a device with their own reserved memory and peaks, as in
+    `Usage.parts`.
+    """
     detail: ClassVar[bool] = False
-    """Whether a page says it in the details of each single allocation."""
+    """Whether the page shows the key in an allocation's details."""
 
     def __init__(self, known: Known) -> None:
         self.known = known
 
     def keys(self, usage: Usage) -> Keys:
-        """Return the group that each allocation of a device is in."""
+        """Return the group of each of a device's allocations."""
         raise NotImplementedError
 
     def label(self, usage: Usage, name: int) -> Label:
-        """Return what the group of this name, one of those of `keys`, is called."""
+        """Return the label of a group, given its number in `keys`."""
         raise NotImplementedError
 
-    def says_nothing(self, replay: Replay) -> bool:
-        """Whether all groups of a device have labels of `nothing`, if that is quickly known."""
+    def is_uninformative(self, replay: Replay) -> bool:
+        """Return True if all of a device's groups have `nothing` labels, as far as that's cheap to
+        find out.
+        """
         return False
 
     def column_text(self, usage: Usage, name: int) -> str | None:
-        """Return the text of a group in a column of a table; None if it isn't known."""
+        """Return a group's text in a table column; None if it's unknown."""
         return self.label(usage, name).text
 
 
 class Numbered:
-    """The texts that groups are called by, which are numbers of them, device by device."""
+    """Assigns numbers to texts, per device."""
 
     def __init__(self) -> None:
         self._texts: dict[int, list[str]] = {}
 
     def numbers(self, device: int, texts: Iterable[str]) -> array[int]:
-        """Return a number for each text, the same for the same; they are remembered."""
+        """Return a number per text. Equal texts have equal numbers."""
         known: dict[str, int] = {}
         found = array("Q", [known.setdefault(text, len(known)) for text in texts])
         self._texts[device] = list(known)
         return found
 
     def text(self, device: int, number: int) -> str:
-        """Return the text of a number."""
+        """Return the text that a number stands for."""
         return self._texts[device][number]
 
 
 class Known:
-    """The facts about a snapshot that all ways share; strings and frames are classified once.
+    """Facts about a snapshot that all keys share.
 
-    With `guess` what memreplay's recorder noted does not count; `kept` are the frames that do.
+    Strings and frames are classified only once. `guess`: ignore recorded notes. `kept`: the kinds
+    of frames to use.
     """
 
     def __init__(
@@ -125,14 +148,15 @@ class Known:
         self.file_rank, self.function_rank = ranks(snap.code, snap.project)
         self.fewer: FewerFrames | None = None
         if kept != "all":
-            from memreplay.analysis.groups.ways.frames import FewerFrames  # late: for a diff only
+            # Imported late: only for diffs
+            from memreplay.analysis.groups.ways.frames import FewerFrames
 
             self.fewer = FewerFrames(snap, kept)
             self.function_rank = self.fewer.function_ranks(self.function_rank)
         self.rules = RuleSet(rules)
         self.recorded: Recording | None = None
         if snap.recorded is not None and not guess:
-            # late: few files have any
+            # Imported late: few files need it.
             from memreplay.analysis.groups.ways.recording import Recording
 
             self.recorded = Recording(snap, self.rules)
@@ -141,42 +165,53 @@ class Known:
 
     @property
     def ranks(self) -> tuple[bytes, bytes]:
-        """The rank of each string, as a file and as a function: user, library or plumbing."""
+        """The rank (user, library or plumbing) of each string, as a file name and as a function
+        name.
+        """
         return self.file_rank, self.function_rank
 
     @property
+    def carried_label(self) -> str:
+        """The label of carried-over blocks without a stack."""
+        if self.snap.has_events:
+            return BEFORE_RECORDING
+        # Even without events, blocks of the final state can have stacks.
+        return NO_STACK if len(self.snap.stacks) > 1 else NO_EVENTS  # stack 0 is empty
+
+    @property
     def only_python(self) -> bool:
-        """Whether there are stacks, and none has C++ frames, which would say more."""
+        """Whether there are stacks, none of which has C++ frames."""
         if self._only_python is None:
             self._only_python = only_python(self.snap)
         return self._only_python
 
     def is_plumbing(self, frame: int) -> bool:
-        """Whether a frame is neither the user's own code nor that of a library."""
+        """Return whether a frame is neither user nor library code."""
         return self.rank(frame) > LIBRARY
 
     def rank(self, frame: int) -> int:
-        """The rank of a frame by its file: USER, LIBRARY, or plumbing."""
+        """Return a frame's rank by its file: USER, LIBRARY, or a higher one for plumbing."""
         return self.file_rank[self.snap.code.frame(frame)[1]]
 
     def frame_label(self, frame: int) -> str:
-        """The label of a frame that represents a whole stack."""
+        """Return the label of a frame that represents a whole stack."""
         return name_of_frame(self.snap.frame(frame)).words
 
     def call_label(self, frames: Sequence[int], level: int, *, inverted: bool) -> str:
-        """The label of a call of a tree: its frames share a line, the outermost first, or with
-        `inverted` the innermost."""
+        """Return the label of a call in a tree. `frames` are shown on one line."""
         at = frames[0 if inverted else -1]
-        if level == 1 and len(frames) == 1:  # it may represent a stack without code
+        if level == 1 and len(frames) == 1:  # the stack may have no user or library code
             return self.frame_label(at)
         return place_of(self.snap.frame(at)).words
 
     def label_frame(self, usage: Usage, stack: int) -> int:
-        """The frame that a stack is attributed to; ABSENT_ID for the stack of no frames."""
+        """Return the frame that a stack is attributed to; ABSENT_ID for the empty stack."""
         return usage.label_frame(stack, self.file_rank, self.function_rank)
 
     def stack_label(self, stack: int) -> Label:
-        """A stack, named after the frame it's attributed to (naming.py). Spelled out once."""
+        """Return a stack's label, named after the frame that the stack is attributed to
+        (naming.py). Cached.
+        """
         if stack in self._stacks:
             return self._stacks[stack]
         ids = self.snap.code.stack(stack) if self.fewer is None else self.fewer.stack(stack)

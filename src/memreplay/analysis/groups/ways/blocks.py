@@ -1,4 +1,4 @@
-"""By the block that an allocation is in: its stream, its pool, its size."""
+"""Group by properties of blocks: stream, pool or size."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 NO_STREAM = "(stream not known)"
 NO_POOL = "(pool not known)"
-NO_SIZE = 64  # the name of sizes below 1 byte
+NO_SIZE = 64  # the group number for size 0
 
 
 def stream_label(stream: int | None) -> str:
-    """The label of a stream; None if it isn't known."""
+    """Return a stream's label. None means unknown."""
     if stream is None:
         return NO_STREAM
     return "default stream" if stream == 0 else f"stream {stream}"
 
 
 def pool_label(pool: tuple[int, int] | None) -> str:
-    """The label of a pool; None if it isn't known."""
+    """Return a pool's label. None means unknown."""
     if pool is None:
         return NO_POOL
     if pool == (0, 0):
@@ -39,14 +39,14 @@ def pool_label(pool: tuple[int, int] | None) -> str:
 
 
 def part_label(part: Part, by: By) -> str:
-    """The label of a pool or stream."""
+    """Return the label of a pool or stream."""
     if by == ByStream.name:
         return stream_label(None if part.stream is UNSET else part.stream)
     return pool_label(None if part.pool is UNSET else part.pool)
 
 
 def size_label(bits: int) -> str:
-    """The label of allocations whose bytes have this many bits: 0 for none."""
+    """Return the label for sizes with this bit length, which is 0 for size 0."""
     if bits == 0:
         return "0 B"
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -56,7 +56,7 @@ def size_label(bits: int) -> str:
 
 
 class ByPart(Way):
-    """By a part of a device."""
+    """Group by a part of a device."""
 
     of_stacks = False
     of_blocks = True
@@ -74,17 +74,17 @@ class ByPart(Way):
         return Label(self.label_of(replay, key))
 
     def labels(self, replay: Replay) -> list[str]:
-        """The label of each part of a device, in their order."""
+        """Return the labels of a device's parts, in order."""
         keys = replay.classes(self.name).keys()
         return [self.label_of(replay, key) for key in keys]
 
     def label_of(self, replay: Replay, key: int | None) -> str:
-        """The label of the part with this key."""
+        """Return the label of the part with this key."""
         raise NotImplementedError
 
 
 class ByStream(ByPart):
-    """By stream."""
+    """Group by stream."""
 
     name = "stream"
     help = "are in the same stream"
@@ -95,7 +95,7 @@ class ByStream(ByPart):
 
 
 class ByPool(ByPart):
-    """By memory pool."""
+    """Group by memory pool."""
 
     name = "pool"
     help = "are in the same memory pool"
@@ -106,7 +106,7 @@ class ByPool(ByPart):
 
 
 class BySize(Way):
-    """By powers of two of the measure's bytes."""
+    """Group by size, in powers of two of the measure's bytes."""
 
     name = "size"
     help = "have from 2^n to 2^(n+1) - 1 bytes of the measure"

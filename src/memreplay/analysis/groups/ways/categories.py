@@ -1,4 +1,4 @@
-"""By the purpose of an allocation: its category, and the phase of a step that made it."""
+"""Group by purpose: category or step phase."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memreplay.analysis.categories.rules import (
     UNKNOWN,
     RuleSet,
 )
-from memreplay.analysis.groups.ways.base import Known, Way
+from memreplay.analysis.groups.ways.base import Known, Met, Way
 from memreplay.analysis.groups.ways.texts import (
     ByAnnotation,
     ByCompileContext,
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from memreplay.engine.query._groups import Keys
     from memreplay.snapshot.replay import Replay, Usage
 
-# Texts of events that rules may match.
+# Event fields that rules can match.
 _EVENT_TEXTS: dict[str, type[ByEventText]] = {
     way.name: way for way in (ByCompileContext, ByUserMetadata)
 }
 
 
 class ByRules(Way):
-    """By the first rule that holds."""
+    """Group by the first matching rule."""
 
     nothing = Way.nothing | {UNKNOWN}
     recorded = True
@@ -49,24 +49,26 @@ class ByRules(Way):
 
     @property
     def met(self) -> RulesMet:
-        """Which of the rules hold."""
+        """Which rules match."""
         if self._met is None:
             self._met = RulesMet(self.known, self.rules())
         return self._met
 
     def rules(self) -> RuleSet:
-        """The rules, if the recorder noted no categories."""
+        """Return the rules to match if the recorder noted no categories."""
         raise NotImplementedError
 
     def keys(self, usage: Usage) -> Keys:
-        return _groups.first_rule(self.met.keys(usage.replay), array("Q", self.met.rules.alike()))
+        return _groups.first_rule(
+            self.met.keys(usage.replay), array("Q", self.met.rules.first_of_name())
+        )
 
     def label(self, usage: Usage, name: int) -> Label:
         return Label(self.met.rules.name(name))
 
 
 class ByCategory(ByRules):
-    """By category: recorded, or told by rules over stacks."""
+    """Group by category, recorded or guessed by rules."""
 
     name = "category"
     help = "have the same [category](#categories)"
@@ -90,7 +92,7 @@ class ByCategory(ByRules):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The categories that there may be, besides what is unknown: people's own first."""
+        """The possible categories except unknown, configured ones first."""
         recorded = self.known.recorded
         rules = self.known.rules.rules if recorded is None else self.known.rules.own
         noted = () if recorded is None else recorded.recorded.categories
@@ -98,11 +100,11 @@ class ByCategory(ByRules):
         return tuple(name for name in names if name != UNKNOWN)
 
     def of_rules(self, usage: Usage) -> Keys:
-        """The groups by the rule that decides: names are its number, or NO_RULE."""
+        """Group by the number of the first matching rule, or NO_RULE."""
         return _groups.first_rule(self.met.keys(usage.replay))
 
     def guessed(self, usage: Usage, event: int) -> frozenset[str]:
-        """The categories of which something is only likely, of what is live after an event."""
+        """Return the categories that include guesses in the live set after an event."""
         rules = self.known.rules
         likely = set(rules.likely)
         if not likely or self.known.recorded is not None:
@@ -112,16 +114,16 @@ class ByCategory(ByRules):
 
 
 class ByPhase(ByRules):
-    """By the phase of a step: recorded, or told by some of the rules of categories."""
+    """Group by step phase, recorded or derived from category rules."""
 
     name = "phase"
     help = (
-        "were made in the same phase of a step: forward, backward, optimizer, …"
+        "happened in the same phase of a step: forward, backward, optimizer, …"
         " ([recorded or guessed](#recorded-or-guessed))"
     )
 
     def rules(self) -> RuleSet:
-        # late: it isn't asked for often
+        # imported late: rarely used
         from memreplay.analysis.categories.phases import MERGED_PHASE_RULES, PHASE_RULES
 
         return RuleSet(MERGED_PHASE_RULES if self.known.rules.likely else PHASE_RULES)
@@ -138,7 +140,7 @@ class ByPhase(ByRules):
 
 
 class RulesMet:
-    """Which rules hold for each allocation."""
+    """Determines which rules each allocation matches."""
 
     def __init__(self, known: Known, rules: RuleSet) -> None:
         self.known, self.rules = known, rules
@@ -148,12 +150,14 @@ class RulesMet:
 
     @property
     def hides_casts(self) -> bool:
-        """Whether rules ask for autocast's casts of weights where the stacks hide some of them."""
+        """Whether autocast casts weights but some of the casts can't be recognized, because stacks
+        have only Python frames.
+        """
         origins = self._origins
         return origins is not None and origins.casts and origins.only_python
 
     def keys(self, replay: Replay) -> Keys:
-        """The groups by the set of rules, a bit each, that hold."""
+        """Group by the set of matching rules, one bit per rule."""
         if replay.device not in self._met:
             self._met[replay.device] = self._meeting(replay)
         return self._met[replay.device]
@@ -188,7 +192,7 @@ class RulesMet:
                     rows = said.rows(replay)
                     names = [said.carried(name) for name in memoryview(rows.names()).tolist()]
                 sets = [self.rules.of_text(key, name) for name in names]
-                if key == "ends":  # code that the step calls back isn't the optimizer's
+                if key == "ends":  # user code that the step calls back isn't the optimizer's
                     called = memoryview(rows.names()).tolist()
                     sets = [
                         bits & ~self.rules.of_optimizers if name == _groups.CALLED_BACK else bits
@@ -200,14 +204,18 @@ class RulesMet:
                     own = array("Q", [bits & (sets[0]) for bits in own])
                 else:
                     others.append(_groups.renamed(rows, array("Q", sets)))
-        met = self._rule_keys(replay, anywhere, own, always, masks)
+        met = self._rule_keys(replay, Met(anywhere, own, always), masks)
         for rules in others:
             met = _groups.rules_of_both(met, rules)
         return met
 
     def _masks(self) -> array[int] | None:
-        """The rules that can hold for what has a stack, has none, and was there before without
-        one: all that origins say where autocast cast nothing. None where it did."""
+        """Return the rules that can match allocations with a stack, without a stack, and
+        carried-over blocks without one.
+
+        If there are no autocast casts, origins depend on nothing else. Return None if there are
+        casts.
+        """
         if not self.rules.asks("origin"):
             return None
         if self._origins is None:
@@ -218,7 +226,7 @@ class RulesMet:
         return array("Q", [self.rules.of_text("origin", origin) for origin in origins])
 
     def _likely(self, replay: Replay) -> Buffer | None:
-        """The origins of carried blocks by `before.py`, which is loaded if there are any."""
+        """Return the origins of carried-over blocks. Imports `before.py` only if there are any."""
         if self._origins is None or not len(replay.carried("stack")) or self.known.kept == "none":
             return None
         from memreplay.analysis.categories.before import likely
@@ -227,20 +235,23 @@ class RulesMet:
         return found if self.known.fewer is None else self.known.fewer.of_carried(replay, found)
 
     def _told_apart(self, replay: Replay, masks: array[int]) -> Keys | None:
-        """The rules that can hold for each carried block, if origins distinguish some, and all for
-        events: `masks` then leave carried blocks without a stack to this."""
+        """Return the rules that can match each carried-over block by its inferred origin, and all
+        rules for recorded allocations. None if no origins could be inferred.
+
+        Also changes `masks`, which then no longer restricts carried-over blocks without a stack.
+        """
         of_carried = self._likely(replay)
         if of_carried is None or max(memoryview(of_carried), default=0) <= ORIGINS.index(BEFORE):
             return None
         rows = _groups.row_keys(replay.native, 0, of_carried)
-        rows.meet()
+        rows.find_all()
         masks[2] = every = (1 << len(self.rules.rules)) - 1
         names = [ORIGINS[name] for name in memoryview(rows.names()).tolist()]
         sets = [every if name is None else self.rules.of_text("origin", name) for name in names]
         return _groups.renamed(rows, array("Q", sets))
 
     def _of_frames_by_default(self) -> tuple[list[int], list[int]]:
-        """As `_of_frames`, of the default rules, whatever rules there are."""
+        """Return the same as `_of_frames`, but for the default rules."""
         before = len(self.rules.rules) - len(DEFAULT_RULES)
         if before >= 0 and self.rules.rules[before:] in (DEFAULT_RULES, MERGED_RULES):
             anywhere, own = ([bits >> before for bits in met] for met in self._of_frames())
@@ -248,7 +259,7 @@ class RulesMet:
         return RuleSet(DEFAULT_RULES).of_frames(self.known.snap)
 
     def _by_end(self, replay: Replay) -> Keys:
-        """By the number of ENDS."""
+        """Group allocations by their index in ENDS."""
         steps = bytes((bits & OPTIMIZER) != 0 for bits in self._of_frames_by_default()[0])
         marks = marks_of(self.known.snap.code, steps) if any(steps) else steps
         if self.known.fewer is not None:
@@ -256,13 +267,16 @@ class RulesMet:
         return keys_by_end(replay, marks)
 
     def _by_origin(self, replay: Replay) -> Keys:
-        """By the number of ORIGINS. The default rules say what a cast may be of: whatever rules
-        there are, origins are the same."""
+        """Group allocations by their index in ORIGINS.
+
+        The default rules determine what a cast's input is, so origins don't depend on the
+        configured rules.
+        """
         assert self._origins is not None
         if replay.origins is not None and self.known.fewer is None:
             return replay.origins
         anywhere, own = self._of_frames_by_default()
-        met = self._rule_keys(replay, array("Q", anywhere), array("Q", own), 0, None)
+        met = self._rule_keys(replay, Met(array("Q", anywhere), array("Q", own)), None)
         names = [rule.name for rule in DEFAULT_RULES]
         of_carried = self._likely(replay)
         found = self._origins.keys(replay, _groups.first_rule(met), names, of_carried)
@@ -271,19 +285,12 @@ class RulesMet:
         replay.origins = found
         return found
 
-    def _rule_keys(
-        self,
-        replay: Replay,
-        anywhere: array[int],
-        own: array[int],
-        always: int,
-        masks: array[int] | None,
-    ) -> Keys:
-        """By the rules that frames meet, a bit each."""
+    def _rule_keys(self, replay: Replay, met: Met, masks: array[int] | None) -> Keys:
+        """Group by the set of rules that the stack's frames match, one bit per rule."""
         ranks = self.known.ranks
         if self.known.fewer is not None:
-            return self.known.fewer.rule_keys(replay, anywhere, own, always, ranks, masks)
-        return _groups.rule_keys(replay.native, anywhere, own, always, *ranks, masks)
+            return self.known.fewer.rule_keys(replay, met, ranks, masks)
+        return _groups.rule_keys(replay.native, met.anywhere, met.own, met.always, *ranks, masks)
 
     def _of_frames(self) -> tuple[list[int], list[int]]:
         if self._frames is None:

@@ -1,4 +1,4 @@
-"""By the code that allocated: call stacks, and the frames, functions, files and modules in them."""
+"""Group by code: stacks and their frames, functions, files and modules."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.ways.base import (
-    BEFORE_RECORDING,
     FILE,
     FRAME,
     FUNCTION,
-    NO_EVENTS,
     NO_STACK,
     STACK,
     Known,
@@ -36,13 +34,13 @@ MORE_STACKS = 'record with stacks="all" to name it'
 NO_MODULE = "(in no module's forward)"
 NO_MODULE_RAN = "(in no module)"
 FORWARD = Late(r"(?:^|\.)forward$")
-# PyTorch's own modules are plumbing, and yet say more than what calls them.
+# PyTorch's own modules are plumbing, but more informative than their callers.
 MODULE_FILE = Late(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
 STACKLESS = (_groups.CARRIED, _groups.NO_STACK)
 
 
 class ByCode(Way):
-    """By something in the stack that allocated."""
+    """Group by a property of the allocation's stack."""
 
     def keys(self, usage: Usage) -> Keys:
         known, replay = self.known, usage.replay
@@ -52,27 +50,27 @@ class ByCode(Way):
 
     def label(self, usage: Usage, name: int) -> Label:
         if name == _groups.CARRIED:
-            return Label(BEFORE_RECORDING if self.known.snap.has_events else NO_EVENTS)
+            return Label(self.known.carried_label)
         if name == _groups.NO_STACK:
             return Label(NO_STACK, note=MORE_STACKS if self.known.only_python else "")
         return self.code_label(usage, name)
 
     def code_label(self, usage: Usage, name: int) -> Label:
-        """The label of a group that has a stack."""
+        """Return the label of a group with a stack."""
         raise NotImplementedError
 
     def key_of(self, usage: Usage, stack: int) -> int:
-        """The name of the group that a stack is in, where it asked for reserved memory."""
+        """Return the group for reserved memory that was requested with this stack."""
         raise NotImplementedError
 
 
 class ByStack(ByCode):
-    """By the whole call stack."""
+    """Group by the full stack."""
 
     name = "stack"
     help = "have the same call stack"
     title = "allocated at, and its callers"
-    asked_title = "asked for at, and its callers"
+    requested_title = "requested at, and its callers"
     pinned_title = "blocked by, and its callers"
     noun = "code path"
     code = STACK
@@ -91,7 +89,9 @@ class ByStack(ByCode):
         return stack
 
     def _operators(self) -> array[int]:
-        """For each frame the first one with the same operator or node; ABSENT_ID for others."""
+        """Return, for each frame, the first frame with the same operator or autograd node;
+        ABSENT_ID if it has neither.
+        """
         code = self.known.snap.code
         names: dict[int, tuple[bool, str]] = {}
         for i in code.names()[1]:
@@ -110,11 +110,11 @@ class ByStack(ByCode):
 
 
 class ByLine(ByCode):
-    """By the frame that a stack is attributed to."""
+    """Group by the frame that the stack is attributed to."""
 
     name = "line"
     help = "have stacks attributed to the same line: that of the innermost frame in your own code"
-    asked_title = "asked for by"
+    requested_title = "requested by"
     noun = "line"
     code = FRAME
 
@@ -128,19 +128,19 @@ class ByLine(ByCode):
 
 
 class ByInnermost(ByLine):
-    """By the innermost frame, in whatever code."""
+    """Group by the innermost frame, whether it's user code or not."""
 
     name = "innermost"
     help = "have the same innermost frame, in whatever code"
     title = "innermost frame"
-    asked_title = ""
+    requested_title = ""
 
     def key_of(self, usage: Usage, stack: int) -> int:
         return int(self.known.snap.code.stack(stack)[0])
 
 
 class ByFunction(ByCode):
-    """By the function of the frame that a stack is attributed to."""
+    """Group by the function of the attributed frame."""
 
     name = "function"
     help = "have stacks attributed to the same function: that of this frame"
@@ -155,7 +155,7 @@ class ByFunction(ByCode):
 
 
 class ByFile(ByCode):
-    """By the file of the frame that a stack is attributed to."""
+    """Group by the file of the attributed frame."""
 
     name = "file"
     help = "have stacks attributed to the same file"
@@ -172,7 +172,7 @@ class ByFile(ByCode):
 
 
 class ByDirectory(ByCode):
-    """By the folder of that file."""
+    """Group by the folder of the attributed frame's file."""
 
     name = "directory"
     help = "have stacks attributed to files of the same folder"
@@ -184,7 +184,7 @@ class ByDirectory(ByCode):
 
     def keys(self, usage: Usage) -> Keys:
         files = self._files.keys(usage)
-        files.meet()
+        files.find_all()
         names = memoryview(files.names()).tolist()
         string = self.known.snap.code.string
         folders = [posixpath.dirname(string(one)) for one in names if one not in STACKLESS]
@@ -197,7 +197,7 @@ class ByDirectory(ByCode):
 
 
 class ByModule(ByCode):
-    """By the module that an allocation belongs to: recorded, or told by `forward` functions."""
+    """Group by module, as recorded or as inferred from `forward` functions in the stack."""
 
     name = "module"
     help = (
@@ -227,7 +227,9 @@ class ByModule(ByCode):
         return super().label(usage, name)
 
     def code_label(self, usage: Usage, name: int) -> Label:
-        """`Block > Attention`: classes where frames name them, else the calls: `m.py:1 > :2`."""
+        """Return class names if frames have them (`Block > Attention`), otherwise lines (`m.py:1 >
+        :2`).
+        """
         ids = self._paths[usage.replay.device].path(name)
         if not ids:
             return Label(NO_MODULE)
@@ -255,9 +257,9 @@ class ByModule(ByCode):
         return text if ran else None
 
     def _by_forward(self, replay: Replay) -> Keys:
-        """By the modules' forward functions, the user's and those of PyTorch's own modules.
+        """Group by the modules' forward functions in the stack, both the user's and PyTorch's.
 
-        If functions are named with their class, any line of one represents it.
+        If function names include the class, all lines of a function count as one.
         """
         known, code = self.known, self.known.snap.code
         files, functions = code.names()

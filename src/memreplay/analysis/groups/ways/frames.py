@@ -1,4 +1,6 @@
-"""The stacks of a snapshot without some of their frames: as another recording would have them."""
+"""A snapshot's stacks without some kinds of frames, for comparison with a recording that lacks
+these kinds.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.categories.origins import BEFORE, NO_PYTHON, ORIGINS
-from memreplay.analysis.code.native import frames_left_out
+from memreplay.analysis.code.native import ignored_frames
 from memreplay.analysis.code.plumbing import LIBRARY, OUTERMOST
 from memreplay.engine.query import _groups
 
@@ -16,40 +18,41 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from memreplay.analysis.code.native import FramesKept
+    from memreplay.analysis.groups.ways.base import Met
     from memreplay.engine.query._groups import Keys
     from memreplay.engine.read.column import Column
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
 _EVERY = (1 << 64) - 1
-_LAST = 255  # the rank of what a stack is put down to if it has nothing else
+_LAST = 255  # rank of frames that are only used if there are no other frames
 
 
 def _met(keys: Keys, names: array[int]) -> Keys:
-    """The groups under other names, all of which are there at once, to be named again."""
+    """Rename the groups, and look up all new names immediately."""
     found = _groups.renamed(keys, names)
-    found.meet()
+    found.find_all()
     return found
 
 
 class FewerFrames:
-    """The stacks of a snapshot without its frames of C++, or without any."""
+    """A snapshot's stacks without C++ frames, or without any frames."""
 
     def __init__(self, snap: Snapshot, kept: FramesKept) -> None:
         self.code = snap.code
         self.none = kept == "none"
-        self.left_out = frames_left_out(snap.code, kept)
+        self.left_out = ignored_frames(snap.code, kept)
 
     def stack(self, stack: int) -> tuple[int, ...]:
-        """The frames of a stack that are left, innermost first."""
+        """Return a stack's remaining frames, innermost first."""
         return tuple(frame for frame in self.code.stack(stack) if not self.left_out[frame])
 
     def marks(self, marks: bytes) -> bytes:
-        """A byte of each frame, 0 of those that are left out."""
+        """Set the marks of dropped frames to zero. `marks` has a byte per frame."""
         return bytes(0 if out else mark for mark, out in zip(marks, self.left_out, strict=True))
 
     def function_ranks(self, ranks: bytes) -> bytes:
-        """Ranks of functions such that a stack is put down to another frame if it has any."""
+        """Adjust function ranks so that stacks aren't attributed to dropped frames."""
         found = bytearray(ranks)
         kept = set()
         for i in range(self.code.frames):
@@ -63,14 +66,16 @@ class FewerFrames:
         return bytes(found)
 
     def keys(self, replay: Replay, kind: str, file_rank: bytes, function_rank: bytes) -> Keys:
-        """Groups by what is left of the stacks: names are as those of `_groups.stack_keys`."""
+        """Group by the remaining frames of stacks, with names like those of
+        `_groups.stack_keys`.
+        """
         keys = _groups.stack_keys(replay.native, "stack", file_rank, function_rank)
-        keys.meet()
+        keys.find_all()
         stacks = [(name, False) for name in memoryview(keys.names()).tolist()]
         if any(self.bare_carried(replay)):
-            # What was there before is told from the events that have the same stack.
+            # Keep carried-over blocks apart from events with the same stack.
             keys = _groups.pair(keys, _groups.row_keys(replay.native, 0, 1))
-            keys.meet()
+            keys.find_all()
             carried = memoryview(keys.of[1].names()).tolist()
             stacks = [
                 (stacks[name >> 32][0], bool(carried[name & 0xFFFFFFFF]))
@@ -96,9 +101,9 @@ class FewerFrames:
         return _met(keys, names)
 
     def module_keys(self, replay: Replay, modules: Keys, ranks: tuple[bytes, bytes]) -> Keys:
-        """Groups by module: what has no frame left is in none of them."""
+        """Group by module. Stacks without remaining frames aren't in any module."""
         both = _groups.pair(modules, self.keys(replay, "stack", *ranks))
-        both.meet()
+        both.find_all()
         first, second = (memoryview(one.names()).tolist() for one in both.of)
         stackless = (_groups.NO_STACK, _groups.CARRIED)
         names = array("Q")
@@ -108,7 +113,7 @@ class FewerFrames:
         return _met(both, names)
 
     def bare_carried(self, replay: Replay) -> list[bool]:
-        """Of each carried block whether it had a stack, of which nothing is left."""
+        """Return for each carried-over block whether it had a stack that lost all frames."""
         bare = {0: False}
         for stack in (stacks := replay.carried("stack").tolist()):
             if stack not in bare:
@@ -116,7 +121,9 @@ class FewerFrames:
         return [bare[stack] for stack in stacks]
 
     def of_carried(self, replay: Replay, likely: Column | None) -> Buffer | None:
-        """The origins of carried blocks, with those that have no stack any more."""
+        """Return the origins of carried-over blocks, including blocks whose stacks lost all
+        frames.
+        """
         if likely is None:
             return None
         bare = self.bare_carried(replay)
@@ -132,35 +139,35 @@ class FewerFrames:
     def rule_keys(
         self,
         replay: Replay,
-        anywhere: Sequence[int],
-        own: Sequence[int],
-        always: int,
+        met: Met,
         ranks: tuple[bytes, bytes],
         masks: Sequence[int] | None,
     ) -> Keys:
-        """Groups by the rules that what is left meets: as `_groups.rule_keys` has them."""
+        """Group by the rules that remaining frames match, like `_groups.rule_keys`."""
         keys = self.keys(replay, "stack", *ranks)
-        keys.meet()
+        keys.find_all()
         some, stackless, before = masks if masks is not None else (_EVERY, _EVERY, _EVERY)
         sets = array("Q")
         for name in memoryview(keys.names()).tolist():
-            met = always
+            bits = met.always
             if name == _groups.NO_STACK:
-                met &= stackless
+                bits &= stackless
             elif name == _groups.CARRIED:
-                met &= before
+                bits &= before
             else:
                 ids = self.stack(name)
                 for frame in ids:
-                    met |= anywhere[frame]
-                met = (met | own[self.label_frame(ids, *ranks)]) & some
-            sets.append(met)
+                    bits |= met.anywhere[frame]
+                bits = (bits | met.own[self.label_frame(ids, *ranks)]) & some
+            sets.append(bits)
         return _met(keys, sets)
 
     def origin_keys(self, replay: Replay, origins: Keys, ranks: tuple[bytes, bytes]) -> Keys:
-        """Groups by origin, where what has no frame left is of a thread without Python."""
+        """Group by origin. An allocation whose stack lost all frames counts as made by a thread
+        without Python.
+        """
         both = _groups.pair(origins, self.keys(replay, "stack", *ranks))
-        both.meet()
+        both.find_all()
         origin_of = {_groups.CARRIED: BEFORE}
         if not self.none:
             origin_of[_groups.NO_STACK] = NO_PYTHON
@@ -174,7 +181,9 @@ class FewerFrames:
         return _met(both, names)
 
     def label_frame(self, ids: Sequence[int], file_rank: bytes, function_rank: bytes) -> int:
-        """The frame that these are put down to: as engine/replay/label.pyx does."""
+        """Return the frame that a stack of these frames is attributed to, like
+        engine/replay/label.pyx.
+        """
 
         def rank(frame: int) -> int:
             function, file, _ = self.code.frame(frame)

@@ -1,4 +1,4 @@
-"""Groups by what memreplay's recorder noted of allocations: nothing is guessed."""
+"""Group by the recorder's notes only, without guesses."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 Noted = Literal["category", "phase", "module"]
-NOTED = 1 << 8  # the name of the first noted category: below are those of rules
+NOTED = 1 << 8  # number of the first recorded category; lower numbers are rules
 PLACES = {"category": 0, "phase": 1, "module": 2}
 
 
 class Recording:
-    """What was noted of one snapshot's allocations, as groups."""
+    """Groups one snapshot's allocations by the recorder's notes."""
 
     def __init__(self, snap: Snapshot, rules: RuleSet) -> None:
         assert snap.recorded is not None
@@ -36,14 +36,15 @@ class Recording:
         }
 
     def name(self, by: Noted, number: int) -> str:
-        """What a group of `keys` is called."""
+        """Return the name of a group from `keys`."""
         names = self.names[by]
         found = names[number] if number < len(names) else UNKNOWN
         return found or ("" if by == "module" else UNKNOWN)
 
     def _first(self, by: Noted) -> NDArray[np.uint32]:
-        """Of each number, and of one past the last, the first that is called the same: modules of
-        one type in one place may be."""
+        """Map each number (and one past the last) to the first number with the same name, because
+        several modules can have the same name.
+        """
         import numpy as np
 
         first: dict[str, int] = {}
@@ -51,7 +52,7 @@ class Recording:
         return np.array([first.setdefault(name, i) for i, name in enumerate(names)], dtype="u4")
 
     def keys(self, replay: Replay, by: Noted) -> Keys:
-        """The groups by what was noted; what is not known has a number past the last."""
+        """Group by one kind of note. The group for unknown is one past the last number."""
         import numpy as np
 
         place = PLACES[by]
@@ -64,8 +65,9 @@ class Recording:
         return _groups.row_keys(replay.native, of_events.data, of_carried.data)
 
     def categories(self, replay: Replay, by_own_rules: Callable[[Replay], Keys]) -> Keys:
-        """The groups by category: by the rules that people have given, the first that holds; else
-        by what was noted."""
+        """Group by category. The first configured rule that matches decides; otherwise, it's the
+        recorded category.
+        """
         noted = self.keys(replay, "category")
         names = array("Q", [NOTED + name for name in memoryview(noted.names()).tolist()])
         noted = _groups.renamed(noted, names)
@@ -73,10 +75,10 @@ class Recording:
             return noted
         by_rule = by_own_rules(replay)
         both = _groups.pair(by_rule, noted)
-        both.meet()
+        both.find_all()
         first = memoryview(by_rule.names()).tolist()
         second = memoryview(noted.names()).tolist()
-        rules = RuleSet(self.own).alike()
+        rules = RuleSet(self.own).first_of_name()
         known: dict[str, int] = {}
         for i, name in enumerate(self.recorded.categories):
             known.setdefault(name, NOTED + i)
@@ -95,5 +97,5 @@ class Recording:
         )
 
     def category(self, name: int) -> str:
-        """What a group of `categories` is called."""
+        """Return the name of a group from `categories`."""
         return self.own[name].name if name < NOTED else self.name("category", name - NOTED)

@@ -1,4 +1,4 @@
-"""By texts of the recording about an allocation: annotations, compile contexts, metadata."""
+"""Group by recorded texts: annotations, compile contexts, metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_NAME = "(no name)"
 
 
 class ByText(Way):
-    """By a text."""
+    """Base class for grouping by a text."""
 
     of_stacks = False
 
@@ -33,10 +33,10 @@ class ByText(Way):
 
 
 class ByAnnotation(ByText):
-    """By the innermost annotation that was open: of those the one that began last."""
+    """Group by the innermost open annotation, which is the one that started last."""
 
     name = "annotation"
-    help = "were made in the same annotation: of those open, the one that began last"
+    help = "happened in the same innermost annotation"
     nothing = Way.nothing | {OUTSIDE}
     detail = True
 
@@ -44,8 +44,8 @@ class ByAnnotation(ByText):
         return self.of_replay(usage.replay)
 
     def of_replay(self, replay: Replay) -> Keys:
-        """The same of all that a device has."""
-        from heapq import heappop, heappush  # late: few group by annotations
+        """Group all of a device's allocations."""
+        from heapq import heappop, heappush  # imported late: rarely used
 
         changes: list[tuple[int, bool, int, int]] = []
         found = spans(self.known.snap, replay)
@@ -59,8 +59,9 @@ class ByAnnotation(ByText):
             if end > begin:
                 changes += [(begin, True, number, text), (end, False, number, text)]
         changes.sort()
-        # Numbers are in the order in which they began: the highest that is open is the innermost.
-        # Ended ones stay in the heap until they are on top: no change looks at all open ones.
+        # Annotations are numbered in the order in which they start, so the open annotation with the
+        # highest number is the innermost. Annotations that have ended stay in the heap until they
+        # reach its top, which avoids scanning all open ones.
         open_now: dict[int, int] = {}
         heap: list[int] = []
         runs: list[tuple[int, int]] = []
@@ -75,15 +76,15 @@ class ByAnnotation(ByText):
             runs.append((event, open_now[-heap[0]] if heap else outside))
         return _groups.run_keys(replay.native, runs, outside)
 
-    def says_nothing(self, replay: Replay) -> bool:
+    def is_uninformative(self, replay: Replay) -> bool:
         return not spans(self.known.snap, replay)
 
 
 class ByEventText(ByText):
-    """By a text of each event; those of carried blocks are not known."""
+    """Group by a text in each event. Carried-over blocks have no known text."""
 
     empty: tuple[str, ...] = ("",)
-    """Texts that PyTorch writes for no text."""
+    """Placeholders that PyTorch writes for missing text."""
 
     def keys(self, usage: Usage) -> Keys:
         rows = self.rows(usage.replay)
@@ -92,11 +93,11 @@ class ByEventText(ByText):
         return _groups.renamed(rows, self.named.numbers(usage.replay.device, said))
 
     def rows(self, replay: Replay) -> Keys:
-        """By the id that each event carries, ABSENT_ID for none."""
+        """Group by each event's text id, which is ABSENT_ID if it has none."""
         return _groups.row_keys(replay.native, self._column(replay), _core.ABSENT_ID)
 
     def carried(self, name: int) -> str | None:
-        """The text of an id, None if it's empty."""
+        """Return an id's text; None if it's empty."""
         if name == _core.ABSENT_ID:
             return None
         snap = self.known.snap
@@ -104,7 +105,7 @@ class ByEventText(ByText):
         text = found if isinstance(found, str) else snap.code.string(name)[1:]
         return None if text in self.empty else text
 
-    def says_nothing(self, replay: Replay) -> bool:
+    def is_uninformative(self, replay: Replay) -> bool:
         return self._column(replay) == _core.ABSENT_ID
 
     def _column(self, replay: Replay) -> memoryview | int:
@@ -113,7 +114,7 @@ class ByEventText(ByText):
 
 
 class ByCompileContext(ByEventText):
-    """By the compile context that an event carries."""
+    """Group by an event's compile context."""
 
     name = "compile_context"
     help = "carry the same compile context; none and PyTorch's `N/A` are one group"
@@ -122,8 +123,8 @@ class ByCompileContext(ByEventText):
 
 
 class ByUserMetadata(ByEventText):
-    """By the text that the program attached to an event."""
+    """Group by the user metadata attached to an event."""
 
     name = "user_metadata"
-    help = "carry the same text of the program's own; none is one group"
+    help = "have the same user metadata; none is one group"
     nothing = Way.nothing | {"(no user_metadata)"}

@@ -1,4 +1,4 @@
-"""Tests of groups/recording.py: groups by what was noted, in all that asks for groups."""
+"""Tests of groups/recording.py: group by recorded notes, in every command that groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.strategies import column
 CATEGORIES = ["", "activations", "gradients", "activations", "unknown"]
 PHASES = ["forward", "", "backward"]
 MODULES = ["", "GPT", "GPT.Linear", "GPT.Linear"]
-# Category, phase and module of each allocation, and how many bytes; None: nothing was noted.
+# Each allocation's category, phase and module (None without notes) and its bytes.
 MADE: list[tuple[tuple[int, int, int] | None, int]] = [
     ((1, 0, 2), 1 << 10),
     ((3, 0, 3), 2 << 10),
@@ -83,11 +83,11 @@ def sums(snap: mr.Snapshot, by: Any, rules: Any = None) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("by", EXPECTED)
-def test_what_is_called_the_same_is_one_group(snap: mr.Snapshot, by: str) -> None:
+def test_equal_names_are_one_group(snap: mr.Snapshot, by: str) -> None:
     assert sums(snap, by) == EXPECTED[by]
 
 
-def test_several_ways_at_once(snap: mr.Snapshot) -> None:
+def test_recorded_keys_can_be_combined(snap: mr.Snapshot) -> None:
     assert sums(snap, "category,module") == {
         "activations, GPT.Linear": 3 << 10,
         "gradients, GPT": 4 << 10,
@@ -97,22 +97,33 @@ def test_several_ways_at_once(snap: mr.Snapshot) -> None:
     }
 
 
-def test_rules_of_ones_own_come_first(snap: mr.Snapshot) -> None:
+def test_custom_rules_come_first(snap: mr.Snapshot) -> None:
     mine = (Rule("mine", frames="model.py"),)
     assert sums(snap, "category", mine) == {"mine": 63 << 10}
-    # One that is called as a category that was noted is that category.
+    # A rule named like a recorded category extends that category.
     own = (Rule("gradients", annotation="none is"), Rule("activations", compile_context="nor"))
     assert sums(snap, "category", own) == EXPECTED["category"]
     both = (Rule("gradients", frames="model.py"),)
     assert sums(snap, "category", both) == {"gradients": 63 << 10}
 
 
-def test_a_diff_of_two_recordings(path: str, tmp_path: Path) -> None:
+def test_diff_groups_by_recorded_notes(path: str, tmp_path: Path) -> None:
     larger = [(kind, size * 2 if kind == (2, 2, 1) else size) for kind, size in MADE]
     other = tmp_path / "new.pkl"
     other.write_bytes(build.dump(recorded(larger)))
     for by, label in (("category", "gradients"), ("phase", "backward"), ("module", "GPT")):
-        args = ["diff", path, str(other), "--by", by, "--format", "json", "--all", "--top", "0"]
+        args = [
+            "diff",
+            path,
+            str(other),
+            "--by",
+            by,
+            "--format",
+            "json",
+            "--unchanged",
+            "--top",
+            "0",
+        ]
         result = command_runner().invoke(app, args)
         assert result.exit_code == 0, result.output
         (device,) = json.loads(result.stdout)["devices"]
@@ -122,7 +133,7 @@ def test_a_diff_of_two_recordings(path: str, tmp_path: Path) -> None:
         assert changed == {label: 4 << 10}
 
 
-def test_a_budget_of_a_category(path: str, tmp_path: Path) -> None:
+def test_gate_checks_a_recorded_category(path: str, tmp_path: Path) -> None:
     config = tmp_path / "memreplay.toml"
     args = ["gate", path, "--config", str(config)]
     for category, limit, code in (
@@ -137,10 +148,10 @@ def test_a_budget_of_a_category(path: str, tmp_path: Path) -> None:
     config.write_text('[[gate]]\ncategory = "backward"\nmax_peak = "1B"\n')
     result = command_runner().invoke(app, args)
     assert result.exit_code == 2
-    assert "there are: activations, gradients" in " ".join(result.stderr.split())
+    assert "known: activations, gradients" in " ".join(result.stderr.split())
 
 
-def test_the_columns_of_torch_profiler(snap: mr.Snapshot) -> None:
+def test_recorded_categories_match_torch_profilers(snap: mr.Snapshot) -> None:
     found = category_events(snap)
     held = dict.fromkeys(COLUMNS, 0)
     for category, n_bytes in zip(found.category.tolist(), found.bytes.tolist(), strict=True):
@@ -152,7 +163,7 @@ def test_the_columns_of_torch_profiler(snap: mr.Snapshot) -> None:
     }
 
 
-def test_sql(path: str) -> None:
+def test_sql_returns_recorded_notes(path: str) -> None:
     query = "select category, phase, module, sum(bytes)::bigint from allocations group by all"
     args = ["sql", path, f"{query} order by 4", "--format", "json"]
     result = command_runner().invoke(app, args)

@@ -1,4 +1,4 @@
-"""recording: groups by what the recorder noted, at a moment and over time, against plain Python."""
+"""recording: groups by the recorder's notes match plain Python, at a moment and over time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACES: tuple[str, ...] = ("category", "phase", "module")
 
 
 def expected(snapshot: Any, device: int, way: str, event: int) -> dict[str, int]:
-    """Bytes by what was noted, of what is live after an event."""
+    """Return the live bytes after an event, grouped by recorded notes."""
     column, before = noted_of(snapshot, device)
     found: Counter[str] = Counter()
     for one in oracle.replay(snapshot, device).live_at(event):
@@ -31,7 +31,7 @@ def expected(snapshot: Any, device: int, way: str, event: int) -> dict[str, int]
 
 
 @given(noted_traces(), st.sampled_from(PLACES), st.integers(-1, 25))
-def test_groups_at_a_moment(snapshot: Any, way: str, event: int) -> None:
+def test_groups_at_a_moment_match_plain_python(snapshot: Any, way: str, event: int) -> None:
     snap = views.opened(snapshot)
     for device in snap.devices:
         usage = snap.replay(device).measure()
@@ -41,7 +41,7 @@ def test_groups_at_a_moment(snapshot: Any, way: str, event: int) -> None:
 
 
 @given(noted_traces(max_devices=1), st.sampled_from(PLACES), st.integers(0, 3))
-def test_groups_over_time(snapshot: Any, way: str, top: int) -> None:
+def test_groups_over_time_match_plain_python(snapshot: Any, way: str, top: int) -> None:
     snap = views.opened(snapshot)
     report = timeline_report(snap, by=way, top=top, points=1000, x="event")
     for series in report.devices:
@@ -62,7 +62,7 @@ LOSS: Kind = ("activations", "forward", "")
 
 
 def noted() -> SnapshotBuilder:
-    """100 of a parameter, 30 of the loss, 7 of which nothing was noted."""
+    """Build a recording of a 100-byte parameter, a 30-byte loss, and 7 bytes without notes."""
     builder = SnapshotBuilder().alloc(512, 100, frames=[("main", "/home/u/weights.py", 3)])
     return builder.alloc(1024, 30, frames=[("forward", "/home/u/loss.py", 1)]).alloc(4096, 7)
 
@@ -80,14 +80,14 @@ def noted() -> SnapshotBuilder:
         ("category,file", {"parameters, /home/u/weights.py": 100}),
     ],
 )
-def test_labels(by: str, found: dict[str, int]) -> None:
+def test_groups_have_the_recorded_labels(by: str, found: dict[str, int]) -> None:
     snap = views.opened(with_notes(noted().build(), [[WEIGHT, LOSS, None]]))
     groups, _, _ = Grouper(snap, by).groups(snap.replay().measure(), 2, 0)
     assert found.items() <= {g.label: g.bytes for g in groups}.items()
     assert sum(g.bytes for g in groups) == 137
 
 
-def test_rules_of_ones_own_come_first_and_may_have_a_name_that_was_noted() -> None:
+def test_custom_rules_come_first_and_may_reuse_a_recorded_name() -> None:
     snap = views.opened(with_notes(noted().build(), [[WEIGHT, LOSS, None]]))
     usage = snap.replay().measure()
 
@@ -103,7 +103,7 @@ def test_rules_of_ones_own_come_first_and_may_have_a_name_that_was_noted() -> No
     assert found(mine, Rule("rest")) == {"rest": 107, "my loss": 30}
 
 
-def test_what_was_not_recorded_is_guessed() -> None:
+def test_phases_are_guessed_without_notes() -> None:
     snap = views.opened(noted().build())
     usage = snap.replay().measure()
     groups, _, _ = Grouper(snap, "phase").groups(usage, 2, 0)

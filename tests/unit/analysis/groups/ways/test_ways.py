@@ -1,4 +1,4 @@
-"""The registry of ways: names, headings, and every place that one more way reaches."""
+"""The registry of grouping keys: names, headings, and the places where a new key must appear."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from click.testing import CliRunner
 import memreplay as mr
 from memreplay.analysis.groups.ways import (
     WAYS,
-    asked_title_of,
     is_of_parts,
     noun_of,
     pinned_title_of,
+    requested_title_of,
     title_of,
     ways_of,
 )
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Usage
 
 
-def test_the_ways_that_are_named() -> None:
+def test_list_of_keys_is_parsed() -> None:
     assert ways_of("category, file,category") == ("category", "file")
     assert ways_of("compile-context,user-metadata") == ("compile_context", "user_metadata")
     for by in ("file,colour", "colour"):
@@ -44,7 +44,7 @@ def test_the_ways_that_are_named() -> None:
             ways_of(by)
 
 
-def test_each_says_what_it_is() -> None:
+def test_every_key_has_a_description() -> None:
     for name, way in WAYS.items():
         assert name == way.name
         assert way.help
@@ -57,11 +57,11 @@ def test_each_says_what_it_is() -> None:
         (
             "stack",
             "allocated at, and its callers",
-            "asked for at, and its callers",
+            "requested at, and its callers",
             "blocked by, and its callers",
             "code path",
         ),
-        ("line", "line", "asked for by", "blocked by line", "line"),
+        ("line", "line", "requested by", "blocked by line", "line"),
         (
             "innermost",
             "innermost frame",
@@ -72,25 +72,27 @@ def test_each_says_what_it_is() -> None:
         ("file", "file", "file", "blocked by file", "file"),
     ],
 )
-def test_headings(by: str, title: str, asked: str, blocked: str, noun: str) -> None:
-    assert (title_of(by), asked_title_of(by), pinned_title_of(by)) == (title, asked, blocked)
+def test_each_key_has_its_headings(
+    by: str, title: str, asked: str, blocked: str, noun: str
+) -> None:
+    assert (title_of(by), requested_title_of(by), pinned_title_of(by)) == (title, asked, blocked)
     assert noun_of(by) == noun
 
 
-def test_headings_of_several() -> None:
+def test_several_keys_have_a_combined_heading() -> None:
     assert title_of("compile_context,file") == "compile context, file"
     assert pinned_title_of("stack,file") == "blocked by stack, file"
     assert noun_of("stack,file") == "group"
     assert [by for by in (*WAYS, "pool,file") if is_of_parts(by)] == ["stream", "pool"]
 
 
-def test_what_is_code_can_say_who_asked_for_reserved_memory() -> None:
+def test_all_keys_based_on_code_support_reserved_memory() -> None:
     for way in WAYS.values():
         assert way.code == NO_CODE or way.key_of is not ByCode.key_of  # type: ignore[attr-defined]
 
 
 class ByParity(Way):
-    """By whether an event's number is even: a way that no module of memreplay knows of."""
+    """A key that memreplay doesn't have: whether an event's number is even."""
 
     name = "parity"
     help = "are as odd"
@@ -107,7 +109,7 @@ class ByParity(Way):
 
 @pytest.fixture
 def parity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """A file of three allocations; there is one more way."""
+    """Create a file with three allocations, and register one more key."""
     monkeypatch.setitem(WAYS, "parity", ByParity)
     builder = SnapshotBuilder().alloc(512, 1).alloc(1024, 20).alloc(2048, 300)
     file = tmp_path / "snap.pickle"
@@ -115,11 +117,11 @@ def parity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return str(file)
 
 
-def test_one_more_is_known_everywhere(parity: str) -> None:
+def test_new_key_is_known_everywhere(parity: str) -> None:
     runner = CliRunner()
     report = mr.peak(parity, by="parity,size")
     assert report.devices[0].groups[0].label == "even, 256 B to 512 B"
-    told = runner.invoke(app, ["peak", parity, "--by", "parity", "--no-config"])
+    told = runner.invoke(app, ["peak", parity, "--by", "parity", "--config", "none"])
     assert told.exit_code == 0
     assert re.findall(r"^ *(.*\bB) .* (\S+)$", told.stdout, re.MULTILINE)[-2:] == [
         ("301 B", "even"),
@@ -129,18 +131,18 @@ def test_one_more_is_known_everywhere(parity: str) -> None:
     for command in ("at", "oom", "leaks", "allocations", "fragmentation", "timeline"):
         words = [command, parity, *(["end"] if command == "at" else []), "--by", "parity,file"]
         assert runner.invoke(app, words).exit_code in (0, 5), command
-    diff = runner.invoke(app, ["diff", parity, parity, "--by", "parity", "--all"])
+    diff = runner.invoke(app, ["diff", parity, parity, "--by", "parity", "--unchanged"])
     assert "even or odd" in diff.stdout
     assert "parity" in way_names()
 
 
-def test_a_page_has_one_more(parity: str) -> None:
+def test_page_has_the_new_key(parity: str) -> None:
     (device,) = Read(mr.open(parity)).data.devices
     (groups,) = (one for one in device.groups if one.way == "parity")
     assert (groups.title, groups.pinned_title) == ("even or odd", "blocked by even or odd")
 
 
-def test_a_page_leaves_out_what_says_nothing(monkeypatch: pytest.MonkeyPatch, parity: str) -> None:
+def test_page_leaves_out_keys_without_data(monkeypatch: pytest.MonkeyPatch, parity: str) -> None:
     monkeypatch.setattr(ByParity, "nothing", frozenset({"even", "odd"}))
     (device,) = Read(mr.open(parity)).data.devices
     assert "parity" not in [one.way for one in device.groups]

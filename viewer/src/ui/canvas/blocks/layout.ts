@@ -1,15 +1,15 @@
-// Segments in rows, grouped by pool and stream; one that is too large for a row goes on in the next.
+// Segments in rows, grouped by pool and stream; a segment too large for a row continues in the next one.
 
 import type { MapBlock, MapSegment } from '../../../protocol.js';
 
 export type BlockSort = 'size' | 'free' | 'address';
-/** `size`: as wide as they are large; `same`: all as wide as the page. */
+/** How wide segments are. `size`: in proportion to their size; `same`: all as wide as the page. */
 export type BlockScale = 'size' | 'same';
 
 export interface BlockGroup {
   readonly pool: string | null;
   readonly stream: string | null;
-  /** Places in the map's list, in the order in which they are shown. */
+  /** Indices into the map's list, in display order. */
   readonly segments: readonly number[];
   readonly reserved: number;
   readonly active: number;
@@ -21,10 +21,10 @@ export interface BlockGroup {
 export interface BlockRows {
   readonly group: Int32Array;
   readonly segment: Int32Array;
-  /** The first byte of the segment that the row shows, and how many it does. */
+  /** The first byte of the segment that the row shows, and the number of bytes. */
   readonly offset: Float64Array;
   readonly bytes: Float64Array;
-  /** CSS pixels from the top, and at the end the bottom of the last. */
+  /** CSS pixels from the top; the last entry is the bottom of the last row. */
   readonly top: Float64Array;
 }
 
@@ -32,25 +32,25 @@ export interface BlockLayout {
   readonly segments: readonly MapSegment[];
   readonly groups: readonly BlockGroup[];
   readonly rows: BlockRows;
-  /** How many bytes a whole row has; 0 where each row has its own. */
+  /** Bytes of a whole row; 0 if each row has its own scale. */
   readonly rowBytes: number;
-  /** Of each segment its first row. */
+  /** Each segment's first row. */
   readonly firstRow: Int32Array;
 }
 
 /** CSS pixels. */
 export const HEADING = 30;
 export const SEGMENT = 20;
-/** Parts of one segment stand closer. */
+/** Parts of one segment are closer together. */
 export const PART = 17;
-/** A segment has so many rows at most, by the scale that is chosen when none is said. */
+/** With the default scale, a segment has at most this many rows. */
 const MOST_PARTS = 32;
-/** A segment can be seen well if a row has at most so many of it. */
+/** Segments are wide enough to be seen if at most this many of them fit in a row. */
 const SEEN = 16;
 /** The smallest segment that the allocator makes. */
 const LEAST_ROW = 2 ** 21;
 
-/** Groups by pool and stream, the largest first; in them segments in order. */
+/** Groups by pool and stream, largest first; segments in a group are in order. */
 export function groupsOf(segments: readonly MapSegment[], sort: BlockSort): BlockGroup[] {
   const found = new Map<string, number[]>();
   segments.forEach(({ pool, stream }, i) => {
@@ -83,14 +83,14 @@ export function groupsOf(segments: readonly MapSegment[], sort: BlockSort): Bloc
   return groups.sort((one, other) => other.reserved - one.reserved);
 }
 
-/** The larger, the earlier. */
+/** Segments with larger keys come first. */
 function sortKeys(segments: readonly MapSegment[], sort: BlockSort): Float64Array {
   if (sort !== 'address') {
     return Float64Array.from(segments, ({ size, active }) =>
       sort === 'size' ? size : size - active,
     );
   }
-  // Addresses are up to 64 bits wide, which numbers are not.
+  // Addresses have up to 64 bits, which don't fit in a number.
   const addresses = segments.map(({ address }) => addressOf(address));
   const order = addresses.map((_, i) => i);
   order.sort((one, other) => (addresses[one]! < addresses[other]! ? -1 : 1));
@@ -109,8 +109,9 @@ function addressOf(text: string): bigint {
   }
 }
 
-/** How many bytes a row has where segments are as wide as they are large: those of the largest, unless
- * most segments could hardly be seen then; so many, in that case, that it takes not too many rows. */
+/** Returns the number of bytes per row if segments are as wide as they are large. This is the size
+ * of the largest segment, unless most segments would then be hardly visible. In that case, rows
+ * have fewer bytes, but enough to avoid too many rows. */
 export function rowBytesOf(segments: readonly MapSegment[]): number {
   const sizes = Float64Array.from(segments, ({ size }) => size).sort();
   if (sizes.length === 0) return LEAST_ROW;
@@ -189,9 +190,9 @@ export function rowAt({ rows }: BlockLayout, y: number): number {
   return low;
 }
 
-/** What stands at some bytes of a segment: a block, or a hole between blocks. */
+/** A part of a segment: a block, or a hole between blocks. */
 export interface Piece {
-  /** Its place in the segment's blocks; -1 for a hole. */
+  /** The block's index in the segment's blocks; -1 for a hole. */
   readonly block: number;
   readonly offset: number;
   readonly size: number;
@@ -211,7 +212,7 @@ export function blocksOf(segment: MapSegment): readonly MapBlock[] {
   return sorted;
 }
 
-/** The place of the first block that ends behind an offset. */
+/** The index of the first block that ends after an offset. */
 export function firstBlock(blocks: readonly MapBlock[], offset: number): number {
   let low = 0;
   let high = blocks.length;

@@ -1,4 +1,4 @@
-// From block to block of a map by keys.
+// Moves from block to block in a map with the keyboard.
 
 import { type BlockLayout, blocksOf, type Piece, pieceAt } from './layout.js';
 import type { Spot } from './paint.js';
@@ -15,8 +15,8 @@ export function pieceOf({ segments }: BlockLayout, { segment, offset }: Spot): P
   return found ? pieceAt(found, offset) : null;
 }
 
-/** Where a key leads: to the next piece of the segment, or to the segment beside it at about the same
- * place. The same spot where there is none. */
+/** Returns the spot that a key leads to: the next piece of the segment, or about the same position
+ * in the neighbouring segment. If there is none, it's the same spot. */
 export function movedSpot(
   layout: BlockLayout,
   order: readonly number[],
@@ -34,7 +34,7 @@ export function movedSpot(
     return piece.offset > 0 ? { segment: spot.segment, offset: piece.offset - 1 } : spot;
   }
   const { rowBytes } = layout;
-  // A segment of several rows is gone through row by row.
+  // Goes through a segment with several rows row by row.
   const further = spot.offset + (move === 'down' ? rowBytes : -rowBytes);
   if (rowBytes > 0 && further >= 0 && further < segment.size) {
     return { segment: spot.segment, offset: further };
@@ -48,7 +48,7 @@ export function movedSpot(
   return { segment: beside, offset: Math.min(lastRow + column, size - 1) };
 }
 
-/** Where an allocation's block is. */
+/** Finds an allocation's block. */
 export function spotOf({ segments }: BlockLayout, id: number): Spot | null {
   for (let segment = 0; segment < segments.length; segment++) {
     const block = blocksOf(segments[segment]!).find((one) => one.id === id);

@@ -1,4 +1,4 @@
-// Draws the rows of a block map that are seen.
+// Draws the visible rows of a block map.
 
 import type { MapSegment } from '../../../protocol.js';
 import { size } from '../../units.js';
@@ -10,7 +10,7 @@ import { colourIn } from '../theme.js';
 import { type BlockLayout, blocksOf, firstBlock, HEADING, pieceAt, rowAt } from './layout.js';
 import { groupName, groupSums, segmentCount, shortSums } from './words.js';
 
-/** CSS pixels: the room for sizes beside segments, where the page is not too narrow for it. */
+/** CSS pixels for sizes next to segments, if the page isn't too narrow. */
 const SIDE = 70;
 const NARROW = 480;
 const TEXT = 11;
@@ -19,7 +19,7 @@ const TEXT_LEAST = 44;
 
 export interface Spot {
   readonly segment: number;
-  /** A byte of it. */
+  /** An offset in the segment. */
   readonly offset: number;
 }
 
@@ -39,7 +39,7 @@ export function sideOf(width: number): number {
   return width < NARROW ? 0 : SIDE;
 }
 
-/** How many bytes a CSS pixel of a row has. */
+/** Bytes per CSS pixel in a row. */
 export function bytesAPixel(layout: BlockLayout, row: number, width: number): number {
   const room = Math.max(width - sideOf(width), 1);
   return (layout.rowBytes || layout.rows.bytes[row]!) / room;
@@ -69,7 +69,7 @@ export function paintBlocks(surface: Surface, look: BlocksLook): void {
     if (rows.segment[row]! >= 0) segmentRow(surface, look, row, pens);
     else heading(surface, look, rows.group[row]!, rows.top[row]! - scrolled);
   }
-  // The heading of what is on top stays in sight, until the next one pushes it out.
+  // The topmost heading stays visible until the next one pushes it out.
   if (scrolled <= 0 || first >= rows.group.length) return;
   const group = rows.group[first]!;
   let next = first;
@@ -132,7 +132,7 @@ function segmentRow(surface: Surface, look: BlocksLook, row: number, pens: Pens)
   const high = Math.round((rows.top[row + 1]! - rows.top[row]! - gap) * ratio);
   const left = Math.round(sideOf(surface.width / ratio) * ratio);
   const scale = ratio / bytesAPixel(layout, row, surface.width / ratio);
-  // Whose byte is in the middle of a pixel is who is seen there.
+  // Each pixel shows the block that has the byte at its middle.
   const pixel = (byte: number) => left + Math.ceil((byte - offset) * scale - 0.5);
   const right = Math.max(pixel(end), left + 1);
   if (left > 0 && offset === 0) sizeLabel(surface, segment, left, top + high / 2);

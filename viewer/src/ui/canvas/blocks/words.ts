@@ -1,4 +1,4 @@
-// What is said of segments, blocks and holes: in headings, in tips, and to who cannot see them.
+// Describes segments, blocks and holes: in headings, in tooltips, and for screen readers.
 
 import type { MapBlock, MapSegment } from '../../../protocol.js';
 import { counted, exactSize, percent, size } from '../../units.js';
@@ -17,7 +17,7 @@ export function groupSums(group: BlockGroup): string {
   return `${size(reserved)} reserved, ${size(active)} active, ${size(free)} free${hole}`;
 }
 
-/** The same in less room: `590.0 MiB, 263.3 MiB free`. */
+/** The short form: `590.0 MiB, 263.3 MiB free`. */
 export function shortSums({ reserved, free }: BlockGroup): string {
   return `${size(reserved)}, ${size(free)} free`;
 }
@@ -26,7 +26,7 @@ function both(bytes: number): string {
   return bytes < 1024 ? exactSize(bytes) : `${size(bytes)} (${exactSize(bytes)})`;
 }
 
-/** `0x7f00 + 2097152`: a place in a segment as an address. */
+/** `0x7f00 + 2097152`: formats a position in a segment as an address. */
 export function addressAt({ address }: MapSegment, offset: number): string {
   try {
     return `0x${(BigInt(address) + BigInt(offset)).toString(16)}`;
@@ -40,7 +40,7 @@ function segmentRows(segment: MapSegment): (readonly [string, string])[] {
   const share = segment.size > 0 ? ` (${percent(free / segment.size)})` : '';
   return [
     ['segment', `${size(segment.size)} at ${addressAt(segment, 0)}`],
-    ['free in it', `${size(free)}${share}, the largest hole ${size(segment.largestFree)}`],
+    ['free', `${size(free)}${share}, the largest hole ${size(segment.largestFree)}`],
   ];
 }
 
@@ -50,7 +50,7 @@ export function holeTip(segment: MapSegment, hole: Piece): Tip {
     title: `${size(hole.size)} free`,
     detail: `at ${addressAt(segment, hole.offset)}`,
     rows: [['bytes', exactSize(hole.size)], ...segmentRows(segment)],
-    ...(whole ? { note: 'Nothing is in this segment.' } : {}),
+    ...(whole ? { note: 'This segment is empty.' } : {}),
   };
 }
 
@@ -63,9 +63,9 @@ export function blockTip(
   const rows: (readonly [string, string])[] = [['block', both(block.size)]];
   if (block.id >= 0) rows.push(['requested', both(block.requested)]);
   rows.push(['address', addressAt(segment, block.offset)]);
-  if (block.awaiting) rows.push(['state', 'its free was asked for and is not done']);
+  if (block.awaiting) rows.push(['state', 'its free is pending']);
   rows.push(...segmentRows(segment));
-  const known = block.id >= 0 ? `allocation ${block.id}` : 'a block that nobody knows';
+  const known = block.id >= 0 ? `allocation ${block.id}` : 'an unknown block';
   return { title: name ?? known, ...(name ? { detail: known } : {}), rows, colour };
 }
 
@@ -75,7 +75,7 @@ export function said(segment: MapSegment, piece: Piece, name: string | null): st
   const inside = `in a segment of ${size(segment.size)}`;
   if (piece.block < 0) return `hole of ${size(piece.size)} ${place}, ${inside}`;
   const block = blocksOf(segment)[piece.block]!;
-  const waiting = block.awaiting ? ', waiting for its free' : '';
+  const waiting = block.awaiting ? ', free pending' : '';
   return `${name ? `${name}, ` : ''}block of ${size(piece.size)} ${place}, ${inside}${waiting}`;
 }
 

@@ -1,11 +1,11 @@
-// Where the boxes of a flame graph are: each as wide as its bytes, below (or above) its caller's.
+// The layout of a flame graph's boxes: each as wide as its bytes, below (or above) its caller's box.
 
 import type { Tree } from '../../../protocol.js';
 
-/** A tree, laid out once. Left edges and widths are bytes: zooming moves and stretches all alike. */
+/** A tree, laid out once. Left edges and widths are in bytes, because zooming moves and stretches all boxes alike. */
 export interface Extents {
   readonly tree: Tree;
-  /** Of each node the first one behind all that is below it. */
+  /** For each node, the first node after all those below it. */
   readonly end: Int32Array;
   readonly left: Float64Array;
   readonly width: Float64Array;
@@ -13,9 +13,9 @@ export interface Extents {
   readonly rows: number;
 }
 
-/** Lays a tree out. With bytes of an earlier moment a node is as wide as the larger of its two
- * numbers, or as its children are together: in one of them the one can have grown, in another the
- * other. */
+/** Lays out a tree. If bytes of an earlier moment are given, a node is as wide as the larger of its
+ * two numbers, or as its children together if that's more: some children may have grown while
+ * others shrank. */
 export function extentsOf(tree: Tree, before: Float64Array | null): Extents {
   const { parent, depth, bytes } = tree;
   const nodes = parent.length;
@@ -48,26 +48,26 @@ export function extentsOf(tree: Tree, before: Float64Array | null): Extents {
 
 /** Boxes to draw, row by row from the root on. */
 export interface Boxes {
-  /** Of each box its node: of a box for several the first of them. */
+  /** Each box's node; for a box with several nodes, the first. */
   readonly node: number[];
-  /** 0: a node's own box; else of how many siblings, too narrow for one each, it is. */
+  /** 0: a single node's box; otherwise the number of siblings, each too narrow for its own box. */
   readonly merged: number[];
   /** In pixels. */
   readonly x: number[];
   readonly width: number[];
   readonly row: number[];
-  /** Of each row its boxes, from left to right. */
+  /** Each row's boxes, from left to right. */
   readonly rows: number[][];
 }
 
 export interface FlameView {
-  /** The node that is as wide as all there is; those above it are, too. */
+  /** The node that fills the whole width, as do all nodes above it. */
   readonly zoom: number;
   /** Pixels. */
   readonly width: number;
-  /** Boxes narrower than these pixels are merged with their neighbours. */
+  /** Boxes narrower than this many pixels are merged with their neighbours. */
   readonly least: number;
-  /** Rows [first, last) are seen. */
+  /** The visible rows [first, last). */
   readonly first: number;
   readonly last: number;
 }
@@ -122,7 +122,7 @@ export function boxesOf(extents: Extents, view: FlameView): Boxes {
   return boxes;
 }
 
-/** The box at a place in a row; -1 for none. */
+/** The box at a position in a row; -1 for none. */
 export function boxAt(boxes: Boxes, row: number, x: number): number {
   const ofRow = boxes.rows[row];
   if (!ofRow) return -1;
@@ -137,14 +137,14 @@ export function boxAt(boxes: Boxes, row: number, x: number): number {
   return box !== undefined && x < boxes.x[box]! + boxes.width[box]! ? box : -1;
 }
 
-/** The nodes above one, the root first. */
+/** A node's ancestors, the root first. */
 export function ancestors(tree: Tree, node: number): number[] {
   const found: number[] = [];
   for (let one = tree.parent[node]!; one >= 0; one = tree.parent[one]!) found.push(one);
   return found.reverse();
 }
 
-/** Bytes of all that a predicate is met by, with what is below: each byte once. */
+/** Bytes of all nodes that match a predicate, including the nodes below; each byte counts once. */
 export function matchedBytes(tree: Tree, matches: (node: number) => boolean): number {
   let bytes = 0;
   let inside = Number.POSITIVE_INFINITY;

@@ -1,12 +1,12 @@
-// Ways through a tree: from node to node by keys, and from one tree to the same place in another.
+// Moves through a tree: from node to node with the keyboard, and to the same node in another tree.
 
 import type { Tree } from '../../../protocol.js';
 import { ancestors, type Extents } from './layout.js';
 
-/** What a node is called from the root on: the same in another tree of the same frames. */
+/** A node's path from the root, which is the same in another tree of the same frames. */
 export type Path = readonly number[];
 
-/** The codes of the nodes below the root down to one. `of` tells frames of several snapshots apart. */
+/** The codes of the nodes from below the root down to this one. `of` distinguishes frames of different snapshots. */
 export function pathOf(tree: Tree, node: number, of?: Uint8Array): number[] {
   return [...ancestors(tree, node), node].slice(1).map((one) => code(tree, one, of));
 }
@@ -15,7 +15,7 @@ function code(tree: Tree, node: number, of?: Uint8Array): number {
   return of ? 2 * tree.frame[node]! + of[node]! : tree.frame[node]!;
 }
 
-/** The node at the end of a path, or the last one of it that there is. */
+/** The node at the end of a path, or the last node of the path that exists. */
 export function nodeAt(
   extents: Extents,
   path: Path,
@@ -34,7 +34,7 @@ export function nodeAt(
 
 export type Move = 'parent' | 'child' | 'next' | 'previous' | 'first';
 
-/** Where a key leads from a node; the node itself where there is nothing. */
+/** The node that a move leads to; the same node if there's none in that direction. */
 export function moved(extents: Extents, node: number, move: Move): number {
   const { tree, end } = extents;
   const parent = tree.parent[node]!;
@@ -56,7 +56,7 @@ export function moved(extents: Extents, node: number, move: Move): number {
   }
 }
 
-/** Of equal ones the first. */
+/** The widest child of a node; the first one if several are equally wide. */
 function widest({ end, width }: Extents, node: number): number {
   let found = node + 1;
   for (let child = end[found]!; child < end[node]!; child = end[child]!) {
@@ -65,7 +65,7 @@ function widest({ end, width }: Extents, node: number): number {
   return found;
 }
 
-/** A node's place among its siblings, from 1 on, and how many those are. */
+/** A node's position among its siblings, from 1, and their number. */
 export function placeOf({ tree, end }: Extents, node: number): { place: number; of: number } {
   const parent = tree.parent[node]!;
   if (parent < 0) return { place: 1, of: 1 };

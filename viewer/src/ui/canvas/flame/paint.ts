@@ -21,7 +21,7 @@ export interface Look {
   readonly boxes: Boxes;
   /** Whether the root is at the bottom. */
   readonly up: boolean;
-  /** How far down what is seen begins, in device pixels, and how high all rows are. */
+  /** Where the visible part begins, in device pixels from the top, and the height of all rows. */
   readonly scrolled: number;
   readonly height: number;
   readonly zoom: number;
@@ -32,7 +32,7 @@ export interface Look {
   readonly colour: (node: number) => string;
 }
 
-/** The top of a row, in device pixels from the top of all. */
+/** A row's top, in device pixels from the top of the graph. */
 export function rowTop(row: number, up: boolean, height: number, high: number): number {
   return up ? height - (row + 1) * high : row * high;
 }
@@ -43,13 +43,13 @@ interface Fill {
   readonly soft: string;
 }
 
-/** What boxes are filled with, and the ink of their text, by the colour they are said to have. */
+/** Fill and text colours of boxes, by their given colour. */
 class Fills {
   private readonly known: Record<Fading, Map<string, Fill>> = {
     none: new Map(),
-    // What does not match the highlight is a shadow of itself.
+    // Boxes that don't match the highlight are faded.
     faded: new Map(),
-    // Callers of what is zoomed to.
+    // Callers of the zoomed node.
     distant: new Map(),
   };
 
@@ -77,12 +77,12 @@ class Fills {
 
 type Fading = 'none' | 'faded' | 'distant';
 
-/** The colour of a node's change: how much of the larger of its two numbers came or went. */
+/** The colour of a node's change, relative to the larger of its two values. */
 export function changeColour(theme: Theme, bytes: number, before: number): string {
   const none = mixed(theme.hole, theme.bg, 0.25);
   const larger = Math.max(bytes, before);
   const share = larger > 0 ? (bytes - before) / larger : 0;
-  // The theme's colours are for text; boxes are larger, and softer.
+  // The theme's colours are meant for text; boxes are larger, so they get softer colours.
   const [more, less] = [mixed(theme.more, theme.bg, 0.2), mixed(theme.less, theme.bg, 0.2)];
   return css(diverging(share, none, more, less));
 }
@@ -108,7 +108,7 @@ export function paintFlame(surface: Surface, look: Look): void {
       const to = Math.round(boxes.x[box]! + boxes.width[box]!);
       if (to <= from) continue;
       drawn = to;
-      // A gap to the next box, where there is room for one.
+      // Leave a gap to the next box if there's room.
       const wide = to - from > 2 * gap ? to - from - gap : to - from;
       const node = boxes.node[box]!;
       if (boxes.merged[box]) {
@@ -129,7 +129,7 @@ export function paintFlame(surface: Surface, look: Look): void {
   outline(surface, look, look.focused, theme.accent, 2);
 }
 
-/** The name, then where it is and how much it holds as far as there is room. */
+/** The name, then its location and bytes if there's room. */
 function label(
   surface: Surface,
   look: Look,
@@ -156,7 +156,7 @@ function label(
   const sum = before ? signedSize(bytes - before[node]!) : size(bytes);
   const sumWidth = widths.width(sum);
   pen.fillStyle = ink.soft;
-  // Bytes before places: they go first when there is no room for both.
+  // If there's no room for both, bytes are left out before locations.
   const withSum = used + sumWidth <= room;
   if (withSum) pen.fillText(sum, from + wide - pad - sumWidth, y);
   const left = room - used - (withSum ? sumWidth + 12 * ratio : 0);
@@ -167,7 +167,7 @@ function label(
   }
 }
 
-/** `model.py:58` of `/workspace/gpt/model.py:58`: the folder stands in the tip. */
+/** Shortens `/workspace/gpt/model.py:58` to `model.py:58`; the tooltip has the folder. */
 export function shortPlace(detail: string): string {
   return detail.slice(Math.max(detail.lastIndexOf('/'), detail.lastIndexOf('\\')) + 1);
 }

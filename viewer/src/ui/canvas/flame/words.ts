@@ -1,16 +1,16 @@
-// What is said of a box of a flame graph: in its tip, and to who cannot see it.
+// Describes a flame graph's box: in its tooltip, and for screen readers.
 
 import { count, counted, exactSize, percent, signedSize, size } from '../../units.js';
 import type { Tip } from '../tooltip.js';
 import type { Extents } from './layout.js';
 
-/** What a frame is called, and where it is. */
+/** A frame's name and location. */
 export interface FrameName {
   readonly title: string;
   readonly detail: string;
 }
 
-/** Of what shares are, and what the tree was before. */
+/** The total for percentages, and the tree's total before. */
 export interface Shown {
   readonly extents: Extents;
   readonly before: Float64Array | null;
@@ -31,7 +31,7 @@ function shares(shown: Shown, node: number, bytes: number): (readonly [string, s
   const parent = tree.parent[node]!;
   const rows: (readonly [string, string])[] = [];
   if (shown.total > 0 && parent >= 0) rows.push(['of all', percent(bytes / shown.total)]);
-  // The root is all: its children's share of it stands there already.
+  // The root is the total, so its children's percentage of it is already shown.
   if (parent >= 0 && tree.parent[parent]! >= 0 && tree.bytes[parent]! > 0) {
     rows.push(['of its caller', percent(bytes / tree.bytes[parent]!)]);
   }
@@ -68,7 +68,7 @@ export function tipOf(shown: Shown, node: number, colour: string): Tip {
   return { title, detail, rows, colour };
 }
 
-/** Of siblings that share a box. */
+/** Describes siblings that share a box. */
 export function restTip(shown: Shown, first: number, merged: number): Tip {
   const { extents, before } = shown;
   const { tree, end } = extents;

@@ -1,28 +1,28 @@
-// Ranges along an axis, laid into rows: one inside another goes below it, and no two of a row overlap.
+// Arranges ranges along an axis in rows: a range inside another goes below it, and no two in a row overlap.
 
-/** Ranges in columns: a million of them are no million objects. */
+/** Ranges stored in columns, so that a million of them don't need a million objects. */
 export interface Ranges {
   readonly from: Float64Array;
   readonly to: Float64Array;
 }
 
-/** A row, from left to right: the numbers of its ranges. */
+/** Each row's range numbers, from left to right. */
 export type Row = Int32Array;
 
 export interface Laid {
   /** The first rows. */
   readonly rows: readonly Row[];
-  /** Those that found no place in them, in the order of their beginnings. */
+  /** Ranges that didn't fit in these rows, in order of their starts. */
   readonly more: Row;
 }
 
-/** Lays ranges into at most so many rows. */
+/** Arranges ranges in at most this many rows. */
 export function laid(ranges: Ranges, most: number): Laid {
   const { from, to } = ranges;
   const order = ordered(ranges);
   const rowOf = new Int32Array(order.length);
   const counts = new Int32Array(most + 1);
-  // Of each row the last range in it: one at most can still go on.
+  // Each row's last range; at most that one can still be open.
   const last: number[] = [];
   let hidden = Number.NEGATIVE_INFINITY;
   for (let k = 0; k < order.length; k++) {
@@ -35,12 +35,12 @@ export function laid(ranges: Ranges, most: number): Laid {
       if (to[other]! <= start && !same) {
         if (row < 0) row = r;
       } else if (to[other]! >= stop) {
-        // It is inside of this one, and goes below it, whatever is free above.
+        // The new range is inside this one, so it goes below, even if a row above is free.
         row = -1;
       }
     }
     if (row < 0) row = last.length;
-    // What is inside of one without a place has none either.
+    // A range inside one that didn't fit doesn't fit either.
     if (row >= most || (hidden > start && hidden >= stop)) {
       row = most;
       hidden = Math.max(hidden, stop);
@@ -59,7 +59,7 @@ export function laid(ranges: Ranges, most: number): Laid {
   return { rows: rows.slice(0, last.length), more };
 }
 
-/** Numbers of ranges by their beginnings, of equal ones the longer first; else as they stand. */
+/** Range numbers sorted by start, then longer ones first; otherwise the order is kept. */
 export function ordered({ from, to }: Ranges): Int32Array {
   const size = from.length;
   let sorted = true;
@@ -68,7 +68,7 @@ export function ordered({ from, to }: Ranges): Int32Array {
   for (let start = 0; start < size; ) {
     let stop = start + 1;
     while (stop < size && from[order[stop]!] === from[order[start]!]) stop++;
-    // Of equal numbers a sort leaves the order as it is.
+    // The sort is stable.
     if (stop > start + 1)
       order.subarray(start, stop).sort((one, other) => to[other]! - to[one]! || one - other);
     start = stop;
@@ -85,15 +85,15 @@ function upTo(size: number): Int32Array<ArrayBuffer> {
 const DIGIT = 16;
 const DIGITS = 1 << DIGIT;
 
-/** The places of numbers from the least to the largest one, of equal ones the first first: a radix
- * sort, since comparing a million takes too long. */
+/** Returns the indices of numbers in ascending order; equal numbers keep their order. Uses a radix
+ * sort, because comparing a million numbers takes too long. */
 function byValue(values: Float64Array): Int32Array {
   const size = values.length;
   const copy = new Float64Array(size);
-  // -0 is 0 here, too.
+  // Treat -0 as 0.
   for (let i = 0; i < size; i++) copy[i] = values[i]! + 0;
   const bits = new Uint16Array(copy.buffer);
-  // As the bits of floats are, larger ones have larger bits, but for negative ones.
+  // Larger floats have larger bit patterns, except for negative ones.
   for (let i = 0; i < size; i++) {
     const high = 4 * i + 3;
     const flip = bits[high]! & 0x8000 ? 0xffff : 0;
@@ -105,7 +105,7 @@ function byValue(values: Float64Array): Int32Array {
   for (let digit = 0; digit < 4; digit++) {
     const starts = new Int32Array(DIGITS + 1);
     for (let i = digit; i < 4 * size; i += 4) starts[bits[i]! + 1]! += 1;
-    // All have the same: whole numbers have no last digits.
+    // All values have the same digit here, which is common for whole numbers.
     if (starts[bits[digit]! + 1] === size) continue;
     for (let i = 0; i < DIGITS; i++) starts[i + 1]! += starts[i]!;
     for (let k = 0; k < size; k++) {
@@ -119,18 +119,18 @@ function byValue(values: Float64Array): Int32Array {
   return order;
 }
 
-/** A bar to draw: a range's, or one for several that are narrower than a pixel. */
+/** A bar to draw: for one range, or for several that are narrower than a pixel. */
 export interface Bar {
-  /** The number of the range: of several the first. */
+  /** The number of the range, or of the first one. */
   readonly range: number;
-  /** 0: of one range; else of how many. */
+  /** 0: one range; otherwise the number of ranges. */
   readonly merged: number;
   /** In pixels. */
   readonly from: number;
   readonly to: number;
 }
 
-/** What part of the axis is seen: pixel = (x - start) * scale. */
+/** The visible part of the axis: pixel = (x - start) * scale. */
 export interface Seen {
   readonly start: number;
   readonly scale: number;
@@ -138,7 +138,7 @@ export interface Seen {
   readonly width: number;
 }
 
-/** The bars of a row that are seen. Only as many ranges are looked at as there are pixels. */
+/** A row's visible bars. Only about as many ranges are examined as there are pixels. */
 export function barsOf(ranges: Ranges, row: Row, seen: Seen): Bar[] {
   const { from, to } = ranges;
   const { start, scale, width } = seen;
@@ -155,7 +155,7 @@ export function barsOf(ranges: Ranges, row: Row, seen: Seen): Bar[] {
       k++;
       continue;
     }
-    // All that begin in this pixel; the last of them may be wide, and is then a bar of its own.
+    // All ranges that begin in this pixel; if the last one is wide, it gets its own bar.
     const edge = Math.floor(left) + 1;
     let next = firstFrom(from, row, k, start + edge / scale);
     if (next <= k) next = k + 1;
@@ -172,8 +172,7 @@ export function barsOf(ranges: Ranges, row: Row, seen: Seen): Bar[] {
   return bars.map((bar) => (bar.merged === 1 ? { ...bar, merged: 0 } : bar));
 }
 
-/** The place of the first range in a row that ends behind x, or at it where it is no longer than a
- * point. */
+/** Returns the index of the first range in a row that ends after x, or begins at or after x. */
 export function firstEnding({ from, to }: Ranges, row: Row, x: number): number {
   let low = 0;
   let high = row.length;
@@ -186,9 +185,9 @@ export function firstEnding({ from, to }: Ranges, row: Row, x: number): number {
   return low;
 }
 
-/** The place of the first range in a row, from place k on, that begins at x or behind. */
+/** The index of the first range in a row, from index k on, that begins at or after x. */
 function firstFrom(from: Float64Array, row: Row, k: number, x: number): number {
-  // Steps that double: what is looked for is near, as a rule.
+  // Use doubling steps, because the result is usually near.
   let step = 1;
   let low = k;
   while (low + step < row.length && from[row[low + step]!]! < x) {
@@ -204,7 +203,7 @@ function firstFrom(from: Float64Array, row: Row, k: number, x: number): number {
   return low;
 }
 
-/** The bar at a pixel; narrow ones are as wide as `least` pixels around them. -1 for none. */
+/** The bar at a pixel; narrow bars count as at least `least` pixels wide. -1 for none. */
 export function barAt(bars: readonly Bar[], x: number, least: number): number {
   let found = -1;
   let nearest = Number.POSITIVE_INFINITY;

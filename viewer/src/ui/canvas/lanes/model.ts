@@ -1,25 +1,25 @@
-// What lanes show, put into rows: points on top, then steps, then annotations.
+// Arranges the contents of lanes in rows: points at the top, then steps, then annotations.
 
 import { count } from '../../units.js';
 import { type Laid, laid, type Ranges, type Row } from './layout.js';
 
-/** An annotation, along the axis. */
+/** An annotation's range on the axis. */
 export interface LaneSpan {
   readonly name: string;
   readonly from: number;
   readonly to: number;
 }
 
-/** A step, or a point: where memory ran out, or where a snapshot was taken. */
+/** A step, or a point at which memory ran out or a snapshot was taken. */
 export interface LaneMark {
   readonly kind: 'oom' | 'snapshot' | 'step';
   readonly text: string;
   readonly from: number;
-  /** Of a step where it ends. */
+  /** For a step, where it ends. */
   readonly to: number | null;
 }
 
-/** One thing of the lanes. */
+/** An item in a lane. */
 export interface LaneItem {
   readonly kind: 'span' | LaneMark['kind'];
   readonly name: string;
@@ -40,7 +40,7 @@ export interface LaneModel {
   readonly lanes: readonly Lane[];
 }
 
-/** Steps that overlap, as those of several threads do, have rows of their own, but no more. */
+/** Overlapping steps, such as those from several threads, get separate rows, up to this many. */
 const STEP_ROWS = 3;
 
 function rangesOf(items: readonly { readonly from: number; readonly to: number }[]): Ranges {
@@ -53,7 +53,7 @@ function rangesOf(items: readonly { readonly from: number; readonly to: number }
   return { from, to };
 }
 
-/** Lays spans and marks out: annotations in at most so many rows, and one for the rest. */
+/** Arranges spans and marks: annotations in at most this many rows, and one row for the rest. */
 export function modelOf(
   spans: readonly LaneSpan[],
   marks: readonly LaneMark[],
@@ -99,7 +99,7 @@ function pushRows(
     lanes.push({ kind, label: i ? '' : label, ranges, row, item });
   });
   if (!found.more.length) return;
-  // What is left overlaps: its row only shows where something is.
+  // The remaining ranges overlap, so their row only shows where there are any.
   const where = union(ranges, found.more);
   const row = Int32Array.from(where.from, (_, i) => i);
   lanes.push({
@@ -111,7 +111,7 @@ function pushRows(
   });
 }
 
-/** Where any of some ranges is, as ranges that do not touch; `row` has them by their beginnings. */
+/** The union of some ranges as disjoint ranges; `row` has them sorted by start. */
 export function union({ from, to }: Ranges, row: Row): Ranges {
   const starts: number[] = [];
   const ends: number[] = [];

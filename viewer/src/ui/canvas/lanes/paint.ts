@@ -14,7 +14,7 @@ const LABEL = 10.5;
 const PAD = 4;
 const TEXT_LEAST = 30;
 
-/** Of each lane its top, and at the end the bottom of the last; CSS pixels. */
+/** Each lane's top, then the bottom of the last one, in CSS pixels. */
 export function topsOf({ lanes }: LaneModel): number[] {
   const tops = [0];
   for (const { kind } of lanes) tops.push(tops.at(-1)! + HEIGHTS[kind]);
@@ -29,24 +29,24 @@ export interface Pointed {
 export interface LanesLook {
   readonly model: LaneModel;
   readonly span: { readonly from: number; readonly to: number };
-  /** Room at both sides, CSS pixels. */
+  /** Margins at both sides, in CSS pixels. */
   readonly left: number;
   readonly right: number;
   readonly cursor: number | null;
   readonly other: number | null;
   readonly hovered: Pointed | null;
   readonly focused: Pointed | null;
-  /** The colour of annotations of a name; soft ones by name if it is not given. */
+  /** The colour of annotations with a name; by default soft colours by name. */
   readonly colour: ((name: string) => string) | undefined;
 }
 
-/** What of the axis is seen in a width of device pixels. */
+/** The visible part of the axis in a width of device pixels. */
 export function seenOf(look: Pick<LanesLook, 'span'>, width: number): Seen {
   const { from, to } = look.span;
   return { start: from, scale: width / (to - from), width };
 }
 
-/** Draws, and says which bars each lane has, in device pixels from its left edge on. */
+/** Draws the lanes; returns each lane's bars, in device pixels from its left edge. */
 export function paintLanes(surface: Surface, look: LanesLook): Bar[][] {
   const { pen, ratio, theme } = surface;
   const left = Math.round(look.left * ratio);
@@ -101,16 +101,16 @@ function fillOf(surface: Surface, look: LanesLook, lane: Lane, bar: Bar, soft: R
   }
   const { name } = lane.item(bar.range);
   const own = parsed(look.colour?.(name) ?? '') ?? soft[hashed(kindOf(name)) % soft.length]!;
-  // Several in one: paler, for they may be of any name.
+  // A bar for several ranges is paler, because their names may differ.
   return bar.merged ? mixed(own, mixed(theme.muted, theme.bg, 0.5), 0.6) : own;
 }
 
-/** Names that differ in a number only are of one kind: `ProfilerStep#1` and `ProfilerStep#2`. */
+/** Names that differ only in a number get the same colour: `ProfilerStep#1` and `ProfilerStep#2`. */
 function kindOf(name: string): string {
   return name.slice(0, 256).replace(/[#_ ]\d+/g, '#');
 }
 
-/** A name in the room there is: of a step its number if there is not much. */
+/** Fits a name into the available room; a step is shortened to its number. */
 function nameIn(item: LaneItem, room: number, least: number, widths: TextWidths): string {
   const name = plain(item.name, 200);
   if (item.kind === 'step' && widths.width(name) > room) {
@@ -137,7 +137,7 @@ function box(
   const wide = to - from > 2 * gap ? to - from - gap : to - from;
   pen.fillStyle = css(fill);
   pen.fillRect(from, top, wide, high - gap);
-  // Text stays in sight while its bar begins outside.
+  // Text stays visible if its bar begins outside the view.
   const edge = Math.max(from, 0);
   const seen = Math.min(from + wide, width) - edge;
   const widths = widthsOf(pen);
@@ -146,7 +146,7 @@ function box(
   let text = bar.merged ? '' : nameIn(item, seen - 2 * pad, TEXT_LEAST * ratio, widths);
   let start = edge + pad;
   if (!text && item.kind === 'step' && !bar.merged) {
-    // A number needs no room beside it.
+    // A step's number fits without padding.
     text = nameIn(item, seen - 2 * ratio, seen, widths);
     start = edge + (seen - widths.width(text)) / 2;
   }
@@ -186,7 +186,7 @@ function more(surface: Surface, bars: readonly Bar[], top: number, high: number)
   }
 }
 
-/** What a lane is, beside it. */
+/** A lane's label, next to it. */
 function sideLabel(surface: Surface, lane: Lane, left: number, top: number, high: number): void {
   const { pen, ratio, theme } = surface;
   if (!lane.label || left === 0) return;
