@@ -1,4 +1,4 @@
-"""Sum up a recording's allocations with slow, simple code: the oracle of `allocations`.
+"""Sum up a recording's allocations with slow, simple code: the oracle for `allocations`.
 
 It applies one rule after another to lists of lifetimes from tests/oracle.py and
 tests/oracle_measures.py.

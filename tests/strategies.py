@@ -65,7 +65,7 @@ def addresses() -> st.SearchStrategy[int]:
 
 @cache
 def sizes() -> st.SearchStrategy[int]:
-    """Draw a size from the small pool, or sometimes any."""
+    """Draw a size, usually from the small pool."""
     return st.one_of(st.sampled_from(SIZES), st.integers(0, 2**34))
 
 

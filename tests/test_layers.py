@@ -173,7 +173,7 @@ PLAIN = re.compile(r"^[ \t]*c?import\s+([^#\n]*)", re.MULTILINE)
 
 
 def cython_imports(module: Module) -> Iterator[Import]:
-    """Return every import and cimport in a .pyx or .pxd file, found in its text."""
+    """Return every import and cimport in a .pyx or .pxd file, by searching its text."""
     text = STRING.sub(lambda match: "\n" * match.group().count("\n"), module.text)
     for match in FROM.finditer(text):
         base = absolute(module, len(match[1]), match[2])

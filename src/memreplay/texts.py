@@ -108,7 +108,7 @@ def markdown_line(text: str) -> str:
 
 
 def _first(match: re.Match[str]) -> str:
-    # A number only starts a list together with the character after it, so escape that character.
+    # A number starts a list only if this character follows it, so escape the character.
     return f"\\{match[0]}" if not match[0].isdecimal() else f"{match[0]}\\"
 
 

@@ -63,11 +63,11 @@ def listed(patterns: Sequence[str], skipped: Skipped | None = None) -> list[List
     their names.
 
     A pattern is a file, a folder or a glob pattern with `*`, `?`, `[…]` or `**`, either local or a
-    URL for fsspec. For a folder, the snapshots in it and its subfolders are returned, recognized by
-    name and without hidden files; if there are none, local HTML pages that contain a snapshot. If a
-    glob matches files named like snapshots, these are returned. Otherwise, all matching files are
-    returned. If only folders match, the snapshots in these folders are returned. Object stores are
-    listed with one request per thousand files.
+    URL for fsspec. For a folder, the result is the snapshots in it and its subfolders, recognized
+    by name, without hidden files; if there are none, local HTML pages that contain a snapshot. If a
+    glob matches files named like snapshots, the result is these; otherwise, all matching files. If
+    only folders match, the result is the snapshots in these folders. Object stores are listed with
+    one request per thousand files.
 
     `skipped` is called for each local subfolder that can't be listed. Without `skipped`, or if
     nothing else is found, such a folder is an error.

@@ -418,7 +418,7 @@ def test_request_may_wait_for_other_streams() -> None:
 
 
 def late() -> mr.Replay:
-    """Build 64 MiB that are in use before the recording, and 20 that are cached."""
+    """Build 64 MiB that is in use before the recording, and 20 MiB that is cached."""
     b = SnapshotBuilder().alloc(BASE + 128 * MIB, 4 * MIB)
     made = b.build()
     made["segments"] = [segment(BASE, 64 * MIB, used=True), segment(BASE + 128 * MIB, 20 * MIB)]

@@ -100,7 +100,7 @@ def _stood(file: str, base: LinesOf, new: LinesOf) -> bool:
 
 
 def unnumbered(file: str) -> str:
-    """Return a file name without the parts that differ in each run, as for generated code."""
+    """Return a file name without the parts that vary from run to run (for generated code)."""
     for pattern, name in _GENERATED:
         file = pattern.sub(name, file)
     return file

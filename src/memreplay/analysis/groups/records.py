@@ -9,7 +9,7 @@ from msgspec import UnsetType
 from memreplay.snapshot.model import Group, Part, Parted
 from memreplay.snapshot.record import Record
 
-# Whether a segment serves requests of up to 1 MiB or larger ones.
+# Whether a segment serves small requests (up to 1 MiB) or larger ones.
 Kind = Literal["small", "large"]
 
 

@@ -12,7 +12,7 @@ from memreplay.render.units import counted, size
 if TYPE_CHECKING:
     from memreplay.commands.export.options import Export
 
-# How to open the views that have one usual viewer.
+# How to open the views that have a standard viewer.
 _OPENS = {
     "perfetto": "open it in ui.perfetto.dev",
     "chrome": "open it in ui.perfetto.dev or chrome://tracing",

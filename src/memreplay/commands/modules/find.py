@@ -223,8 +223,8 @@ def _device(
 def highest(usage: Usage, noted: Noted) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return (bytes, event) of the peaks, as arrays of shape (nodes, passes).
 
-    A peak covers what was allocated during the pass in a node and below it. Nodes of one depth are
-    disjoint, so each depth takes one scan of the events.
+    A peak covers what was allocated during the pass in a node and below it. Nodes at the same depth
+    are disjoint, so each depth takes one scan of the events.
     """
     import numpy as np
 

@@ -260,7 +260,7 @@ cdef inline void make_from_here(uint32_t module) noexcept nogil:
 
 
 cdef void tracker_enter(uint32_t module) noexcept nogil:
-    # Note that this thread starts running a module.
+    # Record that this thread has started running a module.
     cdef Thread* here = thread_now()
     cdef bint inside
     if here.depth < DEEPEST:

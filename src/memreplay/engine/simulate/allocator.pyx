@@ -259,8 +259,8 @@ cdef int collect(Allocator* a) noexcept nogil:
 
 
 cdef int release_shelves(Allocator* a, const uint32_t* shelves, uint64_t n) noexcept nogil:
-    # Release memory from these shelves of one pool and kind: first segments that are a single free
-    # block, then handles of expandable segments.
+    # Release memory from these shelves, all of one pool and kind: first the segments that are a
+    # single free block, then handles of expandable segments.
     cdef Buf found
     cdef uint64_t i
     cdef uint32_t id

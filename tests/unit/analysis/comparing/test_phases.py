@@ -1,4 +1,4 @@
-"""phases: each event's phase in a step matches a loop over all events."""
+"""phases: each event's phase in a step matches what a loop over all events finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""generation: finding the PyTorch version by the keys, and listing settings that aren't its
+"""generation: finding the PyTorch version from the keys, and listing settings that aren't its
 defaults.
 """
 

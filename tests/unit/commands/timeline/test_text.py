@@ -40,7 +40,7 @@ def test_one_measure_is_drawn() -> None:
     assert "note: annotations: step 1, forward, step 2" in found
     assert "note: out of memory (▲) at event 80 (+1.990 s)" in found
     assert "device 1: peak 200.0 MiB" in found
-    # The devices share an axis, so device 1's last data is in the middle of the picture.
+    # The devices share an axis, so device 1's data ends in the middle of the picture.
     second = found[found.index("device 1") :]
     assert max(len(line) for line in second.splitlines() if "⣿" in line) < 55
 
