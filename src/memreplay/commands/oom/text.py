@@ -227,7 +227,7 @@ def _listed(device: DeviceOoms) -> list[Block]:
         )
         for one in device.ooms[:LISTED]
     )
-    found: list[Block] = [Table(titles, (*("right",) * 7, "left"), rows)]
+    found: list[Block] = [Table(titles, (*("right",) * 7, "left"), rows, spare=(2, 6, 4))]
     more = device.ooms_total - len(rows)
     if more:
         found.append(Note(f"{count(more)} more failed (--format json has all)"))
