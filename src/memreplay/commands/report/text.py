@@ -188,7 +188,7 @@ def _label(device: DeviceOverview) -> str:
     label = trust_label(device.peak)
     if doubts_of(device.peak.reasons) or not _others_doubted(device):
         return label
-    return f"{label}, other numbers not trustworthy"
+    return f"{device.peak.measure} {label}, other measures not trustworthy"
 
 
 def _trust(device: DeviceOverview) -> str:
@@ -198,8 +198,9 @@ def _trust(device: DeviceOverview) -> str:
         return words
     if not seen_text(device.peak.reasons, 0)[0]:
         # "The snapshot is consistent" would contradict the text that follows.
-        words = f"{device.peak.exactness.capitalize()} peak."
-    return f"{words} Other numbers are not trustworthy: {doubts_text(others)}."
+        exactness, measure = device.peak.exactness.capitalize(), device.peak.measure
+        words = f"{exactness} for {measure} bytes: nothing in the file contradicts them."
+    return f"{words} Other measures are not trustworthy: {doubts_text(others)}."
 
 
 def _oom(device: DeviceOverview) -> str:

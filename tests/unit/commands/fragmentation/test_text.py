@@ -82,6 +82,27 @@ def test_unused_memory_is_unknown_if_more_was_active_than_reserved() -> None:
     lines = text(builder.build())
     (unused,) = (line for line in lines if line.startswith("unused "))
     assert unused.startswith("unused         not known: segment events are missing")
+    # The peak lies outside the file's only segment.
+    assert lines[2].startswith("device 0: 2.0 MiB reserved, free memory not known")
+    free = "2.0 MiB in 1 block, largest 2.0 MiB; only in the file's segments"
+    assert f"free           {free}" in lines
+    assert not any(line.startswith("on average") for line in lines)
+    rows = [line.split() for line in lines if line.endswith((" -", "%"))]
+    (peak, end) = ([row for row in rows if row[0] == name][-1] for name in ("peak", "end"))
+    assert peak[-2:] == ["-", "-"]
+    assert end[-1] == "100.0%"  # the file shows its segments at the end
+    assert not any(line.startswith("most free") for line in lines)
+
+
+def test_only_the_highest_peak_of_active_memory_is_called_the_peak() -> None:
+    made, device = machine(200 * MIB)
+    for number in (40, 80, 20):
+        block = device.malloc(number * MIB)
+        assert block is not None
+        device.free(block)
+    rows = [line for line in text(made.dump()[0]) if "peak of active" in line]
+    assert [row.partition("peak of active")[0].strip() for row in rows] == ["2nd", "", "3rd"]
+    assert ["40.0 MiB" in rows[0], "80.0 MiB" in rows[1], "20.0 MiB" in rows[2]] == [True] * 3
 
 
 def test_missing_segment_events_leave_free_memory_unknown() -> None:
@@ -103,8 +124,10 @@ def test_missing_segment_events_leave_free_memory_unknown() -> None:
     assert "device 0: 200.0 MiB reserved, free memory not known" in shown
     assert "unused         not known: segment events are missing" in shown
     assert "-5.0 MiB" not in shown
-    (row,) = [line for line in shown.splitlines() if line.startswith("most free")]
-    assert row.split()[-2:] == ["-", "-"]
+    rows = [line for line in shown.splitlines() if "peak of active" in line]
+    assert rows
+    assert all(row.split()[-2:] == ["-", "-"] for row in rows)
+    assert "most free" not in shown
 
 
 def test_alone_column_has_a_legend() -> None:

@@ -138,9 +138,10 @@ def test_doubts_come_first() -> None:
     page = " ".join(
         text(changed("transformer_step.pkl.gz", trusted=False, reasons=reasons[:1])).split()
     )
-    assert "no request failed, exact, other numbers not trustworthy trust" in page
+    assert "no request failed, requested exact, other measures not trustworthy trust" in page
     assert (
-        "trust Exact peak. Other numbers are not trustworthy: blocks were freed that were not live"
+        "trust Exact for requested bytes: nothing in the file contradicts them. Other measures are"
+        " not trustworthy: blocks were freed that were not live"
     ) in page
     others = changed(
         "transformer_step.pkl.gz",
