@@ -172,8 +172,8 @@ def test_missing_file_is_an_error(runner: CliRunner, name: str) -> None:
         (
             ["leaks", "snap.pkl", "--checkpoint", "x"],
             (
-                "memreplay leaks has no option --checkpoint; simulate has it: memreplay simulate FILE"
-                " --checkpoint …"
+                "memreplay leaks has no option --checkpoint; simulate has it: memreplay simulate"
+                " FILE --checkpoint …"
             ),
         ),
         (
