@@ -20,6 +20,7 @@ from memreplay.render.document import (
 from memreplay.render.holders import coded_row, holder_tables
 from memreplay.render.kinds import kinds_text
 from memreplay.render.mapped import ALONE, Rest, blockers_table, elapsed, part_text
+from memreplay.render.places import file_word
 from memreplay.render.reasons import notes_of, reason_notes
 from memreplay.render.trust import seen_text, trust_label
 from memreplay.render.units import count, counted, known_size, percent, size, time_utc
@@ -140,7 +141,7 @@ def oom_document(report: OomReport, *, all_frames: bool = False) -> Document:
             blocks.append(Note(f"{words}. {NEXT_TIME}"))
         for device in report.devices:
             if device.end is not None:
-                blocks += _end(device.end, device, report.by, all_frames)
+                blocks += _end(device.end, device, report, all_frames)
         if likely:
             blocks.append(Note(NEXT_TIME[0].lower() + NEXT_TIME[1:]))
         for device in report.devices:
@@ -154,7 +155,7 @@ def oom_document(report: OomReport, *, all_frames: bool = False) -> Document:
     return tuple(blocks)
 
 
-def _end(end: LastState, device: DeviceOoms, by: By, all_frames: bool) -> list[Block]:
+def _end(end: LastState, device: DeviceOoms, report: OomReport, all_frames: bool) -> list[Block]:
     """Format the live set at the end, when a program that runs out of memory writes its dump."""
     of = f" of {size(end.reserved_bytes)}" if end.reserved_bytes else ""
     words = f"device {device.device}: {size(end.active_bytes)}{of} active at the end"
@@ -173,7 +174,7 @@ def _end(end: LastState, device: DeviceOoms, by: By, all_frames: bool) -> list[B
     else:
         likely = (
             f"unlikely: {size(end.peak_bytes)} was active earlier and has been freed since;"
-            f" memreplay at FILE {end.peak_event} shows what held it"
+            f" memreplay at {file_word(report.file)} {end.peak_event} shows what held it"
         )
     largest = known_size(end.largest_free_bytes)
     free = f"{known_size(end.cached_bytes)}, largest block {largest}"
@@ -188,7 +189,7 @@ def _end(end: LastState, device: DeviceOoms, by: By, all_frames: bool) -> list[B
     more = (("categories", kinds),) if kinds else ()
     blocks: list[Block] = [Heading((words, *where)), Pairs((*pairs, *more))]
     if end.groups or end.rest_count:
-        blocks += holder_tables(end, end.active_bytes, by, all_frames=all_frames)
+        blocks += holder_tables(end, end.active_bytes, report.by, all_frames=all_frames)
     return [*blocks, *notes_of(device)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -219,7 +220,7 @@ def test_profiler_trace_may_lack_reserved_memory() -> None:
     assert "of 0 B" not in whole
 
 
-def test_failure_is_possible_if_the_end_is_close_to_the_peak() -> None:
+def test_failure_is_possible_if_the_end_is_close_to_the_peak(tmp_path: Path) -> None:
     made, device = machine(200 * MIB)
     device.malloc(100 * MIB, 0, KEEP)
     first = device.malloc(30 * MIB, 0, ASK)
@@ -238,7 +239,12 @@ def test_failure_is_possible_if_the_end_is_close_to_the_peak() -> None:
     assert (
         "unlikely: 130.0 MiB was active earlier and has been freed since; memreplay at FILE"
     ) in whole
-    assert "FILE 3 shows" in whole
+    assert "FILE 3 shows" in whole  # bytes have no name
+    path = tmp_path / "my run" / "snap.pkl"
+    path.parent.mkdir()
+    path.write_bytes(build.dump(made.dump()[0]))
+    whole = " ".join(" ".join(text(oom_report(mr.open(path)), 1000)).split())
+    assert f"memreplay at '{path}' 3 shows what held it" in whole
     assert "cached 30.0 MiB, largest block 30.0 MiB" in whole
 
 
