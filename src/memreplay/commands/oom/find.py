@@ -212,6 +212,10 @@ def _seen(replay: Replay, events: list[int], free: dict[int, int]) -> int | None
     return max((reserved.bytes_at(one) + free[one] for one in events if one in free), default=None)
 
 
+# Number of groups without a stack: recorded without one, allocated before the recording, …
+_WITHOUT_STACK = 4
+
+
 class _Telling:
     """Explains one device's failed requests."""
 
@@ -322,13 +326,20 @@ class _Telling:
         return replace(told, remedies=tuple(_to_the_end(one, told) for one in remedies))
 
     def _largest(self, event: int, used: int) -> tuple[tuple[Grouper, int], int]:
-        """Return the number (-1 for keys without code) and bytes of the largest group."""
+        """Return the number (-1 for keys without code) and bytes of the largest group.
+
+        Memory without a stack isn't a holder, because it can be of any code.
+        """
         grouper = self.folded()
-        groups = grouper.held(self.active, event, 1, used).groups
-        numbers: list[int] = []
-        if not any(WAYS[way].of_blocks for way in grouper.ways):
-            numbers, *_ = grouper.keyed_groups(self.active, event, 1)
-        return (grouper, numbers[0] if numbers else -1), groups[0].bytes if groups else 0
+        if any(WAYS[way].of_blocks for way in grouper.ways):
+            groups = grouper.held(self.active, event, 1, used).groups
+            return (grouper, -1), groups[0].bytes if groups else 0
+        numbers, groups, *_ = grouper.keyed_groups(self.active, event, _WITHOUT_STACK + 1)
+        by_code = any(WAYS[way].code for way in grouper.ways)
+        for number, group in zip(numbers, groups, strict=True):
+            if group.frames or not by_code:
+                return (grouper, number), group.bytes
+        return (grouper, -1), 0
 
 
 def _cached(judged: FreeParts) -> tuple[CachedPart, ...]:

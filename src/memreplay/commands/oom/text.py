@@ -428,15 +428,18 @@ def _but(one: Remedy, oom: Oom) -> str:
 
 def _less_live(one: Remedy, oom: Oom) -> str:
     more = oom.missing_bytes if oom.more_bytes is None else oom.more_bytes
-    least, largest = size(more), size(one.bytes)
+    least, largest = size(more), size(one.bytes) if one.bytes else ""
     if oom.missing_bytes > oom.active_bytes:
         live = size(oom.active_bytes)
         gone = size(oom.missing_bytes)
         return f"Freeing all {live} isn't enough: {gone} more is missing. Request less"
     # The device had enough memory, so a limit that isn't in the file must have forbidden it.
     if not oom.missing_bytes:
-        return f"how much less isn't known; the largest holder has {largest} active"
-    words = f"Free {least} more and this request fits. The largest holder has {largest} active"
+        words = "how much less isn't known"
+        return f"{words}; the largest holder has {largest} active" if largest else words
+    words = f"Free {least} more and this request fits"
+    if largest:
+        words += f". The largest holder has {largest} active"
     if one.is_simulated:
         fits = "fits" if one.enough or oom.step_missing_bytes else "still fails"
         words += f"; without it the request {fits} in simulation"

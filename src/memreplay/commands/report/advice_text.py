@@ -178,6 +178,8 @@ def next_commands(device: DeviceOverview, file: str) -> tuple[NextCommand, ...]:
         for one in device.advice[:SHOWN_ADVICE]
     ]
     wanted = [(command, reason) for command, reason in asked if reason]
+    if device.leaks_judged and device.leaks is not None and device.leaks.unless is not None:
+        wanted.append(("leaks", _SHOWS["leaks"]))
     final = bool(NOT_RECORDED.intersection(device.reasons))
     if peak.events and not final and not device.ran_out and ends_high(device):
         wanted.append(("oom", "what held memory at the end"))
@@ -187,20 +189,38 @@ def next_commands(device: DeviceOverview, file: str) -> tuple[NextCommand, ...]:
         wanted.append(("timeline --by category", "memory over time, by category"))
     else:
         wanted.append(("fragmentation --map", "the blocks in each segment"))
-    name = file_word(file)
+    name, part = file_word(file), _part_read(device)
     found = []
     for command, reason in dict(reversed(wanted)).items():
         first, _, rest = command.partition(" ")
-        found.append(NextCommand(" ".join(filter(None, ("memreplay", first, name, rest))), reason))
+        words = ("memreplay", first, name, rest, part)
+        found.append(NextCommand(" ".join(filter(None, words)), reason))
     return tuple(reversed(found))[:SHOWN_COMMANDS]
+
+
+def _part_read(device: DeviceOverview) -> str:
+    """Return the options with which a command reads the same part of the file as the report."""
+    peak = device.peak
+    if "truncated" in device.reasons:
+        return "--salvage"
+    options = []
+    if peak.events < peak.trace_events:
+        if peak.first_event:
+            options.append(f"--from {peak.first_event}")
+        if peak.first_event + peak.events < peak.trace_events:
+            options.append(f"--to {peak.first_event + peak.events}")
+    return " ".join(options)
 
 
 def ends_high(device: DeviceOverview) -> bool:
     """Return whether the recording ends near its peak, as it does after an error that left no
     event.
 
-    After a finished optimizer step, that's usual: the step allocated the optimizer's state.
+    After a finished optimizer step, that's usual: the step allocated the optimizer's state. A file
+    that is cut off doesn't show the end.
     """
+    if "truncated" in device.reasons:
+        return False
     return device.peak.end_bytes >= AT_PEAK * device.peak.peak_bytes and not _ends_a_step(device)
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, NOT_RECORDED
 from memreplay.commands.leaks.result import DOUBTS
-from memreplay.commands.leaks.text import grew_late, odds_text
+from memreplay.commands.leaks.text import grew_late, leaking_noun, odds_text
 from memreplay.commands.oom.text import cause_text
 from memreplay.commands.report.advice_text import (
     RECORDING,
@@ -215,6 +215,8 @@ def _oom(device: DeviceOverview) -> str:
         # A dump after an error may lack the event, so show where memory ended.
         last = "the last " if EVENTS_LOST_BEFORE.intersection(device.reasons) else ""
         none = f"No request failed in {last}{counted(peak.events, 'event')}"
+        if "truncated" in device.reasons:
+            return f"{none}, but the file is cut off: a later request may have failed"
         part = percent(share(peak.end_bytes, peak.peak_bytes))
         if ends_high(device):
             return (
@@ -351,7 +353,7 @@ def _leaks(device: DeviceOverview) -> str:
         grows = size(leaks.leak_bytes_per_step or leaks.whole_bytes_per_step)
         return f"memory grows by {grows} a {unit}, {over}: {DOUBTS[leaks.unless].words}"
     if leaks.leaks_total:
-        stacks = counted(leaks.leaks_total, "stack")
+        stacks = counted(leaks.leaks_total, leaking_noun(leaks))
         keep = "keeps" if leaks.leaks_total == 1 else "keep"
         words = f"{stacks} {keep} {size(leaks.leak_bytes_per_step)} more a {unit}, {over}"
         if leaks.leaks and leaks.unless is None:

@@ -476,3 +476,18 @@ def test_random_programs_add_up(seed: int) -> None:
             before = truth.recorded[: one.event_index][-12:]
             assert "free_completed" in [known.event["action"] for known in before]
         assert device.total_memory_bytes == made.settings.capacity
+
+
+@pytest.mark.parametrize("by", ["stack", "line", "file", "stack,phase"])
+def test_memory_without_a_stack_is_no_holder(by: str) -> None:
+    made, device = machine(100 * MIB)
+    device.malloc(60 * MIB)
+    fail(device, 50 * MIB)
+    oom = only(made, by=by)
+    assert remedies(oom)["less_live"] == Remedy("less_live", 0, enough=False)
+    made, device = machine(100 * MIB)
+    device.malloc(60 * MIB)
+    device.malloc(20 * MIB, 0, KEEP)
+    fail(device, 30 * MIB)
+    oom = only(made, by=by)
+    assert remedies(oom)["less_live"].bytes == 20 * MIB

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.analysis.steps.records import StepSource
+from memreplay.commands.app import app
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.report.advice_text import advice_title, next_commands
 from memreplay.commands.report.find import overview
@@ -17,7 +21,10 @@ from memreplay.commands.report.text import report_document, report_line
 from memreplay.render.document import Table
 from memreplay.render.plain import render_plain
 from tests import build
+from tests.allocator import MIB
+from tests.allocator_strategies import record
 from tests.build import SnapshotBuilder
+from tests.commanding import command_runner
 from tests.conftest import ROOT
 from tests.kineto import Kineto
 from tests.unit.commands.report.test_find import two_devices
@@ -418,3 +425,41 @@ def test_words_that_need_an_explanation_have_one() -> None:
     changed = replace(one, caught=caught)
     page = " ".join(text(Overview(file="a.pkl", devices=(changed,))).split())
     assert "; autograd detail: temporaries of the backward pass" in page
+
+
+def test_suggested_commands_read_the_same_part_of_the_file(tmp_path: Path) -> None:
+    """Each command that a report suggests runs, and shows the report's peak."""
+    made = record(3, settings="crowded", steps=200)
+    data = build.dump(made.snapshot)
+    (tmp_path / "whole.pkl").write_bytes(data)
+    (tmp_path / "cut.pkl").write_bytes(data[: len(data) * 6 // 10])
+    for name, options in (
+        ("whole.pkl", []),
+        ("whole.pkl", ["--from", "40", "--to", "90"]),
+        ("whole.pkl", ["--to", "60"]),
+        ("cut.pkl", ["--salvage"]),
+    ):
+        path = str(tmp_path / name)
+        told = command_runner().invoke(app, ["report", path, *options, "--json"])
+        assert told.exit_code == 0, told.output
+        (device,) = json.loads(told.stdout)["devices"]
+        for command in device["commands"]:
+            _, *words = shlex.split(command)
+            done = command_runner().invoke(app, words)
+            assert done.exit_code == 0, (command, done.output)
+            peak = command_runner().invoke(app, ["peak", *words[1:2], *options, "--json"])
+            (shown,) = json.loads(peak.stdout)["devices"]
+            assert shown["peak_bytes"] == device["peak_bytes"]
+            assert words[-len(options) :] == options or not options
+
+
+def test_file_that_is_cut_off_does_not_show_how_the_program_ended() -> None:
+    builder = SnapshotBuilder()
+    for i in range(40):
+        builder.alloc((i + 1) << 20, MIB, frames=[("f", "/w/a.py", 1)])
+    data = build.dump(builder.finish_segments().build())
+    report = overview(mr.open(data[: len(data) * 9 // 10], salvage=True))
+    page = " ".join(text(report).split())
+    assert "but the file is cut off: a later request may have failed" in page
+    assert "end at 100.0%" not in page
+    assert not any(one.startswith("memreplay oom") for one in report.devices[0].commands)
