@@ -375,7 +375,7 @@ def _why(name: str, oom: Oom) -> str:
 
 
 def _remedies(oom: Oom) -> Pairs:
-    rows = [(remedy_title(one), remedy_text(one, oom)) for one in oom.remedies]
+    rows = [(remedy_title(one.name), remedy_text(one, oom)) for one in oom.remedies]
     held = sum(one.bytes for one in oom.categories if one.category in ACTIVATIONS)
     if oom.active_bytes and held >= ACTIVATIONS_SHARE * oom.active_bytes:
         part = f"{size(held)} ({percent(held / oom.active_bytes)})"
@@ -387,11 +387,11 @@ def _is_limited(oom: Oom) -> bool:
     return any(part.name == "split_limit" for part in oom.cached)
 
 
-def remedy_title(one: Remedy) -> str:
+def remedy_title(name: str) -> str:
     """Return a remedy's label: the setting, the function, or two words."""
-    if one.name == "less_live":
+    if name == "less_live":
         return LESS_LIVE
-    return one.name if one.name in _NAMES_OF_PYTORCH else one.name.replace("_", " ")
+    return name if name in _NAMES_OF_PYTORCH else name.replace("_", " ")
 
 
 def remedy_text(one: Remedy, oom: Oom) -> str:

@@ -75,7 +75,9 @@ WORDS = {
 
 def advice_title(one: Advice) -> str:
     """Return a heading for the advice."""
-    return TITLES.get(one.name) or one.word or one.name
+    if one.name.startswith("oom_"):
+        return TITLES.get(one.name) or remedy_title(one.word)
+    return TITLES.get(one.name) or one.name
 
 
 def advice_text(one: Advice, device: DeviceOverview) -> str:
@@ -141,7 +143,7 @@ def _of_oom(one: Advice, device: DeviceOverview) -> str:
         return one.word
     words = remedy_text(remedy, oom)
     # In the report of `oom`, the remedy's name comes first. Here, "doesn't help" needs a subject.
-    return f"{remedy_title(remedy)} {words}" if words.startswith("doesn't") else words
+    return f"{remedy_title(remedy.name)} {words}" if words.startswith("doesn't") else words
 
 
 def place_text(place: Frame) -> str:
@@ -201,9 +203,7 @@ def next_commands(device: DeviceOverview, file: str) -> tuple[NextCommand, ...]:
 def _part_read(device: DeviceOverview) -> str:
     """Return the options with which a command reads the same part of the file as the report."""
     peak = device.peak
-    if "truncated" in device.reasons:
-        return "--salvage"
-    options = []
+    options = ["--salvage"] if "truncated" in device.reasons else []
     if peak.events < peak.trace_events:
         if peak.first_event:
             options.append(f"--from {peak.first_event}")

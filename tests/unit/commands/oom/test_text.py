@@ -109,7 +109,7 @@ def test_every_cause_has_a_text() -> None:
         one = replace(device, ooms=(all_of_it,), total_memory_bytes=None)
         lines = text(replace(report, devices=(one,)), 80)
         assert all(len(line) <= 80 for line in lines)
-        titles = tuple(remedy_title(one) for one in all_of_it.remedies)
+        titles = tuple(remedy_title(one.name) for one in all_of_it.remedies)
         assert sum(line.startswith(titles) for line in lines) == len(helps)
 
 

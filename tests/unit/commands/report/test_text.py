@@ -438,6 +438,7 @@ def test_suggested_commands_read_the_same_part_of_the_file(tmp_path: Path) -> No
         ("whole.pkl", ["--from", "40", "--to", "90"]),
         ("whole.pkl", ["--to", "60"]),
         ("cut.pkl", ["--salvage"]),
+        ("cut.pkl", ["--salvage", "--from", "20", "--to", "60"]),
     ):
         path = str(tmp_path / name)
         told = command_runner().invoke(app, ["report", path, *options, "--json"])
