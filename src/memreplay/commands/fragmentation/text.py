@@ -129,8 +129,8 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
         free += size(device.largest_free_bytes)
         if device.blocks_free > 1:
             free += f" ({percent(device.scattered_share)} is in the others)"
-        if not known:
-            free += "; only in the file's segments"
+    if not known:
+        free += f"{',' * bool(device.free_bytes)} counting only the file's segments"
     pairs.append(("free", free))
     back = f"releases {size(device.returned_bytes)}"
     if device.returned_pending_bytes:
@@ -173,7 +173,7 @@ def _course(device: DeviceFragmentation) -> Table:
         key=lambda point: (-point.active_bytes, point.event_index),
     )
     for point in device.moments:
-        if point.name == "most_unused" and not known:
+        if point.name in ("most_unused", "reserved") and not known:
             continue
         names = named.setdefault(point.event_index, [])
         name = _POINTS[point.name]
