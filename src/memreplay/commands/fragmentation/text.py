@@ -32,8 +32,8 @@ from memreplay.render.units import count, counted, percent, size
 _POINTS = {
     "start": "start",
     "most_unused": "most free",
-    "peak": "peak of active",
-    "reserved": "peak of reserved",
+    "peak": "active peak",
+    "reserved": "reserved peak",
     "oom": "out of memory",
     "end": "end",
 }
@@ -130,7 +130,7 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
         if device.blocks_free > 1:
             free += f" ({percent(device.scattered_share)} is in the others)"
     if not known:
-        free += f"{',' * bool(device.free_bytes)} counting only the file's segments"
+        free += ", counting only the file's segments"
     pairs.append(("free", free))
     back = f"releases {size(device.returned_bytes)}"
     if device.returned_pending_bytes:
@@ -148,7 +148,10 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
     if device.pending_bytes:
         waits = f"{size(device.pending_bytes)} in {counted(device.blocks_pending, 'block')}"
         pairs.append(("pending", f"{waits}, freed and waiting for another stream"))
-    pairs.append(("slack", f"{size(device.slack_bytes)} allocated beyond the requested sizes"))
+    slack = f"{size(device.slack_bytes)} allocated beyond the requested sizes"
+    if device.slack_bytes < 0:
+        slack = "not known: more was requested than blocks hold, so events are missing"
+    pairs.append(("slack", slack))
     if known and device.mean_unused_bytes is not None and device.mean_unused_bytes >= 0:
         pairs.append(("on average", f"{size(device.mean_unused_bytes)} free over time"))
     if device.outside_bytes:
@@ -184,7 +187,7 @@ def _course(device: DeviceFragmentation) -> Table:
     by_event = {point.event_index: point for point in device.moments}
     rows = tuple(_point(by_event[event], names, device) for event, names in named.items())
     titles = ("when", "event", "time", "reserved", "active", "free", "share")
-    return Table(titles, ("left", *("right",) * 6), rows, spare=(2, 4))
+    return Table(titles, ("left", *("right",) * 6), rows, spare=(2, 4, 6))
 
 
 def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) -> Row:
@@ -194,7 +197,7 @@ def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) ->
     # The file has the segments of the end, even if their events are missing.
     known = point.unused_bytes >= 0 and (_knows_reserved(device) or "end" in names)
     if set(telling) >= _PEAKS:
-        telling = ["peak of active, reserved", *(name for name in telling if name not in _PEAKS)]
+        telling = ["active and reserved peak", *(name for name in telling if name not in _PEAKS)]
     return Row(
         (
             ", ".join(telling[:2] or names),

@@ -431,4 +431,4 @@ def _others(devices: list[DeviceOverview]) -> Table:
         holder = next(iter(one.peak.groups), None)
         row = Row(("-",)) if holder is None else group_row(holder, "stack", all_frames=False)
         rows.append(Row((*cells, one_line(row).cells[-1])))
-    return Table(titles, (*("right",) * 5, "left"), tuple(rows))
+    return Table(titles, (*("right",) * 5, "left"), tuple(rows), spare=(3, 2))

@@ -88,20 +88,21 @@ def test_unused_memory_is_unknown_if_more_was_active_than_reserved() -> None:
     assert f"free           {free}" in lines
     assert not any(line.startswith("on average") for line in lines)
     rows = [line.split() for line in lines if line.endswith((" -", "%"))]
-    (peak, end) = ([row for row in rows if row[0] == name][-1] for name in ("peak", "end"))
+    (peak, end) = ([row for row in rows if row[0] == name][-1] for name in ("active", "end"))
     assert peak[-2:] == ["-", "-"]
     assert end[-1] == "100.0%"  # the file shows its segments at the end
-    assert not any(line.startswith(("most free", "peak of reserved")) for line in lines)
+    assert not any(line.startswith(("most free", "reserved peak")) for line in lines)
 
 
-def test_only_the_highest_peak_of_active_memory_is_called_the_peak() -> None:
+def test_only_the_highest_peak_of_active_memory_has_no_number() -> None:
     made, device = machine(200 * MIB)
     for number in (40, 80, 20):
         block = device.malloc(number * MIB)
         assert block is not None
         device.free(block)
-    rows = [line for line in text(made.dump()[0]) if "peak of active" in line]
-    assert [row.partition("peak of active")[0].strip() for row in rows] == ["2nd", "", "3rd"]
+    names = ("2nd active peak", "active and reserved peak", "3rd active peak")
+    rows = [line for line in text(made.dump()[0]) if line.startswith(names)]
+    assert [row.startswith(name) for row, name in zip(rows, names, strict=True)] == [True] * 3
     assert ["40.0 MiB" in rows[0], "80.0 MiB" in rows[1], "20.0 MiB" in rows[2]] == [True] * 3
 
 
@@ -124,10 +125,31 @@ def test_missing_segment_events_leave_free_memory_unknown() -> None:
     assert "device 0: 200.0 MiB reserved, free memory not known" in shown
     assert "unused         not known: segment events are missing" in shown
     assert "-5.0 MiB" not in shown
-    rows = [line for line in shown.splitlines() if "peak of active" in line]
+    rows = [line for line in shown.splitlines() if "active peak" in line]
     assert rows
     assert all(row.split()[-2:] == ["-", "-"] for row in rows)
     assert "most free" not in shown
+
+
+def test_slack_is_unknown_if_more_was_requested_than_blocks_hold() -> None:
+    report = fragmentation_report(mr.open(build.dump(scattered().dump()[0])))
+    odd = replace(report.devices[0], slack_bytes=-3 * MIB)
+    shown = render_plain(fragmentation_document(replace(report, devices=(odd,))), width=100)
+    assert "slack          not known: more was requested than blocks hold" in shown
+    assert "-3.0 MiB" not in shown
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_course_fits_a_narrow_terminal(width: int) -> None:
+    report = fragmentation_report(mr.open(build.dump(scattered().dump()[0])))
+    device = report.devices[0]
+    (peak,) = [one for one in device.moments if one.name == "peak"][:1]
+    lower = replace(peak, active_bytes=peak.active_bytes - 1)
+    both = (peak, replace(lower, event_index=70), replace(lower, name="reserved", event_index=70))
+    odd = replace(report, devices=(replace(device, moments=both),))
+    lines = render_plain(fragmentation_document(odd), width=width).splitlines()
+    assert any(line.startswith("2nd active peak, reserved peak") for line in lines)
+    assert all(len(line) <= width for line in lines)
 
 
 def test_alone_column_has_a_legend() -> None:
