@@ -197,7 +197,7 @@ def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) ->
     # The file has the segments of the end, even if their events are missing.
     known = point.unused_bytes >= 0 and (_knows_reserved(device) or "end" in names)
     if set(telling) >= _PEAKS:
-        telling = ["active and reserved peak", *(name for name in telling if name not in _PEAKS)]
+        telling = ["both peaks", *(name for name in telling if name not in _PEAKS)]
     return Row(
         (
             ", ".join(telling[:2] or names),

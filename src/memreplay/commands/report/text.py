@@ -184,11 +184,12 @@ def _others_doubted(device: DeviceOverview) -> list[str]:
     return [one for one in doubts_of(device.reasons) if one not in own]
 
 
-def _label(device: DeviceOverview) -> str:
+def _label(device: DeviceOverview, *, brief: bool = False) -> str:
     label = trust_label(device.peak)
     if doubts_of(device.peak.reasons) or not _others_doubted(device):
         return label
-    return f"{device.peak.measure} {label}, other measures not trustworthy"
+    others = "" if brief else ", other measures not trustworthy"
+    return f"{device.peak.measure} {label}{others}"
 
 
 def _trust(device: DeviceOverview) -> str:
@@ -426,7 +427,7 @@ def _others(devices: list[DeviceOverview]) -> Table:
             size(one.peak.peak_bytes),
             known_size(one.reserved_peak_bytes),
             ran,
-            _label(one),
+            _label(one, brief=True),
         )
         holder = next(iter(one.peak.groups), None)
         row = Row(("-",)) if holder is None else group_row(holder, "stack", all_frames=False)

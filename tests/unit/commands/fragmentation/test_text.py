@@ -100,7 +100,7 @@ def test_only_the_highest_peak_of_active_memory_has_no_number() -> None:
         block = device.malloc(number * MIB)
         assert block is not None
         device.free(block)
-    names = ("2nd active peak", "active and reserved peak", "3rd active peak")
+    names = ("2nd active peak", "both peaks", "3rd active peak")
     rows = [line for line in text(made.dump()[0]) if line.startswith(names)]
     assert [row.startswith(name) for row, name in zip(rows, names, strict=True)] == [True] * 3
     assert ["40.0 MiB" in rows[0], "80.0 MiB" in rows[1], "20.0 MiB" in rows[2]] == [True] * 3

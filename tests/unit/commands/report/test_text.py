@@ -464,3 +464,18 @@ def test_file_that_is_cut_off_does_not_show_how_the_program_ended() -> None:
     assert "but the file is cut off: a later request may have failed" in page
     assert "end at 100.0%" not in page
     assert not any(one.startswith("memreplay oom") for one in report.devices[0].commands)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_table_of_other_devices_fits_the_width(width: int) -> None:
+    """Its column for trust says only what's trustworthy."""
+    made = SnapshotBuilder(devices=2)
+    for device in range(2):
+        made.alloc(1 << 30, 80 * MIB, device).free(1 << 30, 80 * MIB, device)
+        made.segment(1 << 20, 2 * MIB, device, blocks=[made.block(1 << 20, 512, 300)])
+    page = text(overview(mr.open(build.dump(made.build()))), width)
+    lines = page.splitlines()
+    assert all(len(line) <= width for line in lines if not line.startswith("memreplay "))
+    _, table = page.split("1 other device")
+    assert "requested exact" in table
+    assert "other measures" not in table
