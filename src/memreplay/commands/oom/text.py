@@ -287,8 +287,8 @@ def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
         ("driver", driver),
         ("reserved", f"{size(oom.reserved_bytes)}: {live} {cached}"),
     ]
-    if slack or oom.pending_bytes:
-        words = [f"{size(slack)} slack"] if slack else []
+    if slack > 0 or oom.pending_bytes:  # events are missing if it's below 0
+        words = [f"{size(slack)} slack"] if slack > 0 else []
         words += [f"{size(oom.pending_bytes)} waiting for streams"] if oom.pending_bytes else []
         pairs.append(("active", "includes " + " and ".join(words)))
     pairs.append(("card", _card(oom, device)))

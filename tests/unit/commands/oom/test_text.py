@@ -81,6 +81,20 @@ def test_card_and_other_processes_are_shown() -> None:
     assert ": other processes" in whole
 
 
+@pytest.mark.parametrize("slack, shown", [(3 * MIB, "includes 3.0 MiB slack"), (-3 * MIB, "")])
+def test_slack_below_zero_is_not_shown(slack: int, shown: str) -> None:
+    """If events are missing, more can be requested than active."""
+    told = found(scattered())
+    (device,) = told.devices
+    (oom,) = device.ooms
+    for pending in (0, MIB):
+        odd = replace(oom, requested_bytes=oom.active_bytes - slack, pending_bytes=pending)
+        page = "\n".join(text(replace(told, devices=(replace(device, ooms=(odd,)),))))
+        assert shown in page
+        assert "-3.0 MiB" not in page
+        assert ("1.0 MiB waiting" in page) == bool(pending)
+
+
 def test_many_failures_are_listed_briefly() -> None:
     made, device = machine(64 * MIB)
     for more in range(25):
