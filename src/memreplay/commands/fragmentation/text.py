@@ -121,7 +121,10 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
     pairs = [("measure", f"reserved minus active, {trust_label(device)}")]
     known = _knows_reserved(device)
     if not _is_final(device):
-        unused = f"{size(device.unused_bytes)}: peak reserved minus peak active bytes"
+        at = {one.name: one.reserved_bytes for one in device.moments}
+        from_start = 0 < at["reserved"] == at.get("start")
+        peak = "peak reserved (at the start)" if from_start else "peak reserved"
+        unused = f"{size(device.unused_bytes)}: {peak} minus peak active bytes"
         pairs.append(("unused", unused if known else NOT_RESERVED))
     free = "nothing"
     if device.free_bytes:

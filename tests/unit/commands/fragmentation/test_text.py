@@ -13,7 +13,7 @@ from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.render.plain import render_plain
 from memreplay.snapshot.model import When
 from tests import build
-from tests.allocator import MIB
+from tests.allocator import MIB, Machine, Settings
 from tests.build import SnapshotBuilder
 from tests.unit.commands.fragmentation.test_find import two_pins
 from tests.unit.commands.oom.test_find import KEEP, machine, scattered
@@ -150,6 +150,20 @@ def test_course_fits_a_narrow_terminal(width: int) -> None:
     lines = render_plain(fragmentation_document(odd), width=width).splitlines()
     assert any(line.startswith("2nd active peak, reserved peak") for line in lines)
     assert all(len(line) <= width for line in lines)
+
+
+def test_peak_of_memory_cached_before_the_recording_is_at_the_start() -> None:
+    made = Machine(Settings(capacity=200 * MIB))
+    device = made.devices[0]
+    for number, recorded in ((100, False), (40, True)):
+        if recorded:
+            made.begin_recording()
+        block = device.malloc(number * MIB)
+        assert block is not None
+        device.free(block)
+    (unused,) = (line for line in text(made.dump()[0]) if line.startswith("unused "))
+    words = "60.0 MiB: peak reserved (at the start) minus peak active bytes"
+    assert unused == f"unused         {words}"
 
 
 def test_alone_column_has_a_legend() -> None:
