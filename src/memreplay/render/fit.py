@@ -19,7 +19,7 @@ _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGTPE]iB|B|us|s|min|h|UTC)\b)")
 _NARROW = 48  # narrower cells may have function and file on separate lines
 _FURTHER_IN = "    "  # indentation of lines below a location, on top of the callers' indentation
 _INSIDE = " > "  # between a module and one inside it
-_DOTTED = re.compile(r"\w+(?:\.[\w<>]+)+")
+_OF_SENTENCES = " :(,"  # characters of C++ names and sentences, but not of a module's name
 _HARD_SPACE = "\u00a0"
 
 
@@ -60,7 +60,7 @@ def cut_name(name: str, width: int) -> str:
         return name
     if _INSIDE in name:
         return _cut_middle(name.split(_INSIDE), _INSIDE, width)
-    if _DOTTED.fullmatch(name):
+    if "." in name and not any(one in name for one in _OF_SENTENCES):
         return _cut_middle(name.split("."), ".", width)
     return cut_right(name, width)
 
