@@ -36,6 +36,7 @@ from memreplay.commands.oom.result import (
 )
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
+from memreplay.render.units import size
 from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import segment_bytes
 
@@ -145,11 +146,8 @@ def _device(
     events = replay.events_of("oom")
     free = _device_free(replay, events)
     seen = _seen(replay, events, free)
-    if total_bytes is not None and seen is not None and total_bytes < seen:
-        raise UsageError(
-            f"--total-memory is below what device {replay.device} had: {seen} bytes were reserved"
-            " or free at an out-of-memory event"
-        )
+    if total_bytes is not None:
+        _check_card(snap, replay, total_bytes, seen)
     trust = map_verdict(snap, replay, strict=strict)
     known = total_bytes if total_bytes is not None else snap.card_bytes(replay.device)
     if known is not None and seen is not None and known < seen:
@@ -194,6 +192,22 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
         categories_source=categories_source(snap),
         categories=categories_at(grouper, active, event),
     )
+
+
+def _check_card(snap: Snapshot, replay: Replay, total_bytes: int, seen: int | None) -> None:
+    """Raise UsageError if the recording can't come from a card with this much memory."""
+    if seen is not None and total_bytes < seen:
+        raise UsageError(
+            f"--total-memory is below what device {replay.device} had: {size(seen)} were reserved"
+            " or free at an out-of-memory event"
+        )
+    requested = replay.measure("requested")
+    if total_bytes < requested.peak.bytes and verdict(snap, requested).exactness == "exact":
+        raise UsageError(
+            f"--total-memory is below what device {replay.device} had:"
+            f" {size(requested.peak.bytes)} were requested at the peak; memreplay simulate shows"
+            " whether the program fits on another card"
+        )
 
 
 def _device_free(replay: Replay, events: list[int]) -> dict[int, int]:

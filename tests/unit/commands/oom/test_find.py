@@ -339,8 +339,15 @@ def test_earlier_failures_are_listed_next_to_the_requested_failure(
 
 
 def test_card_smaller_than_the_usage_is_an_error() -> None:
-    with pytest.raises(UsageError, match="total_memory is below what device 0 had: 209715200"):
+    with pytest.raises(UsageError, match=r"total_memory is below what device 0 had: 200\.0 MiB"):
         report(scattered(), total_memory=100 * MIB)
+    # Without a failed request, too.
+    made, device = machine(200 * MIB)
+    device.malloc(60 * MIB, 0, KEEP)
+    assert report(made, total_memory=60 * MIB).devices
+    words = r"device 0 had: 60\.0 MiB were requested at the peak; memreplay simulate shows"
+    with pytest.raises(UsageError, match=words):
+        report(made, total_memory=60 * MIB - 1)
 
 
 def test_driver_numbers_may_be_missing() -> None:
