@@ -127,8 +127,8 @@ def test_advice_on_generated_programs_agrees_with_the_table(seed: int) -> None:
             made.drop(block, made.make(MIB // 2, BACKWARD, "backward"))
         if not state:
             sizes = [made.live[block] for block in parameters]
-            for one in (INIT, INIT_SECOND):
-                state += [made.make(size, one, "optimizer state") for size in sizes]
+            for stack in (INIT, INIT_SECOND):
+                state += [made.make(size, stack, "optimizer state") for size in sizes]
         made.drop(made.make(MIB, EVALUATED, "activations"))
     snap = made.snapshot()
     (device,) = overview(snap).devices
