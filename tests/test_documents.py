@@ -14,9 +14,11 @@ Here:
 from __future__ import annotations
 
 import ast
+import ensurepip
 import glob
 import gzip
 import importlib
+import importlib.util
 import inspect
 import io
 import json
@@ -37,6 +39,7 @@ from click.testing import CliRunner
 import memreplay
 from memreplay.analysis.comparing.budgets import BudgetOptions
 from memreplay.commands.app import app
+from memreplay.dryrun.runtime import INSTALL_IMPORTED, INSTALL_TORCH, REPLACE_TORCH
 from tests.blocks import Block, blocks_of, commands_of
 from tests.conftest import ROOT
 
@@ -411,3 +414,38 @@ def test_make_targets_and_scripts_exist(block: Block) -> None:
             assert re.search(rf"^{re.escape(words[1])}:", makefile, re.MULTILINE), words
         if words and re.match(r"(?:ci|bench)/", words[0]):
             assert (ROOT / words[0]).exists(), words
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/dryrun.md"])
+def test_documents_install_torch_as_the_errors_say(document: str) -> None:
+    lines = [line.strip().removeprefix("$ ") for line in (ROOT / document).read_text().splitlines()]
+    found = [line.partition("  #")[0].strip() for line in lines if line.startswith("pip install")]
+    at = found.index(INSTALL_TORCH)
+    assert found[at : at + 2] == [INSTALL_TORCH, INSTALL_IMPORTED]
+
+
+@pytest.mark.parametrize("line", [INSTALL_TORCH, INSTALL_IMPORTED, REPLACE_TORCH])
+def test_pip_accepts_the_lines_that_install_torch(line: str) -> None:
+    """pip parses them, but may neither use the network nor install anything."""
+    pip, *words = line.split()
+    assert (pip, words[0]) == ("pip", "install")
+    run = ["-m", "pip"]
+    if importlib.util.find_spec("pip") is None:  # in an environment without it, Python's own
+        run = [f"{next(Path(ensurepip.__file__).parent.glob('_bundled/pip-*.whl'))}/pip"]
+    done = subprocess.run(
+        [sys.executable, *run, "--isolated", *words, "--dry-run", "--no-index", "-I"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    missing = re.findall(r"No matching distribution found for (\S+)", done.stderr)
+    assert (done.returncode, len(missing)) == (1, 1), done.stderr
+    assert missing[0] in words
+
+
+def test_lines_that_install_torch_are_complete() -> None:
+    """ci/truth runs torch with these packages only, and those that they need."""
+    pinned = (ROOT / "ci/truth-newest.txt").read_text().splitlines()
+    tested = {line.partition("==")[0] for line in pinned if not line.startswith("#")}
+    installed = {*INSTALL_TORCH.split()[3:], *INSTALL_IMPORTED.split()[2:]}
+    assert tested - {"markupsafe", "mpmath"} <= installed  # needed by jinja2 and sympy

@@ -22,12 +22,12 @@ import memreplay as mr
 from memreplay.snapshot.model import MEASURES
 from tests import build, views
 from tests.conftest import ROOT
+from tests.torch_parts import torch_part
 
 EXAMPLE = ROOT / "tests/data" / "transformer_step.pkl.gz"
 SPEEDSCOPE = os.environ.get("MEMREPLAY_SPEEDSCOPE")
 PPROF = os.environ.get("MEMREPLAY_PPROF")
 PERFETTO = os.environ.get("MEMREPLAY_PERFETTO")
-NO_TORCH = "torch is not installed"
 
 CHINESE = "训练"
 # Annotations in `nasty`: the start of each, in microseconds after the first event, and its
@@ -317,7 +317,7 @@ def sizes(lines: str, state: str = "") -> int:
 
 
 def test_torch_reads_a_slice(part: Path) -> None:
-    viz = pytest.importorskip("torch.cuda._memory_viz", reason=NO_TORCH)
+    viz = torch_part("torch.cuda._memory_viz")
     data = pickle.loads(part.read_bytes())
     replay = mr.open(EXAMPLE, start=1200, stop=6200).replay()
     reserved = replay.measure("reserved").end_bytes
@@ -340,7 +340,7 @@ def test_torch_reads_a_slice(part: Path) -> None:
 
 
 def test_torch_compares_slices(part: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    viz = pytest.importorskip("torch.cuda._memory_viz", reason=NO_TORCH)
+    viz = torch_part("torch.cuda._memory_viz")
     after = pickle.loads(part.read_bytes())["segments"]
     text = viz.compare([], after, format_flamegraph=lambda text: text)
     assert sizes(text) == sum(segment["total_size"] for segment in after)
@@ -350,7 +350,7 @@ def test_torch_compares_slices(part: Path, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("kind", ["trace_plot", "segment_plot"])
 def test_pages_written_by_torch_contain_the_slice(part: Path, kind: str) -> None:
-    viz = pytest.importorskip("torch.cuda._memory_viz", reason=NO_TORCH)
+    viz = torch_part("torch.cuda._memory_viz")
     data = pickle.loads(part.read_bytes())
     found = re.search(r'"base64": "([^"]+)"', getattr(viz, kind)(data))
     assert found is not None

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 # The command to run if only a file is given.
 FIRST = "report"
+_SHORT = "memreplay.short"  # whether the file was given without a command
+_SCREENS = ("view", "explore")  # commands whose answer isn't a text
+_SHOWN = 3  # number of commands that an error names
 
 
 class App(click.Group):
@@ -45,6 +48,7 @@ class App(click.Group):
         """
         name = args[0] if args else ""
         if name not in COMMANDS and _is_snapshot(name):
+            ctx.meta[_SHORT] = True
             return super().resolve_command(ctx, [FIRST, *args])
         wrong = name and name not in COMMANDS and not name.startswith("-")
         if wrong and not ctx.resilient_parsing:  # but don't report it during shell completion
@@ -87,7 +91,29 @@ class App(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand, and turn its expected errors into exit codes."""
         with catching(ctx):
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except click.NoSuchOption as error:
+                raise self._with_others(ctx, error) from None
+
+    def _with_others(self, ctx: click.Context, error: click.NoSuchOption) -> click.UsageError:
+        """Say which commands have the option."""
+        option, inner = error.option_name, error.ctx
+        others = [name for name in COMMANDS if option in _options(self.get_command(ctx, name))]
+        others.sort(key=lambda name: name in _SCREENS)
+        if inner is None or not others:
+            return error
+        name = inner.command_path
+        short = f"memreplay FILE runs {name} FILE, which" if ctx.meta.get(_SHORT) else name
+        more = len(others) - _SHOWN
+        listed = [*others[:_SHOWN], *([f"{more} more"] if more > 0 else [])]
+        words = " and ".join(filter(None, (", ".join(listed[:-1]), listed[-1])))
+        verb = "have" if len(listed) > 1 else "has"
+        return click.UsageError(
+            f"{short} has no option {option}; {words} {verb} it: memreplay {others[0]} FILE"
+            f" {option} …",
+            inner,
+        )
 
 
 _SNAPSHOT_ENDINGS = (".pickle", ".pkl", ".json", ".gz", ".zst", ".xz", ".bz2", ".zip", ".bin")
@@ -99,6 +125,10 @@ def _is_snapshot(name: str) -> bool:
 
     named = name == "-" or "/" in name or name.lower().endswith(_SNAPSHOT_ENDINGS)
     return named or (bool(name) and not name.startswith("-") and os.path.exists(name))
+
+
+def _options(command: click.Command | None) -> set[str]:
+    return set() if command is None else {one for param in command.params for one in param.opts}
 
 
 def _meant(name: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from memreplay.dryrun.runtime import NoCudaError
+from memreplay.dryrun.runtime import INSTALL_IMPORTED, INSTALL_TORCH, NoCudaError
 from memreplay.errors import UsageError
 
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*t?$")
@@ -102,10 +102,10 @@ def torch_of(python: str) -> Torch:
         last = asked.stderr.strip().splitlines()[-1:] or [f"exit code {asked.returncode}"]
         raise UsageError(f"{python} doesn't run: {last[0]}")
     if not lines[0]:
+        run = shlex.join((python, "-m"))
         raise NoCudaError(
-            f"{python} has no torch; install it: `{python} -m pip install --no-deps torch`"
-            " is enough for a dry run, without NVIDIA's libraries (torch needs filelock,"
-            " typing-extensions, sympy, networkx, jinja2 and fsspec, too)"
+            f"{python} has no torch; install it: `{run} {INSTALL_TORCH}`, then"
+            f" `{run} {INSTALL_IMPORTED}` (a dry run needs none of NVIDIA's libraries)"
         )
     version = lines[1] if len(lines) > 1 else ""
     return Torch(python, Path(lines[0]), version, _cudnn(lines[2:]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memreplay.render.document import Bar, Beside, Heading, Note, Pairs, Picture, Place
-from memreplay.render.fit import cut_right, fit_path
+from memreplay.render.fit import cut_name, cut_right, fit_path
 from memreplay.render.units import percent
 from memreplay.texts import clean
 
@@ -88,5 +88,5 @@ def _words(words: Words) -> str:
         return cut_right(clean(words), OTHER)
     file = fit_path(clean(words.file), FILE)
     where = f"{file}:{words.line}" if file and words.line else file
-    function, note = (cut_right(clean(one), FUNCTION) for one in (words.function, words.note))
+    function, note = (cut_name(clean(one), FUNCTION) for one in (words.function, words.note))
     return " ".join(part for part in (function, where, note) if part)

@@ -18,6 +18,8 @@ ELLIPSIS = "…"
 _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGTPE]iB|B|us|s|min|h|UTC)\b)")
 _NARROW = 48  # narrower cells may have function and file on separate lines
 _FURTHER_IN = "    "  # indentation of lines below a location, on top of the callers' indentation
+_INSIDE = " > "  # between a module and one inside it
+_OF_SENTENCES = " :(,"  # characters of C++ names and sentences, but not of a module's name
 _HARD_SPACE = "\u00a0"
 
 
@@ -46,6 +48,42 @@ def cut_left(text: str, width: int) -> str:
     while start > 0 and (room := room - _char_width(text[start - 1])) >= 0:
         start -= 1
     return ELLIPSIS + text[start:]
+
+
+def cut_name(name: str, width: int) -> str:
+    """Shorten a function's or module's name to at most `width` cells.
+
+    Paths through a model (`model.py:7 > gpt.py:5 > :12`, `layers.0.mlp`) keep their ends, because
+    they differ there; other names keep their start.
+    """
+    if cell_width(name) <= width:
+        return name
+    if _INSIDE in name:
+        return _cut_middle(name.split(_INSIDE), _INSIDE, width)
+    if "." in name and not any(one in name for one in _OF_SENTENCES):
+        return _cut_middle(name.split("."), ".", width)
+    return cut_right(name, width)
+
+
+def _cut_middle(parts: list[str], separator: str, width: int) -> str:
+    """Keep the first part, unless it's long, and as many of the last ones as fit."""
+    first = parts[0] + separator
+    head = (first if 3 * cell_width(first) <= width else "") + ELLIPSIS + separator
+    tail = ""
+    for at in range(len(parts) - 1, 0, -1):
+        longer = separator.join([_with_file(parts, at), *parts[at + 1 :]])
+        if cell_width(head + longer) > width:
+            break
+        tail = longer
+    return head + tail if tail else cut_left(_with_file(parts, len(parts) - 1), width)
+
+
+def _with_file(parts: list[str], at: int) -> str:
+    """Return a part of a path of lines with its file, which only the first line in it names."""
+    if not parts[at].startswith(":"):
+        return parts[at]
+    above = next((one for one in parts[at::-1] if not one.startswith(":")), "")
+    return above.rpartition(":")[0] + parts[at]
 
 
 def fit_path(path: str, width: int) -> str:
@@ -124,7 +162,7 @@ def _fit_location(function: str, path: str, width: int) -> str:
     if cell_width(whole) <= width:
         return whole
     if not path:
-        return cut_right(function, width)
+        return cut_name(function, width)
     if not function:
         return fit_path(path, width)
     # Up to a limit, the file name matters more than the end of a long C++ signature.

@@ -25,7 +25,14 @@ from memreplay.render.document import (
     Table,
     Words,
 )
-from memreplay.render.fit import cell_width, cut_right, fit_place, place_lines, wrap
+from memreplay.render.fit import (
+    cell_width,
+    cut_right,
+    fit_place,
+    place_lines,
+    source_lines,
+    wrap,
+)
 from memreplay.texts import clean, log_line
 
 MIN_WIDTH = 40  # narrower tables have no room for the last column
@@ -33,6 +40,7 @@ _BAR_LAST = 36  # optional columns are dropped if bars in the last column would 
 _WIDE = 1000  # wider than any location
 _MIN_BESIDE = 56  # minimum width of a table next to another one
 _MAX_BAR = 40
+_MOST_LINES = 6  # lines of a name that is wrapped
 _GAP = "  "
 _BETWEEN = "    "  # printed between two tables
 T = TypeVar("T")
@@ -123,20 +131,21 @@ def _lay_table(table: Table, width: int) -> list[Line]:
     margin = sum(widths) + len(_GAP) * len(widths)
     room = max(width - margin, 8)
     least = min(table.least, max(_whole(row.cells[-1]) for row in (head, *table.rows)))
-    if table.aligns[-1] == "right":  # don't shorten a number in the last column
-        room = least = max(cell_width(fit(row.cells[-1], room)) for row in (head, *table.rows))
+    if table.aligns[-1] == "right":  # don't shorten a number in the last column, or its title
+        room = least = max(cell_width(fit(row.cells[-1], _WIDE)) for row in (head, *table.rows))
     if table.spare and width - margin < least:
         return _lay_table(_without(table, table.spare[0]), width)
     widths.append(room)
     lines: list[Line] = []
-    shown = (head, *table.rows)
-    for row, place in zip(shown, _places(shown, room, fit), strict=True):
+    titles = [[(title, head.style) for title in wrap(table.titles[-1], room)]]
+    places = titles + _places(table.rows, room, fit)
+    for row, place in zip((head, *table.rows), places, strict=True):
         cells = [
             pad(fit(cell, cell_room), cell_room, align)
             for cell, cell_room, align in zip(row.cells, widths, table.aligns, strict=True)
         ]
         (first, style), *below = place
-        if isinstance(row.cells[-1], Place):
+        if below or isinstance(row.cells[-1], Place):
             cells[-1] = first
         lines.append(((_GAP.join(cells).rstrip(), style),))
         lines += [((" " * margin + text, style),) for text, style in below]
@@ -148,19 +157,16 @@ def _places(
 ) -> list[list[tuple[str, Style]]]:
     """Return the lines of each row's last cell, and the lines below it.
 
-    If rows would look the same without a note, a note that doesn't fit gets its own line.
+    If rows would look the same without a note, a note that doesn't fit gets its own line. If they
+    still do, their names are wrapped instead of shortened.
     """
     found = []
-    alike: dict[tuple[tuple[str, Style], ...], list[int]] = {}
-    for number, row in enumerate(rows):
-        last = row.cells[-1]
-        texts = place_lines(last, room) if isinstance(last, Place) else [fit(last, room)]
-        lines = [(text, row.style) for text in texts]
+    for row in rows:
+        lines = [(text, row.style) for text in _last_cell(row.cells[-1], room, fit)]
         for place, style in row.below:
             lines += [(_GAP + text, style) for text in place_lines(place, room - len(_GAP))]
-        alike.setdefault(tuple(lines), []).append(number)
         found.append(lines)
-    for some in alike.values():
+    for some in _alike(found):
         notes = {last.note for i in some if isinstance(last := rows[i].cells[-1], Place)}
         for i in some if len(notes) > 1 else ():
             last = rows[i].cells[-1]
@@ -170,7 +176,54 @@ def _places(
                 )
                 note = cut_right(clean(last.note), room - len(_GAP))
                 found[i].insert(at, (_GAP + note, rows[i].style))
+    for some in _alike(found):
+        if len({(rows[i].cells[-1], rows[i].below) for i in some}) > 1:
+            for i in some:
+                found[i] = _wrapped(rows[i], room)
     return found
+
+
+def _last_cell(words: Words, room: int, fit: Callable[[Words, int], str]) -> list[str]:
+    if isinstance(words, Place):
+        return place_lines(words, room)
+    whole = fit(words, _MOST_LINES * room) if isinstance(words, str) else fit(words, room)
+    return [whole] if cell_width(whole) <= room else _hanging(whole, room)
+
+
+def _hanging(text: str, room: int) -> list[str]:
+    """Wrap text, with all lines but the first indented."""
+    lines = wrap(text, room - 2 * len(_GAP))
+    for i in range(1, len(lines)):
+        # A log line that starts with a colon would be escaped, because it may be a command.
+        if lines[i].startswith(":"):
+            kept = lines[i - 1].rstrip(":")[:-1]
+            lines[i] = lines[i - 1][len(kept) :] + lines[i]
+            lines[i - 1] = kept
+    return [cut_right(_GAP * bool(i) + line, room) for i, line in enumerate(lines)]
+
+
+def _alike(found: Sequence[list[tuple[str, Style]]]) -> list[list[int]]:
+    """Return the rows whose lines are the same, in groups of at least two."""
+    rows: dict[tuple[tuple[str, Style], ...], list[int]] = {}
+    for number, lines in enumerate(found):
+        rows.setdefault(tuple(lines), []).append(number)
+    return [some for some in rows.values() if len(some) > 1]
+
+
+def _wrapped(row: Row, room: int) -> list[tuple[str, Style]]:
+    """Return a row's lines with whole names, of a few lines each at most."""
+    lines: list[tuple[str, Style]] = []
+    for words, indent, style in (
+        (row.cells[-1], "", row.style),
+        *((place, _GAP, style) for place, style in row.below),
+    ):
+        whole = _fit(words, _MOST_LINES * room)
+        texts = [
+            *_hanging(whole, room - len(indent)),
+            *(2 * _GAP + one for one in source_lines(words)),
+        ]
+        lines += [(cut_right(indent + text, room), style) for text in texts]
+    return lines
 
 
 def _whole(words: Words) -> int:

@@ -100,8 +100,8 @@ REASONS: dict[str, Reason] = {
         "record without skip_actions",
     ),
     "blocks_misplaced": Reason(
-        "some allocations lie where the replay has no free block, so events are missing, and"
-        " active and allocated bytes are estimated",
+        "some allocations lie where the replay has no free block: events are missing, or they come"
+        " from another allocator, so active and allocated bytes are estimated",
         _WITHOUT_GAPS,
     ),
     "blocks_assumed": Reason(

@@ -118,7 +118,7 @@ def test_help_is_shown_by_default(runner: CliRunner) -> None:
 def test_unknown_command_is_a_usage_error(runner: CliRunner) -> None:
     result = runner.invoke(app, ["pek"])
     assert result.exit_code == 2
-    assert "No such command 'pek'" in result.stderr
+    assert "no such command 'pek'" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_unknown_command_suggests_similar_commands(
 ) -> None:
     result = runner.invoke(app, [name, "--top", "3"])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"No such command {name!r}; " in result.stderr
+    assert f"no such command {name!r}; " in result.stderr
     assert result.stderr.endswith(f"{words}\n")
 
 
@@ -157,3 +157,46 @@ def test_missing_file_is_an_error(runner: CliRunner, name: str) -> None:
     result = runner.invoke(app, [name])
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr == runner.invoke(app, ["report", name]).stderr
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        (
+            ["snap.pkl", "--by", "module"],
+            (
+                "memreplay FILE runs memreplay report FILE, which has no option --by; peak, at,"
+                " timeline and 6 more have it: memreplay peak FILE --by …"
+            ),
+        ),
+        (
+            ["leaks", "snap.pkl", "--checkpoint", "x"],
+            (
+                "memreplay leaks has no option --checkpoint; simulate has it: memreplay simulate"
+                " FILE --checkpoint …"
+            ),
+        ),
+        (
+            ["peak", "snap.pkl", "--nonsense"],
+            "no such option '--nonsense'; see memreplay peak --help",
+        ),
+        (["--nonsense"], "no such option '--nonsense'; see memreplay --help"),
+        (["peak"], "missing argument 'FILE'; see memreplay peak --help"),
+        (
+            ["peak", "a", "b\x1b"],
+            "got unexpected extra argument (b\\x1b); see memreplay peak --help",
+        ),
+        (
+            ["peak", "a", "--top", "x"],
+            "invalid value for '-n' / '--top': 'x' is not a valid integer",
+        ),
+    ],
+)
+def test_usage_error_takes_one_line_and_helps(
+    runner: CliRunner, given: list[str], said: str
+) -> None:
+    result = runner.invoke(app, given, prog_name="memreplay")
+    assert (result.exit_code, result.stdout) == (2, "")
+    # click's versions quote differently.
+    plain = result.stderr.replace(": --nonsense", " '--nonsense'").replace("option:", "option")
+    assert plain == f"memreplay: error: {said}\n"

@@ -19,7 +19,7 @@ def test_python_m_memreplay_shows_the_program_name() -> None:
         [sys.executable, "-m", "memreplay", "peak"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("Usage: memreplay peak [OPTIONS] FILE\n")
+    assert done.stderr == ("memreplay: error: missing argument 'FILE'; see memreplay peak --help\n")
 
 
 def python(code: str, **kwargs: Any) -> subprocess.CompletedProcess[str]:

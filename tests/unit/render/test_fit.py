@@ -125,3 +125,28 @@ def test_call_site_that_does_not_fit_two_lines_takes_one(place: Place) -> None:
 )
 def test_lines_of_a_call_site_fit_the_width(place: Place, width: int) -> None:
     assert max(map(fit.cell_width, fit.place_lines(place, width))) <= width
+
+
+@pytest.mark.parametrize(
+    "name, width, text",
+    [
+        ("a.py:1 > b.py:2 > :3", 20, "a.py:1 > b.py:2 > :3"),
+        ("a.py:1 > b.py:2 > :3", 19, "… > b.py:2 > :3"),
+        ("a.py:1 > b.py:2 > :3 > :4", 24, "… > b.py:2 > :3 > :4"),
+        ("a.py > b.py:2 > :3 > :4", 22, "a.py > … > b.py:3 > :4"),
+        ("a.py > b.py:2 > :3 > :4", 21, "a.py > … > b.py:4"),
+        ("a_long_model.py:1 > b.py:2 > :3", 5, "…py:3"),
+        ("model.layers.12.self_attn.q_proj", 28, "model.….12.self_attn.q_proj"),
+        ("model.layers.12.self_attn.q_proj", 8, "….q_proj"),
+        ("at::native::copy_(at::Tensor const&)", 20, "at::native::copy_(a…"),
+    ],
+)
+def test_paths_through_a_model_keep_their_ends(name: str, width: int, text: str) -> None:
+    assert fit.fit_place(Place(name), width) == text
+    assert fit.cell_width(text) <= width
+
+
+def test_path_with_many_modules_takes_linear_time() -> None:
+    begun = time.process_time()
+    assert fit.cut_name(" > ".join(["a.py:1"] + [":1"] * 100_000), 15) == "… > a.py:1 > :1"
+    assert time.process_time() - begun < 1  # 0.02 s

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +22,7 @@ from memreplay.render.document import (
 from memreplay.render.fit import cell_width
 from memreplay.render.layout import MIN_WIDTH, lay_out
 from memreplay.render.plain import render_plain
+from memreplay.texts import clean
 
 PLACE = Place("forward", "/home/ada/run/src/model/layers.py", 88)
 
@@ -190,3 +193,76 @@ def test_optional_number_columns_are_dropped_first() -> None:
     narrow = render_plain((table,), width=44)
     assert "spare" not in narrow
     assert narrow.splitlines()[1] == "what is said of it at some length  2.0 GiB"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_different_names_never_look_the_same(width: int) -> None:
+    inner = " > ".join(f"transformer_{i}.py:{i}" for i in range(9))
+    names = [
+        *(Place(f"unet.py:{i} > {inner} > attention.py:{j}") for i in (1, 2) for j in (1, 2)),
+        *(Place("at::native::kernel<" + "at::native::" * 9 + last) for last in ("A>", "B>")),
+        *(Place("f", "/w/" + "layers/" * 30 + last + "/" + "x" * 90 + ".py", 7) for last in "ab"),
+    ]
+    rows = tuple(Row(("1.0 MiB", name)) for name in names)
+    table = Table(("bytes", "module"), ("right", "left"), rows)
+    _, *lines = render_plain((table,), width=width).splitlines()
+    assert all(cell_width(line) <= width for line in lines)
+    starts = [i for i, line in enumerate(lines) if line.startswith("1.0 MiB")]
+    shown = {"\n".join(lines[i:j]) for i, j in pairwise([*starts, len(lines)])}
+    assert len(shown) == len(names)
+
+
+@given(
+    st.lists(st.text("ab> .:/", max_size=99).map(clean), max_size=6, unique=True),
+    st.integers(MIN_WIDTH, 100),
+)
+def test_rows_look_the_same_only_if_they_are(names: list[str], width: int) -> None:
+    names = [" ".join(name.split()) for name in names]  # lines break at spaces
+    rows = tuple(Row(("1", Place(name))) for name in dict.fromkeys(names))
+    lines = render_plain((Table(("n", "name"), ("right", "left"), rows),), width=width).splitlines()
+    starts = [i for i, line in enumerate(lines) if line.startswith("1")]
+    shown = {"\n".join(lines[i:j]) for i, j in pairwise([*starts, len(lines)])}
+    assert len(shown) == len(rows)
+
+
+def test_callers_tell_rows_apart() -> None:
+    callers = [Place("main", "/w/train.py", 7, "a" * 60 + last) for last in "ab"]
+    rows = tuple(Row(("1", PLACE), ((caller, "dim"),)) for caller in callers)
+    table = Table(("n", "where"), ("right", "left"), rows)
+    _, *lines = render_plain((table,), width=50).splitlines()
+    assert lines[: len(lines) // 2] != lines[len(lines) // 2 :]
+
+
+def test_wrapped_names_are_not_escaped_as_commands() -> None:
+    names = ["at::native::" * 20 + last for last in "ab"]
+    for width in range(MIN_WIDTH, 80):
+        table = Table(("n", "name"), ("right", "left"), tuple(Row(("1", Place(n))) for n in names))
+        text = render_plain((table,), width=width)
+        assert "\\x3a" not in text
+        assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    "title, cell, lines",
+    [
+        ("allocated at, and its callers", "x", ["allocated at, and its", "callers"]),
+        (
+            "why",
+            "the blocks are all too small for it",
+            ["the blocks are all", "  too small for it"],
+        ),
+    ],
+)
+def test_titles_and_sentences_are_wrapped_instead_of_cut(
+    title: str, cell: str, lines: list[str]
+) -> None:
+    table = Table(("n", title), ("right", "left"), (Row(("9" * 14, cell)),))
+    found = [line[16:] for line in render_plain((table,), width=40).splitlines()]
+    assert "\n".join(lines) in "\n".join(found)
+
+
+def test_title_of_a_last_column_of_numbers_is_not_cut() -> None:
+    cells = ("9" * 12, "8" * 12, "7" * 12)
+    table = Table(("a", "b", "allocated"), ("right",) * 3, (Row((*cells[:2], "7")),), spare=(1,))
+    assert render_plain((table,), width=40).splitlines()[0].split() == ["a", "b", "allocated"]
+    assert render_plain((table,), width=36) == render_plain((table,), width=40)

@@ -121,10 +121,12 @@ def stale_gradients(lives: Lives, steps: NDArray[np.int64]) -> Form:
 
     `steps`: the events at which steps begin, possibly guessed.
     """
-    gradients = _gradients(lives)
+    gradients = np.flatnonzero(_gradients(lives))
+    first, last = lives.start[gradients], lives.end[gradients]
     forward = np.append(lives.start[lives.forward()], lives.events)
     backward = np.flatnonzero(lives.of("category", *BACKWARD) | lives.of("phase", "backward"))
-    if not len(steps) or gradients.sum() * len(steps) > MOST:
+    began = lives.start[backward]
+    if not 0 < len(gradients) * len(steps) <= MOST:
         return Form(0, 0, None)
     change = np.zeros(lives.events + 1, np.int64)
     stale = np.zeros(len(lives), bool)
@@ -132,20 +134,20 @@ def stale_gradients(lives: Lives, steps: NDArray[np.int64]) -> Form:
     for step, end in zip(steps, np.append(steps[1:], lives.events), strict=True):
         # Until the forward pass begins, an optimizer may still need the gradients.
         begin = forward[np.searchsorted(forward, step)] if len(forward) > 1 else step
-        old = gradients & (lives.start < begin) & (lives.end > begin)
-        made = backward[(lives.start[backward] > begin) & (lives.start[backward] < end)]
-        if not old.any() or not len(made):
+        old = gradients[(first < begin) & (last > begin)]
+        made = backward[np.searchsorted(began, begin, "right") : np.searchsorted(began, end)]
+        if not len(old) or not len(made):
             continue
         if parameters is not None:
             then = lives.start[made[-1]]
-            after = gradients & (lives.start <= then) & (lives.end > then)
+            after = _fitting(lives, gradients[(first <= then) & (last > then)], parameters)
             old = _fitting(lives, old, parameters)
-            old &= (lives.end <= then) | _fitting(lives, after, parameters)
-        until = np.minimum(lives.end[old], _replaced_at(lives, np.flatnonzero(old), made))
+            old = old[(lives.end[old] <= then) | np.isin(old, after)]
+        until = np.minimum(lives.end[old], _replaced_at(lives, old, made))
         change[begin] += lives.bytes[old].sum()
         np.add.at(change, until, -lives.bytes[old])
         if begin <= lives.peak < end:
-            stale |= old
+            stale[old] = True
     return Form(lives.held(stale), lives.lowered(change), lives.largest_place(stale))
 
 
@@ -172,22 +174,24 @@ def _parameters(lives: Lives) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _fitting(
-    lives: Lives, chosen: Chosen, parameters: tuple[NDArray[np.int64], NDArray[np.int64]]
-) -> Chosen:
-    """Return the rows that can be gradients: for each parameter size, at most one per parameter.
+    lives: Lives,
+    rows: NDArray[np.int64],
+    parameters: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> NDArray[np.int64]:
+    """Return those of the rows (ascending numbers) that can be gradients: for each parameter size,
+    at most one per parameter.
 
     If more rows have that size, the oldest ones are assumed to be workspaces.
     """
     sizes, counts = parameters
-    rows = np.flatnonzero(chosen)[::-1]
+    if not len(sizes):
+        return rows[:0]
+    rows = rows[::-1]
     rows = rows[np.argsort(lives.bytes[rows], kind="stable")]
     size = lives.bytes[rows]
     rank = np.arange(len(rows)) - np.searchsorted(size, size)
-    at = np.minimum(np.searchsorted(sizes, size), max(0, len(sizes) - 1))
-    found = np.zeros(len(lives), bool)
-    if len(sizes):
-        found[rows[(sizes[at] == size) & (rank < counts[at])]] = True
-    return found
+    at = np.minimum(np.searchsorted(sizes, size), len(sizes) - 1)
+    return np.sort(rows[(sizes[at] == size) & (rank < counts[at])])
 
 
 def _replaced_at(

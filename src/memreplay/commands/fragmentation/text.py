@@ -32,11 +32,12 @@ from memreplay.render.units import count, counted, percent, size
 _POINTS = {
     "start": "start",
     "most_unused": "most free",
-    "peak": "peak of active",
-    "reserved": "peak of reserved",
+    "peak": "active peak",
+    "reserved": "reserved peak",
     "oom": "out of memory",
     "end": "end",
 }
+_ORDINALS = ("", "2nd", "3rd")
 _PEAKS = {_POINTS["peak"], _POINTS["reserved"]}
 MOMENTS: dict[Moment, str] = {
     "asked": "",
@@ -101,7 +102,7 @@ def _is_final(device: DeviceFragmentation) -> bool:
 def _headline(device: DeviceFragmentation) -> tuple[str, ...]:
     free = device.reserved_bytes - device.in_use_bytes - device.pending_bytes
     whole = size(device.reserved_bytes)
-    if free < 0:
+    if free < device.outside_bytes:
         words = f"device {device.device}: {whole} reserved, free memory not known"
     else:
         part = percent(share(free, device.reserved_bytes))
@@ -118,11 +119,12 @@ def _headline(device: DeviceFragmentation) -> tuple[str, ...]:
 
 def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
     pairs = [("measure", f"reserved minus active, {trust_label(device)}")]
+    known = _knows_reserved(device)
     if not _is_final(device):
-        known = max(one.active_bytes for one in device.moments) <= max(
-            one.reserved_bytes for one in device.moments
-        )
-        unused = f"{size(device.unused_bytes)}: peak reserved minus peak active bytes"
+        at = {one.name: one.reserved_bytes for one in device.moments}
+        from_start = 0 < at["reserved"] == at.get("start")
+        peak = "peak reserved (at the start)" if from_start else "peak reserved"
+        unused = f"{size(device.unused_bytes)}: {peak} minus peak active bytes"
         pairs.append(("unused", unused if known else NOT_RESERVED))
     free = "nothing"
     if device.free_bytes:
@@ -130,6 +132,8 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
         free += size(device.largest_free_bytes)
         if device.blocks_free > 1:
             free += f" ({percent(device.scattered_share)} is in the others)"
+    if not known:
+        free += ", counting only the file's segments"
     pairs.append(("free", free))
     back = f"releases {size(device.returned_bytes)}"
     if device.returned_pending_bytes:
@@ -147,8 +151,11 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
     if device.pending_bytes:
         waits = f"{size(device.pending_bytes)} in {counted(device.blocks_pending, 'block')}"
         pairs.append(("pending", f"{waits}, freed and waiting for another stream"))
-    pairs.append(("slack", f"{size(device.slack_bytes)} allocated beyond the requested sizes"))
-    if device.mean_unused_bytes is not None and device.mean_unused_bytes >= 0:
+    slack = f"{size(device.slack_bytes)} allocated beyond the requested sizes"
+    if device.slack_bytes < 0:
+        slack = "not known: more was requested than blocks hold, so events are missing"
+    pairs.append(("slack", slack))
+    if known and device.mean_unused_bytes is not None and device.mean_unused_bytes >= 0:
         pairs.append(("on average", f"{size(device.mean_unused_bytes)} free over time"))
     if device.outside_bytes:
         odd = counted(device.outside_count, "live block")
@@ -156,28 +163,44 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+def _knows_reserved(device: DeviceFragmentation) -> bool:
+    """Return whether reserved memory is known: it's never less than active memory."""
+    return all(one.unused_bytes >= 0 for one in device.moments)
+
+
 def _course(device: DeviceFragmentation) -> Table:
     """Build a table with a row per moment. If several names, such as start and peak, mean the same
     moment, they share a row.
     """
     named: dict[int, list[str]] = {}
+    known = _knows_reserved(device)
+    peaks = sorted(
+        (point for point in device.moments if point.name == "peak"),
+        key=lambda point: (-point.active_bytes, point.event_index),
+    )
     for point in device.moments:
+        if point.name in ("most_unused", "reserved") and not known:
+            continue
         names = named.setdefault(point.event_index, [])
-        if _POINTS[point.name] not in names:
-            names.append(_POINTS[point.name])
+        name = _POINTS[point.name]
+        if point in peaks[1:]:
+            name = f"{_ORDINALS[peaks.index(point)]} {name}"
+        if name not in names:
+            names.append(name)
     by_event = {point.event_index: point for point in device.moments}
     rows = tuple(_point(by_event[event], names, device) for event, names in named.items())
     titles = ("when", "event", "time", "reserved", "active", "free", "share")
-    return Table(titles, ("left", *("right",) * 6), rows, spare=(2, 4))
+    return Table(titles, ("left", *("right",) * 6), rows, spare=(2, 4, 6))
 
 
 def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) -> Row:
     at_start = point.event_index < device.first_event
     # If the moment has another name, leave out `start` and `end`, which the event already shows.
     telling = [name for name in names if name not in ("start", "end")]
-    known = point.unused_bytes >= 0
+    # The file has the segments of the end, even if their events are missing.
+    known = point.unused_bytes >= 0 and (_knows_reserved(device) or "end" in names)
     if set(telling) >= _PEAKS:
-        telling = ["peak of both", *(name for name in telling if name not in _PEAKS)]
+        telling = ["both peaks", *(name for name in telling if name not in _PEAKS)]
     return Row(
         (
             ", ".join(telling[:2] or names),

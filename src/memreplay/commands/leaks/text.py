@@ -26,6 +26,7 @@ from memreplay.render.holders import coded_row, distinguish_rows
 from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, duration, signed_size, size
+from memreplay.snapshot.model import By
 
 LEAST_ERROR = 0.05
 LEAST_ODDS = 3  # minimum odds for reporting a leak
@@ -124,6 +125,12 @@ def _one(report: LeaksReport) -> str:
     return "stack" if report.by == "stack" else "group"
 
 
+def leaking_noun(device: DeviceLeaks, by: By = "stack") -> str:
+    """Return the noun for what leaks: `group` for allocations without a stack."""
+    stacks = by == "stack" and any(one.frames for one in device.leaks)
+    return "stack" if stacks else "group"
+
+
 def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
     if _is_whole(device):
         return "no steps were found, so leaks can't be judged"
@@ -133,7 +140,7 @@ def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
         grows = device.leak_bytes_per_step or device.whole_bytes_per_step
         return f"memory grows by {_rate(device, grows)}: {DOUBTS[device.unless].words}"
     if device.leaks_total:
-        groups = counted(device.leaks_total, _one(report))
+        groups = counted(device.leaks_total, leaking_noun(device, report.by))
         one = "s" * (device.leaks_total == 1)
         if device.unless:
             more = f"{size(device.leak_bytes_per_step)} more each {_unit(device)}"
@@ -386,7 +393,8 @@ def _notes(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
         together = counted(device.step_source.taken_together, "repetition")
         notes.append(Note(f"each step here is {together}, because there are so many"))
     if device.grows and device.unless is None and device.runs_out is None:
+        steps = f"{_unit(device)}s"
         notes.append(
-            Note("give --total-memory 80GiB to see after how many steps that card is full")
+            Note(f"give --total-memory 80GiB to see after how many {steps} that card is full")
         )
     return notes

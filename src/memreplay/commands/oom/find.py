@@ -36,6 +36,7 @@ from memreplay.commands.oom.result import (
 )
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
+from memreplay.render.units import size
 from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import segment_bytes
 
@@ -145,11 +146,8 @@ def _device(
     events = replay.events_of("oom")
     free = _device_free(replay, events)
     seen = _seen(replay, events, free)
-    if total_bytes is not None and seen is not None and total_bytes < seen:
-        raise UsageError(
-            f"--total-memory is below what device {replay.device} had: {seen} bytes were reserved"
-            " or free at an out-of-memory event"
-        )
+    if total_bytes is not None:
+        _check_card(snap, replay, total_bytes, seen)
     trust = map_verdict(snap, replay, strict=strict)
     known = total_bytes if total_bytes is not None else snap.card_bytes(replay.device)
     if known is not None and seen is not None and known < seen:
@@ -196,6 +194,22 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
     )
 
 
+def _check_card(snap: Snapshot, replay: Replay, total_bytes: int, seen: int | None) -> None:
+    """Raise UsageError if the recording can't come from a card with this much memory."""
+    if seen is not None and total_bytes < seen:
+        raise UsageError(
+            f"--total-memory is below what device {replay.device} had: {size(seen)} were reserved"
+            " or free at an out-of-memory event"
+        )
+    requested = replay.measure("requested")
+    if total_bytes < requested.peak.bytes and verdict(snap, requested).exactness == "exact":
+        raise UsageError(
+            f"--total-memory is below what device {replay.device} had:"
+            f" {size(requested.peak.bytes)} were requested at the peak; memreplay simulate shows"
+            " whether the program fits on another card"
+        )
+
+
 def _device_free(replay: Replay, events: list[int]) -> dict[int, int]:
     """Return the driver's free bytes by event. Events without `device_free` have them in `addr`."""
     found = {}
@@ -210,6 +224,10 @@ def _seen(replay: Replay, events: list[int], free: dict[int, int]) -> int | None
     """Return the most memory observed on the card, which is reserved plus free memory."""
     reserved = replay.measure("reserved")
     return max((reserved.bytes_at(one) + free[one] for one in events if one in free), default=None)
+
+
+# Number of groups without a stack: recorded without one, allocated before the recording, …
+_WITHOUT_STACK = 4
 
 
 class _Telling:
@@ -322,13 +340,20 @@ class _Telling:
         return replace(told, remedies=tuple(_to_the_end(one, told) for one in remedies))
 
     def _largest(self, event: int, used: int) -> tuple[tuple[Grouper, int], int]:
-        """Return the number (-1 for keys without code) and bytes of the largest group."""
+        """Return the number (-1 for keys without code) and bytes of the largest group.
+
+        Memory without a stack isn't a holder, because it can be of any code.
+        """
         grouper = self.folded()
-        groups = grouper.held(self.active, event, 1, used).groups
-        numbers: list[int] = []
-        if not any(WAYS[way].of_blocks for way in grouper.ways):
-            numbers, *_ = grouper.keyed_groups(self.active, event, 1)
-        return (grouper, numbers[0] if numbers else -1), groups[0].bytes if groups else 0
+        if any(WAYS[way].of_blocks for way in grouper.ways):
+            groups = grouper.held(self.active, event, 1, used).groups
+            return (grouper, -1), groups[0].bytes if groups else 0
+        numbers, groups, *_ = grouper.keyed_groups(self.active, event, _WITHOUT_STACK + 1)
+        by_code = any(WAYS[way].code for way in grouper.ways)
+        for number, group in zip(numbers, groups, strict=True):
+            if group.frames or not by_code:
+                return (grouper, number), group.bytes
+        return (grouper, -1), 0
 
 
 def _cached(judged: FreeParts) -> tuple[CachedPart, ...]:

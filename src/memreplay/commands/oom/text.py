@@ -20,6 +20,7 @@ from memreplay.render.document import (
 from memreplay.render.holders import coded_row, holder_tables
 from memreplay.render.kinds import kinds_text
 from memreplay.render.mapped import ALONE, Rest, blockers_table, elapsed, part_text
+from memreplay.render.places import file_word
 from memreplay.render.reasons import notes_of, reason_notes
 from memreplay.render.trust import seen_text, trust_label
 from memreplay.render.units import count, counted, known_size, percent, size, time_utc
@@ -140,7 +141,7 @@ def oom_document(report: OomReport, *, all_frames: bool = False) -> Document:
             blocks.append(Note(f"{words}. {NEXT_TIME}"))
         for device in report.devices:
             if device.end is not None:
-                blocks += _end(device.end, device, report.by, all_frames)
+                blocks += _end(device.end, device, report, all_frames)
         if likely:
             blocks.append(Note(NEXT_TIME[0].lower() + NEXT_TIME[1:]))
         for device in report.devices:
@@ -154,7 +155,7 @@ def oom_document(report: OomReport, *, all_frames: bool = False) -> Document:
     return tuple(blocks)
 
 
-def _end(end: LastState, device: DeviceOoms, by: By, all_frames: bool) -> list[Block]:
+def _end(end: LastState, device: DeviceOoms, report: OomReport, all_frames: bool) -> list[Block]:
     """Format the live set at the end, when a program that runs out of memory writes its dump."""
     of = f" of {size(end.reserved_bytes)}" if end.reserved_bytes else ""
     words = f"device {device.device}: {size(end.active_bytes)}{of} active at the end"
@@ -173,7 +174,7 @@ def _end(end: LastState, device: DeviceOoms, by: By, all_frames: bool) -> list[B
     else:
         likely = (
             f"unlikely: {size(end.peak_bytes)} was active earlier and has been freed since;"
-            f" memreplay at FILE {end.peak_event} shows what held it"
+            f" memreplay at {file_word(report.file)} {end.peak_event} shows what held it"
         )
     largest = known_size(end.largest_free_bytes)
     free = f"{known_size(end.cached_bytes)}, largest block {largest}"
@@ -188,7 +189,7 @@ def _end(end: LastState, device: DeviceOoms, by: By, all_frames: bool) -> list[B
     more = (("categories", kinds),) if kinds else ()
     blocks: list[Block] = [Heading((words, *where)), Pairs((*pairs, *more))]
     if end.groups or end.rest_count:
-        blocks += holder_tables(end, end.active_bytes, by, all_frames=all_frames)
+        blocks += holder_tables(end, end.active_bytes, report.by, all_frames=all_frames)
     return [*blocks, *notes_of(device)]
 
 
@@ -227,7 +228,7 @@ def _listed(device: DeviceOoms) -> list[Block]:
         )
         for one in device.ooms[:LISTED]
     )
-    found: list[Block] = [Table(titles, (*("right",) * 7, "left"), rows)]
+    found: list[Block] = [Table(titles, (*("right",) * 7, "left"), rows, spare=(2, 6, 4))]
     more = device.ooms_total - len(rows)
     if more:
         found.append(Note(f"{count(more)} more failed (--format json has all)"))
@@ -286,8 +287,8 @@ def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
         ("driver", driver),
         ("reserved", f"{size(oom.reserved_bytes)}: {live} {cached}"),
     ]
-    if slack or oom.pending_bytes:
-        words = [f"{size(slack)} slack"] if slack else []
+    if slack > 0 or oom.pending_bytes:  # events are missing if it's below 0
+        words = [f"{size(slack)} slack"] if slack > 0 else []
         words += [f"{size(oom.pending_bytes)} waiting for streams"] if oom.pending_bytes else []
         pairs.append(("active", "includes " + " and ".join(words)))
     pairs.append(("card", _card(oom, device)))
@@ -374,7 +375,7 @@ def _why(name: str, oom: Oom) -> str:
 
 
 def _remedies(oom: Oom) -> Pairs:
-    rows = [(remedy_title(one), remedy_text(one, oom)) for one in oom.remedies]
+    rows = [(remedy_title(one.name), remedy_text(one, oom)) for one in oom.remedies]
     held = sum(one.bytes for one in oom.categories if one.category in ACTIVATIONS)
     if oom.active_bytes and held >= ACTIVATIONS_SHARE * oom.active_bytes:
         part = f"{size(held)} ({percent(held / oom.active_bytes)})"
@@ -386,11 +387,11 @@ def _is_limited(oom: Oom) -> bool:
     return any(part.name == "split_limit" for part in oom.cached)
 
 
-def remedy_title(one: Remedy) -> str:
+def remedy_title(name: str) -> str:
     """Return a remedy's label: the setting, the function, or two words."""
-    if one.name == "less_live":
+    if name == "less_live":
         return LESS_LIVE
-    return one.name if one.name in _NAMES_OF_PYTORCH else one.name.replace("_", " ")
+    return name if name in _NAMES_OF_PYTORCH else name.replace("_", " ")
 
 
 def remedy_text(one: Remedy, oom: Oom) -> str:
@@ -427,15 +428,18 @@ def _but(one: Remedy, oom: Oom) -> str:
 
 def _less_live(one: Remedy, oom: Oom) -> str:
     more = oom.missing_bytes if oom.more_bytes is None else oom.more_bytes
-    least, largest = size(more), size(one.bytes)
+    least, largest = size(more), size(one.bytes) if one.bytes else ""
     if oom.missing_bytes > oom.active_bytes:
         live = size(oom.active_bytes)
         gone = size(oom.missing_bytes)
         return f"Freeing all {live} isn't enough: {gone} more is missing. Request less"
     # The device had enough memory, so a limit that isn't in the file must have forbidden it.
     if not oom.missing_bytes:
-        return f"how much less isn't known; the largest holder has {largest} active"
-    words = f"Free {least} more and this request fits. The largest holder has {largest} active"
+        words = "how much less isn't known"
+        return f"{words}; the largest holder has {largest} active" if largest else words
+    words = f"Free {least} more and this request fits"
+    if largest:
+        words += f". The largest holder has {largest} active"
     if one.is_simulated:
         fits = "fits" if one.enough or oom.step_missing_bytes else "still fails"
         words += f"; without it the request {fits} in simulation"

@@ -50,12 +50,14 @@ BEFORE = "before the recording"
 class Spot(Struct, frozen=True):
     """The memory that some code holds at the peak, and how far the peak falls without that memory.
     `there`: bytes of the line that holds the most; `code`: that line's largest stack.
+    `categories`: those of the held memory.
     """
 
     held: int = 0
     saved: int = 0
     code: Coded | None = None
     there: int = 0
+    categories: tuple[str, ...] = ()
 
     @property
     def place(self) -> Frame | None:
@@ -143,6 +145,9 @@ def _checkpoint(lives: Lives, failed: list[int], replay: Replay, *, told: bool) 
     return Spot(
         lives.held(chosen),
         lives.recomputed(chosen, failed, sizes, replay.recorded.limit_bytes if failed else 0),
+        categories=tuple(
+            name for name in ACTIVATIONS if lives.held(chosen & lives.of("category", name))
+        ),
     )
 
 
@@ -264,7 +269,7 @@ def _of_holders(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
             bytes=kept.held,
             of_bytes=whole,
             saved_bytes=kept.saved,
-            word=", ".join(name for name in ACTIVATIONS if of.get(name)),
+            word=", ".join(kept.categories),
             command="peak --by module",
         )
     state = facts.forms.get("optimizer_state", Spot())

@@ -75,7 +75,9 @@ WORDS = {
 
 def advice_title(one: Advice) -> str:
     """Return a heading for the advice."""
-    return TITLES.get(one.name) or one.word or one.name
+    if one.name.startswith("oom_"):
+        return TITLES.get(one.name) or remedy_title(one.word)
+    return TITLES.get(one.name) or one.name
 
 
 def advice_text(one: Advice, device: DeviceOverview) -> str:
@@ -141,7 +143,7 @@ def _of_oom(one: Advice, device: DeviceOverview) -> str:
         return one.word
     words = remedy_text(remedy, oom)
     # In the report of `oom`, the remedy's name comes first. Here, "doesn't help" needs a subject.
-    return f"{remedy_title(remedy)} {words}" if words.startswith("doesn't") else words
+    return f"{remedy_title(remedy.name)} {words}" if words.startswith("doesn't") else words
 
 
 def place_text(place: Frame) -> str:
@@ -178,6 +180,8 @@ def next_commands(device: DeviceOverview, file: str) -> tuple[NextCommand, ...]:
         for one in device.advice[:SHOWN_ADVICE]
     ]
     wanted = [(command, reason) for command, reason in asked if reason]
+    if device.leaks_judged and device.leaks is not None and device.leaks.unless is not None:
+        wanted.append(("leaks", _SHOWS["leaks"]))
     final = bool(NOT_RECORDED.intersection(device.reasons))
     if peak.events and not final and not device.ran_out and ends_high(device):
         wanted.append(("oom", "what held memory at the end"))
@@ -187,20 +191,36 @@ def next_commands(device: DeviceOverview, file: str) -> tuple[NextCommand, ...]:
         wanted.append(("timeline --by category", "memory over time, by category"))
     else:
         wanted.append(("fragmentation --map", "the blocks in each segment"))
-    name = file_word(file)
+    name, part = file_word(file), _part_read(device)
     found = []
     for command, reason in dict(reversed(wanted)).items():
         first, _, rest = command.partition(" ")
-        found.append(NextCommand(" ".join(filter(None, ("memreplay", first, name, rest))), reason))
+        words = ("memreplay", first, name, rest, part)
+        found.append(NextCommand(" ".join(filter(None, words)), reason))
     return tuple(reversed(found))[:SHOWN_COMMANDS]
+
+
+def _part_read(device: DeviceOverview) -> str:
+    """Return the options with which a command reads the same part of the file as the report."""
+    peak = device.peak
+    options = ["--salvage"] if "truncated" in device.reasons else []
+    if peak.events < peak.trace_events:
+        if peak.first_event:
+            options.append(f"--from {peak.first_event}")
+        if peak.first_event + peak.events < peak.trace_events:
+            options.append(f"--to {peak.first_event + peak.events}")
+    return " ".join(options)
 
 
 def ends_high(device: DeviceOverview) -> bool:
     """Return whether the recording ends near its peak, as it does after an error that left no
     event.
 
-    After a finished optimizer step, that's usual: the step allocated the optimizer's state.
+    After a finished optimizer step, that's usual: the step allocated the optimizer's state. A file
+    that is cut off doesn't show the end.
     """
+    if "truncated" in device.reasons:
+        return False
     return device.peak.end_bytes >= AT_PEAK * device.peak.peak_bytes and not _ends_a_step(device)
 
 

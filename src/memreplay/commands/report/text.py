@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, NOT_RECORDED
 from memreplay.commands.leaks.result import DOUBTS
-from memreplay.commands.leaks.text import grew_late, odds_text
+from memreplay.commands.leaks.text import grew_late, leaking_noun, odds_text
 from memreplay.commands.oom.text import cause_text
 from memreplay.commands.report.advice_text import (
     RECORDING,
@@ -184,11 +184,12 @@ def _others_doubted(device: DeviceOverview) -> list[str]:
     return [one for one in doubts_of(device.reasons) if one not in own]
 
 
-def _label(device: DeviceOverview) -> str:
+def _label(device: DeviceOverview, *, brief: bool = False) -> str:
     label = trust_label(device.peak)
     if doubts_of(device.peak.reasons) or not _others_doubted(device):
         return label
-    return f"{label}, other numbers not trustworthy"
+    others = "" if brief else ", other measures not trustworthy"
+    return f"{device.peak.measure} {label}{others}"
 
 
 def _trust(device: DeviceOverview) -> str:
@@ -198,8 +199,9 @@ def _trust(device: DeviceOverview) -> str:
         return words
     if not seen_text(device.peak.reasons, 0)[0]:
         # "The snapshot is consistent" would contradict the text that follows.
-        words = f"{device.peak.exactness.capitalize()} peak."
-    return f"{words} Other numbers are not trustworthy: {doubts_text(others)}."
+        exactness, measure = device.peak.exactness.capitalize(), device.peak.measure
+        words = f"{exactness} for {measure} bytes: nothing in the file contradicts them."
+    return f"{words} Other measures are not trustworthy: {doubts_text(others)}."
 
 
 def _oom(device: DeviceOverview) -> str:
@@ -214,6 +216,8 @@ def _oom(device: DeviceOverview) -> str:
         # A dump after an error may lack the event, so show where memory ended.
         last = "the last " if EVENTS_LOST_BEFORE.intersection(device.reasons) else ""
         none = f"No request failed in {last}{counted(peak.events, 'event')}"
+        if "truncated" in device.reasons:
+            return f"{none}, but the file is cut off: a later request may have failed"
         part = percent(share(peak.end_bytes, peak.peak_bytes))
         if ends_high(device):
             return (
@@ -350,7 +354,7 @@ def _leaks(device: DeviceOverview) -> str:
         grows = size(leaks.leak_bytes_per_step or leaks.whole_bytes_per_step)
         return f"memory grows by {grows} a {unit}, {over}: {DOUBTS[leaks.unless].words}"
     if leaks.leaks_total:
-        stacks = counted(leaks.leaks_total, "stack")
+        stacks = counted(leaks.leaks_total, leaking_noun(leaks))
         keep = "keeps" if leaks.leaks_total == 1 else "keep"
         words = f"{stacks} {keep} {size(leaks.leak_bytes_per_step)} more a {unit}, {over}"
         if leaks.leaks and leaks.unless is None:
@@ -423,9 +427,9 @@ def _others(devices: list[DeviceOverview]) -> Table:
             size(one.peak.peak_bytes),
             known_size(one.reserved_peak_bytes),
             ran,
-            _label(one),
+            _label(one, brief=True),
         )
         holder = next(iter(one.peak.groups), None)
         row = Row(("-",)) if holder is None else group_row(holder, "stack", all_frames=False)
         rows.append(Row((*cells, one_line(row).cells[-1])))
-    return Table(titles, (*("right",) * 5, "left"), tuple(rows))
+    return Table(titles, (*("right",) * 5, "left"), tuple(rows), spare=(3, 2))

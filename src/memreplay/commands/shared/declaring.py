@@ -357,6 +357,18 @@ class Value(_ParamType):
         ]
 
 
+def _by_instead(key: str, ctx: click.Context | None) -> str:
+    """Say what to use for a condition that is a way to group, such as `category=activations`."""
+    from memreplay.analysis.groups.ways import WAYS  # imported late: only for errors
+
+    flags = set() if ctx is None else {flag for one in ctx.command.params for flag in one.opts}
+    if key not in WAYS or "--by" not in flags:
+        return ""
+    if WAYS[key].code and "--include" in flags:
+        return "; use --include REGEX for code"
+    return f"; use --by {key} to show each {key}"
+
+
 class Keyed(_ParamType):
     """A click type for one key of a shared option, with the key's value."""
 
@@ -373,7 +385,9 @@ class Keyed(_ParamType):
         field = self.fields.get(key)
         asked = ", ".join(map(_asked, self.fields.values()))
         if field is None:
-            self.fail(f"unknown key {key!r}; known keys: {asked}", param, ctx)
+            self.fail(
+                f"unknown key {key!r}; known keys: {asked}{_by_instead(key, ctx)}", param, ctx
+            )
         if field.kind is bool:
             if equals:
                 self.fail(f"{key} takes no value", param, ctx)

@@ -5,9 +5,10 @@ them.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import IO, Any, TypeVar
 
 import click
 
@@ -62,6 +63,29 @@ def attempt_unreported(work: Callable[[], T]) -> tuple[T | None, int, str]:
     return None, exit_code, words
 
 
+class OneLineError(click.UsageError):
+    """A usage error in one line, like all other errors. If its message doesn't say what to do, it
+    names the help.
+    """
+
+    def __init__(self, error: click.UsageError) -> None:
+        from memreplay.texts import clean
+
+        text = clean(error.format_message()).removesuffix(".")
+        if text[1:2].islower():
+            text = text[0].lower() + text[1:]
+        vague = not isinstance(error, click.BadParameter) or isinstance(
+            error, click.MissingParameter
+        )
+        if error.ctx is not None and vague and not re.search("[;?]", text):
+            text += f"; see {error.ctx.command_path} --help"
+        super().__init__(text, error.ctx)
+
+    def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002
+        """Print the error to stderr."""
+        complain(self.message)
+
+
 @contextmanager
 def catching(ctx: click.Context) -> Iterator[None]:
     """End the command with the right exit code for errors that aren't about a single file.
@@ -71,7 +95,9 @@ def catching(ctx: click.Context) -> Iterator[None]:
     """
     try:
         yield
-    except click.ClickException as error:  # usage error, which click reports
+    except click.UsageError as error:
+        raise OneLineError(error) from None
+    except click.ClickException as error:  # click reports it
         from memreplay.texts import clean
 
         error.message = clean(error.message)  # type: ignore[misc]  # to others it is final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -45,7 +46,7 @@ def table_lines(
         for i, title in enumerate(titles)
     ]
     if width is not None:
-        _narrow(widths, right, width)
+        _narrow(widths, [_least(*one) for one in zip(titles, right, strict=True)], width)
     columns = [_Column(*one) for one in zip(widths, right, strict=True)]
     for batch in chain([[[title] for title in titles]], first, coming):
         padded = (column.padded(cells) for column, cells in zip(columns, batch, strict=True))
@@ -80,19 +81,30 @@ class _Column(dict[str | None, str]):
         return found
 
 
-def _narrow(widths: list[int], right: Sequence[bool], width: int) -> None:
-    """Shrink the widest text columns until the table fits."""
-    texts = [i for i, number in enumerate(right) if not number and widths[i] > _NARROWEST]
+def _least(title: str, right: bool) -> int:
+    """Return a column's minimum width: numbers aren't cut, and neither are titles like `category`,
+    unlike long expressions.
+    """
+    if right:
+        return sys.maxsize
+    return max(_NARROWEST, cell_width(title) if title.isidentifier() else 0)
+
+
+def _narrow(widths: list[int], least: Sequence[int], width: int) -> None:
+    """Shrink the widest columns until the table fits."""
+    texts = [i for i, room in enumerate(widths) if room > least[i]]
     over = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while over > 0 and texts:
-        widest = max(texts, key=lambda i: widths[i])
-        next_width = max([_NARROWEST, *(widths[i] for i in texts if widths[i] < widths[widest])])
-        same = [i for i in texts if widths[i] == widths[widest]]
-        part = min(widths[widest] - next_width, -(-over // len(same)))
+        widest = max(widths[i] for i in texts)
+        same = [i for i in texts if widths[i] == widest]
+        next_width = max(
+            *(least[i] for i in same), *(widths[i] for i in texts if widths[i] < widest), 0
+        )
+        part = min(widest - next_width, -(-over // len(same)))
         for i in same:
             widths[i] -= part
         over -= part * len(same)
-        texts = [i for i in texts if widths[i] > _NARROWEST]
+        texts = [i for i in texts if widths[i] > least[i]]
 
 
 def tables_text(tables: Sequence[tuple[str, int, Sequence[str]]], width: int) -> str:

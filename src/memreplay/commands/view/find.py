@@ -111,7 +111,7 @@ def ranks_page(folder: str, ranks: Mapping[int, Data]) -> Made:
     found = list(ranks.values())
     _check_room(
         found,
-        f"memreplay fleet {shlex.quote(folder)} --write html=FILE shows all ranks, at"
+        f"memreplay fleet {shlex.quote(folder)} --write html=ranks.html shows all ranks, at"
         " lower resolution",
     )
     return page_of(found, kind="ranks", title=short_name(folder))

@@ -258,11 +258,12 @@ def test_modules_are_named_by_class_on_any_line() -> None:
     ]
 
 
-def test_modules_without_classes_are_named_by_their_calls() -> None:
+@pytest.mark.parametrize("file", ["/r/gpt.py", "D:\\r\\gpt.py"])
+def test_modules_without_classes_are_named_by_their_calls(file: str) -> None:
     builder = SnapshotBuilder()
     for i in range(2):
-        frames = [("forward", LINEAR, 125), ("forward", "/r/gpt.py", i + 1)]
-        builder.alloc((i + 1) << 20, i + 1, frames=[*frames, ("forward", "/r/gpt.py", 9)])
+        frames = [("forward", LINEAR, 125), ("forward", file, i + 1)]
+        builder.alloc((i + 1) << 20, i + 1, frames=[*frames, ("forward", file, 9)])
     assert groups(opened(builder), "module") == {
         "gpt.py:9 > :2 > linear.py:125": 2,
         "gpt.py:9 > :1 > linear.py:125": 1,

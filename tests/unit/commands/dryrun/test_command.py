@@ -256,9 +256,9 @@ def test_missing_torch_is_an_error(ground: Ground, tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert (
-        f"{python} has no torch; install it: `{python} -m pip install --no-deps torch`"
-        in done.stderr
-    )
+        f"{python} has no torch; install it: `{python} -m pip install --no-deps torch`, then"
+        f" `{python} -m pip install filelock "
+    ) in done.stderr
 
 
 def test_torch_without_cuda_is_an_error(ground: Ground) -> None:
@@ -266,7 +266,8 @@ def test_torch_without_cuda_is_an_error(ground: Ground) -> None:
     (ground.torch / "lib/libtorch_cuda.so").unlink()
     done = ground.ask()
     assert done.exit_code == 2
-    assert "this torch was built without CUDA; `pip install --no-deps torch`" in done.stderr
+    hint = "`pip install --force-reinstall --no-deps torch` on Linux"
+    assert f"this torch was built without CUDA; {hint}" in done.stderr
     write_hip = ground.torch / "lib/libtorch_hip.so"
     write_hip.symlink_to("/proc/self/exe")
     done = ground.ask()

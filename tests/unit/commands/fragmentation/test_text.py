@@ -13,7 +13,7 @@ from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.render.plain import render_plain
 from memreplay.snapshot.model import When
 from tests import build
-from tests.allocator import MIB
+from tests.allocator import MIB, Machine, Settings
 from tests.build import SnapshotBuilder
 from tests.unit.commands.fragmentation.test_find import two_pins
 from tests.unit.commands.oom.test_find import KEEP, machine, scattered
@@ -82,6 +82,28 @@ def test_unused_memory_is_unknown_if_more_was_active_than_reserved() -> None:
     lines = text(builder.build())
     (unused,) = (line for line in lines if line.startswith("unused "))
     assert unused.startswith("unused         not known: segment events are missing")
+    # The peak lies outside the file's only segment.
+    assert lines[2].startswith("device 0: 2.0 MiB reserved, free memory not known")
+    free = "2.0 MiB in 1 block, largest 2.0 MiB, counting only the file's segments"
+    assert f"free           {free}" in lines
+    assert not any(line.startswith("on average") for line in lines)
+    rows = [line.split() for line in lines if line.endswith((" -", "%"))]
+    (peak, end) = ([row for row in rows if row[0] == name][-1] for name in ("active", "end"))
+    assert peak[-2:] == ["-", "-"]
+    assert end[-1] == "100.0%"  # the file shows its segments at the end
+    assert not any(line.startswith(("most free", "reserved peak")) for line in lines)
+
+
+def test_only_the_highest_peak_of_active_memory_has_no_number() -> None:
+    made, device = machine(200 * MIB)
+    for number in (40, 80, 20):
+        block = device.malloc(number * MIB)
+        assert block is not None
+        device.free(block)
+    names = ("2nd active peak", "both peaks", "3rd active peak")
+    rows = [line for line in text(made.dump()[0]) if line.startswith(names)]
+    assert [row.startswith(name) for row, name in zip(rows, names, strict=True)] == [True] * 3
+    assert ["40.0 MiB" in rows[0], "80.0 MiB" in rows[1], "20.0 MiB" in rows[2]] == [True] * 3
 
 
 def test_missing_segment_events_leave_free_memory_unknown() -> None:
@@ -103,8 +125,45 @@ def test_missing_segment_events_leave_free_memory_unknown() -> None:
     assert "device 0: 200.0 MiB reserved, free memory not known" in shown
     assert "unused         not known: segment events are missing" in shown
     assert "-5.0 MiB" not in shown
-    (row,) = [line for line in shown.splitlines() if line.startswith("most free")]
-    assert row.split()[-2:] == ["-", "-"]
+    rows = [line for line in shown.splitlines() if "active peak" in line]
+    assert rows
+    assert all(row.split()[-2:] == ["-", "-"] for row in rows)
+    assert "most free" not in shown
+
+
+def test_slack_is_unknown_if_more_was_requested_than_blocks_hold() -> None:
+    report = fragmentation_report(mr.open(build.dump(scattered().dump()[0])))
+    odd = replace(report.devices[0], slack_bytes=-3 * MIB)
+    shown = render_plain(fragmentation_document(replace(report, devices=(odd,))), width=100)
+    assert "slack          not known: more was requested than blocks hold" in shown
+    assert "-3.0 MiB" not in shown
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_course_fits_a_narrow_terminal(width: int) -> None:
+    report = fragmentation_report(mr.open(build.dump(scattered().dump()[0])))
+    device = report.devices[0]
+    (peak,) = [one for one in device.moments if one.name == "peak"][:1]
+    lower = replace(peak, active_bytes=peak.active_bytes - 1)
+    both = (peak, replace(lower, event_index=70), replace(lower, name="reserved", event_index=70))
+    odd = replace(report, devices=(replace(device, moments=both),))
+    lines = render_plain(fragmentation_document(odd), width=width).splitlines()
+    assert any(line.startswith("2nd active peak, reserved peak") for line in lines)
+    assert all(len(line) <= width for line in lines)
+
+
+def test_peak_of_memory_cached_before_the_recording_is_at_the_start() -> None:
+    made = Machine(Settings(capacity=200 * MIB))
+    device = made.devices[0]
+    for number, recorded in ((100, False), (40, True)):
+        if recorded:
+            made.begin_recording()
+        block = device.malloc(number * MIB)
+        assert block is not None
+        device.free(block)
+    (unused,) = (line for line in text(made.dump()[0]) if line.startswith("unused "))
+    words = "60.0 MiB: peak reserved (at the start) minus peak active bytes"
+    assert unused == f"unused         {words}"
 
 
 def test_alone_column_has_a_legend() -> None:

@@ -49,6 +49,15 @@ def test_leak_is_a_row() -> None:
     assert "note: give --total-memory 80GiB" in text(report())
 
 
+def test_memory_without_a_stack_is_not_called_a_stack() -> None:
+    one = report().devices[0]
+    leak = replace(one.leaks[0], frames=(), user=(), libraries=(), label="(no stack)")
+    page = changed(report(), leaks=(leak,))
+    assert "device 0: 1 group leaks 64.0 KiB a step" in page
+    windows = report(windows=8)
+    assert "to see after how many windows that card" in text(windows)
+
+
 def test_row_has_the_odds_and_the_error() -> None:
     one = report().devices[0]
     leak = replace(one.leaks[0], odds=9.6, bytes_per_step_error=one.leaks[0].bytes_per_step // 4)

@@ -339,8 +339,15 @@ def test_earlier_failures_are_listed_next_to_the_requested_failure(
 
 
 def test_card_smaller_than_the_usage_is_an_error() -> None:
-    with pytest.raises(UsageError, match="total_memory is below what device 0 had: 209715200"):
+    with pytest.raises(UsageError, match=r"total_memory is below what device 0 had: 200\.0 MiB"):
         report(scattered(), total_memory=100 * MIB)
+    # Without a failed request, too.
+    made, device = machine(200 * MIB)
+    device.malloc(60 * MIB, 0, KEEP)
+    assert report(made, total_memory=60 * MIB).devices
+    words = r"device 0 had: 60\.0 MiB were requested at the peak; memreplay simulate shows"
+    with pytest.raises(UsageError, match=words):
+        report(made, total_memory=60 * MIB - 1)
 
 
 def test_driver_numbers_may_be_missing() -> None:
@@ -476,3 +483,18 @@ def test_random_programs_add_up(seed: int) -> None:
             before = truth.recorded[: one.event_index][-12:]
             assert "free_completed" in [known.event["action"] for known in before]
         assert device.total_memory_bytes == made.settings.capacity
+
+
+@pytest.mark.parametrize("by", ["stack", "line", "file", "stack,phase"])
+def test_memory_without_a_stack_is_no_holder(by: str) -> None:
+    made, device = machine(100 * MIB)
+    device.malloc(60 * MIB)
+    fail(device, 50 * MIB)
+    oom = only(made, by=by)
+    assert remedies(oom)["less_live"] == Remedy("less_live", 0, enough=False)
+    made, device = machine(100 * MIB)
+    device.malloc(60 * MIB)
+    device.malloc(20 * MIB, 0, KEEP)
+    fail(device, 30 * MIB)
+    oom = only(made, by=by)
+    assert remedies(oom)["less_live"].bytes == 20 * MIB

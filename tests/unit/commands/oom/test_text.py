@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -80,6 +81,20 @@ def test_card_and_other_processes_are_shown() -> None:
     assert ": other processes" in whole
 
 
+@pytest.mark.parametrize("slack, shown", [(3 * MIB, "includes 3.0 MiB slack"), (-3 * MIB, "")])
+def test_slack_below_zero_is_not_shown(slack: int, shown: str) -> None:
+    """If events are missing, more can be requested than active."""
+    told = found(scattered())
+    (device,) = told.devices
+    (oom,) = device.ooms
+    for pending in (0, MIB):
+        odd = replace(oom, requested_bytes=oom.active_bytes - slack, pending_bytes=pending)
+        page = "\n".join(text(replace(told, devices=(replace(device, ooms=(odd,)),))))
+        assert shown in page
+        assert "-3.0 MiB" not in page
+        assert ("1.0 MiB waiting" in page) == bool(pending)
+
+
 def test_many_failures_are_listed_briefly() -> None:
     made, device = machine(64 * MIB)
     for more in range(25):
@@ -108,7 +123,7 @@ def test_every_cause_has_a_text() -> None:
         one = replace(device, ooms=(all_of_it,), total_memory_bytes=None)
         lines = text(replace(report, devices=(one,)), 80)
         assert all(len(line) <= 80 for line in lines)
-        titles = tuple(remedy_title(one) for one in all_of_it.remedies)
+        titles = tuple(remedy_title(one.name) for one in all_of_it.remedies)
         assert sum(line.startswith(titles) for line in lines) == len(helps)
 
 
@@ -219,7 +234,7 @@ def test_profiler_trace_may_lack_reserved_memory() -> None:
     assert "of 0 B" not in whole
 
 
-def test_failure_is_possible_if_the_end_is_close_to_the_peak() -> None:
+def test_failure_is_possible_if_the_end_is_close_to_the_peak(tmp_path: Path) -> None:
     made, device = machine(200 * MIB)
     device.malloc(100 * MIB, 0, KEEP)
     first = device.malloc(30 * MIB, 0, ASK)
@@ -238,7 +253,12 @@ def test_failure_is_possible_if_the_end_is_close_to_the_peak() -> None:
     assert (
         "unlikely: 130.0 MiB was active earlier and has been freed since; memreplay at FILE"
     ) in whole
-    assert "FILE 3 shows" in whole
+    assert "FILE 3 shows" in whole  # bytes have no name
+    path = tmp_path / "my run" / "snap.pkl"
+    path.parent.mkdir()
+    path.write_bytes(build.dump(made.dump()[0]))
+    whole = " ".join(" ".join(text(oom_report(mr.open(path)), 1000)).split())
+    assert f"memreplay at '{path}' 3 shows what held it" in whole
     assert "cached 30.0 MiB, largest block 30.0 MiB" in whole
 
 

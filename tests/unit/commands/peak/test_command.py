@@ -215,3 +215,19 @@ def test_json_imports_no_text_modules(path: str) -> None:
         [sys.executable, "-c", code, "peak", path, "--json"], capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "only, instead",
+    [
+        ("category=activations", "no-carried-over; use --by category to show each category"),
+        ("file=train.py", "no-carried-over; use --include REGEX for code"),
+        ("nonsense", "no-carried-over"),
+    ],
+)
+def test_condition_that_is_a_grouping_names_the_option(
+    runner: CliRunner, only: str, instead: str
+) -> None:
+    result = runner.invoke(app, ["peak", "snap.pkl", "--only", only])
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"{instead}\n")

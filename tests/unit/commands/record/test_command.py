@@ -66,7 +66,7 @@ def test_usage_errors_are_reported(tmp_path: Path) -> None:
         (("-o", "there.pickle", "--", "true"), "there.pickle already exists"),
         (("--", "no-such-command"), "no-such-command doesn't run: No such file"),
         (("--", "train.py"), "No such file or directory; put python before it: python train.py"),
-        ((), "Missing argument"),
+        ((), "missing argument"),
     ):
         done = run(tmp_path, *arguments)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr

@@ -4,10 +4,13 @@ number.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from msgspec.structs import replace
 
 import memreplay as mr
+from memreplay.commands.oom.result import RemedyName
 from memreplay.commands.report.advice_text import (
     TITLES,
     WORDS,
@@ -49,6 +52,13 @@ def test_line_is_not_credited_with_the_bytes_of_others(name: str) -> None:
     assert f"{held}, 30.0 MiB at model.py:72" in advice_text(one, device())
     whole = replace(one, frame_bytes=72 * MIB)
     assert f"{held} at model.py:72" in advice_text(whole, device())
+
+
+@pytest.mark.parametrize("name", get_args(RemedyName))
+def test_titles_of_remedies_are_words(name: str) -> None:
+    title = advice_title(Advice(f"oom_{name}", word=name, command="oom"))
+    of_pytorch = {"empty_cache", "no_grad", "inference_mode"}
+    assert title == name if name in of_pytorch else "_" not in title
 
 
 def test_titles_belong_to_existing_advice() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.analysis.steps.records import StepSource
+from memreplay.commands.app import app
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.report.advice_text import advice_title, next_commands
 from memreplay.commands.report.find import overview
@@ -17,7 +21,10 @@ from memreplay.commands.report.text import report_document, report_line
 from memreplay.render.document import Table
 from memreplay.render.plain import render_plain
 from tests import build
+from tests.allocator import MIB
+from tests.allocator_strategies import record
 from tests.build import SnapshotBuilder
+from tests.commanding import command_runner
 from tests.conftest import ROOT
 from tests.kineto import Kineto
 from tests.unit.commands.report.test_find import two_devices
@@ -138,9 +145,10 @@ def test_doubts_come_first() -> None:
     page = " ".join(
         text(changed("transformer_step.pkl.gz", trusted=False, reasons=reasons[:1])).split()
     )
-    assert "no request failed, exact, other numbers not trustworthy trust" in page
+    assert "no request failed, requested exact, other measures not trustworthy trust" in page
     assert (
-        "trust Exact peak. Other numbers are not trustworthy: blocks were freed that were not live"
+        "trust Exact for requested bytes: nothing in the file contradicts them. Other measures are"
+        " not trustworthy: blocks were freed that were not live"
     ) in page
     others = changed(
         "transformer_step.pkl.gz",
@@ -417,3 +425,57 @@ def test_words_that_need_an_explanation_have_one() -> None:
     changed = replace(one, caught=caught)
     page = " ".join(text(Overview(file="a.pkl", devices=(changed,))).split())
     assert "; autograd detail: temporaries of the backward pass" in page
+
+
+def test_suggested_commands_read_the_same_part_of_the_file(tmp_path: Path) -> None:
+    """Each command that a report suggests runs, and shows the report's peak."""
+    made = record(3, settings="crowded", steps=200)
+    data = build.dump(made.snapshot)
+    (tmp_path / "whole.pkl").write_bytes(data)
+    (tmp_path / "cut.pkl").write_bytes(data[: len(data) * 6 // 10])
+    for name, options in (
+        ("whole.pkl", []),
+        ("whole.pkl", ["--from", "40", "--to", "90"]),
+        ("whole.pkl", ["--to", "60"]),
+        ("cut.pkl", ["--salvage"]),
+        ("cut.pkl", ["--salvage", "--from", "20", "--to", "60"]),
+    ):
+        path = str(tmp_path / name)
+        told = command_runner().invoke(app, ["report", path, *options, "--json"])
+        assert told.exit_code == 0, told.output
+        (device,) = json.loads(told.stdout)["devices"]
+        for command in device["commands"]:
+            _, *words = shlex.split(command)
+            done = command_runner().invoke(app, words)
+            assert done.exit_code == 0, (command, done.output)
+            peak = command_runner().invoke(app, ["peak", *words[1:2], *options, "--json"])
+            (shown,) = json.loads(peak.stdout)["devices"]
+            assert shown["peak_bytes"] == device["peak_bytes"]
+            assert words[-len(options) :] == options or not options
+
+
+def test_file_that_is_cut_off_does_not_show_how_the_program_ended() -> None:
+    builder = SnapshotBuilder()
+    for i in range(40):
+        builder.alloc((i + 1) << 20, MIB, frames=[("f", "/w/a.py", 1)])
+    data = build.dump(builder.finish_segments().build())
+    report = overview(mr.open(data[: len(data) * 9 // 10], salvage=True))
+    page = " ".join(text(report).split())
+    assert "but the file is cut off: a later request may have failed" in page
+    assert "end at 100.0%" not in page
+    assert not any(one.startswith("memreplay oom") for one in report.devices[0].commands)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_table_of_other_devices_fits_the_width(width: int) -> None:
+    """Its column for trust says only what's trustworthy."""
+    made = SnapshotBuilder(devices=2)
+    for device in range(2):
+        made.alloc(1 << 30, 80 * MIB, device).free(1 << 30, 80 * MIB, device)
+        made.segment(1 << 20, 2 * MIB, device, blocks=[made.block(1 << 20, 512, 300)])
+    page = text(overview(mr.open(build.dump(made.build()))), width)
+    lines = page.splitlines()
+    assert all(len(line) <= width for line in lines if not line.startswith("memreplay "))
+    _, table = page.split("1 other device")
+    assert "requested exact" in table
+    assert "other measures" not in table

@@ -26,6 +26,16 @@ def test_numbers_are_never_cut() -> None:
     assert [len(line) for line in lines(10)] == [23] * 4
 
 
+def test_titles_are_not_cut_unless_they_are_expressions() -> None:
+    long = [["y" * 40], ["z" * 40]]
+    titles = ("segment_category_name", "substring(file, 1, 25)")
+    found = [
+        next(table_lines([title, "file"], [False, False], [long], 40)).split("  ")[0]
+        for title in titles
+    ]
+    assert found == ["segment_category_name", "substring(file, 1,…"]
+
+
 def test_later_rows_fit_the_widths_of_the_first() -> None:
     first = [["a"] * 3000, ["1"] * 3000]
     later = [["abcdefgh", "é"], ["22", "333333"]]

@@ -225,7 +225,7 @@ def test_folder_of_tables_is_one_snapshot(runner: CliRunner) -> None:
 @pytest.mark.parametrize(
     "arguments, exit_code, words",
     [
-        ((), 2, "Missing argument 'FILE [FILE2]'"),
+        ((), 2, "missing argument 'FILE [FILE2]'"),
         (
             ("a.pkl", "b.pkl", "c.pkl"),
             2,

@@ -132,7 +132,7 @@ def test_page_too_large_for_a_browser_is_rejected(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(find, "MOST_IN_ALL", 2 * n_bytes - 1)
     with pytest.raises(
         LimitError,
-        match="memreplay fleet 'a run' --write html=FILE shows all ranks, at lower resolution",
+        match=r"memreplay fleet 'a run' --write html=ranks\.html shows all ranks, at lower",
     ):
         ranks_page("a run", dict(enumerate(both)))
     with pytest.raises(LimitError):

@@ -66,7 +66,7 @@ def test_options_are_passed_on(
 @pytest.mark.parametrize(
     "options, words",
     [
-        ([], "Missing argument 'DIR...'"),
+        ([], "missing argument 'DIR...'"),
         (["snap.pkl"], "'snap.pkl' is a file"),
         (
             ["run", "--until", "over"],
@@ -84,7 +84,7 @@ def test_options_are_passed_on(
         (["run", "--until", "timeout=inf"], "timeout: inf is not between"),
         (["run", "--until", "count=0"], "count: 0 is below 1"),
         (["run", "--max-peak", "8"], "--max-peak"),
-        (["run", "--salvage"], "No such option"),
+        (["run", "--salvage"], "watch has no option --salvage"),
         (["s3://bucket/run"], "s3://bucket/run: only local folders can be watched"),
     ],
 )

@@ -13,6 +13,7 @@ from memreplay.export.snapshots.cutting import cut
 from memreplay.snapshot.model import MEASURES
 from tests import build
 from tests.build import START_US, SnapshotBuilder
+from tests.torch_parts import torch_part
 
 A, B, C = 0x1000, 0x2000, 0x3000
 USER = ("mine", "/home/ana/model.py", 1)
@@ -129,7 +130,7 @@ def test_slices_of_real_files_have_the_same_numbers(corpus_file: Path) -> None:
 
 @pytest.mark.viewers
 def test_torch_reads_the_result() -> None:
-    viz = pytest.importorskip("torch.cuda._memory_viz", reason="torch is not installed")
+    viz = torch_part("torch.cuda._memory_viz")
     builder = SnapshotBuilder().alloc(A, 5, frames=[USER]).alloc(B, 6, frames=[USER])
     made = sliced(builder.free(A, 5, frames=[]).finish_segments().build(), 1, None)
     assert "total_allocated: 6.0B" in viz.segsum(made)

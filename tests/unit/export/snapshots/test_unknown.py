@@ -10,6 +10,7 @@ import io
 import json
 import pickle
 import pickletools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -347,3 +348,52 @@ def test_any_bytes_give_an_error_or_a_loadable_value(
         for ask in (items.key, items.value):
             with contextlib.suppress(SnapshotError):
                 list(pickletools.genops(io.BytesIO(ask(i))))
+
+
+OF_THE_FILE = re.compile(r'"(?:file|file_bytes|stream_bytes|commands)": [^\n]*')
+SOURCE = "def f():\n    x = torch.empty(9)\n\x1b[31m'é"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        SOURCE,
+        {"a.py": SOURCE},
+        {"a.py": SOURCE.splitlines(), "b.py": []},
+        {"a.py": {1: "x = 1", 2: "y = 2"}},
+        [("a.py", 1, "x = 1")],
+        None,
+    ],
+    ids=lambda code: type(code).__name__,
+)
+def test_source_code_of_another_tool_is_kept_and_changes_no_answer(
+    code: object, tmp_path: Path
+) -> None:
+    """No format is known for such keys, so they're kept but not interpreted."""
+    plain = snapshot()
+    frame = plain["device_traces"][0][0]["frames"][0]
+    value = {**pickle.loads(build.dump(plain)), "source_code": code}
+    for event in value["device_traces"][0]:
+        event["source_code"] = code
+        if "frames" in event:
+            event["frames"] = [{**one, "source_code": code} for one in event["frames"]]
+    assert frame != value["device_traces"][0][0]["frames"][0]
+    answers = []
+    for name, one in (("plain", plain), ("other", value)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "in.pkl").write_bytes(build.dump(one))
+        found = []
+        for words in (["report"], ["summary"], ["peak"], ["at", "end"], ["timeline"], ["oom"]):
+            command = [words[0], str(folder / "in.pkl"), *words[1:], "--json"]
+            done = CliRunner().invoke(app, command)
+            assert done.exit_code == 0, done.output
+            found.append(OF_THE_FILE.sub("", done.stdout))
+        answers.append([one.replace(str(folder), "") for one in found])
+    assert answers[0] == answers[1]
+    for protocol in ("2", "4"):
+        out, said = sliced(build.dump(value), tmp_path, "--protocol", protocol)
+        assert unknown(pickle.loads(out)) == {"source_code": code}
+        assert "warning" not in said
+    out, _ = sliced(build.dump(value), tmp_path, name="out.html")
+    assert b"x = torch.empty" not in out

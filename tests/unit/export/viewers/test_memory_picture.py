@@ -18,6 +18,7 @@ from memreplay.export.viewers.torch_categories import COLUMNS, category_events
 from tests import views
 from tests.build import START_US, SnapshotBuilder
 from tests.noted import noted_traces
+from tests.torch_parts import torch_part
 from tests.unit.export.viewers.test_memory_timeline import example
 
 
@@ -99,7 +100,7 @@ def test_every_category_has_a_colour() -> None:
 @pytest.mark.viewers
 @pytest.mark.filterwarnings("ignore")
 def test_colours_match_torch() -> None:
-    profiler = pytest.importorskip("torch.profiler._memory_profiler", reason="no torch")
+    profiler = torch_part("torch.profiler._memory_profiler")
     assert tuple(profiler._CATEGORY_TO_COLORS.values()) == COLOURS
 
 

@@ -15,8 +15,8 @@ from memreplay.export.viewers.torch_categories import COLUMNS, category_events
 from tests import oracle, views
 from tests.build import START_US, FrameSpec, SnapshotBuilder
 from tests.strategies import traces
+from tests.torch_parts import torch_part
 
-NO_TORCH = "no torch, whose writer this is compared with"
 OPTIMIZER: FrameSpec = ("step", "/site-packages/torch/optim/adamw.py", 1)
 BACKWARD: FrameSpec = ("backward", "/home/u/x.py", 2)
 LOADING: FrameSpec = ("get_batch", "/home/u/data.py", 3)
@@ -106,7 +106,7 @@ def example(made: SnapshotBuilder) -> SnapshotBuilder:
 
 def torchs(tmp_path: Path, ending: str, times: list[int]) -> Any:
     """Return torch.profiler's own timeline of the example's allocations."""
-    profiler = pytest.importorskip("torch.profiler._memory_profiler", reason=NO_TORCH)
+    profiler = torch_part("torch.profiler._memory_profiler")
     import torch
 
     device = torch.device("cuda:0")
@@ -168,7 +168,7 @@ def test_rows_match_torchs_writer(tmp_path: Path) -> None:
 @pytest.mark.viewers
 @pytest.mark.filterwarnings("ignore")
 def test_order_of_columns_and_actions_matches_torch() -> None:
-    profiler = pytest.importorskip("torch.profiler._memory_profiler", reason=NO_TORCH)
+    profiler = torch_part("torch.profiler._memory_profiler")
     names = [
         "unknown" if one is None else one.name.lower().replace("_", " ")
         for one in profiler._CATEGORY_TO_INDEX

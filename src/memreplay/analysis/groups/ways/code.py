@@ -244,7 +244,7 @@ class ByModule(ByCode):
                 frames.append(frame)
             else:
                 line = f":{frame.line}" if frame.line else ""
-                words.append(posixpath.basename(frame.file) + line)
+                words.append(frame.file.replace("\\", "/").rpartition("/")[2] + line)
                 frames.append(frame)
         inward = tuple(reversed(frames))
         return Label(" > ".join(words), inward, tuple(range(len(inward))))
