@@ -199,8 +199,7 @@ def _trust(device: DeviceOverview) -> str:
         return words
     if not seen_text(device.peak.reasons, 0)[0]:
         # "The snapshot is consistent" would contradict the text that follows.
-        exactness, measure = device.peak.exactness.capitalize(), device.peak.measure
-        words = f"{exactness} for {measure} bytes: nothing in the file contradicts them."
+        words = f"{device.peak.measure.capitalize()} bytes are {device.peak.exactness}."
     return f"{words} Other measures are not trustworthy: {doubts_text(others)}."
 
 

@@ -147,8 +147,8 @@ def test_doubts_come_first() -> None:
     )
     assert "no request failed, requested exact, other measures not trustworthy trust" in page
     assert (
-        "trust Exact for requested bytes: nothing in the file contradicts them. Other measures are"
-        " not trustworthy: blocks were freed that were not live"
+        "trust Requested bytes are exact. Other measures are not trustworthy: blocks were freed"
+        " that were not live"
     ) in page
     others = changed(
         "transformer_step.pkl.gz",
