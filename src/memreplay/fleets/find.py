@@ -57,7 +57,7 @@ class Explained(NamedTuple):
     """The call sites that explain the difference between two files, or why these are unknown."""
 
     rows: tuple[DiffRow, ...] = ()
-    error: str = ""
+    error: str | None = None
 
 
 class FleetQuery(NamedTuple):

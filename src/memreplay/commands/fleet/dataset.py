@@ -384,7 +384,7 @@ def _check_pyarrow() -> None:
 def missing_of(ranks: Sequence[FleetRank]) -> dict[int, str]:
     """Return the ranks that couldn't be read, and why."""
     return {
-        one.rank: one.error
+        one.rank: one.error or one.status
         for one in ranks
         if one.rank is not None and one.status not in ("ok", "empty")
     }
