@@ -92,7 +92,7 @@ def report_line(report: Overview) -> str:
 
 
 def _in_short(device: DeviceOverview) -> str:
-    peak, ran, _ = _headline(device)
+    peak, ran, _ = headline(device)
     leaks = device.leaks
     judged = leaks is not None and device.leaks_judged and not leaks.by_windows
     none = "none found" if judged else "not judged"
@@ -114,7 +114,7 @@ def _is_leaking(device: DeviceOverview) -> bool:
 
 
 def _page(device: DeviceOverview) -> list[Block]:
-    blocks: list[Block] = [Heading(_headline(device)), Pairs(_pairs(device))]
+    blocks: list[Block] = [Heading(headline(device)), Pairs(_pairs(device))]
     blocks += _holders(device)
     if advice := _advice(device):
         words = "what to do next"
@@ -139,7 +139,8 @@ def _advice(device: DeviceOverview) -> list[Advice]:
     return found[:SHOWN_ADVICE]
 
 
-def _headline(device: DeviceOverview) -> tuple[str, ...]:
+def headline(device: DeviceOverview) -> tuple[str, str, str]:
+    """Return the device's verdict: its peak, whether a request failed, and the exactness."""
     peak = size(device.peak.peak_bytes)
     name = f"device {device.device}"
     ran = "memory ran out" if device.ran_out else "no request failed"
