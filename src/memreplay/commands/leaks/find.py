@@ -14,7 +14,14 @@ from memreplay.analysis.selecting.selection import Selection, TotalMemory
 from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.analysis.steps.boundaries import WINDOWS, at_most, find_steps, windows
 from memreplay.analysis.steps.guessing import MOST_CHURN, churn
-from memreplay.analysis.steps.records import GUESSED, STEP, Found, Piece, StepOptions
+from memreplay.analysis.steps.records import (
+    GUESSED,
+    STEP,
+    Found,
+    Piece,
+    StepOptions,
+    none_found,
+)
 from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
@@ -131,7 +138,10 @@ def leaks_report(snap: Snapshot, selection: Selection, options: LeaksOptions) ->
     if not any(device.step_source for device in devices):
         empty = "the file has neither events nor segments"
         why = devices[0].not_judged_reason if devices else empty
-        raise (UsageError if options.given else NothingToTellError)(f"can't look for leaks: {why}")
+        raise (UsageError if options.given else NothingToTellError)(
+            f"can't look for leaks: {why}",
+            brief=devices[0].not_judged_brief if devices else empty,
+        )
     return LeaksReport(
         file=snap.file,
         measure=selection.measure,
@@ -193,36 +203,38 @@ def _steps(snap: Snapshot, usage: Usage, grouper: Grouper, options: LeaksOptions
 def _without_steps(usage: Usage) -> Found:
     """Return windows in place of steps, if the recording is too long to be a single step."""
     if usage.replay.events == 0:
-        return Found(None, (), "no events were recorded")
+        return none_found("no events were recorded")
     found = windows(usage, WINDOWS)
     if found.source is None:
         events = f"{usage.replay.events} event" + "s" * (usage.replay.events > 1)
-        return Found(None, (), f"no steps were found, and {events} can't show a leak")
+        return none_found(f"no steps were found, and {events} can't show a leak")
     allocated = churn(usage)
     if allocated >= MOST_CHURN:
         return found
-    return Found(
-        None,
-        (),
-        "no steps were found, and the recording may be a single step (its allocations add up to"
+    return none_found(
+        "no steps were found",
+        ", and the recording may be a single step (its allocations add up to"
         f" only {allocated:.1f} times the rise of memory); record {LEAST_STEPS} steps or more,"
         f" or try --step windows={WINDOWS}",
     )
 
 
-def _few(steps: int, found: Found) -> str:
-    """Return why there are too few steps to judge, or ""."""
-    if steps >= LEAST_STEPS:
-        return ""
-    if found.source is not None and found.source.found_by == "whole":
-        return (
-            "no steps were found, and the recording may be a single step; record"
+def _few(steps: int, found: Found) -> Found:
+    """Return why there are too few steps to judge; nothing is missing if there are enough."""
+    if steps >= LEAST_STEPS or not steps:
+        return found
+    if found.source is not None and found.source.is_whole:
+        return none_found(
+            "no steps were found",
+            ", and the recording may be a single step; record"
             f" {LEAST_STEPS} or more, define them with --step annotation=NAME or --step period=N,"
-            f" or give --step windows={WINDOWS}"
+            f" or give --step windows={WINDOWS}",
         )
     there = "1 step is" if steps == 1 else f"{steps} steps are"
     # Windows don't help: growth in so few steps would look like growth that stopped.
-    return f"{there} too few to distinguish a leak from warm-up; record {LEAST_STEPS} or more"
+    return none_found(
+        f"{there} too few to distinguish a leak from warm-up", f"; record {LEAST_STEPS} or more"
+    )
 
 
 def _unsure(steps: int, warm: int, source: StepSource) -> str | None:
@@ -299,10 +311,10 @@ class _Search:
         durations = [step.duration_us for step in summed.steps[warm:]]
         timed = [one for one in durations if one is not None]
         step_us = median(timed) if timed else None
-        missing = _few(len(pieces), self.found) if pieces else self.found.missing
+        few = _few(len(pieces), self.found)
         source = self.found.source
         guessed = source is not None and source.found_by in GUESSED and self.options.windows is None
-        sure = missing or leaks_total or whole_rate
+        sure = few.missing or leaks_total or whole_rate
         unless: Unless | None = None
         if leaks_total or whole_rate:
             unless = "single_pass" if guessed else "late_state" if found.unsure else None
@@ -312,8 +324,9 @@ class _Search:
             step_source=source,
             guessed=guessed,
             unless=unless,
-            judged=not missing,
-            not_judged_reason=missing or None,
+            judged=not few.missing,
+            not_judged_reason=few.missing or None,
+            not_judged_brief=few.brief,
             unsure=None if sure or source is None else _unsure(len(pieces), warm, source),
             step_count=len(pieces),
             exit_steps=len(self.found.pieces) - len(pieces),

@@ -99,6 +99,8 @@ class RunsOut(Record, frozen=True, kw_only=True):
 class DeviceLeaks(OfBackend, frozen=True, kw_only=True):
     """Memory that grows from step to step on one device."""
 
+    text_only = ("not_judged_brief",)
+
     device: int
     measure: MeasureName
     exactness: Exactness
@@ -121,6 +123,8 @@ class DeviceLeaks(OfBackend, frozen=True, kw_only=True):
     """Whether there are enough steps for a verdict."""
     not_judged_reason: str | None
     """Why the steps aren't enough for a verdict; null if they're enough."""
+    not_judged_brief: str = ""
+    """`not_judged_reason` without what to do."""
     unsure: str | None
     """Why a leak might have been missed, which is that only few steps were judged. Null if a leak
     was found, or if there are enough steps.

@@ -64,7 +64,7 @@ def _section(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> list
         grew = device.end_bytes - device.start_bytes
         back = device.once_bytes + device.leak_bytes - grew
         if back > max(grew, 0):
-            steps = device.step_source.found_by != "whole"
+            steps = not device.step_source.is_whole
             when, since = (
                 ("in the same steps", "first step") if steps else ("meanwhile", "recording")
             )
@@ -112,7 +112,7 @@ def _unit(device: DeviceLeaks) -> str:
 def _is_whole(device: DeviceLeaks) -> bool:
     """Return whether no steps were found, so that the whole recording is one step."""
     source = device.step_source
-    return not device.judged and source is not None and source.found_by == "whole"
+    return source is not None and source.is_whole
 
 
 def _rate(device: DeviceLeaks, rate: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
 
 HOLDERS = 5  # number of groups at the peak
 OTHERS = 3  # number of rows in the other parts
-# How errors begin if a command has no result for the file.
-_BEGINNINGS = ("can't look for leaks: ", "no steps: ")
-_REMARK = re.compile(r" \([^()]*\)")
 
 T = TypeVar("T")
 
@@ -71,7 +67,7 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
         try:
             return work()
         except MemreplayError as error:
-            missing[name] = _reason(str(error))
+            missing[name] = error.brief
             return None
 
     def ooms() -> OomReport:
@@ -150,9 +146,9 @@ def _device(
     why = dict(missing)
     steps, leaks = parts["steps"], parts["leaks"]
     if steps is not None and steps.missing:
-        why["steps"] = _reason(steps.missing)
-    if leaks is not None and leaks.not_judged_reason:
-        why["leaks"] = _reason(leaks.not_judged_reason)
+        why["steps"] = steps.missing_brief
+    if leaks is not None and leaks.not_judged_brief:
+        why["leaks"] = leaks.not_judged_brief
     reserved = replay.measure("reserved") if replay.shows_reserved else None
     whole = device_verdict(snap, replay)
     oom = parts["oom"]
@@ -197,14 +193,6 @@ def _usable(replay: Replay, oom: DeviceOoms | None) -> int | None:
     if oom is None or oom.total_memory_bytes is None or not oom.total_memory_known:
         return None if oom is None else oom.total_memory_bytes
     return replay.recorded.usable_of(oom.total_memory_bytes)
-
-
-def _reason(text: str) -> str:
-    """Return an error's reason, without its hint about the command's options."""
-    for beginning in _BEGINNINGS:
-        text = text.removeprefix(beginning)
-    text = text.partition(";")[0].partition(", and the recording may be")[0]
-    return _REMARK.sub("", text)
 
 
 def _step_at(steps: DeviceSteps | None, event: int) -> PeakStep | None:

@@ -285,7 +285,7 @@ def _where(device: DeviceOverview) -> str:
     steps = device.steps
     # If the whole recording is one step, naming the step doesn't say where the peak is.
     source = None if steps is None else steps.step_source
-    told = source is None or source.found_by != "whole"
+    told = source is None or not source.is_whole
     if peak.step is None and device.step is not None and steps is not None and told:
         of = f"step {count(device.step.number)} of {count(len(steps.steps))}"
         words.insert(0, f"{of} ({_source(device)})")

@@ -54,8 +54,11 @@ def steps_report(snap: Snapshot, selection: Selection, options: StepOptions) -> 
         for usage in chosen_usages(snap, selection)
     )
     if not any(device.steps for device in devices):
-        why = devices[0].missing if devices else "the file has neither events nor segments"
-        raise (UsageError if options.given else NothingToTellError)(f"no steps: {why}")
+        empty = "the file has neither events nor segments"
+        why = devices[0].missing if devices else empty
+        raise (UsageError if options.given else NothingToTellError)(
+            f"no steps: {why}", brief=devices[0].missing_brief if devices else empty
+        )
     return StepsReport(
         file=snap.file,
         measure=selection.measure,
@@ -162,6 +165,7 @@ def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> D
         end_bytes=usage.end_bytes,
         step_source=found.source,
         missing=found.missing,
+        missing_brief=found.brief,
         steps=steps,
         before=summed.before if summed else None,
         between=summed.between if summed else None,

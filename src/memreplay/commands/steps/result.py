@@ -104,7 +104,7 @@ class Odd(Record, frozen=True):
 class DeviceSteps(OfBackend, frozen=True, kw_only=True):
     """One device's steps."""
 
-    text_only = ("missing",)
+    text_only = ("missing", "missing_brief")
 
     device: int
     measure: MeasureName
@@ -136,6 +136,8 @@ class DeviceSteps(OfBackend, frozen=True, kw_only=True):
     """The steps in order."""
     missing: str
     """Why there are no steps; "" if there are."""
+    missing_brief: str = ""
+    """`missing` without what to do."""
 
 
 class StepsReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.steps/1"):
@@ -153,7 +155,7 @@ class StepsReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="me
     def found(self) -> bool:
         """Whether any device has steps that aren't just the whole recording."""
         sources = (device.step_source for device in self.devices)
-        return any(source is not None and source.found_by != "whole" for source in sources)
+        return any(source is not None and not source.is_whole for source in sources)
 
     def document(self) -> Document:
         from memreplay.commands.steps.text import steps_document
