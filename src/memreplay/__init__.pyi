@@ -9,6 +9,7 @@ from memreplay.analysis.comparing.baseline_record import Baseline
 from memreplay.analysis.comparing.budgets import Budget, BudgetOptions
 from memreplay.analysis.comparing.records import PhaseChoice
 from memreplay.analysis.comparing.sides import BaselineSide
+from memreplay.analysis.leaks.judging import LeaksOptions
 from memreplay.analysis.selecting.selection import Filters as Filters
 from memreplay.analysis.selecting.selection import Selection as Selection
 from memreplay.analysis.steps.records import StepOptions
@@ -22,7 +23,6 @@ from memreplay.commands.fleet.options import Fleet
 from memreplay.commands.fragmentation.find import FragmentationOptions
 from memreplay.commands.fragmentation.result import FragmentationReport
 from memreplay.commands.fragmentation.segments_result import SegmentsReport
-from memreplay.commands.leaks.find import LeaksOptions
 from memreplay.commands.leaks.result import LeaksReport
 from memreplay.commands.modules.find import ModulesOptions
 from memreplay.commands.modules.result import ModulesReport, ModulesSort

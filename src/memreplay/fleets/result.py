@@ -7,9 +7,9 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.comparing.records import DiffRow
+from memreplay.analysis.comparing.spread import Spread
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.steps.records import StepAt
-from memreplay.commands.diff.ranks_result import Spread
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record

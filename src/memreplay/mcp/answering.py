@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from memreplay.analysis.leaks.judging import LeaksOptions
 from memreplay.analysis.selecting.parsing import parse_when
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.steps.records import StepOptions
 from memreplay.commands.diff.find import DiffOptions
 from memreplay.commands.fragmentation.find import FragmentationOptions
-from memreplay.commands.leaks.find import LeaksOptions
 from memreplay.commands.oom.find import OomOptions
 from memreplay.commands.report.find import ReportOptions
 from memreplay.commands.simulate.find import SimulateOptions

@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from memreplay.analysis.groups.ways import title_of
-from memreplay.commands.leaks.result import DOUBTS, DeviceLeaks, GrownGroup, LeaksReport, RunsOut
-from memreplay.commands.leaks.stackless import IN_OPTIMIZER_STEP
-from memreplay.commands.leaks.trained import is_state
+from memreplay.analysis.leaks.records import DOUBTS, DeviceLeaks, GrownGroup, RunsOut
+from memreplay.analysis.leaks.stackless import IN_OPTIMIZER_STEP
+from memreplay.analysis.leaks.trained import is_state
+from memreplay.commands.leaks.result import LeaksReport
 from memreplay.commands.steps.text import guess_notes, source_text
 from memreplay.render.document import (
     Align,

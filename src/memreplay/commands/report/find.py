@@ -11,13 +11,14 @@ from msgspec.structs import replace
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.caught.catching import catching
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.leaks.judging import LeaksOptions
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import OF_ALLOCATIONS, Selection, TotalMemory
 from memreplay.analysis.steps.records import StepOptions
 from memreplay.analysis.trust.trust import device_verdict, verdict
 from memreplay.commands.fragmentation.find import FragmentationOptions, fragmentation_report
-from memreplay.commands.leaks.find import LeaksOptions, leaks_report
+from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.oom.find import OomOptions, oom_report
 from memreplay.commands.peak.find import PeakOptions, peak_report
 from memreplay.commands.report.advice import advice_of, facts_of

@@ -7,8 +7,8 @@ from collections import Counter
 from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
+from memreplay.analysis.leaks.records import DOUBTS
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, NOT_RECORDED
-from memreplay.commands.leaks.result import DOUBTS
 from memreplay.commands.leaks.text import grew_late, odds_text
 from memreplay.commands.oom.text import cause_text
 from memreplay.commands.report.advice_text import (

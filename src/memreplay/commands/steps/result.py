@@ -7,64 +7,10 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.steps.records import StepSource
+from memreplay.analysis.steps.summing import Outside, Step
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
-
-
-class Step(Record, frozen=True, kw_only=True):
-    """One step, which consists of the events from `first_event` to `last_event`."""
-
-    number: int
-    """Number of the step, from 1."""
-    name: str
-    """The step's annotation, or ""."""
-    first_event: int
-    """First event of the step."""
-    last_event: int
-    """Last event of the step; `first_event` - 1 if the step is empty."""
-    start_us: int | None
-    """Start time."""
-    end_us: int | None
-    """End time."""
-    peak_bytes: int
-    """The highest usage after any of the step's events, or before its first event."""
-    peak_event: int
-    """The first event after which usage is this high; `first_event` - 1 if that's the usage before
-    the step.
-    """
-    end_bytes: int
-    """Bytes live at the step's end."""
-    growth_bytes: int
-    """`end_bytes` minus the previous step's, so events between two steps count towards the later
-    one. For the first step, `end_bytes` minus the usage before the step.
-    """
-    allocation_count: int
-    """Number of allocations."""
-    allocated_bytes: int
-    """Bytes of the step's allocations."""
-
-    @property
-    def duration_us(self) -> int | None:
-        """Duration of the step."""
-        if self.start_us is None or self.end_us is None:
-            return None
-        return self.end_us - self.start_us
-
-
-class Outside(Record, frozen=True):
-    """Events outside all steps."""
-
-    events: int
-    """Number of events."""
-    peak_bytes: int
-    """The highest usage."""
-    peak_event: int
-    """The first event after which usage is this high; -1 if there are no events."""
-    allocation_count: int
-    """Number of allocations."""
-    allocated_bytes: int
-    """Bytes of the allocations outside all steps."""
 
 
 class Steady(Record, frozen=True, kw_only=True):

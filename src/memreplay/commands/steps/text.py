@@ -6,7 +6,8 @@ import shlex
 
 from memreplay.analysis.steps.boundaries import OPTIMIZER_STEP, PROFILER_STEP
 from memreplay.analysis.steps.records import Doubt, StepSource
-from memreplay.commands.steps.result import DeviceSteps, Odd, Outside, Step, StepsReport
+from memreplay.analysis.steps.summing import Outside, Step
+from memreplay.commands.steps.result import DeviceSteps, Odd, StepsReport
 from memreplay.render.document import (
     Block,
     Document,
