@@ -153,7 +153,7 @@ class Watch:
         """Sleep until the next scan, a little at a time, because a signal may not wake the
         process.
         """
-        until = self.clock() + self.asked.every
+        until = self.clock() + self.asked.interval
         if self.asked.timeout is not None:
             until = min(until, start + self.asked.timeout)
         while not self.stopped and (left := until - self.clock()) > 0:

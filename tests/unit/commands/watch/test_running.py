@@ -436,7 +436,7 @@ def test_text_has_a_line_per_device(
 
 
 def test_watch_ends_in_time_at_any_interval(world: World, lines: Any) -> None:
-    assert lines(world.watch(timeout=2.5, every=60.0, as_json=True)) == []
+    assert lines(world.watch(timeout=2.5, interval=60.0, as_json=True)) == []
     assert 2.5 <= world.now < 2.7
 
 
