@@ -14,6 +14,7 @@ from msgspec import Struct, UnsetType, to_builtins
 
 from memreplay.declared import hints_of, is_record, json_fields, without_none
 from memreplay.errors import MissingExtraError
+from memreplay.snapshot.record import bare
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +97,7 @@ def table_of_records(
     for kind in kinds:
         for name, one in fields_of(kind).items():
             types[name] = one if types.get(name, one) == one else None
-    rows = [to_builtins(one) for one in records]
+    rows = [to_builtins(one, enc_hook=bare) for one in records]
     columns = [_column(types.get(name), [row.get(name) for row in rows]) for name in names]
     return pa.Table.from_arrays(columns, names=list(names))
 
