@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from memreplay.declared import json_fields
 from memreplay.errors import MissingExtraError
@@ -209,7 +209,8 @@ class Rows(Tabular, Generic[R]):
         """Convert to a pyarrow.Table. Raises MissingExtraError without pyarrow."""
         from memreplay.snapshot.arrow_columns import table_of_records  # late import: loads NumPy
 
-        return table_of_records(self.columns, self.records, self._kinds())
+        rows = [to_builtins(one, enc_hook=bare) for one in self.records]
+        return table_of_records(self.columns, rows, self._kinds())
 
     def _kinds(self) -> tuple[type[Record], ...]:
         """Return the types of the records, in the order in which they occur."""
