@@ -13,7 +13,7 @@ from memreplay.commands.simulate.find import simulate_report
 from memreplay.snapshot.alloc_conf import changed_settings, spelled
 from memreplay.snapshot.cards import context_bytes
 from tests import build
-from tests.allocator import GIB, MIB
+from tests.allocator_blocks import GIB, MIB
 from tests.unit.analysis.simulating.programs import least_of, mixed, scattered
 
 EXPANDABLE = "expandable_segments:True"

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import memreplay as mr
 from memreplay.commands.app import app
 from tests import build
-from tests.allocator import MIB
+from tests.allocator_blocks import MIB
 from tests.conftest import ROOT
 from tests.unit.analysis.simulating.programs import scattered
 from tests.unit.render.schemas import check_against

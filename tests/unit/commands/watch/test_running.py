@@ -18,7 +18,8 @@ from memreplay.commands.shared import source
 from memreplay.commands.watch import running
 from memreplay.commands.watch.find import watched_devices
 from memreplay.commands.watch.running import Watch
-from tests.build import dump, unsafe_pickles
+from tests.bad_files import unsafe_pickles
+from tests.build import dump
 from tests.unit.commands.watch.world import MIB, START_S, World, snapshot
 from tests.unit.render.schemas import check_against
 
