@@ -30,7 +30,7 @@ BIN     := $(VENV)/bin
 NATIVE  := $(wildcard src/memreplay/*.p[yx][xd] src/memreplay/engine/*/*.p[yx][xd])
 CARD    := $(wildcard src/memreplay/dryrun/gpu/*.[ch])
 # The dotted names of the modules that have stubs.
-STUBS   := $(subst /,.,$(patsubst src/%.pyi,%,$(wildcard src/memreplay/*.pyi src/memreplay/engine/*/*.pyi)))
+STUBS   := $(subst /,.,$(patsubst src/%.pyi,%,$(wildcard src/memreplay/_core.pyi src/memreplay/engine/*/*.pyi)))
 DATA    := $(patsubst %,bench/data/%mb.pkl,$(subst $(comma), ,$(SIZES)))
 # The requirements of [build-system], each quoted.
 TOOLS   := $(shell sed -n '/^requires = \[/ { s/.*\[\(.*\)\]/\1/; s/", "/" "/g; p; }' pyproject.toml)
@@ -151,8 +151,9 @@ schemas: $(VENV)/built.stamp ## write the JSON schemas (docs/schemas) and docs/r
 map: ## list the job of each file in src/memreplay, and what each stage of the engine uses; MAP_ARGS=engine/read
 	@$(PYTHON) ci/map.py $(MAP_ARGS)
 
-public: $(VENV)/built.stamp ## list the public interface in ci/public.txt; PUBLIC_ARGS=--drop allows removals
+public: $(VENV)/built.stamp ## write ci/public.txt, the public interface, and the types in __init__.pyi; PUBLIC_ARGS=--drop allows removals
 	$(BIN)/python -m ci.public $(PUBLIC_ARGS)
+	$(BIN)/python -m ci.signatures
 
 reprint: $(VENV)/built.stamp ## rewrite console blocks of README.md and docs/ that no longer match; DOCUMENTS=docs/peak.md
 	$(BIN)/python -m tests.reprint $(DOCUMENTS)

@@ -28,7 +28,7 @@ from memreplay.commands.report.result import Advice, DeviceOverview
 from memreplay.errors import MemreplayError
 from memreplay.snapshot.simulated import Simulated
 from tests import build
-from tests.allocator import Settings
+from tests.allocator_blocks import Settings
 from tests.allocator_strategies import SETTINGS
 from tests.build import Snapshot
 from tests.simulated import modelled

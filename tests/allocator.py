@@ -8,288 +8,34 @@ rules come from. Garbage collection and settings that change at run time aren't 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import NamedTuple
-
+from tests.allocator_blocks import (
+    DEFAULT_POOL,
+    LARGE_SEGMENT,
+    NPU_ALIGNMENT,
+    ROUND_LARGE,
+    SMALL_SEGMENT,
+    SMALL_SIZE,
+    Area,
+    Block,
+    BlockState,
+    Change,
+    PoolId,
+    Settings,
+    Stack,
+    round_size,
+    segment_size,
+    should_split,
+)
+from tests.allocator_truth import MEASURES, NO_CHANGE, Recorded, Truth, truth_of
 from tests.build import START_US, Entry, FrameSpec, Snapshot
 
-KIB, MIB, GIB = 2**10, 2**20, 2**30
-MIN_BLOCK = 512
-SMALL_SIZE = 1 * MIB  # the largest request of the small pool
-SMALL_SEGMENT = 2 * MIB
-LARGE_SEGMENT = 20 * MIB
-LARGE_REQUEST = 10 * MIB  # larger requests get a segment of their own
-ROUND_LARGE = 2 * MIB
-NPU_PADDING = 32  # bytes that torch_npu adds to each request
-NPU_ALIGNMENT = 16 * KIB  # torch_npu's alignment of large blocks in expandable segments
-INTERVALS = 16  # intervals of roundup_power2_divisions: from 1 MiB, 2 MiB, ..., 32 GiB
-
-PoolId = tuple[int, int]
-Stack = tuple[FrameSpec, ...]  # innermost first
-Change = tuple[int, int, int, int, int]  # one number per entry in MEASURES
-
-DEFAULT_POOL: PoolId = (0, 0)
-MEASURES = ("requested", "held", "active", "allocated", "reserved")
-NO_CHANGE: Change = (0, 0, 0, 0, 0)
 CHECKPOINT_STACK: Stack = (
     ("apply_checkpoint_execution_state_in_allocator", "torch/_inductor/cudagraph_trees.py", 2014),
     ("run", "torch/_inductor/cudagraph_trees.py", 2171),
 )
 
 
-@dataclass(frozen=True)
-class Settings:
-    """PYTORCH_CUDA_ALLOC_CONF's options, the device's size, and whether it's an NPU."""
-
-    roundup_power2_divisions: tuple[int, ...] = (0,) * INTERVALS
-    max_split_size: int | None = None  # None: no limit
-    expandable_segments: bool = False
-    capacity: int = 80 * GIB
-    npu: bool = False
-
-    def to_dict(self) -> Entry:
-        """Return the `allocator_settings` of a snapshot."""
-        divisions = self.roundup_power2_divisions
-        return {
-            "PYTORCH_NPU_ALLOC_CONF" if self.npu else "PYTORCH_CUDA_ALLOC_CONF": "",
-            "max_split_size": -1 if self.max_split_size is None else self.max_split_size,
-            "garbage_collection_threshold": 0.0,
-            "expandable_segments": self.expandable_segments,
-            "pinned_num_register_threads": 1,
-            "release_lock_on_cudamalloc": False,
-            "pinned_use_cuda_host_register": False,
-            "roundup_power2_divisions": {str(2**i): divisions[i] for i in range(INTERVALS)},
-        }
-
-
-# --------------------------------------------------------------------------------------------------
-# Sizes
-# --------------------------------------------------------------------------------------------------
-
-
-def round_size(size: int, settings: Settings) -> int:
-    """Return the block size for a request."""
-    size += NPU_PADDING if settings.npu else 0
-    if size < MIN_BLOCK:
-        return MIN_BLOCK
-    power = size.bit_length() - 1  # 2**power <= size
-    interval = min(max(power - 20, 0), INTERVALS - 1)
-    divisions = settings.roundup_power2_divisions[interval]
-    if divisions > 1 and size > MIN_BLOCK * divisions:
-        step = 1 << power >> (divisions.bit_length() - 1)
-        return -(-size // step) * step
-    return -(-size // MIN_BLOCK) * MIN_BLOCK
-
-
-def segment_size(size: int) -> int:
-    """Return the segment size requested from the driver for a block of this size."""
-    if size <= SMALL_SIZE:
-        return SMALL_SEGMENT
-    if size < LARGE_REQUEST:
-        return LARGE_SEGMENT
-    return -(-size // ROUND_LARGE) * ROUND_LARGE
-
-
-def should_split(block_size: int, size: int, small: bool, settings: Settings) -> bool:
-    """Return whether the remainder of a free block becomes a separate free block."""
-    rest = block_size - size
-    if small or settings.expandable_segments:
-        return rest >= MIN_BLOCK
-    fits = settings.max_split_size is None or size < settings.max_split_size
-    return fits and rest > SMALL_SIZE
-
-
-# --------------------------------------------------------------------------------------------------
-# Memory
-# --------------------------------------------------------------------------------------------------
-
-
-@dataclass(eq=False)
-class Block:
-    """A block in an area. `requested` is stale in a free block, as in PyTorch."""
-
-    area: Area
-    addr: int
-    size: int
-    requested: int = 0
-    allocated: bool = False
-    mapped: bool = True
-    stream_uses: set[int] = field(default_factory=set)
-    capture_uses: set[int] = field(default_factory=set)  # streams that used it in a capture
-    event_count: int = 0  # streams that must finish before the block's free completes
-    stack: Stack = ()
-
-    @property
-    def in_use(self) -> bool:
-        return self.allocated or self.event_count > 0 or bool(self.stream_uses)
-
-    @property
-    def free(self) -> bool:
-        return self.mapped and not self.in_use
-
-    @property
-    def state(self) -> str:
-        if self.allocated:
-            return "active_allocated"
-        return "active_pending_free" if self.in_use else "inactive"
-
-
-@dataclass(eq=False)
-class Area:
-    """One cudaMalloc, or the address space of one expandable segment. Its blocks tile it."""
-
-    addr: int
-    size: int
-    pool: PoolId
-    small: bool
-    stream: int
-    expandable: bool
-    blocks: list[Block] = field(default_factory=list)
-    stack: Stack = ()
-
-    @property
-    def handle(self) -> int:
-        """Return the unit in which an expandable segment is mapped."""
-        return SMALL_SEGMENT if self.small else LARGE_SEGMENT
-
-    def before(self, block: Block) -> Block | None:
-        at = self.blocks.index(block)
-        return self.blocks[at - 1] if at > 0 else None
-
-    def after(self, block: Block) -> Block | None:
-        at = self.blocks.index(block)
-        return self.blocks[at + 1] if at + 1 < len(self.blocks) else None
-
-    def cut(self, block: Block, size: int) -> Block:
-        """Shrink `block` to `size` bytes and return a new block with the rest."""
-        rest = Block(self, block.addr + size, block.size - size, block.requested)
-        rest.mapped = block.mapped
-        block.size = size
-        self.blocks.insert(self.blocks.index(block) + 1, rest)
-        return rest
-
-    def merge(self, block: Block) -> None:
-        """Merge a free block with neighbours that are free and mapped as well."""
-        for other in (self.before(block), self.after(block)):
-            if other is not None and not other.in_use and other.mapped == block.mapped:
-                block.addr = min(block.addr, other.addr)
-                block.size += other.size
-                self.blocks.remove(other)
-
-    def mapped_ranges(self) -> Iterator[list[Block]]:
-        """Return the blocks of each contiguous mapped range."""
-        found: list[Block] = []
-        for block in self.blocks:
-            if block.mapped:
-                found.append(block)
-            elif found:
-                yield found
-                found = []
-        if found:
-            yield found
-
-
-class BlockState(NamedTuple):
-    """A block in a checkpoint."""
-
-    size: int
-    allocated: bool
-
-
 Checkpoint = list[tuple[int, list[BlockState]]]  # (area's address, its mapped blocks)
-
-
-# --------------------------------------------------------------------------------------------------
-# True values, which a snapshot doesn't contain
-# --------------------------------------------------------------------------------------------------
-
-
-class Recorded(NamedTuple):
-    """An event and its effect on the measures of one pool on one stream."""
-
-    event: Entry
-    change: Change
-    pool: PoolId
-    stream: int
-    block_size: int  # for alloc and frees; otherwise 0
-
-
-class KnownBlock(NamedTuple):
-    """A carried-over block. `pending`: its free was requested before the first event."""
-
-    addr: int
-    size: int
-    requested: int
-    pool: PoolId
-    stream: int
-    pending: bool = False
-
-
-@dataclass
-class Truth:
-    """The true effects and causes of one device's events."""
-
-    start: dict[tuple[PoolId, int], Change]  # by pool and stream
-    recorded: list[Recorded]  # one per event in the trace
-    blocks: dict[int, KnownBlock]  # by index of the alloc event
-    carried: dict[int, KnownBlock]  # by address: live before the first event
-    dropped: int = 0  # events lost from the ring buffer
-
-    def start_of(self, measure: str, pool: PoolId | None = None, stream: int | None = None) -> int:
-        """Return a measure before the first event: the total, or the part in a pool, on a stream,
-        or both.
-        """
-        at = MEASURES.index(measure)
-        return sum(
-            values[at]
-            for (its_pool, its_stream), values in self.start.items()
-            if pool in (None, its_pool) and stream in (None, its_stream)
-        )
-
-    def series(
-        self, measure: str, pool: PoolId | None = None, stream: int | None = None
-    ) -> list[int]:
-        """Return the measure after each event."""
-        at = MEASURES.index(measure)
-        changes = [
-            one.change[at] if pool in (None, one.pool) and stream in (None, one.stream) else 0
-            for one in self.recorded
-        ]
-        return list(accumulate(changes, initial=self.start_of(measure, pool, stream)))[1:]
-
-    def pools(self) -> set[PoolId]:
-        return {pool for pool, _ in self.start} | {one.pool for one in self.recorded}
-
-    def streams(self) -> set[int]:
-        return {stream for _, stream in self.start} | {one.stream for one in self.recorded}
-
-
-def truth_of(history: Sequence[Recorded], first: int) -> Truth:
-    """Return the truth for a trace that starts with the event at this index."""
-    start: dict[tuple[PoolId, int], Change] = {}
-    live: dict[int, KnownBlock] = {}
-    for one in history[:first]:
-        key = one.pool, one.stream
-        if one.change != NO_CHANGE:
-            was, plus = start.get(key, NO_CHANGE), one.change
-            start[key] = tuple(was[i] + plus[i] for i in range(5))  # type: ignore[assignment]
-        action = one.event["action"]
-        if action == "alloc":
-            block = _known(one)
-            live[block.addr] = block
-        elif action == "free_requested":
-            live[one.event["addr"]] = live[one.event["addr"]]._replace(pending=True)
-        elif action == "free_completed":
-            del live[one.event["addr"]]
-    recorded = list(history[first:])
-    blocks = {i: _known(one) for i, one in enumerate(recorded) if one.event["action"] == "alloc"}
-    return Truth(start, recorded, blocks, live)
-
-
-def _known(one: Recorded) -> KnownBlock:
-    return KnownBlock(one.event["addr"], one.block_size, one.event["size"], one.pool, one.stream)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -10,19 +10,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.allocator import (
-    INTERVALS,
-    KIB,
-    MIB,
-    Block,
-    Checkpoint,
-    Device,
-    Machine,
-    PoolId,
-    Settings,
-    Stack,
-    Truth,
-)
+from tests.allocator import Checkpoint, Device, Machine
+from tests.allocator_blocks import INTERVALS, KIB, MIB, Block, PoolId, Settings, Stack
+from tests.allocator_truth import Truth
 from tests.build import Snapshot
 
 SETTINGS: dict[str, Settings] = {

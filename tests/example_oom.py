@@ -15,7 +15,8 @@ import io
 import random
 from pathlib import Path
 
-from tests.allocator import MIB, Block, Device, Machine, Settings, Stack
+from tests.allocator import Device, Machine
+from tests.allocator_blocks import MIB, Block, Settings, Stack
 from tests.build import Snapshot, dump
 
 CAPACITY = 848 * MIB

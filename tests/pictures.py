@@ -12,15 +12,8 @@ import random
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
-from tests.allocator import (
-    DEFAULT_POOL,
-    LARGE_SEGMENT,
-    Block,
-    Device,
-    Machine,
-    PoolId,
-    Settings,
-)
+from tests.allocator import Device, Machine
+from tests.allocator_blocks import DEFAULT_POOL, LARGE_SEGMENT, Block, PoolId, Settings
 from tests.allocator_strategies import SETTINGS, Program
 from tests.build import Snapshot
 

@@ -9,17 +9,8 @@ import memreplay as mr
 import memreplay._core as _core
 from memreplay.engine.simulate import _simulating
 from tests import build
-from tests.allocator import (
-    LARGE_SEGMENT,
-    ROUND_LARGE,
-    Area,
-    Block,
-    Device,
-    Machine,
-    PoolId,
-    Settings,
-    Stack,
-)
+from tests.allocator import Device, Machine
+from tests.allocator_blocks import LARGE_SEGMENT, ROUND_LARGE, Area, Block, PoolId, Settings, Stack
 from tests.allocator_strategies import WEIGHTS, Program
 from tests.build import Snapshot
 

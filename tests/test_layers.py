@@ -396,8 +396,8 @@ def test_architecture_page_quotes_the_list_of_layers(root: Path) -> None:
     assert said == LIST.read_text(encoding="utf-8").splitlines()
 
 
-def test_there_are_eight_layers() -> None:
-    assert len(LIST.read_text(encoding="utf-8").splitlines()) == 8
+def test_there_are_nine_layers() -> None:
+    assert len(LIST.read_text(encoding="utf-8").splitlines()) == 9
 
 
 def test_names_in_the_architecture_page_exist(root: Path) -> None:

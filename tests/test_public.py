@@ -9,6 +9,7 @@ import pytest
 
 import memreplay
 from ci import public as maker
+from ci import signatures
 from ci.schemas import all_schemas
 
 
@@ -26,6 +27,10 @@ def test_list_matches_the_public_names(now: list[str]) -> None:
     listed = maker._lines(maker.LISTED)
     assert sorted(set(listed) ^ set(now)) == [], "make public"
     assert listed == now, "make public"
+
+
+def test_types_match_the_declarations() -> None:
+    assert signatures.STUB.read_text(encoding="utf-8") == signatures.stub(), "make public"
 
 
 def test_list_has_every_kind_of_public_name(now: list[str]) -> None:

@@ -43,6 +43,18 @@ def test_schemas_are_valid_and_named_like_their_file() -> None:
         assert "](" not in json.dumps(schema)  # schemas have no links to pages
 
 
+def test_error_is_null_without_one() -> None:
+    said = [
+        value
+        for schema in maker.all_schemas().values()
+        for part in (schema, *schema.get("$defs", {}).values())
+        for key, value in part.get("properties", {}).items()
+        if key == "error"
+    ]
+    assert len(said) > 5
+    assert all(value["type"] == ["string", "null"] for value in said)
+
+
 class Inner(Record, frozen=True):
     """A nested record."""
 

@@ -11,52 +11,6 @@ Names are imported lazily, so that importing the package is cheap.
 
 from __future__ import annotations
 
-# not imported here, because importing typing takes longer than this whole package
-TYPE_CHECKING = False
-
-if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
-    from memreplay.analysis.comparing.baseline import baseline_of as baseline
-    from memreplay.analysis.selecting.selection import Filters, Selection
-    from memreplay.commands.allocations.find import allocations_report as allocations
-    from memreplay.commands.at.find import at_report as at
-    from memreplay.commands.diff.find import diff_report as diff
-    from memreplay.commands.fleet.calling import fleet
-    from memreplay.commands.fragmentation.find import fragmentation_report as fragmentation
-    from memreplay.commands.fragmentation.segments_find import segments_report as segments
-    from memreplay.commands.leaks.find import leaks_report as leaks
-    from memreplay.commands.modules.find import modules_report as modules
-    from memreplay.commands.oom.find import oom_report as oom
-    from memreplay.commands.peak.find import peak_report as peak
-    from memreplay.commands.report.find import overview as report
-    from memreplay.commands.result_json import to_json
-    from memreplay.commands.simulate.find import simulate_report as simulate
-    from memreplay.commands.steps.find import steps_report as steps
-    from memreplay.commands.summary.find import summarize as summary
-    from memreplay.commands.timeline.find import timeline_report as timeline
-    from memreplay.commands.view.find import view
-    from memreplay.errors import (
-        LimitError,
-        MemreplayError,
-        MissingExtraError,
-        NothingToTellError,
-        SnapshotError,
-        TruncatedError,
-        UnsafePickleError,
-        UsageError,
-    )
-    from memreplay.export.tables.building import table
-    from memreplay.gating.calling import gate
-    from memreplay.io.limits import Limits
-    from memreplay.io.version import __version__
-    from memreplay.opening import Snapshot, open  # noqa: A004
-    from memreplay.recording.estimate import Estimate, estimate, estimating
-    from memreplay.recording.recorder import Recorder as record  # noqa: N813
-    from memreplay.snapshot.model import Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
-    from memreplay.snapshot.page_view import PageView
-    from memreplay.snapshot.replay import Replay, Usage
-    from memreplay.snapshot.retold import retold
-
 # Maps each public name to its module, and to its name in that module if it differs.
 _HOME = {
     "Estimate": "recording.estimate",

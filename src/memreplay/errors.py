@@ -6,9 +6,26 @@ from memreplay.texts import clean
 
 
 class MemreplayError(Exception):
-    """Base class of all errors raised on purpose. `str()` returns a single clear line."""
+    """Base class of all errors raised on purpose. `str()` returns a single clear line.
+
+    Parameters
+    ----------
+    message : str
+        The problem, and what to do about it.
+    brief : str, optional
+        The problem in a few words; by default the message.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str = "", *, brief: str = "") -> None:
+        super().__init__(message)
+        self._brief = brief
+
+    @property
+    def brief(self) -> str:
+        """The problem in a few words, without the remedy."""
+        return clean(self._brief) or str(self)
 
     def __str__(self) -> str:
         """Return the message on one line, with untrusted names escaped."""
@@ -98,7 +115,7 @@ class SnapshotError(MemreplayError):
         opcode: str | None = None,
         hint: str | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, brief=message)
         self.message = message
         self.offset = offset
         self.opcode = opcode

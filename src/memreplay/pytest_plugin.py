@@ -158,9 +158,9 @@ def _begin(path: Path) -> Session:
     """
     from memreplay.errors import UsageError
     from memreplay.recording.logs import keep_quiet
-    from memreplay.recording.session import Session
+    from memreplay.recording.session import Session, Wanted
 
-    session = Session(path, max_entries=MOST_EVENTS, on_signal=False, say=keep_quiet)
+    session = Session(Wanted(path, max_entries=MOST_EVENTS, on_signal=False), keep_quiet)
     try:
         return session.__enter__()
     except UsageError as error:

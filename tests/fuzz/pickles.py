@@ -9,8 +9,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from tests.build import Ops
 from tests.fuzz import raw
+from tests.pickle_ops import Ops
 
 # fmt: off
 KEYS = [

@@ -10,7 +10,7 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.groups import grouping
-from tests import build
+from tests import bad_files, build, pickle_ops
 from tests.build import SnapshotBuilder
 from tests.fuzz import check as judge
 from tests.fuzz.check import WrongError, check, check_against_python, check_window_edge
@@ -36,7 +36,7 @@ def test_check_returns_the_outcome_of_an_input() -> None:
     assert check(GOOD) == "read"
     assert check(GOOD[:-1]) == "salvaged"
     assert check(GOOD[:5]) == "TruncatedError"
-    assert check(build.calls_function()) == "UnsafePickleError"
+    assert check(bad_files.calls_function()) == "UnsafePickleError"
 
 
 def raises(error: Exception) -> Callable[..., Any]:
@@ -118,7 +118,7 @@ def test_different_result_at_the_windows_edge_is_a_finding(monkeypatch: pytest.M
 
 
 def test_nested_frames_do_not_reach_pythons_unpickler() -> None:
-    ops = build.Ops().proto(4).frame(40).empty_dict().frame(6).string("segments").empty_list()
+    ops = pickle_ops.Ops().proto(4).frame(40).empty_dict().frame(6).string("segments").empty_list()
     data = bytes(ops.setitem().stop())
     assert check(data) == "read"
     check_against_python(data, "read")

@@ -9,21 +9,19 @@ import pytest
 from hypothesis import given
 
 from tests import oracle
-from tests.allocator import (
-    CHECKPOINT_STACK,
+from tests.allocator import CHECKPOINT_STACK, Device, Machine
+from tests.allocator_blocks import (
     DEFAULT_POOL,
-    MEASURES,
     MIB,
     MIN_BLOCK,
     SMALL_SIZE,
     Block,
-    Device,
-    Machine,
     Settings,
     round_size,
     segment_size,
 )
 from tests.allocator_strategies import SETTINGS, Recording, record, recordings
+from tests.allocator_truth import MEASURES
 from tests.build import Entry
 
 EXPANDABLE = Settings(expandable_segments=True)

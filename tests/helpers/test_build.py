@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import build, oracle, strategies
-from tests.build import Ops, SnapshotBuilder
+from tests import bad_files, build, oracle, strategies
+from tests.build import SnapshotBuilder
+from tests.pickle_ops import Ops
 
 MODEL = ("forward", "model.py", 10)
 TRAIN = ("train", "train.py", 20)
@@ -149,18 +150,18 @@ def test_shuffle_keys_keeps_content_and_sharing() -> None:
 
 def test_truncated_pickles_cannot_be_loaded() -> None:
     data = build.dump(small())
-    prefixes = list(build.truncations(data))
+    prefixes = list(bad_files.truncations(data))
     assert [len(p) for p in prefixes] == list(range(len(data)))
     for prefix in prefixes:
         with pytest.raises((EOFError, pickle.UnpicklingError)):
             oracle.load(prefix)
-    assert len(list(build.truncations(data, step=10))) == (len(data) + 9) // 10
+    assert len(list(bad_files.truncations(data, step=10))) == (len(data) + 9) // 10
 
 
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_calls_function_is_unsafe_to_load(protocol: int, inside: bool) -> None:
-    data = build.calls_function(protocol, inside)
+    data = bad_files.calls_function(protocol, inside)
     assert ("GLOBAL" if protocol == 2 else "STACK_GLOBAL") in names(data)
     assert names(data).count("REDUCE") == 1
     with pytest.raises(pickle.UnpicklingError, match=r"os\.system"):
@@ -168,12 +169,12 @@ def test_calls_function_is_unsafe_to_load(protocol: int, inside: bool) -> None:
 
 
 def test_unsafe_pickles_contain_their_opcode() -> None:
-    for name, data in build.unsafe_pickles().items():
+    for name, data in bad_files.unsafe_pickles().items():
         assert name in names(data), name
 
 
 def test_not_a_snapshot_contains_other_formats() -> None:
-    made = build.not_a_snapshot()
+    made = bad_files.not_a_snapshot()
     assert pickle.loads(made["list of ints"]) == [1, 2, 3]
     assert made["legacy torch.save"].startswith(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.")
 

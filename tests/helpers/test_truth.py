@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.allocator import MIB, Device, Machine
+from tests.allocator import Device, Machine
+from tests.allocator_blocks import MIB
 from tests.truth import against
 from tests.truth.cases import (
     CASES,

@@ -11,7 +11,7 @@ import pytest
 from memreplay.commands.app import app
 from memreplay.snapshot.cards import find
 from tests import build
-from tests.allocator import MIB
+from tests.allocator_blocks import MIB
 from tests.build import SnapshotBuilder
 from tests.commanding import command_runner
 

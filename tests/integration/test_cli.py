@@ -19,7 +19,7 @@ import pytest
 
 import memreplay
 from ci.schemas import all_schemas
-from tests import build, oracle, oracle_measures
+from tests import bad_files, build, oracle, oracle_measures
 from tests.conftest import ROOT
 from tests.kineto import Kineto
 
@@ -234,17 +234,17 @@ def test_device_option_selects_one_device(tmp_path: Path) -> None:
 def bad_inputs(folder: Path) -> dict[str, tuple[Path, int, str]]:
     """Return name -> (path, exit code, part of the line)."""
     good = build.dump(build.SnapshotBuilder().alloc(0x1000, 64).finish_segments().build())
-    foreign = build.not_a_snapshot()
+    foreign = bad_files.not_a_snapshot()
     cases: dict[str, tuple[bytes, int, str]] = {
         "empty": (b"", 3, "empty"),
         "png": (b"\x89PNG\r\n\x1a\n" + bytes(50), 3, "PNG"),
         "checkpoint": (b"PK\x03\x04" + bytes(50), 3, "torch.save"),
-        "legacy": (build.legacy_torch_save(), 3, "torch.save"),
+        "legacy": (bad_files.legacy_torch_save(), 3, "torch.save"),
         "text": (b"hello there, this is no pickle", 3, "byte 0"),
         "json": (b'{"segments": [}', 3, "broken JSON"),
         "json cut": (b'{"segments": [', 4, "truncated JSON"),
-        "call": (build.calls_function(2), 3, "system"),
-        "call 4": (build.calls_function(4, inside=True), 3, "system"),
+        "call": (bad_files.calls_function(2), 3, "system"),
+        "call 4": (bad_files.calls_function(4, inside=True), 3, "system"),
         "cut": (good[:-20], 4, "truncated"),
         "gzip cut": (gzip.compress(good)[:-15], 4, "truncated"),
         "gzip damaged": (gzip.compress(good)[:30] + b"\xff" * 40, 3, "gzip"),
@@ -438,7 +438,7 @@ def test_fragmentation_and_oom_agree_on_the_example() -> None:
 def test_page_of_pytorchs_viewer_gives_the_same_report_as_its_snapshot(tmp_path: Path) -> None:
     plain = gzip.decompress(EXAMPLE.read_bytes())
     page = tmp_path / "trace_plot.html"
-    page.write_bytes(build.viewer_page(plain))
+    page.write_bytes(bad_files.viewer_page(plain))
     packed = tmp_path / "trace_plot.html.gz"
     packed.write_bytes(gzip.compress(page.read_bytes()))
     want = load("peak", EXAMPLE)

@@ -37,7 +37,7 @@ from memreplay.gating.find import gate_file
 from memreplay.render.document import Table
 from memreplay.render.holders import group_rows
 from memreplay.snapshot.model import Group, MeasureName, When
-from tests import build, oracle, oracle_allocations, oracle_measures
+from tests import bad_files, oracle, oracle_allocations, oracle_measures
 from tests.commanding import command_runner
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
@@ -69,7 +69,7 @@ def test_numbers_match_the_oracle(corpus_file: Path) -> None:
 
 def test_page_of_pytorchs_viewer_has_the_same_data_as_its_snapshot(corpus_file: Path) -> None:
     data = corpus_file.read_bytes()
-    assert_like_oracle(build.viewer_page(data), oracle.load(data))
+    assert_like_oracle(bad_files.viewer_page(data), oracle.load(data))
 
 
 def test_held_and_reserved_match_the_oracle(corpus_file: Path) -> None:

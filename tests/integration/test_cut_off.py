@@ -14,7 +14,8 @@ import pytest
 import memreplay as mr
 from memreplay.commands.app import app
 from tests import build
-from tests.allocator import GIB, MIB, Machine
+from tests.allocator import Machine
+from tests.allocator_blocks import GIB, MIB
 from tests.commanding import command_runner
 
 UNKNOWN = "devices 1, 2 unknown"

@@ -13,7 +13,8 @@ import pytest
 import memreplay as mr
 from memreplay.commands.app import app
 from tests import build
-from tests.allocator import GIB, MIB, Machine, Settings
+from tests.allocator import Machine
+from tests.allocator_blocks import GIB, MIB, Settings
 from tests.allocator_strategies import Program
 from tests.commanding import command_runner
 

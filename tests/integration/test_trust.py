@@ -10,7 +10,8 @@ import pytest
 
 import memreplay as mr
 from tests import build
-from tests.allocator import MIB, Machine
+from tests.allocator import Machine
+from tests.allocator_blocks import MIB
 from tests.build import SnapshotBuilder
 from tests.integration.test_cli import run
 

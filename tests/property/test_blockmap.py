@@ -15,7 +15,7 @@ from memreplay.analysis.groups.mapped import blockers_of
 from memreplay.analysis.groups.ways import WAYS
 from memreplay.engine.query import _blockmap, _groups
 from tests import build
-from tests.allocator import MIB, PoolId
+from tests.allocator_blocks import MIB, PoolId
 from tests.allocator_strategies import SETTINGS
 from tests.examples import examples
 from tests.oracle_ways import Named

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.commands.export.lines import render_dump
 from tests import build
-from tests.build import Ops
 from tests.dumped import expected_tables, read_dump
+from tests.pickle_ops import Ops
 from tests.strategies import traces
 
 WRITERS: dict[str, Any] = {

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
-from tests.build import Ops
 from tests.examples import examples
 from tests.graphs.choosing import Drawn, Seeded
 from tests.graphs.inputs import KINDS, Input, make
@@ -20,6 +19,7 @@ from tests.graphs.nodes import Atom, Items, Pairs, count_references
 from tests.graphs.reading import WrongError, snapshot_of
 from tests.graphs.shaping import CALLS, Shaper
 from tests.graphs.writing import Style, Writer
+from tests.pickle_ops import Ops
 
 # Drawing an input takes up to a few thousand choices.
 LARGE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]

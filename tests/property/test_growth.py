@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay.analysis.steps.summing import Outside, Step
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.steps.find import steps_report
-from memreplay.commands.steps.result import Outside, Step
 from memreplay.engine.query import _groups, _growth
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES

@@ -16,8 +16,8 @@ from memreplay.snapshot.measured import SEPARATION
 from memreplay.snapshot.model import MEASURES, MeasureName
 from memreplay.snapshot.replay import Usage
 from tests import allocator_strategies, build, oracle, oracle_measures
-from tests.allocator import Truth
 from tests.allocator_strategies import Recording, recordings
+from tests.allocator_truth import Truth
 from tests.examples import examples
 from tests.strategies import traces
 

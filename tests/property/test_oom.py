@@ -17,14 +17,13 @@ import memreplay as mr
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.oom.result import Oom
 from tests import build
-from tests.allocator import (
+from tests.allocator import Device, Machine
+from tests.allocator_blocks import (
     DEFAULT_POOL,
     LARGE_SEGMENT,
     MIB,
     SMALL_SEGMENT,
     SMALL_SIZE,
-    Device,
-    Machine,
     PoolId,
     Settings,
     segment_size,

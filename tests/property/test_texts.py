@@ -116,7 +116,7 @@ MORE: dict[str, list[list[str]]] = {
     "fragmentation": [[], ["--map"], ["--segments"], ["--by", "file"]],
     "oom": [[], ["--oom", "0", "--all-frames"]],
     "simulate": [["--search", "settings"], ["--set", "expandable_segments:True"]],
-    "watch": [["--until", "now", "--every", "0.01"]],
+    "watch": [["--until", "now", "--interval", "0.01"]],
 }
 
 

@@ -24,10 +24,10 @@ from memreplay.commands.app import app
 from memreplay.errors import MemreplayError
 from memreplay.snapshot.model import When
 from tests import judging
-from tests.build import Ops
 from tests.commanding import command_runner
 from tests.examples import examples
 from tests.hostile import PIECES, file_name, hostile_snapshot, several_texts, texts
+from tests.pickle_ops import Ops
 
 pytestmark = pytest.mark.slow
 HALVES = [list(PIECES[::2]), list(PIECES[1::2])]

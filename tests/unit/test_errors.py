@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from importlib import metadata
 from pathlib import Path
@@ -50,6 +51,20 @@ def test_each_kind_of_error_has_its_exit_code(
 ) -> None:
     assert issubclass(kind, parent)
     assert kind.exit_code == code
+
+
+def test_brief_form_leaves_out_what_to_do() -> None:
+    assert mr.UsageError("no such device").brief == "no such device"
+    error = mr.UsageError("no steps: 3 are too few; record more", brief="3 \x07 are too few")
+    assert (str(error), error.brief) == (
+        "no steps: 3 are too few; record more",
+        "3 \\x07 are too few",
+    )
+    assert (
+        mr.TruncatedError("it ends early", offset=8, hint="use --salvage").brief == "it ends early"
+    )
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.brief) == (str(error), error.brief)
 
 
 REQUIRES = [

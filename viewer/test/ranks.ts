@@ -7,7 +7,7 @@ export function rankOf(rank: number | null, more: Partial<PageRank> = {}): PageR
     rank,
     file: `run/rank${rank}.pkl`,
     status: 'ok',
-    error: '',
+    error: null,
     host: null,
     group: 0,
     typical: null,

@@ -9,10 +9,8 @@ from msgspec.structs import replace
 
 from memreplay.analysis.comparing.rank_names import missing_ranks
 from memreplay.analysis.comparing.similarity import Likeness, outlying, significant_groups
+from memreplay.analysis.comparing.spread import spread_of
 from memreplay.analysis.trust.trust import least_exact
-from memreplay.commands.diff.find import DiffOptions, diff_report
-from memreplay.commands.diff.ranks_find import spread_of
-from memreplay.errors import UsageError
 from memreplay.fleets.result import (
     FleetCard,
     FleetChange,
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.comparing.records import DiffRow
     from memreplay.analysis.comparing.similarity import SimilarRanks
+    from memreplay.analysis.comparing.spread import Spread
     from memreplay.analysis.selecting.selection import Selection
-    from memreplay.commands.diff.ranks_result import Spread
     from memreplay.fleets.result import (
         CurveKind,
         FleetCard,
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
         FleetRank,
         RankSource,
     )
-    from memreplay.snapshot.snapshot import Snapshot
 
 CHANGES = 5  # maximum number of call sites to show for a group or outlier
 EXPLAINED = 8  # maximum number of outliers to explain, which reads their files again
@@ -57,7 +54,7 @@ class Explained(NamedTuple):
     """The call sites that explain the difference between two files, or why these are unknown."""
 
     rows: tuple[DiffRow, ...] = ()
-    error: str = ""
+    error: str | None = None
 
 
 class FleetQuery(NamedTuple):
@@ -67,18 +64,6 @@ class FleetQuery(NamedTuple):
     selection: Selection
     rank_source: RankSource
     without: tuple[int, ...] = ()
-
-
-def difference(base: Snapshot, new: Snapshot, selection: Selection) -> tuple[DiffRow, ...]:
-    """Return the call sites that explain the difference between two ranks' peaks.
-
-    Each snapshot was opened for one device.
-    """
-    of = replace(selection, by=None, filters=None, device=None, top=CHANGES)
-    found = diff_report(base, new, of, DiffOptions())
-    if not found.devices:
-        raise UsageError("one of the two has no memory to compare")
-    return found.devices[0].rows
 
 
 def fleet_report(

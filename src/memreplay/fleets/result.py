@@ -7,9 +7,9 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.comparing.records import DiffRow
+from memreplay.analysis.comparing.spread import Spread
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.steps.records import StepAt
-from memreplay.commands.diff.ranks_result import Spread
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
@@ -101,8 +101,8 @@ class FleetRank(Record, frozen=True, kw_only=True):
     """`ok`; `empty`: no events or segments; `unreadable`: see `error`; `memory`: it exceeded a
     worker's memory limit; `died`: reading it crashed two workers.
     """
-    error: str
-    """The error in one line; "" if the file was read."""
+    error: str | None
+    """The error in one line; null if the file was read."""
     truncated: bool
     """Whether the file is truncated and only its intact part was read (`--salvage`)."""
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
@@ -122,8 +122,8 @@ class RankDump(Record, frozen=True, kw_only=True):
     """The file's name, as found."""
     status: RankStatus
     """The same values as a rank's status."""
-    error: str
-    """The error in one line; "" if the dump was read."""
+    error: str | None
+    """The error in one line; null if the dump was read."""
     peak_bytes: int | None
     """Peak of the measure within this dump's recording."""
     reserved_peak_bytes: int | None
@@ -200,8 +200,8 @@ class Outlier(Record, frozen=True, kw_only=True):
     """The call sites that cause the difference, as `memreplay diff` of the two files shows them,
     largest change first.
     """
-    error: str
-    """Why the call sites are unknown, or ""."""
+    error: str | None
+    """Why the call sites are unknown; null if they're known."""
 
 
 class Moment(Record, frozen=True, kw_only=True):
@@ -266,8 +266,8 @@ class FleetChange(Record, frozen=True, kw_only=True):
     """That rank's changed call sites, as in `memreplay diff` of the two files, largest change
     first.
     """
-    error: str
-    """Why the call sites are unknown, or ""."""
+    error: str | None
+    """Why the call sites are unknown; null if they're known."""
 
 
 class UnlistedFolder(Record, frozen=True, kw_only=True):

@@ -8,18 +8,18 @@ from msgspec import UNSET
 
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_at, categories_source
+from memreplay.analysis.leaks.judging import device_leaks
 from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.simulating.verdicts import simulation_verdict
 from memreplay.analysis.steps.boundaries import at_most, known_steps, step_at
+from memreplay.analysis.steps.summing import sum_steps
 from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import verdict
-from memreplay.commands.leaks.find import device_leaks
-from memreplay.commands.steps.find import sum_steps
-from memreplay.commands.summary.run import recorded_run
 from memreplay.fleets.result import CardFit, FleetDevice, FleetRank, Holder
 from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import unused_bytes
+from memreplay.snapshot.recorded_run import recorded_run
 
 if TYPE_CHECKING:
     from memreplay.analysis.steps.records import Found
@@ -45,7 +45,7 @@ def rank_row(snap: Snapshot, selection: Selection, totals: tuple[int, ...] = ())
         rank=None,
         file=snap.file,
         status="ok" if devices else "empty",
-        error="" if devices else "neither events nor segments",
+        error=None if devices else "neither events nor segments",
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
         host=None if noted is None else noted.host,

@@ -9,7 +9,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from memreplay.analysis.code.naming import short_function
-from memreplay.commands.diff.text import change_text
 from memreplay.fleets.history_text import history_blocks
 from memreplay.io.walking import Unlisted
 from memreplay.render.document import (
@@ -31,11 +30,20 @@ from memreplay.render.ranks import rank_list_text
 from memreplay.render.reasons import notes_of
 from memreplay.render.simulations import NOT_EXACT
 from memreplay.render.trust import trust_label
-from memreplay.render.units import count, counted, known_size, percent, signed_size, size, sizes
+from memreplay.render.units import (
+    change_text,
+    count,
+    counted,
+    known_size,
+    percent,
+    signed_size,
+    size,
+    sizes,
+)
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.records import DiffRow
-    from memreplay.commands.diff.ranks_result import Spread
+    from memreplay.analysis.comparing.spread import Spread
     from memreplay.fleets.result import (
         FleetCard,
         FleetChange,

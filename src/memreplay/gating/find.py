@@ -459,9 +459,9 @@ class _Gate:
 
     def leaks(self, start: Finding) -> Finding:
         """Measure growth from step to step. Can't be decided without steps."""
+        from memreplay.analysis.leaks.judging import device_leaks
+        from memreplay.analysis.leaks.records import DOUBTS
         from memreplay.analysis.selecting.selection import Selection
-        from memreplay.commands.leaks.find import device_leaks
-        from memreplay.commands.leaks.result import DOUBTS
 
         if not self.snap.replay(start.device).events and any(
             self.snap.replay(device).events for device in self.side.devices

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from memreplay.analysis.leaks.judging import LeaksOptions
 from memreplay.analysis.selecting.parsing import parse_when
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.steps.records import StepOptions
 from memreplay.commands.diff.find import DiffOptions
 from memreplay.commands.fragmentation.find import FragmentationOptions
-from memreplay.commands.leaks.find import LeaksOptions
 from memreplay.commands.oom.find import OomOptions
 from memreplay.commands.report.find import ReportOptions
 from memreplay.commands.simulate.find import SimulateOptions
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 Lines = list[CompactLine]
 
 
-def report(one: Any, tool_call: ToolCall) -> Lines:
-    """Report on the worst device, and say what to do."""
+def report(one: Any, tool_call: ToolCall, tools: Collection[str]) -> Lines:
+    """Report on the worst device, and say what to do. `tools`: the commands to suggest."""
     from memreplay.commands.report.find import overview
     from memreplay.commands.report.text import report_document
 
@@ -40,15 +40,16 @@ def report(one: Any, tool_call: ToolCall) -> Lines:
 
     def work(snapshot: Snapshot) -> Document:
         found = overview(snapshot, selection, options)
-        return report_document(replace(found, devices=tuple(map(_of_tools, found.devices))))
+        devices = tuple(_of_tools(device, tools) for device in found.devices)
+        return report_document(replace(found, devices=devices))
 
     return _about(one, tool_call, work)
 
 
-def _of_tools(device: DeviceOverview) -> DeviceOverview:
+def _of_tools(device: DeviceOverview, tools: Collection[str]) -> DeviceOverview:
     """Leave out suggested commands that aren't tools."""
     suggested = zip(device.commands, device.command_reasons, strict=True)
-    kept = [(command, why) for command, why in suggested if command.split()[1] != "timeline"]
+    kept = [(command, why) for command, why in suggested if command.split()[1] in tools]
     return replace(
         device,
         commands=tuple(command for command, _ in kept),

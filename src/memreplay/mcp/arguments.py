@@ -8,11 +8,11 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, defstruct, json
 
+from memreplay.analysis.leaks.judging import LeaksOptions
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.steps.records import StepOptions
 from memreplay.commands.diff.find import DiffOptions
 from memreplay.commands.fragmentation.find import FragmentationOptions
-from memreplay.commands.leaks.find import LeaksOptions
 from memreplay.commands.oom.find import OomOptions
 from memreplay.commands.report.find import ReportOptions
 from memreplay.commands.shared.source import Reading

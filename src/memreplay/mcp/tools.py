@@ -37,12 +37,17 @@ class Tool(Struct, frozen=True):
     answer: Callable[[Any, ToolCall], list[CompactLine]] | None = None
 
 
+def report(one: Any, tool_call: ToolCall) -> list[CompactLine]:
+    """Report on the worst device, and suggest only commands that are tools."""
+    return answering.report(one, tool_call, TOOLS.keys())
+
+
 TOOLS: Mapping[str, Tool] = {
     "files": Tool("List the snapshots and their problems.", asked.FilesArguments),
     "report": Tool(
         "One page: peak, holders, failed requests, leaks, advice.",
         asked.ReportArguments,
-        answering.report,
+        report,
     ),
     "summary": Tool(
         "Contents by measure, and whether they're trustworthy.",

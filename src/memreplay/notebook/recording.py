@@ -17,7 +17,7 @@ from memreplay.declared import Opt
 from memreplay.errors import UsageError
 from memreplay.notebook.running import split
 from memreplay.recording.logs import tell
-from memreplay.recording.session import Session
+from memreplay.recording.session import Session, Wanted
 
 NAME = "cell.pickle"
 
@@ -86,7 +86,7 @@ class CellRecorder:
     def record(self, asked: CellOptions, cell: str) -> None:
         """Run and record the cell. The cell's exceptions are raised again after the report."""
         first, *rest = split(asked.show) or ("report",)
-        session = Session(
+        wanted = Wanted(
             asked.output or self._passing(),
             model=self._named(asked.model),
             optimizer=self._named(asked.optimizer),
@@ -94,8 +94,8 @@ class CellRecorder:
             max_entries=asked.max_entries,
             source=asked.source,
             overwrite=asked.force or asked.output is None,
-            say=tell,
         )
+        session = Session(wanted, tell)
         began = False
         try:
             with session:

@@ -38,7 +38,7 @@ class Outside:
             from memreplay.errors import MemreplayError
             from memreplay.recording.ending import at_the_end
             from memreplay.recording.logs import tell
-            from memreplay.recording.session import Session
+            from memreplay.recording.session import Session, Wanted
         except ImportError as error:
             version = ".".join(map(str, sys.version_info[:2]))
             say(f"this Python {version} can't import memreplay; install it there ({error})")
@@ -46,7 +46,7 @@ class Outside:
         finally:
             sys.path.remove(PACKAGE)
         try:
-            self.recorder = Session(**self.options, say=tell).__enter__()
+            self.recorder = Session(Wanted(**self.options), tell).__enter__()
         except MemreplayError as error:
             say(str(error))
             return

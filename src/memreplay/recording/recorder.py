@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from memreplay.errors import UsageError
 from memreplay.recording.logs import keep_quiet, log
-from memreplay.recording.session import CannotRecordError, Session
+from memreplay.recording.session import CannotRecordError, Session, Wanted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,7 +88,7 @@ class Recorder:
         strict: bool = False,
         **history: Any,
     ) -> None:
-        self._session = Session(
+        wanted = Wanted(
             path,
             model=model,
             optimizer=optimizer,
@@ -98,9 +98,9 @@ class Recorder:
             every=every,
             on_signal=on_signal,
             overwrite=overwrite,
-            say=keep_quiet if quiet else log,
-            **history,
+            history=history,
         )
+        self._session = Session(wanted, keep_quiet if quiet else log)
         self._strict = strict
         self._warned = False
 

@@ -10,11 +10,11 @@ import platform
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from logging import ERROR, INFO, WARNING
-from types import FrameType, TracebackType
-from typing import Any, Literal
+from types import FrameType, MappingProxyType, TracebackType
+from typing import Any, Literal, NamedTuple
 
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording.facts import (
@@ -47,42 +47,47 @@ class CannotRecordError(UsageError):
     """There is nothing to record: no device, no PyTorch, or a PyTorch that is too old."""
 
 
+class Wanted(NamedTuple):
+    """What to record, and where to. `Recorder` describes the fields."""
+
+    path: str | os.PathLike[str] | None = None
+    model: Any = None
+    optimizer: Any = None
+    stacks: Literal["auto", "python", "all"] = "auto"
+    max_entries: int | None = None
+    source: bool = False
+    every: int | None = None
+    on_signal: bool = True
+    overwrite: bool = False
+    history: Mapping[str, Any] = MappingProxyType({})
+    """Other arguments of `_record_memory_history`."""
+
+
 class Session:
     """A recording, used by `memreplay.record` (recorder.py) and memreplay's own commands.
 
-    Takes the arguments of `Recorder` and `say`, which gets each message with a `logging` level.
-    Unlike `Recorder`, it raises CannotRecordError if nothing can be recorded.
+    `say` gets each message with a `logging` level. Unlike `Recorder`, a session raises
+    CannotRecordError if nothing can be recorded.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        model: Any = None,
-        optimizer: Any = None,
-        stacks: Literal["auto", "python", "all"] = "auto",
-        max_entries: int | None = None,
-        source: bool = False,
-        every: int | None = None,
-        on_signal: bool = True,
-        overwrite: bool = False,
-        say: Say = log,
-        **history: Any,
-    ) -> None:
-        for name, number in (("every", every), ("max_entries", max_entries)):
+    def __init__(self, wanted: Wanted, say: Say = log) -> None:
+        for name in ("every", "max_entries"):
+            number = getattr(wanted, name)
             if number is not None and (type(number) is not int or number < 1):
                 raise UsageError(f"{name}: must be a number, at least 1")
-        if "enabled" in history:
+        if "enabled" in wanted.history:
             raise UsageError("enabled can't be changed; everything is recorded")
-        if stacks not in ("auto", "python", "all"):
+        if wanted.stacks not in ("auto", "python", "all"):
             raise UsageError('stacks: "auto", "python" or "all"')
-        overwrite = overwrite or path is None
+        path = wanted.path
+        overwrite = wanted.overwrite or path is None
         self.wanted: str = checked(own_path(os.fspath(DEFAULT if path is None else path)))
         self.path = self.wanted  # the file that the recording wrote
-        self.models, self.given_optimizers = as_list(model), as_list(optimizer)
-        self.stacks, self.max_entries, self.history = stacks, max_entries, history
-        self.source = source
-        self.every, self.on_signal, self.overwrite, self.say = every, on_signal, overwrite, say
+        self.models, self.given_optimizers = as_list(wanted.model), as_list(wanted.optimizer)
+        self.stacks, self.max_entries = wanted.stacks, wanted.max_entries
+        self.history, self.source = wanted.history, wanted.source
+        self.every, self.on_signal, self.overwrite = wanted.every, wanted.on_signal, overwrite
+        self.say = say
         self.ooms: list[str] = []
         self.written: set[str] = set()  # files that this recording wrote
         self.goes_on = False  # PyTorch is recording

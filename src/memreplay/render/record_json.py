@@ -23,7 +23,9 @@ def render_json(report: Record, *, indent: int | None = 2) -> str:
 def plain(value: Any) -> object:
     """Convert records to dicts and sequences."""
     kind = type(value)
-    if kind is tuple or kind is list or kind is Rows:
+    if kind is Rows:
+        value, kind = value.records, tuple
+    if kind is tuple or kind is list:
         if _PLAIN.issuperset(map(type, value)):
             return value
         return [plain(one) for one in value]

@@ -101,3 +101,12 @@ def range_text(first: int, events: int, whole: int) -> str:
     if events == 0:
         return f"none of {counted(whole, 'event')}"
     return f"events {count(first)} to {count(first + events - 1)} of {count(whole)}"
+
+
+def change_text(base_bytes: int, new_bytes: int) -> str:
+    """Return text such as `+355.7 MiB (+6.8%)`."""
+    change = new_bytes - base_bytes
+    words = signed_size(change)
+    if base_bytes and change:
+        words += f" ({'+' if change > 0 else '-'}{percent(abs(change) / base_bytes)})"
+    return words

@@ -10,7 +10,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
-from msgspec import Struct, UnsetType, to_builtins
+from msgspec import Struct, UnsetType
 
 from memreplay.declared import hints_of, is_record, json_fields, without_none
 from memreplay.errors import MissingExtraError
@@ -85,18 +85,17 @@ def batch_of(columns: Mapping[str, NDArray[Any]]) -> pa.RecordBatch:
 
 
 def table_of_records(
-    names: Sequence[str], records: Sequence[Struct], kinds: Iterable[type[Struct]]
+    names: Sequence[str], rows: Sequence[Mapping[str, Any]], kinds: Iterable[type[Struct]]
 ) -> pa.Table:
-    """Return a table of records of these types, with these fields. A field that a record lacks is
-    null. The fields' types decide the columns' types, so that tables of the same records always
-    have the same schema.
+    """Return a table of records, given as dicts, with these fields. A field that a record lacks is
+    null. `kinds`: the records' types, whose fields decide the columns' types, so that tables of the
+    same records always have the same schema.
     """
     pa = arrow()
     types: dict[str, Any] = {}
     for kind in kinds:
         for name, one in fields_of(kind).items():
             types[name] = one if types.get(name, one) == one else None
-    rows = [to_builtins(one) for one in records]
     columns = [_column(types.get(name), [row.get(name) for row in rows]) for name in names]
     return pa.Table.from_arrays(columns, names=list(names))
 

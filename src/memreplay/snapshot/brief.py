@@ -37,6 +37,7 @@ def _shown_fields(record: Any) -> list[tuple[str, object]]:
     found = []
     for at, name in enumerate(names):
         value = getattr(record, name)
+        value = getattr(value, "records", value)  # Rows
         default = NODEFAULT if at < needed else defaults[at - needed]
         if make := getattr(default, "factory", None):
             default = make()

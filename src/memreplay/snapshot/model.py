@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class OfBackend(Record, frozen=True, kw_only=True):
     """Base class for those parts of a report whose hints name the backend's torch module."""
 
-    text_only = ("backend",)
+    text_only: ClassVar[tuple[str, ...]] = ("backend",)
 
     backend: str = CUDA.name
     """The allocator's backend, as named in `snapshot.backends`."""

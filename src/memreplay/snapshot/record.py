@@ -7,10 +7,10 @@ for pandas, polars, pyarrow and DuckDB.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from memreplay.declared import json_fields
 from memreplay.errors import MissingExtraError
@@ -145,13 +145,60 @@ R = TypeVar("R", bound=Record)
 MOST_SHOWN = 3  # more rows are only counted in a repr
 
 
-class Rows(tuple[R, ...], Tabular):
-    """A result's tuple of records, which is also a table of their fields.
+class Rows(Tabular, Generic[R]):
+    """A result's records, which are also a table of their fields.
 
     The columns are the records' JSON keys. Times have a time type, and nested records are structs.
+    Rows behave like a tuple and equal one, but aren't one: polars and pyarrow would read a tuple's
+    items instead of the table.
     """
 
-    _kind: type[Record] | None = None  # the records' type, needed if there are no rows
+    __slots__ = ("_kind", "records")
+
+    def __init__(self, records: tuple[R, ...], kind: type[Record] | None = None) -> None:
+        self.records = records
+        self._kind = kind  # the records' type, needed if there are no rows
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self.records)
+
+    def __reversed__(self) -> Iterator[R]:
+        return reversed(self.records)
+
+    def __contains__(self, record: object) -> bool:
+        return record in self.records
+
+    def __getitem__(self, at: int | slice) -> Any:
+        """Return a record, or for a slice, rows."""
+        if isinstance(at, slice):
+            return Rows(self.records[at], next(iter(self._kinds()), None))
+        return self.records[at]
+
+    def __add__(self, other: Iterable[Any]) -> tuple[Any, ...]:
+        return (*self.records, *other)
+
+    def __radd__(self, other: Iterable[Any]) -> tuple[Any, ...]:
+        return (*other, *self.records)
+
+    def __mul__(self, times: int) -> tuple[R, ...]:
+        return self.records * times
+
+    def __eq__(self, other: object) -> bool:
+        return self.records == (other.records if isinstance(other, Rows) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.records)
+
+    def index(self, record: R) -> int:
+        """Return the first row that equals a record. Raises ValueError if none does."""
+        return self.records.index(record)
+
+    def count(self, record: R) -> int:
+        """Return how many rows equal a record."""
+        return self.records.count(record)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -162,7 +209,8 @@ class Rows(tuple[R, ...], Tabular):
         """Convert to a pyarrow.Table. Raises MissingExtraError without pyarrow."""
         from memreplay.snapshot.arrow_columns import table_of_records  # late import: loads NumPy
 
-        return table_of_records(self.columns, self, self._kinds())
+        rows = [to_builtins(one, enc_hook=bare) for one in self.records]
+        return table_of_records(self.columns, rows, self._kinds())
 
     def _kinds(self) -> tuple[type[Record], ...]:
         """Return the types of the records, in the order in which they occur."""
@@ -177,13 +225,13 @@ class Rows(tuple[R, ...], Tabular):
     def __repr__(self) -> str:
         """Show a few rows; of more rows, their number and columns."""
         if len(self) <= MOST_SHOWN:
-            return super().__repr__()
+            return repr(self.records)
         names = " or ".join(kind.__name__ for kind in self._kinds())
         return f"<{len(self)} rows of {names}: {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
         """Show the first rows."""
-        return html_rows(self)
+        return html_rows(self.records)
 
 
 class _Field:
@@ -201,14 +249,20 @@ class _Field:
             return self
         found = self._member.__get__(record, owner)
         if type(found) is tuple:
-            found = Rows(found)
-            if not found:  # without records, the type provides the columns
-                found._kind = vars(sys.modules[self._module]).get(self._kind)
-            self._member.__set__(record, found)
+            # without records, the type provides the columns
+            kind = None if found else vars(sys.modules[self._module]).get(self._kind)
+            return Rows(found, kind)
         return found
 
     def __set__(self, record: Any, value: Any) -> None:
         self._member.__set__(record, value)
+
+
+def bare(value: Any) -> Any:
+    """Return the tuple in `Rows`. For encoders, which only know tuples."""
+    if isinstance(value, Rows):
+        return value.records
+    raise NotImplementedError(f"{type(value).__name__} isn't data")
 
 
 def inlined(of: type[Record], *parts: Record) -> dict[str, Any]:
@@ -218,7 +272,7 @@ def inlined(of: type[Record], *parts: Record) -> dict[str, Any]:
     """
     own = set(of.__struct_fields__)
     return {
-        name: getattr(part, name)
+        name: value.records if isinstance(value := getattr(part, name), Rows) else value
         for part in parts
         for name in part.__struct_fields__
         if name in own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from tests.build import Ops
+from tests.pickle_ops import Ops
 
 
 def _start() -> Ops:

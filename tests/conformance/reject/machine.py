@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 
 from memreplay import LimitError, SnapshotError, TruncatedError, UnsafePickleError
-from tests import build
-from tests.build import Ops
+from tests import bad_files, build
 from tests.conformance.cases import EVENT, Reject, trace
+from tests.pickle_ops import Ops
 
 _GOOD = build.dump(trace(EVENT))
 _PLACE = r" \(byte \d+, {}\)"
@@ -38,11 +38,13 @@ def _huge(opcode: str, length: bytes) -> Reject:
 
 _UNSAFE = {
     f"unsafe: {name}": Reject(data, UnsafePickleError, "the pickle asks to load or call .*byte")
-    for name, data in build.unsafe_pickles().items()
+    for name, data in bad_files.unsafe_pickles().items()
 }
 _CALLS = {
     f"a call, protocol {protocol}{', inside' if inside else ''}": Reject(
-        build.calls_function(protocol, inside), UnsafePickleError, r"load or call os\.system \(byte"
+        bad_files.calls_function(protocol, inside),
+        UnsafePickleError,
+        r"load or call os\.system \(byte",
     )
     for protocol in (2, 4)
     for inside in (False, True)

@@ -7,12 +7,12 @@ import pickle
 from typing import Any
 
 from memreplay import SnapshotError, TruncatedError
-from tests import build
-from tests.build import Ops
+from tests import bad_files, build
 from tests.conformance.cases import EVENT, Reject, trace
+from tests.pickle_ops import Ops
 
 _SOUND = build.dump(trace(EVENT))
-_PAGE = build.viewer_page(_SOUND)
+_PAGE = bad_files.viewer_page(_SOUND)
 _PACKED = gzip.compress(_SOUND)
 
 
@@ -42,7 +42,7 @@ CASES: dict[str, Reject] = {
     "two pickles": Reject(_SOUND + _SOUND, SnapshotError, "2 snapshots in one file"),
     "a pair": _holds((1, 2), "a pair of numbers"),
     "torch.save of old": Reject(
-        build.legacy_torch_save(), SnapshotError, r"a file written by an old torch.save"
+        bad_files.legacy_torch_save(), SnapshotError, r"a file written by an old torch.save"
     ),
     "torch.save": Reject(
         b"PK\x03\x04" + bytes(40), SnapshotError, r"a zip archive, as torch\.save writes .byte 0"

@@ -12,7 +12,7 @@ import numpy as np
 
 import memreplay as mr
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup
+from memreplay.analysis.leaks.records import DeviceLeaks, GrownGroup
 from memreplay.errors import NothingToTellError
 from tests.truth.compare import Figure, places
 

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from memreplay.commands.app import app
 from memreplay.commands.shared.listed import COMMANDS
 from tests import build
-from tests.allocator import MIB, Machine
+from tests.allocator import Machine
+from tests.allocator_blocks import MIB
 from tests.build import Snapshot, SnapshotBuilder
 from tests.conftest import ROOT
 

@@ -16,7 +16,8 @@ from memreplay.explore.explored import Explored
 from memreplay.export.page.building import page_data
 from memreplay.render.trust import label_of, trust_text
 from tests import build
-from tests.allocator import MIB, Machine
+from tests.allocator import Machine
+from tests.allocator_blocks import MIB
 from tests.build import Snapshot, SnapshotBuilder
 
 CODE = (("train", "train.py", 5),)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from memreplay.dryrun.runtime import built
-from tests.unit.dryrun.test_gpu import MIB, SMALL, load, malloc, read, write
+from tests.unit.dryrun.library import MIB, SMALL, load, malloc, read, write
 
 BYTE, INT32, INT64, HALF, FLOAT = 1, 2, 4, 6, 7  # ncclDataType_t
 SUM, PRODUCT, MAX, MIN, AVERAGE = range(5)  # ncclRedOp_t

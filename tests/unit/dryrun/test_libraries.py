@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dryrun.test_gpu import load, made
+from tests.unit.dryrun.library import load, made
 
 
 @pytest.fixture(scope="module")

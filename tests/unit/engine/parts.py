@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import memreplay as mr
-from tests.build import Ops
+from tests.pickle_ops import Ops
 
 # Strings that are in the memo from the start, by their index.
 NAMES = (

@@ -47,7 +47,7 @@ def rank(number: int | None, held: dict[str, int], **others: Any) -> FleetRank:
         rank=number,
         file=f"rank{number}.pkl",
         status="ok",
-        error="",
+        error=None,
         truncated=False,
         host=None,
         devices=(device(held, **others),),

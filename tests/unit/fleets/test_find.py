@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.fleets.find import EXPLAINED, Explained, Pair, difference, fleet_change
+from memreplay.commands.fleet.tasks import difference
+from memreplay.fleets.find import EXPLAINED, Explained, Pair, fleet_change
 from memreplay.fleets.result import CardFit, HolderChange
 from tests.conftest import ROOT
 from tests.unit.fleets.rows import MIB, broken, pairs_of, rank, report

@@ -24,7 +24,7 @@ MIB = 1 << 20
 def test_row_matches_the_commands(file: Path) -> None:
     with mr.open(file) as snap:
         row = rank_row(snap, Selection())
-        assert (row.status, row.error, row.file) == ("ok", "", str(file))
+        assert (row.status, row.error, row.file) == ("ok", None, str(file))
         peaks = {one.device: one for one in mr.peak(snap).devices}
         unused = {one.device: one for one in mr.fragmentation(snap).devices}
         assert [one.device for one in row.devices] == sorted(

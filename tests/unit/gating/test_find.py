@@ -18,10 +18,10 @@ from memreplay.analysis.comparing.baseline_reading import parse_baseline
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import REST, BaselineSide, ComparedSide, SnapshotSide
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.leaks.judging import device_leaks
+from memreplay.analysis.leaks.records import DeviceLeaks
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import verdict
-from memreplay.commands.leaks.find import device_leaks
-from memreplay.commands.leaks.result import DeviceLeaks
 from memreplay.errors import UsageError
 from memreplay.gating.base_lines import render_baseline
 from memreplay.gating.find import CAUSES, _first, doubts, gate_file
@@ -598,7 +598,7 @@ def test_every_limit_needs_trustworthy_numbers(monkeypatch: pytest.MonkeyPatch) 
     found = gate_file(snap, [Budget(max_fragmentation=1.0)])
     assert {one.measure for one in of_kind(found, "trust")} == {"reserved", "active"}
     assert not found.passed
-    monkeypatch.setattr("memreplay.commands.leaks.find.device_leaks", lambda *_, **__: steady())
+    monkeypatch.setattr("memreplay.analysis.leaks.judging.device_leaks", lambda *_, **__: steady())
     found = gate_file(snap, [Budget(forbid_leaks=True)])
     assert [one.kind for one in found.findings if one.failed] == ["trust"]
     # Without events it's unknown whether a request failed.
@@ -616,7 +616,7 @@ def steady() -> DeviceLeaks:
 
 def test_leak_over_several_stacks_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     found = steady()
-    monkeypatch.setattr("memreplay.commands.leaks.find.device_leaks", lambda *_, **__: found)
+    monkeypatch.setattr("memreplay.analysis.leaks.judging.device_leaks", lambda *_, **__: found)
     snap, budget = example("leaky_training"), [Budget(forbid_leaks=True)]
     (one,) = of_kind(gate_file(snap, budget), "forbid_leaks")
     assert (one.outcome, one.actual_bytes) == ("passed", 0)

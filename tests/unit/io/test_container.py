@@ -25,7 +25,7 @@ import pytest
 import memreplay as mr
 from memreplay.io import container
 from memreplay.io.container import FOREIGN, open_stream
-from tests import build
+from tests import bad_files, build
 from tests.build import SnapshotBuilder
 
 
@@ -439,7 +439,9 @@ def test_files_that_macos_adds_to_a_zip_do_not_count() -> None:
 
 def test_checkpoints_are_recognized() -> None:
     checkpoint = zipped(
-        ("model/data.pkl", build.calls_function()), ("model/data/0", b"1"), ("model/version", b"3")
+        ("model/data.pkl", bad_files.calls_function()),
+        ("model/data/0", b"1"),
+        ("model/version", b"3"),
     )
     pipe: Any = OnlyRead(checkpoint, 1000)
     for source in (checkpoint, checkpoint[:100], checkpoint[:-10], pipe):

@@ -21,9 +21,9 @@ from memreplay.errors import SnapshotError, TruncatedError
 from memreplay.io import viewer_page
 from memreplay.io.container import open_stream
 from memreplay.io.viewer_page import PageSnapshots
-from tests import build
+from tests import bad_files, build
+from tests.bad_files import viewer_page as page
 from tests.build import SnapshotBuilder
-from tests.build import viewer_page as page
 
 
 def pickled(events: int = 300) -> bytes:
@@ -161,7 +161,7 @@ def test_page_with_other_content_is_an_error() -> None:
     with pytest.raises(SnapshotError, match="a PNG picture"):
         mr.open(page(b"\x89PNG\r\n\x1a\n" + bytes(100)))
     with pytest.raises(mr.UnsafePickleError):
-        mr.open(page(build.calls_function()))
+        mr.open(page(bad_files.calls_function()))
     with pytest.raises(SnapshotError, match="wrapped more than 2 times"):
         mr.open(page(gzip.compress(page(pickled()))))
 

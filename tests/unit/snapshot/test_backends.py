@@ -21,7 +21,8 @@ from memreplay.snapshot.backends import (
 )
 from memreplay.snapshot.retold import retold
 from tests import build
-from tests.allocator import GIB, KIB, MIB, Machine, Settings, Stack
+from tests.allocator import Machine
+from tests.allocator_blocks import GIB, KIB, MIB, Settings, Stack
 
 NOTHING = Evidence(frozenset(), False, frozenset(), 0, 0)
 STACK: Stack = (("step", "/env/torch_npu/npu/memory.py", 1), ("main", "train.py", 2))

@@ -19,8 +19,9 @@ import memreplay as mr
 from memreplay.commands.export.lines import render_dump
 from memreplay.snapshot.conversion import as_json, convert
 from tests import build
-from tests.build import Ops, SnapshotBuilder
+from tests.build import SnapshotBuilder
 from tests.examples import examples
+from tests.pickle_ops import Ops
 from tests.strategies import traces
 
 WRITERS: dict[str, Any] = {

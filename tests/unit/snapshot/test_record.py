@@ -8,6 +8,7 @@ import pickle
 from datetime import datetime, timedelta, timezone
 from typing import Annotated, Literal, cast
 
+import msgspec
 import polars
 import pyarrow as pa
 import pytest
@@ -25,7 +26,9 @@ from memreplay.commands.summary.find import summarize
 from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import Coded, Frame, Group, Moment, When
 from memreplay.snapshot.record import Record, Rows
+from tests.conftest import ROOT
 
+EXAMPLE = ROOT / "examples/transformer_step.pkl.gz"
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -128,8 +131,8 @@ HOLDING = Holding((Item("a", 2**53 + 1, 5, 7, "x", (Moment("event", 3),)), Item(
 def test_sequence_of_records_is_a_table() -> None:
     items = cast("Rows[Item]", HOLDING.items)
     assert [one.name for one in items] == ["a", "b"]
-    assert type(items) is Rows
-    assert HOLDING.items is items  # made once
+    assert isinstance(items, Rows)
+    assert HOLDING.items == items
     assert items.columns == ("name", "bytes", "time_us", "age_us", "part")
     found = items.to_arrow()
     found.validate(full=True)
@@ -151,6 +154,41 @@ def test_sequence_of_records_is_a_table() -> None:
     assert items.to_pandas()["bytes"].tolist() == [2**53 + 1, 2]
     assert repr(items) == repr(tuple(items))
     assert items._repr_html_().startswith("<table>")
+
+
+def test_libraries_accept_rows_directly() -> None:
+    items = cast("Rows[Item]", HOLDING.items)
+    assert polars.DataFrame(items).equals(items.to_polars())
+    assert pa.table(items) == items.to_arrow()
+    groups = peak_report(mr.open(EXAMPLE), by="file").devices[0].groups
+    assert polars.DataFrame(groups)["bytes"].sum() == sum(one.bytes for one in groups)
+
+
+def test_rows_behave_like_a_tuple() -> None:
+    items = cast("Rows[Item]", HOLDING.items)
+    first, second = items
+    assert items == (first, second) == tuple(items)
+    assert (first, second) == items
+    assert items != [first, second]
+    assert hash(items) == hash((first, second))
+    assert (items[0], items[-1], items[1:]) == (first, second, (second,))
+    assert items[:0].columns == items[5:].columns == items.columns
+    assert (items + (first,), (second,) + items) == (  # noqa: RUF005
+        (first, second, first),
+        (second, first, second),
+    )
+    assert items + items == items * 2 == (first, second, first, second)
+    assert (list(reversed(items)), second in items, 3 in items) == ([second, first], True, False)
+    assert (items.index(second), items.count(first), bool(items), bool(items[:0])) == (
+        1,
+        1,
+        True,
+        0,
+    )
+    assert msgspec.json.decode(msgspec.json.encode(HOLDING), type=Holding) == HOLDING
+    moved = replace(HOLDING, items=items[1:])
+    assert json.loads(render_json(moved))["items"][0]["name"] == "b"
+    assert moved == Holding((second,))
 
 
 def test_other_sequences_are_unchanged() -> None:

@@ -18,7 +18,7 @@ from memreplay.export.snapshots.cutting import cut
 from memreplay.snapshot.retold import retold
 from memreplay.snapshot.snapshot import Snapshot
 from tests import build
-from tests.allocator import GIB, Settings
+from tests.allocator_blocks import GIB, Settings
 from tests.allocator_strategies import SETTINGS
 from tests.conftest import ROOT
 from tests.simulated import modelled

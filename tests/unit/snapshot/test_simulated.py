@@ -17,8 +17,10 @@ import memreplay as mr
 from memreplay.snapshot.cards import find
 from memreplay.snapshot.recorded_allocator import Outcome
 from tests import build
-from tests.allocator import GIB, MIB, Block, Machine, Settings, Stack, Truth
+from tests.allocator import Machine
+from tests.allocator_blocks import GIB, MIB, Block, Settings, Stack
 from tests.allocator_strategies import SETTINGS, WEIGHTS
+from tests.allocator_truth import Truth
 from tests.build import Snapshot, SnapshotBuilder
 from tests.simulated import BASE, Placed, Told
 

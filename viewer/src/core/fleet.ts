@@ -14,7 +14,7 @@ export interface PageRank {
   readonly rank: number | null;
   readonly file: string;
   readonly status: string;
-  readonly error: string;
+  readonly error: string | null;
   readonly host: string | null;
   /** The index of the rank's group in `groups`. */
   readonly group: number | null;

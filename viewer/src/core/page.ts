@@ -151,6 +151,13 @@ export interface Page {
   readonly diff: readonly ReportBlock[] | null;
 }
 
+/** The page of `memreplay report`. */
+export interface PageReport {
+  readonly blocks: readonly ReportBlock[];
+  /** A line on each device, by its number. */
+  readonly verdicts: Readonly<Record<number, string>>;
+}
+
 /** A snapshot on a page. Its columns are stored next to it, in base64. */
 export interface PageData {
   /** The snapshot's name on the page: the file's name, or the rank. */
@@ -159,8 +166,8 @@ export interface PageData {
   /** The options that make other commands read the same part of the file, as words of a command
    * line: `--from`, `1200`. */
   readonly options: readonly string[];
-  /** The page of `memreplay report`; null for ranks. */
-  readonly report: readonly ReportBlock[] | null;
+  /** Null for ranks. */
+  readonly report: PageReport | null;
   /** Problems with the file as a whole (it's cut off, …). */
   readonly notes: readonly string[];
   readonly texts: readonly string[];

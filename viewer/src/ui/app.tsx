@@ -73,7 +73,7 @@ function TabPanel({ tab }: { tab: Tab }) {
           <div class="toolbar">
             <Copying name="report" command={commandOf(ground, 'report')} />
           </div>
-          <Blocks blocks={snapshot.report ?? []} />
+          <Blocks blocks={snapshot.report?.blocks ?? []} />
         </div>
       );
   }
@@ -134,14 +134,11 @@ function Headline() {
   }));
   const peak = device.peaks[measure];
   const now = bytes.value?.measure === measure ? bytes.value.bytes : undefined;
-  const verdict = snapshot.report?.find(
-    (one) => one.kind === 'heading' && one.text.startsWith(`device ${device.device}:`),
-  );
   return (
     <section class="headline" aria-label="At the cursor">
       <p class="verdict">
         <span data-what="verdict">
-          {verdict?.kind === 'heading' ? verdict.text : `${snapshot.name}, device ${device.device}`}
+          {snapshot.report?.verdicts[device.device] ?? `${snapshot.name}, device ${device.device}`}
         </span>
         {snapshot.notes.map((note) => (
           <span key={note} class="warning">
@@ -287,7 +284,7 @@ function Nothing({ page }: { page: Page }) {
           {note}
         </p>
       ))}
-      {snapshot?.report && <Blocks blocks={snapshot.report} />}
+      {snapshot?.report && <Blocks blocks={snapshot.report.blocks} />}
     </div>
   );
 }

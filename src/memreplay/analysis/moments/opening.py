@@ -82,7 +82,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     MissingExtraError
         Reading the source needs a package that isn't installed.
     UsageError
-        The snapshot lacks the device or a moment, or several devices reach it at different events.
+        The snapshot lacks the device or a moment, or no single time is that moment on all devices.
     """
     read = partial(
         open_snapshot,
@@ -125,8 +125,10 @@ def _parsed(bound: Bound, edge: Edge) -> Moment | When | None:
 
 
 def _found(whole: Snapshot, bound: Moment | When | None, *, starts: bool) -> Moment | None:
-    """Return the event or time that a bound means. It must be the same for all devices with events,
-    because a range applies to all of them.
+    """Return the event or time that a bound means.
+
+    It applies to all devices, so if they reach it at different events, it's a time that cuts each
+    of them at its own event.
     """
     from memreplay.analysis.moments.moments import of_day, resolve  # imported late: rarely needed
 
@@ -149,13 +151,34 @@ def _found(whole: Snapshot, bound: Moment | When | None, *, starts: bool) -> Mom
     if errors:
         raise UsageError(f"{errors[0]}; choose a device that has it, such as --device {min(found)}")
     if len(set(found.values())) > 1:
+        common = _common_time(whole, found)
+        if common is not None:
+            return common
         there = [f"device {device}: event {one.value}" for device, one in found.items()]
         more = ", …" if len(there) > SHOWN else ""
         raise UsageError(
             f"the range would {'start' if starts else 'stop'} at different events"
-            f" ({', '.join(there[:SHOWN])}{more}); choose one device with --device"
+            f" ({', '.join(there[:SHOWN])}{more}) and times; choose one device, such as --device"
+            f" {min(found)}"
         )
     return next(iter(found.values()))
+
+
+def _common_time(whole: Snapshot, found: dict[int, Moment]) -> Moment | None:
+    """Return a time that divides each device's events before its own event; None if there's none.
+
+    Steps and annotations have such a time, unlike the devices' peaks.
+    """
+    events = {device: one.value for device, one in found.items() if one.kind == "event"}
+    replays = {device: whole.replay(device) for device in events}
+    if len(events) < len(found) or not all(one.has_times for one in replays.values()):
+        return None
+    # The event before the range's edge is earlier than the time on every device.
+    before = [replays[device].clock_us(event - 1) for device, event in events.items()]
+    time = max((one for one in before if one is not None), default=0) + 1
+    if all(replays[device].event_at(time - 1) == event - 1 for device, event in events.items()):
+        return Moment("time", time)
+    return None
 
 
 def _index(event: int, when: When, *, starts: bool) -> int:

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
-NO_RESERVED = (
-    "reserved memory isn't known: the file has neither segments nor segment"
-    " events; torch.cuda.memory._dump_snapshot() writes both"
-)
+_UNKNOWN = "reserved memory isn't known: the file has neither segments nor segment events"
+NO_RESERVED = f"{_UNKNOWN}; torch.cuda.memory._dump_snapshot() writes both"
 
 # Keys that can group reserved memory by the requesting code.
 BY_STACK = tuple(name for name, way in WAYS.items() if way.code)
@@ -79,7 +77,7 @@ def chosen_usages(snap: Snapshot, selection: Selection) -> list[Usage]:
     for device in chosen_devices(snap, selection):
         replay = snap.replay(device)
         if selection.measure == "reserved" and not replay.shows_reserved:
-            missing = missing or NothingToTellError(for_backend(NO_RESERVED, replay.backend.name))
+            missing = missing or no_reserved(replay.backend.name)
             continue
         usage = replay.measure(selection.measure, pool=selection.pool, stream=selection.stream)
         try:
@@ -92,6 +90,11 @@ def chosen_usages(snap: Snapshot, selection: Selection) -> list[Usage]:
     if missing is not None and not found:
         raise missing
     return found
+
+
+def no_reserved(backend: str) -> NothingToTellError:
+    """Return the error for a file without reserved memory."""
+    return NothingToTellError(for_backend(NO_RESERVED, backend), brief=_UNKNOWN)
 
 
 def shows_reserved(snap: Snapshot, selection: Selection) -> bool:

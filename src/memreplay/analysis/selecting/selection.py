@@ -19,7 +19,7 @@ from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.declared import Opt, Shared
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES, By, MeasureName, When
-from memreplay.snapshot.record import Record
+from memreplay.snapshot.record import Record, Rows
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
@@ -236,5 +236,5 @@ class Selection(Record, frozen=True):
 
     def __post_init__(self) -> None:
         """Raise UsageError if `rules` has the wrong type. Only Python callers can pass it."""
-        if self.rules is not None and not isinstance(self.rules, tuple):
+        if self.rules is not None and not isinstance(self.rules, tuple | Rows):
             raise UsageError(f"rules must be category rules, a tuple of Rule, not {self.rules!r}")

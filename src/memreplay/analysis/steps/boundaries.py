@@ -13,6 +13,7 @@ from memreplay.analysis.steps.records import (
     Piece,
     StepAt,
     StepSource,
+    none_found,
     taken_together,
     together,
 )
@@ -64,17 +65,17 @@ def find_steps(
             raise UsageError("a period must be at least 1 event")
         return _equal(replay.events, period)
     if replay.events == 0:
-        return Found(None, (), "no events were recorded")
+        return none_found("no events were recorded")
     if annotation is not None:
         every = spans(snap, replay)
         named = _named(every, annotation)
         if not named:
-            return Found(None, (), _no_such(snap, replay, every, annotation))
+            return none_found(_no_such(snap, replay, every, annotation))
         pieces = _pieces(replay, named, annotation, lost=_lost(snap, replay))
         if not pieces:
-            words = f"no {annotation!r} annotation is complete in this recording"
-            return Found(
-                None, (), f"{words}; start recording before a step begins, and dump after it ends"
+            return none_found(
+                f"no {annotation!r} annotation is complete in this recording",
+                "; start recording before a step begins, and dump after it ends",
             )
         return together(StepSource("annotation", annotation, 1.0), pieces)
     known = known_steps(snap, replay)
@@ -167,14 +168,12 @@ def _of_several_optimizers(
     if at_work >= LEAST_TURNS:
         merged = len(groups) < len(ended) and at_work <= len(groups) + 1
         if merged or len(groups) >= SEVERAL * at_work:
-            return (
-                Found(None, (), UNCLEAR) if _in_turn(_work(replay, by_turns.pieces)) else by_turns
-            )
+            return none_found(UNCLEAR) if _in_turn(_work(replay, by_turns.pieces)) else by_turns
         if len(groups) >= OF_SEVERAL_PLACES * at_work and _places(replay) > 1:
             # There can be two optimizers, or one that is called in two places.
-            return Found(None, (), UNCLEAR)
+            return none_found(UNCLEAR)
     if _in_turn(gaps):
-        return Found(None, (), UNCLEAR)
+        return none_found(UNCLEAR)
     if len(groups) == len(ended):
         return None
     pieces = _pieces(replay, [group[-1] for group in groups], OPTIMIZER_STEP, lost=lost)
@@ -286,7 +285,7 @@ def windows(usage: Usage, count: int = WINDOWS) -> Found:
     pieces = tuple(Piece(a, b) for a, b in pairwise(cuts) if b > a)
     if len(pieces) < count:
         there = f"{events} events are" if events != 1 else "1 event is"
-        return Found(None, (), f"{there} too few to divide into {count} windows")
+        return none_found(f"{there} too few to divide into {count} windows")
     return Found(StepSource("windows", "", 0.0), pieces)
 
 
@@ -379,7 +378,7 @@ def _from_the_start(
 def _equal(events: int, period: int) -> Found:
     count = events // period
     if count < 2:
-        return Found(None, (), f"{events} events are fewer than two periods of {period}")
+        return none_found(f"{events} events are fewer than two periods of {period}")
     merged = taken_together(count)
     size = period * merged
     pieces = tuple(Piece(k * size, (k + 1) * size) for k in range(events // size))

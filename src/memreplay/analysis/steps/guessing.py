@@ -13,6 +13,7 @@ from memreplay.analysis.steps.records import (
     Piece,
     Source,
     StepSource,
+    none_found,
     taken_together,
 )
 
@@ -34,8 +35,8 @@ _ADVICE = (
     " --step annotation=NAME, record more of them, or give --step period=N"
 )
 
-_NO_ALLOCATION = (
-    "no allocation was recorded; call _record_memory_history() before the steps begin, or check"
+_UNRECORDED = (
+    "; call _record_memory_history() before the steps begin, or check"
     " that the program allocates GPU memory while it records"
 )
 
@@ -121,11 +122,11 @@ def _whole(usage: Usage) -> Found:
     """
     replay = usage.replay
     if not replay.tally.actions.get(_core.ACTIONS.index("alloc")):
-        return Found(None, (), _NO_ALLOCATION)
+        return none_found("no allocation was recorded", _UNRECORDED)
     allocated = churn(usage)
     if allocated <= 0 or (allocated > MOST_CHURN and not _one_pass(replay)):
-        why = f"no annotation marks steps, and the trace doesn't repeat like steps; {_ADVICE}"
-        return Found(None, (), why)
+        why = "no annotation marks steps, and the trace doesn't repeat like steps"
+        return none_found(why, f"; {_ADVICE}")
     return Found(StepSource("whole", "", 0.0), (Piece(0, replay.events),))
 
 

@@ -68,6 +68,11 @@ class StepSource(Record, frozen=True):
     `left_out`, the optimizer skipped some steps, as with a GradScaler, so there are more.
     """
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no steps were found, so that the whole trace is one step."""
+        return self.found_by == "whole"
+
 
 class StepAt(Record, frozen=True, kw_only=True):
     """The step that a moment is in, as in `memreplay steps`."""
@@ -110,6 +115,13 @@ class Found(Record, frozen=True):
     source: StepSource | None
     pieces: tuple[Piece, ...]
     missing: str = ""
+    brief: str = ""
+    """`missing` without what to do."""
+
+
+def none_found(why: str, more: str = "") -> Found:
+    """Return no steps, and the reason. `more` follows it: details, and what to do."""
+    return Found(None, (), why + more, why)
 
 
 def taken_together(steps: int, most: int = 0) -> int:

@@ -73,10 +73,10 @@ def at_report(
 
     Each `when` is a When or text: "peak:2", "oom", "step:3", "1.5s", an event's number, an
     annotation's name, an address (docs/at.md). `tree` gives a call tree in place of groups,
-    `listed` adds the single allocations, `caught` adds what each category rule matched, and
+    `list` adds the single allocations, `caught` adds what each category rule matched, and
     `annotations` adds the usage at `top` annotations. With `fold`, stacks that differ only in
     plumbing frames are merged. A device without the moment is left out, and `missing` says why.
-    Raises UsageError if no device has it, and for `listed` with reserved memory, which has no
+    Raises UsageError if no device has it, and for `list` with reserved memory, which has no
     allocations.
     """
     moments = [parsed_when(one) for one in ([when] if isinstance(when, (str, int, When)) else when)]

@@ -12,15 +12,10 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from memreplay.analysis.comparing.sides import PEAK
+from memreplay.analysis.comparing.spread import run_spread, spread_of
 from memreplay.analysis.selecting.choice import fitting_by
 from memreplay.commands.diff.find import DiffOptions
-from memreplay.commands.diff.ranks_find import (
-    chosen_rank,
-    rank_diff,
-    rank_sides,
-    run_spread,
-    spread_of,
-)
+from memreplay.commands.diff.ranks_find import chosen_rank, rank_diff, rank_sides
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide, RanksReport
 from memreplay.commands.diff.ranks_text import ranks_document
 from memreplay.commands.shared.base import is_baseline_file

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import device_pairs, filtering_of
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import verdict
-from memreplay.commands.diff.ranks_result import RankDiff, RankSide, Spread
+from memreplay.commands.diff.ranks_result import RankDiff, RankSide
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
 from memreplay.snapshot.record import inlined
@@ -98,29 +96,6 @@ def rank_of_sides(rank: int, base: RankSide, new: RankSide, others: Sequence[int
 
 def _listed(sides: Mapping[int, RankSide]) -> str:
     return "device " + ", ".join(map(str, sorted(sides))) if sides else "none"
-
-
-def run_spread(ranks: Sequence[int], n_bytes: Sequence[int]) -> Spread:
-    """Return the spread of a run's peaks over its ranks. At least one rank is required."""
-    found = spread_of(ranks, n_bytes)
-    half = found.median_bytes
-    return replace(found, imbalance=found.max_bytes / half if half > 0 else None)
-
-
-def spread_of(ranks: Sequence[int], n_bytes: Sequence[int]) -> Spread:
-    """Return the spread of a number over ranks. At least one rank is required."""
-    rows = sorted(zip(n_bytes, ranks, strict=True))
-    half = len(rows) // 2
-    middle = [rows[half][0]] if len(rows) % 2 else [rows[half - 1][0], rows[half][0]]
-    most = rows[-1][0]
-    return Spread(
-        min_bytes=rows[0][0],
-        min_rank=rows[0][1],
-        median_bytes=sum(middle) // len(middle),
-        max_bytes=most,
-        max_rank=next(rank for one, rank in rows if one == most),
-        sum_bytes=sum(n_bytes),
-    )
 
 
 def chosen_rank(ranks: Sequence[RankDiff], choice: int | str | None) -> RankDiff | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET, UnsetType
-
+from memreplay.analysis.comparing.spread import Spread
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.diff.result import DiffReport
 from memreplay.render.document import Answer, Document
@@ -49,25 +48,6 @@ class RankDiff(Record, frozen=True, kw_only=True):
     """The new run at the compared moment."""
     trusted: bool
     """Whether both are [trusted](numbers.md#exact-estimated-trusted)."""
-
-
-class Spread(Record, frozen=True, kw_only=True):
-    """Spread of a number over the ranks."""
-
-    min_bytes: int
-    """Minimum."""
-    min_rank: int
-    """First rank with the minimum."""
-    median_bytes: int
-    """Median; for an even number of ranks, the mean of the middle two, rounded down."""
-    max_bytes: int
-    """Maximum."""
-    max_rank: int
-    """First rank with the maximum."""
-    sum_bytes: int
-    """Sum over all ranks."""
-    imbalance: float | UnsetType | None = UNSET
-    """For a run: `max_bytes` / `median_bytes`; null if the median is 0."""
 
 
 class RanksReport(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from memreplay.analysis.comparing.spread import Spread
 from memreplay.commands.at.text import when_text
-from memreplay.commands.diff.ranks_result import RankDiff, RanksReport, Spread
-from memreplay.commands.diff.text import change_blocks, change_text, device_text, is_peak
+from memreplay.commands.diff.ranks_result import RankDiff, RanksReport
+from memreplay.commands.diff.text import change_blocks, device_text, is_peak
 from memreplay.render.document import (
     Block,
     Document,
@@ -19,7 +20,7 @@ from memreplay.render.document import (
 from memreplay.render.filters import filter_pairs
 from memreplay.render.ranks import rank_list_text
 from memreplay.render.reasons import notes_of
-from memreplay.render.units import counted, percent, signed_size, size
+from memreplay.render.units import change_text, counted, percent, signed_size, size
 
 _NAMES = 3  # maximum number of files listed in a note
 

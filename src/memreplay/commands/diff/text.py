@@ -32,7 +32,7 @@ from memreplay.render.places import in_place, place_text
 from memreplay.render.ranges import ranges_text
 from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
-from memreplay.render.units import count, counted, percent, signed_count, signed_size, size
+from memreplay.render.units import change_text, count, counted, signed_count, signed_size, size
 from memreplay.render.where import where_text
 from memreplay.snapshot.model import By, When
 
@@ -199,15 +199,6 @@ def _phases_text(found: DeviceDiff) -> tuple[str, ...]:
 def is_peak(when: When) -> bool:
     """Return whether a moment is the peak, which is the default."""
     return when.kind == "peak" and when.value == 1
-
-
-def change_text(base_bytes: int, new_bytes: int) -> str:
-    """Return text such as `+355.7 MiB (+6.8%)`."""
-    change = new_bytes - base_bytes
-    words = signed_size(change)
-    if base_bytes and change:
-        words += f" ({'+' if change > 0 else '-'}{percent(abs(change) / base_bytes)})"
-    return words
 
 
 def _pairs(found: DeviceDiff) -> tuple[tuple[str, str], ...]:

@@ -34,6 +34,7 @@ from memreplay.io.version import __version__
 from memreplay.io.whole import whole_file
 from memreplay.render.ranks import rank_list_text
 from memreplay.render.units import counted
+from memreplay.snapshot.record import bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -304,7 +305,9 @@ def _stem(name: str) -> str:
 
 def _json(known: Note | Whole) -> bytes:
     # Uses json because file names can contain lone surrogates, which msgspec rejects.
-    return json.dumps(msgspec.to_builtins(known, str_keys=True), separators=(",", ":")).encode()
+    return json.dumps(
+        msgspec.to_builtins(known, str_keys=True, enc_hook=bare), separators=(",", ":")
+    ).encode()
 
 
 def _encodable(name: str) -> str:
@@ -384,7 +387,7 @@ def _check_pyarrow() -> None:
 def missing_of(ranks: Sequence[FleetRank]) -> dict[int, str]:
     """Return the ranks that couldn't be read, and why."""
     return {
-        one.rank: one.error
+        one.rank: one.error or one.status
         for one in ranks
         if one.rank is not None and one.status not in ("ok", "empty")
     }

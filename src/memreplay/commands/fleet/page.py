@@ -81,7 +81,7 @@ def _rank(
         rank=one.rank,
         file=clean(one.file),
         status=one.status,
-        error=clean(one.error),
+        error=None if one.error is None else clean(one.error),
         host=None if one.host is None else clean(one.host),
         group=group,
         typical=typical,

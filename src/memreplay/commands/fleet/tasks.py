@@ -12,17 +12,19 @@ from msgspec.structs import replace
 
 from memreplay.commands.shared.errors import attempt_unreported
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.errors import SnapshotError
+from memreplay.errors import SnapshotError, UsageError
 from memreplay.fleets.result import FleetRank, RankStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from memreplay.analysis.comparing.records import DiffRow
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.fleet.dataset import Part
     from memreplay.commands.shared.progress import Update
     from memreplay.fleets.find import Explained, Pair
+    from memreplay.snapshot.snapshot import Snapshot
 
 T = TypeVar("T")
 
@@ -138,7 +140,7 @@ def compare(task: PairTask) -> Explained:
     """Return the call sites that explain the difference between two ranks, or why they're
     unknown.
     """
-    from memreplay.fleets.find import Explained, difference
+    from memreplay.fleets.find import Explained
 
     pair = task.pair
 
@@ -155,6 +157,21 @@ def compare(task: PairTask) -> Explained:
 
     found, words = _attempted(work)
     return found if found is not None else Explained(error=words)
+
+
+def difference(base: Snapshot, new: Snapshot, selection: Selection) -> tuple[DiffRow, ...]:
+    """Return the call sites that explain the difference between two ranks' peaks.
+
+    Each snapshot was opened for one device.
+    """
+    from memreplay.commands.diff.find import DiffOptions, diff_report
+    from memreplay.fleets.find import CHANGES
+
+    of = replace(selection, by=None, filters=None, device=None, top=CHANGES)
+    found = diff_report(base, new, of, DiffOptions())
+    if not found.devices:
+        raise UsageError("one of the two has no memory to compare")
+    return found.devices[0].rows
 
 
 def _quiet(_file: str) -> AbstractContextManager[Update | None]:

@@ -13,7 +13,7 @@ from memreplay.analysis.groups.mapped import blockers_of, map_sums, map_verdict,
 from memreplay.analysis.groups.records import Kind
 from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.answering import takes
-from memreplay.analysis.selecting.choice import NO_RESERVED, chosen_devices
+from memreplay.analysis.selecting.choice import chosen_devices, no_reserved
 from memreplay.analysis.selecting.selection import OF_ALLOCATIONS, At, Selection
 from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import NOT_RECORDED, verdict
@@ -28,8 +28,7 @@ from memreplay.commands.fragmentation.result import (
     UnusedPoint,
 )
 from memreplay.declared import Options
-from memreplay.errors import NothingToTellError, UsageError
-from memreplay.snapshot.backends import for_backend
+from memreplay.errors import UsageError
 from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import fullest, unused_bytes
 
@@ -76,7 +75,7 @@ def fragmentation_report(
     for device in chosen_devices(snap, selection):
         replay = snap.replay(device)
         if not replay.shows_reserved:
-            missing.append(NothingToTellError(for_backend(NO_RESERVED, replay.backend.name)))
+            missing.append(no_reserved(replay.backend.name))
             continue
         points, mean = _course(replay)
         moment, event = _telling(replay, points)

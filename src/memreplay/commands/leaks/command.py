@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from memreplay.analysis.leaks.judging import LeaksOptions
+from memreplay.analysis.leaks.records import DOUBTS
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.commands.leaks.find import LeaksOptions, leaks_report
-from memreplay.commands.leaks.result import DOUBTS, LeaksReport
+from memreplay.commands.leaks.find import leaks_report
+from memreplay.commands.leaks.result import LeaksReport
 from memreplay.commands.leaks.text import leaks_document
 from memreplay.commands.shared.declaring import File, as_command
 from memreplay.commands.shared.errors import attempt, name_of, say

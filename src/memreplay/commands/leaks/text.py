@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from memreplay.analysis.groups.ways import title_of
-from memreplay.commands.leaks.result import DOUBTS, DeviceLeaks, GrownGroup, LeaksReport, RunsOut
-from memreplay.commands.leaks.stackless import IN_OPTIMIZER_STEP
-from memreplay.commands.leaks.trained import is_state
+from memreplay.analysis.leaks.records import DOUBTS, DeviceLeaks, GrownGroup, RunsOut
+from memreplay.analysis.leaks.stackless import IN_OPTIMIZER_STEP
+from memreplay.analysis.leaks.trained import is_state
+from memreplay.commands.leaks.result import LeaksReport
 from memreplay.commands.steps.text import guess_notes, source_text
 from memreplay.render.document import (
     Align,
@@ -65,7 +66,7 @@ def _section(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> list
         grew = device.end_bytes - device.start_bytes
         back = device.once_bytes + device.leak_bytes - grew
         if back > max(grew, 0):
-            steps = device.step_source.found_by != "whole"
+            steps = not device.step_source.is_whole
             when, since = (
                 ("in the same steps", "first step") if steps else ("meanwhile", "recording")
             )
@@ -113,7 +114,7 @@ def _unit(device: DeviceLeaks) -> str:
 def _is_whole(device: DeviceLeaks) -> bool:
     """Return whether no steps were found, so that the whole recording is one step."""
     source = device.step_source
-    return not device.judged and source is not None and source.found_by == "whole"
+    return source is not None and source.is_whole
 
 
 def _rate(device: DeviceLeaks, rate: int) -> str:

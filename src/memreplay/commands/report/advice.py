@@ -156,7 +156,7 @@ def step_starts(device: DeviceOverview, replay: Replay) -> NDArray[np.int64]:
     necessarily the program's first step.
     """
     steps = device.steps
-    if steps is None or steps.step_source is None or steps.step_source.found_by == "whole":
+    if steps is None or steps.step_source is None or steps.step_source.is_whole:
         return np.zeros(0, np.int64)
     starts = [one.first_event - replay.first_event for one in steps.steps]
     return np.array([one for one in starts if 0 <= one < replay.events], np.int64)

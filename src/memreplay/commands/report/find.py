@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,13 +11,14 @@ from msgspec.structs import replace
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.caught.catching import catching
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.leaks.judging import LeaksOptions
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import OF_ALLOCATIONS, Selection, TotalMemory
 from memreplay.analysis.steps.records import StepOptions
 from memreplay.analysis.trust.trust import device_verdict, verdict
 from memreplay.commands.fragmentation.find import FragmentationOptions, fragmentation_report
-from memreplay.commands.leaks.find import LeaksOptions, leaks_report
+from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.oom.find import OomOptions, oom_report
 from memreplay.commands.peak.find import PeakOptions, peak_report
 from memreplay.commands.report.advice import advice_of, facts_of
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 HOLDERS = 5  # number of groups at the peak
 OTHERS = 3  # number of rows in the other parts
-# How errors begin if a command has no result for the file.
-_BEGINNINGS = ("can't look for leaks: ", "no steps: ")
-_REMARK = re.compile(r" \([^()]*\)")
 
 T = TypeVar("T")
 
@@ -71,7 +68,7 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
         try:
             return work()
         except MemreplayError as error:
-            missing[name] = _reason(str(error))
+            missing[name] = error.brief
             return None
 
     def ooms() -> OomReport:
@@ -150,9 +147,9 @@ def _device(
     why = dict(missing)
     steps, leaks = parts["steps"], parts["leaks"]
     if steps is not None and steps.missing:
-        why["steps"] = _reason(steps.missing)
-    if leaks is not None and leaks.not_judged_reason:
-        why["leaks"] = _reason(leaks.not_judged_reason)
+        why["steps"] = steps.missing_brief
+    if leaks is not None and leaks.not_judged_brief:
+        why["leaks"] = leaks.not_judged_brief
     reserved = replay.measure("reserved") if replay.shows_reserved else None
     whole = device_verdict(snap, replay)
     oom = parts["oom"]
@@ -197,14 +194,6 @@ def _usable(replay: Replay, oom: DeviceOoms | None) -> int | None:
     if oom is None or oom.total_memory_bytes is None or not oom.total_memory_known:
         return None if oom is None else oom.total_memory_bytes
     return replay.recorded.usable_of(oom.total_memory_bytes)
-
-
-def _reason(text: str) -> str:
-    """Return an error's reason, without its hint about the command's options."""
-    for beginning in _BEGINNINGS:
-        text = text.removeprefix(beginning)
-    text = text.partition(";")[0].partition(", and the recording may be")[0]
-    return _REMARK.sub("", text)
 
 
 def _step_at(steps: DeviceSteps | None, event: int) -> PeakStep | None:

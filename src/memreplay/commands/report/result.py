@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.caught.records import RulesCaught
+from memreplay.analysis.leaks.records import DeviceLeaks
 from memreplay.commands.fragmentation.result import DeviceFragmentation, UnusedPoint
-from memreplay.commands.leaks.result import DeviceLeaks
 from memreplay.commands.oom.result import DeviceOoms
 from memreplay.commands.peak.result import DevicePeak
 from memreplay.commands.steps.result import DeviceSteps

@@ -7,8 +7,8 @@ from collections import Counter
 from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
+from memreplay.analysis.leaks.records import DOUBTS
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, NOT_RECORDED
-from memreplay.commands.leaks.result import DOUBTS
 from memreplay.commands.leaks.text import grew_late, leaking_noun, odds_text
 from memreplay.commands.oom.text import cause_text
 from memreplay.commands.report.advice_text import (
@@ -92,7 +92,7 @@ def report_line(report: Overview) -> str:
 
 
 def _in_short(device: DeviceOverview) -> str:
-    peak, ran, _ = _headline(device)
+    peak, ran, _ = headline(device)
     leaks = device.leaks
     judged = leaks is not None and device.leaks_judged and not leaks.by_windows
     none = "none found" if judged else "not judged"
@@ -114,7 +114,7 @@ def _is_leaking(device: DeviceOverview) -> bool:
 
 
 def _page(device: DeviceOverview) -> list[Block]:
-    blocks: list[Block] = [Heading(_headline(device)), Pairs(_pairs(device))]
+    blocks: list[Block] = [Heading(headline(device)), Pairs(_pairs(device))]
     blocks += _holders(device)
     if advice := _advice(device):
         words = "what to do next"
@@ -139,7 +139,8 @@ def _advice(device: DeviceOverview) -> list[Advice]:
     return found[:SHOWN_ADVICE]
 
 
-def _headline(device: DeviceOverview) -> tuple[str, ...]:
+def headline(device: DeviceOverview) -> tuple[str, str, str]:
+    """Return the device's verdict: its peak, whether a request failed, and the exactness."""
     peak = size(device.peak.peak_bytes)
     name = f"device {device.device}"
     ran = "memory ran out" if device.ran_out else "no request failed"
@@ -287,7 +288,7 @@ def _where(device: DeviceOverview) -> str:
     steps = device.steps
     # If the whole recording is one step, naming the step doesn't say where the peak is.
     source = None if steps is None else steps.step_source
-    told = source is None or source.found_by != "whole"
+    told = source is None or not source.is_whole
     if peak.step is None and device.step is not None and steps is not None and told:
         of = f"step {count(device.step.number)} of {count(len(steps.steps))}"
         words.insert(0, f"{of} ({_source(device)})")

@@ -49,7 +49,6 @@ class SqlOptions(Options, frozen=True):
         Literal["text", "csv", "json", "ndjson", "parquet"] | None,
         Opt("How to write the rows (default: from OUT's extension, else text).", group="Output"),
     ] = None
-    listed: Annotated[bool, Opt("Show the tables and their columns.", flag="--list")] = False
     allow_files: Annotated[
         bool,
         Opt(
@@ -86,8 +85,6 @@ def command(
     from memreplay.export.tables.querying import duckdb
 
     files, query = _taken_apart(words)
-    if options.listed and query is not None:
-        raise UsageError("--list shows the tables; leave out the query")
     fmt = options.format or _by_ending(output.output)
     if query is None and (fmt != "text" or output.output is not None):
         raise UsageError("without a query there is no result to write; give one after FILE")

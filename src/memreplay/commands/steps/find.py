@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
@@ -10,10 +10,11 @@ from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import FILTERS, Selection
 from memreplay.analysis.steps.boundaries import find_steps
-from memreplay.analysis.steps.records import Found, Piece, StepOptions
+from memreplay.analysis.steps.records import Found, StepOptions
+from memreplay.analysis.steps.summing import Step, median, sum_steps
 from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import verdict
-from memreplay.commands.steps.result import DeviceSteps, Odd, Outside, Steady, Step, StepsReport
+from memreplay.commands.steps.result import DeviceSteps, Odd, Steady, StepsReport
 from memreplay.errors import NothingToTellError, UsageError
 from memreplay.snapshot.record import inlined
 
@@ -54,8 +55,11 @@ def steps_report(snap: Snapshot, selection: Selection, options: StepOptions) -> 
         for usage in chosen_usages(snap, selection)
     )
     if not any(device.steps for device in devices):
-        why = devices[0].missing if devices else "the file has neither events nor segments"
-        raise (UsageError if options.given else NothingToTellError)(f"no steps: {why}")
+        empty = "the file has neither events nor segments"
+        why = devices[0].missing if devices else empty
+        raise (UsageError if options.given else NothingToTellError)(
+            f"no steps: {why}", brief=devices[0].missing_brief if devices else empty
+        )
     return StepsReport(
         file=snap.file,
         measure=selection.measure,
@@ -64,88 +68,6 @@ def steps_report(snap: Snapshot, selection: Selection, options: StepOptions) -> 
         unknown_devices=snap.unknown_devices or UNSET,
         pool=selection.pool,
         stream=selection.stream,
-    )
-
-
-class Summed(NamedTuple):
-    """A device's steps with their sums, and the memory outside them."""
-
-    steps: tuple[Step, ...]
-    before: Outside
-    between: Outside
-    after: Outside
-    level: int  # usage before the first step
-
-
-def sum_steps(usage: Usage, pieces: Sequence[Piece]) -> Summed:
-    """Sum up the steps, and the events before, between and after them. Each event is in exactly one
-    of these.
-    """
-    from memreplay.engine.query import _growth
-
-    replay = usage.replay
-    base = replay.first_event
-    # Gaps and steps alternate, beginning and ending with a gap.
-    spans: list[tuple[int, int]] = []
-    at = 0
-    for piece in pieces:
-        spans += [(at, piece.first), (piece.first, piece.stop)]
-        at = piece.stop
-    spans.append((at, replay.events))
-    native = None if usage.measure == "reserved" else usage.native
-    sums = _growth.step_sums(replay.native, native, usage.column, usage.start_bytes, spans)
-    level = before = sums[0][2]
-    steps = []
-    for number, (piece, found) in enumerate(zip(pieces, sums[1::2], strict=True), 1):
-        peak, peak_at, end, allocations, allocated = found
-        first, last = piece.first + base, piece.stop - 1 + base
-        start_us, end_us = piece.start_us, piece.end_us
-        if start_us is None and piece.first < piece.stop:
-            start_us, end_us = _times(usage, piece)
-        steps.append(
-            Step(
-                number=number,
-                name=piece.name,
-                first_event=first,
-                last_event=last,
-                start_us=start_us,
-                end_us=end_us,
-                peak_bytes=peak,
-                peak_event=peak_at + base,
-                end_bytes=end,
-                growth_bytes=end - before,
-                allocation_count=allocations,
-                allocated_bytes=allocated,
-            )
-        )
-        before = end
-    gaps = [
-        Outside(stop - first, peak, peak_at + base, allocations, allocated)
-        for (first, stop), (peak, peak_at, _, allocations, allocated) in zip(
-            spans[::2], sums[::2], strict=True
-        )
-    ]
-    return Summed(tuple(steps), gaps[0], _sum_gaps(gaps[1:-1]), gaps[-1], level)
-
-
-def _times(usage: Usage, piece: Piece) -> tuple[int | None, int | None]:
-    """Return the times of a step's first event and of the first event after the step (or else its
-    last event).
-    """
-    replay = usage.replay
-    last = min(piece.stop, replay.events - 1)
-    times = [replay.time_us(at + replay.first_event) for at in (piece.first, last)]
-    return times[0], times[1]
-
-
-def _sum_gaps(gaps: Sequence[Outside]) -> Outside:
-    high = max((g for g in gaps if g.events), key=lambda g: g.peak_bytes, default=None)
-    return Outside(
-        events=sum(g.events for g in gaps),
-        peak_bytes=high.peak_bytes if high else 0,
-        peak_event=high.peak_event if high else -1,
-        allocation_count=sum(g.allocation_count for g in gaps),
-        allocated_bytes=sum(g.allocated_bytes for g in gaps),
     )
 
 
@@ -162,6 +84,7 @@ def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> D
         end_bytes=usage.end_bytes,
         step_source=found.source,
         missing=found.missing,
+        missing_brief=found.brief,
         steps=steps,
         before=summed.before if summed else None,
         between=summed.between if summed else None,
@@ -170,15 +93,6 @@ def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> D
         steady=_steady(steps[warm:]),
         odd=_odd(steps[warm:]),
     )
-
-
-def median(values: Sequence[int]) -> int:
-    """Return the median. For an even number of values, it's the mean of the middle two."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) // 2
 
 
 def deviation(values: Sequence[int], middle: int) -> float:

@@ -7,64 +7,10 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.steps.records import StepSource
+from memreplay.analysis.steps.summing import Outside, Step
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
-
-
-class Step(Record, frozen=True, kw_only=True):
-    """One step, which consists of the events from `first_event` to `last_event`."""
-
-    number: int
-    """Number of the step, from 1."""
-    name: str
-    """The step's annotation, or ""."""
-    first_event: int
-    """First event of the step."""
-    last_event: int
-    """Last event of the step; `first_event` - 1 if the step is empty."""
-    start_us: int | None
-    """Start time."""
-    end_us: int | None
-    """End time."""
-    peak_bytes: int
-    """The highest usage after any of the step's events, or before its first event."""
-    peak_event: int
-    """The first event after which usage is this high; `first_event` - 1 if that's the usage before
-    the step.
-    """
-    end_bytes: int
-    """Bytes live at the step's end."""
-    growth_bytes: int
-    """`end_bytes` minus the previous step's, so events between two steps count towards the later
-    one. For the first step, `end_bytes` minus the usage before the step.
-    """
-    allocation_count: int
-    """Number of allocations."""
-    allocated_bytes: int
-    """Bytes of the step's allocations."""
-
-    @property
-    def duration_us(self) -> int | None:
-        """Duration of the step."""
-        if self.start_us is None or self.end_us is None:
-            return None
-        return self.end_us - self.start_us
-
-
-class Outside(Record, frozen=True):
-    """Events outside all steps."""
-
-    events: int
-    """Number of events."""
-    peak_bytes: int
-    """The highest usage."""
-    peak_event: int
-    """The first event after which usage is this high; -1 if there are no events."""
-    allocation_count: int
-    """Number of allocations."""
-    allocated_bytes: int
-    """Bytes of the allocations outside all steps."""
 
 
 class Steady(Record, frozen=True, kw_only=True):
@@ -104,7 +50,7 @@ class Odd(Record, frozen=True):
 class DeviceSteps(OfBackend, frozen=True, kw_only=True):
     """One device's steps."""
 
-    text_only = ("missing",)
+    text_only = ("missing", "missing_brief")
 
     device: int
     measure: MeasureName
@@ -136,6 +82,8 @@ class DeviceSteps(OfBackend, frozen=True, kw_only=True):
     """The steps in order."""
     missing: str
     """Why there are no steps; "" if there are."""
+    missing_brief: str = ""
+    """`missing` without what to do."""
 
 
 class StepsReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.steps/1"):
@@ -153,7 +101,7 @@ class StepsReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="me
     def found(self) -> bool:
         """Whether any device has steps that aren't just the whole recording."""
         sources = (device.step_source for device in self.devices)
-        return any(source is not None and source.found_by != "whole" for source in sources)
+        return any(source is not None and not source.is_whole for source in sources)
 
     def document(self) -> Document:
         from memreplay.commands.steps.text import steps_document

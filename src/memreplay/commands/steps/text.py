@@ -6,7 +6,8 @@ import shlex
 
 from memreplay.analysis.steps.boundaries import OPTIMIZER_STEP, PROFILER_STEP
 from memreplay.analysis.steps.records import Doubt, StepSource
-from memreplay.commands.steps.result import DeviceSteps, Odd, Outside, Step, StepsReport
+from memreplay.analysis.steps.summing import Outside, Step
+from memreplay.commands.steps.result import DeviceSteps, Odd, StepsReport
 from memreplay.render.document import (
     Block,
     Document,
@@ -63,7 +64,7 @@ def steps_document(report: StepsReport, *, top: int = 20) -> Document:
 def _section(device: DeviceSteps, report: StepsReport, top: int) -> list[Block]:
     if device.step_source is None:
         return [Heading((f"device {device.device}: no steps",)), Note(device.missing)]
-    none = device.step_source.found_by == "whole"
+    none = device.step_source.is_whole
     steps = "no steps were found" if none else counted(len(device.steps), "step")
     title = f"device {device.device}: {steps}"
     blocks: list[Block] = [Heading((title, f"{device.measure}, {trust_label(device)}"))]
@@ -122,7 +123,7 @@ def source_text(source: StepSource) -> str:
         return f"each ends with the optimizer's {source.name}(), found in stacks"
     if source.found_by == "given":
         return "from --step period"
-    if source.found_by == "whole":
+    if source.is_whole:
         return "none found: the whole recording is shown as one"
     if source.found_by == "windows":
         return "equal parts of the events"
@@ -138,7 +139,7 @@ def _sure(source: StepSource) -> str:
 
 def guess_notes(source: StepSource) -> list[Block]:
     """Return notes on what to do if steps were only inferred from the trace."""
-    if source.found_by == "whole":
+    if source.is_whole:
         return [
             Note(
                 "no annotation or optimizer marks steps, and nothing repeats like steps; define"

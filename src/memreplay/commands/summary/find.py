@@ -19,10 +19,10 @@ from memreplay.commands.summary.result import (
     SnapshotSummary,
     StateBytes,
 )
-from memreplay.commands.summary.run import recorded_run
 from memreplay.snapshot.json_values import json_safe
 from memreplay.snapshot.model import MEASURES
 from memreplay.snapshot.record import inlined
+from memreplay.snapshot.recorded_run import recorded_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,6 +10,7 @@ from memreplay.analysis.trust.ring import Sign
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
+from memreplay.snapshot.recorded_run import RecordedRun
 
 Overflow = Literal["yes", "likely", "no", "unknown"]
 
@@ -123,28 +124,6 @@ class DeviceSummary(OfBackend, frozen=True, kw_only=True):
     trusted: bool
     """Whether a replay can be trusted for every measure."""
     reasons: tuple[str, ...]
-
-
-class RecordedRun(Record, frozen=True, kw_only=True):
-    """Notes by memreplay's recorder on the run, as in the file."""
-
-    recorder: str
-    """`record`, `dryrun` or `estimate`."""
-    torch: str | None
-    """Version of torch."""
-    python: str | None
-    """Version of Python."""
-    host: str | None
-    """Host name."""
-    card_names: tuple[str, ...]
-    """Names of the cards that the process saw."""
-    rank: int | None
-    """Rank of the process; null if the run wasn't distributed."""
-    world_size: int | None
-    """Number of ranks."""
-    has_categories: bool
-    """Whether the allocations' categories, phases and modules were recorded and match the events.
-    """
 
 
 class SnapshotSummary(

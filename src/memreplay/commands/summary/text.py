@@ -9,13 +9,13 @@ from memreplay.commands.summary.result import (
     DeviceSummary,
     MeasureSummary,
     Overflow,
-    RecordedRun,
     SnapshotSummary,
 )
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.reasons import notes_of
 from memreplay.render.trust import doubts_of, label_of
 from memreplay.render.units import count, counted, duration, known_size, range_text, size, time_utc
+from memreplay.snapshot.recorded_run import RecordedRun
 from memreplay.texts import clean
 
 _OVERFLOW: dict[Overflow, str] = {

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from memreplay.analysis.selecting.answering import as_snapshot
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.report.find import ReportOptions, overview
-from memreplay.commands.report.text import report_document
+from memreplay.commands.report.text import headline, report_document
 from memreplay.commands.view.names import short_name
 from memreplay.commands.view.options import project_options, range_options_of
 from memreplay.errors import LimitError, UsageError
 from memreplay.export.page.building import page_data
 from memreplay.export.page.html import page_html
 from memreplay.export.page.pages import page_of
+from memreplay.export.page.records import PageReport
 from memreplay.render.blocks import NoteBlock, blocks_of
 from memreplay.render.units import size
 from memreplay.snapshot.model import MEASURES
@@ -56,10 +57,13 @@ def snapshot_data(
     the snapshot. Raises LimitError for data that a browser would show wrong or not at all.
     """
     _check_exact(snap)
-    blocks = None
+    said = None
     if report:
         found = overview(snap, Selection(rules=rules, fold=True), ReportOptions())
-        blocks = blocks_of(report_document(found))
+        said = PageReport(
+            blocks_of(report_document(found)),
+            {one.device: ", ".join(headline(one)) for one in found.devices},
+        )
         for device in snap.devices:
             for usage in map(snap.replay(device).measure, MEASURES):
                 usage.release()
@@ -68,7 +72,7 @@ def snapshot_data(
         snap,
         name=name or short_name(snap.file),
         rules=rules,
-        report=blocks,
+        report=said,
         options=(*range_options_of(snap), *more),
     )
     _check_room((made,))

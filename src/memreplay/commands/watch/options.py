@@ -71,7 +71,7 @@ class WatchOptions(Options, frozen=True):
         float | None, Opt("this much time has passed", "SECONDS", parse=_seconds(0), of=UNTIL)
     ] = None
     now: Annotated[bool, Opt("all existing snapshots have been listed", of=UNTIL)] = False
-    every: Annotated[
+    interval: Annotated[
         float,
         Opt(
             "How often to look for new files. A file is read once it has been unchanged for twice"
@@ -86,7 +86,7 @@ class WatchOptions(Options, frozen=True):
     @property
     def settle(self) -> float:
         """Seconds for which a file has to be unchanged before it's read."""
-        return 2 * self.every
+        return 2 * self.interval
 
     @property
     def limited(self) -> bool:

@@ -17,13 +17,13 @@ from memreplay.commands.shared.errors import NOT_READABLE, attempt_unreported, s
 from memreplay.commands.shared.output import stdout_is_closed, wants_colour, write
 from memreplay.commands.shared.progress import Update, reading_progress
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.commands.summary.run import recorded_run
 from memreplay.commands.watch.find import watched_devices
 from memreplay.commands.watch.following import File, Following
 from memreplay.commands.watch.result import Ending, WatchedDevice, WatchLine, WatchTotals
 from memreplay.commands.watch.text import Columns, Level, totals_text
 from memreplay.programs.starting import handled
 from memreplay.render.record_json import render_json
+from memreplay.snapshot.recorded_run import recorded_run
 from memreplay.width import terminal_width
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Watch:
         """Sleep until the next scan, a little at a time, because a signal may not wake the
         process.
         """
-        until = self.clock() + self.asked.every
+        until = self.clock() + self.asked.interval
         if self.asked.timeout is not None:
             until = min(until, start + self.asked.timeout)
         while not self.stopped and (left := until - self.clock()) > 0:

@@ -23,6 +23,7 @@ from memreplay.export.page.records import (
     PageData,
     PageDevice,
     PagePeak,
+    PageReport,
     PageSpan,
     SegmentColumns,
 )
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from memreplay.export.page.addresses import Addresses
     from memreplay.export.page.coding import Coded
     from memreplay.export.page.segments import Pieces
-    from memreplay.render.blocks import ReportBlock
     from memreplay.snapshot.model import MeasureName
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -52,7 +52,7 @@ def page_data(
     *,
     name: str | None = None,
     rules: tuple[Rule, ...] | None = None,
-    report: tuple[ReportBlock, ...] | None = None,
+    report: PageReport | None = None,
     options: tuple[str, ...] = (),
 ) -> tuple[PageData, bytes]:
     """Return the records, and the columns as a zlib stream.

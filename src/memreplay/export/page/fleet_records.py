@@ -26,8 +26,8 @@ class PageRank(Record, frozen=True, kw_only=True):
     file: str
     status: str
     """`ok` or the kind of failure, as in `memreplay.fleet/1`."""
-    error: str
-    """Why the file couldn't be read, or ""."""
+    error: str | None
+    """Why the file couldn't be read; None if it was."""
     host: str | None
     group: int | None
     """Index of the rank's group in `groups`."""

@@ -65,7 +65,7 @@ def _snapshots(replay: Replay) -> Iterator[PageMark]:
 def _steps(snap: Snapshot, replay: Replay) -> Iterator[PageMark]:
     """Yield the steps that `memreplay steps` finds, unless the whole recording is one step."""
     found = find_steps(snap, replay.measure("requested"))
-    if found.source is None or found.source.found_by == "whole":
+    if found.source is None or found.source.is_whole:
         return
     for number, one in enumerate(found.pieces, 1):
         yield PageMark(

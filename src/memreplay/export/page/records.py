@@ -168,6 +168,14 @@ class PageDevice(Record, frozen=True, kw_only=True):
     peaks: dict[MeasureName, PagePeak]
 
 
+class PageReport(Record, frozen=True):
+    """The output of `memreplay report`."""
+
+    blocks: tuple[ReportBlock, ...]
+    verdicts: dict[int, str]
+    """One line on each device, by its number."""
+
+
 class PageData(Record, frozen=True, kw_only=True):
     """A snapshot's data for the page, except the bytes of its columns."""
 
@@ -176,7 +184,7 @@ class PageData(Record, frozen=True, kw_only=True):
     file: str
     options: tuple[str, ...]
     """Command-line options with which other commands select the same part of the file."""
-    report: tuple[ReportBlock, ...] | None
+    report: PageReport | None
     """The output of `memreplay report`, or None."""
     notes: tuple[str, ...]
     """Problems with the file, and what the page leaves out."""

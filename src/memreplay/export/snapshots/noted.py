@@ -9,9 +9,6 @@ if TYPE_CHECKING:
     from memreplay.snapshot.recorded import Recorded
     from memreplay.snapshot.snapshot import Snapshot
 
-# same as in snapshot/recorded.py; importing it from there would load NumPy
-UNKNOWN = 0xFFFFFFFF
-
 
 def noted_of(snap: Snapshot, excerpts: list[Excerpt], *, frames: bool = True) -> dict[str, object]:
     """Return the value of memreplay's key for a slice.
@@ -48,6 +45,8 @@ def _allocations(
 ) -> dict[str, object]:
     """Return the kinds and modules of the written allocations."""
     import numpy as np
+
+    from memreplay.snapshot.recorded import UNKNOWN  # imported late: loads NumPy
 
     columns = [np.empty(0, "u4") for _ in places]
     addresses, of_addresses = [np.empty(0, "u8")], [np.empty(0, "u4")]

@@ -13,7 +13,7 @@ import memreplay as mr
 from memreplay.analysis.advising.settings import LEAST_BYTES, expandable_segments
 from memreplay.snapshot.recorded_allocator import unused_bytes
 from tests import build
-from tests.allocator import MIB
+from tests.allocator_blocks import MIB
 from tests.allocator_strategies import SETTINGS
 from tests.simulated import modelled
 from tests.unit.commands.oom.test_deciding import joined

@@ -164,15 +164,57 @@ def test_moments_that_do_not_exist_are_errors(bounds: dict[str, Any], words: str
         mr.open(data(), **bounds)
 
 
-def two_devices() -> bytes:
+def two_marked_devices() -> bytes:
+    """Build three steps that both devices take at the same time. Device 1 allocates twice in each,
+    and between steps, device 0 allocates once.
+    """
     builder = SnapshotBuilder(devices=2)
-    builder.alloc(0x1000, 10, 0).alloc(0x2000, 20, 0)
-    builder.alloc(0x1000, 30, 1).free_completed(0x1000, 30, 1)
+    for step in range(3):
+        at = START_US + 100 * step
+        for device in range(2):
+            builder.annotation(f"ProfilerStep#{step}", "START", at, device)
+            for k in range(1 + device):
+                address = 0x1000 * (10 * step + k + 1)
+                builder.alloc(address, 64 << step, device, time_us=at + 10 + 20 * k + device)
+            builder.annotation(f"ProfilerStep#{step}", "END", at + 60, device)
+        builder.alloc(0x9000 + step, 8, 0, time_us=at + 80)
     return build.dump(builder.build())
 
 
-def test_devices_must_agree_on_the_event() -> None:
-    with pytest.raises(UsageError, match=r"device 0: event 1, device 1: event 0.*device"):
+@pytest.mark.parametrize(
+    "start, stop",
+    [
+        ("step:2", "step:2"),
+        ("step:2", None),
+        (None, "step:1"),
+        ("step:1:end", "step:3:start"),
+        ("ProfilerStep#1", "ProfilerStep#2"),
+        ("annotation:ProfilerStep#1", None),
+        (None, "step:3"),
+        ("peak", None),
+    ],
+)
+def test_each_device_is_cut_at_its_own_event(start: str | None, stop: str | None) -> None:
+    data = two_marked_devices()
+    both = mr.open(data, start=start, stop=stop)
+    for device in range(2):
+        own = mr.open(data, start=start, stop=stop, device=device).replay(device)
+        replay = both.replay(device)
+        assert (replay.first_event, replay.events) == (own.first_event, own.events)
+        assert replay.measure().peak == own.measure().peak
+
+
+def two_devices() -> bytes:
+    builder = SnapshotBuilder(devices=2)
+    at = START_US
+    builder.alloc(0x1000, 10, 0, time_us=at).alloc(0x2000, 20, 0, time_us=at + 10)
+    builder.alloc(0x1000, 30, 1, time_us=at).free_completed(0x1000, 30, 1, time_us=at + 10)
+    return build.dump(builder.build())
+
+
+def test_devices_must_agree_on_a_time() -> None:
+    words = r"events \(device 0: event 1, device 1: event 0\) and times; .* --device 0"
+    with pytest.raises(UsageError, match=words):
         mr.open(two_devices(), start="peak")
     part = mr.open(two_devices(), start="peak", device=1)
     assert part.replay(1).first_event == 0

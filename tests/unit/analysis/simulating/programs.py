@@ -8,7 +8,8 @@ import memreplay as mr
 from memreplay.analysis.simulating.fitting import Smallest, smallest, smallest_of_all
 from memreplay.snapshot.alloc_conf import AllocatorSettings
 from tests import build
-from tests.allocator import GIB, MIB, Block, Machine, Settings, Stack
+from tests.allocator import Machine
+from tests.allocator_blocks import GIB, MIB, Block, Settings, Stack
 from tests.build import Snapshot
 
 ASK: Stack = (("attention", "/srv/model.py", 52), ("main", "/srv/main.py", 3))

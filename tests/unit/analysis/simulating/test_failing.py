@@ -7,7 +7,7 @@ from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.simulating.failing import failed_request
 from memreplay.snapshot.model import Frame
 from tests import build
-from tests.allocator import MIB
+from tests.allocator_blocks import MIB
 from tests.unit.analysis.simulating.programs import mixed, scattered
 
 

@@ -8,7 +8,7 @@ import memreplay as mr
 from memreplay.analysis.simulating.fitting import STEP, smallest
 from memreplay.analysis.simulating.searching import candidates, cost
 from memreplay.snapshot.alloc_conf import AllocatorSettings
-from tests.allocator import MIB
+from tests.allocator_blocks import MIB
 from tests.build import SnapshotBuilder
 from tests.simulated import BASE
 from tests.unit.analysis.simulating.programs import least_of, mixed, replayed, scattered

@@ -15,7 +15,7 @@ from memreplay.analysis.simulating.searching import (
     search,
 )
 from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
-from tests.allocator import MIB
+from tests.allocator_blocks import MIB
 from tests.unit.analysis.simulating.programs import mixed, replayed, scattered
 
 DEFAULTS = AllocatorSettings()

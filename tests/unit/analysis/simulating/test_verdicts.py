@@ -7,7 +7,7 @@ import pytest
 import memreplay as mr
 from memreplay.analysis.simulating.verdicts import simulation_verdict
 from tests import build
-from tests.allocator import GIB, MIB
+from tests.allocator_blocks import GIB, MIB
 from tests.build import Snapshot
 from tests.unit.analysis.simulating.programs import scattered
 

@@ -14,7 +14,8 @@ from memreplay.analysis.trust.ring import dropped_events, overflow_signs, overfl
 from memreplay.analysis.trust.trust import device_verdict, verdict
 from memreplay.snapshot.model import MEASURES
 from tests import build
-from tests.allocator import MIB, Device, Machine
+from tests.allocator import Device, Machine
+from tests.allocator_blocks import MIB
 from tests.allocator_strategies import record
 from tests.build import SnapshotBuilder
 

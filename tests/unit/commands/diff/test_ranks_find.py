@@ -9,16 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay.analysis.comparing.spread import run_spread, spread_of
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.diff.find import diff_report
-from memreplay.commands.diff.ranks_find import (
-    chosen_rank,
-    rank_diff,
-    rank_of_sides,
-    rank_sides,
-    run_spread,
-    spread_of,
-)
+from memreplay.commands.diff.ranks_find import chosen_rank, rank_diff, rank_of_sides, rank_sides
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MeasureName, When

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from memreplay.analysis.comparing.spread import run_spread, spread_of
 from memreplay.analysis.selecting.selection import Filters
-from memreplay.commands.diff.ranks_find import rank_of_sides, run_spread, spread_of
+from memreplay.commands.diff.ranks_find import rank_of_sides
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide, RanksReport
 from memreplay.commands.diff.ranks_text import ranks_document
 from memreplay.commands.diff.result import DiffReport

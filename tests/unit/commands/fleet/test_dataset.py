@@ -168,7 +168,7 @@ def test_full_disk_is_reported(
     monkeypatch.setattr("memreplay.export.tables.parquet.write_parquet", full)
     report = ran(run, out, tables="usage")
     assert {one.status for one in report.ranks} == {"unreadable"}
-    assert "couldn't be written: no space left on device" in report.ranks[0].error
+    assert "couldn't be written: no space left on device" in (report.ranks[0].error or "")
     assert not (out / "usage" / "rank=0").exists()
 
 
@@ -352,7 +352,7 @@ def test_names_in_files_need_not_be_unicode(run: Path, counting: Counting, tmp_p
 def test_memory_for_writing_does_not_count_as_a_files_memory(run: Path, tmp_path: Path) -> None:
     workers = Workers(1, 64 << 20)
     report = ran(run, tmp_path / "ds", tables="usage", readers=workers)
-    assert [(one.status, one.error) for one in report.ranks] == [("ok", "")] * 4
+    assert [(one.status, one.error) for one in report.ranks] == [("ok", None)] * 4
 
 
 def test_only_one_run_at_a_time_is_allowed(

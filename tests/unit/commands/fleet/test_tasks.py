@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.fleet import tasks
 from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank
 from memreplay.commands.shared.source import Reading
-from memreplay.fleets import find, row
+from memreplay.fleets import row
 from memreplay.fleets.find import Pair
 from tests.conftest import ROOT
 
@@ -27,7 +28,7 @@ def read(file: Path | str, **reading: object) -> RankTask:
 def test_rank_round_trips_through_pickle() -> None:
     task = pickle.loads(pickle.dumps(read(FOLDER / "rank0.pkl.gz")))
     found = read_rank(task)
-    assert (found.status, found.error, found.rank) == ("ok", "", None)
+    assert (found.status, found.error, found.rank) == ("ok", None, None)
     assert pickle.loads(pickle.dumps(found)) == found
 
 
@@ -45,13 +46,14 @@ def test_unreadable_rank_is_a_row(tmp_path: Path, data: bytes, words: str) -> No
     file.write_bytes(data)
     found = read_rank(read(file))
     assert (found.status, found.devices, found.file) == ("unreadable", (), str(file))
+    assert found.error is not None
     assert words in found.error
     assert "\n" not in found.error
 
 
 def test_missing_rank_is_a_row(tmp_path: Path) -> None:
     found = read_rank(read(tmp_path / "rank0.pkl"))
-    assert (found.status, found.error != "") == ("unreadable", True)
+    assert (found.status, found.error is not None) == ("unreadable", True)
 
 
 def test_file_that_changes_during_the_read_is_an_error(
@@ -100,7 +102,7 @@ def test_out_of_memory_is_reported_to_the_caller(
         match="needs more memory than a worker may use; read a part with --from and --to",
     ):
         read_rank(read(file))
-    monkeypatch.setattr(find, "difference", short)
+    monkeypatch.setattr(tasks, "difference", short)
     with pytest.raises(
         MemoryError,
         match="needs more memory than a worker may use; read a part with --from and --to",
@@ -112,7 +114,7 @@ def test_two_ranks_are_compared() -> None:
     pair = Pair(str(FOLDER / "rank1.pkl.gz"), 1, str(FOLDER / "rank3.pkl.gz"), 3)
     task = pickle.loads(pickle.dumps(PairTask(pair, Reading(), Selection())))
     found = compare(task)
-    assert found.error == ""
+    assert found.error is None
     assert sum(abs(row.change_bytes) for row in found.rows) > 0
     gone = compare(PairTask(pair._replace(new="/nowhere.pkl"), Reading(), Selection()))
     assert gone.rows == ()

@@ -13,7 +13,7 @@ from memreplay.analysis.groups.ways import WAYS
 from memreplay.commands.app import app
 from memreplay.errors import install_command
 from tests import build
-from tests.allocator import MIB
+from tests.allocator_blocks import MIB
 from tests.build import SnapshotBuilder
 from tests.unit.commands.oom.test_find import scattered
 from tests.unit.render.schemas import check_against

@@ -15,7 +15,8 @@ from memreplay.commands.oom.find import oom_report
 from memreplay.errors import NothingToTellError, UsageError
 from memreplay.snapshot.model import MEASURES, When
 from tests import build
-from tests.allocator import MIB, Machine
+from tests.allocator import Machine
+from tests.allocator_blocks import MIB
 from tests.allocator_strategies import record
 from tests.build import SnapshotBuilder
 from tests.pictures import record_pictures

@@ -13,7 +13,8 @@ from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.render.plain import render_plain
 from memreplay.snapshot.model import When
 from tests import build
-from tests.allocator import MIB, Machine, Settings
+from tests.allocator import Machine
+from tests.allocator_blocks import MIB, Settings
 from tests.build import SnapshotBuilder
 from tests.unit.commands.fragmentation.test_find import two_pins
 from tests.unit.commands.oom.test_find import KEEP, machine, scattered

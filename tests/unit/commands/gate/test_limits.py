@@ -71,8 +71,8 @@ def test_python_limits_match_the_configuration() -> None:
     with pytest.raises(UsageError, match=r"0\.02 is not a percentage; give 2%"):
         mr.gate(snap, base=snap, max_growth=0.02)
     with pytest.raises(UsageError, match="forbid_oom must be True or False, not 'yes'"):
-        mr.gate(snap, forbid_oom="yes")
+        mr.gate(snap, forbid_oom="yes")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="max_spread compares several files"):
         mr.gate(snap, max_spread="2%")
     with pytest.raises(TypeError, match="gate\\(\\) has no option 'max_peek'"):
-        mr.gate(snap, max_peek=1)
+        mr.gate(snap, max_peek=1)  # type: ignore[call-arg]

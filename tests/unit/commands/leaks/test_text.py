@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 import leaky
 import memreplay as mr
+from memreplay.analysis.leaks.records import MemorySource, RunsOut
 from memreplay.analysis.steps.records import StepSource
 from memreplay.commands.leaks.find import leaks_report
-from memreplay.commands.leaks.result import LeaksReport, MemorySource, RunsOut
+from memreplay.commands.leaks.result import LeaksReport
 from memreplay.commands.leaks.text import leaks_document
 from memreplay.render.plain import render_plain
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from memreplay.analysis.groups.ways import WAYS
 from memreplay.commands.app import app
 from tests import build
-from tests.allocator import MIB
+from tests.allocator_blocks import MIB
 from tests.unit.commands.oom.test_find import KEEP, fail, machine, scattered
 from tests.unit.render.schemas import check_against
 

@@ -12,7 +12,7 @@ import memreplay as mr
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.oom.result import Remedy
 from tests import build
-from tests.allocator import MIB, Settings
+from tests.allocator_blocks import MIB, Settings
 from tests.allocator_strategies import SETTINGS
 from tests.build import Snapshot
 from tests.simulated import modelled

@@ -13,7 +13,8 @@ from memreplay.commands.oom.result import CachedPart, Oom, OomReport, Remedy
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Frame
 from tests import build
-from tests.allocator import GIB, KIB, MIB, Device, Machine, Settings, Stack
+from tests.allocator import Device, Machine
+from tests.allocator_blocks import GIB, KIB, MIB, Settings, Stack
 from tests.allocator_strategies import record
 from tests.build import Snapshot
 

@@ -31,7 +31,8 @@ from memreplay.commands.oom.text import (
 from memreplay.render.plain import render_plain
 from memreplay.render.units import size
 from tests import build
-from tests.allocator import GIB, MIB, Machine
+from tests.allocator import Machine
+from tests.allocator_blocks import GIB, MIB
 from tests.build import SnapshotBuilder
 from tests.kineto import Kineto
 from tests.unit.commands.oom.test_find import (

@@ -17,8 +17,8 @@ from memreplay.commands.peak.find import peak_report
 from memreplay.commands.steps.find import steps_report
 from memreplay.snapshot.model import MEASURES, By, Frame, MeasureName
 from tests import build, oracle
-from tests.allocator import Truth
 from tests.allocator_strategies import Recording, record, recordings
+from tests.allocator_truth import Truth
 from tests.build import START_US, SnapshotBuilder
 from tests.conftest import SNAPSHOTS
 from tests.oracle_ways import Named

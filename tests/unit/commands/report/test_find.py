@@ -181,10 +181,26 @@ def test_sections_explain_missing_events() -> None:
     made = SnapshotBuilder(devices=0)
     made.segment(0x10000000, MIB, blocks=[made.block(0x10000000, MIB)])
     (one,) = overview(mr.open(build.dump(made.build()))).devices
-    assert "no events" in one.missing_parts["steps"]
-    assert "no events" in one.missing_parts["leaks"]
+    assert one.missing_parts["steps"] == "no events were recorded"
+    assert one.missing_parts["leaks"] == "no events were recorded"
     assert one.peak.peak_bytes == MIB
     assert [advice.name for advice in one.advice] == ["record"]
+
+
+def test_reasons_are_brief() -> None:
+    made = SnapshotBuilder()
+    for place in range(1, 6):
+        made.alloc(0x1000 * place, 64)
+    snap = mr.open(build.dump(made.build()))
+    (one,) = overview(snap).devices
+    (leaks,) = leaks_report(snap).devices
+    assert one.missing_parts == {
+        "fragmentation": "reserved memory isn't known: the file has neither segments nor segment"
+        " events",
+        "leaks": "no steps were found",
+    }
+    why = leaks.not_judged_reason or ""
+    assert why.startswith("no steps were found, and the recording may be a single step; record 5")
 
 
 def test_empty_snapshot_has_no_devices() -> None:

@@ -13,7 +13,8 @@ from memreplay.commands.report.advice_text import WORDS as ADVICE
 from memreplay.render.reasons import KEPT_ONE, REASONS
 from memreplay.snapshot.backends import BACKENDS, CUDA_2_0, NPU, XPU, Backend, for_backend
 from tests import build
-from tests.allocator import GIB, MIB, Machine, Settings
+from tests.allocator import Machine
+from tests.allocator_blocks import GIB, MIB, Settings
 from tests.build import SnapshotBuilder
 
 COMMANDS = (

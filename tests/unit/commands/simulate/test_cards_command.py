@@ -12,7 +12,7 @@ import memreplay as mr
 from memreplay.commands.app import app
 from memreplay.snapshot.cards import context_bytes
 from tests import build
-from tests.allocator import GIB, MIB
+from tests.allocator_blocks import GIB, MIB
 from tests.unit.analysis.simulating.programs import scattered
 from tests.unit.render.schemas import check_against
 

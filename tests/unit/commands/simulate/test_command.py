@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import memreplay as mr
 from memreplay.commands.app import app
 from tests import build
-from tests.allocator import MIB
+from tests.allocator_blocks import MIB
 from tests.conftest import ROOT
 from tests.unit.analysis.simulating.programs import scattered
 from tests.unit.render.schemas import check_against
@@ -55,7 +55,7 @@ def test_json_matches_the_report(runner: CliRunner, path: str, options: tuple[st
         mr.open(path),
         set=options[1] if "--set" in options else "",
         total_memory=() if total is None else total,
-        search=options[1] if "--search" in options else (),
+        search=("settings",) if "--search" in options else (),
     )
     assert found == json.loads(mr.to_json(want))
     assert ("candidates" in found["devices"][0]) == ("--search" in options)

@@ -11,7 +11,7 @@ from memreplay.analysis.simulating.searching import search
 from memreplay.commands.simulate.find import simulate_report
 from memreplay.snapshot.alloc_conf import spelled
 from tests import build
-from tests.allocator import GIB, MIB
+from tests.allocator_blocks import GIB, MIB
 from tests.build import SnapshotBuilder
 from tests.simulated import BASE
 from tests.unit.analysis.simulating.programs import scattered

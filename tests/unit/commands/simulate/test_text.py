@@ -14,7 +14,7 @@ from memreplay.commands.simulate.result import SimulateReport
 from memreplay.commands.simulate.text import simulate_document
 from memreplay.render.plain import render_plain
 from tests import build
-from tests.allocator import GIB, MIB
+from tests.allocator_blocks import GIB, MIB
 from tests.unit.analysis.simulating.programs import scattered
 
 EXPANDABLE = "expandable_segments:True"

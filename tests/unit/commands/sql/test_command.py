@@ -162,16 +162,15 @@ def test_several_snapshots_share_the_tables(runner: CliRunner) -> None:
 
 
 def test_tables_are_listed(runner: CliRunner, path: str) -> None:
-    for args in ((path,), (path, "--list")):
-        result = sql(runner, *args)
-        assert result.exit_code == 0
-        lines = result.stdout.splitlines()
-        heads = [line for line in lines if not line.startswith(" ")]
-        assert [line.split()[0] for line in heads] == [*TABLES, "flat"]
-        assert heads[0] == "events  2 rows"
-        assert lines[1].startswith("  device int32, event_index int64, action text?, ")
-        assert max(map(len, lines)) <= 100
-        assert lines[-1].endswith("is_user bool?")
+    result = sql(runner, path)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    heads = [line for line in lines if not line.startswith(" ")]
+    assert [line.split()[0] for line in heads] == [*TABLES, "flat"]
+    assert heads[0] == "events  2 rows"
+    assert lines[1].startswith("  device int32, event_index int64, action text?, ")
+    assert max(map(len, lines)) <= 100
+    assert lines[-1].endswith("is_user bool?")
     assert "snapshot text" in sql(runner, path, EXAMPLE).stdout
 
 
@@ -250,7 +249,6 @@ def test_files_are_readable_if_allowed(runner: CliRunner, path: str, tmp_path: P
 def test_usage_errors_are_reported(runner: CliRunner, path: str) -> None:
     for args, words in (
         (["select 1"], "give a FILE before the query"),
-        ([path, "select 1", "--list"], "--list shows the tables; leave out the query"),
         ([path, "--format", "csv"], "without a query there is no result to write"),
         (
             [path, "select 1", "-o", "x.xml"],

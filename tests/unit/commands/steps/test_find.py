@@ -6,7 +6,8 @@ import pytest
 
 import leaky
 import memreplay as mr
-from memreplay.commands.steps.find import deviation, median, steps_report
+from memreplay.analysis.steps.summing import median
+from memreplay.commands.steps.find import deviation, steps_report
 from memreplay.commands.steps.result import DeviceSteps
 from memreplay.errors import NothingToTellError, UsageError
 from tests import build

@@ -10,6 +10,7 @@ from memreplay.commands.report.text import report_document
 from memreplay.commands.view import find
 from memreplay.commands.view.find import compared_page, one_page, ranks_page, snapshot_data, view
 from memreplay.errors import LimitError
+from memreplay.export.page.records import PageReport
 from memreplay.render.blocks import HeadingBlock, NoteBlock, blocks_of
 from memreplay.snapshot.model import MEASURES
 from tests import build
@@ -33,11 +34,30 @@ def test_page_of_a_snapshot_matches_its_report() -> None:
     (said,) = page.snapshots
     assert (page.kind, page.title, page.diff) == ("one", EXAMPLE.name, None)
     assert (said.name, said.file) == (EXAMPLE.name, str(EXAMPLE))
-    assert said.report == blocks_of(report_document(mr.report(snap, fold=True)))
+    assert said.report is not None
+    assert said.report.blocks == blocks_of(report_document(mr.report(snap, fold=True)))
+    assert said.report.verdicts == {0: heading_of(said.report, 0)}
     assert {name: one.bytes for name, one in said.devices[0].peaks.items()} == {
         name: snap.replay().measure(name).peak.bytes for name in MEASURES
     }
     assert data
+
+
+def heading_of(report: PageReport, device: int) -> str:
+    """Return the device's heading in the report."""
+    headings = [one.text for one in report.blocks if isinstance(one, HeadingBlock)]
+    return next(text for text in headings if text.startswith(f"device {device}:"))
+
+
+def test_every_device_has_a_verdict() -> None:
+    builder = SnapshotBuilder(devices=2)
+    for device, size in enumerate((64, 128)):
+        builder.alloc(0x1000, size, device=device)
+    page, _ = one_page(mr.open(build.dump(builder.build())))
+    report = page.snapshots[0].report
+    assert report is not None
+    assert report.verdicts[1] == heading_of(report, 1)  # the worst device
+    assert report.verdicts[0].startswith("device 0: peak 64 B, no request failed, ")
 
 
 def test_custom_rules_apply_to_report_and_groups() -> None:
@@ -45,7 +65,9 @@ def test_custom_rules_apply_to_report_and_groups() -> None:
     rules = (mr.Rule("my own", frames="f"),)
     page, _ = one_page(snap, rules)
     (said,) = page.snapshots
-    assert said.report == blocks_of(report_document(mr.report(snap, fold=True, rules=rules)))
+    report = report_document(mr.report(snap, fold=True, rules=rules))
+    assert said.report is not None
+    assert said.report.blocks == blocks_of(report)
     assert said.report != one_page(snap)[0].snapshots[0].report
     (groups,) = (one for one in said.devices[0].groups if one.way == "category")
     assert "my own" in {said.texts[line[0]] for line in groups.lines}
@@ -57,7 +79,7 @@ def test_page_of_two_snapshots_matches_the_diff() -> None:
     assert page.kind == "compare"
     assert page.title == "<bytes> and <bytes>"
     assert page.diff == blocks_of(diff_document(mr.diff(base, new)))
-    assert [one.report for one in page.snapshots] == [
+    assert [one.report and one.report.blocks for one in page.snapshots] == [
         blocks_of(report_document(mr.report(one, fold=True))) for one in (base, new)
     ]
     assert len(both) == 2

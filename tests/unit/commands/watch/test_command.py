@@ -43,7 +43,7 @@ def test_options_are_passed_on(
     assert (reading.device, reading.limits, selection.measure) == (None, (), "requested")
     options = "a b -r --only new --max-peak 2GiB --max-reserved 3GiB --until over"
     options += (
-        " --until count=4 --until timeout=5 --every 6 --measure held -d 1 --limit rows=9 --json"
+        " --until count=4 --until timeout=5 --interval 6 --measure held -d 1 --limit rows=9 --json"
     )
     assert runner.invoke(app, ["watch", *options.split()]).exit_code == 7
     asked, reading, selection = Noted.given
@@ -56,7 +56,7 @@ def test_options_are_passed_on(
         over=True,
         count=4,
         timeout=5.0,
-        every=6.0,
+        interval=6.0,
         as_json=True,
     )
     assert (reading.device, reading.limits, selection.measure) == (1, (("rows", 9),), "held")
@@ -79,8 +79,8 @@ def test_options_are_passed_on(
         ),
         (["run", "--until", "over=1"], "over takes no value"),
         (["run", "--until", "count"], "count needs a value: count=N"),
-        (["run", "--every", "0"], "0.0 is not between 0.01 and 1,000,000,000"),
-        (["run", "--every", "nan"], "nan is not between"),
+        (["run", "--interval", "0"], "0.0 is not between 0.01 and 1,000,000,000"),
+        (["run", "--interval", "nan"], "nan is not between"),
         (["run", "--until", "timeout=inf"], "timeout: inf is not between"),
         (["run", "--until", "count=0"], "count: 0 is below 1"),
         (["run", "--max-peak", "8"], "--max-peak"),
@@ -111,7 +111,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 def test_real_run_ends_with_totals_after_a_signal(world: World, number: signal.Signals) -> None:
     folder = str(world.folder)
     (world.folder / "a.pkl").write_bytes(snapshot(20))
-    watch = start(folder, "--json", "--every", "0.05", "--max-peak", "21MiB")
+    watch = start(folder, "--json", "--interval", "0.05", "--max-peak", "21MiB")
     assert watch.stdout is not None
     first = json.loads(watch.stdout.readline())
     assert (first["kind"], first["over_budget"]) == ("snapshot", False)
@@ -133,7 +133,7 @@ def test_real_run_ends_with_totals_after_a_signal(world: World, number: signal.S
 
 def test_closed_pipe_ends_quietly(world: World) -> None:
     (world.folder / "a.pkl").write_bytes(snapshot(20))
-    watch = start(str(world.folder), "--every", "0.05")
+    watch = start(str(world.folder), "--interval", "0.05")
     assert watch.stdout is not None
     assert watch.stderr is not None
     watch.stdout.readline()

@@ -18,7 +18,8 @@ from memreplay.commands.shared import source
 from memreplay.commands.watch import running
 from memreplay.commands.watch.find import watched_devices
 from memreplay.commands.watch.running import Watch
-from tests.build import dump, unsafe_pickles
+from tests.bad_files import unsafe_pickles
+from tests.build import dump
 from tests.unit.commands.watch.world import MIB, START_S, World, snapshot
 from tests.unit.render.schemas import check_against
 
@@ -436,7 +437,7 @@ def test_text_has_a_line_per_device(
 
 
 def test_watch_ends_in_time_at_any_interval(world: World, lines: Any) -> None:
-    assert lines(world.watch(timeout=2.5, every=60.0, as_json=True)) == []
+    assert lines(world.watch(timeout=2.5, interval=60.0, as_json=True)) == []
     assert 2.5 <= world.now < 2.7
 
 

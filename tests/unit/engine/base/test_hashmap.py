@@ -6,8 +6,9 @@ import random
 
 import memreplay as mr
 from tests import build
-from tests.build import Ops, SnapshotBuilder
+from tests.build import SnapshotBuilder
 from tests.compare import assert_like_oracle
+from tests.pickle_ops import Ops
 
 
 def strings_of(texts: list[bytes]) -> mr.Snapshot:

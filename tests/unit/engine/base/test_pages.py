@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import memreplay as mr
-from tests.build import Ops
+from tests.pickle_ops import Ops
 from tests.unit.engine.parts import NUMBER, close_trace, named, open_trace
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from tests.build import Ops
+from tests.pickle_ops import Ops
 from tests.unit.engine.parts import setting
 
 COMMA = ("de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "nl_NL.UTF-8", "German_Germany.1252")

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.errors import SnapshotError, UnsafePickleError
 from tests import build
-from tests.build import Ops, SnapshotBuilder
+from tests.build import SnapshotBuilder
+from tests.pickle_ops import Ops
 
 PROTOCOLS = (0, 1, 2)
 ENCODE, BYTES = b"_codecs\nencode\n", b"__builtin__\nbytes\n"

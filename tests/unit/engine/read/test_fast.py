@@ -9,8 +9,9 @@ import pytest
 
 import memreplay as mr
 from tests import build, oracle
-from tests.build import FrameSpec, Ops, SnapshotBuilder
+from tests.build import FrameSpec, SnapshotBuilder
 from tests.compare import assert_like_oracle
+from tests.pickle_ops import Ops
 from tests.unit.engine.parts import (
     FIRST_FREE,
     NOTHING,

@@ -11,8 +11,9 @@ import pytest
 
 import memreplay as mr
 from tests import build, oracle
-from tests.build import Ops, SnapshotBuilder
+from tests.build import SnapshotBuilder
 from tests.compare import assert_like_oracle
+from tests.pickle_ops import Ops
 from tests.unit.engine.parts import FIRST_FREE, NUMBER, alloc, close_trace, name, named, open_trace
 from tests.unit.engine.read.test_fast import FRAMES, read_both
 

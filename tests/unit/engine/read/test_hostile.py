@@ -17,8 +17,8 @@ import pytest
 
 import memreplay as mr
 from tests import build, oracle
-from tests.build import Ops
 from tests.compare import assert_like_oracle
+from tests.pickle_ops import Ops
 from tests.unit.engine.parts import FIRST_FREE, alloc, close_trace, name, named, open_trace
 
 EVENT = {"action": "alloc", "addr": 1, "size": 9}

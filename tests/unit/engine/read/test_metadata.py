@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from tests import build
-from tests.build import Ops
+from tests.pickle_ops import Ops
 from tests.unit.engine.parts import setting
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import memreplay as mr
 from tests import oracle
-from tests.build import Ops
 from tests.compare import assert_like_oracle
+from tests.pickle_ops import Ops
 from tests.unit.engine.read.test_fast import defeat
 
 KEYS = ("address", "size", "state", "inactive", "x", "stage", "total_size", "name", "frames")

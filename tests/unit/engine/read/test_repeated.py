@@ -8,8 +8,9 @@ import pytest
 
 import memreplay as mr
 from tests import build, oracle
-from tests.build import Ops, SnapshotBuilder
+from tests.build import SnapshotBuilder
 from tests.compare import assert_like_oracle
+from tests.pickle_ops import Ops
 
 EVENT = {"action": "alloc", "addr": 1, "size": 9}
 

@@ -12,8 +12,9 @@ import pytest
 import memreplay as mr
 from memreplay.engine.write import _dump
 from tests import build, oracle
-from tests.build import Ops, SnapshotBuilder
+from tests.build import SnapshotBuilder
 from tests.compare import assert_like_oracle
+from tests.pickle_ops import Ops
 
 SEGMENT = {"device": 0, "address": 4096, "total_size": 2**21, "blocks": []}
 EVENT = {"action": "alloc", "addr": 1, "size": 9}

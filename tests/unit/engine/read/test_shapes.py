@@ -12,8 +12,9 @@ import pytest
 
 import memreplay as mr
 from tests import build
-from tests.build import Ops, SnapshotBuilder
+from tests.build import SnapshotBuilder
 from tests.compare import assert_like_oracle
+from tests.pickle_ops import Ops
 
 EVENT = {"action": "alloc", "addr": 4096, "size": 100}
 FRAME = {"filename": "a.py", "line": 3, "name": "f"}

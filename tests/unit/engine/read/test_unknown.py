@@ -8,8 +8,8 @@ import pytest
 
 import memreplay as mr
 from tests import build, oracle
-from tests.build import Ops
 from tests.compare import assert_like_oracle
+from tests.pickle_ops import Ops
 
 FRAME = {"name": "f", "filename": "a.py", "line": 3}
 EVENT = {"action": "alloc", "addr": 1, "size": 9}

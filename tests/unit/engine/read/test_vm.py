@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from tests import build
-from tests.build import Ops, SnapshotBuilder
+from tests import bad_files, build
+from tests.build import SnapshotBuilder
+from tests.pickle_ops import Ops
 from tests.unit.engine.parts import close_trace, named, open_trace, setting, value_of
 
 INTEGERS = (0, 1, 255, 256, 65535, 65536, 2**31 - 1, -1, -(2**31), 2**31, 2**63 - 1, -(2**63))
@@ -226,7 +227,7 @@ def test_every_prefix_is_truncated(write: Any) -> None:
     builder.alloc(4096, 100, frames=[("f", "a.py", 1)]).free(4096, 100)
     data = write(builder.finish_segments([(0, 2**40, 5)]).settings(x=1.5).build())
     mr.open(data)
-    for cut in build.truncations(data):
+    for cut in bad_files.truncations(data):
         if not cut:
             continue
         with pytest.raises(mr.TruncatedError) as caught:
@@ -250,9 +251,9 @@ def test_data_after_stop_is_ignored() -> None:
 # ---- unsafe --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("opcode", sorted(build.unsafe_pickles()))
+@pytest.mark.parametrize("opcode", sorted(bad_files.unsafe_pickles()))
 def test_unsafe_opcodes_are_rejected(opcode: str) -> None:
-    data = build.unsafe_pickles()[opcode]
+    data = bad_files.unsafe_pickles()[opcode]
     with pytest.raises(mr.UnsafePickleError) as caught:
         mr.open(data)
     if opcode in ("GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "NEWOBJ_EX", "OBJ", "INST"):
@@ -264,7 +265,7 @@ def test_unsafe_opcodes_are_rejected(opcode: str) -> None:
 @pytest.mark.parametrize("inside", [False, True])
 def test_calls_are_refused_anywhere(protocol: int, inside: bool) -> None:
     with pytest.raises(mr.UnsafePickleError, match=r"os\.system"):
-        mr.open(build.calls_function(protocol, inside))
+        mr.open(bad_files.calls_function(protocol, inside))
 
 
 def test_long_and_unprintable_globals_are_shortened() -> None:

@@ -10,7 +10,8 @@ import pytest
 import memreplay as mr
 from memreplay.snapshot.model import Moment
 from tests import build, oracle
-from tests.build import Ops, SnapshotBuilder
+from tests.build import SnapshotBuilder
+from tests.pickle_ops import Ops
 
 A, B = 0x1000, 0x2000
 

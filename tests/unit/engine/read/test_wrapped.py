@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.analysis.trust.trust import REMARKS, device_verdict
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
-from tests import build, oracle
+from tests import bad_files, build, oracle
 from tests.build import SnapshotBuilder
 from tests.compare import assert_like_oracle
 from tests.strategies import traces
@@ -127,7 +127,7 @@ def test_one_of_two_concatenated_pickles_must_be_chosen(protocol: int, between: 
 
 
 def test_one_of_a_pages_files_must_be_chosen() -> None:
-    data = build.viewer_page(build.dump(A), build.dump(B))
+    data = bad_files.viewer_page(build.dump(A), build.dump(B))
     with pytest.raises(SnapshotError, match="2 snapshots in one file"):
         mr.open(data)
     assert mr.open(data, pick=2).events_by_device == {0: 6}
@@ -150,7 +150,7 @@ def test_other_data_before_a_snapshot_is_skipped(first: Any) -> None:
         b"junk",
         b"\x80\x04junk",
         b"\0" * 50,
-        build.calls_function(),
+        bad_files.calls_function(),
         b"\x80",
         b"}q\0.",
         b"\n",

@@ -6,7 +6,7 @@ import pytest
 
 import memreplay as mr
 import memreplay._core as _core
-from tests import allocator, build
+from tests import allocator, allocator_blocks, build
 from tests.build import SnapshotBuilder
 from tests.unit.engine.replay.measured import (
     KIB,
@@ -432,7 +432,7 @@ def test_range_takes_sizes_of_surviving_blocks_from_the_segments() -> None:
     machine.begin_recording()
     device = machine.devices[0]
 
-    def malloc(size: int) -> allocator.Block:
+    def malloc(size: int) -> allocator_blocks.Block:
         block = device.malloc(size)
         assert block is not None
         return block

@@ -9,7 +9,8 @@ import pytest
 import memreplay as mr
 from memreplay.engine.replay._measures import Blocks
 from tests import build
-from tests.allocator import MIB, Device, Machine, Settings
+from tests.allocator import Device, Machine
+from tests.allocator_blocks import MIB, Settings
 
 
 def machine(**settings: Any) -> tuple[Machine, Device]:

@@ -14,7 +14,8 @@ import memreplay as mr
 from memreplay.engine.replay._timeline import requested_measure
 from memreplay.engine.simulate import _simulating
 from tests import build
-from tests.allocator import GIB, MIB, Block, Machine
+from tests.allocator import Machine
+from tests.allocator_blocks import GIB, MIB, Block
 from tests.allocator_strategies import SETTINGS
 from tests.build import Snapshot, SnapshotBuilder
 from tests.simulated import BASE, Placed, Run, as_run, dumped, rules

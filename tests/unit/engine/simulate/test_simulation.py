@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.engine.simulate import _simulating
 from tests import build
-from tests.allocator import GIB, MIB, Machine
+from tests.allocator import Machine
+from tests.allocator_blocks import GIB, MIB
 from tests.allocator_strategies import SETTINGS
 from tests.build import SnapshotBuilder
 from tests.simulated import BASE, Placed, Run, dumped, modelled, rules, simulated

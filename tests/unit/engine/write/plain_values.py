@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.build import Ops
+from tests.pickle_ops import Ops
 
 TEXTS = st.one_of(
     st.text(max_size=5),

@@ -11,7 +11,8 @@ import pytest
 import memreplay as mr
 from memreplay.engine.write._dump import dump
 from tests import build
-from tests.build import Ops, SnapshotBuilder
+from tests.build import SnapshotBuilder
+from tests.pickle_ops import Ops
 
 MIB = 1 << 20
 

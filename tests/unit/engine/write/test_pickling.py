@@ -17,7 +17,7 @@ import memreplay as mr
 from memreplay.engine.write._dump import dump
 from memreplay.engine.write._slicing import Excerpt, Pickled, Stripped
 from memreplay.export.snapshots.cutting import cut
-from tests import build
+from tests import build, pickle_ops
 from tests.build import SnapshotBuilder
 from tests.strategies import traces
 
@@ -147,7 +147,7 @@ def test_block_states_round_trip(state: str) -> None:
 
 def test_invalid_text_is_written_as_it_was_read() -> None:
     raw = b"\xff\xed\xa0"
-    ops = build.Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+    ops = pickle_ops.Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     ops.string("device_traces").empty_list().empty_list().empty_dict().mark().string("action")
     ops.op("SHORT_BINSTRING", bytes([len(raw)]) + raw).setitems().append().append()
     data = bytes(ops.setitems().stop())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memreplay.engine.write._converting import Spelled
 from memreplay.errors import LimitError, SnapshotError
-from tests.build import Ops
+from tests.pickle_ops import Ops
 from tests.unit.engine.write.plain_values import NUMBERS, TEXTS, lists, streams, values
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memreplay.engine.write._converting import Transcoder
 from memreplay.errors import SnapshotError
-from tests.build import Ops
+from tests.pickle_ops import Ops
 from tests.unit.engine.write.plain_values import streams, values
 
 PROTOCOLS = (2, 3, 4, 5)

@@ -16,7 +16,7 @@ from memreplay.analysis.trust.trust import verdict
 from memreplay.errors import LimitError
 from memreplay.export.page.building import page_data
 from memreplay.export.page.lives import Lives, lives
-from memreplay.export.page.records import PageDevice
+from memreplay.export.page.records import PageDevice, PageReport
 from memreplay.render.blocks import NoteBlock
 from memreplay.render.trust import trust_text
 from memreplay.snapshot.model import MEASURES
@@ -239,7 +239,7 @@ def test_page_is_named_after_its_file(tmp_path: Path) -> None:
     path.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 8).build()))
     data = Read(mr.open(path)).data
     assert (data.name, data.file, data.report) == ("snap.pkl", str(path), None)
-    report = (NoteBlock("so", warning=False),)
+    report = PageReport((NoteBlock("so", warning=False),), {0: "device 0: fine"})
     assert Read(mr.open(path), report=report).data.report == report
 
 

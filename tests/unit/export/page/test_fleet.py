@@ -21,7 +21,7 @@ def rank(number: int, **more: object) -> PageRank:
         rank=number,
         file=f"rank{number}.pkl",
         status="ok",
-        error="",
+        error=None,
         host=None,
         group=None,
         typical=None,

@@ -157,7 +157,7 @@ export function List() {
               sizeOrNot(one.headroom_bytes) && (one.headroom_bytes ?? ''),
               one.host ?? '',
               one.file,
-              one.error,
+              one.error ?? '',
             ]),
           ]}
         />

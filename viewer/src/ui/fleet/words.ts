@@ -29,7 +29,7 @@ export function overWords(bytes: number, median: number): string {
 
 /** A rank's problems and oddities; empty if there are none. */
 export function troubleWords(one: PageRank): string {
-  if (one.device === null) return one.error || one.status;
+  if (one.device === null) return one.error ?? one.status;
   const said: string[] = [];
   if (one.ooms) said.push(`${counted(one.ooms, 'request')} failed`);
   if (one.leak_bytes_per_step) said.push(`leaks ${size(one.leak_bytes_per_step)} a step`);

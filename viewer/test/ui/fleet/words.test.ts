@@ -41,7 +41,7 @@ test("a rank's problems", () => {
   assert.equal(troubleWords(rankOf(0)), '');
   const unread = rankOf(0, { device: null, status: 'unreadable', error: 'the file is empty' });
   assert.equal(troubleWords(unread), 'the file is empty');
-  assert.equal(troubleWords({ ...unread, error: '', status: 'empty' }), 'empty');
+  assert.equal(troubleWords({ ...unread, error: null, status: 'empty' }), 'empty');
   const all = rankOf(0, {
     ooms: 1,
     leak_bytes_per_step: 1024,

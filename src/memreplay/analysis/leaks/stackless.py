@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from memreplay.analysis.annotations.spans import spans
+from memreplay.analysis.leaks.trained import END, GAINED, MOST_GRADIENTS, NAME, RISES, WARM
 from memreplay.analysis.steps.boundaries import OPTIMIZER_STEP
-from memreplay.commands.leaks.trained import END, GAINED, MOST_GRADIENTS, NAME, RISES, WARM
 from memreplay.engine.query import _groups
 
 if TYPE_CHECKING:

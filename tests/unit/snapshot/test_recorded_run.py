@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.commands.summary.result import RecordedRun
 from memreplay.commands.summary.text import summary_document
 from memreplay.render.plain import render_plain
+from memreplay.snapshot.recorded_run import RecordedRun
 from tests import build
 from tests.build import SnapshotBuilder
 

@@ -1,4 +1,4 @@
-"""Tests of commands/leaks/find.py: finding a planted leak, and nothing else."""
+"""Tests of analysis/leaks/judging.py: finding a planted leak, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 import leaky
 import memreplay as mr
+from memreplay.analysis.leaks import judging
+from memreplay.analysis.leaks.records import DeviceLeaks
 from memreplay.analysis.selecting.selection import Filters
-from memreplay.commands.leaks import find as leaks
 from memreplay.commands.leaks.find import leaks_report
-from memreplay.commands.leaks.result import DeviceLeaks, LeaksReport
+from memreplay.commands.leaks.result import LeaksReport
 from memreplay.commands.leaks.text import grew_late
 from memreplay.errors import UsageError
 from memreplay.snapshot.cards import context_bytes
@@ -292,7 +293,7 @@ def test_usage_errors_are_raised() -> None:
 def test_steps_are_merged_for_very_many_stacks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(leaks, "MOST_CELLS", 1)
+    monkeypatch.setattr(judging, "MOST_CELLS", 1)
     device = device_of(training())
     assert device.step_source is not None
     assert (device.step_count, device.step_source.taken_together) == (40, 5)

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.commands.summary.result import RecordedRun
+from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 MOST = 80  # maximum length of a string, in characters
+
+
+class RecordedRun(Record, frozen=True, kw_only=True):
+    """Notes by memreplay's recorder on the run, as in the file."""
+
+    recorder: str
+    """`record`, `dryrun` or `estimate`."""
+    torch: str | None
+    """Version of torch."""
+    python: str | None
+    """Version of Python."""
+    host: str | None
+    """Host name."""
+    card_names: tuple[str, ...]
+    """Names of the cards that the process saw."""
+    rank: int | None
+    """Rank of the process; null if the run wasn't distributed."""
+    world_size: int | None
+    """Number of ranks."""
+    has_categories: bool
+    """Whether the allocations' categories, phases and modules were recorded and match the events.
+    """
 
 
 def recorded_run(snap: Snapshot) -> RecordedRun | None:

@@ -1,0 +1,1 @@
+"""Find where steps begin and end."""
