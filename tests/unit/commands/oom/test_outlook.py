@@ -15,7 +15,7 @@ from memreplay.commands.report.text import report_document
 from memreplay.render.plain import render_plain
 from memreplay.snapshot.model import When
 from tests import build
-from tests.allocator import MIB
+from tests.allocator_blocks import MIB
 from tests.allocator_strategies import record
 from tests.build import Snapshot
 from tests.unit.commands.oom.test_find import KEEP, fail, machine

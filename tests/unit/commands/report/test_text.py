@@ -21,7 +21,7 @@ from memreplay.commands.report.text import report_document, report_line
 from memreplay.render.document import Table
 from memreplay.render.plain import render_plain
 from tests import build
-from tests.allocator import MIB
+from tests.allocator_blocks import MIB
 from tests.allocator_strategies import record
 from tests.build import SnapshotBuilder
 from tests.commanding import command_runner
