@@ -160,7 +160,7 @@ def _trace(snap: mr.Snapshot) -> Any:
                 trace.soundness,
                 trace.recorded.outcome,
                 trace.recorded.reproduced,
-                digest([changes.bytes.tobytes(), changes.pool.tobytes()]),
+                digest([bytes(changes.bytes), bytes(changes.pool)]),
                 [trace.time_us(event) for event in (trace.start, trace.first_event)],
             )
         )
