@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.categories.origins import EXIT
-from memreplay.engine.query import _before
+from memreplay.analysis.categories.origins import MARKS
+from memreplay.engine.query import _before, _groups
 
 if TYPE_CHECKING:
     from memreplay.engine.read.column import Column
@@ -63,7 +63,7 @@ def marks_of(file: str, function: str) -> int:
         found |= _before.TWO_STATES if base in TWO_STATES else 0
     if base.lower() in ADAM:
         found |= _before.TWO_STATES
-    if "autocast" in file + function and EXIT.search(f"{file}:{function}"):
+    if "autocast" in file + function and MARKS.search(f"{file}:{function}") & _groups.IS_EXIT:
         found |= _before.AT_EXIT
     return found
 
