@@ -23,7 +23,7 @@ _HARD_SPACE = "\u00a0"
 
 def cell_width(text: str) -> int:
     """Return a clean text's width in cells: wide characters take two, combining characters none."""
-    if text.isascii():
+    if text.isascii() or text.replace(ELLIPSIS, "").isascii():
         return len(text)
     return sum(map(_char_width, text))
 

@@ -286,6 +286,8 @@ class RuleSet:
         buffers = sum(1 << bit for bit, rule in enumerate(self.rules) if rule in _BUFFERS)
         for frame in buffer_frames(snap.code) if buffers else ():
             met[frame] |= buffers
+        if not self._own:
+            return met, [0] * len(met)
         return [bits & ~self._own for bits in met], [bits & self._own for bits in met]
 
     def first_of_name(self) -> list[int]:

@@ -4,7 +4,7 @@ from memreplay.engine.base.bits cimport ctz64
 from memreplay.engine.base.growbuf cimport Buf
 
 cdef enum:
-    MAX_REGEXES = 64    # because each has a bit in a 64-bit number
+    MAX_REGEXES = 64    # with alternatives counted separately; each has a bit in a 64-bit number
     MAX_LENGTH = 1000   # of an expression; bounds the recursion
     NO_END = 0x7FFFFFFF  # a repetition without an upper bound
     AT_END = 128        # stands for the byte after a text's last
@@ -20,14 +20,15 @@ cdef struct Regexes:
     Buf letters          # u8: the texts of LITERAL
     Buf sets             # Set: the sets of CLASS
     Buf rest             # First: what a match can begin with, for each instruction
-    uint32_t begin[64]   # each expression's first instruction
-    uint64_t bits[64]    # each expression's result
+    uint32_t begin[64]   # each alternative's first instruction
+    uint64_t bits[64]    # each alternative's result
     uint32_t n
     # Where to try an expression, as one bit per expression: at the start of a text, by the first
     # byte; elsewhere by one byte or by two.
     uint64_t first[129]
     uint64_t singles[129]
     uint64_t pairs[1024]
+    uint64_t last[129]   # the expressions that can match in a text that ends with a byte
 
 
 cdef inline uint32_t pair_of(uint32_t c, uint32_t d) noexcept nogil:

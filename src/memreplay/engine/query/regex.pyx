@@ -463,12 +463,35 @@ cdef void note_later(Regexes* r, const Instruction* i, const First* rest) noexce
         i += step(i)
 
 
+cdef void put_last(const Regexes* r, const Instruction* i, Set last, Set* found) noexcept nogil:
+    # Add the bytes with which a text can end if these instructions match up to its end, and all
+    # bytes if they can match elsewhere. `last`: the bytes that can come before.
+    while i.op != MATCH:
+        if i.op == LITERAL:
+            memset(&last, 0, sizeof(Set))
+            put(&last, (<const uint8_t*> r.letters.data)[i.a + i.b - 1])
+        elif i.op == CLASS:
+            if i.least:
+                memset(&last, 0, sizeof(Set))
+            unite(&last, <const Set*> r.sets.data + i.a)
+        elif i.op == END or i.op == LAST:
+            unite(found, &last)
+            return
+        elif i.op == SPLIT:
+            put_last(r, i + 1, last, found)
+        i += step(i)
+    memset(found, 0xFF, sizeof(Set))
+
+
 cdef int find_first(Regexes* r) noexcept nogil:
     # Find what the rest of the last expression can begin with, at each instruction, and where in a
     # text to try it.
+    cdef uint64_t one = <uint64_t> 1 << r.n
     cdef Instruction* code = <Instruction*> r.code.data
     cdef const First* rest
     cdef uint32_t begin = r.begin[r.n]
+    cdef First last
+    cdef Set every
     cdef uint32_t i
     for i in range(begin, <uint32_t> r.code.len):
         if push_zeroed(&r.rest) < 0:
@@ -479,32 +502,46 @@ cdef int find_first(Regexes* r) noexcept nogil:
         if code[i].op == CLASS:
             code[i].b = not overlap(<const Set*> r.sets.data + code[i].a,
                                     &rest[i + 1 - begin].bytes)
-    note_singles(r.first, <uint64_t> 1 << r.n, rest)
+    note_singles(r.first, one, rest)
     note_later(r, code + begin, rest)
+    memset(&every, 0xFF, sizeof(Set))
+    memset(&last, 0, sizeof(First))
+    last.end = True
+    put_last(r, code + begin, every, &last.bytes)
+    # Before a final newline, $ also matches.
+    put(&last.bytes, c"\n")
+    note_singles(r.last, one, &last)
     return OK
 
 
 cdef int regexes_add(Regexes* r, const uint8_t* pattern, size_t n, uint64_t bits) noexcept nogil:
-    # Add an expression; `bits` is the result of searching a text that it matches. After any other
-    # return value than OK, only regexes_free() may follow.
+    # Add an expression; `bits` is the result of searching a text that it matches. Its alternatives
+    # become expressions of their own, because fewer places need to be tried for each. After any
+    # other return value than OK, only regexes_free() may follow.
     cdef Parser y
-    cdef int failed
-    if n > MAX_LENGTH or r.n == MAX_REGEXES:
+    cdef int failed = OK
+    if n > MAX_LENGTH:
         return UNSUPPORTED
     y.r = r
     y.p = pattern
     y.end = pattern + n
-    y.literal = NONE32
-    r.begin[r.n] = <uint32_t> r.code.len
-    r.bits[r.n] = bits
-    failed = parse_either(&y, False)
-    if failed == OK and y.p != y.end:
-        failed = UNSUPPORTED
-    if failed == OK:
-        failed = emit(&y, MATCH, 0, 0)
-    if failed == OK:
-        failed = find_first(r)
-    r.n += 1
+    while failed == OK:
+        if r.n == MAX_REGEXES:
+            return UNSUPPORTED
+        y.literal = NONE32
+        r.begin[r.n] = <uint32_t> r.code.len
+        r.bits[r.n] = bits
+        failed = parse_sequence(&y, False)
+        if failed == OK:
+            failed = emit(&y, MATCH, 0, 0)
+        if failed == OK:
+            failed = find_first(r)
+        r.n += 1
+        if y.p == y.end:
+            break
+        if y.p[0] != c"|":
+            return UNSUPPORTED
+        y.p += 1
     return failed
 
 
@@ -574,10 +611,10 @@ cdef bint matches(const Regexes* r, const Instruction* i, const uint8_t* text, s
 cdef uint64_t regexes_search(const Regexes* r, const uint8_t* text, size_t n) noexcept nogil:
     # Return the bits of the expressions that are found in an ASCII text.
     cdef const Instruction* code = <const Instruction*> r.code.data
-    cdef uint64_t left = ~(<uint64_t> 0)
+    cdef uint64_t left = r.last[text[n - 1] if n else AT_END]
     cdef uint64_t found = 0
     cdef uint32_t c = text[0] if n else AT_END
-    cdef uint64_t tried = r.first[c]
+    cdef uint64_t tried = r.first[c] & left
     cdef uint32_t then, one
     cdef size_t at
     for at in range(n + 1):

@@ -52,6 +52,7 @@ def bits_of(patterns: list[str], text: str) -> int:
 @given(st.lists(expressions(), min_size=1, max_size=3), st.lists(TEXTS, max_size=8))
 @example(["(?:a|b)c", "ab?", "a|"], ["b", "bc", "ac", "a", ""])
 @example([r"^a|b$", r"(?:^|/)a$", r"(?:^a|^b)c"], ["a", "xa", "b\n", "/a", "x\nb", "bc", "xbc"])
+@example([r"a$|\d{0,2}\Z", r"(?:a|b:?)$", r"a?k*$|\w\b$"], ["a\n", "\n", "b:", "k", "1a", ""])
 @example(["(?i:k[^K])", r"(?i:[^\d])"], ["k", "KK", "Ka", "1"])
 def test_engine_finds_what_re_finds(patterns: list[str], texts: list[str]) -> None:
     regexes = Regexes([(1 << i, one) for i, one in enumerate(patterns)], otherwise)
@@ -97,13 +98,15 @@ def test_other_syntax_is_refused(pattern: str) -> None:
         Regexes([(1, pattern)], otherwise)
 
 
-def test_up_to_64_expressions_can_be_searched_at_once() -> None:
+def test_up_to_64_alternatives_can_be_searched_at_once() -> None:
     patterns = [(1 << i, f"x{i:02}") for i in range(64)]
     regexes = Regexes(patterns, otherwise)
     assert regexes.search("x63 x00") == 1 << 63 | 1
     assert Regexes([], otherwise).search("a") == 0
     with pytest.raises(ValueError, match="too many"):
         Regexes([*patterns, (1, "a")], otherwise)
+    with pytest.raises(ValueError, match="too many"):
+        Regexes([(1, "|".join("a" * 65))], otherwise)
 
 
 def test_text_that_is_not_ascii_goes_to_the_other_function() -> None:
