@@ -6,32 +6,21 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from memreplay.snapshot.model import Frame
-
-
-_GENERATED = "generated::"
 
 
 @lru_cache(maxsize=1 << 13)
 def operator_in(function: str) -> str:
     """Return the operator that a function implements, such as `linear`, or ""."""
-    for at in _ends(function, "at::_ops::"):
-        if name := _class_at(function, at, ("call", "redispatch")):
-            return name
-    return ""
+    return _class_after(function, "at::_ops::", ("call", "redispatch"))
 
 
 @lru_cache(maxsize=1 << 13)
 def node_in(function: str) -> str:
     """Return the autograd node that a function implements, such as `MulBackward0`, or ""."""
-    for at in _ends(function, "torch::autograd::"):
-        inner = at + len(_GENERATED) if function.startswith(_GENERATED, at) else at
-        for begin in (inner, at):
-            if name := _class_at(function, begin, ("apply",)):
-                return name
-    return ""
+    return _class_after(function, "torch::autograd::", ("apply",), "generated::")
 
 
 def outermost_operator(frames: Iterable[Frame]) -> str:
@@ -62,13 +51,16 @@ def _last(of: Callable[[str], str], frames: Iterable[Frame]) -> str:
 
 
 # Regular expressions would take longer to compile than all names in a small file take.
-def _ends(text: str, prefix: str) -> Iterator[int]:
-    """Yield the positions after each occurrence of a prefix."""
+def _class_after(text: str, prefix: str, methods: tuple[str, ...], inner: str = "") -> str:
+    """Return the first class after a prefix, and perhaps another one, with one of the methods."""
     at = text.find(prefix)
     while at >= 0:
         at += len(prefix)
-        yield at
+        for begin in (at + len(inner), at) if text.startswith(inner, at) else (at,):
+            if name := _class_at(text, begin, methods):
+                return name
         at = text.find(prefix, at)
+    return ""
 
 
 def _class_at(text: str, at: int, methods: tuple[str, ...]) -> str:

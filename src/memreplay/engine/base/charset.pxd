@@ -1,6 +1,7 @@
 # Sets of ASCII characters.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
+from memreplay.engine.base.bits cimport ctz64
 
 
 cdef struct Set:
@@ -14,6 +15,17 @@ cdef inline bint has(const Set* s, uint32_t c) noexcept nogil:
 
 cdef inline void put(Set* s, uint32_t c) noexcept nogil:
     s.words[c >> 6] |= <uint64_t> 1 << (c & 63)
+
+
+cdef inline uint32_t next_in(const Set* s, uint32_t c) noexcept nogil:
+    # Return the first character from `c` on, or 128.
+    cdef uint64_t left
+    while c < 128:
+        left = s.words[c >> 6] >> (c & 63)
+        if left:
+            return c + ctz64(left)
+        c = (c | 63) + 1
+    return 128
 
 
 cdef inline void put_range(Set* s, uint32_t first, uint32_t last) noexcept nogil:

@@ -8,6 +8,7 @@ cdef enum:
     MAX_LENGTH = 1000   # of an expression; bounds the recursion
     NO_END = 0x7FFFFFFF  # a repetition without an upper bound
     AT_END = 128        # stands for the byte after a text's last
+    PAIRS = 1024
     NONE_FOUND = 64     # no expression was found in a string
 
 cdef enum Syntax:
@@ -23,17 +24,16 @@ cdef struct Regexes:
     uint32_t begin[64]   # each alternative's first instruction
     uint64_t bits[64]    # each alternative's result
     uint32_t n
-    # Where to try an expression, as one bit per expression: at the start of a text, by the first
-    # byte; elsewhere by one byte or by two.
+    # Where to try an expression, as one bit per expression: at the start of a text, by one byte;
+    # elsewhere by two.
     uint64_t first[129]
-    uint64_t singles[129]
     uint64_t pairs[1024]
     uint64_t last[129]   # the expressions that can match in a text that ends with a byte
 
 
 cdef inline uint32_t pair_of(uint32_t c, uint32_t d) noexcept nogil:
     # Return the entry of `pairs`. Some pairs share one, which costs a vain try.
-    return (c * 33 ^ d) & 1023
+    return (c * 33 ^ d) & (PAIRS - 1)
 
 
 cdef inline uint8_t lowest(uint64_t bits) noexcept nogil:

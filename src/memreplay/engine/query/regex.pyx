@@ -16,7 +16,8 @@ repetitions allow.
 from libc.string cimport memchr, memcmp, memmove, memset
 from memreplay.engine.base.bits cimport ctz64
 from memreplay.engine.base.charset cimport (
-    Set, fold, has, invert, is_digit, is_letter, is_word, overlap, put, put_named, put_range, unite
+    Set, fold, has, invert, is_digit, is_letter, is_word, next_in, overlap, put, put_named,
+    put_range, unite
 )
 from memreplay.engine.base.growbuf cimport (
     buf_free, buf_init, push_bytes, push_item, push_zeroed
@@ -414,11 +415,11 @@ cdef inline bint can_begin(const First* first, const uint8_t* text, size_t n,
     return has(&first.bytes, text[at]) if at < n else first.end
 
 
-cdef void note_singles(uint64_t* table, uint64_t one, const First* first) noexcept nogil:
-    cdef uint32_t c
-    for c in range(AT_END):
-        if has(&first.bytes, c):
-            table[c] |= one
+cdef void note_bytes(uint64_t* table, uint64_t one, const First* first) noexcept nogil:
+    cdef uint32_t c = next_in(&first.bytes, 0)
+    while c < AT_END:
+        table[c] |= one
+        c = next_in(&first.bytes, c + 1)
     if first.end:
         table[AT_END] |= one
 
@@ -426,36 +427,40 @@ cdef void note_singles(uint64_t* table, uint64_t one, const First* first) noexce
 cdef void note_pairs(Regexes* r, const Set* s, const First* then) noexcept nogil:
     # Note that the last expression can match at a byte of `s` if `then` can follow.
     cdef uint64_t one = <uint64_t> 1 << r.n
-    cdef uint32_t c, d
-    for c in range(AT_END):
-        if not has(s, c):
-            continue
-        for d in range(AT_END):
-            if has(&then.bytes, d):
-                r.pairs[pair_of(c, d)] |= one
+    cdef uint32_t c = next_in(s, 0)
+    cdef uint32_t d
+    while c < AT_END:
+        d = next_in(&then.bytes, 0)
+        while d < AT_END:
+            r.pairs[pair_of(c, d)] |= one
+            d = next_in(&then.bytes, d + 1)
         if then.end:
             r.pairs[pair_of(c, AT_END)] |= one
+        c = next_in(s, c + 1)
 
 
 cdef void note_later(Regexes* r, const Instruction* i, const First* rest) noexcept nogil:
     # Note where the last expression can match, except at the start of a text. `rest` belongs to
     # `i`.
-    cdef First first, then
+    cdef const uint8_t* letters = <const uint8_t*> r.letters.data
+    cdef uint64_t one = <uint64_t> 1 << r.n
+    cdef Set first
+    cdef uint32_t pair
     while i.op != START:
-        memset(&first, 0, sizeof(First))
+        if i.op == LITERAL and i.b > 1:
+            r.pairs[pair_of(letters[i.a], letters[i.a + 1])] |= one
+            return
         if i.op == LITERAL:
-            put(&first.bytes, (<const uint8_t*> r.letters.data)[i.a])
-            then = rest[1]
-            if i.b > 1:
-                memset(&then, 0, sizeof(First))
-                put(&then.bytes, (<const uint8_t*> r.letters.data)[i.a + 1])
-            note_pairs(r, &first.bytes, &then)
+            memset(&first, 0, sizeof(Set))
+            put(&first, letters[i.a])
+            note_pairs(r, &first, rest + 1)
             return
         if i.op == CLASS and i.most == 1 and i.least == 1:
             note_pairs(r, <const Set*> r.sets.data + i.a, rest + 1)
             return
         if i.op == CLASS or i.op == END or i.op == LAST or i.op == MATCH:
-            note_singles(r.singles, <uint64_t> 1 << r.n, rest)
+            for pair in range(PAIRS):
+                r.pairs[pair] |= one
             return
         if i.op == SPLIT:
             note_later(r, i + 1, rest + 1)
@@ -502,7 +507,7 @@ cdef int find_first(Regexes* r) noexcept nogil:
         if code[i].op == CLASS:
             code[i].b = not overlap(<const Set*> r.sets.data + code[i].a,
                                     &rest[i + 1 - begin].bytes)
-    note_singles(r.first, one, rest)
+    note_bytes(r.first, one, rest)
     note_later(r, code + begin, rest)
     memset(&every, 0xFF, sizeof(Set))
     memset(&last, 0, sizeof(First))
@@ -510,7 +515,7 @@ cdef int find_first(Regexes* r) noexcept nogil:
     put_last(r, code + begin, every, &last.bytes)
     # Before a final newline, $ also matches.
     put(&last.bytes, c"\n")
-    note_singles(r.last, one, &last)
+    note_bytes(r.last, one, &last)
     return OK
 
 
@@ -615,17 +620,19 @@ cdef uint64_t regexes_search(const Regexes* r, const uint8_t* text, size_t n) no
     cdef uint64_t found = 0
     cdef uint32_t c = text[0] if n else AT_END
     cdef uint64_t tried = r.first[c] & left
-    cdef uint32_t then, one
-    cdef size_t at
-    for at in range(n + 1):
-        then = text[at + 1] if at + 1 < n else AT_END
-        if at:
-            tried = (r.singles[c] | r.pairs[pair_of(c, then)]) & left
-        c = then
+    cdef uint32_t then = text[1] if n > 1 else AT_END
+    cdef uint32_t one
+    cdef size_t at = 0
+    while True:
         while tried:
             one = <uint32_t> ctz64(tried)
             tried &= tried - 1
             if matches(r, code + r.begin[one], text, n, at):
                 found |= r.bits[one]
                 left &= ~(<uint64_t> 1 << one)
-    return found
+        if at == n or not left:
+            return found
+        at += 1
+        c = then
+        then = text[at + 1] if at + 1 < n else AT_END
+        tried = r.pairs[pair_of(c, then)] & left
