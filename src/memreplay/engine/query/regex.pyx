@@ -524,13 +524,13 @@ cdef int regexes_add(Regexes* r, const uint8_t* pattern, size_t n, uint64_t bits
     # become expressions of their own, because fewer places need to be tried for each. After any
     # other return value than OK, only regexes_free() may follow.
     cdef Parser y
-    cdef int failed = OK
+    cdef int failed
     if n > MAX_LENGTH:
         return UNSUPPORTED
     y.r = r
     y.p = pattern
     y.end = pattern + n
-    while failed == OK:
+    while True:
         if r.n == MAX_REGEXES:
             return UNSUPPORTED
         y.literal = NONE32
@@ -541,13 +541,14 @@ cdef int regexes_add(Regexes* r, const uint8_t* pattern, size_t n, uint64_t bits
             failed = emit(&y, MATCH, 0, 0)
         if failed == OK:
             failed = find_first(r)
+        if failed:
+            return failed
         r.n += 1
         if y.p == y.end:
-            break
+            return OK
         if y.p[0] != c"|":
             return UNSUPPORTED
         y.p += 1
-    return failed
 
 
 # ---- searching
