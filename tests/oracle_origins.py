@@ -4,6 +4,7 @@ whole live set.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cache
 from typing import Any
@@ -79,7 +80,7 @@ def origins(snapshot: Any, device: int, category: Any) -> dict[int, str | None]:
             continue
         place = cast_at(one.frames)
         cached = one.free_index is not None and any(
-            EXIT.search(f"{frame['filename']}:{frame['name']}")
+            re.search(EXIT, f"{frame['filename']}:{frame['name']}")
             for frame in events[one.free_index].get("frames", ())
         )
         if place is None:
@@ -129,9 +130,9 @@ def by_sources(replayed: oracle.OracleReplay, cast: Lifetime, category: Any) -> 
 @cache  # cached, because real files have few stacks
 def cast_at(frames: tuple[FrameTuple, ...]) -> FrameTuple | None:
     """Return the frame that casts an operator's argument, which must have low precision."""
-    if any(LOWER.search(said(frame)) for frame in frames):
+    if any(re.search(LOWER, said(frame)) for frame in frames):
         for frame in frames:
-            if CAST.search(said(frame)):
+            if re.search(CAST, said(frame)):
                 return frame
     return None
 

@@ -301,9 +301,15 @@ cdef class Tables:
 
     def frame(self, i: int) -> tuple:
         """Return (function string id, file string id, line) of frame i."""
-        if not 0 <= i < self.n_frames:
+        cdef int64_t at = -1
+        cdef const _tables.FrameKey* f
+        try:
+            at = i
+        except OverflowError:
+            pass
+        if not 0 <= at < spans_len(&self.t.frames):
             raise IndexError(i)
-        cdef _tables.FrameKey* f = <_tables.FrameKey*> self.t.frames.data.data + <size_t> i
+        f = <const _tables.FrameKey*> self.t.frames.data.data + at
         return f.name, f.file, f.line
 
     def pool(self, i: int) -> tuple:

@@ -9,6 +9,7 @@ import click
 
 from memreplay.commands.shared.errors import catching
 from memreplay.commands.shared.exits import ALL_EXIT_CODES
+from memreplay.commands.shared.helping import help_option
 from memreplay.commands.shared.listed import COMMANDS, SECTIONS
 
 if TYPE_CHECKING:
@@ -19,10 +20,15 @@ FIRST = "report"
 _SHORT = "memreplay.short"  # whether the file was given without a command
 _SCREENS = ("view", "explore")  # commands whose answer isn't a text
 _SHOWN = 3  # number of commands that an error names
+_HELP = help_option()
 
 
 class App(click.Group):
     """A click group of the `COMMANDS`. This is the only place where errors become exit codes."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option:  # noqa: ARG002
+        """Return the option --help, as commands have it."""
+        return _HELP
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the commands' names in the order of `COMMANDS`."""

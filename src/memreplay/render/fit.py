@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from memreplay.render.document import Place
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ELLIPSIS = "…"
 # Don't break lines between a number and its unit.
-_UNIT = re.compile(r"(?<=\d) (?=(?:[KMGTPE]iB|B|us|s|min|h|UTC)\b)")
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "us", "s", "min", "h", "UTC")
 _NARROW = 48  # narrower cells may have function and file on separate lines
 _FURTHER_IN = "    "  # indentation of lines below a location, on top of the callers' indentation
 _INSIDE = " > "  # between a module and one inside it
@@ -25,7 +25,7 @@ _HARD_SPACE = "\u00a0"
 
 def cell_width(text: str) -> int:
     """Return a clean text's width in cells: wide characters take two, combining characters none."""
-    if text.isascii():
+    if text.isascii() or text.replace(ELLIPSIS, "").isascii():
         return len(text)
     return sum(map(_char_width, text))
 
@@ -179,9 +179,27 @@ def wrap(text: str, width: int) -> list[str]:
     """Wrap text to `width` cells, breaking words only if necessary."""
     import textwrap
 
-    tied = _UNIT.sub(_HARD_SPACE, clean(text))
-    lines = textwrap.wrap(tied, width, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(_tied(clean(text)), width, break_on_hyphens=False) or [""]
     return [line.replace(_HARD_SPACE, " ") for line in lines]
+
+
+def _tied(text: str) -> str:
+    """Put a hard space between each number and its unit."""
+    words = text.split(" ")
+    return words[0] + "".join(
+        f"{_HARD_SPACE if before[-1:].isdecimal() and _is_unit(word) else ' '}{word}"
+        for before, word in pairwise(words)
+    )
+
+
+def _is_unit(word: str) -> bool:
+    """Return whether a word is a unit, perhaps with punctuation after it."""
+    for unit in _UNITS:
+        if word.startswith(unit):
+            after = word[len(unit) :][:1]
+            if not (after.isalnum() or after == "_"):
+                return True
+    return False
 
 
 def _char_width(char: str) -> int:

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 class Code:
     """Frames, stacks and strings by id, for code that visits all of them.
 
-    `frames`, `stacks` and `strings` are counts. `string(i)` returns a string; `frame(i)` the ids of
-    a frame's function and file, and its line; `stack(i)` a stack's frame ids, innermost first;
-    `names()` the ids of all files and of all functions that frames refer to. Functions that take an
-    id raise IndexError.
+    `native` has all columns. `frames`, `stacks` and `strings` are counts. `string(i)` returns a
+    string; `frame(i)` the ids of a frame's function and file, and its line; `stack(i)` a stack's
+    frame ids, innermost first; `names()` the ids of all files and of all functions that frames
+    refer to. Functions that take an id raise IndexError.
     """
 
     def __init__(self, native: _core.Tables) -> None:
@@ -26,8 +26,8 @@ class Code:
         self.frame = native.frame
         self.stack = native.stack
         self.names = native.frame_strings
-        self._native = native
+        self.native = native
 
     def functions(self) -> memoryview:
         """Return each frame's function id (u32)."""
-        return memoryview(self._native.rows("frame", "name"))
+        return memoryview(self.native.rows("frame", "name"))

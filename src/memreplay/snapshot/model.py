@@ -13,7 +13,6 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr
 
 from memreplay.snapshot.backends import CUDA
-from memreplay.snapshot.brief import html_columns
 from memreplay.snapshot.record import Arrays, Record
 
 if TYPE_CHECKING:
@@ -363,6 +362,8 @@ class LiveSet(Record, Arrays, frozen=True, eq=False):
         return len(self.size)
 
     def _repr_html_(self) -> str:
+        from memreplay.snapshot.brief import html_columns  # imported late: only for notebooks
+
         return html_columns(
             f"{self.bytes:,} bytes live on device {self.device} after event {self.event_index:,}",
             self.columns,

@@ -14,7 +14,6 @@ from msgspec import Struct, to_builtins
 
 from memreplay.declared import json_fields
 from memreplay.errors import MissingExtraError
-from memreplay.snapshot.brief import html_of, html_rows, line_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,9 +42,13 @@ class Record(Struct, frozen=True):
                     setattr(cls, name, _Field(member, cls.__module__, kind))
 
     def __repr__(self) -> str:
+        from memreplay.snapshot.brief import line_of  # imported late: rarely needed
+
         return line_of(self)
 
     def _repr_html_(self) -> str:
+        from memreplay.snapshot.brief import html_of  # imported late: only for notebooks
+
         return html_of(self)
 
 
@@ -231,6 +234,8 @@ class Rows(Tabular, Generic[R]):
 
     def _repr_html_(self) -> str:
         """Show the first rows."""
+        from memreplay.snapshot.brief import html_rows  # imported late: only for notebooks
+
         return html_rows(self.records)
 
 

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from memreplay.errors import UsageError
 from memreplay.snapshot.backends import CUDA
-from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.measured import Measured, MeasuredTrace
 from memreplay.snapshot.model import MEASURES, Lifetimes, LiveSet, MeasureName, PeakPoint
 from memreplay.snapshot.once import once
@@ -80,6 +79,8 @@ class Replay(MeasuredTrace):
 
     def _repr_html_(self) -> str:
         rows = [("events", self.events), ("first_event", self.first_event), ("peak", self.peak)]
+        from memreplay.snapshot.brief import html_table  # imported late: only for notebooks
+
         return html_table(f"Replay of device {self.device}", rows)
 
     def measure(
@@ -274,6 +275,8 @@ class Usage(Measured):
             ("end_bytes", self.end_bytes),
         ]
         told = [row for row in rows if row[1] is not None]
+        from memreplay.snapshot.brief import html_table  # imported late: only for notebooks
+
         return html_table(f"Usage of device {self.replay.device}", told)
 
     def only(self, narrow: Narrow) -> Usage:

@@ -28,7 +28,6 @@ from memreplay.io.limits import Limits
 from memreplay.io.readahead import ReadAhead, several_cpus
 from memreplay.snapshot.alloc_conf import recorded_settings
 from memreplay.snapshot.backends import NPU, XPU, Backend, Evidence, likely
-from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.code import Code
 from memreplay.snapshot.model import EventRange, Frame, Moment
 from memreplay.snapshot.once import Once, once
@@ -115,6 +114,8 @@ class Snapshot(Staying):
             ("stacks", self.native.n_stacks),
             ("annotations", self.native.n_annotations),
         ]
+        from memreplay.snapshot.brief import html_table  # imported late: only for notebooks
+
         return html_table("Snapshot", rows)
 
     def __enter__(self) -> Snapshot:
@@ -496,8 +497,8 @@ class Snapshot(Staying):
         if found is None:
             function, file, line = self.native.frame(i)
             name, path = self.native.string(function), self.native.string(file)
-            text = self.source_lines.get(path, {}).get(line)
-            found = Frame(name, path, line, text or UNSET)
+            lines = self.source_lines.get(path)
+            found = Frame(name, path, line, (lines and lines.get(line)) or UNSET)
             found = self._frames.setdefault(i, found)
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -82,6 +83,14 @@ def test_widths_count_terminal_cells() -> None:
 def test_wrap_keeps_a_number_with_its_unit() -> None:
     assert fit.wrap("there are 24.2 GiB in it", 14) == ["there are", "24.2 GiB in it"]
     assert fit.wrap("", 14) == [""]
+
+
+UNIT = re.compile(r"(?<=\d) (?=(?:[KMGTPE]iB|B|us|s|min|h|UTC)\b)")
+
+
+@given(st.lists(st.sampled_from([*"1a_ é²٣.,", "MiB", "s", "us", "B", "UTC", "1 s"])).map("".join))
+def test_units_are_recognized_like_the_regular_expression(text: str) -> None:
+    assert fit._tied(text) == UNIT.sub("\u00a0", text)
 
 
 @given(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay.analysis.code.late import Late
-from memreplay.analysis.code.patterns import bits_of_frames
+from memreplay.analysis.code.patterns import regexes
 from memreplay.analysis.groups.ways.code import NO_MODULE_RAN, ByModule
 from memreplay.engine.query import _groups
 from memreplay.engine.query._vectors import chosen as chosen_of
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
 # Flags for what a stack's `file:function` frames match: operators and autograd nodes (with C++
 # frames), PyTorch's Python functions, and user functions with the same names.
 SOFTMAX, LOSS, FOREACH, LINEAR, ATTENTION, EVALUATES, WORKSPACE = 1, 2, 4, 8, 16, 32, 64
-_PATTERNS = (
+_FRAMES = regexes(
     (
         SOFTMAX,
-        Late(r"\bat::_ops::_?softmax\w{0,32}::|:(?:\w+\.)?_?softmax$|(?<!Log)SoftmaxBackward"),
+        r"\bat::_ops::_?softmax\w{0,32}::|:(?:\w+\.)?_?softmax$|(?<!Log)SoftmaxBackward",
     ),
     (
         LOSS,
-        Late(
+        (
             r"\bat::_ops::_?(?:log_softmax|cross_entropy|nll_loss)\w{0,32}::"
             r"|:(?:\w+\.)?\w{0,32}(?:log_softmax|cross_entropy|nll_loss)$"
             r"|(?:LogSoftmax|NllLoss|CrossEntropyLoss)\w{0,32}Backward"
@@ -38,16 +37,16 @@ _PATTERNS = (
     ),
     (
         FOREACH,
-        Late(r"\bat::_ops::_foreach_\w{1,64}::|/torch/optim/\w{1,64}\.py:_multi_tensor_\w{1,64}$"),
+        r"\bat::_ops::_foreach_\w{1,64}::|/torch/optim/\w{1,64}\.py:_multi_tensor_\w{1,64}$",
     ),
-    (LINEAR, Late(r"\bat::_ops::(?:linear|addmm)\w{0,32}::|/torch/nn/modules/linear\.py:")),
-    (EVALUATES, Late(r":(?:\w+\.)?\w{0,32}(?:eval|valid|infer|predict)\w{0,32}$")),
+    (LINEAR, r"\bat::_ops::(?:linear|addmm)\w{0,32}::|/torch/nn/modules/linear\.py:"),
+    (EVALUATES, r":(?:\w+\.)?\w{0,32}(?:eval|valid|infer|predict)\w{0,32}$"),
     (
         ATTENTION,
-        Late(r"(?i:attn|attention)[^/:]{0,64}$|(?i:attn|attention)[^/:]{0,64}:[^:]{0,64}$"),
+        r"(?i:attn|attention)[^/:]{0,64}$|(?i:attn|attention)[^/:]{0,64}:[^:]{0,64}$",
     ),
     # cuBLAS keeps one workspace per thread, so the backward thread also has one.
-    (WORKSPACE, Late(r"\bat::cuda::(?:getCurrentCUDABlas|setWorkspace|getCUDABlasLtWorkspace)")),
+    (WORKSPACE, r"\bat::cuda::(?:getCurrentCUDABlas|setWorkspace|getCUDABlasLtWorkspace)"),
 )
 # Categories of memory that outlasts a single computation, unlike its intermediate results.
 KEPT = (
@@ -157,7 +156,7 @@ class Lives:
 
     def _shown(self) -> Vector:
         replay = self._usage.replay
-        of_frames = array("Q", bits_of_frames(self._grouper.snap, _PATTERNS))
+        of_frames = memoryview(_FRAMES.of_frames(self._grouper.snap.native))
         if not any(of_frames):
             return zeros(len(self))
         keys = _groups.rule_keys(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.categories.origins import EXIT
-from memreplay.engine.query import _before
+from memreplay.analysis.categories.origins import MARKS
+from memreplay.analysis.code.patterns import regexes
+from memreplay.engine.query import _before, _groups
 
 if TYPE_CHECKING:
     from memreplay.engine.read.column import Column
@@ -25,11 +27,7 @@ AROUND_STEPS = frozenset({"wrapper", "_use_grad"})
 
 
 def marks_of(file: str, function: str) -> int:
-    """Return a frame's marks.
-
-    Regular expressions would be shorter, but compiling them takes longer than all other work on a
-    small file.
-    """
+    """Return a frame's marks."""
     name = function.rpartition(".")[2]
     folder, _, base = file.rpartition("/")
     found = 0
@@ -63,23 +61,35 @@ def marks_of(file: str, function: str) -> int:
         found |= _before.TWO_STATES if base in TWO_STATES else 0
     if base.lower() in ADAM:
         found |= _before.TWO_STATES
-    if "autocast" in file + function and EXIT.search(f"{file}:{function}"):
+    if "autocast" in file + function and MARKS.search(f"{file}:{function}") & _groups.IS_EXIT:
         found |= _before.AT_EXIT
     return found
+
+
+# What every frame with marks contains.
+_MARKED = regexes(
+    (
+        1,
+        (
+            r"torch::autograd::Engine::|zero_grad|/torch/(?:autograd|optim)/|backward|unpack_hook"
+            r"|(?i:optim|adam)|autocast"
+        ),
+    )
+)
 
 
 def _marks(snap: Snapshot) -> bytes:
     """Return each frame's marks. Frames of the same function are looked up only once."""
     code = snap.code
     known: dict[tuple[int, int], int] = {}
-    found = bytearray()
-    for i in range(code.frames):
+    found = bytearray(code.frames)
+    for i in compress(range(code.frames), memoryview(_MARKED.of_frames(snap.native))):
         function, file, _ = code.frame(i)
         marks = known.get((function, file))
         if marks is None:
             marks = marks_of(code.string(file), code.string(function))
             known[function, file] = marks
-        found.append(marks)
+        found[i] = marks
     return bytes(found)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.code.patterns import regexes
 from memreplay.engine.query import _groups
 
 if TYPE_CHECKING:
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
 IN_STEP = "in the optimizer's step"
 ENDS: tuple[str | None, ...] = (None, IN_STEP, None)
 # Functions through which an optimizer step calls back into user code.
-PROGRAM = frozenset({"forward", "backward", "closure"})
+_PROGRAM = regexes((1, r"(?:^|\.)(?:forward|backward|closure)\Z"))
 
 
 def marks_of(code: Code, optimizer: bytes) -> bytes:
     """Return each frame's flags for `keys_by_end`. `optimizer`: a byte per frame, nonzero for
     frames of an optimizer step.
     """
-    program = {i for i in code.names()[1] if code.string(i).rpartition(".")[2] in PROGRAM}
+    lowest = _PROGRAM.of_names(code.native, True)
     return bytes(
-        _groups.OF_OPTIMIZER if step else _groups.OF_PROGRAM if function in program else 0
+        _groups.OF_OPTIMIZER if step else 0 if lowest[function] else _groups.OF_PROGRAM
         for step, function in zip(optimizer, code.functions(), strict=True)
     )
 

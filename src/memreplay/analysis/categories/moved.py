@@ -12,14 +12,15 @@ recursive call hardly differs:
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING
+
+from memreplay.analysis.code.patterns import regexes
 
 if TYPE_CHECKING:
     from memreplay.snapshot.code import Code
 
-_FILE = "/torch/nn/modules/module.py"
-_NAME = "_apply"
+_APPLY = regexes((1, r"[/\\]torch[/\\]nn[/\\]modules[/\\]module\.py:.*_apply\Z"))
 _BUFFERS = (range(42, 60), range(82, 121))
 MOST = 10_000
 """Stacks searched for the call. Models are moved early, so one of the first has it."""
@@ -40,17 +41,8 @@ def buffer_frames(code: Code) -> list[int]:
 
 def _apply_frames(code: Code) -> dict[int, int]:
     """Return the line number of each frame of `Module._apply`."""
-    strings = {}
-    for kind, ids in zip((_FILE, _NAME), code.names(), strict=True):
-        strings[kind] = {i for i in ids if code.string(i).replace("\\", "/").endswith(kind)}
-    if not all(strings.values()):
-        return {}
-    found = {}
-    for i in range(code.frames):
-        function, file, line = code.frame(i)
-        if function in strings[_NAME] and file in strings[_FILE]:
-            found[i] = line
-    return found
+    found = memoryview(_APPLY.of_frames(code.native))
+    return {i: code.frame(i)[2] for i in compress(range(code.frames), found)}
 
 
 def _line_of_call(code: Code, frames: dict[int, int]) -> int | None:

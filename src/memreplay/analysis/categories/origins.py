@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.code.late import Late
-from memreplay.analysis.code.patterns import bits_of_frames
+from memreplay.analysis.code.patterns import regexes
 from memreplay.engine.query import _groups
 
 if TYPE_CHECKING:
@@ -44,18 +43,17 @@ ORIGINS: tuple[str | None, ...] = (
 
 # In autocast_mode.cpp, one function does all casts. These operators cast to lower precision. The
 # others cast to fp32, and autocast doesn't cache weights cast to fp32.
-CAST = Late(r":at::autocast::cached_cast\b", (":at::autocast::cached_cast",))
-EXIT = Late(
+CAST = r":at::autocast::cached_cast\b"
+EXIT = (
     r"/torch/amp/autocast_mode\.py:(?:\w+\.)?__exit__$|:at::autocast::clear_cache\b"
-    r"|clear_autocast_cache$",
-    ("/torch/amp/autocast_mode.py:", ":at::autocast::clear_cache", "clear_autocast_cache"),
+    r"|clear_autocast_cache$"
 )
-LOWER = Late(
+LOWER = (
     r":at::_ops::(?:conv\w{0,64}|linear|matmul|einsum|mm|mv|bmm|addmm|addmv|addr|addbmm|baddbmm|prelu"
     r"|chain_matmul|linalg_vecdot|linalg_multi_dot|(?:_thnn_fused_)?(?:lstm|gru)_cell"
-    r"|rnn_(?:tanh|relu)_cell|_?scaled_dot_product_\w{1,64})::",
-    (":at::_ops::",),
+    r"|rnn_(?:tanh|relu)_cell|_?scaled_dot_product_\w{1,64})::"
 )
+MARKS = regexes((_groups.IS_CAST, CAST), (_groups.IS_EXIT, EXIT), (_groups.IS_LOWER, LOWER))
 
 # Possible inputs of a cast, by the default category of the cast's stack. If the category isn't
 # listed, the input is unknown.
@@ -82,18 +80,14 @@ class Origins:
 
     def __init__(self, snap: Snapshot, kept: FramesKept = "all") -> None:
         self.snap = snap
-        patterns: tuple[tuple[int, Late], ...] = (_groups.IS_CAST, CAST), (_groups.IS_EXIT, EXIT)
-        marks = bits_of_frames(snap, patterns).tolist()
+        marks: list[int] = memoryview(MARKS.of_frames(snap.native)).tolist()
         if kept != "all":
             # Imported late: rarely needed
             from memreplay.analysis.code.native import ignored_frames
 
             left_out = ignored_frames(snap.code, kept)
             marks = [0 if out else mark for mark, out in zip(marks, left_out, strict=True)]
-        self.casts = any(marks)
-        # Without autocast, operators don't matter.
-        if any(mark & _groups.IS_CAST for mark in marks):
-            marks = bits_of_frames(snap, (*patterns, (_groups.IS_LOWER, LOWER))).tolist()
+        self.casts = any(mark & (_groups.IS_CAST | _groups.IS_EXIT) for mark in marks)
         self.marks = bytes(marks)
         self.only_python = only_python(snap) if kept == "all" else kept == "python"
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memreplay.analysis.categories.default_needles import NEEDLES
 from memreplay.analysis.categories.ends import IN_STEP
 from memreplay.analysis.categories.moved import buffer_frames
 from memreplay.analysis.categories.origins import (
@@ -21,11 +20,12 @@ from memreplay.analysis.categories.origins import (
     NO_PYTHON,
     WEIGHT_CAST,
 )
-from memreplay.analysis.code.late import Late
-from memreplay.analysis.code.patterns import bits_of_frames, compiled
+from memreplay.analysis.code.patterns import Patterns, compiled
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    import re
+
     from memreplay.snapshot.snapshot import Snapshot
 
 MAX_RULES = 64  # because each rule has its own bit in a 64-bit number
@@ -151,15 +151,19 @@ MERGED = {
     "gradients (likely)": "backward",
     "activations or inputs (likely)": "activations",
 }
-MERGED_RULES = tuple(replace(rule, name=MERGED.get(rule.name, rule.name)) for rule in DEFAULT_RULES)
-_LIKELY = frozenset(rule for rule in MERGED_RULES if rule not in DEFAULT_RULES)
-# The default rules' regular expressions, compiled only for files that need them.
-_LATE = {
-    pattern: Late(pattern, needles)
-    for rule, needles in zip(DEFAULT_RULES, NEEDLES, strict=True)
+MERGED_RULES = tuple(
+    replace(rule, name=MERGED[rule.name]) if rule.name in MERGED else rule for rule in DEFAULT_RULES
+)
+_LIKELY = frozenset(
+    merged for rule, merged in zip(DEFAULT_RULES, MERGED_RULES, strict=True) if merged is not rule
+)
+# The default rules' regular expressions.
+_OWN = frozenset(
+    pattern
+    for rule in DEFAULT_RULES
     for key in CONDITIONS
     if (pattern := getattr(rule, key)) is not None
-}
+)
 
 
 def merged_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
@@ -231,6 +235,19 @@ def _parsed(given: object, number: int, source: str) -> Rule:
     return rule
 
 
+def _patterns(rules: Sequence[Rule], key: str) -> Patterns:
+    """Prepare the rules' conditions of one kind, one bit per rule."""
+    own: list[tuple[int, str]] = []
+    given: list[tuple[int, re.Pattern[str]]] = []
+    for bit, rule in enumerate(rules):
+        pattern = getattr(rule, key)
+        if pattern in _OWN:
+            own.append((1 << bit, pattern))
+        elif pattern is not None:
+            given.append((1 << bit, compiled(pattern, f"category rule {rule.name!r}: {key}")))
+    return Patterns(own, given)
+
+
 class RuleSet:
     """Rules prepared for matching: finds the rules that a frame or text matches, one bit per
     rule.
@@ -240,46 +257,37 @@ class RuleSet:
         if len(rules) > MAX_RULES:
             raise UsageError(f"{len(rules)} category rules, but at most {MAX_RULES} are allowed")
         self.rules = tuple(rules)
-        self._patterns = {
-            key: [
-                (
-                    1 << bit,
-                    _LATE.get(pattern) or compiled(pattern, f"category rule {rule.name!r}: {key}"),
-                )
-                for bit, rule in enumerate(rules)
-                if (pattern := getattr(rule, key)) is not None
-            ]
+        self._bits = {
+            key: sum(1 << bit for bit, rule in enumerate(rules) if getattr(rule, key) is not None)
             for key in CONDITIONS
         }
+        self._patterns = {key: _patterns(rules, key) for key in CONDITIONS}
         self._own = sum(1 << bit for bit, rule in enumerate(rules) if rule.where == "own")
 
     def asks(self, key: str) -> bool:
         """Return whether any rule has the condition `key`, one of CONDITIONS."""
-        return bool(self._patterns[key])
+        return bool(self._bits[key])
 
     def always(self, key: str) -> int:
         """Return the rules without the condition `key`, as bits."""
-        return (1 << len(self.rules)) - 1 & ~sum(bit for bit, _ in self._patterns[key])
+        return (1 << len(self.rules)) - 1 & ~self._bits[key]
 
     def of_text(self, key: str, text: str | None) -> int:
         """Return the rules whose condition a text matches or that don't have the condition. `text`
         is None if the allocation has no such text.
         """
-        found = self.always(key)
-        if text is not None:
-            for bit, pattern in self._patterns[key]:
-                if pattern.search(text):
-                    found |= bit
-        return found
+        return self.always(key) | (0 if text is None else self._patterns[key].search(text))
 
     def of_frames(self, snap: Snapshot) -> tuple[list[int], list[int]]:
         """Return for each frame the rules that it matches anywhere in a stack, and the rules that
         it matches if the stack is attributed to it.
         """
-        met = bits_of_frames(snap, self._patterns["frames"]).tolist()
+        met = self._patterns["frames"].of_frames(snap)
         buffers = sum(1 << bit for bit, rule in enumerate(self.rules) if rule in _BUFFERS)
         for frame in buffer_frames(snap.code) if buffers else ():
             met[frame] |= buffers
+        if not self._own:
+            return met, [0] * len(met)
         return [bits & ~self._own for bits in met], [bits & self._own for bits in met]
 
     def first_of_name(self) -> list[int]:

@@ -5,12 +5,12 @@ Text, JSON, tables, pages and the explorer all use these names.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import backward_of, node_in, operator_in, operator_of
 from memreplay.analysis.code.plumbing import shown_frame
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 # File names of notebook cells. ipykernel uses a hash of the cell; older IPython versions and Colab
 # start with the cell's number.
-_NUMBERED_CELL = Late(r"(?:^<|[/\\])ipython-input-(\d{1,9})-\w+(?:>|\.py)?$", ("ipython-input-",))
-_CELL = Late(
-    r"[/\\](?:ipykernel_\d+[/\\]|\.ipykernel[/\\]\d+[/\\]command-+|ipython-input-)(\d+)(?:-\d+)?(?:\.py)?$",
-    ("ipykernel", "ipython-input-"),
+_NUMBERED_CELL = r"(?:^<|[/\\])ipython-input-(\d{1,9})-\w+(?:>|\.py)?$"
+_CELL = (
+    r"[/\\](?:ipykernel_\d+[/\\]|\.ipykernel[/\\]\d+[/\\]command-+|ipython-input-)(\d+)(?:-\d+)?"
+    r"(?:\.py)?$"
 )
 
 
@@ -110,9 +110,11 @@ def place_of(frame: Frame) -> Name:
 
 def cell_of(file: str) -> str:
     """Return `In [5]` or `cell 3105878423` for a notebook cell, otherwise ""."""
-    if found := _NUMBERED_CELL.search(file):
+    if "ipykernel" not in file and "ipython-input-" not in file:
+        return ""  # without compiling the expressions, which few files need
+    if found := re.search(_NUMBERED_CELL, file):
         return f"In [{found[1]}]"
-    found = _CELL.search(file)
+    found = re.search(_CELL, file)
     return f"cell {found[1]}" if found else ""
 
 

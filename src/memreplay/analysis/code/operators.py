@@ -5,27 +5,22 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.code.late import Late
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from memreplay.snapshot.model import Frame
 
-_OPERATOR = Late(r"at::_ops::(\w+)::(?:call|redispatch)\b", ("at::_ops::",))
-_NODE = Late(r"torch::autograd::(?:generated::)?(\w+)::apply\b", ("torch::autograd::",))
-
 
 @lru_cache(maxsize=1 << 13)
 def operator_in(function: str) -> str:
     """Return the operator that a function implements, such as `linear`, or ""."""
-    return _found(_OPERATOR, function)
+    return _class_after(function, "at::_ops::", ("call", "redispatch"))
 
 
 @lru_cache(maxsize=1 << 13)
 def node_in(function: str) -> str:
     """Return the autograd node that a function implements, such as `MulBackward0`, or ""."""
-    return _found(_NODE, function)
+    return _class_after(function, "torch::autograd::", ("apply",), "generated::")
 
 
 def outermost_operator(frames: Iterable[Frame]) -> str:
@@ -55,7 +50,30 @@ def _last(of: Callable[[str], str], frames: Iterable[Frame]) -> str:
     return name
 
 
-def _found(pattern: Late, function: str) -> str:
-    # Most frames are Python frames, and this substring test is cheaper than a regular expression.
-    match = pattern.search(function) if "::" in function else None
-    return match[1] if match else ""
+# Regular expressions would take longer to compile than all names in a small file take.
+def _class_after(text: str, prefix: str, methods: tuple[str, ...], inner: str = "") -> str:
+    """Return the first class after a prefix, and perhaps another one, with one of the methods."""
+    at = text.find(prefix)
+    while at >= 0:
+        at += len(prefix)
+        for begin in (at + len(inner), at) if text.startswith(inner, at) else (at,):
+            if name := _class_at(text, begin, methods):
+                return name
+        at = text.find(prefix, at)
+    return ""
+
+
+def _class_at(text: str, at: int, methods: tuple[str, ...]) -> str:
+    """Return the class whose name begins here, if it's followed by one of the methods."""
+    name = text[at : text.find("::", at)]
+    at += len(name) + 2
+    for method in methods:
+        if text.startswith(method, at):
+            after = at + len(method)
+            whole = not _is_word(text[after : after + 1])
+            return name if whole and all(map(_is_word, name)) else ""
+    return ""
+
+
+def _is_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"

@@ -1,18 +1,17 @@
-"""Compile user-supplied regular expressions and match them against frames."""
+"""Search frames for regular expressions: memreplay's own in native code, users' with `re`."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from array import array
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.code.needles import Sieve
+from memreplay.engine.query._regex import Regexes
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
-    from memreplay.analysis.code.late import Late
+    from collections.abc import Iterable
+
     from memreplay.snapshot.snapshot import Snapshot
 
 
@@ -34,35 +33,57 @@ def compiled(pattern: str, what: str) -> re.Pattern[str]:
         ) from None
 
 
-def bits_of_frames(
-    snap: Snapshot, patterns: Sequence[tuple[int, re.Pattern[str] | Late]]
-) -> array[int]:
-    """Return for each frame the bits of the patterns found in its `file:function`, as uint64.
+def regexes(*patterns: tuple[int, str]) -> Regexes:
+    """Prepare memreplay's own regular expressions, each with its bits, for native code.
 
-    Each `file:function` is searched only once, even if many of its lines are frames.
+    `re` would take longer to compile them than all other work on a small file takes. Only texts
+    that aren't ASCII are left to it.
     """
-    code = snap.code
-    if not patterns:
-        return array("Q", bytes(8 * code.frames))
-    known: dict[tuple[int, int], int] = {}
-    texts: list[str] = []
-    of_frame: list[int] = []
-    for i in range(code.frames):
-        function, file, _ = code.frame(i)
-        number = known.get((function, file))
-        if number is None:
-            number = known[function, file] = len(texts)
-            texts.append(f"{code.string(file)}:{code.string(function)}")
-        of_frame.append(number)
-    of_text: list[int] = []
-    for text, left in zip(
-        texts, Sieve(pattern for _, pattern in patterns).left(texts), strict=True
-    ):
-        bits = 0
-        while left:
-            bit, pattern = patterns[(left & -left).bit_length() - 1]
-            left &= left - 1
+
+    def otherwise(text: str) -> int:
+        found = 0
+        for bits, pattern in patterns:
+            found |= bits if re.search(pattern, text) else 0
+        return found
+
+    return Regexes(patterns, otherwise)
+
+
+class Patterns:
+    """Regular expressions to search together, each with its bits. `own`: memreplay's own. `given`:
+    a user's.
+    """
+
+    def __init__(
+        self, own: Iterable[tuple[int, str]], given: Iterable[tuple[int, re.Pattern[str]]]
+    ) -> None:
+        self._own = regexes(*own)
+        self._given = tuple(given)
+
+    def search(self, text: str) -> int:
+        """Return the bits of all expressions found in a text."""
+        return self._own.search(text) | self._of_given(text)
+
+    def of_frames(self, snap: Snapshot) -> list[int]:
+        """Return for each frame the bits of the expressions found in its `file:function`."""
+        found: list[int] = memoryview(self._own.of_frames(snap.native)).tolist()
+        if not self._given:
+            return found
+        code = snap.code
+        # Each `file:function` is searched only once, even if many of its lines are frames.
+        known: dict[tuple[int, int], int] = {}
+        for i in range(code.frames):
+            function, file, _ = code.frame(i)
+            bits = known.get((function, file))
+            if bits is None:
+                bits = self._of_given(f"{code.string(file)}:{code.string(function)}")
+                known[function, file] = bits
+            found[i] |= bits
+        return found
+
+    def _of_given(self, text: str) -> int:
+        found = 0
+        for bits, pattern in self._given:
             if pattern.search(text):
-                bits |= bit
-        of_text.append(bits)
-    return array("Q", [of_text[number] for number in of_frame])
+                found |= bits
+        return found

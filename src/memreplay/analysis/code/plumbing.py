@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.code.late import Late
-from memreplay.analysis.code.operators import node_in, operator_in
+from memreplay.analysis.code.patterns import regexes
+from memreplay.engine.query._regex import NONE_FOUND
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,56 +26,69 @@ USER, LIBRARY, NODE, OPERATOR, BACKWARD, OPERATION, OTHER, ALLOCATOR = range(8)
 # numbers (label.pxd).
 OUTERMOST = (NODE, OPERATOR)
 
-# Files of PyTorch, Python, C, C++ and generated code. A file named "" or "??" is C or C++. Plain
-# substrings are tried first because they need no compiled expression.
-_NOWHERE = ("", "??")
-_GENERATED = ("<frozen ", "<eval_with_key", "<__array_function__", "<torch")
-_PYTORCH = ("torch/", "torchgen/", "functorch/", "triton/", "torch_npu/")
-# Decorators can be between any two functions and belong to neither.
-_DECORATORS = ("wrapt/", "decorator.py/", "jaxtyping/", "beartype/", "typeguard/")
-_INSTALLED_AS = ("/site-packages/", "/dist-packages/")
-_NATIVE = (
-    *(".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".pyx"),
-    *(".S", ".o", ".so", ".pyd", ".dylib", ".dll"),
+# Files of C and C++, which have no name at all if it's "" or "??", and the Python executable, if
+# the interpreter isn't in a shared library.
+_NATIVE_FILE = (
+    r"^(?:\?\?)?$|\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|pyx|S|o|so|pyd|dylib|dll)$|\.so\.[\d.]+$"
+    r"|(?:^|/)(?:python|pypy)[\d.]*[dmtu]*(?:-dbg)?(?:\.exe)?$"
 )
-_NATIVE_FILES = (
-    Late(r"\.so\.[\d.]+$", (".so.",)),
-    # the Python executable, if the interpreter isn't in a shared library
-    Late(
-        r"(?:^|/)(?:python|pypy)[\d.]*[dmtu]*(?:-dbg)?(?:\.exe)?$",
-        ("python", "pypy"),
+_IS_PLUMBING, _IS_INSTALLED = 1, 2
+PLUMBING_FILES = (
+    _NATIVE_FILE,
+    # Generated code.
+    r"^<(?:frozen |eval_with_key|__array_function__|torch)|/torchinductor_[^/]*/",
+    # PyTorch and its parts. Decorators can be between any two functions and belong to neither.
+    (
+        r"(?:^|/)(?:site|dist)-packages/(?:(?:torch|torchgen|functorch|triton|torch_npu)/"
+        r"|(?:wrapt|decorator\.py|jaxtyping|beartype|typeguard)(?:/|$))"
     ),
-)
-_OTHER_FILES = (
     # PyTorch from a source tree, or as torch.profiler names files, without leading folders; users
-    # may also have a folder named torch
-    Late(
-        r"(?:^|/)torch/(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim|utils|xpu)/"
-        r"|(?:^|/)torch/(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$",
-        ("torch/",),
+    # may also have a folder named torch.
+    (
+        r"(?:^|/)torch/(?:(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim"
+        r"|utils|xpu)/|(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$)"
     ),
-    Late(r"/torchinductor_[^/]*/", ("/torchinductor_",)),
-    # memreplay's recorder, which wraps optimizers' closures and some PyTorch functions
-    Late(r"(?:^|/)memreplay/(?:recording|dryrun|notebook)/", ("memreplay/",)),
-    # Python's standard library
-    Late(r"/lib(?:64)?/python3(?:\.\d+)?/(?!(?:site|dist)-packages/)", ("/python3",)),
-    Late(r"\bpython3\d+\.zip/", (".zip/",)),
-    *_NATIVE_FILES,
+    # memreplay's recorder, which wraps optimizers' closures and some PyTorch functions.
+    r"(?:^|/)memreplay/(?:recording|dryrun|notebook)/",
+    # Python's standard library.
+    r"/lib(?:64)?/python3(?:\.\d+)?/(?!(?:site|dist)-packages/)|\bpython3\d+\.zip/",
 )
-# Packages installed by pip, conda and Debian.
-INSTALLED_FILE = Late(r"(?:^|/)(?:site|dist)-packages/")
-BACKWARD_FUNCTION = Late(r"Backward\d*(?:::apply|\b)")
-# The allocator, the stack recorder and tensor creation, which are the innermost frames of every C++
-# stack.
-ALLOCATOR_NAMES = ("CapturedTraceback", "gather_with_cpp", "CachingAllocator", "at::detail::")
-ALLOCATOR_STARTS = ("torch::unwind", "c10::", "at::TensorBase")
-# Python's C functions and thread startup.
-INTERPRETER_FUNCTION = Late(
-    r"^(?:_?Py[A-Z_]|_?_?libc_|_start$|__?clone\d?$|start_thread$|_?_?pthread_|execute_native_thread|"
-    r"(?:cfunction|type|slot|method|object|builtin|tp)_\w+$|(?:wrapper|run|do)_\w+$|main$|"
-    r"_(?:wrapped_)?call_impl$|<module>$)"
+_FILES = regexes(
+    *((_IS_PLUMBING, pattern) for pattern in PLUMBING_FILES),
+    # Packages installed by pip, conda and Debian.
+    (_IS_INSTALLED, r"(?:^|/)(?:site|dist)-packages/"),
 )
-PYTHON_NAME = Late(r"^[\w.<>]+$")
+_NATIVE = regexes((1, _NATIVE_FILE))
+# A file's rank by the lowest bit found.
+_FILE_RANKS = (OTHER, LIBRARY)
+_INSTALLED_AS = ("/site-packages/", "/dist-packages/")
+# Each rank's functions; the first expression found decides.
+OF_FUNCTIONS = (
+    (NODE, r"torch::autograd::(?:generated::)?\w+::apply\b"),
+    (OPERATOR, r"at::_ops::\w+::(?:call|redispatch)\b"),
+    (BACKWARD, r"Backward\d*(?:::apply|\b)"),
+    # The allocator, the stack recorder and tensor creation, which are the innermost frames of every
+    # C++ stack.
+    (
+        ALLOCATOR,
+        (
+            r"^(?:\?\?)?\Z|^(?:torch::unwind|c10::|at::TensorBase)"
+            r"|CapturedTraceback|gather_with_cpp|CachingAllocator|at::detail::"
+        ),
+    ),
+    # Python's C functions and thread startup.
+    (
+        OTHER,
+        (
+            r"_vectorcall|^(?:_?Py[A-Z_]|_?_?libc_|_start$|__?clone\d?$|start_thread$|_?_?pthread_"
+            r"|execute_native_thread|(?:cfunction|type|slot|method|object|builtin|tp)_\w+$"
+            r"|(?:wrapper|run|do)_\w+$|main$|_(?:wrapped_)?call_impl$|<module>$)"
+        ),
+    ),
+    (OPERATION, r"^at::native::|^[\w.<>]+$"),
+)
+_FUNCTIONS = regexes(*((1 << i, pattern) for i, (_, pattern) in enumerate(OF_FUNCTIONS)))
+_FUNCTION_RANKS = tuple(rank for rank, _ in OF_FUNCTIONS)
 _LONGEST = 160  # maximum length of a folder's name in an error
 
 
@@ -89,38 +102,17 @@ def file_rank(file: str, project: Sequence[str] = ()) -> int:
     path = file.replace("\\", "/")
     if project and _in_project(path, project):
         return USER
-    if _is_plumbing(path):
+    found = _FILES.search(path)
+    if found & _IS_PLUMBING:
         return OTHER
-    return LIBRARY if project or INSTALLED_FILE.search(path) else USER
+    return LIBRARY if project or found else USER
 
 
 def is_native(function: str, file: str) -> bool:
     """Return whether a frame is C or C++, which `stacks="python"` doesn't record."""
     if not function and not file:  # unknown frame
         return False
-    end = file.replace("\\", "/").removesuffix("\n")
-    return (
-        "::" in function
-        or end in _NOWHERE
-        or end.endswith(_NATIVE)
-        or any(pattern.search(end) for pattern in _NATIVE_FILES)
-    )
-
-
-def _is_plumbing(path: str) -> bool:
-    end = path.removesuffix("\n")  # because `$` also matches before a final newline
-    if end in _NOWHERE or path.startswith(_GENERATED) or end.endswith(_NATIVE):
-        return True
-    if "-packages/" in path:
-        whole = f"/{path}"
-        ended = f"/{end}/"
-        for installed in _INSTALLED_AS:
-            if installed in whole and (
-                any(installed + name in whole for name in _PYTORCH)
-                or any(installed + name in ended for name in _DECORATORS)
-            ):
-                return True
-    return any(pattern.search(path) for pattern in _OTHER_FILES)
+    return "::" in function or _NATIVE.search(file.replace("\\", "/")) != 0
 
 
 def code_of(ranks: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -135,9 +127,9 @@ def code_of(ranks: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def library_of(file: str) -> str:
     """Return the installed package that a file belongs to, such as `einops`, or ""."""
-    path = file.replace("\\", "/")
-    found = INSTALLED_FILE.search(path)
-    return path[found.end() :].partition("/")[0].removesuffix(".py") if found else ""
+    path = "/" + file.replace("\\", "/")
+    first = max((path.partition(one)[2] for one in _INSTALLED_AS), key=len)
+    return first.partition("/")[0].removesuffix(".py")
 
 
 def _in_project(path: str, project: Sequence[str]) -> bool:
@@ -157,22 +149,8 @@ def function_rank(function: str) -> int:
     """Rank a plumbing frame's function by how informative it is: autograd nodes most, the allocator
     least.
     """
-    if node_in(function):
-        return NODE
-    if operator_in(function):
-        return OPERATOR
-    # C++ signatures are long, and a substring search is faster than a pattern.
-    if "Backward" in function and BACKWARD_FUNCTION.search(function):
-        return BACKWARD
-    if function in ("", "??") or function.startswith(ALLOCATOR_STARTS):
-        return ALLOCATOR
-    if any(name in function for name in ALLOCATOR_NAMES):
-        return ALLOCATOR
-    if "_vectorcall" in function or INTERPRETER_FUNCTION.search(function):
-        return OTHER
-    if function.startswith("at::native::") or PYTHON_NAME.search(function):
-        return OPERATION
-    return OTHER
+    found = _FUNCTIONS.search(function)
+    return _FUNCTION_RANKS[(found & -found).bit_length() - 1] if found else OTHER
 
 
 def shown_frame(frames: Sequence[Frame], user: Sequence[int]) -> int:
@@ -194,14 +172,22 @@ def ranks(code: Code, project: Sequence[str] = ()) -> tuple[bytes, bytes]:
 
     Only strings used by frames are ranked; the rest keep rank 0.
     """
-    files, functions = code.names()
-    by_file = bytearray(code.strings)
-    by_function = bytearray(code.strings)
-    for i in files:
-        by_file[i] = file_rank(code.string(i), project)
-    for i in functions:
-        by_function[i] = function_rank(code.string(i))
-    return bytes(by_file), bytes(by_function)
+    by_function = _FUNCTIONS.of_names(code.native, True).translate(_numbers(_FUNCTION_RANKS, OTHER))
+    by_file = _FILES.of_names(code.native, False).translate(_numbers(_FILE_RANKS, USER))
+    if project:
+        in_project = bytearray(by_file)
+        for i in code.names()[0]:
+            in_project[i] = file_rank(code.string(i), project)
+        by_file = bytes(in_project)
+    return by_file, by_function
+
+
+def _numbers(ranks: Sequence[int], otherwise: int) -> bytes:
+    """Return the rank for each result of `of_names`."""
+    found = bytearray(256)
+    found[: len(ranks)] = bytes(ranks)
+    found[NONE_FOUND] = otherwise
+    return bytes(found)
 
 
 def check_project(code: Code, project: Sequence[str]) -> None:

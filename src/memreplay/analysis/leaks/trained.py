@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memreplay.analysis.code.late import Late
+from memreplay.analysis.code.patterns import regexes
 from memreplay.engine.query import _groups
 
 if TYPE_CHECKING:
@@ -29,16 +29,22 @@ LEAST_PART = 0.25
 MOST_GRADIENTS = 1.05  # as a share of the optimizer state's bytes
 # One gradient per state tensor of a parameter, plus 10% for everything else.
 STATE_AND_GRADIENTS = 2.2
-_STATE = Late(
-    r"/torch/optim/\w{1,64}\.py:(?:\w{1,64}\.)?"
-    r"(?:_init_group|_(?:single|multi)_tensor_\w{1,64}|_fused_\w{1,64})$"
+_OF_STATE, _OF_BACKWARD = 1, 2
+_FRAMES = regexes(
+    (
+        _OF_STATE,
+        (
+            r"/torch/optim/\w{1,64}\.py:(?:\w{1,64}\.)?"
+            r"(?:_init_group|_(?:single|multi)_tensor_\w{1,64}|_fused_\w{1,64})$"
+        ),
+    ),
+    (_OF_BACKWARD, r"torch::autograd::|/torch/autograd/|/torch/_tensor\.py:backward$"),
 )
-_BACKWARD = Late(r"torch::autograd::|/torch/autograd/|/torch/_tensor\.py:backward$")
 
 
 def is_state(frames: Sequence[Frame]) -> bool:
     """Return whether this stack is in a PyTorch optimizer that creates a parameter's state."""
-    return any(_STATE.search(_text(frame)) for frame in frames)
+    return any(_FRAMES.search(_text(frame)) & _OF_STATE for frame in frames)
 
 
 def newly_trained(rows: Sequence[Row], frames_of: Callable[[int], Sequence[Frame]]) -> list[Row]:
@@ -71,7 +77,7 @@ def late_state(rows: Sequence[Row], frames_of: Callable[[int], Sequence[Frame]],
 def _is_backward(row: Row, frames_of: Callable[[int], Sequence[Frame]]) -> bool:
     if row[NAME] == _groups.NO_STACK:
         return True
-    return any(_BACKWARD.search(_text(frame)) for frame in frames_of(row[NAME]))
+    return any(_FRAMES.search(_text(frame)) & _OF_BACKWARD for frame in frames_of(row[NAME]))
 
 
 def _text(frame: Frame) -> str:

@@ -88,14 +88,10 @@ def without_flags(words: str, options: Mapping[str, Field], others: Iterable[str
                 return name
         return match[0]
 
-    return _OPTION.sub(named, words)
-
-
-# An option and the word after it. Options in a command to run (`memreplay peak --by module`) don't
-# count.
-_OPTION = re.compile(
-    r"memreplay \w+ --[\w-]+|(?P<flag>--[a-z][\w-]*)(?P<rest>(?: (?P<value>[\w-]+))?)"
-)
+    # An option and the word after it. Options in a command to run (`memreplay peak --by module`)
+    # don't count.
+    option = r"memreplay \w+ --[\w-]+|(?P<flag>--[a-z][\w-]*)(?P<rest>(?: (?P<value>[\w-]+))?)"
+    return re.sub(option, named, words)
 
 
 def _checked(field: Field, value: Any) -> Any:

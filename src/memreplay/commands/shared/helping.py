@@ -66,11 +66,28 @@ def help_all() -> click.Option:
     )
 
 
-def _show_all(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+def help_option() -> click.Option:
+    """Return the option --help."""
+    return click.Option(
+        ["show_help", "-h", "--help"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_show_help,
+        help="Show this message and exit.",
+    )
+
+
+def _show_help(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        ctx.meta[_ALL] = True
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        ctx.meta[_ALL] = True
+    _show_help(ctx, param, wanted)
 
 
 class Command(click.Command):
@@ -93,12 +110,13 @@ class Command(click.Command):
         super().__init__(*args, **settings)
         self.examples = examples
         self.exits = exits or {}
+        self._help = help_option()
 
-    def get_help_option_names(self, _ctx: click.Context) -> list[str]:
-        """Return the names regardless of the context, because click keeps the first names that it
-        gets.
+    def get_help_option(self, _ctx: click.Context) -> click.Option:
+        """Return the option --help. click's own looks for a translation, which takes 2% of a short
+        command's start.
         """
-        return ["-h", "--help"]
+        return self._help
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the function and exit with its result."""

@@ -1,8 +1,13 @@
-"""Tests of analysis/code/operators.py."""
+"""operators: names of operators and autograd nodes, as a regular expression finds them."""
 
 from __future__ import annotations
 
-from memreplay.analysis.code.operators import backward_of, operator_of
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.analysis.code.operators import backward_of, node_in, operator_in, operator_of
 from memreplay.snapshot.model import Frame
 
 
@@ -33,3 +38,16 @@ def test_other_stacks_have_no_operator_or_node() -> None:
     stack = frames("forward", "at::empty(long)", "c10::malloc")
     assert operator_of(stack) == backward_of(stack) == ""
     assert operator_of(()) == ""
+
+
+OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
+NODE = re.compile(r"torch::autograd::(?:generated::)?(\w+)::apply\b")
+PARTS = ["at::_ops::", "torch::autograd::", "generated::", "::call", "::redispatch", "::apply"]
+PARTS += ["::", ":", "a", "é", "_", "add", "(", " ", "at::_ops::add::call"]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=8).map("".join))
+def test_names_match_the_regular_expressions(function: str) -> None:
+    operator, node = OPERATOR.search(function), NODE.search(function)
+    assert operator_in(function) == (operator[1] if operator else "")
+    assert node_in(function) == (node[1] if node else "")

@@ -1,4 +1,4 @@
-"""patterns: regular expressions from users, and the frames that they match."""
+"""patterns: regular expressions, memreplay's own and users', and the frames that they match."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import re
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay.analysis.categories.origins import CAST, EXIT, LOWER
 from memreplay.analysis.categories.rules import DEFAULT_RULES
-from memreplay.analysis.code.patterns import bits_of_frames, compiled
+from memreplay.analysis.code.patterns import Patterns, compiled, regexes
+from memreplay.analysis.code.plumbing import OF_FUNCTIONS, PLUMBING_FILES
 from memreplay.errors import UsageError
 from tests import build
 from tests.build import SnapshotBuilder
@@ -47,7 +52,7 @@ def test_frame_gets_the_bits_of_all_matching_patterns() -> None:
         builder.alloc((i + 1) << 20, 1, frames=frames)
     snap = mr.open(build.dump(builder.build()))
     patterns = [(1, r"m\.py:f$"), (4, "^/r"), (1, ":f"), (8, "^:g$")]
-    found = bits_of_frames(snap, [(bit, re.compile(text)) for bit, text in patterns])
+    of_user = [(bit, re.compile(text)) for bit, text in patterns]
     want = {
         ("f", "/r/m.py"): 5,
         ("g", "/r/m.py"): 4,
@@ -57,8 +62,24 @@ def test_frame_gets_the_bits_of_all_matching_patterns() -> None:
     }
     places = [snap.frame(i) for i in range(snap.native.n_frames)]
     assert len(places) == 6  # including the placeholder that isn't a frame
-    assert found.tolist() == [want[place.function, place.file] for place in places]
-    assert bits_of_frames(snap, []).tolist() == [0] * 6
+    wanted = [want[place.function, place.file] for place in places]
+    for number in range(5):
+        assert Patterns(patterns[:number], of_user[number:]).of_frames(snap) == wanted
+        assert Patterns(patterns[:number], of_user[number:]).search("/r/m.py:f") == 5
+    assert Patterns([], []).of_frames(snap) == [0] * 6
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a", "kv_cache", "ſ", "K", "İ", "é", ":", "forward", ".forward", "\0"])
+    ).map("".join)
+)
+def test_own_expressions_match_like_re_in_any_text(text: str) -> None:
+    patterns = [(1, r"(?i:kv_cache|s)"), (2, r"\w{1,3}:"), (4, r"(?:^|\.)forward$"), (1, ".")]
+    expected = 0
+    for bits, pattern in patterns:
+        expected |= bits if re.search(pattern, text) else 0
+    assert regexes(*patterns).search(text) == expected
 
 
 @pytest.mark.parametrize("end", ["", "!", ":"])
@@ -67,8 +88,33 @@ def test_frame_gets_the_bits_of_all_matching_patterns() -> None:
 )
 def test_default_patterns_take_linear_time_on_any_name(word: str, end: str) -> None:
     name = ":" + word * (100_000 // len(word)) + end
-    patterns = [re.compile(rule.frames) for rule in DEFAULT_RULES if rule.frames]
+    rules = regexes(*((1, rule.frames) for rule in DEFAULT_RULES if rule.frames))
     start = time.process_time()
-    for pattern in patterns:
-        pattern.search(name)
+    rules.search(name)
+    for rule in DEFAULT_RULES:
+        if rule.frames:  # `re` searches texts that aren't ASCII
+            re.compile(rule.frames).search(name)
     assert time.process_time() - start < 5
+
+
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples").rglob("*.pkl.gz"))
+OWN = [rule.frames for rule in DEFAULT_RULES if rule.frames]
+OWN += [CAST, EXIT, LOWER, *PLUMBING_FILES, *(pattern for _, pattern in OF_FUNCTIONS)]
+
+
+def assert_like_re(snap: mr.Snapshot) -> None:
+    """Search all frames of a snapshot for memreplay's own expressions."""
+    frames = [snap.frame(i) for i in range(snap.native.n_frames)]
+    texts = [f"{frame.file}:{frame.function}" for frame in frames]
+    for pattern in OWN:
+        found = memoryview(regexes((1, pattern)).of_frames(snap.native)).tolist()
+        assert found == [int(re.search(pattern, text) is not None) for text in texts]
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+def test_own_expressions_match_like_re_in_every_example(file: Path) -> None:
+    assert_like_re(mr.open(file))
+
+
+def test_own_expressions_match_like_re_in_every_snapshot_of_the_corpus(corpus_file: Path) -> None:
+    assert_like_re(mr.open(corpus_file))

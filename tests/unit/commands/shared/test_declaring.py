@@ -185,3 +185,19 @@ def test_unreadable_file_takes_one_line(
         assert done.stderr == (
             f"memreplay: error: {snap}: permission denied; check the file's owner and mode\n"
         )
+
+
+def test_folder_in_place_of_a_file_is_a_usage_error(runner: CliRunner, tmp_path: Path) -> None:
+    done = runner.invoke(app, ["peak", "x.pkl", "--config", str(tmp_path)])
+    assert done.exit_code == 2
+    assert f"Invalid value for '--config': File {str(tmp_path)!r} is a directory." in done.output
+
+
+def test_shell_completes_paths() -> None:
+    command = app.get_command(click.Context(app), "peak")
+    assert command is not None
+    context = click.Context(command)
+    for param in command.params:
+        if param.name in ("file", "config"):
+            found = param.shell_complete(context, "tra")
+            assert [(one.value, one.type) for one in found] == [("tra", "file")]

@@ -215,7 +215,8 @@ class Known:
         if stack in self._stacks:
             return self._stacks[stack]
         ids = self.snap.code.stack(stack) if self.fewer is None else self.fewer.stack(stack)
-        user, libraries = code_of(list(map(self.rank, ids)))
+        file_rank, frame = self.file_rank, self.snap.code.frame
+        user, libraries = code_of([file_rank[frame(i)[1]] for i in ids])
         frames = tuple(map(self.snap.frame, ids))
         text = name_of_stack(frames, user, libraries).words
         found = self._stacks[stack] = Label(text, frames, user, libraries)

@@ -254,7 +254,10 @@ class RulesMet:
         """Return the same as `_of_frames`, but for the default rules."""
         before = len(self.rules.rules) - len(DEFAULT_RULES)
         if before >= 0 and self.rules.rules[before:] in (DEFAULT_RULES, MERGED_RULES):
-            anywhere, own = ([bits >> before for bits in met] for met in self._of_frames())
+            found = self._of_frames()
+            if not before:
+                return found
+            anywhere, own = ([bits >> before for bits in met] for met in found)
             return anywhere, own
         return RuleSet(DEFAULT_RULES).of_frames(self.known.snap)
 

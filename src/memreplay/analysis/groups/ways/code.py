@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 import memreplay._core as _core
 from memreplay.analysis.categories.rules import UNKNOWN
-from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import node_in, operator_in
+from memreplay.analysis.code.patterns import regexes
 from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.ways.base import (
     FILE,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 MORE_STACKS = 'record with stacks="all" to name it'
 NO_MODULE = "(in no module's forward)"
 NO_MODULE_RAN = "(in no module)"
-FORWARD = Late(r"(?:^|\.)forward$")
+FORWARD = regexes((1, r"(?:^|\.)forward$"))
 # PyTorch's own modules are plumbing, but more informative than their callers.
-MODULE_FILE = Late(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
+MODULE_FILE = regexes((1, r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/"))
 STACKLESS = (_groups.CARRIED, _groups.NO_STACK)
 
 
