@@ -1,0 +1,147 @@
+"""Pack Python's standard library and the packages for the browser. `pack.mjs` runs this in Pyodide,
+because bytecode is for one version of Python.
+
+Bytecode without its source starts faster and is smaller. Modules that nothing imports are left out:
+the browser downloads the rest. Archives aren't compressed, because they are compressed as a whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import marshal
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator
+from importlib.util import MAGIC_NUMBER
+from pathlib import Path, PurePosixPath
+from types import CodeType
+
+# Parts of memreplay that a browser can't run: they start programs, or need a terminal, threads or
+# packages that aren't here.
+LEFT_OUT = (
+    *("memreplay/dryrun", "memreplay/programs", "memreplay/recording", "memreplay/explore"),
+    *("memreplay/mcp", "memreplay/notebook", "memreplay/pages", "memreplay/pytest_plugin.py"),
+    *(f"memreplay/commands/{name}" for name in ("dryrun", "explore", "mcp", "record", "watch")),
+    "click/_winconsole.py",
+)
+# Standard modules that some function imports, but none that runs in a browser.
+UNUSED = {
+    *("_pyrepl", "_sysconfigdata__emscripten_wasm32-emscripten", "ctypes", "curses", "doctest"),
+    *("ensurepip", "ftplib", "http", "idlelib", "mailbox", "multiprocessing", "pdb", "pydoc"),
+    *("pydoc_data", "smtplib", "socketserver", "sqlite3", "ssl", "subprocess", "tkinter"),
+    *("unittest", "webbrowser", "wsgiref", "xml", "xmlrpc"),
+}
+# Encodings are found by name. zipfile uses cp437.
+ENCODINGS = {
+    *("__init__", "aliases", "ascii", "cp437", "idna", "latin_1", "utf_8", "utf_8_sig"),
+    *("utf_16", "utf_16_le", "utf_16_be", "utf_32", "utf_32_le", "utf_32_be"),
+}
+KEPT_FILES = (".so", ".js", ".css")
+# Every file has the same time, so that builds are reproducible.
+TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def pack(site: Path, stdlib: Path, out: Path, roots: Iterable[str]) -> None:
+    """Write `out`/site.zip with the packages in `site`, and `out`/stdlib.zip with what they and the
+    modules `roots` import from the archive `stdlib`.
+    """
+    sources = {
+        path.relative_to(site).as_posix(): path.read_bytes()
+        for path in sorted(site.rglob("*"))
+        if path.is_file() and is_kept(path.relative_to(site).as_posix())
+    }
+    python = [text for name, text in sources.items() if name.endswith(".py")]
+    # `help` prints a command's docstring.
+    write(out / "site.zip", sources, docstrings=("memreplay/commands",))
+    with zipfile.ZipFile(stdlib) as archive:
+        library = {
+            info.filename: archive.read(info) for info in archive.infolist() if not info.is_dir()
+        }
+    kept = closure(library, set(roots), {one for text in python for one in imported(text)})
+    write(out / "stdlib.zip", {name: library[name] for name in sorted(kept)})
+
+
+def is_kept(name: str) -> bool:
+    """Return whether a package's file goes to the browser."""
+    if any(name == one or name.startswith(f"{one}/") for one in LEFT_OUT):
+        return False
+    return ".dist-info/" not in name and name.endswith((".py", *KEPT_FILES))
+
+
+def write(path: Path, files: dict[str, bytes], docstrings: tuple[str, ...] = ()) -> None:
+    """Write an archive with the files; Python's as bytecode, without docstrings except for modules
+    below `docstrings`.
+    """
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, data in files.items():
+            if name.endswith(".py"):
+                level = 0 if docstrings and name.startswith(docstrings) else 2
+                code = compile(data, f"/{name}", "exec", dont_inherit=True, optimize=level)
+                data = MAGIC_NUMBER + bytes(12) + marshal.dumps(without_lines(code))
+                name += "c"
+            archive.writestr(zipfile.ZipInfo(name, TIME), data)
+    path.write_bytes(made.getvalue())
+
+
+def without_lines(code: CodeType) -> CodeType:
+    """Return the code without line numbers, a quarter of it. Only tracebacks show them."""
+    constants = tuple(
+        without_lines(one) if isinstance(one, CodeType) else one for one in code.co_consts
+    )
+    return code.replace(co_linetable=b"", co_consts=constants)
+
+
+def closure(library: dict[str, bytes], loaded: set[str], wanted: set[str]) -> set[str]:
+    """Return the library's files that the modules `wanted` need, directly or through others, and
+    those of the modules that are `loaded`.
+    """
+    found: set[str] = set()
+    waiting = [*loaded, *wanted, "encodings"]
+    while waiting:
+        name = waiting.pop()
+        if name.partition(".")[0] in UNUSED and name not in loaded:
+            continue
+        for file in files_of(name, library):
+            if file in found:
+                continue
+            found.add(file)
+            package = name if file.endswith("/__init__.py") else name.rpartition(".")[0]
+            waiting.extend(imported(library[file], package))
+    return found
+
+
+def files_of(module: str, library: dict[str, bytes]) -> Iterator[str]:
+    """Yield the files that importing a module runs: its packages' and its own."""
+    parts = module.split(".")
+    if parts[0] == "encodings":
+        yield from (f"encodings/{name}.py" for name in sorted(ENCODINGS))
+        return
+    for count in range(1, len(parts) + 1):
+        path = PurePosixPath(*parts[:count])
+        for file in (f"{path}.py", f"{path}/__init__.py"):
+            if file in library:
+                yield file
+
+
+def imported(source: bytes, package: str = "") -> set[str]:
+    """Return the modules that a source may import, including in functions. Parts of a module that
+    aren't modules are among them.
+    """
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1]
+            start = ".".join([*base, node.module or ""] if node.level else [node.module or ""])
+            start = start.strip(".")
+            found.add(start)
+            found.update(f"{start}.{alias.name}" for alias in node.names)
+    return {name for name in found if name}
+
+
+if __name__ == "__main__":
+    # What Python and Pyodide have loaded by now they need to start.
+    pack(Path("/site"), Path("/pyodide/python_stdlib.zip"), Path("/parts"), list(sys.modules))

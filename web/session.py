@@ -1,0 +1,118 @@
+"""Run memreplay's command lines in a browser's worker, or anywhere else.
+
+The worker (src/worker.ts) links each open file into the working folder, and calls `run` with the
+line that the page shows. The files that a command writes there are handed to the page and removed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+# Commands that need other programs, a terminal, or files that change.
+ABSENT = ("completion", "dryrun", "explore", "mcp", "record", "watch")
+UNEXPECTED = 70
+BUGS = "https://github.com/memreplay/memreplay/issues"
+
+
+class Ran(NamedTuple):
+    """What a command line did."""
+
+    code: int
+    """The exit code, or `UNEXPECTED` after an error that memreplay doesn't explain."""
+    text: str
+    """Stdout."""
+    said: str
+    """Stderr: errors and notes."""
+    written: dict[str, bytes]
+    """Files by name."""
+
+
+def load() -> None:
+    """Import what every command needs, before there is a file."""
+    from memreplay.__main__ import _load_msgspec
+
+    _load_msgspec()
+    import memreplay._core
+    import memreplay.commands.app
+    import memreplay.commands.shared.source
+    import memreplay.render.plain
+    import memreplay.snapshot.snapshot  # noqa: F401
+
+
+def run(line: str, columns: int) -> Ran:
+    """Run a command line like `memreplay peak snap.pkl` in the current folder.
+
+    `columns`: the width of text.
+    """
+    os.environ["COLUMNS"] = str(columns)
+    before = set(_files())
+    with _captured() as (out, err):
+        code = _answer(line)
+    written = {}
+    for name in sorted(set(_files()) - before):
+        with open(name, "rb") as file:
+            written[name] = file.read()
+        os.unlink(name)
+    return Ran(code, out.getvalue().decode(), err.getvalue().decode(), written)
+
+
+def _answer(line: str) -> int:
+    try:
+        words = shlex.split(line)
+    except ValueError as error:  # a quotation that doesn't end
+        sys.stderr.write(f"memreplay: error: {str(error).lower()}\n")
+        return 2
+    if words[:1] == ["memreplay"]:
+        del words[0]
+    if words[:1] and words[0] in ABSENT:
+        sys.stderr.write(
+            f"memreplay: error: {words[0]} doesn't work in a browser; install memreplay:"
+            " pip install memreplay\n"
+        )
+        return 2
+    from memreplay.commands.app import app
+
+    try:
+        app(words, prog_name="memreplay")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Exception as error:
+        sys.stderr.write(
+            f"memreplay: error: this is a bug ({type(error).__name__}: {error}). Please report it"
+            f" with this line: {BUGS}\n"
+        )
+        return UNEXPECTED
+    return 0
+
+
+@contextmanager
+def _captured() -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+    """Replace the standard streams by ones in memory."""
+    streams = io.BytesIO(), io.BytesIO()
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (
+        io.TextIOWrapper(one, "utf-8", "replace", newline="\n", write_through=True)
+        for one in streams
+    )
+    try:
+        yield streams
+    finally:
+        # Keep the streams open when the wrappers are deleted.
+        for one in (sys.stdout, sys.stderr):
+            one.detach()
+        sys.stdout, sys.stderr = before
+
+
+def _files() -> Iterator[str]:
+    """Name the files below the current folder that aren't links."""
+    for folder, _, names in os.walk("."):
+        for name in names:
+            path = os.path.normpath(os.path.join(folder, name))
+            if not os.path.islink(path):
+                yield path
