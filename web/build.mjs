@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 
 const [parts, out] = process.argv.slice(2);
-const NAMES = ['python.wasm', 'stdlib.zip', 'site.zip', 'lock.json'];
+const NAMES = ['python.wasm', 'stdlib.zip', 'site.zip.zst', 'lock.json'];
 const assets = '../src/memreplay/export/page/assets';
 const version = /^version = "(.+)"/m.exec(readFileSync('../pyproject.toml', 'utf8'))[1];
 
@@ -52,7 +52,8 @@ const files = { 'worker.js': worker };
 for (const name of NAMES) files[name] = readFileSync(join(parts, name));
 const packed = {};
 for (const [name, bytes] of Object.entries(files)) {
-  packed[name] = gzipSync(bytes, { level: 9 }).toString('base64');
+  const small = name.endsWith('.zst') ? bytes : gzipSync(bytes, { level: 9 });
+  packed[name] = small.toString('base64');
 }
 
 const template = readFileSync('src/index.html', 'utf8');
@@ -76,7 +77,7 @@ function asset(name, text) {
   return `<script src="${file}" defer></script>`;
 }
 const loaded = Object.entries(packed).map(([name, text]) =>
-  asset(name.replace('.', '-'), `(self.memreplayParts??={})[${JSON.stringify(name)}]=${JSON.stringify(text)};\n`),
+  asset(name.replaceAll('.', '-'), `(self.memreplayParts??={})[${JSON.stringify(name)}]=${JSON.stringify(text)};\n`),
 );
 writeFileSync(join(out, 'index.html'), page([...loaded, asset('main', main)].join('\n'), "'self'"));
 for (const [name, text] of Object.entries({ ...packed, 'main.js': main, 'memreplay.html': single })) {

@@ -17,6 +17,7 @@ from typing import NamedTuple
 # Commands that need other programs, a terminal, or files that change.
 ABSENT = ("completion", "dryrun", "explore", "mcp", "record", "watch")
 UNEXPECTED = 70
+INSTALL = "pip install memreplay"
 BUGS = "https://github.com/memreplay/memreplay/issues"
 
 
@@ -73,7 +74,7 @@ def _answer(line: str) -> int:
     if words[:1] and words[0] in ABSENT:
         sys.stderr.write(
             f"memreplay: error: {words[0]} doesn't work in a browser; install memreplay:"
-            " pip install memreplay\n"
+            f" {INSTALL}\n"
         )
         return 2
     from memreplay.commands.app import app
@@ -82,6 +83,12 @@ def _answer(line: str) -> int:
         app(words, prog_name="memreplay")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except ModuleNotFoundError as error:
+        sys.stderr.write(
+            f"memreplay: error: this needs the package {error.name}, which isn't in the browser;"
+            f" install memreplay: {INSTALL}\n"
+        )
+        return 2
     except Exception as error:
         sys.stderr.write(
             f"memreplay: error: this is a bug ({type(error).__name__}: {error}). Please report it"

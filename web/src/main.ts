@@ -298,7 +298,7 @@ function display({ code, text, said, written: made }: Ran): void {
     if (!text) return;
   }
   view.text.hidden = false;
-  view.text.textContent = text;
+  view.text.textContent = text.trimEnd();
   const kind = /^[{[]/.test(text) ? 'json' : 'txt';
   const bytes = new TextEncoder().encode(text);
   const name = `${stem(chosen()[0]?.path ?? '')}-${command?.name}.${kind}`;
@@ -326,7 +326,7 @@ function explain(lines: string[], error: boolean): void {
 
 function clear(): void {
   for (const one of [view.page, view.text, view.written, view.said, view.save]) one.hidden = true;
-  view.text.textContent = '';
+  view.text.textContent = view.said.textContent = '';
   view.page.removeAttribute('src');
   for (const url of urls) URL.revokeObjectURL(url);
   urls = [];
@@ -337,7 +337,9 @@ function columns(): number {
   const canvas = document.createElement('canvas').getContext('2d')!;
   canvas.font = getComputedStyle(view.text).font;
   const fit = Math.floor((view.command.clientWidth - 44) / canvas.measureText('0').width);
-  return Math.max(60, Math.min(fit, 120));
+  const found = Math.max(60, Math.min(fit, 120));
+  document.body.dataset['columns'] = String(found);
+  return found;
 }
 
 function sizeText(bytes: number): string {

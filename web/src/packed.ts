@@ -1,6 +1,6 @@
-// The files that the page carries: compressed with gzip, and written in base64.
+// The files that the page carries, written in base64: compressed with gzip, but for those that Python unpacks.
 
-function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
   const decoded = atob(text);
   const bytes = new Uint8Array(decoded.length);
   for (let i = 0; i < decoded.length; i++) bytes[i] = decoded.charCodeAt(i);

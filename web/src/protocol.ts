@@ -1,7 +1,7 @@
 // The messages between the page and its worker.
 
-/** The files that the worker starts from, each compressed with gzip and written in base64. */
-export const PARTS = ['python.wasm', 'stdlib.zip', 'site.zip', 'lock.json'] as const;
+/** The files that the worker starts from, each compressed (packed.ts). */
+export const PARTS = ['python.wasm', 'stdlib.zip', 'site.zip.zst', 'lock.json'] as const;
 export type Part = (typeof PARTS)[number];
 export type Parts = Record<Part, string>;
 

@@ -4,13 +4,22 @@
 import { loadPyodide, type PyodideInterface } from 'pyodide';
 import type { PyCallable, PyProxy } from 'pyodide/ffi';
 import createPyodideModule from 'pyodide/pyodide.asm.mjs';
-import { unpacked } from './packed.js';
+import { bytesOf, unpacked } from './packed.js';
 import type { FromWorker, Opened, Part, Parts, Ran, ToWorker, Written } from './protocol.js';
 import { PARTS } from './protocol.js';
 
 const FOLDER = '/files';
 const MOUNTS = '/mounts';
 const PROGRESS_MS = 50;
+const UNPACK = `
+import io, os, site, zipfile
+from compression import zstd
+with open("/site.zip.zst", "rb") as file:
+    packages = zipfile.ZipFile(io.BytesIO(zstd.decompress(file.read())))
+packages.extractall(site.getsitepackages()[0])
+os.unlink("/site.zip.zst")
+del packages
+`;
 
 /** Where each open file is, and what it's called there. */
 const mounts = new Map<string, string>();
@@ -45,7 +54,6 @@ function serve(parts: Parts): void {
 async function start(parts: Parts): Promise<Session> {
   const began = performance.now();
   serve(parts);
-  const site = unpacked(parts['site.zip'], 'application/zip').arrayBuffer();
   const base = 'https://memreplay.invalid/';
   const python = await loadPyodide({
     createPyodideModule,
@@ -58,8 +66,8 @@ async function start(parts: Parts): Promise<Session> {
       TZ: Intl.DateTimeFormat().resolvedOptions().timeZone,
     },
   } as Parameters<typeof loadPyodide>[0]);
-  const folder: string = python.runPython('import site; site.getsitepackages()[0]');
-  python.unpackArchive(await site, 'zip', { extractDir: folder });
+  python.FS.writeFile('/site.zip.zst', bytesOf(parts['site.zip.zst']));
+  python.runPython(UNPACK);
   python.FS.mkdir(FOLDER);
   python.FS.mkdir(MOUNTS);
   python.FS.chdir(FOLDER);
