@@ -10,13 +10,15 @@ import io
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # Commands that need other programs, a terminal, or files that change.
 ABSENT = ("completion", "dryrun", "explore", "mcp", "record", "watch")
 UNEXPECTED = 70
+# As many snapshots are kept as a command compares.
+MOST = 2
 INSTALL = "pip install memreplay"
 BUGS = "https://github.com/memreplay/memreplay/issues"
 
@@ -34,6 +36,33 @@ class Ran(NamedTuple):
     """Files by name."""
 
 
+class Kept:
+    """The snapshots that were read last, so that a file isn't read again for another command."""
+
+    def __init__(self) -> None:
+        self._snapshots: list[tuple[str, object, Any]] = []
+
+    def lend(self, file: str, reading: object, read: Callable[[], Any]) -> Any:
+        """Return the snapshot of a file, read with these options."""
+        for one in self._snapshots:
+            if one[:2] == (file, reading):
+                self._snapshots.remove(one)
+                self._snapshots.append(one)
+                return one[2]
+        # Make room first: the heap ends at 4 GB.
+        del self._snapshots[: max(0, len(self._snapshots) - MOST + 1)]
+        snapshot = read()
+        self._snapshots.append((file, reading, snapshot))
+        return snapshot
+
+    def forget(self, file: str | None = None) -> None:
+        """Drop the snapshots of a file, or all."""
+        self._snapshots = [one for one in self._snapshots if file not in (None, one[0])]
+
+
+kept = Kept()
+
+
 def load() -> None:
     """Import what every command needs, before there is a file."""
     from memreplay.__main__ import _load_msgspec
@@ -41,9 +70,11 @@ def load() -> None:
     _load_msgspec()
     import memreplay._core
     import memreplay.commands.app
-    import memreplay.commands.shared.source
     import memreplay.render.plain
     import memreplay.snapshot.snapshot  # noqa: F401
+    from memreplay.commands.shared import source
+
+    source.keep = kept.lend
 
 
 def run(line: str, columns: int) -> Ran:

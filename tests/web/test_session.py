@@ -69,6 +69,31 @@ def test_written_files_are_handed_over_and_removed(session: ModuleType, folder: 
     assert session.run("memreplay export snap.pkl.gz --from 1 --to 3 -o small.json", 80) == ran
 
 
+def test_file_is_read_once_until_it_is_closed(
+    session: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memreplay.commands.shared.source.keep", session.kept.lend)
+    Path("copy.pkl.gz").write_bytes(EXAMPLE.read_bytes())
+    first = session.run("memreplay peak copy.pkl.gz", 80)
+    Path("copy.pkl.gz").write_bytes(b"")
+    assert session.run("memreplay peak copy.pkl.gz", 80) == first
+    # A part of the file is another snapshot.
+    assert session.run("memreplay peak copy.pkl.gz --from 1000", 80).code == 3
+    session.kept.forget("copy.pkl.gz")
+    assert session.run("memreplay peak copy.pkl.gz", 80).code == 3
+
+
+def test_only_the_last_files_are_kept(session: ModuleType) -> None:
+    kept, read = session.Kept(), []
+
+    def lend(file: str) -> None:
+        kept.lend(file, None, lambda: read.append(file))
+
+    for file in "abacab":
+        lend(file)
+    assert "".join(read) == "abcb"
+
+
 def test_names_are_quoted_as_in_a_shell(session: ModuleType, folder: Path) -> None:
     os.symlink(EXAMPLE, "it's a file.pkl.gz")
     ran = session.run("""memreplay peak 'it'\\''s a file.pkl.gz'""", 80)

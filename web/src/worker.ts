@@ -32,6 +32,8 @@ type Bytes = Uint8Array<ArrayBuffer>;
 interface Session {
   python: PyodideInterface;
   run: PyCallable;
+  /** Drops what was read of a file. */
+  forget: PyCallable;
 }
 
 function tell(message: FromWorker, transferred: Transferable[] = []): void {
@@ -75,8 +77,9 @@ async function start(parts: Parts): Promise<Session> {
   const session = python.pyimport('session');
   session['load']();
   const run = session['run'];
+  const forget = session['kept'].forget;
   tell({ what: 'ready', took: performance.now() - began });
-  return { python, run };
+  return { python, run, forget };
 }
 
 /** Tells the page how far a file has been read. */
@@ -113,7 +116,8 @@ function open({ FS }: PyodideInterface, { path, file }: Opened): void {
   paths.set(file, path);
 }
 
-function close({ FS }: PyodideInterface, path: string): void {
+function close({ python: { FS }, forget }: Session, path: string): void {
+  forget(path);
   FS.unlink(`${FOLDER}/${path}`);
   const mount = mounts.get(path);
   if (mount) FS.unmount(mount);
@@ -147,7 +151,7 @@ async function take(message: ToWorker): Promise<void> {
     const session = await started;
     if (!session) return;
     if (message.what === 'open') for (const one of message.opened) open(session.python, one);
-    else if (message.what === 'close') for (const one of message.paths) close(session.python, one);
+    else if (message.what === 'close') for (const one of message.paths) close(session, one);
     else {
       const result = ran(session, message.line, message.columns);
       tell(
