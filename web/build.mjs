@@ -10,9 +10,14 @@ const NAMES = ['python.wasm', 'stdlib.zip', 'site.zip.zst', 'lock.json'];
 const assets = '../src/memreplay/export/page/assets';
 const version = /^version = "(.+)"/m.exec(readFileSync('../pyproject.toml', 'utf8'))[1];
 
-async function bundled(entry) {
+// Pyodide refuses to start in a worker that has importScripts, because it would have to import modules. Here everything
+// is loaded already.
+const CLASSIC = 'self.importScripts = undefined;';
+
+async function bundled(entry, first = '') {
   const { outputFiles } = await build({
     entryPoints: [entry],
+    banner: { js: first },
     bundle: true,
     minify: true,
     charset: 'utf8',
@@ -46,7 +51,7 @@ function policy(scripts, styles) {
 }
 
 const main = await bundled('src/main.ts');
-const worker = await bundled('src/worker.ts');
+const worker = await bundled('src/worker.ts', CLASSIC);
 const style = await bundled('src/style.css');
 const files = { 'worker.js': worker };
 for (const name of NAMES) files[name] = readFileSync(join(parts, name));

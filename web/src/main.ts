@@ -1,7 +1,7 @@
 // The page: open files, commands, and what they print. The worker does all the work.
 
 import { Broken, Client, Stopped } from './client.js';
-import { type Command, commandsFor, EXPORTS, lineOf, quoted, stem } from './commands.js';
+import { type Command, commandsFor, EXPORTS, lineOf, quoted, stem, TWO } from './commands.js';
 import { chosenFiles, type Found, filesOf, freePath } from './dropped.js';
 import { unpacked } from './packed.js';
 import { type FromWorker, PARTS, type Parts, type Ran, type Written } from './protocol.js';
@@ -18,6 +18,8 @@ function by<T extends HTMLElement = HTMLElement>(id: string): T {
 
 const view = {
   files: by<HTMLUListElement>('files'),
+  swap: by<HTMLButtonElement>('swap'),
+  progress: by<HTMLProgressElement>('progress'),
   status: by('status'),
   tabs: by('tabs'),
   command: by<HTMLFormElement>('command'),
@@ -59,6 +61,7 @@ const { parts, script } = partsOf();
 const client = new Client(unpacked(script, 'text/javascript').blob(), parts, told);
 
 function state(now: 'starting' | 'ready' | 'busy'): void {
+  view.progress.hidden = true;
   document.body.dataset['state'] = now;
   view.run.textContent = now === 'busy' ? 'Stop' : 'Run';
 }
@@ -72,8 +75,9 @@ function told(message: FromWorker): void {
       view.status.textContent = 'Ready';
     }
   } else if (message.what === 'progress') {
-    const part = Math.floor((100 * message.done) / (message.total || 1));
-    view.status.textContent = `Reading ${message.path}: ${Math.min(part, 100)}%`;
+    view.progress.value = message.done / (message.total || 1);
+    view.progress.hidden = false;
+    view.status.textContent = `Reading ${message.path}`;
   } else if (message.what === 'broken') {
     explain([`memreplay can't start here: ${message.reason}. Try a current browser.`], true);
   }
@@ -143,6 +147,7 @@ function choose(): void {
   const none = !commands.length;
   view.welcome.hidden = !none;
   view.tabs.hidden = view.command.hidden = none;
+  view.swap.hidden = commands !== TWO;
   view.tabs.replaceChildren(
     ...commands.map((one) => {
       const tab = document.createElement('button');
@@ -161,11 +166,16 @@ function choose(): void {
 
 function select(one: Command): void {
   command = one;
-  for (const tab of view.tabs.querySelectorAll<HTMLElement>('[role=tab]')) {
-    tab.ariaSelected = String(tab.dataset['command'] === one.name);
-  }
+  mark(one);
   settings(one);
-  show(written());
+  void show(written());
+}
+
+/** Marks a command's tab. */
+function mark(one: Command | undefined): void {
+  for (const tab of view.tabs.querySelectorAll<HTMLElement>('[role=tab]')) {
+    tab.ariaSelected = String(tab.dataset['command'] === one?.name);
+  }
 }
 
 /** Returns the command line of the selected command. */
@@ -191,7 +201,7 @@ function settings(one: Command): void {
       const on = field instanceof HTMLInputElement && among ? field.checked : field.value.trim();
       if (on) own.set(option, on === true ? 'on' : on);
       else own.delete(option);
-      show(written());
+      void show(written());
     });
     return labelled(label, field);
   });
@@ -218,7 +228,7 @@ function formats(own: Map<string, string>): HTMLSelectElement {
   made.dataset['option'] = '-o';
   made.addEventListener('change', () => {
     own.set('-o', made.value);
-    show(written());
+    void show(written());
   });
   return made;
 }
@@ -301,7 +311,7 @@ function display({ code, text, said, written: made }: Ran): void {
   view.text.textContent = text.trimEnd();
   const kind = /^[{[]/.test(text) ? 'json' : 'txt';
   const bytes = new TextEncoder().encode(text);
-  const name = `${stem(chosen()[0]?.path ?? '')}-${command?.name}.${kind}`;
+  const name = `${stem(chosen()[0]?.path ?? '')}-${wordOf(view.line.value)}.${kind}`;
   if (text) offer(link({ name, bytes }, 'text/plain'), name);
 }
 
@@ -311,10 +321,15 @@ function link({ bytes }: Written, type: string): string {
   return url;
 }
 
+/** Returns the command in a line. */
+function wordOf(line: string): string {
+  return /^\s*(?:memreplay\s+)?(\w+)/.exec(line)?.[1] ?? '';
+}
+
 function offer(url: string, name: string): void {
   view.save.href = url;
   view.save.download = name;
-  view.save.textContent = `Save ${name}`;
+  view.save.title = `Save ${name}`;
   view.save.hidden = false;
 }
 
@@ -359,10 +374,18 @@ view.command.addEventListener('submit', (event) => {
   event.preventDefault();
   if (document.body.dataset['state'] === 'busy') client.stop();
   else {
-    results.delete(view.line.value);
-    void show(view.line.value);
+    const line = view.line.value;
+    mark(commandsFor(chosen().length).find((one) => !one.page && one.words[0] === wordOf(line)));
+    results.delete(line);
+    void show(line);
   }
 });
+view.swap.addEventListener('click', () => {
+  files.reverse();
+  list();
+  choose();
+});
+view.welcome.addEventListener('click', () => by('choose').click());
 view.copy.addEventListener('click', () => {
   view.line.select();
   void navigator.clipboard?.writeText(view.line.value);

@@ -49,8 +49,6 @@ function serve(parts: Parts): void {
     const type = name.endsWith('.wasm') ? 'application/wasm' : 'application/octet-stream';
     return unpacked(parts[name as Part], type);
   };
-  // Pyodide takes a worker with this for one that can't load it; everything is loaded already.
-  Object.assign(globalThis, { importScripts: undefined });
 }
 
 async function start(parts: Parts): Promise<Session> {
