@@ -42,6 +42,8 @@ const values = new Map<string, Map<string, string>>();
 let command: Command | null = null;
 let shown = 0;
 let urls: string[] = [];
+/** The page in the frame, which stays there while other commands are shown. */
+let framed: { ran: Ran; url: string } | null = null;
 let ready = false;
 
 /** Takes the worker's files from this document, or from the scripts that a site loads. */
@@ -280,15 +282,14 @@ function outOfMemory(reason: string): string {
   );
 }
 
-function display({ code, text, said, written: made }: Ran): void {
-  const pages = made.filter((one) => one.name.endsWith('.html'));
-  if (said) explain([said.trimEnd()], code > 1 && said.includes('error:'));
-  const [page] = pages;
+function display(ran: Ran): void {
+  const { code, text, written: made } = ran;
+  const page = made.find((one) => one.name.endsWith('.html'));
+  // It's on the screen, so there's no need to say that it was written.
+  const said = ran.said.split('\n').filter((one) => !(page && one.startsWith('memreplay: wrote ')));
+  if (said.join('')) explain(said, code > 1 && ran.said.includes('error:'));
   if (page && made.length === 1) {
-    const url = link(page, 'text/html');
-    view.page.src = url;
-    view.page.hidden = false;
-    offer(url, page.name);
+    offer(frame(ran, page), page.name);
     return;
   }
   if (made.length) {
@@ -315,6 +316,17 @@ function display({ code, text, said, written: made }: Ran): void {
   if (text) offer(link({ name, bytes }, 'text/plain'), name);
 }
 
+/** Shows a page in the frame; returns its URL. */
+function frame(ran: Ran, { bytes }: Written): string {
+  if (framed?.ran !== ran) {
+    if (framed) URL.revokeObjectURL(framed.url);
+    framed = { ran, url: URL.createObjectURL(new Blob([bytes], { type: 'text/html' })) };
+    view.page.src = framed.url;
+  }
+  view.page.hidden = false;
+  return framed.url;
+}
+
 function link({ bytes }: Written, type: string): string {
   const url = URL.createObjectURL(new Blob([bytes], { type }));
   urls.push(url);
@@ -334,7 +346,7 @@ function offer(url: string, name: string): void {
 }
 
 function explain(lines: string[], error: boolean): void {
-  view.said.textContent = lines.join('\n');
+  view.said.textContent = lines.join('\n').trimEnd();
   view.said.className = error ? 'error' : '';
   view.said.hidden = false;
 }
@@ -342,7 +354,6 @@ function explain(lines: string[], error: boolean): void {
 function clear(): void {
   for (const one of [view.page, view.text, view.written, view.said, view.save]) one.hidden = true;
   view.text.textContent = view.said.textContent = '';
-  view.page.removeAttribute('src');
   for (const url of urls) URL.revokeObjectURL(url);
   urls = [];
 }
