@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memreplay.engine.query import _groups, _traffic
+    from memreplay.engine.query._vectors import Vector
     from memreplay.engine.read.column import Column
     from memreplay.engine.replay import _measures, _timeline
     from memreplay.snapshot.alloc_conf import AllocatorSettings
@@ -349,20 +350,22 @@ class Measured(Staying):
         """
         import numpy as np
 
-        first = self.trace.first_event
-        allocs = np.flatnonzero(np.asarray(self.native.counted()))
-        blocks = np.flatnonzero(np.asarray(self.native.carried_ends()) != _core.ABSENT_ID - 1)
-        ends = np.concatenate(
-            [
-                np.asarray(self.native.ends())[allocs],
-                np.asarray(self.native.carried_ends())[blocks],
-            ]
-        )
-        return Lifetimes(
-            alloc_event=np.concatenate([allocs + first, np.full(len(blocks), -1, dtype=np.int64)]),
-            free_event=np.where(ends == _core.ABSENT_ID, -1, ends.astype(np.int64) + first),
+        columns = self.lifetime_columns()
+        return Lifetimes(**{name: np.asarray(one) for name, one in columns.items()})
+
+    def lifetime_columns(self) -> dict[str, Vector]:
+        """Return the columns of `lifetimes`."""
+        from memreplay.engine.query._vectors import chosen, joined, vector
+
+        first, native = self.trace.first_event, self.native
+        allocs = vector(native.counted()).rows()
+        blocks = (vector(native.carried_ends()) != _core.ABSENT_ID - 1).rows()
+        ends = joined([vector(native.ends())[allocs], vector(native.carried_ends())[blocks]], "I")
+        return {
+            "alloc_event": self._alloc_events(allocs, blocks),
+            "free_event": chosen(ends == _core.ABSENT_ID, -1, ends + first),
             **self._columns(allocs, blocks),
-        )
+        }
 
     def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
         """Return the live set after an `event` (`Replay.start`: the start) or at the time
@@ -373,6 +376,8 @@ class Measured(Staying):
         """
         import numpy as np
 
+        from memreplay.engine.query._vectors import vector
+
         trace = self.trace
         if (event is None) == (time_us is None):
             raise UsageError("live_at() takes either event= or time_us=")
@@ -381,19 +386,14 @@ class Measured(Staying):
         assert event is not None
         trace.check(event)
         found = self._moment_source().live(event - trace.first_event)
-        allocs, carried = (np.asarray(c) for c in found)
+        allocs, carried = map(vector, found)
         columns = self._columns(allocs, carried)
+        columns["alloc_event"] = self._alloc_events(allocs, carried)
         return LiveSet(
             device=trace.device,
             event_index=event,
-            bytes=int(columns["size"].sum()),
-            alloc_event=np.concatenate(
-                [
-                    allocs.astype(np.int64) + trace.first_event,
-                    np.full(len(carried), -1, dtype=np.int64),
-                ]
-            ),
-            **columns,
+            bytes=columns["size"].sum(),
+            **{name: np.asarray(one) for name, one in columns.items()},
         )
 
     def largest(self, event: int, top: int) -> list[tuple[int, bool, int, int]]:
@@ -495,25 +495,25 @@ class Measured(Staying):
             )
         ]
 
-    def _columns(self, allocs: NDArray[Any], carried: NDArray[Any]) -> dict[str, Any]:
+    def _alloc_events(self, allocs: Vector, carried: Vector) -> Vector:
+        """Return the events of these allocations and carried-over blocks."""
+        from memreplay.engine.query._vectors import constant, joined
+
+        return joined([allocs + self.trace.first_event, constant(-1, len(carried))])
+
+    def _columns(self, allocs: Vector, carried: Vector) -> dict[str, Vector]:
         """Return the addresses, sizes and stacks of these allocations and carried-over blocks."""
-        import numpy as np
+        from memreplay.engine.query._vectors import joined, vector
 
-        native = self.trace.native
-        first = native.first_row
+        trace, native = self.trace, self.native
 
-        def both(events: NDArray[Any], blocks: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([events[allocs], blocks[carried]])
-
-        def column(name: str) -> NDArray[Any]:
-            return np.asarray(native.tables.column(name))[first : first + self.trace.events]
+        def both(events: Vector, blocks: Column, fmt: str) -> Vector:
+            return joined([events[allocs], vector(blocks)[carried]], fmt)
 
         return {
-            "address": both(column("address"), np.asarray(native.carried("address"))),
-            "size": both(
-                np.asarray(self.native.weights()), np.asarray(self.native.carried_weights())
-            ),
-            "stack": both(column("stack"), np.asarray(native.carried("stack"))),
+            "address": both(trace.vector("address", "Q"), trace.native.carried("address"), "Q"),
+            "size": both(vector(native.weights()), native.carried_weights(), "q"),
+            "stack": both(trace.vector("stack", "I"), trace.native.carried("stack"), "I"),
         }
 
 

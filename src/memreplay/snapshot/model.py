@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from memreplay.engine.query._vectors import Vector
+
 
 class OfBackend(Record, frozen=True, kw_only=True):
     """Base class for those parts of a report whose hints name the backend's torch module."""
@@ -376,21 +378,20 @@ class LiveSet(Record, Arrays, frozen=True, eq=False):
 class SegmentChanges(Record, frozen=True, eq=False):
     """One device's segment events, one row each, in trace order.
 
-    `event` (i64, index), `action` (u8, codes for `Snapshot.action_name`), `address` (u64), `bytes`
-    (i64, positive if reserved, negative if released), `reserved` (i64, bytes reserved afterwards),
-    `time_us` (i64, the smallest int64 if unknown), `stream` (u64), `pool` (u32, ids for
-    `Snapshot.pool_id`), `stack` (u32).
+    `event` (index), `action` (codes for `Snapshot.action_name`), `bytes` (positive if reserved,
+    negative if released), `reserved` (bytes reserved afterwards), `time_us` (the smallest int64 if
+    unknown), `pool` (ids for `Snapshot.pool_id`).
     """
 
-    event: NDArray[np.int64]
-    action: NDArray[np.uint8]
-    address: NDArray[np.uint64]
-    bytes: NDArray[np.int64]
-    reserved: NDArray[np.int64]
-    time_us: NDArray[np.int64]
-    stream: NDArray[np.uint64]
-    pool: NDArray[np.uint32]
-    stack: NDArray[np.uint32]
+    event: Vector
+    action: Vector
+    address: Vector
+    bytes: Vector
+    reserved: Vector
+    time_us: Vector
+    stream: Vector
+    pool: Vector
+    stack: Vector
 
     def __len__(self) -> int:
         return len(self.event)

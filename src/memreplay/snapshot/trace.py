@@ -19,9 +19,8 @@ from memreplay.snapshot.staying import Staying
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from memreplay.engine.query._groups import Keys
+    from memreplay.engine.query._vectors import Vector
     from memreplay.engine.read.column import Column
     from memreplay.engine.replay import _measures, _timeline
     from memreplay.snapshot.alloc_conf import AllocatorSettings
@@ -208,30 +207,26 @@ class Trace(Staying):
     @once
     def segment_changes(self) -> SegmentChanges:
         """The segment events, which reserve and release memory, with times and stacks."""
-        import numpy as np
+        from memreplay.engine.query._vectors import chosen, vector
 
-        at = np.asarray(self.reserved.events()).astype(np.int64)
+        at = vector(self.reserved.events())
 
-        def column(name: str, dtype: str) -> NDArray[Any]:
-            found = self.column(name)
-            if isinstance(found, int):
-                return np.full(len(at), found, dtype=dtype)
-            return np.asarray(found)[at]
+        def column(name: str, fmt: str) -> Vector:
+            return self.vector(name, fmt)[at]
 
-        action = column("action", "u1")
-        size = column("size", "i8")
-        grows = np.isin(action, [_core.ACTIONS.index(a) for a in ("segment_alloc", "segment_map")])
-        signed = np.where(grows, size, -size)
+        action, size = column("action", "B"), column("size", "q")
+        grows = action.is_in([_core.ACTIONS.index(a) for a in ("segment_alloc", "segment_map")])
+        signed = chosen(grows, size, -size)
         return SegmentChanges(
             event=at + self.first_event,
             action=action,
-            address=column("address", "u8"),
+            address=column("address", "Q"),
             bytes=signed,
-            reserved=self.reserved.start_bytes + np.cumsum(signed),
-            time_us=column("time", "i8"),
-            stream=column("stream", "u8"),
-            pool=np.asarray(self.blocks.pools())[at],
-            stack=column("stack", "u4"),
+            reserved=self.reserved.start_bytes + signed.sums(),
+            time_us=column("time", "q"),
+            stream=column("stream", "Q"),
+            pool=vector(self.blocks.pools())[at],
+            stack=column("stack", "I"),
         )
 
     def forget_holding(self) -> None:
@@ -288,6 +283,15 @@ class Trace(Staying):
             return found
         first = self.native.first_row
         return memoryview(found)[first : first + self.events]
+
+    def vector(self, name: str, fmt: str) -> Vector:
+        """Return a column for the events that were read, to compute with. If it's constant,
+        `fmt` is its format.
+        """
+        from memreplay.engine.query._vectors import constant, vector
+
+        found = self.column(name)
+        return constant(found, self.events, fmt) if isinstance(found, int) else vector(found)
 
     def value(self, name: str, event: int) -> int:
         """Return an event's value in a column."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from memreplay.analysis.advising.lives import (
     ATTENTION,
     FOREACH,
@@ -16,13 +14,15 @@ from memreplay.analysis.advising.lives import (
     SOFTMAX,
     WORKSPACE,
 )
+from memreplay.engine.query._vectors import constant, counting, joined, zeros
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     from memreplay.analysis.advising.lives import Lives, Place
+    from memreplay.engine.query._vectors import Vector
 
-    Chosen = NDArray[np.bool_]
+    Chosen = Vector
 
 LEAST = 1 << 20  # bytes; smaller results aren't worth advice about a cheaper form
 CHUNKS = 8  # number of chunks to compute a loss in
@@ -59,12 +59,14 @@ def attention_scores(lives: Lives) -> Form:
         # count as scores.
         near = ((code & ATTENTION) > 0) | lives.of_modules(_ATTENTION)
         linear = near & ((code & LINEAR) > 0)
-        largest = int(lives.bytes[linear].max(initial=0))
-        softmax = near & (lives.bytes > largest) & (largest > 0) & ~_kept(lives)
+        largest = lives.bytes[linear].max(initial=0)
+        if not largest:
+            return Form(0, 0, None)
+        softmax = near & (lives.bytes > largest) & ~_kept(lives)
         sizes = _sizes(lives, softmax, (1,))
     if not len(sizes):
         return Form(0, 0, None)
-    alike = np.isin(lives.bytes, sizes) & ~_kept(lives)
+    alike = lives.bytes.is_in(sizes) & ~_kept(lives)
     near &= (code & LINEAR) == 0
     chosen = alike & (softmax | near | lives.of("category", *BACKWARD))
     return _form(lives, chosen, softmax)
@@ -80,24 +82,24 @@ def loss(lives: Lives) -> Form:
     sizes = _sizes(lives, computed, (1, 2))
     if not len(sizes):
         return Form(0, 0, None)
-    alike = np.isin(lives.bytes, sizes) & ~_kept(lives)
-    rows = np.flatnonzero(computed & alike)
+    alike = lives.bytes.is_in(sizes) & ~_kept(lives)
+    rows = (computed & alike).rows()
     if _in_chunks(rows):
         return Form(0, 0, None)
-    near = np.zeros(len(lives) + 2 * NEAR + 1, np.int64)
-    np.add.at(near, rows, 1)
-    np.add.at(near, rows + 2 * NEAR + 1, -1)
-    chosen = alike & (np.cumsum(near)[NEAR : NEAR + len(lives)] > 0)
+    near = zeros(len(lives) + 2 * NEAR + 1)
+    near.add_at(rows, 1)
+    near.add_at(rows + 2 * NEAR + 1, -1)
+    chosen = alike & (near.sums()[NEAR : NEAR + len(lives)] > 0)
     return _form(lives, chosen, computed, 1 - 1 / CHUNKS)
 
 
-def _in_chunks(rows: NDArray[np.int64]) -> bool:
+def _in_chunks(rows: Vector) -> bool:
     """Return whether a loss's rows come in runs, which shows that the code already computes the
     loss in chunks.
     """
-    apart = np.flatnonzero(np.diff(rows) > 2 * NEAR)
-    runs = np.diff(np.concatenate(([-1], apart, [len(rows) - 1])))
-    return bool(runs.max(initial=0) >= CHUNKS)
+    apart = (rows[1:] - rows[:-1] > 2 * NEAR).rows()
+    ends = joined([[-1], apart, [len(rows) - 1]])
+    return (ends[1:] - ends[:-1]).max() >= CHUNKS
 
 
 def foreach(lives: Lives) -> Form:
@@ -116,22 +118,22 @@ def temporaries(lives: Lives) -> Chosen:
     return made & passing & lives.of("phase", "optimizer")
 
 
-def stale_gradients(lives: Lives, steps: NDArray[np.int64]) -> Form:
+def stale_gradients(lives: Lives, steps: Sequence[int]) -> Form:
     """Find gradients of an earlier step that are live in the next forward pass.
 
     `steps`: the events at which steps begin, possibly guessed.
     """
     gradients = _gradients(lives)
-    forward = np.append(lives.start[lives.forward()], lives.events)
-    backward = np.flatnonzero(lives.of("category", *BACKWARD) | lives.of("phase", "backward"))
-    if not len(steps) or gradients.sum() * len(steps) > MOST:
+    forward = joined([lives.start[lives.forward()], [lives.events]])
+    backward = (lives.of("category", *BACKWARD) | lives.of("phase", "backward")).rows()
+    if not steps or gradients.count() * len(steps) > MOST:
         return Form(0, 0, None)
-    change = np.zeros(lives.events + 1, np.int64)
-    stale = np.zeros(len(lives), bool)
+    change = zeros(lives.events + 1)
+    stale = zeros(len(lives), "?")
     parameters = None if lives.recorded else _parameters(lives)
-    for step, end in zip(steps, np.append(steps[1:], lives.events), strict=True):
+    for step, end in zip(steps, [*steps[1:], lives.events], strict=True):
         # Until the forward pass begins, an optimizer may still need the gradients.
-        begin = forward[np.searchsorted(forward, step)] if len(forward) > 1 else step
+        begin = forward[forward.places([step])[0]] if len(forward) > 1 else step
         old = gradients & (lives.start < begin) & (lives.end > begin)
         made = backward[(lives.start[backward] > begin) & (lives.start[backward] < end)]
         if not old.any() or not len(made):
@@ -141,9 +143,9 @@ def stale_gradients(lives: Lives, steps: NDArray[np.int64]) -> Form:
             after = gradients & (lives.start <= then) & (lives.end > then)
             old = _fitting(lives, old, parameters)
             old &= (lives.end <= then) | _fitting(lives, after, parameters)
-        until = np.minimum(lives.end[old], _replaced_at(lives, np.flatnonzero(old), made))
-        change[begin] += lives.bytes[old].sum()
-        np.add.at(change, until, -lives.bytes[old])
+        until = lives.end[old].lower(_replaced_at(lives, old.rows(), made))
+        change[begin] = change[begin] + lives.bytes[old].sum()
+        change.add_at(until, -lives.bytes[old])
         if begin <= lives.peak < end:
             stale |= old
     return Form(lives.held(stale), lives.lowered(change), lives.largest_place(stale))
@@ -159,7 +161,7 @@ def _gradients(lives: Lives) -> Chosen:
     return chosen
 
 
-def _parameters(lives: Lives) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _parameters(lives: Lives) -> tuple[Vector, Vector]:
     """Return the possible parameter sizes, and the number of parameters of each size.
 
     Parameters are live before the first gradient and not allocated by a forward pass.
@@ -168,43 +170,40 @@ def _parameters(lives: Lives) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     others = ~backward & ~lives.forward()
     first = lives.start[backward].min(initial=lives.events)
     there = others & (lives.start < first) & (lives.end > first)
-    return np.unique(np.concatenate([lives.bytes[there], lives.carried]), return_counts=True)
+    sizes, places = joined([lives.bytes[there], lives.carried]).numbered()
+    return sizes, places.counts()
 
 
-def _fitting(
-    lives: Lives, chosen: Chosen, parameters: tuple[NDArray[np.int64], NDArray[np.int64]]
-) -> Chosen:
+def _fitting(lives: Lives, chosen: Chosen, parameters: tuple[Vector, Vector]) -> Chosen:
     """Return the rows that can be gradients: for each parameter size, at most one per parameter.
 
     If more rows have that size, the oldest ones are assumed to be workspaces.
     """
     sizes, counts = parameters
-    rows = np.flatnonzero(chosen)[::-1]
-    rows = rows[np.argsort(lives.bytes[rows], kind="stable")]
+    rows = chosen.rows()[::-1]
+    rows = rows[lives.bytes[rows].order()]
     size = lives.bytes[rows]
-    rank = np.arange(len(rows)) - np.searchsorted(size, size)
-    at = np.minimum(np.searchsorted(sizes, size), max(0, len(sizes) - 1))
-    found = np.zeros(len(lives), bool)
+    rank = counting(len(rows)) - size.places(size)
+    at = sizes.places(size).lower(max(0, len(sizes) - 1))
+    found = zeros(len(lives), "?")
     if len(sizes):
         found[rows[(sizes[at] == size) & (rank < counts[at])]] = True
     return found
 
 
-def _replaced_at(
-    lives: Lives, old: NDArray[np.int64], made: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _replaced_at(lives: Lives, old: Vector, made: Vector) -> Vector:
     """Return for each old gradient when a backward pass replaced it and so no longer needs it.
 
     `made` are the rows that the pass allocated. Old and new gradients of the same size are paired
     in order. Old gradients without a pair are needed until the pass ends.
     """
-    until = np.full(len(old), lives.start[made[-1]])
-    for size in np.unique(lives.bytes[old]):
-        which = np.flatnonzero(lives.bytes[old] == size)
+    until = constant(lives.start[made[-1]], len(old)).copy()
+    for size in lives.bytes[old].distinct():
+        which = (lives.bytes[old] == size).rows()
         # A new gradient that is added to the old one is freed after the addition, which counts as
         # the replacement.
         again = lives.end[made[lives.bytes[made] == size]][: len(which)]
-        until[which[: len(again)]] = np.minimum(again, until[which[: len(again)]])
+        until[which[: len(again)]] = again.lower(until[which[: len(again)]])
     return until
 
 
@@ -220,12 +219,12 @@ def _kept(lives: Lives) -> Chosen:
     return lives.of("category", *KEPT)
 
 
-def _sizes(lives: Lives, chosen: Chosen, times: tuple[int, ...]) -> NDArray[np.int64]:
+def _sizes(lives: Lives, chosen: Chosen, times: tuple[int, ...]) -> Vector:
     """Return the sizes with the most bytes in total, and the sizes of the same tensors in other
     dtypes.
     """
     sizes = lives.bytes[chosen & (lives.bytes >= LEAST)]
-    values, counts = np.unique(sizes, return_counts=True)
-    most = values[np.argsort(-values * counts)[:SIZES]]
+    values, places = sizes.numbered()
+    most = values[(-values * places.counts()).order()[:SIZES]]
     found = [most * n for n in times] + [most // n for n in times[1:]]
-    return np.unique(np.concatenate(found))
+    return joined(found).distinct()

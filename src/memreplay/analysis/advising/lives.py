@@ -5,20 +5,19 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.patterns import bits_of_frames
 from memreplay.analysis.groups.ways.code import NO_MODULE_RAN, ByModule
 from memreplay.engine.query import _groups
+from memreplay.engine.query._vectors import chosen as chosen_of
+from memreplay.engine.query._vectors import counting, vector, zeros
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from memreplay.analysis.groups.grouping import Grouper
+    from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.replay import Replay
 
 # Flags for what a stack's `file:function` frames match: operators and autograd nodes (with C++
@@ -82,26 +81,27 @@ class Lives:
 
     def __init__(self, replay: Replay, grouper: Grouper) -> None:
         self._grouper = grouper
-        self._found: dict[str, tuple[NDArray[np.uint32], list[int]]] = {}
-        self._code: NDArray[np.uint64] | None = None
+        self._found: dict[str, tuple[Vector, list[int]]] = {}
+        self._code: Vector | None = None
         self._usage = replay.measure("requested")
         self.recorded = grouper.snap.recorded is not None
         """Whether the recorder noted their purpose."""
         self.events = replay.events
-        found, first = self._usage.lifetimes, replay.first_event
-        recorded = slice(int((found.alloc_event >= 0).sum()))  # carried-over allocations follow
-        self.carried: NDArray[np.int64] = found.size[recorded.stop :]
+        found, first = self._usage.lifetime_columns(), replay.first_event
+        count = (found["alloc_event"] >= 0).count()
+        recorded = slice(count)  # carried-over allocations follow
+        self.carried = found["size"][count:]
         """Sizes of carried-over allocations."""
-        ends = found.free_event[recorded] - first
-        self.start: NDArray[np.int64] = found.alloc_event[recorded] - first
+        ends = found["free_event"][recorded] - first
+        self.start = found["alloc_event"][recorded] - first
         """The events that allocated them."""
-        self.end: NDArray[np.int64] = np.where(ends < 0, self.events, ends)
+        self.end = chosen_of(ends < 0, self.events, ends)
         """The events that freed them."""
-        self.bytes: NDArray[np.int64] = found.size[recorded]
+        self.bytes = found["size"][recorded]
         """Requested bytes."""
-        self.stack: NDArray[np.uint32] = found.stack[recorded]
+        self.stack = found["stack"][recorded]
         """Stack numbers."""
-        self.curve: NDArray[np.int64] = self._usage.series
+        self.curve = vector(self._usage.column)
         """Requested bytes after each event."""
         self.peak_bytes = self._usage.peak.bytes
         self.peak = self._usage.peak.event_index - replay.first_event
@@ -110,56 +110,56 @@ class Lives:
     def __len__(self) -> int:
         return len(self.start)
 
-    def of(self, way: str, *names: str) -> NDArray[np.bool_]:
+    def of(self, way: str, *names: str) -> Vector:
         """Return which rows are in groups with one of these names."""
         return self._named(way, lambda name: name in names)
 
-    def _named(self, way: str, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
+    def _named(self, way: str, wanted: Callable[[str], bool]) -> Vector:
         dimensions = self._grouper.dimensions
         numbers, known = self._groups(way)
         chosen = [wanted(dimensions.label(self._usage, way, name).text) for name in known]
-        return np.array(chosen, bool)[numbers] if len(numbers) else np.zeros(0, bool)
+        return vector(chosen, "?")[numbers]
 
-    def _groups(self, way: str) -> tuple[NDArray[np.uint32], list[int]]:
+    def _groups(self, way: str) -> tuple[Vector, list[int]]:
         """Return each row's group index, and the groups' names."""
         if way not in self._found:
             keys = self._grouper.dimensions.keys(self._usage, way)
-            numbers = np.asarray(keys.numbers(self.start.data, np.zeros(0, np.int64).data)[0])
+            numbers = vector(keys.numbers(self.start, vector([]))[0])
             self._found[way] = numbers, memoryview(keys.names()).tolist()
         return self._found[way]
 
-    def of_modules(self, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+    def of_modules(self, pattern: re.Pattern[str]) -> Vector:
         """Return which rows were allocated by recorded modules whose names match a pattern."""
         if not self.recorded:
-            return np.zeros(len(self), bool)
+            return zeros(len(self), "?")
         return self._named("module", lambda name: pattern.search(name) is not None)
 
-    def in_modules(self) -> NDArray[np.bool_]:
+    def in_modules(self) -> Vector:
         """Return which rows are known to be allocated by a module."""
         return self._named("module", lambda name: name not in _IN_NONE)
 
-    def of_same(self, way: str, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def of_same(self, way: str, chosen: Vector) -> Vector:
         """Return which rows are in the same group as any chosen row."""
         numbers, _ = self._groups(way)
-        return np.isin(numbers, np.unique(numbers[chosen]))
+        return numbers.is_in(numbers[chosen])
 
-    def forward(self) -> NDArray[np.bool_]:
+    def forward(self) -> Vector:
         """Return which rows are known to be allocated by a forward pass."""
         if self.recorded:
             return self.of("phase", "forward") & ~self.of("category", *KEPT)
         return self.of("category", "activations", "attention")
 
-    def code(self) -> NDArray[np.uint64]:
+    def code(self) -> Vector:
         """Return for each row the flags (SOFTMAX to WORKSPACE) of all frames in its stack."""
         if self._code is None:
             self._code = self._shown()
         return self._code
 
-    def _shown(self) -> NDArray[np.uint64]:
+    def _shown(self) -> Vector:
         replay = self._usage.replay
         of_frames = array("Q", bits_of_frames(self._grouper.snap, _PATTERNS))
         if not any(of_frames):
-            return np.zeros(len(self), np.uint64)
+            return zeros(len(self))
         keys = _groups.rule_keys(
             replay.native,
             of_frames,
@@ -167,44 +167,43 @@ class Lives:
             0,
             *self._grouper.known.ranks,
         )
-        numbers = np.asarray(keys.numbers(self.start.data, np.zeros(0, np.int64).data)[0])
-        found: NDArray[np.uint64] = np.asarray(keys.names()).astype(np.uint64)[numbers]
-        return found
+        numbers = vector(keys.numbers(self.start, vector([]))[0])
+        return vector(keys.names())[numbers]
 
-    def age(self) -> NDArray[np.int64]:
+    def age(self) -> Vector:
         """Count, for each row, the allocations made while it was live, including its own."""
-        return np.searchsorted(self.start, self.end) - np.arange(len(self))
+        return self.start.places(self.end) - counting(len(self))
 
     def count_after(self, event: int) -> int:
         """Return the number of rows allocated after an event."""
-        return int((self.start > event).sum())
+        return (self.start > event).count()
 
-    def held(self, chosen: NDArray[np.bool_], at: int | None = None) -> int:
+    def held(self, chosen: Vector, at: int | None = None) -> int:
         """Return the bytes that the chosen rows hold after an event, or at the peak."""
         event = self.peak if at is None else at
         live = chosen & (self.start <= event) & (self.end > event)
-        return int(self.bytes[live].sum())
+        return self.bytes[live].sum()
 
     def saved(
         self,
-        chosen: NDArray[np.bool_],
+        chosen: Vector,
         *,
-        after: NDArray[np.int64] | None = None,
+        after: Vector | None = None,
         part: float = 1.0,
     ) -> int:
         """Return how far the peak falls if the chosen rows lose `part` of their bytes. A row loses
         them from its start on, or from its event in `after` if that's later.
         """
-        begin = self.start if after is None else np.maximum(self.start, after)
+        begin = self.start if after is None else self.start.higher(after)
         chosen = chosen & (begin < self.end)
-        change = np.zeros(self.events + 1, np.int64)
-        weights = (self.bytes[chosen] * part).astype(np.int64)
-        np.add.at(change, begin[chosen], weights)
-        np.add.at(change, self.end[chosen], -weights)
+        change = zeros(self.events + 1)
+        weights = self.bytes[chosen].scaled(part)
+        change.add_at(begin[chosen], weights)
+        change.add_at(self.end[chosen], -weights)
         return self.lowered(change)
 
     def recomputed(
-        self, chosen: NDArray[np.bool_], failed: Sequence[int], sizes: Sequence[int], limit: int
+        self, chosen: Vector, failed: Sequence[int], sizes: Sequence[int], limit: int
     ) -> int:
         """Return how far the peak falls if the chosen rows are recomputed, exactly as `memreplay
         simulate --checkpoint` simulates it (engine/simulate/editing.pyx).
@@ -212,47 +211,44 @@ class Lives:
         `failed`, `sizes`: events and bytes of failed requests. A request succeeds, and counts for
         the new peak, if it then fits in `limit` bytes.
         """
-        rows = np.arange(len(self))
+        rows = counting(len(self))
         freed = self._freed()
-        before = np.searchsorted(self.start, freed)  # rows allocated before each row's free
+        before = self.start.places(freed)  # rows allocated before each row's free
         # If no row was allocated between the error and the free, the error caused the free.
         last = self.start[before - 1] if len(self) else self.start
-        lost = np.searchsorted(failed, freed) > np.searchsorted(failed, last)
+        events = vector(failed)
+        lost = events.places(freed) > events.places(last)
         again = (freed < self.events) & ~lost
         moved = chosen & (before >= rows + 2 + again)
-        after = self.start[np.minimum(rows + 1, len(self) - 1)] + 1
-        until = np.where(again, last, self.end)
-        change = np.zeros(self.events + 1, np.int64)
-        np.add.at(change, after[moved], self.bytes[moved])
-        np.add.at(change, until[moved], -self.bytes[moved])
-        at = np.array(failed, np.int64)
-        served = (self.curve - np.cumsum(change[:-1]))[at] + np.array(sizes, np.int64)
-        high = int(served[served <= limit].max(initial=0))
+        after = self.start[(rows + 1).lower(len(self) - 1)] + 1
+        until = chosen_of(again, last, self.end)
+        change = zeros(self.events + 1)
+        change.add_at(after[moved], self.bytes[moved])
+        change.add_at(until[moved], -self.bytes[moved])
+        served = (self.curve - change[:-1].sums())[events] + vector(sizes)
+        high = served[served <= limit].max(initial=0)
         return max(0, min(self.lowered(change), self.peak_bytes - high))
 
-    def _freed(self) -> NDArray[np.int64]:
+    def _freed(self) -> Vector:
         """Return each row's event at which the program freed it. It may end later, if its free
         waits for a stream.
         """
-        held = self._usage.replay.measure("held").lifetimes
-        first = self._usage.replay.first_event
-        known = (held.alloc_event >= 0) & (held.free_event >= 0)
-        found: NDArray[np.int64] = self.end.copy()
-        rows = np.searchsorted(self.start, held.alloc_event[known] - first)
-        found[rows] = held.free_event[known] - first
+        held = self._usage.replay.measure("held").lifetime_columns()
+        made, freed, first = held["alloc_event"], held["free_event"], self._usage.replay.first_event
+        known = (made >= 0) & (freed >= 0)
+        found = self.end.copy()
+        found[self.start.places(made[known] - first)] = freed[known] - first
         return found
 
-    def lowered(self, change: NDArray[np.int64]) -> int:
+    def lowered(self, change: Vector) -> int:
         """Return how far the peak falls if usage after each event is lower by the running sum of
         `change` (one value per event, and one for the end).
         """
-        left = self.curve - np.cumsum(change[:-1])
-        high = max(int(left.max(initial=0)), self._usage.start_bytes)
+        left = self.curve - change[:-1].sums()
+        high = max(left.max(initial=0), self._usage.start_bytes)
         return max(0, self.peak_bytes - high)
 
-    def largest_place(
-        self, chosen: NDArray[np.bool_], among: NDArray[np.bool_] | None = None
-    ) -> Place | None:
+    def largest_place(self, chosen: Vector, among: Vector | None = None) -> Place | None:
         """Return the line that holds most of these rows' bytes at the peak; None if the rows hold
         nothing. `among`: rows whose lines are preferred.
         """
@@ -264,10 +260,12 @@ class Lives:
         line = _largest(lines[some], self.bytes[some])
         there = live & (lines == line)
         stack = _largest(self.stack[there], self.bytes[there])
-        return Place(stack, int(self.bytes[there].sum()))
+        return Place(stack, self.bytes[there].sum())
 
 
-def _largest(numbers: NDArray[np.uint32], sizes: NDArray[np.int64]) -> int:
+def _largest(numbers: Vector, sizes: Vector) -> int:
     """Return the number whose total size is largest."""
-    found, inverse = np.unique(numbers, return_inverse=True)
-    return int(found[np.bincount(inverse, sizes).argmax()])
+    found, places = numbers.numbered()
+    sums = zeros(len(found))
+    sums.add_at(places, sizes)
+    return found[sums.argmax()]

@@ -4,21 +4,23 @@ summed without `.item()`, or a teacher that runs without `no_grad()`.
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import ceil
 from typing import TYPE_CHECKING
 
-import numpy as np
+from memreplay.engine.query._vectors import constant, counting, joined, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from memreplay.analysis.advising.lives import Lives
+    from memreplay.engine.query._vectors import Vector
 
-    Chosen = NDArray[np.bool_]
-    Numbers = NDArray[np.int64]
-    Stacks = NDArray[np.uint32]
+    Chosen = Vector
+    Numbers = Vector
+    Stacks = Vector
 
+_STACK_BITS = 32
 SCALAR = 16  # maximum size of a loss or a sum of losses, in bytes
 # Without an autograd graph, a pass keeps only its result. A KV cache keeps two of a layer's ten or
 # more results.
@@ -42,27 +44,27 @@ def outliving(lives: Lives, forward: Chosen, backward: Chosen) -> Chosen:
     The evidence is another round that trains with the same code but without such a pass. If that
     round's backward pass allocates as much, the kept results don't take part in training.
     """
-    found = np.zeros(len(lives), bool)
+    found = zeros(len(lives), "?")
     if not forward.any() or not backward.any():
         return found
     turns = _Turns(lives, forward, backward)
     kept, run, in_loss = _passes(lives, turns)
     seen: dict[tuple[bytes, bytes], Numbers] = {}
     for turn, members in _by_turn(turns.of, kept):
-        several = len(np.unique(run[members])) > 1 or in_loss[members].any()
+        several = len(run[members].distinct()) > 1 or in_loss[members].any()
         trained = turns.trained(turn)
         if len(members) < LEAST_COUNT or not several or not len(trained):
             continue
-        stacks = np.unique(lives.stack[members])
-        key = stacks.tobytes(), trained.tobytes()
+        stacks = lives.stack[members].distinct()
+        key = bytes(stacks), bytes(trained)
         if key not in seen:
             if len(seen) == MOST_CODE:
                 break
             seen[key] = turns.others(stacks, trained)
         others = seen[key]
-        size = turns.bytes[turn] - DIFFERENCE * lives.bytes[members].sum()
-        count = turns.count[turn] - DIFFERENCE * len(members)
-        found[members] = np.any((turns.bytes[others] >= size) & (turns.count[others] >= count))
+        size = ceil(turns.bytes[turn] - DIFFERENCE * lives.bytes[members].sum())
+        count = ceil(turns.count[turn] - DIFFERENCE * len(members))
+        found[members] = ((turns.bytes[others] >= size) & (turns.count[others] >= count)).any()
     return found | _unused(lives, turns, backward)
 
 
@@ -70,37 +72,39 @@ def _unused(lives: Lives, turns: _Turns, backward: Chosen) -> Chosen:
     """Find passes whose results are all freed at once after the backward pass, in several rounds,
     although the backward pass allocated too few gradients of these sizes to have used the results.
     """
-    found = np.zeros(len(lives), bool)
+    found = zeros(len(lives), "?")
     late = turns.late & (lives.bytes > SCALAR)
     if lives.recorded:
         late &= lives.in_modules()
-    rows = np.flatnonzero(late)
-    made = np.searchsorted(lives.start, lives.end)  # number of rows allocated before each row's end
-    rows = rows[np.lexsort((rows, made[rows], turns.of[rows]))]
-    apart = (np.diff(turns.of[rows]) != 0) | (np.diff(made[rows]) != 0)
-    bounds = np.concatenate([[0], np.flatnonzero(apart) + 1, [len(rows)]])
+    rows = late.rows()
+    made = lives.start.places(lives.end)  # number of rows allocated before each row's end
+    rows = rows[made[rows].order()]
+    rows = rows[turns.of[rows].order()]
+    apart = _changes(turns.of[rows]) | _changes(made[rows])
+    bounds = joined([[0], apart.rows() + 1, [len(rows)]])
     passes: dict[bytes, list[Numbers]] = {}
     left = MOST_ROWS
-    for i in np.flatnonzero(np.diff(bounds) >= LEAST_COUNT):
+    for i in (bounds[1:] - bounds[:-1] >= LEAST_COUNT).rows():
         members = rows[bounds[i] : bounds[i + 1]]
         first, last, end = members[0], members[-1] + 1, made[members[0]]
-        left -= int(end - first)
+        left -= end - first
         if left < 0:
             break
         results = lives.bytes[first:last][turns.before[first:last]].sum()
         if lives.bytes[members].sum() < PASS_SHARE * results or not len(
-            turns.trained(int(turns.of[first]))
+            turns.trained(turns.of[first])
         ):
             continue
-        sizes, counts = np.unique(lives.bytes[members], return_counts=True)
-        gradients = np.sort(lives.bytes[first:end][backward[first:end]])
-        there = np.searchsorted(gradients, sizes, "right") - np.searchsorted(gradients, sizes)
-        covered = (np.minimum(counts, there) * sizes).sum()
+        sizes, places = lives.bytes[members].numbered()
+        counts = places.counts()
+        gradients = lives.bytes[first:end][backward[first:end]].sorted()
+        there = gradients.places(sizes, right=True) - gradients.places(sizes)
+        covered = (counts.lower(there) * sizes).sum()
         if covered <= GRADIENTS_SHARE * (counts * sizes).sum():
-            passes.setdefault(np.unique(lives.stack[members]).tobytes(), []).append(members)
+            passes.setdefault(bytes(lives.stack[members].distinct()), []).append(members)
     for alike in passes.values():
         if len(alike) >= LEAST_TURNS:
-            found[np.concatenate(alike)] = True
+            found[joined(alike)] = True
     return found
 
 
@@ -108,22 +112,21 @@ class _Turns:
     """Rounds of forward and backward allocations, each ending with a backward pass."""
 
     def __init__(self, lives: Lives, forward: Chosen, backward: Chosen) -> None:
-        rows = np.arange(len(lives))
-        both = np.flatnonzero(forward | backward)
+        rows = counting(len(lives))
+        both = (forward | backward).rows()
         anew = backward[both[:-1]] & ~backward[both[1:]]
-        self.of: Numbers = np.searchsorted(both[1:][anew], rows, "right")
+        self.of: Numbers = both[1:][anew].places(rows, right=True)
         """Round of each allocation."""
-        total = int(self.of[-1]) + 1
-        chosen = np.flatnonzero(backward)
-        first = np.full(total, len(lives))
-        last = np.full(total, len(lives))
-        np.minimum.at(first, self.of[chosen], chosen)
-        last[self.of[chosen]] = chosen  # assigned in order, so the last row of each round remains
-        self.count: Numbers = np.bincount(self.of[chosen], minlength=total)
+        total = self.of[-1] + 1
+        chosen = backward.rows()
+        first, last = constant(len(lives), total).copy(), constant(len(lives), total).copy()
+        # Assigned in order, so the last value of each round remains.
+        last[self.of[chosen]] = chosen
+        first[self.of[chosen][::-1]] = chosen[::-1]
+        self.count: Numbers = self.of[chosen].counts(total)
         """Allocations in each round's backward pass."""
-        self.bytes: Numbers = np.zeros(total, np.int64)
-        np.add.at(self.bytes, self.of[chosen], lives.bytes[chosen])
-        starts = np.append(lives.start, [lives.events, lives.events])
+        self.bytes = _sums(self.of[chosen], lives.bytes[chosen], total)
+        starts = joined([lives.start, [lives.events, lives.events]])
         begin, end, until = starts[first], starts[last], starts[last + 1]
         self.before: Chosen = forward & (rows < first[self.of])
         """Allocations of a round's forward passes."""
@@ -132,29 +135,29 @@ class _Turns:
         """Allocations freed by the end of the round's backward pass."""
         self.stays: Chosen = self.before & (lives.end > until[self.of])
         """Allocations that outlive the round's backward pass."""
-        ended = self.of[np.maximum(np.searchsorted(lives.start, lives.end) - 1, 0)]
+        ended = self.of[(lives.start.places(lives.end) - 1).higher(0)]
         inside = forward & (lives.end > begin[ended]) & (lives.end < end[ended])
-        self.stays &= ~np.isin(lives.stack, lives.stack[inside | self.used])
+        self.stays &= ~lives.stack.is_in(lives.stack[inside | self.used])
         self.late: Chosen = self.before & (lives.end > end[self.of])
-        self.late &= ~np.isin(lives.stack, lives.stack[inside])
+        self.late &= ~lives.stack.is_in(lives.stack[inside])
         """Allocations that the round's backward pass doesn't free, and no other one does."""
         self._stack = lives.stack
-        pairs = np.stack([self.of[self.used], lives.stack[self.used].astype(np.int64)])
-        self._trained = np.unique(pairs, axis=1)
+        pairs = ((self.of[self.used] << _STACK_BITS) | lives.stack[self.used]).distinct()
+        self._trained = pairs >> _STACK_BITS, pairs & ((1 << _STACK_BITS) - 1)
 
     def trained(self, turn: int) -> Stacks:
         """Return the stacks of forward allocations that a round's backward pass frees."""
-        low, high = np.searchsorted(self._trained[0], [turn, turn + 1])
-        return self._trained[1, low:high].astype(np.uint32)
+        low, high = self._trained[0].places([turn, turn + 1])
+        return self._trained[1][low:high]
 
     def others(self, without: Stacks, trained: Stacks) -> Numbers:
         """Return the rounds that free allocations of all `trained` stacks, and whose forward passes
         have none of the `without` stacks.
         """
-        runs = np.isin(self._trained[1], trained)
-        count = np.bincount(self._trained[0][runs], minlength=len(self.count))
-        count[self.of[self.before & np.isin(self._stack, without)]] = 0
-        return np.flatnonzero(count == len(trained))
+        runs = self._trained[1].is_in(trained)
+        count = self._trained[0][runs].counts(len(self.count))
+        count[self.of[self.before & self._stack.is_in(without)]] = 0
+        return (count == len(trained)).rows()
 
 
 def _passes(lives: Lives, turns: _Turns) -> tuple[Chosen, Numbers, Chosen]:
@@ -164,23 +167,36 @@ def _passes(lives: Lives, turns: _Turns) -> tuple[Chosen, Numbers, Chosen]:
     A pass ends with a loss, or with something that isn't a result, such as the next batch.
     """
     scalar = lives.bytes <= SCALAR
-    ends = np.cumsum(scalar | ~turns.before)
-    run = np.concatenate([[0], ends[:-1]])
-    total = int(run[-1]) + 1
+    ends = (scalar | ~turns.before).sums()
+    run = joined([[0], ends[:-1]])
+    total = run[-1] + 1
     stays = turns.stays & ~scalar
     if lives.recorded:
         stays &= lives.in_modules()
-    count = np.bincount(run[stays], minlength=total)
-    held = np.bincount(run[stays], lives.bytes[stays], total)
-    made = np.bincount(run[turns.before], lives.bytes[turns.before], total)
-    apart = np.bincount(run[turns.used], minlength=total) == 0
-    in_loss = np.bincount(run[turns.before & scalar], minlength=total) > 0
-    passes = (count >= PASS_COUNT) & (held >= PASS_SHARE * made) & apart
+    count = run[stays].counts(total)
+    held = _sums(run[stays], lives.bytes[stays], total)
+    made = _sums(run[turns.before], lives.bytes[turns.before], total)
+    apart = run[turns.used].counts(total) == 0
+    in_loss = run[turns.before & scalar].counts(total) > 0
+    passes = (count >= PASS_COUNT) & held.reaches(PASS_SHARE, made) & apart
     return stays & passes[run], run, in_loss[run]
 
 
 def _by_turn(of: Numbers, kept: Chosen) -> Iterator[tuple[int, Numbers]]:
-    rows = np.flatnonzero(kept)
-    for members in np.split(rows, np.flatnonzero(np.diff(of[rows])) + 1):
-        if len(members):
-            yield int(of[members[0]]), members
+    rows = kept.rows()
+    bounds = [0, *(_changes(of[rows]).rows() + 1), len(rows)]
+    for first, end in pairwise(bounds):
+        if end > first:
+            yield of[rows[first]], rows[first:end]
+
+
+def _changes(numbers: Numbers) -> Chosen:
+    """Return which numbers differ from the next one."""
+    return numbers[1:] != numbers[:-1]
+
+
+def _sums(numbers: Numbers, values: Numbers, least: int) -> Numbers:
+    """Return the sum of the values for each number from 0 to `least` - 1."""
+    found = zeros(least)
+    found.add_at(numbers, values)
+    return found

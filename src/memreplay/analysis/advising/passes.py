@@ -5,18 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from memreplay.analysis.advising.forms import BACKWARD
 from memreplay.analysis.advising.lives import EVALUATES
 from memreplay.analysis.advising.outliving import outliving
+from memreplay.engine.query._vectors import chosen, constant, counting, joined, vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from memreplay.analysis.advising.lives import Lives, Place
+    from memreplay.engine.query._vectors import Vector
 
 # Without an autograd graph, a result is freed as soon as two further results have been computed.
 NEXT = 2
@@ -58,29 +56,30 @@ def unneeded(
     """
     code = lives.code()
     backward = lives.of("category", *BACKWARD)
-    trained = bool(backward.any())
+    trained = backward.any()
     if not told and not trained:
         return None
     forward = lives.forward()
     backwards = lives.start[backward]
-    followed = np.searchsorted(backwards, lives.end) > np.searchsorted(backwards, lives.start)
-    made = np.searchsorted(lives.start, lives.end)  # number of rows allocated before each row's end
+    followed = backwards.places(lives.end) > backwards.places(lives.start)
+    made = lives.start.places(lives.end)  # number of rows allocated before each row's end
     old = forward & ~followed & (lives.age() > NEXT)
     kept = outliving(lives, forward, backward)
-    sums = np.concatenate([[0], np.cumsum(np.where(forward, lives.bytes, 0))])
-    order = np.flatnonzero(old)
-    order = order[np.argsort(made[order], kind="stable")]
-    outlived = bool(kept.any())
-    bounds = np.append(np.flatnonzero(np.diff(made[order], prepend=-1)), len(order))
-    cut: list[NDArray[np.int64]] = []
+    sums = joined([[0], chosen(forward, lives.bytes, 0).sums()])
+    order = old.rows()
+    order = order[made[order].order()]
+    outlived = kept.any()
+    ends = made[order]
+    bounds = joined([ends - joined([[-1], ends])[:-1], [1]]).rows()
+    cut: list[Vector] = []
     most = most_ended = 0
     # Most passes have few allocations, and a long recording can have tens of thousands of passes.
-    for i in np.flatnonzero(np.diff(bounds) >= KEPT_COUNT):
+    for i in (bounds[1:] - bounds[:-1] >= KEPT_COUNT).rows():
         some = order[bounds[i] : bounds[i + 1]]
-        rows = np.sort(some)
-        first = rows[np.searchsorted(np.cumsum(lives.bytes[rows]), lives.bytes[rows].sum() // 20)]
-        whole = int(sums[made[some[0]]] - sums[first])
-        held = int(lives.bytes[some].sum())
+        rows = some.sorted()
+        held = lives.bytes[rows].sum()
+        first = rows[lives.bytes[rows].sums().places([held // 20])[0]]
+        whole = sums[made[some[0]]] - sums[first]
         if held < KEPT_SHARE * whole:
             continue
         most = max(most, held)
@@ -93,7 +92,7 @@ def unneeded(
         else:
             kept[some] = True
             most_ended = max(most_ended, held)
-    known = np.isin(lives.stack, np.unique(lives.stack[kept])) | ((code & EVALUATES) > 0)
+    known = lives.stack.is_in(lives.stack[kept]) | ((code & EVALUATES) > 0)
     for some in cut:
         # If earlier passes through the same code had no backward pass, this pass wouldn't have had
         # one either.
@@ -102,8 +101,8 @@ def unneeded(
             kept[some] = True
     if not kept.any():
         return None
-    after = np.append(lives.start, lives.events)
-    freed = after[np.minimum(np.arange(len(lives)) + NEXT, len(lives))]
+    after = joined([lives.start, [lives.events]])
+    freed = after[(counting(len(lives)) + NEXT).lower(len(lives))]
     return Unneeded(
         lives.held(kept, at),
         lives.saved(kept, after=freed) if at is None else lives.held(kept & (freed <= at), at),
@@ -113,7 +112,7 @@ def unneeded(
     )
 
 
-def kept_for_backward(lives: Lives, failed: Sequence[int], *, told: bool) -> NDArray[np.bool_]:
+def kept_for_backward(lives: Lives, failed: Sequence[int], *, told: bool) -> Vector:
     """Return which rows may be kept for a backward pass: a backward pass allocates while they're
     live, or the file or a failed request ends before it could.
 
@@ -122,12 +121,12 @@ def kept_for_backward(lives: Lives, failed: Sequence[int], *, told: bool) -> NDA
     """
     backwards = lives.start[lives.of("category", *BACKWARD)]
     if not told and not len(backwards):
-        return np.ones(len(lives), bool)
-    followed = np.searchsorted(backwards, lives.end) > np.searchsorted(backwards, lives.start)
-    cut = np.searchsorted(failed, lives.end) > np.searchsorted(failed, lives.start)
+        return constant(1, len(lives), "?")
+    events = vector(failed)
+    followed = backwards.places(lives.end) > backwards.places(lives.start)
+    cut = events.places(lives.end) > events.places(lives.start)
     cut |= lives.end == lives.events
-    kept: NDArray[np.bool_] = followed | (cut & ((lives.code() & EVALUATES) == 0))
-    return kept
+    return followed | (cut & ((lives.code() & EVALUATES) == 0))
 
 
 def _between(events: Sequence[int], first: int, last: int) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from memreplay.analysis.advising.forms import BACKWARD
 from memreplay.analysis.advising.lives import FOREACH
 from memreplay.analysis.categories.rules import DEFAULT_RULES
@@ -39,7 +37,7 @@ def remaining_state_bytes(lives: Lives, frames: Sequence[Frame], event: int) -> 
     code = lives.code()
     live = (lives.start < event) & (lives.end >= event)
     backward = lives.of("category", *BACKWARD)
-    gradients = int(lives.bytes[live & lives.of("category", "gradients", "backward")].sum())
+    gradients = lives.bytes[live & lives.of("category", "gradients", "backward")].sum()
     after = lives.start[backward & (lives.start < event)].max(initial=-1)
     made = live & lives.of(
         "category", "optimizer state", "optimizer temporaries", "temporary", "unknown"
@@ -52,10 +50,10 @@ def remaining_state_bytes(lives: Lives, frames: Sequence[Frame], event: int) -> 
     state = step & ~temporary
     large = state & (lives.bytes > SCALAR)
     names = [match[1] for match in map(_PYTORCH.search, texts) if match]
-    stacks = len(np.unique(lives.stack[large]))
+    stacks = len(lives.stack[large].distinct())
     each = max(stacks, *(STATES.get(name, 1) for name in names), 1)
     # Fused optimizers, which need no temporaries, keep their step counters on the GPU.
-    fused = bool((state & ~large).any())
+    fused = (state & ~large).any()
     temporaries = gradients if names and not fused else 0
-    held = int(lives.bytes[large].sum() + lives.bytes[temporary].sum())
+    held = lives.bytes[large].sum() + lives.bytes[temporary].sum()
     return max(0, each * gradients + temporaries - held)

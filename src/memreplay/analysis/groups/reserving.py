@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+import memreplay._core as _core
 from memreplay.analysis.groups.ways.base import NO_EVENTS, NO_STACK
 from memreplay.analysis.groups.ways.code import ByCode
+from memreplay.engine.query._vectors import chosen, constant, vector, zeros
 from memreplay.snapshot.model import By, Group, Label
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memreplay.analysis.groups.dimensions import Dimensions
+    from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
 BEFORE = "(reserved before the recording)"
 AGAINST = "(segment events that contradict each other)"
 _NONE, _UNKNOWN, _ODD = -1, -2, -3  # used instead of a group's identity
+_SOURCE_BITS = 32
+_FIELDS = ("device", "flags", "address", "total_size", "stack")
 Name = int  # the number of a group's stack, frame or text, or one of the values above
 
 
@@ -73,28 +74,26 @@ def requesting_stacks(snap: Snapshot, replay: Replay, event: int) -> list[tuple[
     if not len(source):
         return []
     regions = len(replay.reserved.regions())
-    stack = np.full(len(source), _UNKNOWN, dtype=np.int64)
+    stack = constant(_UNKNOWN, len(source)).copy()
     later = source >= regions
-    said = replay.segment_changes.stack[source[later] - regions].astype(np.int64)
-    stack[later] = np.where(said > 0, said, _NONE)
+    said = replay.segment_changes.stack[source[later] - regions]
+    stack[later] = chosen(said > 0, said, _NONE)
     stack[~later] = _stacks_before(snap, replay)[source[~later]]
-    known, which = np.unique(stack, return_inverse=True)
-    n_bytes = np.zeros(len(known), dtype=np.int64)
-    np.add.at(n_bytes, which, (end - start).astype(np.int64))
-    pairs = np.unique(np.stack([which, source]), axis=1)[0]
-    counts = np.bincount(pairs, minlength=len(known))
-    return list(zip(known.tolist(), n_bytes.tolist(), counts.tolist(), strict=True))
+    known, which = stack.numbered()
+    n_bytes = zeros(len(known))
+    n_bytes.add_at(which, end - start)
+    pairs = ((which << _SOURCE_BITS) | source).distinct()
+    counts = (pairs >> _SOURCE_BITS).counts(len(known))
+    return list(zip(known, n_bytes, counts, strict=True))
 
 
-def _pieces(
-    replay: Replay, event: int
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+def _pieces(replay: Replay, event: int) -> tuple[Vector, Vector, Vector]:
     """Return the start, end and origin of each range of memory that is reserved after an event."""
-    start, end, source = map(np.asarray, replay.reserved.ranges_at(event - replay.first_event))
-    return start, end, source.astype(np.int64)
+    start, end, source = map(vector, replay.reserved.ranges_at(event - replay.first_event))
+    return start, end, source
 
 
-def _stacks_before(snap: Snapshot, replay: Replay) -> NDArray[np.int64]:
+def _stacks_before(snap: Snapshot, replay: Replay) -> Vector:
     """Return the stack that requested each region reserved at the start.
 
     This is the stack of the final segment if that segment existed unchanged from the start.
@@ -102,22 +101,24 @@ def _stacks_before(snap: Snapshot, replay: Replay) -> NDArray[np.int64]:
     one's stack.
     """
     regions = replay.reserved.regions()
-    found = np.full(len(regions), _UNKNOWN, dtype=np.int64)
-    segments = snap.segments
-    mine = np.flatnonzero((segments.device == replay.device) & ~segments.is_expandable)
+    found = constant(_UNKNOWN, len(regions)).copy()
+    device, flags, address, size, stack = (
+        vector(snap.native.rows("segment", field)) for field in _FIELDS
+    )
+    mine = ((device == replay.device) & ((flags & _core.EXPANDABLE) == 0)).rows()
     whole = replay.first_event + replay.events == snap.trace_events(replay.device)
     if not len(mine) or not whole or replay.reserved.misfits:
         return found
-    mine = mine[np.argsort(segments.address[mine], kind="stable")]
-    address = np.asarray(segments.address[mine])
-    stop = address + np.asarray(segments.total_size[mine]).astype(np.uint64)
+    mine = mine[address[mine].order()]
+    address = address[mine]
+    stop = address + size[mine]
     start, end, source = _pieces(replay, replay.first_event + replay.events - 1)
     kept = source < len(regions)
     start, end, source = start[kept], end[kept], source[kept]
-    at = np.searchsorted(address, start, side="right") - 1
+    at = address.places(start, right=True) - 1
     same = (at >= 0) & (address[at] == start) & (stop[at] == end)
-    said = np.asarray(segments.stack[mine])[at[same]].astype(np.int64)
-    found[source[same]] = np.where(said > 0, said, _UNKNOWN)
+    said = stack[mine][at[same]]
+    found[source[same]] = chosen(said > 0, said, _UNKNOWN)
     return found
 
 

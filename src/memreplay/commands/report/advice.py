@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -23,8 +22,6 @@ from memreplay.commands.report.result import Advice
 from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memreplay.analysis.advising.lives import Place
     from memreplay.analysis.groups.grouping import Grouper
     from memreplay.commands.report.result import DeviceOverview
@@ -97,7 +94,7 @@ def facts_of(device: DeviceOverview, snap: Snapshot, replay: Replay, grouper: Gr
     # Allocations without a stack may be autograd's.
     told = lives.recorded or replay.events == replay.tally.with_stack
     passes = unneeded(lives, failed, told=told)
-    backward = bool(lives.of("category", *forms.BACKWARD).any())
+    backward = lives.of("category", *forms.BACKWARD).any()
     found = dict(_forms(device, lives, passes, replay, grouper))
     found["checkpoint"] = _checkpoint(lives, failed, replay, told=told)
     return replace(
@@ -146,15 +143,15 @@ def _checkpoint(lives: Lives, failed: list[int], replay: Replay, *, told: bool) 
     )
 
 
-def step_starts(device: DeviceOverview, replay: Replay) -> NDArray[np.int64]:
+def step_starts(device: DeviceOverview, replay: Replay) -> list[int]:
     """Return the events at which steps begin; empty if steps are unknown. The first of them isn't
     necessarily the program's first step.
     """
     steps = device.steps
     if steps is None or steps.step_source is None or steps.step_source.found_by == "whole":
-        return np.zeros(0, np.int64)
+        return []
     starts = [one.first_event - replay.first_event for one in steps.steps]
-    return np.array([one for one in starts if 0 <= one < replay.events], np.int64)
+    return [one for one in starts if 0 <= one < replay.events]
 
 
 def advice_of(device: DeviceOverview, facts: Facts) -> tuple[Advice, ...]:

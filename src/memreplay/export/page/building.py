@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 import memreplay._core as _core
 from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.categories.rules import DEFAULT_RULES
@@ -13,6 +11,7 @@ from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.groups.ways.base import Known
 from memreplay.analysis.trust.trust import verdict
+from memreplay.engine.query._vectors import constant, joined, vector, zeros
 from memreplay.export.page.addresses import addresses_of
 from memreplay.export.page.coding import Columns, check_exact
 from memreplay.export.page.groups import Grouping
@@ -35,9 +34,8 @@ from memreplay.snapshot.model import MEASURES
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memreplay.analysis.categories.rules import Rule
+    from memreplay.engine.query._vectors import Vector
     from memreplay.export.page.addresses import Addresses
     from memreplay.export.page.coding import Coded
     from memreplay.export.page.segments import Pieces
@@ -45,6 +43,10 @@ if TYPE_CHECKING:
     from memreplay.snapshot.model import MeasureName
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
+
+
+# Each frame's function, file and line.
+_FRAME_FIELDS = ("name", "file", "line")
 
 
 def page_data(
@@ -63,20 +65,19 @@ def page_data(
     """
     columns, texts = Columns(sum(snap.events_by_device.values())), Texts()
     dimensions = Dimensions(Known(snap, DEFAULT_RULES if rules is None else rules, fold=True))
-    frames, stacks = snap.frames, snap.stacks
-    used, places = np.unique(np.concatenate([frames.function, frames.file]), return_inverse=True)
-    known = np.array([texts.place(snap.native.string(int(one))) for one in used], dtype=np.int64)
-    places = known[places] if len(used) else places
-    rank = np.frombuffer(dimensions.known.file_rank, dtype=np.uint8)
-    code = rank[frames.file] <= LIBRARY if len(frames) else np.zeros(0, dtype=bool)
+    function, file, line = (vector(snap.native.rows("frame", one)) for one in _FRAME_FIELDS)
+    used, places = joined([function, file]).numbered()
+    places = vector([texts.place(snap.native.string(one)) for one in used])[places]
+    offsets, frames = _column(snap, "stack_offsets"), _column(snap, "stack_frames")
+    is_code = vector(dimensions.known.file_rank)[file] <= LIBRARY
     coded = {
-        "frame_function": columns.add(places[: len(frames)]),
-        "frame_file": columns.add(places[len(frames) :]),
-        "frame_line": columns.add(frames.line),
-        "frame_source": columns.add(_sources(snap, texts)),
-        "stack_frames": columns.add(np.diff(stacks.offsets.astype(np.int64))),
-        "frames": columns.add(stacks.frames, differences=True),
-        "stack_code": columns.add(code[stacks.frames]),
+        "frame_function": columns.add(places[: len(function)]),
+        "frame_file": columns.add(places[len(function) :]),
+        "frame_line": columns.add(line),
+        "frame_source": columns.add(_sources(snap, file, texts)),
+        "stack_frames": columns.add((offsets[1:] - offsets[:-1]) >> 2),
+        "frames": columns.add(frames, differences=True),
+        "stack_code": columns.add(is_code[frames]),
     }
     marked = {device: marks(snap, snap.replay(device)) for device in snap.devices}
     making = _Making(dimensions, columns, texts)
@@ -102,6 +103,12 @@ def page_data(
     )
 
 
+def _column(snap: Snapshot, name: str) -> Vector:
+    found = snap.native.column(name)
+    assert not isinstance(found, int)  # only columns of events can be constant
+    return vector(found)
+
+
 class _Making(NamedTuple):
     """Parts that a page's devices share."""
 
@@ -121,7 +128,7 @@ def _device(
     changes = replay.segment_changes
     clock = _clock(replay, columns)
     pool, stream = columns.add(those.pool), columns.add(those.stream)
-    parts = pieces(snap, replay)
+    parts = pieces(replay)
     addresses = addresses_of(those.address, *(() if parts is None else (parts.address,)))
     peaks = {name: _peak(replay, name) for name in MEASURES}
     check_exact(*(one.bytes for one in peaks.values()))
@@ -160,13 +167,12 @@ def _device(
     )
 
 
-def _sources(snap: Snapshot, texts: Texts) -> NDArray[np.int64]:
-    """Return 1 + the index of each frame's source text; 0 if unknown. Shape (frames,), int64."""
-    frames = snap.frames
-    found = np.zeros(len(frames), dtype=np.int64)
+def _sources(snap: Snapshot, file: Vector, texts: Texts) -> Vector:
+    """Return 1 + the index of each frame's source text; 0 if unknown. `file`: the frames' files."""
+    found = zeros(len(file))
     known = snap.source_lines
-    files = [i for i in np.unique(frames.file).tolist() if snap.native.string(i) in known]
-    for i in np.flatnonzero(np.isin(frames.file, files)).tolist():
+    files = [i for i in file.distinct() if snap.native.string(i) in known]
+    for i in file.is_in(files).rows():
         if source := snap.frame(i).source:
             found[i] = 1 + texts.place(source)
     return found
@@ -197,7 +203,7 @@ def _spans(snap: Snapshot, replay: Replay) -> tuple[PageSpan, ...]:
 def _segments(parts: Pieces, addresses: Addresses, columns: Columns) -> SegmentColumns | None:
     """Encode the segments' pieces; None if an address is too large for JavaScript."""
     numbers = addresses.numbers(parts.address)
-    if not np.all(numbers):
+    if not numbers.all():
         return None
     return SegmentColumns(
         begin=columns.add(parts.begin, differences=True),
@@ -228,18 +234,18 @@ def _clock(replay: Replay, columns: Columns) -> _Clock | None:
         return None
     clock = replay.clock_column
     if clock is None:  # all events have the same time
-        times = np.full(replay.events, replay.time_us(replay.start))
+        times = constant(replay.time_us(replay.start) or 0, replay.events)
     else:
-        times = np.asarray(clock)
+        times = vector(clock)
     # Events before the first event that has a time get that event's time.
-    known = int(np.searchsorted(times, _core.ABSENT_TIME, side="right"))
-    first = int(times[known])
+    known = times.places([_core.ABSENT_TIME], right=True)[0]
+    first = times[known]
     check_exact(first)
     if known:
         times = times.copy()
         times[:known] = first
-    since = columns.add(times, less=np.broadcast_to(first, len(times)), differences=True)
-    return _Clock(since, first, int(times[-1]) - first)
+    since = columns.add(times, less=constant(first, len(times)), differences=True)
+    return _Clock(since, first, times[-1] - first)
 
 
 def _peak(replay: Replay, measure: MeasureName) -> PagePeak:

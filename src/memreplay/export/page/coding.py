@@ -15,23 +15,22 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec.structs import replace
 
 from memreplay.engine.query._recurring import rows_back
+from memreplay.engine.query._vectors import vector
+from memreplay.engine.write._planes import Folded
 from memreplay.errors import LimitError
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from concurrent.futures import Future
 
-    from numpy.typing import NDArray
+    from memreplay.engine.query._vectors import Vector
 
 MOST = 2**53 - 1  # JavaScript's Number.MAX_SAFE_INTEGER
-_PART = 1 << 15  # numbers per chunk
 _MOST_WAITING = 4  # planes waiting to be compressed, each with one byte per allocation
 # Higher levels take longer and gain little, so they are only used for small files.
 LEVELS = ((100_000, 9), (1_000_000, 5))  # (maximum number of events, level)
@@ -74,10 +73,10 @@ class Packer:
         self._waiting: deque[Future[bytes]] = deque()
         self._packed: list[bytes] = []
 
-    def add(self, data: NDArray[np.uint8]) -> None:
+    def add(self, data: memoryview) -> None:
         """Add data. It may be changed after this call."""
         if self._thread is None:
-            self._packed.append(self._stream.compress(data.data))
+            self._packed.append(self._stream.compress(data))
             return
         while len(self._waiting) >= _MOST_WAITING:
             self._packed.append(self._waiting.popleft().result())
@@ -97,15 +96,15 @@ class Columns:
     def __init__(self, events: int = 0) -> None:
         level = next((level for most, level in LEVELS if events <= most), LEVEL_OF_MANY)
         self._packer = Packer(level, beside=events > LEVELS[0][0])
-        self._scratch = np.empty(0, dtype=np.uint8)
+        self._scratch = bytearray()
         self.bytes = 0
         """Size of the columns before compression."""
 
     def add(
         self,
-        values: NDArray[Any],
+        values: Vector,
         *,
-        less: NDArray[Any] | None = None,
+        less: Vector | None = None,
         differences: bool = False,
     ) -> Coded:
         """Add a column of arbitrary integers, after subtracting the column `less`.
@@ -114,50 +113,30 @@ class Columns:
         """
         rows = len(values)
         if rows:
-            check_exact(int(values.min()), int(values.max()))
-        # Work in chunks, which fit into the CPU cache and avoid a full-size temporary.
-        highest = max(
-            (int(part.max()) for _, part in _folded(values, less, differences)), default=0
-        )
+            check_exact(values.min(), values.max())
+        folded = Folded(values, less, differences)
+        highest = folded.highest()
         check_exact((highest + 1) >> 1)
         width = (highest.bit_length() + 7) // 8
         if len(self._scratch) < width * rows:
-            self._scratch = np.empty(width * rows, dtype=np.uint8)
-        planes = self._scratch[: width * rows].reshape(width, rows)
-        for at, part in _folded(values, less, differences) if width else ():
-            whole = part.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
-            planes[:, at : at + len(part)] = whole[:, :width].T
+            self._scratch = bytearray(width * rows)
+        planes = memoryview(self._scratch)[: width * rows]
+        folded.split(width, planes)
         at = self.bytes
-        for plane in planes:
-            self._put(plane)
+        for plane in range(width):
+            self._put(planes[plane * rows : (plane + 1) * rows])
         return Coded(rows=rows, width=width, differences=differences, at=at)
 
-    def add_recurring(self, values: NDArray[np.int64]) -> Coded:
-        """Add a column of recurring numbers as distances back to the same number."""
-        back = np.asarray(rows_back(np.ascontiguousarray(values).view(np.uint64).data))
+    def add_recurring(self, values: Vector) -> Coded:
+        """Add a column of recurring numbers (u64) as distances back to the same number."""
+        back = vector(rows_back(values))
         coded = self.add(back)
         return replace(coded, fresh=self.add(values[back == 0], differences=True))
 
-    def _put(self, data: NDArray[np.uint8]) -> None:
+    def _put(self, data: memoryview) -> None:
         self._packer.add(data)
         self.bytes += len(data)
 
     def packed(self) -> bytes:
         """Return the zlib stream (RFC 1950) and finish."""
         return self._packer.packed()
-
-
-def _folded(
-    values: NDArray[Any], less: NDArray[Any] | None, differences: bool
-) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-    """Yield the numbers or differences in zigzag encoding, as (start, chunk)."""
-    before = 0
-    for at in range(0, len(values), _PART):
-        numbers = values[at : at + _PART].astype(np.int64)
-        if less is not None:
-            numbers -= less[at : at + _PART]
-        if differences:
-            last = int(numbers[-1])
-            numbers = np.diff(numbers, prepend=np.int64(before))
-            before = last
-        yield at, ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)

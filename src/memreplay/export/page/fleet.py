@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from memreplay.engine.query._vectors import vector
 from memreplay.export.page.coding import Coded, Columns, check_exact
 from memreplay.export.page.fleet_records import FleetPage, PageRank, PageShare
 
@@ -46,7 +45,7 @@ def fleet_page(
     for one in ranks:
         check_exact(one.peak_bytes, one.reserved_bytes or 0, one.headroom_bytes or 0)
         check_exact(*(share.bytes for share in (*one.categories, *one.holders)))
-    whole = np.fromiter((n_bytes for curve in curves for n_bytes in curve), dtype=np.int64)
+    whole = vector([n_bytes for curve in curves for n_bytes in curve])
     columns = Columns(len(whole))
     coded = columns.add(whole, differences=True)
     return page(coded, columns.bytes), [columns.packed()]

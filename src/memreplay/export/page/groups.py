@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec.structs import asdict
 
 from memreplay.analysis.groups.ways import WAYS, pinned_title_of, title_of
 from memreplay.analysis.groups.ways.base import STACK, Way
 from memreplay.analysis.groups.ways.blocks import ByPart, BySize, size_label
+from memreplay.engine.query._vectors import counting, joined, vector, zeros
 from memreplay.export.page.records import PageGroups
 from memreplay.render.blocks import place_text
 from memreplay.render.holders import coded_row, distinguish_rows
@@ -19,16 +19,16 @@ from memreplay.snapshot.model import Coded, Label
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from memreplay.analysis.groups.dimensions import Dimensions
     from memreplay.engine.query._groups import Keys
+    from memreplay.engine.query._vectors import Vector
     from memreplay.export.page.coding import Coded as CodedColumn
     from memreplay.export.page.coding import Columns
     from memreplay.export.page.lives import Lives
     from memreplay.export.page.texts import Texts
     from memreplay.snapshot.replay import Replay
 
+_PART = 1 << 15  # rows per chunk
 _MOST_TOGETHER = 1 << 22  # maximum number of groups if several keys are combined
 
 
@@ -45,7 +45,7 @@ class Grouping:
         self._columns = columns
         self._texts = texts
         self._carried = replay.carried_blocks
-        self._stacks = _numbered(those.stack)[0]
+        self._stacks = those.stack.distinct()
 
     def all(self, pool: CodedColumn, stream: CodedColumn) -> tuple[PageGroups, ...]:
         """Return the groups by stack, size and every other useful key; empty if nothing was
@@ -67,16 +67,14 @@ class Grouping:
         return tuple(one for one in found if one is not None)
 
     def _sizes(self, way: BySize) -> PageGroups:
-        largest = max(int(self._those.block.max()), int(self._those.requested.max()))
+        largest = max(self._those.block.max(), self._those.requested.max())
         names = (size_label(bits) for bits in range(largest.bit_length() + 1))
         return _page_groups(way, self._plain(names), None, None)
 
-    def _parts(
-        self, way: ByPart, numbers: NDArray[np.int32], column: CodedColumn
-    ) -> PageGroups | None:
+    def _parts(self, way: ByPart, numbers: Vector, column: CodedColumn) -> PageGroups | None:
         """Group by pool or stream. Allocations already have these numbers."""
         names = way.labels(self._replay)
-        if {names[one] for one in _numbered(numbers)[0].tolist()} <= way.nothing:
+        if {names[one] for one in numbers.distinct()} <= way.nothing:
             return None
         return _page_groups(way, self._plain(names), None, column)
 
@@ -85,8 +83,7 @@ class Grouping:
             return None
         keys = self._dimensions.keys(self._usage, way.name)
         groups, numbers = self._of_stacks(keys) or self._of_lives(keys)
-        names = np.asarray(keys.names())[groups].tolist()
-        labels = [way.label(self._usage, name) for name in names]
+        labels = [way.label(self._usage, name) for name in vector(keys.names())[groups]]
         if way.code != STACK and {one.text for one in labels} <= way.nothing:
             return None
         column = self._columns.add(numbers)
@@ -95,7 +92,7 @@ class Grouping:
         of_stacks, of_lives = (column, None) if by_stack else (None, column)
         return _page_groups(way, lines, of_stacks, of_lives)
 
-    def _of_stacks(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+    def _of_stacks(self, keys: Keys) -> tuple[Vector, Vector] | None:
         """Return the group keys, and each stack's index into the keys; None if stacks don't
         determine groups.
         """
@@ -103,14 +100,14 @@ class Grouping:
         if column is None:
             return None
         # The first is the empty stack. The last is for carried-over blocks without a stack.
-        found = np.asarray(column).astype(np.int64)
-        found = np.concatenate([found[:-1], found[:1], found[-1:]])
-        groups, used = _numbered(found[self._stacks])
-        numbers = np.zeros(len(found), dtype=np.int32)
+        of = vector(column)
+        found = joined([of[:-1], of[:1], of[-1:]])
+        groups, used = found[self._stacks].numbered()
+        numbers = zeros(len(found), "I")
         numbers[self._stacks] = used
         return groups, numbers
 
-    def _of_lives(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def _of_lives(self, keys: Keys) -> tuple[Vector, Vector]:
         """Return the group keys, and each allocation's index into the keys."""
         # Keys that combine others are computed once per distinct value.
         leaves = _leaves(keys)
@@ -119,27 +116,26 @@ class Grouping:
             return parts[0]
         if prod(len(groups) for groups, _ in parts) > _MOST_TOGETHER:
             return self._numbers(keys)
-        together = np.zeros(len(self._those.begin), dtype=np.int32)
+        together = zeros(len(self._those.begin), "I")
         for leaf, (groups, numbers) in zip(leaves, parts, strict=True):
-            together *= len(groups)
-            together += numbers if leaf.of_stacks() is None else numbers[self._those.stack]
-        there, places = _numbered(together)
-        first = np.empty(len(there), dtype=np.int64)
-        first[places[::-1]] = np.arange(len(places))[::-1]
-        order = np.argsort(first)
+            by_stack = leaf.of_stacks() is not None
+            for at in range(0, len(together), _PART):
+                some = slice(at, at + _PART)
+                group = numbers[self._those.stack[some]] if by_stack else numbers[some]
+                together[some] = together[some] * len(groups) + group
+        there, places = together.numbered()
+        first = zeros(len(there))
+        first[places[::-1]] = counting(len(places))[::-1]
+        order = first.order()
         found, of_first = self._numbers(keys, first[order])
-        return found, of_first[np.argsort(order)[places]]
+        return found, of_first[order.order()[places]]
 
-    def _numbers(
-        self, keys: Keys, some: NDArray[np.int64] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def _numbers(self, keys: Keys, some: Vector | None = None) -> tuple[Vector, Vector]:
         """Return the group keys, and an index into the keys for all allocations or for `some`."""
-        rows = np.arange(self._carried) if some is None else some[some < self._carried]
+        rows = counting(self._carried) if some is None else some[some < self._carried]
         begin = self._those.begin if some is None else self._those.begin[some]
-        of_events, of_carried = keys.numbers(
-            begin[len(rows) :].astype(np.int64).data, rows.astype(np.int64).data
-        )
-        return _numbered(np.concatenate([np.asarray(of_carried), np.asarray(of_events)]))
+        of_events, of_carried = keys.numbers(begin[len(rows) :].as_format("q"), rows)
+        return joined([of_carried, of_events], "I").numbered()
 
     # ---- names
 
@@ -171,14 +167,6 @@ def _page_groups(
         of_stacks=of_stacks,
         of_lives=of_lives,
     )
-
-
-def _numbered(found: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the distinct values (which must be small), and each row's index into these values."""
-    met = np.zeros(int(found.max()) + 1 if len(found) else 0, dtype=bool)
-    met[found] = True
-    places = np.cumsum(met, dtype=np.int32) - np.int32(1)
-    return np.flatnonzero(met), places[found]
 
 
 def _leaves(keys: Keys) -> list[Keys]:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 import memreplay._core as _core
-from memreplay.snapshot.columns import view
+from memreplay.engine.query._vectors import constant, joined, joined_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from memreplay.engine.query._vectors import Vector
     from memreplay.engine.replay._timeline import Measure
     from memreplay.snapshot.model import MeasureName
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
-_NEVER = _core.ABSENT_ID
 _EMPTY = 0  # the empty stack
-_PART = 1 << 15  # rows per chunk
-_GONE = _core.ABSENT_ID - 1  # the end of an allocation that was freed before the first event
+# The ends of allocations that are never freed, or were freed before the first event, as i32.
+_NEVER = _core.ABSENT_ID - (1 << 32)
+_GONE = _NEVER - 1
 
 
 class Lives(NamedTuple):
@@ -29,23 +26,23 @@ class Lives(NamedTuple):
     Events are counted from the device's first selected one. Missing ends come after the last event.
     """
 
-    begin: NDArray[np.int32]
+    begin: Vector
     """The event that made the allocation; -1 if carried over."""
-    end: NDArray[np.int32]
+    end: Vector
     """The end of an allocation's requested and active bytes: the event that completed the free."""
-    let_go: NDArray[np.int32]
+    let_go: Vector
     """The end of an allocation's held and allocated bytes: the event that requested the free."""
-    requested: NDArray[np.int64]
-    block: NDArray[np.int64]
-    stack: NDArray[np.int32]
+    requested: Vector
+    block: Vector
+    stack: Vector
     """Stack number, from 0. If there are N stacks, N means no stack, and N + 1 means carried over
     without a stack.
     """
-    pool: NDArray[np.int32]
+    pool: Vector
     """Index in `Replay.classes("pool")`; 0 if unknown."""
-    stream: NDArray[np.int32]
+    stream: Vector
     """Index in `Replay.classes("stream")`; 0 if unknown."""
-    address: NDArray[np.uint64]
+    address: Vector
 
 
 def lives(snap: Snapshot, replay: Replay) -> Lives:
@@ -53,51 +50,30 @@ def lives(snap: Snapshot, replay: Replay) -> Lives:
     names: tuple[MeasureName, ...] = ("requested", "held", "active")
     requested, held, active = (replay.measure(name).native for name in names)
     pool, stream = replay.classes("pool"), replay.classes("stream")
-    columns = slice(replay.native.first_row, replay.native.first_row + replay.events)
-
-    def column(name: str, dtype: str) -> NDArray[Any]:
-        return view(snap.native.column(name), snap.native.n_events, dtype)[columns]
-
-    rows = np.flatnonzero(column("action", "u1") == _core.ACTIONS.index("alloc"))
+    rows = (replay.vector("action", "B") == _core.ACTIONS.index("alloc")).rows()
     there = replay.carried_blocks
-    begin = np.empty(there + len(rows), dtype=np.int32)
-    begin[:there] = -1
-    begin[there:] = rows
-    stacks = _joined(replay.native.carried("stack"), column("stack", "u4"), rows, np.int32)
-    stacks[:there][stacks[:there] == _EMPTY] = snap.code.stacks + 1
-    stacks[stacks == _EMPTY] = snap.code.stacks
+    carried = replay.native.carried
+    stacks = joined_rows(carried("stack"), replay.vector("stack", "I"), rows, "i")
+    before, later = stacks[:there], stacks[there:]
+    before[before == _EMPTY] = snap.code.stacks + 1
+    later[later == _EMPTY] = snap.code.stacks
     return Lives(
-        begin=begin,
+        begin=joined([constant(-1, there), rows], "i"),
         end=_moments(requested, rows),
         let_go=_moments(held, rows),
-        requested=_joined(requested.carried_weights(), requested.weights(), rows, np.int64),
-        block=_joined(active.carried_weights(), active.weights(), rows, np.int64),
+        requested=joined_rows(requested.carried_weights(), requested.weights(), rows, "q"),
+        block=joined_rows(active.carried_weights(), active.weights(), rows, "q"),
         stack=stacks,
-        pool=_joined(pool.of_carried(), pool.of_events(), rows, np.int32),
-        stream=_joined(stream.of_carried(), stream.of_events(), rows, np.int32),
-        address=_joined(replay.native.carried("address"), column("address", "u8"), rows, np.uint64),
+        pool=joined_rows(pool.of_carried(), pool.of_events(), rows, "i"),
+        stream=joined_rows(stream.of_carried(), stream.of_events(), rows, "i"),
+        address=joined_rows(carried("address"), replay.vector("address", "Q"), rows, "Q"),
     )
 
 
-def _moments(measure: Measure, rows: NDArray[np.intp]) -> NDArray[np.int32]:
+def _moments(measure: Measure, rows: Vector) -> Vector:
     """Return the events at which allocations end, with missing ends after the last event."""
-    # As signed numbers, the two special values become -1 and -2.
-    found = _joined(measure.carried_ends(), measure.ends(), rows, np.int32)
-    never, gone = found == np.int32(_NEVER - (1 << 32)), found == np.int32(_GONE - (1 << 32))
+    found = joined_rows(measure.carried_ends(), measure.ends(), rows, "i")
+    never, gone = found == _NEVER, found == _GONE
     found[never] = measure.replay.events
     found[gone] = -1
-    return found
-
-
-def _joined(
-    before: Any, of_events: Any, rows: NDArray[np.intp], dtype: type[np.generic]
-) -> NDArray[Any]:
-    """Join a column for carried-over blocks with the selected rows of a column for all events."""
-    first, every = np.asarray(before), np.asarray(of_events)
-    found = np.empty(len(first) + len(rows), dtype=dtype)
-    found[: len(first)] = first
-    # Work in chunks to avoid a full-size temporary.
-    for at in range(0, len(rows), _PART):
-        some = rows[at : at + _PART]
-        found[len(first) + at : len(first) + at + len(some)] = every[some]
     return found

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 import memreplay._core as _core
 from memreplay.analysis.groups.mapped import pool_of
-from memreplay.snapshot.columns import view
+from memreplay.engine.query._vectors import chosen, counting, joined, vector, zeros
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.replay import Replay
-    from memreplay.snapshot.snapshot import Snapshot
 
 DEFAULT_POOL = (0, 0)
 EXPANDABLE, SMALL = 1, 2  # bits in `Pieces.kind`
@@ -24,21 +20,21 @@ _UNMAP = _core.ACTIONS.index("segment_unmap")
 
 
 class Pieces(NamedTuple):
-    """int64 columns with a row per piece, ordered by `begin`, then address."""
+    """Columns with a row per piece, ordered by `begin`, then address."""
 
-    begin: NDArray[np.int64]
+    begin: Vector
     """The event that reserved the piece; -1 if carried over."""
-    end: NDArray[np.int64]
+    end: Vector
     """The event that released the piece; past the last event if there is none."""
-    address: NDArray[np.uint64]
-    size: NDArray[np.int64]
-    segment: NDArray[np.int64]
+    address: Vector
+    size: Vector
+    segment: Vector
     """Adjacent pieces with the same number form a segment, unless their known pools differ."""
-    pool: NDArray[np.int64]
+    pool: Vector
     """Index in `pools_of`."""
-    stream: NDArray[np.int64]
+    stream: Vector
     """Index in `Replay.classes("stream")`; 0 if unknown."""
-    kind: NDArray[np.int64]
+    kind: Vector
     """`EXPANDABLE`: mapped piece by piece. `SMALL`: for requests of up to 1 MiB."""
 
 
@@ -48,26 +44,28 @@ def pools_of(replay: Replay) -> tuple[tuple[int, int] | None, ...]:
     return pools if DEFAULT_POOL in pools else (*pools, DEFAULT_POOL)
 
 
-def pieces(snap: Snapshot, replay: Replay) -> Pieces | None:
+def pieces(replay: Replay) -> Pieces | None:
     """Return all pieces of a device.
 
     Returns None if the pieces don't add up to the reserved memory, which happens if segment events
     map or unmap the same memory twice.
     """
-    start, stop, begin, end, source = map(np.asarray, replay.reserved.reservations())
-    size = (stop - start).astype(np.int64)
+    start, stop, begin, end, source = map(vector, replay.reserved.reservations())
+    size = (stop - start).as_format("q")
     if not _adds_up(replay, begin, end, size):
         return None
-    order = np.lexsort((start, begin))
-    of = _Sources(snap, replay)
+    order = start.order()
+    order = order[begin[order].order()]
+    of = _Sources(replay)
     source = source[order]
+    pool = of.pool[source]
     return Pieces(
         begin=begin[order],
         end=end[order],
         address=start[order],
         size=size[order],
         segment=of.segment[source],
-        pool=np.where(of.pool[source] == 0, _unknown_pool(replay), of.pool[source]),
+        pool=chosen(pool == 0, _unknown_pool(replay), pool),
         stream=of.stream[source],
         kind=of.kind[source],
     )
@@ -86,50 +84,37 @@ class _Sources:
     Each has a pool class, a stream class, a segment number and a kind.
     """
 
-    def __init__(self, snap: Snapshot, replay: Replay) -> None:
+    def __init__(self, replay: Replay) -> None:
         regions = replay.reserved.regions()
-        at = np.asarray(replay.reserved.events()).astype(np.int64)
-        first = replay.native.first_row
-        action, size = (
-            view(snap.native.column(name), snap.native.n_events, dtype)[first + at]
-            for name, dtype in (("action", "u1"), ("size", "i8"))
-        )
-        expandable = np.concatenate(
-            [
-                np.array([one[5] for one in regions], dtype=bool),
-                (action == _MAP) | (action == _UNMAP),
-            ]
-        )
-        small = np.concatenate(
-            [np.array([one[4] for one in regions], dtype=bool), size == _SMALL_SEGMENT]
-        )
-        self.kind = np.where(expandable, EXPANDABLE, 0) + np.where(small, SMALL, 0)
-        self.pool = _classes(replay, "pool", [one for one, _ in replay.blocks.origins()], at)
-        self.stream = _classes(replay, "stream", [one[2] for one in regions], at)
+        changes = replay.segment_changes
+        expandable = joined([[one[5] for one in regions], changes.action.is_in([_MAP, _UNMAP])])
+        is_small = abs(changes.bytes) == _SMALL_SEGMENT
+        small = joined([[one[4] for one in regions], is_small])
+        self.kind: Vector = expandable * EXPANDABLE + small * SMALL
+        self.pool = _classes(replay, "pool", [one for one, _ in replay.blocks.origins()])
+        self.stream = _classes(replay, "stream", [one[2] for one in regions])
         # An expandable piece is merged with its neighbours on the same stream.
         count = len(expandable)
-        self.segment = np.where(expandable, count + self.stream, np.arange(count))
+        self.segment = chosen(expandable != 0, count + self.stream, counting(count))
 
 
-def _classes(replay: Replay, by: str, at_start: list[Any], at: NDArray[Any]) -> NDArray[np.int64]:
+def _classes(replay: Replay, by: str, at_start: list[Any]) -> Vector:
     """Return the classes of initial regions and segment events."""
     classes = replay.classes(by)
     numbers = {key: number for number, key in enumerate(classes.keys())}
     before = [numbers[one] for one in at_start[: len(replay.reserved.regions())]]
-    of_events = np.asarray(classes.of_events())[at]
-    return np.concatenate([np.array(before, dtype=np.int64), of_events.astype(np.int64)])
+    of_events = vector(classes.of_events())
+    return joined([before, of_events[vector(replay.reserved.events())]])
 
 
-def _adds_up(
-    replay: Replay, begin: NDArray[Any], end: NDArray[Any], size: NDArray[np.int64]
-) -> bool:
+def _adds_up(replay: Replay, begin: Vector, end: Vector, size: Vector) -> bool:
     """Return whether the pieces always add up to the reserved memory."""
     changes = replay.segment_changes
     at = changes.event - replay.first_event
     # The start sorts before all events, and missing ends sort after them.
-    sums = np.zeros(len(at) + 2, dtype=np.int64)
-    np.add.at(sums, np.where(begin < 0, 0, np.searchsorted(at, begin) + 1), size)
-    np.add.at(sums, np.searchsorted(at, end) + 1, -size)
-    sums = np.cumsum(sums)[:-1]
+    sums = zeros(len(at) + 2)
+    sums.add_at(chosen(begin < 0, 0, at.places(begin) + 1), size)
+    sums.add_at(at.places(end) + 1, -size)
+    sums = sums.sums()[:-1]
     start = replay.measure("reserved").start_bytes
-    return bool(sums[0] == start and np.array_equal(sums[1:], changes.reserved))
+    return sums[0] == start and (sums[1:] == changes.reserved).all()

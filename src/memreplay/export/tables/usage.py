@@ -47,7 +47,7 @@ def _of_device(snap: Snapshot, replay: Replay) -> Iterator[dict[str, Any]]:
     ]
     times = view(snap.native.column("time"), snap.native.n_events, "i8")
     reserved = np.concatenate([start[MEASURES.index("reserved")], replay.segment_changes.reserved])
-    changes = replay.segment_changes.event - replay.first_event
+    changes = np.asarray(replay.segment_changes.event) - replay.first_event
     for at in slices(0, replay.events):
         series: dict[MeasureName, NDArray[np.int64]] = {"reserved": _steps(changes, reserved, at)}
         for names, piece in pieces:

@@ -4,7 +4,6 @@ this saves.
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from memreplay.analysis.advising import forms
@@ -134,14 +133,14 @@ def steps(*, stale: bool, workspace: int = 0) -> tuple[Program, list[int]]:
 
 def test_freeing_gradients_before_the_forward_pass_lowers_the_peak() -> None:
     made, starts = steps(stale=True)
-    found = forms.stale_gradients(made.lives(), np.array(starts, np.int64))
+    found = forms.stale_gradients(made.lives(), starts)
     other, _ = steps(stale=False)
     lower = made.lives().peak_bytes - other.lives().peak_bytes
     assert found.saved_bytes == lower == 30 * MIB
     assert found.held_bytes == 30 * MIB
-    assert forms.stale_gradients(made.lives(), np.zeros(0, np.int64)).saved_bytes == 0
+    assert forms.stale_gradients(made.lives(), []).saved_bytes == 0
     other, starts = steps(stale=False)
-    assert forms.stale_gradients(other.lives(), np.array(starts, np.int64)).saved_bytes == 0
+    assert forms.stale_gradients(other.lives(), starts).saved_bytes == 0
 
 
 @pytest.mark.parametrize("size", [5 * MIB, 32 * MIB])
@@ -149,7 +148,7 @@ def test_freeing_gradients_before_the_forward_pass_lowers_the_peak() -> None:
 def test_workspace_is_not_a_gradient(size: int, stale: bool) -> None:
     """The workspace is as large as a gradient, and also allocated in the backward pass."""
     made, starts = steps(stale=stale, workspace=size)
-    found = forms.stale_gradients(made.lives(), np.array(starts, np.int64))
+    found = forms.stale_gradients(made.lives(), starts)
     assert found.held_bytes == found.saved_bytes == (30 * MIB if stale else 0)
 
 
@@ -166,5 +165,5 @@ def test_backward_temporaries_are_not_gradients() -> None:
         again = made.alloc(16 * MIB, ACTIVATION)  # recomputed
         more = [made.alloc(12 * MIB, BACKWARD) for _ in range(4)]
         made.free(*temporaries, activation, again, *more, gradient)
-    found = forms.stale_gradients(made.lives(), np.array(starts, np.int64))
+    found = forms.stale_gradients(made.lives(), starts)
     assert found.held_bytes <= 5 * MIB

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.analysis.advising.lives import FOREACH, LINEAR, LOSS, SOFTMAX, Lives
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.engine.query._vectors import constant, vector
 from memreplay.engine.simulate._simulating import Simulation
 from tests import build
 from tests.allocator_strategies import SETTINGS, Recording, recordings
@@ -25,23 +26,19 @@ def test_saved_bytes_match_brute_force(recording: Recording, seed: int) -> None:
     replay = snap.replay(snap.devices[0])
     lives = Lives(replay, Grouper(snap, "category"))
     rng = np.random.default_rng(seed)
-    chosen = rng.random(len(lives)) < 0.5
-    after = lives.start + rng.integers(0, 20, len(lives))
+    chosen = vector((rng.random(len(lives)) < 0.5).data)
+    after = lives.start + vector(rng.integers(0, 20, len(lives)).data)
     for begin in (lives.start, after):
         left = replay.measure("requested").series.copy()
-        for i in np.flatnonzero(chosen):
+        for i in chosen.rows():
             left[begin[i] : lives.end[i]] -= lives.bytes[i]
         high = max([replay.measure("requested").start_bytes, *left.tolist()])
         found = lives.saved(chosen, after=None if begin is lives.start else after)
         assert found == max(0, lives.peak_bytes - high)
     event = int(rng.integers(0, max(1, replay.events)))
-    held = sum(
-        int(lives.bytes[i])
-        for i in np.flatnonzero(chosen)
-        if lives.start[i] <= event < lives.end[i]
-    )
+    held = sum(lives.bytes[i] for i in chosen.rows() if lives.start[i] <= event < lives.end[i])
     assert lives.held(chosen, event) == held
-    assert lives.count_after(event) == int((lives.start > event).sum())
+    assert lives.count_after(event) == sum(start > event for start in lives.start)
 
 
 @given(recording=recordings(max_devices=1, settings="default"))
@@ -59,7 +56,7 @@ def test_recomputed_bytes_match_a_simulation(recording: Recording) -> None:
         twice=True,
         **no_limit,
     )
-    everything = np.ones(len(lives), bool)
+    everything = constant(1, len(lives), "?")
     left = max(0, lives.peak_bytes - found.requested_peak[0])
     assert lives.recomputed(everything, (), (), 0) == left
 
@@ -70,7 +67,7 @@ def test_failed_request_that_fits_is_part_of_the_new_peak() -> None:
     made.made.oom(40 * MIB)
     made.free(*kept)
     lives = made.lives()
-    chosen = np.ones(len(lives), bool)
+    chosen = constant(1, len(lives), "?")
     assert lives.peak_bytes == 80 * MIB
     # Two allocations are live at a time. The newest one stays until the error frees it.
     assert lives.recomputed(chosen, (4,), (40 * MIB,), 59 * MIB) == 40 * MIB

@@ -218,7 +218,7 @@ def test_first_known_step_may_follow_others() -> None:
     (device,) = overview(snap).devices
     assert device.steps is not None
     starts = [one.first_event for one in device.steps.steps]
-    assert step_starts(device, snap.replay(0)).tolist() == starts
+    assert step_starts(device, snap.replay(0)) == starts
 
 
 def test_nearly_full_card_gets_advice() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
+from memreplay.engine.query._vectors import Vector, vector
 from memreplay.export.page.addresses import addresses_of
 
 
-def column(*addresses: int) -> np.ndarray:
-    return np.array(addresses, dtype=np.uint64)
+def column(*addresses: int) -> Vector:
+    return vector(addresses, "Q")
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,10 @@ def found(snap: mr.Snapshot, device: int) -> Lives:
 def usage(those: Lives, measure: MeasureName, events: int) -> list[int]:
     """Return the bytes after each event, as a sum of differences."""
     end, n_bytes = (getattr(those, name) for name in ENDS[measure])
+    begin, end, n_bytes = map(np.asarray, (those.begin, end, n_bytes))
     changes = np.zeros(events + 2, dtype=np.int64)
-    np.add.at(changes, those.begin + 1, n_bytes)
-    np.add.at(changes, np.maximum(end, those.begin) + 1, -n_bytes)
+    np.add.at(changes, begin + 1, n_bytes)
+    np.add.at(changes, np.maximum(end, begin) + 1, -n_bytes)
     return [int(one) for one in np.cumsum(changes)[1 : events + 1]]
 
 
@@ -45,7 +46,7 @@ def check(snap: mr.Snapshot) -> None:
         those = found(snap, device)
         rows = {len(column) for column in those}
         assert (len(those), rows) == (9, {replay.allocations + replay.carried_blocks})
-        assert np.all(np.diff(those.begin) >= 0)
+        assert np.all(np.diff(np.asarray(those.begin)) >= 0)
         for measure in ENDS:
             want = np.asarray(replay.measure(measure).native.usage()).tolist()
             assert usage(those, measure, replay.events) == want, measure
