@@ -124,8 +124,8 @@ def closure(library: dict[str, bytes], loaded: set[str], wanted: set[str]) -> se
             if file in found:
                 continue
             found.add(file)
-            package = name if file.endswith("/__init__.py") else name.rpartition(".")[0]
-            waiting.extend(imported(library[file], package))
+            package = PurePosixPath(file).parent.as_posix().replace("/", ".")
+            waiting.extend(imported(library[file], package.strip(".")))
     return found
 
 

@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, NamedTuple
 
 # Commands that need other programs, a terminal, or files that change.
@@ -63,6 +64,18 @@ class Kept:
 kept = Kept()
 
 
+# Imported while the user chooses a file, because the first commands need them.
+AHEAD = (
+    "memreplay.commands.view.command",
+    "memreplay.commands.view.files",
+    "memreplay.commands.report.command",
+    "memreplay.commands.view.find",
+    "memreplay.commands.view.writing",
+    "memreplay.export.page.pages",
+    "memreplay.commands.peak.command",
+)
+
+
 def load() -> None:
     """Import what every command needs, before there is a file."""
     from memreplay.__main__ import _load_msgspec
@@ -75,6 +88,12 @@ def load() -> None:
     from memreplay.commands.shared import source
 
     source.keep = kept.lend
+
+
+def ahead(number: int) -> bool:
+    """Import a module of `AHEAD`; return whether there are more."""
+    import_module(AHEAD[number])
+    return number + 1 < len(AHEAD)
 
 
 def run(line: str, columns: int) -> Ran:

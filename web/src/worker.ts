@@ -77,7 +77,15 @@ async function start(parts: Parts): Promise<Session> {
   const run = session['run'];
   const forget = session['kept'].forget;
   tell({ what: 'ready', took: performance.now() - began });
+  importAhead(session['ahead'], 0);
   return { python, run, forget };
+}
+
+/** Imports modules one after another; messages that arrive meanwhile come first. */
+function importAhead(ahead: PyCallable, number: number): void {
+  setTimeout(() => {
+    if (ahead(number)) importAhead(ahead, number + 1);
+  });
 }
 
 /** Tells the page how far a file has been read. */
