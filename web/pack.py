@@ -18,8 +18,6 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path, PurePosixPath
 from types import CodeType
 
-from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
-
 # Parts of memreplay that a browser can't run: they start programs, or need a terminal, threads or
 # packages that aren't here.
 LEFT_OUT = (
@@ -43,10 +41,6 @@ UNUSED = {
 # Modules that are imported by a name that the source doesn't spell out.
 # The worker unpacks the packages with the last two.
 BY_NAME = {"concurrent.futures.thread", "encodings", "compression.zstd", "zipfile"}
-SMALLEST = {
-    zstd.CompressionParameter.compression_level: 22,
-    zstd.CompressionParameter.window_log: 25,
-}
 # Encodings are found by name. zipfile uses cp437.
 ENCODINGS = {
     *("__init__", "aliases", "ascii", "cp437", "idna", "latin_1", "utf_8", "utf_8_sig"),
@@ -69,7 +63,7 @@ def pack(site: Path, stdlib: Path, out: Path, roots: Iterable[str]) -> None:
     python = [text for name, text in sources.items() if name.endswith(".py")]
     # `help` prints a command's docstring.
     packed = archive_of(sources, docstrings=("memreplay/commands",))
-    (out / "site.zip.zst").write_bytes(zstd.compress(packed, options=SMALLEST))
+    (out / "site.zip.zst").write_bytes(smallest(packed))
     with zipfile.ZipFile(stdlib) as archive:
         library = {
             info.filename: archive.read(info) for info in archive.infolist() if not info.is_dir()
@@ -77,6 +71,16 @@ def pack(site: Path, stdlib: Path, out: Path, roots: Iterable[str]) -> None:
     kept = closure(library, set(roots), {one for text in python for one in imported(text)})
     packed = archive_of({name: library[name] for name in sorted(kept)})
     (out / "stdlib.zip").write_bytes(packed)
+
+
+def smallest(data: bytes) -> bytes:
+    """Compress with zstd, as well as it can."""
+    from compression import zstd  # type: ignore[import-not-found]  # since Python 3.14
+
+    parameter = zstd.CompressionParameter
+    options = {parameter.compression_level: 22, parameter.window_log: 25}
+    packed: bytes = zstd.compress(data, options=options)
+    return packed
 
 
 def is_kept(name: str) -> bool:

@@ -21,7 +21,7 @@ def build() -> Path:
     """Build it with setup.py and `wasm_compiler.py`, and return its path. Objects are kept between
     builds.
     """
-    if sys.version_info < (3, 11):  # older ones have no stable ABI that the engine can use
+    if sys.hexversion < 0x030B0000:  # older ones have no stable ABI that the engine can use
         sys.exit("building for the browser needs Python 3.11 or newer")
     make_headers()
     compiler = f"{sys.executable} {COMPILER}"

@@ -66,6 +66,14 @@ export class Client {
   private async spawn(): Promise<void> {
     this.worker = null;
     this.waiting = [{ what: 'start', parts: this.parts }];
+    try {
+      await this.begin();
+    } catch (error) {
+      this.told({ what: 'broken', number: null, reason: String(error) });
+    }
+  }
+
+  private async begin(): Promise<void> {
     const url = URL.createObjectURL(await this.script);
     const worker = new Worker(url);
     URL.revokeObjectURL(url);
