@@ -30,13 +30,13 @@ LEFT_OUT = (
 UNUSED = {
     *("_ast_unparse", "_py_abc", "_pydatetime", "_pyrepl", "argparse", "ctypes", "curses"),
     *("_sysconfigdata__emscripten_wasm32-emscripten", "asyncio.proactor_events"),
-    *("asyncio.windows_events", "asyncio.windows_utils", "doctest", "email", "ensurepip"),
-    *("ftplib", "getopt", "getpass", "http", "idlelib", "importlib.metadata", "mailbox"),
-    *("mimetypes", "multiprocessing", "pdb", "pickletools", "plistlib", "py_compile", "pydoc"),
+    *("asyncio.windows_events", "asyncio.windows_utils", "doctest", "ensurepip"),
+    *("ftplib", "getopt", "getpass", "http", "idlelib", "mailbox"),
+    *("mimetypes", "multiprocessing", "pdb", "plistlib", "py_compile", "pydoc"),
     *("pydoc_data", "pyodide._nodesock_transport", "rlcompleter", "smtplib", "socketserver"),
     *("sqlite3", "ssl", "subprocess", "tarfile", "tkinter", "tracemalloc", "tty", "unittest"),
-    *("urllib.error", "urllib.request", "urllib.response", "webbrowser", "wsgiref", "xml"),
-    "xmlrpc",
+    *("urllib.error", "urllib.request", "urllib.response", "webbrowser", "wsgiref", "xml.dom"),
+    *("xml.sax", "xmlrpc"),
 }
 # Modules that are imported by a name that the source doesn't spell out.
 # The worker unpacks the packages with the last two.
@@ -87,7 +87,9 @@ def is_kept(name: str) -> bool:
     """Return whether a package's file goes to the browser."""
     if any(name == one or name.startswith(f"{one}/") for one in LEFT_OUT):
         return False
-    return ".dist-info/" not in name and name.endswith((".py", *KEPT_FILES))
+    if ".dist-info/" in name:  # errors name the packages that an extra needs
+        return name.startswith("memreplay-") and name.endswith("/METADATA")
+    return name.endswith((".py", *KEPT_FILES))
 
 
 def archive_of(files: dict[str, bytes], docstrings: tuple[str, ...] = ()) -> bytes:

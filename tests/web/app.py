@@ -8,7 +8,7 @@ from typing import Any
 from tests.browser.tabs import ChromiumTab
 from tests.browser.viewed import READY
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = 20_000
 
 
 class App:

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.browser
 EXAMPLE = ROOT / "examples" / "transformer_step.pkl.gz"
 # A pickle that calls print("hit").
 CALL = b"cbuiltins\nprint\n(S'hit'\ntR."
-WORDS = "the snapshot is cut off"
 
 
 def test_pickle_that_runs_code_is_refused(empty: App, tmp_path: Path) -> None:
@@ -43,8 +42,7 @@ def test_cut_off_file_is_read_with_salvage(empty: App, tmp_path: Path) -> None:
     empty.open(file)
     assert "--salvage" in empty.said
     empty.run("memreplay peak cut.pkl --salvage")
-    assert "peak" in empty.text
-    assert WORDS in empty.said
+    assert "cut off" in empty.text
 
 
 def test_hostile_name_is_only_text(empty: App, tmp_path: Path) -> None:

@@ -83,7 +83,9 @@ def test_bytecode_runs_without_lines_and_docstrings(pack: ModuleType) -> None:
         ("memreplay/commands/record/command.py", False),
         ("memreplay/commands/recorded.py", True),
         ("memreplay/engine/read/vm.pyi", False),
-        ("click-8.dist-info/RECORD", False),
+        ("memreplay-0.2.0.dist-info/METADATA", True),
+        ("memreplay-0.2.0.dist-info/RECORD", False),
+        ("click-8.dist-info/METADATA", False),
     ],
 )
 def test_files_that_a_browser_needs(pack: ModuleType, name: str, kept: bool) -> None:
