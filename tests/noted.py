@@ -40,7 +40,7 @@ def with_notes(
     ]
 
     def column(numbers: Sequence[int], dtype: str = "<u4") -> str:
-        return packed(np.array(numbers, dtype=dtype))
+        return packed(np.array(numbers, dtype=dtype).data)
 
     noted = {
         "categories": list(CATEGORIES),

@@ -21,5 +21,5 @@ def terminal_width() -> int:
         return said
     try:
         return os.get_terminal_size(1).columns or PIPE_WIDTH
-    except OSError:
+    except (OSError, AttributeError):  # a browser has no terminal
         return PIPE_WIDTH

@@ -96,9 +96,9 @@ class _File:
 
 def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the same batches, but decode the next batch on a thread in the meantime."""
-    from concurrent.futures import ThreadPoolExecutor
+    from memreplay.io.parallel import executor
 
-    with ThreadPoolExecutor(1) as pool:
+    with executor(1) as pool:
         coming = pool.submit(next, batches, None)
         while (batch := coming.result()) is not None:
             coming = pool.submit(next, batches, None)

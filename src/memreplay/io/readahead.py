@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -107,6 +106,8 @@ class ReadAhead:
         from queue import SimpleQueue
         from threading import Lock, Thread
 
+        from memreplay.io.parallel import started
+
         self._free: SimpleQueue[bytearray] = SimpleQueue()
         self._ready: SimpleQueue[Block] = SimpleQueue()
         self._lock = Lock()
@@ -117,8 +118,7 @@ class ReadAhead:
         # A daemon thread, so that a blocked read doesn't delay the exit.
         thread = Thread(target=self._run, name="memreplay-readahead", daemon=True)
         # If a thread can't be started, blocks are read on demand.
-        with suppress(RuntimeError):
-            thread.start()
+        if started(thread):
             self._thread = thread
 
     def _run(self) -> None:

@@ -6,15 +6,16 @@ import base64
 import binascii
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from struct import calcsize
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
+from memreplay.engine.query._vectors import chosen, constant, counting, joined, vector, zeros
 from memreplay.io.packing import as_text
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from typing_extensions import Buffer
 
+    from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.trace import Trace
 
 UNKNOWN = 0xFFFFFFFF  # the kind of an allocation without a note
@@ -55,59 +56,58 @@ class Recorded:
         # There can't be many more kinds than there are allocations and carried-over blocks.
         most = sum(events.values()) + blocks + SPARE
         before = _dict(noted.get("before"))
-        addresses = _unpacked(before.get("addresses"), most, "<u8")
-        of_addresses = _unpacked(before.get("kinds"), most, "<u4")
-        kinds = _unpacked(noted.get("kinds"), most * 3, "<u4")
+        addresses = _unpacked(before.get("addresses"), most, "Q")
+        of_addresses = _unpacked(before.get("kinds"), most, "I")
+        kinds = _unpacked(noted.get("kinds"), most * 3, "I")
         if len(kinds) % 3 or len(of_addresses) != len(addresses):
             raise FlawError("its columns have different lengths")
-        self.kinds: NDArray[np.uint32] = kinds.reshape(-1, 3)
-        """u32, (n, 3): category, phase and module of each kind."""
-        lengths = len(self.categories), len(self.phases), len(self.modules)
-        if len(self.kinds) and (self.kinds.max(axis=0) >= np.array(lengths)).any():
+        self.kinds = kinds[::3], kinds[1::3], kinds[2::3]
+        """Category, phase and module of each kind (u32)."""
+        names = self.categories, self.phases, self.modules
+        if any(one.max(initial=-1) >= len(of) for one, of in zip(self.kinds, names, strict=True)):
             raise FlawError("it refers to an unknown category, phase or module")
         columns = noted.get("events")
         if not isinstance(columns, list):
             raise FlawError("it has no event columns")
-        self._columns: dict[int, NDArray[np.uint32]] = {}
+        self._columns: dict[int, Vector] = {}
         for device, count in events.items():
             if not 0 <= device < len(columns):
                 if count:
                     raise FlawError(f"it has no notes on device {device}")
                 continue
-            column = _unpacked(columns[device], count, "<u4")
+            column = _unpacked(columns[device], count, "I")
             if len(column) != count:
                 raise FlawError(
                     f"it has notes on {len(column):,} events of device {device}, which has"
                     f" {count:,}"
                 )
             self._columns[device] = self._checked(column)
-        order = np.argsort(addresses, kind="stable")
+        order = addresses.order()
         self._addresses = addresses[order]
         self._of_addresses = self._checked(of_addresses)[order]
 
-    def _checked(self, column: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    def _checked(self, column: Vector) -> Vector:
         """Convert kinds from the file's numbers (from 1; 0 means none) to ours (from 0; UNKNOWN
         means none).
         """
-        if len(column) and column.max() > len(self.kinds):
+        if column.max(initial=0) > len(self.kinds[0]):
             raise FlawError("it refers to an unknown kind")
-        found: NDArray[np.uint32] = column - np.uint32(1)
-        return found
+        return (column - 1).as_format("I")
 
-    def of_events(self, trace: Trace) -> NDArray[np.uint32]:
+    def of_events(self, trace: Trace) -> Vector:
         """Return the kind for each event read (u32); UNKNOWN for events without notes."""
         column = self._columns.get(trace.device)
         if column is None:
-            return np.full(trace.events, UNKNOWN, "u4")
+            return constant(UNKNOWN, trace.events, "I")
         return column[trace.first_event : trace.first_event + trace.events]
 
-    def of_carried(self, trace: Trace) -> NDArray[np.uint32]:
+    def of_carried(self, trace: Trace) -> Vector:
         """Return the kind for each carried-over block (u32); UNKNOWN for blocks without notes."""
-        addresses = np.asarray(trace.carried("address"))
-        made = np.asarray(trace.carried("alloc_index")).astype(np.int64)
-        found = np.full(len(addresses), UNKNOWN, "u4")
+        addresses = vector(trace.carried("address"))
+        made = vector(trace.carried("alloc_index"))
+        found = constant(UNKNOWN, len(addresses), "I").copy()
         if len(self._addresses):
-            at = np.searchsorted(self._addresses, addresses).clip(max=len(self._addresses) - 1)
+            at = self._addresses.places(addresses).lower(len(self._addresses) - 1)
             known = self._addresses[at] == addresses
             found[known] = self._of_addresses[at[known]]
         column = self._columns.get(trace.device)
@@ -117,40 +117,43 @@ class Recorded:
 
     def renoted(
         self,
-        events: Sequence[NDArray[np.uint32]],
-        addresses: NDArray[np.uint64],
-        of_addresses: NDArray[np.uint32],
+        events: Sequence[Vector],
+        addresses: Vector,
+        of_addresses: Vector,
     ) -> dict[str, object]:
         """Return these notes for other events, given the kinds of each device's events and, by
         address, of carried-over blocks.
 
         Unused kinds and modules are dropped.
         """
-        there = np.unique(np.concatenate([*events, of_addresses]))
+        there = joined([*events, of_addresses], "I").distinct()
         there = there[there != UNKNOWN]
-        kinds = self.kinds[there]
-        modules, kinds[:, 2] = np.unique(kinds[:, 2], return_inverse=True)
+        category, phase, module = (one[there] for one in self.kinds)
+        modules, module = module.numbered()
+        kinds, rows = zeros(3 * len(there), "I"), 3 * counting(len(there))
+        for at, part in enumerate((category, phase, module)):
+            kinds[rows + at] = part
 
-        def column(of: NDArray[np.uint32]) -> str:
+        def column(of: Vector) -> str:
             """Return the kinds, renumbered from 1, with 0 for none."""
-            return packed(np.where(of == UNKNOWN, 0, np.searchsorted(there, of) + 1).astype("<u4"))
+            return packed(chosen(of == UNKNOWN, 0, there.places(of) + 1).as_format("I"))
 
         return {
             "categories": self.categories,
             "phases": self.phases,
-            "modules": [self.modules[module] for module in modules.tolist()],
-            "kinds": packed(kinds.astype("<u4")),
+            "modules": [self.modules[module] for module in modules],
+            "kinds": packed(kinds),
             "events": [column(of) for of in events],
             "before": {
-                "addresses": packed(addresses.astype("<u8")),
+                "addresses": packed(addresses),
                 "kinds": column(of_addresses),
             },
         }
 
 
-def packed(data: NDArray[Any]) -> str:
+def packed(data: Buffer) -> str:
     """Pack a column of little-endian numbers as text for JSON, as the recorder does."""
-    return as_text(data.tobytes())
+    return as_text(bytes(data))
 
 
 def _dict(found: object) -> Mapping[str, object]:
@@ -165,13 +168,13 @@ def _texts(found: object) -> list[str]:
     return found
 
 
-def _unpacked(found: object, most: int, dtype: str) -> NDArray[Any]:
+def _unpacked(found: object, most: int, fmt: Literal["I", "Q"]) -> Vector:
     """Unpack a column of at most `most` numbers. The limit is needed because unpacked data may be
     far larger than its text.
     """
     if not isinstance(found, str):
         raise FlawError("it isn't in the recorder's format")
-    item = np.dtype(dtype).itemsize
+    item = calcsize(fmt)
     try:
         unpacking = zlib.decompressobj()
         plain = unpacking.decompress(base64.b64decode(found, validate=True), most * item + 1)
@@ -181,4 +184,4 @@ def _unpacked(found: object, most: int, dtype: str) -> NDArray[Any]:
         raise FlawError("one of its columns has more rows than events")
     if not unpacking.eof or len(plain) % item:
         raise FlawError("one of its columns is damaged")
-    return np.frombuffer(plain, dtype)
+    return vector(memoryview(plain).cast(fmt))

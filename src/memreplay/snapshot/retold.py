@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import memreplay._core as _core
+from memreplay.engine.query._vectors import chosen, joined, vector
 from memreplay.errors import UsageError
 from memreplay.io.limits import Limits
 from memreplay.snapshot.alloc_conf import spelled
@@ -132,18 +133,18 @@ def _notes(
         ]
     if snap.recorded is None:
         return notes
-    columns = [np.empty(0, "u4") for _ in places]
-    addresses, kinds = [np.empty(0, "u8")], [np.empty(0, "u4")]
+    columns = [vector([]) for _ in places]
+    addresses, kinds = [], []
     for device, native in natives.items():
         replay, rows = found[device].replay, native.trace()
-        of_events = snap.recorded.of_events(replay)[np.asarray(rows["stack"]).astype(np.int64)]
-        columns[device] = np.where(np.asarray(rows["action"]) == _ALLOC, of_events, ABSENT)
-        addresses.append(np.asarray(replay.carried("address")))
+        of_events = snap.recorded.of_events(replay)[vector(rows["stack"])]
+        columns[device] = chosen(vector(rows["action"]) == _ALLOC, of_events, ABSENT)
+        addresses.append(vector(replay.carried("address")))
         kinds.append(snap.recorded.of_carried(replay))
     notes["allocations"] = snap.recorded.renoted(
-        [column.astype("u4") for column in columns],
-        np.concatenate(addresses),
-        np.concatenate(kinds),
+        [column.as_format("I") for column in columns],
+        joined(addresses, "Q"),
+        joined(kinds, "I"),
     )
     return notes
 

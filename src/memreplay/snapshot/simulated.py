@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from memreplay.errors import UsageError
+from memreplay.io.parallel import executor
 from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
 from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.once import once
@@ -49,7 +49,7 @@ class Simulated(Staying):
         self.edit = edit
         self._given = program_memory
         recorded = Recorded(replay)
-        with ThreadPoolExecutor(1) as beside:
+        with executor(1) as beside:
             early = self._begun(recorded, beside, log=log)
             # The recording's own settings are simulated at the same time.
             card = self._card(recorded.program_memory_bytes, reuses=recorded.own.reuses)

@@ -293,9 +293,22 @@ class Trace(Staying):
         found = self.column(name)
         return constant(found, self.events, fmt) if isinstance(found, int) else vector(found)
 
+    def earlier(self, name: str, fmt: str) -> Vector:
+        """Like `vector`, for the events in the traces before this one."""
+        from memreplay.engine.query._vectors import constant, vector
+
+        found, n = self.native.tables.column(name), self.native.first_row
+        return constant(found, n, fmt) if isinstance(found, int) else vector(found)[:n]
+
     def value(self, name: str, event: int) -> int:
         """Return an event's value in a column."""
         return self.native.tables.number(name, self.native.first_row + event - self.first_event)
+
+    def final_segments(self, field: str) -> Vector:
+        """Return a column of the segments at the end, of all devices, to compute with."""
+        from memreplay.engine.query._vectors import vector
+
+        return vector(self.native.tables.rows("segment", field))
 
     def carried(self, field: str) -> memoryview:
         """Return a column of the carried-over blocks: address, size, stack, end, block or

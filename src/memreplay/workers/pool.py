@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from memreplay.errors import MemreplayError, UsageError
+from memreplay.io.parallel import has_processes
 from memreplay.workers.running import (
     Done,
     R,
@@ -49,8 +50,8 @@ def processors() -> int:
 
 
 def is_possible() -> bool:
-    """Return whether this system supports the pool; Windows doesn't."""
-    return hasattr(signal, "pthread_sigmask") and hasattr(select, "poll")
+    """Return whether this system supports the pool; Windows and browsers don't."""
+    return has_processes() and hasattr(signal, "pthread_sigmask") and hasattr(select, "poll")
 
 
 class LocalPool:

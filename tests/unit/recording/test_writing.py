@@ -186,7 +186,7 @@ def test_notes_round_trip() -> None:
     assert recorded is not None, snap.recorded_flaw
 
     def spelled(kind: int) -> tuple[str, str, str]:
-        category, phase, module = recorded.kinds[kind]
+        category, phase, module = (column[kind] for column in recorded.kinds)
         return (
             recorded.categories[category],
             recorded.phases[phase],

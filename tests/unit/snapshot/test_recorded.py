@@ -69,7 +69,7 @@ def test_notes_give_the_kinds_of_allocations() -> None:
     snap = opened(simple())
     assert snap.recorded is not None
     assert snap.recorded_flaw == ""
-    assert snap.recorded.kinds.tolist() == [[1, 0, 1], [2, 1, 2]]
+    assert [one.tolist() for one in snap.recorded.kinds] == [[1, 2], [0, 1], [1, 2]]
     replay = snap.replay(0)
     assert snap.recorded.of_events(replay).tolist() == [0, UNKNOWN, UNKNOWN, 1]
     assert snap.recorded.of_carried(replay).tolist() == [1]
@@ -218,7 +218,7 @@ def test_columns_are_packed_like_the_recorders() -> None:
     from memreplay.io.packing import as_text
 
     numbers = np.arange(100, dtype="<u4")
-    assert packed(numbers) == as_text(numbers.tobytes())
+    assert packed(numbers.data) == as_text(numbers.tobytes())
 
 
 # --- arbitrary values anywhere in the notes -------------------------------------------------------

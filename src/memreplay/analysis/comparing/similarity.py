@@ -4,15 +4,17 @@ peak.
 
 from __future__ import annotations
 
+from array import array
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-import numpy as np
+from memreplay.engine.query._vectors import counting, row_distances, vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from memreplay.engine.query._vectors import Vector
 
     Holdings = Mapping[str, int]
     """Bytes per call site at a peak."""
@@ -49,59 +51,57 @@ class Likeness:
             name: at if at < OWN_COLUMNS else OWN_COLUMNS + crc32(name.encode()) % SHARED_COLUMNS
             for at, name in enumerate(largest)
         }
-        self.peaks = np.array(peaks, dtype=np.float64)
-        columns = 1 + max(column.values(), default=-1)
-        self.points: NDArray[np.float64] = np.zeros((len(holdings), columns + 1))
-        for row, one in enumerate(holdings):
+        self.peaks = vector(peaks)
+        self.width = 2 + max(column.values(), default=-1)
+        points = array("q", bytes(8 * self.width * len(holdings)))
+        for row, (one, peak) in enumerate(zip(holdings, peaks, strict=True)):
             for name, held in one.items():
-                self.points[row, column[name]] += held
-        self.points[:, -1] = self.peaks - self.points[:, :-1].sum(axis=1)
+                points[row * self.width + column[name]] += held
+            points[(row + 1) * self.width - 1] = peak - sum(one.values())
+        self.points = vector(points)
 
-    def distances(self, rank: int, others: NDArray[np.intp]) -> NDArray[np.float64]:
+    def distances(self, rank: int, others: Vector) -> list[float]:
         """Return one rank's distances to others: the bytes that differ, as a share of the larger
         peak.
         """
-        elsewhere = np.abs(self.points[others] - self.points[rank]).sum(axis=1)
-        larger = np.maximum(self.peaks[others], self.peaks[rank])
-        found: NDArray[np.float64] = elsewhere / np.maximum(larger, 1.0)
-        return found
+        elsewhere = row_distances(self.points, self.width, rank, others)
+        larger = self.peaks[others].higher(self.peaks[rank]).higher(1)
+        return [a / b for a, b in zip(elsewhere, larger, strict=True)]
 
     def groups(self) -> list[SimilarRanks]:
         """Group the ranks, largest group first. Repeatedly, the first ungrouped rank forms a group
         with all ungrouped ranks near it.
         """
-        left = np.arange(len(self.peaks))
+        left = counting(len(self.peaks))
         found: list[SimilarRanks] = []
         while len(left) and len(found) < MOST_GROUPS:
-            near = self._near(int(left[0]), left)
+            near = self._near(left[0], left)
             found.append(self._alike(left[near]))
             left = left[~near]
-        found += [SimilarRanks((at,), at) for at in left.tolist()]
+        found += [SimilarRanks((at,), at) for at in left]
         return sorted(found, key=lambda one: (-len(one.members), one.members))
 
-    def _near(self, rank: int, others: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def _near(self, rank: int, others: Vector) -> Vector:
         """Return which of `others` are similar to a rank. A rank is similar to itself."""
         peaks = self.peaks[others]
         # Compare the peaks first, because their difference is a lower bound for the distance and is
         # faster to compute.
-        near: NDArray[np.bool_] = np.abs(peaks - self.peaks[rank]) <= WITHIN * np.maximum(
-            peaks, self.peaks[rank]
-        )
-        near[near] = self.distances(rank, others[near]) <= WITHIN
-        near |= others == rank
-        return near
+        own = self.peaks[rank]
+        near = abs(peaks - own) <= peaks.higher(own).scaled(WITHIN)
+        distances = self.distances(rank, others[near])
+        near[near.rows()] = vector([one <= WITHIN for one in distances], "?")
+        return near | (others == rank)
 
-    def _alike(self, members: NDArray[np.intp]) -> SimilarRanks:
-        by_peak = members[np.argsort(self.peaks[members], kind="stable")]
-        typical = int(by_peak[(len(by_peak) - 1) // 2])
-        return SimilarRanks(tuple(members.tolist()), typical)
+    def _alike(self, members: Vector) -> SimilarRanks:
+        by_peak = members[self.peaks[members].order()]
+        return SimilarRanks(tuple(members), by_peak[(len(by_peak) - 1) // 2])
 
     def nearest(self, rank: int, groups: Sequence[SimilarRanks]) -> SimilarRanks:
         """Return the group whose typical member is nearest to a rank; in a tie, the first such
         group.
         """
-        typical = np.array([one.typical for one in groups], dtype=np.intp)
-        return groups[int(np.argmin(self.distances(rank, typical)))]
+        distances = self.distances(rank, vector([one.typical for one in groups]))
+        return groups[distances.index(min(distances))]
 
 
 def significant_groups(groups: Sequence[SimilarRanks], ranks: int) -> list[SimilarRanks]:
@@ -117,10 +117,9 @@ def outlying(peaks: Sequence[int]) -> list[int]:
     """
     if len(peaks) < 3:
         return []
-    found = np.array(peaks, dtype=np.float64)
-    middle = float(np.median(found))
-    off = np.abs(found - middle)
+    middle = median(peaks)
+    off = [abs(peak - middle) for peak in peaks]
     # Scaled median absolute deviation, comparable to a standard deviation.
-    usual = 1.4826 * float(np.median(off))
-    is_far = (off > 3.5 * usual) & (off > WITHIN * max(middle, 1.0))
-    return [at for at, far in enumerate(is_far.tolist()) if far]
+    usual = 1.4826 * median(off)
+    least = max(3.5 * usual, WITHIN * max(middle, 1.0))
+    return [at for at, distance in enumerate(off) if distance > least]

@@ -102,9 +102,7 @@ def _stacks_before(snap: Snapshot, replay: Replay) -> Vector:
     """
     regions = replay.reserved.regions()
     found = constant(_UNKNOWN, len(regions)).copy()
-    device, flags, address, size, stack = (
-        vector(snap.native.rows("segment", field)) for field in _FIELDS
-    )
+    device, flags, address, size, stack = map(replay.final_segments, _FIELDS)
     mine = ((device == replay.device) & ((flags & _core.EXPANDABLE) == 0)).rows()
     whole = replay.first_event + replay.events == snap.trace_events(replay.device)
     if not len(mine) or not whole or replay.reserved.misfits:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 import memreplay._core as _core
+from memreplay.engine.query._vectors import vector
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from memreplay.engine.read.column import Column
+    from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.model import When
     from memreplay.snapshot.replay import Usage
-    from memreplay.snapshot.snapshot import Snapshot
 
 _UNCOUNTED = _core.ABSENT_ID - 1  # end value of an allocation that was freed before the first event
 
@@ -31,7 +27,7 @@ class Life(NamedTuple):
     total: int
 
 
-def life_of(snap: Snapshot, usage: Usage, when: When) -> Life:
+def life_of(usage: Usage, when: When) -> Life:
     """Return the allocation for a moment of kind "address". Raises UsageError if there is none.
 
     Events are numbered from the first selected one. The address can be anywhere in the block. A
@@ -46,7 +42,7 @@ def life_of(snap: Snapshot, usage: Usage, when: When) -> Life:
             f"device {device}: no selected allocation contains the address {when.value:#x}"
         )
     if when.name and when.name.startswith("_"):
-        number = _numbered_by_viewer(snap, usage, when, blocks, events)
+        number = _numbered_by_viewer(usage, when, blocks, events)
     else:
         number = int(when.name or 1)
     if number == 0 or not -total <= number <= total:
@@ -57,8 +53,8 @@ def life_of(snap: Snapshot, usage: Usage, when: When) -> Life:
         )
     at = number - 1 if number > 0 else total + number
     if at < len(blocks):
-        return Life(int(blocks[at]), carried=True, number=at + 1, total=total)
-    return Life(int(events[at - len(blocks)]), carried=False, number=at + 1, total=total)
+        return Life(blocks[at], carried=True, number=at + 1, total=total)
+    return Life(events[at - len(blocks)], carried=False, number=at + 1, total=total)
 
 
 def event_of(usage: Usage, life: Life) -> int:
@@ -67,31 +63,27 @@ def event_of(usage: Usage, life: Life) -> int:
     return replay.start if life.carried else life.row + replay.first_event
 
 
-def _numbered_by_viewer(
-    snap: Snapshot,
-    usage: Usage,
-    when: When,
-    blocks: NDArray[np.int64],
-    events: NDArray[np.int64],
-) -> int:
+def _numbered_by_viewer(usage: Usage, when: When, blocks: Vector, events: Vector) -> int:
     """Return the position, from 1, of the allocation that PyTorch's viewer shows with this number.
 
     MemoryViz.js (`annotate_snapshot`) numbers the allocations at an address by the number of
     completed frees before them, in the order of all devices' traces.
     """
-    replay, address, wanted = usage.replay, np.uint64(when.value), int((when.name or "")[1:])
+    replay, address, wanted = usage.replay, when.value, int((when.name or "")[1:])
     if replay.first_event:
         raise UsageError(
             f"{when.name} counts from the recording's first event; leave out --from, or"
             f" give {when.value:#x}#K, the K-th allocation in the range"
         )
-    frees = _frees_of(replay.column("action"), replay.column("address"), replay.events, address)
-    before = _frees_before(snap, replay.device, address)
-    starts = _rows(replay.carried("address"), int(blocks.max(initial=-1)) + 1)
-    numbers = [(before, starts[row] == address) for row in blocks.tolist()]
-    at = np.asarray(replay.column("address"))
+    at = replay.vector("address", "Q")
+    frees = _frees_of(replay.vector("action", "B"), at, address)
+    earlier = replay.earlier("action", "B"), replay.earlier("address", "Q")
+    before = len(_frees_of(*earlier, address))
+    starts = replay.carried("address")
+    numbers = [(before, starts[row] == address) for row in blocks]
     numbers += [
-        (before + int(np.searchsorted(frees, row)), at[row] == address) for row in events.tolist()
+        (before + frees_before, at[row] == address)
+        for row, frees_before in zip(events, frees.places(events), strict=True)
     ]
     there = [number for number, starts_here in numbers if starts_here]
     if wanted not in there:
@@ -108,52 +100,25 @@ def _numbered_by_viewer(
     return numbers.index((wanted, True)) + 1
 
 
-def _frees_before(snap: Snapshot, device: int, address: np.uint64) -> int:
-    """Return the number of completed frees at an address in the traces before the device's."""
-    rows = snap.events
-    first = int(np.argmax(rows.device == device)) if len(rows) else 0
-    return len(_frees_of(rows.action.data, rows.address.data, first, address))
-
-
-def _frees_of(
-    actions: memoryview | Column | int,
-    addresses: memoryview | Column | int,
-    n: int,
-    address: np.uint64,
-) -> NDArray[np.int64]:
+def _frees_of(actions: Vector, addresses: Vector, address: int) -> Vector:
+    """Return the rows of an address's completed frees."""
     completed = _core.ACTIONS.index("free_completed")
-    which = (_rows(actions, n)[:n] == completed) & (_rows(addresses, n)[:n] == address)
-    found: NDArray[np.int64] = np.flatnonzero(which)
-    return found
+    return ((actions == completed) & (addresses == address)).rows()
 
 
-def _allocated(usage: Usage, address: int) -> NDArray[np.int64]:
-    replay, counted = usage.replay, np.asarray(usage.counted)
-    addresses = _rows(replay.column("address"), len(counted))
-    sizes = _rows(replay.column("size"), len(counted))
-    found: NDArray[np.int64] = np.flatnonzero((counted != 0) & _within(addresses, sizes, address))
-    return found
+def _allocated(usage: Usage, address: int) -> Vector:
+    replay, counted = usage.replay, vector(usage.counted)
+    addresses, sizes = replay.vector("address", "Q"), replay.vector("size", "q")
+    return ((counted != 0) & _within(addresses, sizes, address)).rows()
 
 
-def _carried(usage: Usage, address: int) -> NDArray[np.int64]:
-    replay = usage.replay
-    addresses, sizes = np.asarray(replay.carried("address")), np.asarray(replay.carried("size"))
-    counted = np.asarray(usage.carried_ends) != _UNCOUNTED
-    found: NDArray[np.int64] = np.flatnonzero(counted & _within(addresses, sizes, address))
-    return found
+def _carried(usage: Usage, address: int) -> Vector:
+    carried, counted = usage.replay.carried, vector(usage.carried_ends) != _UNCOUNTED
+    return (counted & _within(vector(carried("address")), vector(carried("size")), address)).rows()
 
 
-def _rows(column: memoryview | Column | int, n: int) -> NDArray[np.generic]:
-    return np.broadcast_to(np.array(column), n) if isinstance(column, int) else np.asarray(column)
-
-
-def _within(
-    addresses: NDArray[np.generic], sizes: NDArray[np.generic], address: int
-) -> NDArray[np.bool_]:
+def _within(addresses: Vector, sizes: Vector, address: int) -> Vector:
     """Return which blocks contain the address. A block of zero bytes contains its own address."""
-    begin = addresses.astype(np.uint64)
-    beyond = np.uint64(address) - begin  # for addresses below the first byte, this wraps around
-    found: NDArray[np.bool_] = (begin == np.uint64(address)) | (
-        (begin < np.uint64(address)) & (beyond < np.maximum(sizes, 0).astype(np.uint64))
-    )
-    return found
+    beyond = address - addresses  # for addresses below the first byte, this wraps around
+    inside = (addresses < address) & (beyond < sizes.higher(0).as_format("Q"))
+    return (addresses == address) | inside

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from memreplay.engine.query._vectors import vector
 from memreplay.engine.replay import _measures
 
 if TYPE_CHECKING:
@@ -21,9 +20,8 @@ class Highest:
         self.usage = usage
         self.column = usage.column
         self.base = usage.replay.first_event
-        series = np.asarray(self.column)
-        starts = np.arange(0, len(series), BLOCK)
-        self.blocks = np.maximum.reduceat(series, starts) if len(series) else series
+        stop = self.base + usage.replay.events
+        self.blocks = vector(usage.ranges([*range(self.base, stop, BLOCK), stop])[1])
 
     def within(self, first: int, last: int) -> tuple[int, int]:
         """Return (bytes, event) of the first maximum among the states after events `first` to
@@ -37,7 +35,7 @@ class Highest:
         if after - whole < 2:
             pieces = [(start, stop)]
         else:
-            at = whole + int(np.argmax(self.blocks[whole:after]))
+            at = whole + self.blocks[whole:after].argmax()
             pieces = [
                 (start, whole * BLOCK - 1),
                 (at * BLOCK, (at + 1) * BLOCK - 1),

@@ -50,7 +50,7 @@ def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
     if when.kind == "address":
         from memreplay.analysis.moments.addresses import event_of, life_of
 
-        return event_of(usage, life_of(snap, usage, when))
+        return event_of(usage, life_of(usage, when))
     if replay.events == 0:
         raise UsageError(f"device {replay.device} has no events, so it has no times")
     time = when.value

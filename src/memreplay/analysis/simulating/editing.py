@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.category import of_categories
 from memreplay.analysis.selecting.filters import Filtering
 from memreplay.analysis.simulating.records import Changed
+from memreplay.engine.query._vectors import vector
 from memreplay.errors import UsageError
 from memreplay.snapshot.recorded_allocator import Edit
 
@@ -82,13 +81,12 @@ def changes_nothing(edits: Iterable[Edit]) -> bool:
 def changed_by(edit: Edit) -> Changed:
     """Sum up what an edit changes."""
     native, replay = edit.chosen.native, edit.chosen.trace
-    counted = np.asarray(native.counted()).astype(bool)
-    carried = np.asarray(native.carried_ends()) != _NEVER
-    sizes = np.asarray(replay.column("size"))
+    counted = vector(native.counted()) != 0
+    carried = vector(native.carried_ends()) != _NEVER
     return Changed(
         factor=edit.factor,
         twice=edit.twice,
-        allocation_count=int(counted.sum()),
-        bytes=int(sizes[counted].sum()),
-        carried_over_blocks=int(carried.sum()),
+        allocation_count=counted.count(),
+        bytes=replay.vector("size", "q")[counted].sum(),
+        carried_over_blocks=carried.count(),
     )

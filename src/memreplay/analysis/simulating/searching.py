@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from msgspec.structs import astuple
 from memreplay.analysis.simulating.records import Candidate
 from memreplay.analysis.trust.trust import exactness_of
 from memreplay.errors import UsageError
+from memreplay.io.parallel import executor
 from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
 
 if TYPE_CHECKING:
@@ -108,5 +108,5 @@ def on_threads(
     """Apply `work` to each of the settings on threads, and return the results in order. The engine
     releases the GIL.
     """
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with executor(os.cpu_count() or 1) as pool:
         return list(pool.map(work, some))

@@ -195,12 +195,9 @@ def _work(replay: Replay, pieces: Sequence[Piece]) -> list[int]:
 
 def _allocations(replay: Replay, rows: Sequence[int]) -> list[int]:
     """Return the number of allocations between consecutive rows."""
-    import numpy as np
-
-    actions = np.frombuffer(memoryview(replay.column("action")), "u1")  # type: ignore[arg-type]
-    made = np.flatnonzero(actions == _core.ACTIONS.index("alloc"))
-    found: list[int] = np.diff(np.searchsorted(made, rows)).tolist()
-    return found
+    made = (replay.vector("action", "B") == _core.ACTIONS.index("alloc")).rows()
+    at = made.places(rows)
+    return (at[1:] - at[:-1]).tolist()
 
 
 def _in_turn(works: Sequence[int]) -> bool:

@@ -33,24 +33,20 @@ TWICE = 1.9
 
 def doubt(replay: Replay, marks: Sequence[Span]) -> Doubt | None:
     """Return why the optimizer's marks may be more or fewer than the program's steps."""
-    import numpy as np
-
     marks = [
         one for one in marks if one.end_event is not None and one.end_event > replay.first_event
     ]
     marks.sort(key=lambda one: one.start_us)
     if len(marks) < LEAST_MARKS:
         return None
-    actions = np.frombuffer(memoryview(replay.column("action")), "u1")  # type: ignore[arg-type]
-    made = np.flatnonzero(actions == _core.ACTIONS.index("alloc"))
+    made = (replay.vector("action", "B") == _core.ACTIONS.index("alloc")).rows()
     edges = [edge for one in marks for edge in (one.start_event, one.end_event or 0)]
-    rows = np.asarray(edges, np.int64) + 1 - replay.first_event
-    at = np.searchsorted(made, rows)
+    at = made.places([edge + 1 - replay.first_event for edge in edges])
     starts, ends = at[::2], at[1::2]
     work, inside = (starts[1:] - ends[:-1]).tolist(), (ends - starts).tolist()
     if _several(work, inside):
         return "several_optimizers"
-    sizes = np.asarray(replay.column("size"))[made].tobytes()
+    sizes = bytes(replay.vector("size", "q")[made])
     return "left_out" if _left_out(sizes, starts.tolist(), ends.tolist()) else None
 
 

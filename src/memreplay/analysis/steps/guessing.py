@@ -63,13 +63,11 @@ def guessed(snap: Snapshot, usage: Usage, *, by_turns: bool) -> Found:
 
 def _in_the_program(snap: Snapshot, replay: Replay, piece: Piece) -> bool:
     """Return whether allocations in this round come from several lines of user code."""
-    import numpy as np
-
     rows = slice(piece.first, piece.stop)
-    is_alloc = np.asarray(replay.column("action"))[rows] == _core.ACTIONS.index("alloc")
-    stacks = np.unique(np.asarray(replay.column("stack"))[rows][is_alloc])
+    is_alloc = replay.vector("action", "B")[rows] == _core.ACTIONS.index("alloc")
+    stacks = replay.vector("stack", "I")[rows][is_alloc].distinct()
     lines = set()
-    for stack in stacks[stacks != _core.ABSENT_ID].tolist():
+    for stack in stacks[stacks != _core.ABSENT_ID]:
         frames = snap.stack(stack)
         user = [frame for frame in frames if file_rank(frame.file) == USER]
         lines.add(tuple((frame.file, frame.line) for frame in user))

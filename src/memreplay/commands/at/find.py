@@ -185,7 +185,7 @@ def _found(usage: Usage, event: int, grouper: Grouper, when: When) -> FoundAlloc
     from memreplay.analysis.moments.addresses import life_of
 
     rows = _Rows(usage, event, grouper)
-    life = life_of(rows.snap, usage, when)
+    life = life_of(usage, when)
     native = usage.native
     if life.carried:
         n_bytes = memoryview(native.carried_weights())[life.row]

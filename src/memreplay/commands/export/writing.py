@@ -14,6 +14,7 @@ from memreplay.commands.shared.errors import CUT_OFF, attempt, say
 from memreplay.commands.shared.source import opened
 from memreplay.errors import UsageError
 from memreplay.export.naming import TABLES as FORMATS
+from memreplay.io.parallel import started
 from memreplay.io.readahead import several_cpus
 from memreplay.snapshot.model import MEASURES
 
@@ -72,15 +73,6 @@ def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
     if is_loading:
         loading.join()
     return found
-
-
-def started(thread: Thread) -> bool:
-    """Start a thread. Return False if the system can't create more threads."""
-    try:
-        thread.start()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _load(fmt: str) -> None:

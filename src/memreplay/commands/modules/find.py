@@ -17,14 +17,13 @@ from memreplay.commands.modules.result import DeviceModules, ModuleBytes, Module
 from memreplay.commands.modules.tree import NO_MODULE, ModuleTree
 from memreplay.declared import Opt, Options
 from memreplay.engine.query import _groups
+from memreplay.engine.query._vectors import chosen, counting, joined, vector
 from memreplay.errors import NothingToTellError, UsageError
 from memreplay.snapshot.model import When
 from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.recorded import Recorded
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -122,86 +121,86 @@ class Noted:
     """
 
     def __init__(self, recorded: Recorded, depth: int) -> None:
-        import numpy as np
-
         self.recorded = recorded
         self.tree = ModuleTree()
         self.depth = depth
         category, phase, module = (
-            np.append(recorded.kinds[:, at], np.uint32(len(names))).astype(np.int64)
-            for at, names in enumerate((recorded.categories, recorded.phases, recorded.modules))
+            joined([of_kind, [len(names)]])
+            for of_kind, names in zip(
+                recorded.kinds,
+                (recorded.categories, recorded.phases, recorded.modules),
+                strict=True,
+            )
         )
         # Only add modules that ever had memory.
-        nodes = np.zeros(len(recorded.modules) + 1, dtype=np.int64)
-        for number in np.unique(module[:-1]).tolist():
+        nodes = [0] * (len(recorded.modules) + 1)
+        for number in module[:-1].distinct():
             nodes[number] = self.tree.add(recorded.modules[number])
         columns = [COLUMN_OF.get(name, OTHER) for name in recorded.categories]
         passes = [PASSES.get(name, NEITHER) for name in recorded.phases]
-        self.node: NDArray[np.int64] = nodes[module]
-        self.column: NDArray[np.int64] = np.array([*columns, OTHER])[category]
-        self.passed: NDArray[np.int64] = np.array([*passes, NEITHER])[phase]
+        self.node = vector(nodes)[module]
+        self.column = vector([*columns, OTHER])[category]
+        self.passed = vector([*passes, NEITHER])[phase]
 
     @property
     def unknown(self) -> int:
         """Number of the kind that means unknown."""
         return len(self.node) - 1
 
-    def keys(self, usage: Usage, numbers: NDArray[np.int64]) -> _groups.Keys:
+    def keys(self, usage: Usage, numbers: Vector) -> _groups.Keys:
         """Group allocations by the number that `numbers` has for their kind."""
-        import numpy as np
-
-        of_kind = numbers.astype("u4")
+        of_kind = numbers.as_format("I")
         of_events, of_carried = (
-            of_kind[np.minimum(kinds, self.unknown)]
+            of_kind[kinds.lower(self.unknown)]
             for kinds in (
                 self.recorded.of_events(usage.replay),
                 self.recorded.of_carried(usage.replay),
             )
         )
-        return _groups.row_keys(usage.replay.native, of_events.data, of_carried.data)
+        return _groups.row_keys(usage.replay.native, of_events, of_carried)
 
 
 def _device(
     snap: Snapshot, usage: Usage, noted: Noted, selection: Selection, options: ModulesOptions
 ) -> DeviceModules:
     """Return one device's live set at the moment, by module."""
-    import numpy as np
-
     event, sort = resolve(snap, usage, options.at or PEAK), options.sort
     replay, tree = usage.replay, noted.tree
-    keys = noted.keys(usage, np.arange(len(noted.node)))
+    keys = noted.keys(usage, counting(len(noted.node)))
     found, _, whole, count = keys.sums(usage.listed(event), usage.native, 0)
-    own = np.zeros((len(tree), len(NAMES)), dtype=np.int64)
+    own = [[0] * len(NAMES) for _ in range(len(tree))]
     unknown = 0
     for kind, _, n_bytes, _, _ in found:
-        own[noted.node[kind], noted.column[kind]] += n_bytes
+        own[noted.node[kind]][noted.column[kind]] += n_bytes
         unknown += n_bytes if kind == noted.unknown else 0
     live = tree.summed(own)
     most, when = highest(usage, noted)
-    total = live.sum(axis=1)
-    there = (total > 0) | most.any(axis=1)
-    if noted.depth:
-        there &= np.array(tree.depths) <= noted.depth
-    large = {"total": total, "module": total, "peak-forward": most[:, 0]}
-    large |= {"peak-backward": most[:, 1]}
-    large |= {name.replace("_", "-"): live[:, at] for at, name in enumerate(NAMES)}
-    nodes = np.flatnonzero(there[1:]) + 1
+    total = list(map(sum, live))
+    there = [
+        (total[node] > 0 or any(most[node])) and (not noted.depth or depth <= noted.depth)
+        for node, depth in enumerate(tree.depths)
+    ]
+    large = {"total": total, "module": total}
+    large |= {"peak-forward": [one[FORWARD] for one in most]}
+    large |= {"peak-backward": [one[BACKWARD] for one in most]}
+    large |= {name.replace("_", "-"): [one[at] for one in live] for at, name in enumerate(NAMES)}
+    nodes = [node for node in range(1, len(tree)) if there[node]]
     # A module is never larger than its parent and comes after it when sorted, so parents are always
     # included.
-    order = nodes[np.argsort(-large[sort][nodes], kind="stable")].tolist()
+    order = sorted(nodes, key=lambda node: -large[sort][node])
     chosen = order[: selection.top] if selection.top else order
     shown = tree.ordered(sorted(chosen) if sort == "module" else chosen)
     rows = tuple(
         ModuleBytes(
             module=tree.name(node),
             depth=tree.depths[node],
-            **{f"{name}_bytes": int(live[node, at]) for at, name in enumerate(NAMES)},
-            total_bytes=int(total[node]),
-            own_bytes=int(own[node].sum()),
-            peak_forward_bytes=int(most[node, FORWARD]),
-            peak_forward_event=int(when[node, FORWARD]) if most[node, FORWARD] else None,
-            peak_backward_bytes=int(most[node, BACKWARD]),
-            peak_backward_event=int(when[node, BACKWARD]) if most[node, BACKWARD] else None,
+            **{f"{name}_bytes": live[node][at] for at, name in enumerate(NAMES)},
+            total_bytes=total[node],
+            own_bytes=sum(own[node]),
+            peak_forward_bytes=most[node][FORWARD],
+            peak_forward_event=when[node][FORWARD] if most[node][FORWARD] else None,
+            peak_backward_bytes=most[node][BACKWARD],
+            peak_backward_event=when[node][BACKWARD] if most[node][BACKWARD] else None,
         )
         for node in (*shown, *([NO_MODULE] if there[NO_MODULE] else []))
     )
@@ -220,30 +219,26 @@ def _device(
     )
 
 
-def highest(usage: Usage, noted: Noted) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (bytes, event) of the peaks, as arrays of shape (nodes, passes).
+def highest(usage: Usage, noted: Noted) -> tuple[list[list[int]], list[list[int]]]:
+    """Return (bytes, event) of the peaks, with a row per node and a column per pass.
 
     A peak covers what was allocated during the pass in a node and below it. Nodes of one depth are
     disjoint, so each depth takes one scan of the events.
     """
-    import numpy as np
-
     tree = noted.tree
-    parents, depths = np.array(tree.parents), np.array(tree.depths)
-    most = np.zeros((len(tree), 2), dtype=np.int64)
-    when = np.zeros((len(tree), 2), dtype=np.int64)
+    parents, depths = vector(tree.parents), vector(tree.depths)
+    most = [[0, 0] for _ in range(len(tree))]
+    when = [[0, 0] for _ in range(len(tree))]
     at = noted.node
-    for depth in range(int(depths.max()), 0, -1):
-        at = np.where(depths[at] > depth, parents[at], at)
+    for depth in range(depths.max(), 0, -1):
+        at = chosen(depths[at] > depth, parents[at], at)
         if noted.depth and depth > noted.depth:
             continue
         # Don't count allocations made directly in a parent module.
         wanted = (depths[at] == depth) & (noted.passed != NEITHER)
-        groups, numbers = np.unique(
-            np.where(wanted, at * 2 + noted.passed, -1), return_inverse=True
-        )
-        for name, _, n_bytes, event in usage.bests(noted.keys(usage, numbers.reshape(-1)), 0)[0]:
-            group = int(groups[name])
-            if group >= 0:
-                most.flat[group], when.flat[group] = n_bytes, event
+        groups, numbers = chosen(wanted, at * 2 + noted.passed, -1).numbered()
+        for name, _, n_bytes, event in usage.bests(noted.keys(usage, numbers), 0)[0]:
+            node, passed = divmod(groups[name], 2)
+            if node >= 0:
+                most[node][passed], when[node][passed] = n_bytes, event
     return most, when

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
 NO_MODULE = 0  # the node for memory outside modules
 TOP = -1  # above the models
 # Modules nested more deeply are counted as their ancestor at this depth. Real models have about 10
@@ -60,17 +57,15 @@ class ModuleTree:
             node = self.parents[node]
         return ".".join(reversed(parts))
 
-    def summed(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add each node's values to its ancestors'. `values` has shape (nodes, ...)."""
-        import numpy as np
-
-        found: NDArray[np.int64] = own.copy()
-        parents, depths = np.array(self.parents), np.array(self.depths)
-        order = np.argsort(depths, kind="stable")
-        bounds = np.searchsorted(depths[order], np.arange(depths.max() + 2))
-        for depth in range(int(depths.max()), 1, -1):
-            nodes = order[bounds[depth] : bounds[depth + 1]]
-            np.add.at(found, parents[nodes], found[nodes])
+    def summed(self, own: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Add each node's values to its ancestors'. `own` has a row per node."""
+        found = list(map(list, own))
+        # A node's number is larger than its parent's.
+        for node in range(len(found) - 1, NO_MODULE, -1):
+            if self.depths[node] > 1:
+                parent = found[self.parents[node]]
+                for at, value in enumerate(found[node]):
+                    parent[at] += value
         return found
 
     def ordered(self, nodes: Sequence[int]) -> list[int]:

@@ -15,6 +15,7 @@ from memreplay.errors import MemreplayError
 
 T = TypeVar("T")
 PART = "read a part with --from and --to"
+NO_NUMPY = "this needs NumPy: pip install numpy"
 NO_THREAD = "the system can't create more threads; check its limits (ulimit -u)"
 
 NOT_TRUSTED = 1
@@ -53,6 +54,10 @@ def attempt_unreported(work: Callable[[], T]) -> tuple[T | None, int, str]:
         exit_code, words = error.exit_code, str(error)
     except OSError as error:
         exit_code, words = NOT_READABLE, _os_error_text(error)
+    except ModuleNotFoundError as error:
+        if not _is_of_numpy(error):
+            raise
+        exit_code, words = MemreplayError.exit_code, NO_NUMPY
     except MemoryError:
         exit_code, words = NOT_READABLE, f"not enough memory to read it; {PART}"
     except RuntimeError as error:
@@ -83,6 +88,11 @@ def catching(ctx: click.Context) -> Iterator[None]:
     except MemreplayError as error:
         complain(str(error))
         ctx.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        if not _is_of_numpy(error):
+            raise
+        complain(NO_NUMPY)
+        ctx.exit(MemreplayError.exit_code)
     except MemoryError:
         complain(f"not enough memory; {PART}")
         ctx.exit(NOT_READABLE)
@@ -95,6 +105,10 @@ def catching(ctx: click.Context) -> Iterator[None]:
     except OSError as error:
         complain(f"can't write the output: {_words_of_writing(error)}")
         ctx.exit(CANNOT_WRITE)
+
+
+def _is_of_numpy(error: ModuleNotFoundError) -> bool:
+    return (error.name or "").partition(".")[0] == "numpy"
 
 
 def _is_out_of_threads(error: RuntimeError) -> bool:

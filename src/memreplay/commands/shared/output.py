@@ -100,7 +100,7 @@ def _terminal_lines() -> int:
         return int(lines)
     try:
         return os.get_terminal_size(1).lines or sys.maxsize
-    except OSError:
+    except (OSError, AttributeError):  # a browser has no terminal
         return sys.maxsize
 
 

@@ -23,6 +23,7 @@ from memreplay.commands.shared.screen import screened
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
+from memreplay.io.parallel import started
 from memreplay.width import terminal_width
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _read(
     The modules that queries need are imported meanwhile, because both take about as long.
     """
     loading = Thread(target=_load)
-    loading.start()
+    is_loading = started(loading)
     found: dict[str, Snapshot] = {}
     exit_code = 0
     with several_progress(len(files)) as showing:
@@ -188,7 +189,8 @@ def _read(
                 break
             until.enter_context(snapshot)
             found[name_of(file)] = snapshot
-    loading.join()
+    if is_loading:
+        loading.join()
     return found, exit_code
 
 

@@ -12,6 +12,7 @@ from memreplay.commands.shared.errors import CUT_OFF, attempt, name_of, say
 from memreplay.commands.shared.progress import several_progress, working
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.commands.view.options import given_options
+from memreplay.io.parallel import started
 
 if TYPE_CHECKING:
     from memreplay.commands.shared.progress import Showing
@@ -26,7 +27,7 @@ def page_of_files(files: tuple[str, ...], reading: Reading) -> tuple[Made | None
     rules, asked = reading.config.rules(), given_options(reading)
     # Import the page builder while files are being read.
     loading = Thread(target=_load)
-    loading.start()
+    is_loading = started(loading)
     snapshots = []
     with several_progress(len(files)) as showing:
         # Read separately so that an error names the right file.
@@ -37,7 +38,8 @@ def page_of_files(files: tuple[str, ...], reading: Reading) -> tuple[Made | None
             snapshots.append(snap)
 
     # If a signal handler raises, don't join the thread, which could deadlock on an import lock.
-    loading.join()
+    if is_loading:
+        loading.join()
 
     def work() -> Made:
         from memreplay.commands.view.find import compared_page, one_page

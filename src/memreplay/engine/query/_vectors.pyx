@@ -519,7 +519,7 @@ def vector(source, str fmt="q") -> Vector:
     out.owner = lent
     out.v = View(<const char*> lent.buffer.buf, lent.buffer.strides[0], lent.buffer.shape[0],
                  letters[0])
-    if <size_t> out.v.data % _vectors.item_size(out.v.format):
+    if out.v.n and <size_t> out.v.data % _vectors.item_size(out.v.format):
         raise ValueError("the column's numbers aren't aligned")
     return out
 

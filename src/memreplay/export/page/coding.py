@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -23,6 +22,7 @@ from memreplay.engine.query._recurring import rows_back
 from memreplay.engine.query._vectors import vector
 from memreplay.engine.write._planes import Folded
 from memreplay.errors import LimitError
+from memreplay.io.parallel import executor, has_threads
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ class Coded(Record, frozen=True):
 
 
 class Packer:
-    """Deflates data incrementally. With `beside`, another thread does this if it pays off."""
+    """Deflates data incrementally; with `beside`, on another thread if one can start."""
 
     def __init__(self, level: int, *, beside: bool) -> None:
         self._stream = zlib.compressobj(level)
-        self._thread = ThreadPoolExecutor(1) if beside else None
+        self._thread = executor(1) if beside and has_threads() else None
         self._waiting: deque[Future[bytes]] = deque()
         self._packed: list[bytes] = []
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import memreplay._core as _core
 from memreplay.analysis.code.plumbing import LIBRARY, ranks
+from memreplay.engine.query._vectors import vector
 from memreplay.engine.write import _slicing
 from memreplay.export.snapshots.noted import noted_of
 from memreplay.export.snapshots.records import LeftOut, Sliced, SlicedDevice
@@ -120,9 +121,9 @@ def _settled_stop(replay: Replay) -> int | None:
     """Return the last position at which the range could end without a pending free, that is, where
     held and live bytes are equal.
     """
-    requested, held = (replay.measure(name).series for name in ("requested", "held"))
-    settled = (requested == held).nonzero()[0]
-    return int(settled[-1]) + 1 + replay.first_event if len(settled) else None
+    requested, held = (vector(replay.measure(name).column) for name in ("requested", "held"))
+    settled = (requested == held).rows()
+    return settled[-1] + 1 + replay.first_event if len(settled) else None
 
 
 def _annotations(snap: Snapshot) -> array[int]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from memreplay.engine.query._vectors import joined, vector
+
 if TYPE_CHECKING:
     from memreplay.engine.write._slicing import Excerpt
     from memreplay.snapshot.recorded import Recorded
     from memreplay.snapshot.snapshot import Snapshot
-
-# same as in snapshot/recorded.py; importing it from there would load NumPy
-UNKNOWN = 0xFFFFFFFF
 
 
 def noted_of(snap: Snapshot, excerpts: list[Excerpt], *, frames: bool = True) -> dict[str, object]:
@@ -47,35 +46,33 @@ def _allocations(
     recorded: Recorded, snap: Snapshot, by_device: dict[int, Excerpt], places: range
 ) -> dict[str, object]:
     """Return the kinds and modules of the written allocations."""
-    import numpy as np
+    from memreplay.snapshot.recorded import UNKNOWN
 
-    columns = [np.empty(0, "u4") for _ in places]
-    addresses, of_addresses = [np.empty(0, "u8")], [np.empty(0, "u4")]
+    columns = [vector([], "I") for _ in places]
+    addresses, of_addresses = [], []
     for device, excerpt in by_device.items():
         replay = snap.replay(device)
-        carried = np.asarray(replay.carried("address"))
+        carried = vector(replay.carried("address"))
         of_carried = recorded.of_carried(replay)
-        known = dict(zip(carried.tolist(), of_carried.tolist(), strict=True))
+        known = dict(zip(carried, of_carried, strict=True))
         leading = excerpt.leading_addresses()
-        kept = np.asarray(excerpt.kept()).astype(bool)
+        kept = vector(excerpt.kept()) != 0
         if device in places:
-            of_leading = np.array([known.get(address, UNKNOWN) for address in leading], "u4")
-            columns[device] = np.concatenate([of_leading, recorded.of_events(replay)[kept]])
-        before = (of_carried != UNKNOWN) & ~np.isin(carried, np.array(leading, "u8"))
+            of_leading = vector([known.get(address, UNKNOWN) for address in leading], "I")
+            columns[device] = joined([of_leading, recorded.of_events(replay)[kept]], "I")
+        before = (of_carried != UNKNOWN) & ~carried.is_in(vector(leading, "Q"))
         addresses.append(carried[before])
         of_addresses.append(of_carried[before])
-    return recorded.renoted(columns, np.concatenate(addresses), np.concatenate(of_addresses))
+    return recorded.renoted(columns, joined(addresses, "Q"), joined(of_addresses, "I"))
 
 
 def _steps(steps: object, excerpt: Excerpt) -> list[int]:
     """Return each step's position, counted in written events."""
-    import numpy as np
-
     replay = excerpt.holding.replay
-    kept = np.concatenate([[0], np.cumsum(np.asarray(excerpt.kept()))])
+    kept = joined([[0], vector(excerpt.kept()).sums()])
     given: list[Any] = steps if isinstance(steps, list) else []
     return [
-        excerpt.leading + int(kept[step - replay.base])
+        excerpt.leading + kept[step - replay.base]
         for step in given
         if isinstance(step, int) and replay.base <= step <= replay.base + replay.events
     ]

@@ -30,16 +30,16 @@ def test_allocations_at_an_address_match_the_oracle(snapshot: build.Snapshot, sh
                 if one.addr == address or one.addr < address < one.addr + one.size
             ]
             for number in range(1, len(there) + 1):
-                life = life_of(snap, usage, When("address", address, str(number)))
+                life = life_of(usage, When("address", address, str(number)))
                 assert life.total == len(there)
                 assert event_of(usage, life) in {one.alloc_index for one in there}
-            last = life_of(snap, usage, When("address", address, "-1")) if there else None
+            last = life_of(usage, When("address", address, "-1")) if there else None
             assert last is None or event_of(usage, last) == max(one.alloc_index for one in there)
             if not there:
                 with pytest.raises(
                     UsageError, match=": no selected allocation contains the address"
                 ):
-                    life_of(snap, usage, When("address", address))
+                    life_of(usage, When("address", address))
 
 
 def test_carried_over_allocations_are_found() -> None:
@@ -86,7 +86,7 @@ def test_ids_match_pytorchs_viewer(snapshot: build.Snapshot) -> None:
             if event["action"] != "alloc":
                 continue
             name = f"_{numbers[device][row]}"
-            life = life_of(snap, usage, When("address", event["addr"], name))
+            life = life_of(usage, When("address", event["addr"], name))
             # Two allocs without a free in between share a number. The number then refers to the
             # first alloc.
             if life.carried:
@@ -110,7 +110,7 @@ def test_ids_of_pytorchs_viewer_are_parsed() -> None:
 
     def bytes_of(device: int, name: str) -> int:
         usage = snap.replay(device).measure("requested")
-        life = life_of(snap, usage, When("address", 0x1000, name))
+        life = life_of(usage, When("address", 0x1000, name))
         if life.carried:
             return int(memoryview(usage.native.carried_weights())[life.row])
         return usage.native.weight(life.row)
@@ -120,11 +120,11 @@ def test_ids_of_pytorchs_viewer_are_parsed() -> None:
     assert [bytes_of(1, f"_{n}") for n in (4, 5)] == [40, 50]
     usage = snap.replay(0).measure("requested")
     with pytest.raises(UsageError, match=r"is b1000_4 in PyTorch's viewer: .* it has 0 to 3"):
-        life_of(snap, usage, When("address", 0x1000, "_4"))
+        life_of(usage, When("address", 0x1000, "_4"))
     with pytest.raises(UsageError, match="no allocation starts at this address"):
-        life_of(snap, usage, When("address", 0x1001, "_0"))
+        life_of(usage, When("address", 0x1001, "_0"))
     part = mr.open(build.dump(builder.build()), start=3)
     with pytest.raises(
         UsageError, match="counts from the recording's first event; leave out --from, or give"
     ):
-        life_of(part, part.replay(0).measure("requested"), When("address", 0x1000, "_1"))
+        life_of(part.replay(0).measure("requested"), When("address", 0x1000, "_1"))

@@ -58,6 +58,7 @@ def raiser(error: BaseException) -> Callable[[], None]:
         (OSError(errno.EIO, "Input/output error"), 3, "input/output error"),
         (OSError("Odd"), 3, "odd"),
         (OSError(), 3, "oserror"),
+        (ModuleNotFoundError(name="numpy.core"), 2, "this needs NumPy: pip install numpy"),
         (
             RuntimeError("can't start new thread"),
             3,
@@ -95,6 +96,8 @@ def test_bugs_keep_their_traceback() -> None:
         attempt("snap.pkl", raiser(ZeroDivisionError()))
     with pytest.raises(RuntimeError, match="another"):
         attempt("snap.pkl", raiser(RuntimeError("another")))
+    with pytest.raises(ModuleNotFoundError, match="another"):
+        attempt("snap.pkl", raiser(ModuleNotFoundError("another", name="another")))
 
 
 @pytest.mark.parametrize(
@@ -125,6 +128,11 @@ def test_bugs_keep_their_traceback() -> None:
                 "memreplay: error: the system can't create more threads; check its limits"
                 " (ulimit -u)\n"
             ),
+        ),
+        (
+            ModuleNotFoundError("No module named 'numpy'", name="numpy"),
+            2,
+            "memreplay: error: this needs NumPy: pip install numpy\n",
         ),
         (
             OSError(errno.ENOSPC, "No space left on device"),

@@ -64,7 +64,7 @@ def test_recorded_categories_are_kept() -> None:
     checked = 0
     for at, (index, carried, _, _) in enumerate(rows.found):
         kind = kinds[carried][index]
-        if kind == UNKNOWN or not (name := noted.categories[noted.kinds[kind][0]]):
+        if kind == UNKNOWN or not (name := noted.categories[noted.kinds[0][kind]]):
             continue
         assert dict(rows.shown(at).pairs)["category"] == f"{name} (recorded)"
         checked += 1

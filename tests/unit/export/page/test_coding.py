@@ -82,7 +82,11 @@ def test_many_events_are_compressed_less() -> None:
     assert found == [3, 1, 1]
 
 
-def test_background_thread_gives_the_same_bytes() -> None:
+@pytest.mark.parametrize("threads", [True, False])
+def test_background_thread_gives_the_same_bytes(
+    threads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coding, "has_threads", lambda: threads)
     beside, here = Columns(coding.LEVELS[0][0] + 1), Columns(coding.LEVELS[0][0] + 1)
     here._packer = coding.Packer(coding.LEVELS[1][1], beside=False)
     values = counting(70_000) * counting(70_000)

@@ -176,7 +176,7 @@ class Known:
         if self.snap.has_events:
             return BEFORE_RECORDING
         # Even without events, blocks of the final state can have stacks.
-        return NO_STACK if len(self.snap.stacks) > 1 else NO_EVENTS  # stack 0 is empty
+        return NO_STACK if self.snap.code.stacks > 1 else NO_EVENTS  # stack 0 is empty
 
     @property
     def only_python(self) -> bool:

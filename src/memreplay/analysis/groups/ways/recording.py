@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 from memreplay.analysis.categories.rules import UNKNOWN, RuleSet
 from memreplay.engine.query import _groups
+from memreplay.engine.query._vectors import joined, vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from memreplay.engine.query._groups import Keys
+    from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -41,28 +40,23 @@ class Recording:
         found = names[number] if number < len(names) else UNKNOWN
         return found or ("" if by == "module" else UNKNOWN)
 
-    def _first(self, by: Noted) -> NDArray[np.uint32]:
+    def _first(self, by: Noted) -> Vector:
         """Map each number (and one past the last) to the first number with the same name, because
         several modules can have the same name.
         """
-        import numpy as np
-
         first: dict[str, int] = {}
         names = (self.name(by, number) for number in range(len(self.names[by]) + 1))
-        return np.array([first.setdefault(name, i) for i, name in enumerate(names)], dtype="u4")
+        return vector([first.setdefault(name, i) for i, name in enumerate(names)], "I")
 
     def keys(self, replay: Replay, by: Noted) -> Keys:
         """Group by one kind of note. The group for unknown is one past the last number."""
-        import numpy as np
-
-        place = PLACES[by]
-        numbers = np.append(self.recorded.kinds[:, place], np.uint32(len(self.names[by])))
-        numbers = self._first(by)[numbers]
+        of_kind = joined([self.recorded.kinds[PLACES[by]], [len(self.names[by])]])
+        numbers = self._first(by)[of_kind]
         of_events, of_carried = (
-            numbers[np.minimum(kinds, len(numbers) - 1)].astype("u4")
+            numbers[kinds.lower(len(numbers) - 1)]
             for kinds in (self.recorded.of_events(replay), self.recorded.of_carried(replay))
         )
-        return _groups.row_keys(replay.native, of_events.data, of_carried.data)
+        return _groups.row_keys(replay.native, of_events, of_carried)
 
     def categories(self, replay: Replay, by_own_rules: Callable[[Replay], Keys]) -> Keys:
         """Group by category. The first configured rule that matches decides; otherwise, it's the
