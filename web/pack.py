@@ -32,9 +32,9 @@ UNUSED = {
     *("_sysconfigdata__emscripten_wasm32-emscripten", "asyncio.proactor_events"),
     *("asyncio.windows_events", "asyncio.windows_utils", "doctest", "ensurepip"),
     *("ftplib", "getopt", "getpass", "http", "idlelib", "mailbox"),
-    *("mimetypes", "multiprocessing", "pdb", "plistlib", "py_compile", "pydoc"),
+    *("mimetypes", "pdb", "plistlib", "py_compile", "pydoc"),
     *("pydoc_data", "pyodide._nodesock_transport", "rlcompleter", "smtplib", "socketserver"),
-    *("sqlite3", "ssl", "subprocess", "tarfile", "tkinter", "tracemalloc", "tty", "unittest"),
+    *("sqlite3", "ssl", "tarfile", "tkinter", "tracemalloc", "tty", "unittest"),
     *("urllib.error", "urllib.request", "urllib.response", "webbrowser", "wsgiref", "xml.dom"),
     *("xml.sax", "xmlrpc"),
 }

@@ -77,6 +77,7 @@ def test_settings_stay_for_the_next_file(empty: App) -> None:
     empty.page.select_option("[data-option='--by']", "line")
     empty.settle()
     empty.open(OTHER)
+    empty.press("Peak")
     assert empty.line == "memreplay peak transformer_deeper.pkl.gz --by line"
     assert empty.text.startswith("transformer_deeper.pkl.gz")
     empty.page.select_option("[data-option='--by']", "")

@@ -101,6 +101,7 @@ function add(found: Found[]): void {
     return { path: free, file, chosen: true };
   });
   files.push(...added);
+  command = null;
   client.open(added.map(({ path, file }) => ({ path, file })));
   list();
   choose();
