@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 import memreplay._core as _core
-from memreplay.engine.query._vectors import chosen, joined, vector
+from memreplay.engine.query._vectors import chosen, constant, joined, vector, zeros
 from memreplay.errors import UsageError
 from memreplay.io.limits import Limits
 from memreplay.snapshot.alloc_conf import spelled
@@ -20,10 +18,8 @@ from memreplay.snapshot.settings import STEPS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from memreplay.engine.query._vectors import Vector
     from memreplay.engine.read._adding import Adding
-    from memreplay.engine.read.column import Column
     from memreplay.engine.simulate._simulating import Simulation
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.simulated import Simulated
@@ -124,11 +120,11 @@ def _notes(
             for device, one in found.items()
         }
         notes["cards"] = [cards.get(device, {"total_bytes": None}) for device in places]
-    at = {device: np.asarray(native.trace()["at"]) for device, native in natives.items()}
+    at = {device: vector(native.trace()["at"]).as_format("q") for device, native in natives.items()}
     steps = {device: snap.recorded_steps(device) for device in natives}
     if any(steps.values()):
         notes["steps"] = [
-            np.searchsorted(at[device], steps[device]).tolist() if device in natives else []
+            at[device].places(steps[device]).tolist() if device in natives else []
             for device in places
         ]
     if snap.recorded is None:
@@ -178,20 +174,19 @@ class _Retelling:
         self.adding: Adding = Adding(tables)
         texts, pools = self.adding.code_of(snap.native)
         # The last entry stands for a missing string.
-        self.texts = np.append(np.asarray(texts), np.uint32(ABSENT))
-        self.pools = np.append(np.asarray(pools), np.uint32(ABSENT))
-        named = self.adding.intern(b"smalllarge", np.array([0, 5, 10], dtype="i4"))
-        self.kinds = np.asarray(named)
+        self.texts = joined([texts, [ABSENT]], "I")
+        self.pools = joined([pools, [ABSENT]], "I")
+        self.kinds = vector(self.adding.intern(b"smalllarge", vector([0, 5, 10], "i")))
         self.default_pool = ABSENT
         if len(self.pools) > 1:
             self.default_pool = self.adding.pool(0, 0)
         names = {code: snap.action_name(code) for code in range(256)}
-        self.actions = np.array(
+        self.actions = vector(
             [
                 self.adding.action(name.encode()) if name and code >= len(_core.ACTIONS) else code
                 for code, name in names.items()
             ],
-            dtype="u1",
+            "B",
         )
 
     def tell(self, found: Mapping[int, Simulated], natives: Mapping[int, Simulation]) -> None:
@@ -206,41 +201,40 @@ class _Retelling:
                 self._events(found[device].replay, natives[device])
 
     def _events(self, replay: Trace, native: Simulation) -> None:
-        rows = {name: np.asarray(column) for name, column in native.trace().items()}
-        at = rows["at"].astype(np.int64)
-        action = self.actions[rows["action"]]
+        rows = {name: vector(column) for name, column in native.trace().items()}
+        at, address = rows["at"], rows["address"]
         failed = rows["action"] == _OOM
         self.adding.events(
-            action,
-            np.where(failed, np.uint64(0), rows["address"]),
-            np.ascontiguousarray(rows["size"]),
-            _of(replay, "time", at, "i8"),
-            np.ascontiguousarray(rows["stream"]),
-            _of(replay, "stack", rows["stack"].astype(np.int64), "u4"),
+            self.actions[rows["action"]],
+            chosen(failed, 0, address).as_format("Q"),
+            rows["size"].as_format("q"),
+            replay.vector("time", "q")[at],
+            rows["stream"].as_format("Q"),
+            replay.vector("stack", "I")[rows["stack"]],
             self._pools(rows["pool"]),
-            self._texts(_of(replay, "compile_context", at, "u4")),
-            self._texts(_of(replay, "user_metadata", at, "u4")),
-            np.where(failed, rows["address"], np.uint64(0)).astype(np.int64),
-            failed.view("u1"),
+            self._texts(replay.vector("compile_context", "I")[at]),
+            self._texts(replay.vector("user_metadata", "I")[at]),
+            chosen(failed, address, 0).as_format("q"),
+            failed.as_format("B"),
         )
 
     def _segments(self, device: int, replay: Trace, native: Simulation, before: int) -> int:
         segments, blocks = (
-            {name: np.ascontiguousarray(np.asarray(column)) for name, column in table.items()}
+            {name: (one := vector(column)).as_format(one.format) for name, column in table.items()}
             for table in native.final_state()
         )
         n, m = len(segments["address"]), len(blocks["address"])
         made = segments["created_at"]
-        stacks = np.zeros(n, dtype="u4")
-        stacks[made >= 0] = _of(replay, "stack", made[made >= 0], "u4")
+        stacks = zeros(n, "I")
+        stacks[made >= 0] = replay.vector("stack", "I")[made[made >= 0]]
         self.adding.segments(
-            np.full(n, device, dtype="i4"),
+            constant(device, n, "i").copy(),
             segments["address"],
             segments["size"],
             segments["allocated"],
             segments["active"],
             segments["requested"],
-            np.ones(n, dtype="u1"),
+            constant(1, n, "B").copy(),
             segments["stream"],
             self.kinds[1 - segments["small"]],
             self._pools(segments["pool"]),
@@ -248,11 +242,11 @@ class _Retelling:
             segments["expandable"],
         )
         self.adding.blocks(
-            blocks["segment"] + np.uint32(before),
+            (blocks["segment"] + before).as_format("I"),
             blocks["address"],
             blocks["size"],
             blocks["requested"],
-            np.ones(m, dtype="u1"),
+            constant(1, m, "B").copy(),
             blocks["state"],
             blocks["stack"],
         )
@@ -262,26 +256,18 @@ class _Retelling:
         if not self.snap.annotation_count:
             return
         columns = self.snap.annotation_rows("device", "time", "stage", "name")
-        device, time, stage, name = (np.asarray(column) for column in columns)
-        keep = np.isin(device, [-1, *found])
+        device, time, stage, name = map(vector, columns)
+        keep = device.is_in([-1, *found])
         self.adding.annotations(
-            np.ascontiguousarray(device[keep]),
-            np.ascontiguousarray(time[keep]),
+            device[keep],
+            time[keep],
             self._texts(stage[keep]),
             self._texts(name[keep]),
         )
 
-    def _texts(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        return self.texts[np.minimum(ids, len(self.texts) - 1)]
+    def _texts(self, ids: Vector) -> Vector:
+        return self.texts[ids.lower(len(self.texts) - 1)]
 
-    def _pools(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        known = self.pools[np.minimum(ids, len(self.pools) - 1)]
-        return np.where(ids == ABSENT, np.uint32(self.default_pool), known)
-
-
-def _of(replay: Trace, name: str, at: NDArray[np.int64], dtype: str) -> NDArray[Any]:
-    """Return a column's values for these recorded events."""
-    column: memoryview | int | Column = replay.column(name)
-    if isinstance(column, int):
-        return np.full(len(at), column, dtype=dtype)
-    return np.ascontiguousarray(np.asarray(column)[at].astype(dtype, copy=False))
+    def _pools(self, ids: Vector) -> Vector:
+        known = self.pools[ids.lower(len(self.pools) - 1)]
+        return chosen(ids == ABSENT, self.default_pool, known).as_format("I")
