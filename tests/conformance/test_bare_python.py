@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.build import START_US
+from tests.kineto import Kineto
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = "recorded_gpt", "serving_oom", "two_gpus"
 
@@ -72,13 +75,25 @@ def command_lines() -> list[list[str]]:
         lines += [["gate", file, "--force", "--save-base", f"{name}.json"]]
         lines += [["gate", file, "--base", f"{name}.json", "--max-growth", "2%"]]
         lines += [["gate", file, "--base", file, "--max-growth", "2%", "--format", "json"]]
-        lines += [["simulate", file, "--set", "expandable_segments:True"]]
+        simulated = ["simulate", file, "--set", "expandable_segments:True"]
+        lines += [simulated, [*simulated, "--force", "-o", f"{name}.simulated.pkl"]]
         lines += [["export", file, "--force", "-o", f"{name}.folded"]]
         lines += [["export", file, "--force", "--from", "100", "-o", f"{name}.pkl"]]
     one, other = (f"{ROOT}/examples/transformer_{name}.pkl.gz" for name in ("step", "deeper"))
     lines += [["diff", one, other], ["view", one, other, "--force", "-o", "both.html"]]
     lines += [["fleet", f"{ROOT}/examples/fsdp_odd_ranks"]]
+    lines += [["report", "profile.json"], ["peak", "profile.json", "--by", "line"]]
     return lines
+
+
+def profile() -> bytes:
+    """Return a torch.profiler trace."""
+    trace = Kineto(base_ns=START_US * 1000)
+    trace.span(0.5, 90, "ProfilerStep#1", "user_annotation")
+    for i in range(20):
+        trace.span(2 * i, 1.5, f"train.py({i}): step", "python_function")
+        trace.memory(2 * i + 0.25, 0x7F0000000000 + i * 512, 512, 512 * (i + 1), 2 << 20)
+    return trace.json()
 
 
 def run(folder: Path, before: str) -> tuple[list[list[object]], dict[str, bytes]]:
@@ -86,6 +101,7 @@ def run(folder: Path, before: str) -> tuple[list[list[object]], dict[str, bytes]
     wrote.
     """
     folder.mkdir()
+    (folder / "profile.json").write_bytes(profile())
     done = subprocess.run(
         [sys.executable, "-c", before + RUN, json.dumps(command_lines())],
         cwd=folder,
@@ -116,7 +132,7 @@ def test_commands_have_the_same_output_without(
         assert found == want
         assert found[1] in (0, 1, 5), found
     assert written.keys() == ordinary[1].keys()
-    assert len(written) == len(EXAMPLES) * 4 + 1
+    assert len(written) == len(EXAMPLES) * 5 + 2
     for name, data in written.items():
         assert data == ordinary[1][name], name
 

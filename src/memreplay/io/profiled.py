@@ -12,20 +12,20 @@ import io
 import json
 import re
 from collections.abc import Callable
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 import memreplay._core as _core
+from memreplay.engine.query._vectors import chosen, constant, counting, joined, vector, zeros
 from memreplay.engine.read import _profile
 from memreplay.errors import LimitError, SnapshotError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from memreplay.engine.query._vectors import Vector
     from memreplay.engine.read._adding import Adding
     from memreplay.io.limits import Limits
 
+    Rows = dict[str, Vector]  # columns by name
     Fill = Callable[[memoryview], int]
     Ahead = Callable[[], tuple[bytearray, int, int, BaseException | None]]
 
@@ -36,30 +36,17 @@ ABSENT = _core.ABSENT_ID
 _ALLOC, _FREE, _OOM, _MAP, _UNMAP = map(
     _core.ACTIONS.index, ("alloc", "free_completed", "oom", "segment_map", "segment_unmap")
 )
-# These types must match the row structs in engine/read/profile.pxd.
-MEMORY = np.dtype(
-    [
-        *(("time", "f8"), ("pid", "u8"), ("tid", "u8"), ("address", "u8"), ("size", "i8")),
-        *(("allocated", "i8"), ("reserved", "i8"), ("device_type", "i4"), ("device", "i4")),
-        *(("flags", "u4"), ("unused", "u4")),
-    ]
-)
-SPAN = np.dtype(
-    [
-        *(("begin", "f8"), ("duration", "f8"), ("pid", "u8"), ("tid", "u8")),
-        *(("name", "u4"), ("kind", "u4")),
-    ]
-)
 # How the profiler names a Python call. Names of built-in functions and modules look different.
 _CALL = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
 _ROUND = 1 << 21
+_INSTANT = 1 << 63  # `longest_first` of a span without duration
 
 
 class _Trace(NamedTuple):
     """One device's memory events in order, and the memory allocated before the first one."""
 
-    rows: NDArray[np.void]
-    at: NDArray[np.int64]  # positions in the list of all memory events
+    rows: Rows
+    at: Vector  # positions in the list of all memory events
     before_bytes: int  # bytes allocated before the first event and never freed
     # Number of events after which the trace's own total differs from the sum of its allocations.
     disagreeing: int
@@ -82,8 +69,10 @@ def read_profile(
     """
     numbers = limits.numbers()
     profile = _profile.read(readinto, numbers, progress, ahead)
-    memory: NDArray[np.void] = np.asarray(profile.memory()).view(MEMORY)
-    spans: NDArray[np.void] = np.asarray(profile.spans()).view(SPAN)
+    memory, spans = (
+        {name: vector(column) for name, column in rows.items()}
+        for rows in (profile.memory(), profile.spans())
+    )
     traces = _traces(memory, limits)
     prelude = {
         "device_traces": [],
@@ -101,36 +90,37 @@ def read_profile(
     return _core.read(source.readinto, numbers, None, False, bounds, None, then)
 
 
-def _traces(memory: NDArray[np.void], limits: Limits) -> dict[int, _Trace]:
+def _traces(memory: Rows, limits: Limits) -> dict[int, _Trace]:
     """Split the events by device. Raises SnapshotError if there are no events or some are
     damaged.
     """
-    if not len(memory):
+    n = len(memory["flags"])
+    if not n:
         raise SnapshotError(
             "not a memory snapshot, but a torch.profiler trace without memory events",
             hint=f"profile with profile_memory=True, {DUMP}",
         )
-    broken = int(np.count_nonzero(memory["flags"] & _profile.BROKEN))
+    broken = (memory["flags"] & _profile.BROKEN).count()
     if broken:
         raise SnapshotError(
-            f"{broken:,} of the trace's {len(memory):,} memory events have a missing or impossible"
+            f"{broken:,} of the trace's {n:,} memory events have a missing or impossible"
             " address, size or time",
             hint=f"profile again, {DUMP}",
         )
-    at = np.flatnonzero(memory["device_type"] != CPU)
+    at = (memory["device_type"] != CPU).rows()
     if not len(at):
         raise SnapshotError(
             "all memory events in this torch.profiler trace are from the CPU",
             hint=f"profile a program that uses a GPU, {DUMP}",
         )
-    kinds = np.unique(memory["device_type"][at])
+    kinds = memory["device_type"][at].distinct()
     if len(kinds) > 1:
         raise SnapshotError(
             f"this torch.profiler trace has memory events of {len(kinds)} kinds of device"
-            f" (Device Type {', '.join(map(str, kinds.tolist()))}): only one kind is supported",
+            f" (Device Type {', '.join(map(str, kinds))}): only one kind is supported",
             hint=f"profile one kind, {DUMP}",
         )
-    devices = np.unique(memory["device"][at]).tolist()
+    devices = memory["device"][at].distinct().tolist()
     if devices[0] < 0 or devices[-1] >= limits.devices:
         wrong = devices[0] if devices[0] < 0 else devices[-1]
         raise LimitError(
@@ -140,39 +130,41 @@ def _traces(memory: NDArray[np.void], limits: Limits) -> dict[int, _Trace]:
     return {device: _trace(memory, at[memory["device"][at] == device]) for device in devices}
 
 
-def _trace(memory: NDArray[np.void], at: NDArray[np.int64]) -> _Trace:
+def _trace(memory: Rows, at: Vector) -> _Trace:
     # The file lists the events thread by thread.
-    at = at[np.argsort(memory["time"][at], kind="stable")]
-    rows = memory[at]
-    change = np.where(rows["flags"] & _profile.OOM, 0, rows["size"])
-    told = np.flatnonzero(rows["flags"] & _profile.ALLOCATED)
+    at = at[memory["order"][at].order()]
+    rows = {name: column[at] for name, column in memory.items()}
+    change = chosen(rows["flags"] & _profile.OOM, 0, rows["size"])
+    told = (rows["flags"] & _profile.ALLOCATED).rows()
     if not len(told):
         return _Trace(rows, at, 0, 0, has_totals=False)
-    total = np.cumsum(change)
-    start = int(rows["allocated"][told[0]] - total[told[0]])
-    disagreeing = int(np.count_nonzero(start + total[told] != rows["allocated"][told]))
+    total = change.sums()
+    start = rows["allocated"][told[0]] - total[told[0]]
+    disagreeing = (start + total[told] != rows["allocated"][told]).count()
     before = start - _freed_of_before(rows["address"], change)
     return _Trace(rows, at, max(before, 0), disagreeing + (before < 0), has_totals=True)
 
 
-def _freed_of_before(address: NDArray[np.uint64], change: NDArray[np.int64]) -> int:
+def _freed_of_before(address: Vector, change: Vector) -> int:
     """Return the number of bytes that were allocated before the first event and freed later. These
     are at addresses whose first event is a free.
     """
-    there = np.flatnonzero(change)
-    _, first = np.unique(address[there], return_index=True)
-    sizes = change[there[first]]
-    return int(-sizes[sizes < 0].sum())
+    there = change.rows()
+    addresses, places = address[there].numbered()
+    first = zeros(len(addresses), "I")
+    first[places[::-1]] = there[::-1]
+    sizes = change[first]
+    return -sizes[sizes < 0].sum()
 
 
-def _notes(memory: NDArray[np.void], traces: dict[int, _Trace]) -> dict[str, object]:
+def _notes(memory: Rows, traces: dict[int, _Trace]) -> dict[str, object]:
     """Return the information about the trace that goes into the snapshot's notes."""
     found: dict[str, object] = {
-        "cpu_events": int(np.count_nonzero(memory["device_type"] == CPU)),
+        "cpu_events": (memory["device_type"] == CPU).count(),
         "disagreeing": {str(d): one.disagreeing for d, one in traces.items() if one.disagreeing},
         "without_totals": [d for d, one in traces.items() if not one.has_totals],
     }
-    reserved = {str(device): int(one.rows["reserved"].max()) for device, one in traces.items()}
+    reserved = {str(device): one.rows["reserved"].max() for device, one in traces.items()}
     found["reserved_peak_bytes"] = {key: peak for key, peak in reserved.items() if peak > 0}
     return found
 
@@ -184,8 +176,8 @@ class _Filling:
         self,
         adding: Adding,
         profile: _profile.Profile,
-        memory: NDArray[np.void],
-        spans: NDArray[np.void],
+        memory: Rows,
+        spans: Rows,
     ) -> None:
         self.adding = adding
         self.profile = profile
@@ -194,97 +186,81 @@ class _Filling:
 
     def fill(self, traces: dict[int, _Trace]) -> None:
         """Fill all tables in the order that `Adding` requires."""
-        stack_of = self._stacks(np.concatenate([one.at for one in traces.values()]))
+        stack_of = self._stacks(joined(one.at for one in traces.values()))
         self._annotations(list(traces))
         for device in range(1 + max(traces)):
             self.adding.trace(device)
             if device in traces:
                 self._events(traces[device], stack_of)
 
-    def _times(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Convert to microseconds since the epoch, rounded down."""
-        whole, rest = divmod(self.profile.base_ns, 1000)
-        found: NDArray[np.int64] = np.floor(times + rest / 1000).astype(np.int64) + whole
-        return found
-
-    def _events(self, trace: _Trace, stack_of: NDArray[np.uint32]) -> None:
+    def _events(self, trace: _Trace, stack_of: Vector) -> None:
         rows = trace.rows
-        times = self._times(rows["time"])
+        times, bytes_of = rows["us"], abs(rows["size"])
         # First free address after all blocks, used for memory without known addresses.
-        end = int(rows["address"].max()) + int(np.abs(rows["size"]).max())
+        end = rows["address"].max() + bytes_of.max()
         free = (end // _ROUND + 1) * _ROUND if end < 2**62 else _ROUND
         if trace.before_bytes:
-            self.adding.carried(free, trace.before_bytes, int(times[0]))
+            self.adding.carried(free, trace.before_bytes, times[0])
             free += (trace.before_bytes // _ROUND + 1) * _ROUND
         failed = (rows["flags"] & _profile.OOM) != 0
-        action = np.where(failed, _OOM, np.where(rows["size"] < 0, _FREE, _ALLOC)).astype("u1")
-        address = np.where(failed, np.uint64(0), rows["address"])
+        action = chosen(failed, _OOM, chosen(rows["size"] < 0, _FREE, _ALLOC))
+        address = chosen(failed, 0, rows["address"])
         # The trace only has the total of reserved memory. Each change of the total becomes a
         # mapping at an address after all blocks. The sum is right, but the addresses are made up.
         reserved = rows["reserved"]
-        at = np.flatnonzero(np.diff(reserved, prepend=0))
-        before = np.concatenate([[0], reserved])[at]
-        grown = reserved[at] - before
-        action = np.insert(action, at, np.where(grown > 0, _MAP, _UNMAP))
-        lowest = np.minimum(before, reserved[at]).astype("u8")
-        address = np.insert(address, at, lowest + np.uint64(free))
-        size = np.insert(np.abs(rows["size"]), at, np.abs(grown))
-        n = len(action)
-        none = np.full(n, ABSENT, "u4")
+        previous = joined([[0], reserved])[:-1]
+        at = (reserved != previous).rows()
+        before, after = previous[at], reserved[at]
+        grown, lowest = after - before, before.lower(after)
+        stacks = stack_of[trace.at]
+        n = len(action) + len(at)
+        none = constant(ABSENT, n, "I").copy()
         self.adding.events(
-            action,
-            address,
-            size,
-            np.insert(times, at, times[at]),
-            np.zeros(n, "u8"),
-            np.insert(stack_of[trace.at], at, stack_of[trace.at][at]),
+            _inserted(action, at, chosen(grown > 0, _MAP, _UNMAP), "B"),
+            _inserted(address, at, lowest + free, "Q"),
+            _inserted(bytes_of, at, abs(grown), "q"),
+            _inserted(times, at, times[at], "q"),
+            zeros(n, "Q"),
+            _inserted(stacks, at, stacks[at], "I"),
             none,
             none,
             none,
-            np.zeros(n, "i8"),
-            np.zeros(n, "u1"),
+            zeros(n),
+            zeros(n, "B"),
         )
 
     # ---- stacks
 
-    def _stacks(self, at: NDArray[np.int64]) -> NDArray[np.uint32]:
+    def _stacks(self, at: Vector) -> Vector:
         """Return each memory event's stack id. The stack consists of the operators and Python calls
         around the event.
         """
-        calls = np.flatnonzero(self.spans["kind"] != _profile.ANNOTATION)
-        entries = np.concatenate([calls, at + len(self.spans)])
-        span, event = self.spans[calls], self.memory[at]
-        order = np.lexsort(
-            (
-                np.concatenate([-span["duration"], np.zeros(len(at))]),
-                np.concatenate([np.zeros(len(calls), "u1"), np.ones(len(at), "u1")]),
-                *(
-                    np.concatenate([span[one], event[other]])
-                    for one, other in (("begin", "time"), ("tid", "tid"), ("pid", "pid"))
-                ),
-            )
+        spans, memory = self.spans, self.memory
+        calls = (spans["kind"] != _profile.ANNOTATION).rows()
+        entries = joined([calls, at + len(spans["kind"])], "I")
+        # Sort by thread, then by time, then spans before memory events, then by duration.
+        order = _sorted(
+            *(joined([spans[key][calls], memory[key][at]], "Q") for key in ("pid", "tid", "order")),
+            joined([constant(0, len(calls)), constant(1, len(at))]),
+            joined([spans["longest_first"][calls], constant(0, len(at))], "Q"),
         )
-        columns = self.profile.nest(entries[order].astype("u4"))
-        stack_of, ends, codes = map(np.asarray, columns)
+        stack_of, ends, codes = map(vector, self.profile.nest(entries[order]))
         frames, numbers, kept = self._frames(codes)
         self.adding.frames(*frames)
-        before = np.concatenate([[0], np.cumsum(kept)])
+        before = joined([[0], kept.sums()])
         # Offsets are in bytes of `codes`. Each stack starts where the previous one ends.
-        offsets = before[(ends // 4).astype(np.int64)]
-        self.adding.stacks(offsets.astype("i4"), numbers)
-        return np.asarray(stack_of)
+        self.adding.stacks(before[ends >> 2].as_format("i"), numbers)
+        return stack_of
 
-    def _frames(
-        self, codes: NDArray[np.uint32]
-    ) -> tuple[list[NDArray[np.generic]], NDArray[np.uint32], NDArray[np.bool_]]:
+    def _frames(self, codes: Vector) -> tuple[list[Vector], Vector, Vector]:
         """Return the frames, each code's frame number, and whether each code is a frame.
 
         Python's built-in functions and module names aren't frames.
         """
-        words, place = np.unique(codes, return_inverse=True)
+        words, place = codes.numbered()
         said: list[tuple[bytes, bytes, int]] = []
-        number = np.full(len(words), ABSENT, "u4")
-        for i, code in enumerate(words.tolist()):
+        number = [ABSENT] * len(words)
+        for i, code in enumerate(words):
             name = self.profile.text(code & ~_profile.PYTHON_FRAME)
             # the form in which PyTorch writes C++ frames
             frame: tuple[bytes, bytes, int] | None = (name, b"??", 0)
@@ -295,41 +271,57 @@ class _Filling:
                 said.append(frame)
         function = self._texts([frame[0] for frame in said])
         file = self._texts([frame[1] for frame in said])
-        line = np.array([frame[2] for frame in said], "i8")
-        none = np.zeros(len(said), "u4")
-        all_numbers = number[place.reshape(-1)]
+        line = vector([frame[2] for frame in said])
+        none = zeros(len(said), "I")
+        all_numbers = vector(number, "I")[place]
         kept = all_numbers != ABSENT
         return [function, file, line, none, none, none, none], all_numbers[kept], kept
 
-    def _texts(self, texts: list[bytes]) -> NDArray[np.uint32]:
-        ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-        if len(ends) and ends[-1] >= 2**31:
+    def _texts(self, texts: list[bytes]) -> Vector:
+        ends = list(accumulate(map(len, texts)))
+        if ends and ends[-1] >= 2**31:
             raise LimitError("the names in the trace are too long for one table")
-        offsets = np.concatenate([[0], ends]).astype("i4")
         data = b"".join(texts)
-        return np.asarray(self.adding.intern(data or b"\0", offsets))
+        return vector(self.adding.intern(data or b"\0", vector([0, *ends], "i")))
 
     # ---- annotations
 
     def _annotations(self, devices: list[int]) -> None:
-        spans = self.spans[self.spans["kind"] == _profile.ANNOTATION]
-        n = len(spans)
+        rows = (self.spans["kind"] == _profile.ANNOTATION).rows()
+        n = len(rows)
         if not n:
             return
-        # At equal times, ends sort before starts.
-        ends = spans["begin"] + spans["duration"]
-        rank = np.concatenate([np.ones(n, "u1"), np.where(spans["duration"] > 0, 0, 2)])
-        order = np.lexsort((rank, np.concatenate([spans["begin"], ends])))
+        spans = {name: column[rows] for name, column in self.spans.items()}
+        # At equal times, ends sort before starts, but not before their own.
+        rank = joined([constant(1, n), chosen(spans["longest_first"] < _INSTANT, 0, 2)])
+        order = _sorted(joined([spans["order"], spans["end_order"]], "Q"), rank)
         begin, end = self._texts([b"START", b"END"])
-        named, place = np.unique(spans["name"], return_inverse=True)
-        name = self._texts([self.profile.text(i) for i in named.tolist()])[place.reshape(-1)]
+        named, place = spans["name"].numbered()
+        name = self._texts([self.profile.text(i) for i in named])[place]
         for device in devices:
             self.adding.annotations(
-                np.full(2 * n, device, "i4"),
-                self._times(np.concatenate([spans["begin"], ends])[order]),
-                np.concatenate([np.full(n, begin, "u4"), np.full(n, end, "u4")])[order],
-                np.concatenate([name, name])[order],
+                constant(device, 2 * n, "i").copy(),
+                joined([spans["us"], spans["end_us"]])[order],
+                joined([constant(begin, n), constant(end, n)], "I")[order],
+                joined([name, name], "I")[order],
             )
+
+
+def _sorted(*keys: Vector) -> Vector:
+    """Return the order of rows by the first key, then by the next, and so on."""
+    order = counting(len(keys[0]))
+    for key in reversed(keys):
+        order = order[key[order].order()]
+    return order
+
+
+def _inserted(values: Vector, at: Vector, added: Vector, fmt: str) -> Vector:
+    """Return the values with others inserted, each before the value in its row in `at`."""
+    found = zeros(len(values) + len(added), fmt)
+    rows = counting(len(values))
+    found[rows + at.places(rows, right=True)] = values
+    found[at + counting(len(at))] = added
+    return found
 
 
 def _call(name: bytes) -> tuple[bytes, bytes, int] | None:

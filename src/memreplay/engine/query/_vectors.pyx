@@ -490,11 +490,13 @@ cdef Vector constant_like(object value, Vector other):
 
 cdef Vector sliced(Vector v, object key):
     cdef Vector out = Vector.__new__(Vector)
-    cdef int64_t start, stop, step
+    cdef int64_t start, stop, step, n
     start, stop, step = key.indices(v.v.n)
+    n = len(range(start, stop, step))
     out.owner = v.owner
-    out.v = View(v.v.data + start * v.v.stride, v.v.stride * step, len(range(start, stop, step)),
-                 v.v.format)
+    out.v = View(v.v.data, v.v.stride * step, n, v.v.format)
+    if n:
+        out.v.data += start * v.v.stride
     return out
 
 

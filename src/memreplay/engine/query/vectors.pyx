@@ -643,10 +643,11 @@ cdef void row_distances(const int64_t* rows, int64_t width, const int64_t* own, 
                         int64_t* out) noexcept nogil:
     # Store the sum of absolute differences between one row and each of `others`.
     cdef const int64_t* row
-    cdef int64_t at, i, sum
+    cdef int64_t at, i
+    cdef uint64_t sum
     for at in range(others.n):
         row = rows + item(others, at) * width
         sum = 0
         for i in range(width):
-            sum += row[i] - own[i] if row[i] > own[i] else own[i] - row[i]
-        out[at] = sum
+            sum += (<uint64_t> max(row[i], own[i])) - <uint64_t> min(row[i], own[i])
+        out[at] = <int64_t> sum

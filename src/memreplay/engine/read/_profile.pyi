@@ -30,8 +30,17 @@ class Profile:
     def has_events(self) -> bool: ...
     @property
     def base_ns(self) -> int: ...
-    def memory(self) -> Column: ...
-    def spans(self) -> Column: ...
+    def memory(self) -> dict[str, Column]:
+        """pid, tid, address, size, allocated, reserved, device_type, device and flags as in
+        MemoryRow of profile.pxd; `us`: the time in microseconds since the epoch, rounded down;
+        `order`: a number (u64) that sorts like the exact time.
+        """
+
+    def spans(self) -> dict[str, Column]:
+        """pid, tid, name and kind as in SpanRow of profile.pxd; `us`, `order`, `end_us` and
+        `end_order`: beginning and end as in `memory`; `longest_first` (u64) sorts by duration.
+        """
+
     def text(self, i: int) -> bytes: ...
     def nest(self, order: _Numbers) -> tuple[Column, Column, Column]: ...
 

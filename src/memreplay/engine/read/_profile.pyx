@@ -4,10 +4,11 @@ Contains no algorithms.
 """
 
 cimport cython
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._core cimport begin_reading, error_of, new_seed
 from memreplay.engine.base.cursor cimport Cursor
+from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.hashmap cimport span_at, spans_len
 from memreplay.engine.base.limits cimport Limits
 from memreplay.engine.base.status cimport DONE, OK
@@ -15,7 +16,7 @@ from memreplay.engine.read cimport json as _json
 from memreplay.engine.read cimport nesting as _nesting
 from memreplay.engine.read cimport profile as _rows
 from memreplay.engine.read cimport tables as _tables
-from memreplay.engine.read.column cimport Column, column
+from memreplay.engine.read.column cimport Owned, column, owned
 from memreplay.engine.read.intake cimport Intake
 
 PYTHON_FRAME = _nesting.PYTHON_FRAME
@@ -23,6 +24,41 @@ OOM, ALLOCATED, RESERVED, BROKEN = (
     _rows.M_OOM, _rows.M_ALLOCATED, _rows.M_RESERVED, _rows.M_BROKEN
 )
 OP, PYTHON, ANNOTATION = _rows.SPAN_OP, _rows.SPAN_PYTHON, _rows.SPAN_ANNOTATION
+
+
+cdef dict memory_fields():
+    cdef _rows.MemoryRow m
+    cdef char* at = <char*> &m
+    return {
+        "pid": (<char*> &m.pid - at, b"Q"),
+        "tid": (<char*> &m.tid - at, b"Q"),
+        "address": (<char*> &m.address - at, b"Q"),
+        "size": (<char*> &m.size - at, b"q"),
+        "allocated": (<char*> &m.allocated - at, b"q"),
+        "reserved": (<char*> &m.reserved - at, b"q"),
+        "device_type": (<char*> &m.device_type - at, b"i"),
+        "device": (<char*> &m.device - at, b"i"),
+        "flags": (<char*> &m.flags - at, b"I"),
+    }
+
+
+cdef dict span_fields():
+    cdef _rows.SpanRow s
+    cdef char* at = <char*> &s
+    return {
+        "pid": (<char*> &s.pid - at, b"Q"),
+        "tid": (<char*> &s.tid - at, b"Q"),
+        "name": (<char*> &s.name - at, b"I"),
+        "kind": (<char*> &s.kind - at, b"I"),
+    }
+
+
+cdef Owned numbers(size_t n):
+    # Return room for n 64-bit numbers.
+    cdef Owned found = owned(8)
+    if buf_reserve(&found.buf, n) < 0:
+        raise MemoryError
+    return found
 
 
 @cython.final
@@ -57,14 +93,53 @@ cdef class Profile:
         """Nanoseconds since the epoch to which all times are relative; 0 if times are absolute."""
         return self.p.base_ns
 
-    def memory(self) -> Column:
-        """Return the memory events as bytes, one MemoryRow of profile.pxd each, in file order."""
-        return column(self, self.p.memory.data,
-                      self.p.memory.len * sizeof(_rows.MemoryRow), b"B")
+    def memory(self) -> dict:
+        """Return the memory events' columns, in file order; `_profile.pyi` lists them."""
+        cdef const _rows.MemoryRow* rows = <const _rows.MemoryRow*> self.p.memory.data
+        cdef const _rows.MemoryRow* row
+        cdef size_t n = self.p.memory.len
+        cdef Owned us = numbers(n)
+        cdef Owned order = numbers(n)
+        cdef size_t i
+        for i in range(n):
+            row = rows + i
+            (<int64_t*> us.buf.data)[i] = _rows.us_of(&self.p, row.time)
+            (<uint64_t*> order.buf.data)[i] = _rows.sortable(row.time)
+        found = {
+            name: column(self, <const char*> rows + <size_t> offset, n, fmt,
+                         sizeof(_rows.MemoryRow))
+            for name, (offset, fmt) in memory_fields().items()
+        }
+        return {**found, "us": column(us, us.buf.data, n, b"q"),
+                "order": column(order, order.buf.data, n, b"Q")}
 
-    def spans(self) -> Column:
-        """Return the spans as bytes, one SpanRow each, in file order."""
-        return column(self, self.p.spans.data, self.p.spans.len * sizeof(_rows.SpanRow), b"B")
+    def spans(self) -> dict:
+        """Return the spans' columns, in file order; `_profile.pyi` lists them."""
+        cdef const _rows.SpanRow* rows = <const _rows.SpanRow*> self.p.spans.data
+        cdef const _rows.SpanRow* row
+        cdef size_t n = self.p.spans.len
+        cdef Owned us = numbers(n)
+        cdef Owned order = numbers(n)
+        cdef Owned end_us = numbers(n)
+        cdef Owned end_order = numbers(n)
+        cdef Owned longest_first = numbers(n)
+        cdef size_t i
+        for i in range(n):
+            row = rows + i
+            (<int64_t*> us.buf.data)[i] = _rows.us_of(&self.p, row.begin)
+            (<uint64_t*> order.buf.data)[i] = _rows.sortable(row.begin)
+            (<int64_t*> end_us.buf.data)[i] = _rows.us_of(&self.p, row.begin + row.duration)
+            (<uint64_t*> end_order.buf.data)[i] = _rows.sortable(row.begin + row.duration)
+            (<uint64_t*> longest_first.buf.data)[i] = _rows.sortable(-row.duration)
+        found = {
+            name: column(self, <const char*> rows + <size_t> offset, n, fmt, sizeof(_rows.SpanRow))
+            for name, (offset, fmt) in span_fields().items()
+        }
+        return {**found, "us": column(us, us.buf.data, n, b"q"),
+                "order": column(order, order.buf.data, n, b"Q"),
+                "end_us": column(end_us, end_us.buf.data, n, b"q"),
+                "end_order": column(end_order, end_order.buf.data, n, b"Q"),
+                "longest_first": column(longest_first, longest_first.buf.data, n, b"Q")}
 
     def text(self, i: int) -> bytes:
         """Return string i as UTF-8. Raises IndexError."""

@@ -85,6 +85,8 @@ cdef struct Profile:
     uint32_t seen       # bits of Word
 
 
+cdef uint64_t sortable(double x) noexcept nogil
+cdef int64_t us_of(const Profile* p, double time) noexcept nogil
 cdef int profile_init(Profile* p, Tables* tables) noexcept nogil
 cdef void profile_free(Profile* p) noexcept nogil
 cdef uint64_t place_of(const Profile* p, const Value* parent, uint32_t key,

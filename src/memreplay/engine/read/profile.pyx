@@ -8,7 +8,7 @@ Python calls (python_function), or record_function and ProfilerStep (user_annota
 are checked as JSON and dropped.
 """
 
-from libc.math cimport isfinite
+from libc.math cimport floor, isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset, strlen
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item
@@ -26,6 +26,23 @@ cdef Spelling[WORDS] SPELLED = [
     b"Device Type", b"Device Id",
     b"[memory]", b"[OutOfMemory]", b"cpu_op", b"Operator", b"python_function", b"user_annotation",
 ]
+
+
+cdef uint64_t sortable(double x) noexcept nogil:
+    # Return a number that sorts like `x`: IEEE 754 orders positive numbers by their bits, and
+    # negative ones the other way round.
+    cdef uint64_t bits
+    x += 0.0  # -0.0 is equal to 0.0
+    memcpy(&bits, &x, sizeof(bits))
+    return ~bits if bits >> 63 else bits | (<uint64_t> 1 << 63)
+
+
+cdef int64_t us_of(const Profile* p, double time) noexcept nogil:
+    # Convert a time to microseconds since the epoch, rounded down. It's below 2e18 (`real_value`).
+    cdef int64_t rest = p.base_ns % 1000
+    if rest < 0:
+        rest += 1000
+    return <int64_t> floor(time + <double> rest / 1000) + (p.base_ns - rest) // 1000
 
 
 cdef int profile_init(Profile* p, Tables* tables) noexcept nogil:
