@@ -81,7 +81,8 @@ function told(message: FromWorker): void {
     view.progress.hidden = false;
     view.status.textContent = `Reading ${message.path}`;
   } else if (message.what === 'broken') {
-    explain([`memreplay can't start here: ${message.reason}. Try a current browser.`], true);
+    const words = ready ? 'error' : "memreplay can't start here; try a current browser";
+    explain([`${words}: ${message.reason}`], true);
   }
 }
 
