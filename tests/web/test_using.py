@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,35 @@ def test_chosen_files_are_compared_and_swapped(empty: App) -> None:
     empty.page.click("#swap")
     empty.settle()
     assert empty.line == f"memreplay diff {OTHER.name} {EXAMPLE.name}"
+
+
+DROP = """async ([name, text]) => {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const dropped = new DataTransfer();
+  dropped.items.add('a link', 'text/plain');
+  dropped.items.add(new File([bytes], name));
+  document.body.dispatchEvent(new DragEvent('dragover', { bubbles: true }));
+  document.body.dispatchEvent(
+    new DragEvent('drop', { dataTransfer: dropped, bubbles: true, cancelable: true }));
+  await new Promise((done) => setTimeout(done, 50));
+}"""
+
+
+def test_dropped_file_is_opened(empty: App) -> None:
+    empty.tab.evaluate(DROP, [EXAMPLE.name, b64encode(EXAMPLE.read_bytes()).decode()])
+    empty.settle()
+    assert empty.line == "memreplay view transformer_step.pkl.gz -o transformer_step.html"
+    assert "transformer_step" in empty.frame().title()
+    assert not empty.page.query_selector("body.over")
+
+
+def test_folder_is_a_run(empty: App) -> None:
+    folder = ROOT / "examples" / "fsdp_ranks"
+    empty.page.set_input_files("#folder", str(folder))
+    empty.settle()
+    empty.press("Ranks")
+    assert "fsdp_ranks/rank0.pkl.gz" in empty.line
+    assert empty.text == native(empty.line, folder.parent, empty.columns).rstrip()
 
 
 def test_closed_files_are_gone(empty: App) -> None:

@@ -7,11 +7,12 @@ export interface Found {
 
 /** Returns the files that were dropped, also those in folders. */
 export async function filesOf(transfer: DataTransfer): Promise<Found[]> {
-  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.() ?? null);
-  const plain = [...transfer.files];
+  // They're there only until the first wait.
+  const items = [...transfer.items]
+    .filter((item) => item.kind === 'file')
+    .map((item) => ({ entry: item.webkitGetAsEntry?.() ?? null, file: item.getAsFile() }));
   const found: Found[] = [];
-  for (const [i, entry] of entries.entries()) {
-    const file = plain[i];
+  for (const { entry, file } of items) {
     if (entry?.isDirectory) await walk(entry as FileSystemDirectoryEntry, entry.name, found);
     else if (file) found.push({ path: file.name, file });
   }
