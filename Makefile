@@ -46,7 +46,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench lint typing gate viewer sanitize threads portable cross fuzz faults memory graphs guided native-coverage scale coverage mutants docs site reference schemas map public reprint images build clean
+.PHONY: help demo test test-all bench lint typing gate viewer web sanitize threads portable cross fuzz faults memory graphs guided native-coverage scale coverage mutants docs site reference schemas map public reprint images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -86,6 +86,9 @@ gate: $(VENV)/built.stamp ## memreplay's own gate: the example snapshot against 
 viewer: $(VENV)/built.stamp ## the page's script: checks, tests, bundle, and the page in Chromium and Firefox
 	ci/viewer
 	ci/browsers $(PYTEST_ARGS)
+
+web: $(VENV)/built.stamp ## memreplay in a browser: build/web/index.html and the single file memreplay.html, checked in node and Chromium
+	ci/web $(PYTEST_ARGS)
 
 # The suite takes about four times as long as with `make test-all`. SANITIZE limits the sanitized build to
 # some folders of the engine, and SAN names the build folder for it.
@@ -167,7 +170,7 @@ build: $(VENV)/dev.stamp ## build sdist and wheel into dist/, and check them in 
 	ci/build
 
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) .venv-docs .venv-workflows .venv-build .venv-cross .venv-uv .venv-3.10 .venv-viewers .venv-viewer .venv-truth .venv-recording .cache viewer/node_modules viewer/build build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
+	rm -rf $(VENV) .venv-docs .venv-workflows .venv-build .venv-cross .venv-uv .venv-3.10 .venv-viewers .venv-viewer .venv-web .venv-truth .venv-recording .cache viewer/node_modules viewer/build web/node_modules build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find src -name "*.so" -delete
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -47,9 +47,11 @@ STABLE_ABI = (
     and not sysconfig.get_config_var("Py_GIL_DISABLED")
     and platform.python_implementation() == "CPython"
 )
+# Tools that build for Pyodide set this variable: the target isn't this machine.
+PYODIDE = "PYODIDE" in os.environ
 # Only where PyTorch has a CUDA build. ThreadSanitizer builds don't load PyTorch.
 DRYRUN = (
-    not THREADS
+    not (THREADS or PYODIDE)
     and sys.platform == "linux"
     and platform.machine() in ("x86_64", "aarch64")
     and platform.libc_ver()[0] == "glibc"
@@ -77,6 +79,8 @@ if is_gcc():
     # functions it should inline, and take 6% more instructions.
     compile_args += ["--param=inline-unit-growth=100"]
 standard = ["-std=c11"] if PORTABLE and os.name == "posix" else []
+if PYODIDE:  # people download it: -O3 makes it larger, and no faster
+    compile_args += ["-O2"]
 if PORTABLE:  # -O1 takes half as long to compile
     compile_args = [*compile_args, "-O1", *standard]
 link_args: list[str] = []

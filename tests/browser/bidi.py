@@ -53,28 +53,28 @@ class FirefoxTab:
         self.problems: list[str] = []
         self.requests: list[str] = []
         self.pages: list[str] = []
-        self._send("session.new", capabilities={})
-        self._send("session.subscribe", events=EVENTS)
-        tree = self._send("browsingContext.getTree")
-        self._context = tree["contexts"][0]["context"]
+        self.send("session.new", capabilities={})
+        self.send("session.subscribe", events=EVENTS)
+        tree = self.send("browsingContext.getTree")
+        self.context = tree["contexts"][0]["context"]
 
     def goto(self, url: str) -> None:
         # Firefox doesn't reload the page if only the URL's fragment differs.
         for one in ("about:blank", url):
             self.pages.append(one)
-            self._send("browsingContext.navigate", context=self._context, url=one, wait="complete")
+            self.send("browsingContext.navigate", context=self.context, url=one, wait="complete")
 
     def evaluate(self, function: str, argument: Any = None) -> Any:
         # Results are returned as JSON, because BiDi has its own notation for objects.
         given = {"type": "string", "value": json.dumps(argument)}
-        found = self._send(
+        found = self.send(
             "script.callFunction",
             functionDeclaration=f"""async (given) => {{
                 const found = await ({function})(JSON.parse(given));
                 return found === undefined ? 'null' : JSON.stringify(found);
             }}""",
             arguments=[given],
-            target={"context": self._context},
+            target={"context": self.context},
             awaitPromise=True,
         )
         if found["type"] == "exception":
@@ -85,20 +85,20 @@ class FirefoxTab:
         names = [KEYS.get(one, one) for one in (key.split("+") if len(key) > 1 else [key])]
         actions = [{"type": "keyDown", "value": one} for one in names]
         actions += [{"type": "keyUp", "value": one} for one in reversed(names)]
-        self._send(
+        self.send(
             "input.performActions",
-            context=self._context,
+            context=self.context,
             actions=[{"type": "key", "id": "keys", "actions": actions}],
         )
 
     def resize(self, width: int, height: int) -> None:
-        self._send(
+        self.send(
             "browsingContext.setViewport",
-            context=self._context,
+            context=self.context,
             viewport={"width": width, "height": height},
         )
 
-    def _send(self, method: str, **parameters: Any) -> Any:
+    def send(self, method: str, **parameters: Any) -> Any:
         """Send a command, and handle events until its response arrives."""
         self._last += 1
         self._socket.send(json.dumps({"id": self._last, "method": method, "params": parameters}))

@@ -4,6 +4,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from msgspec import Struct
@@ -87,6 +88,11 @@ class Reading(Struct, frozen=True):
         return bool(self.config.folders)
 
 
+# Set by a program that runs many commands in one process, to return a snapshot that it has kept
+# instead of reading the file again.
+keep: "Callable[[str, Reading, Callable[[], Snapshot]], Snapshot] | None" = None
+
+
 def _opener(reading: Reading) -> "Callable[..., Snapshot]":
     """Return the function that opens the snapshot: the simpler one if it's read whole."""
     if reading.start is None and reading.stop is None:
@@ -118,9 +124,9 @@ def opened(
     open_snapshot = _opener(reading)
     source: str | BinaryIO = sys.stdin.buffer if file == "-" else file
     source = stream or source
-    with (
-        showing(file) as progress,
-        open_snapshot(
+    with showing(file) as progress:
+        read = partial(
+            open_snapshot,
             source,
             progress=progress,
             limits=Limits(**dict(reading.limits)),
@@ -130,8 +136,8 @@ def opened(
             device=reading.device,
             project=reading.project,
             pick=reading.pick,
-        ) as snapshot,
-    ):
+        )
+        snapshot = read() if keep is None else keep(file, reading, read)
         if snapshot.unknown_devices:
             _say_unknown(snapshot)
         if snapshot.range_is_empty:

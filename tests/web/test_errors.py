@@ -1,0 +1,85 @@
+"""Damaged and hostile files, wrong lines and stopped work end in words, not in tracebacks."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.web.app import App
+
+pytestmark = pytest.mark.browser
+
+EXAMPLE = ROOT / "examples" / "transformer_step.pkl.gz"
+# A pickle that calls print("hit").
+CALL = b"cbuiltins\nprint\n(S'hit'\ntR."
+
+
+def test_pickle_that_runs_code_is_refused(empty: App, tmp_path: Path) -> None:
+    file = tmp_path / "evil.pkl"
+    file.write_bytes(CALL)
+    empty.open(file)
+    assert empty.said.startswith("memreplay: error: evil.pkl: ")
+    assert "builtins.print" in empty.said
+    assert "Traceback" not in empty.said
+    assert empty.said.count("\n") == 0
+
+
+@pytest.mark.parametrize("name", ["empty.pkl", "photo.png"])
+def test_other_file_is_refused(empty: App, tmp_path: Path, name: str) -> None:
+    data = b"" if name == "empty.pkl" else b"\x89PNG\r\n\x1a\n" + bytes(99)
+    (tmp_path / name).write_bytes(data)
+    empty.open(tmp_path / name)
+    assert empty.said.startswith(f"memreplay: error: {name}: ")
+    assert empty.said.count("\n") == 0
+
+
+def test_cut_off_file_is_read_with_salvage(empty: App, tmp_path: Path) -> None:
+    file = tmp_path / "cut.pkl"
+    file.write_bytes(gzip.decompress(EXAMPLE.read_bytes())[:1_000_000])
+    empty.open(file)
+    assert "--salvage" in empty.said
+    empty.run("memreplay peak cut.pkl --salvage")
+    assert "cut off" in empty.text
+
+
+def test_hostile_name_is_only_text(empty: App, tmp_path: Path) -> None:
+    file = tmp_path / "<img src=x onerror=alert(1)>' $(id) .pkl"
+    file.write_bytes(EXAMPLE.read_bytes())
+    empty.open(file)
+    empty.press("Peak")
+    assert empty.text.startswith(file.name)
+    assert empty.page.query_selector("img") is None
+
+
+def test_two_files_of_one_name_are_told_apart(empty: App, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / EXAMPLE.name
+    other.write_bytes((EXAMPLE.parent / "transformer_deeper.pkl.gz").read_bytes())
+    empty.open(EXAMPLE)
+    empty.open(other)
+    empty.press("Peak")
+    assert empty.line == "memreplay peak transformer_step-2.pkl.gz"
+
+
+def test_command_that_needs_a_terminal_is_explained(empty: App) -> None:
+    empty.open(EXAMPLE)
+    empty.run("memreplay explore transformer_step.pkl.gz")
+    assert "explore doesn't work in a browser; install memreplay" in empty.said
+
+
+def test_stopped_line_leaves_a_working_page(empty: App, tmp_path: Path) -> None:
+    file = tmp_path / "endless.pkl.gz"
+    with gzip.open(file, "wb", compresslevel=1) as out:
+        out.write(b"\x80\x02")
+        for _ in range(1000):  # a gigabyte of None, each popped again
+            out.write(b"N0" * (1 << 19))
+    empty.page.set_input_files("#choose", [str(file)])
+    empty.page.click("#run:text-is('Stop')")
+    empty.settle()
+    assert empty.page.inner_text("#status") == "Stopped"
+    empty.open(EXAMPLE)
+    empty.press("Peak")
+    assert empty.text.startswith("transformer_step.pkl.gz")

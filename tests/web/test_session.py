@@ -1,0 +1,136 @@
+"""Command lines run inside one process, as the browser's worker runs them, do what they do on a
+terminal.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.conftest import ROOT
+
+EXAMPLE = ROOT / "examples" / "transformer_step.pkl.gz"
+
+
+@pytest.fixture(scope="module")
+def session() -> ModuleType:
+    """Load web/session.py, which isn't part of the package."""
+    spec = importlib.util.spec_from_file_location("session", ROOT / "web" / "session.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a working folder with a link to an example, as the worker makes it."""
+    (tmp_path / "snap.pkl.gz").symlink_to(EXAMPLE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", ["report", "peak --by line", "peak --json", "oom", "nonsense"])
+def test_line_prints_what_a_terminal_prints(session: ModuleType, folder: Path, words: str) -> None:
+    name, _, options = words.partition(" ")
+    line = f"memreplay {name} snap.pkl.gz {options}"
+    native = subprocess.run(
+        [sys.executable, "-m", *line.split()],
+        capture_output=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "90"},
+    )
+    ran = session.run(line, 90)
+    assert ran.code == native.returncode
+    assert ran.text.encode() == native.stdout
+    assert ran.said.encode() == native.stderr
+    assert ran.written == {}
+
+
+def test_written_files_are_handed_over_and_removed(session: ModuleType, folder: Path) -> None:
+    os.mkdir("run")
+    shutil.copy(EXAMPLE, "run/rank0.pkl.gz")
+    before = sorted(os.listdir())
+    ran = session.run("memreplay export snap.pkl.gz --from 1 --to 3 -o small.json", 80)
+    assert (ran.code, list(ran.written)) == (0, ["small.json"])
+    assert ran.written["small.json"].startswith(b"{")
+    assert sorted(os.listdir()) == before
+    # The same line works again, because the file is gone.
+    assert session.run("memreplay export snap.pkl.gz --from 1 --to 3 -o small.json", 80) == ran
+
+
+def test_file_is_read_once_until_it_is_closed(
+    session: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memreplay.commands.shared.source.keep", session.kept.lend)
+    Path("copy.pkl.gz").write_bytes(EXAMPLE.read_bytes())
+    first = session.run("memreplay peak copy.pkl.gz", 80)
+    Path("copy.pkl.gz").write_bytes(b"")
+    assert session.run("memreplay peak copy.pkl.gz", 80) == first
+    # A part of the file is another snapshot.
+    assert session.run("memreplay peak copy.pkl.gz --from 1000", 80).code == 3
+    session.kept.forget("copy.pkl.gz")
+    assert session.run("memreplay peak copy.pkl.gz", 80).code == 3
+
+
+def test_only_the_last_files_are_kept(session: ModuleType) -> None:
+    kept, read = session.Kept(), []
+
+    def lend(file: str) -> None:
+        kept.lend(file, None, lambda: read.append(file))
+
+    for file in "abacab":
+        lend(file)
+    assert "".join(read) == "abcb"
+
+
+def test_names_are_quoted_as_in_a_shell(session: ModuleType, folder: Path) -> None:
+    os.symlink(EXAMPLE, "it's a file.pkl.gz")
+    ran = session.run("""memreplay peak 'it'\\''s a file.pkl.gz'""", 80)
+    assert ran.code == 0
+    assert ran.text.startswith("it's a file.pkl.gz\n")
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("memreplay peak 'snap.pkl.gz", "no closing quotation"),
+        ("memreplay record train.py", "record doesn't work in a browser; install memreplay"),
+        ("memreplay peak gone.pkl", "gone.pkl: no such file"),
+    ],
+)
+def test_error_is_one_line(session: ModuleType, folder: Path, line: str, words: str) -> None:
+    ran = session.run(line, 80)
+    assert ran.code in (2, 3)
+    assert ran.text == ""
+    assert ran.said.startswith(f"memreplay: error: {words}")
+    assert ran.said.count("\n") == 1
+
+
+def test_unexpected_error_asks_for_a_report(
+    session: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("memreplay.commands.app.app", broken)
+    ran = session.run("memreplay peak snap.pkl.gz", 80)
+    assert ran.code == session.UNEXPECTED
+    assert ran.said.startswith("memreplay: error: this is a bug (ZeroDivisionError: division by")
+    assert ran.said.count("\n") == 1
+
+
+def test_streams_are_restored(session: ModuleType, folder: Path) -> None:
+    before = sys.stdout, sys.stderr
+    session.run("memreplay peak snap.pkl.gz", 80)
+    assert (sys.stdout, sys.stderr) == before

@@ -1,0 +1,64 @@
+// The files in what the user drops or chooses, with their folders.
+
+export interface Found {
+  path: string;
+  file: File;
+}
+
+/** Returns the files that were dropped, also those in folders. */
+export async function filesOf(transfer: DataTransfer): Promise<Found[]> {
+  // They're there only until the first wait.
+  const items = [...transfer.items]
+    .filter((item) => item.kind === 'file')
+    .map((item) => ({ entry: item.webkitGetAsEntry?.() ?? null, file: item.getAsFile() }));
+  const found: Found[] = [];
+  for (const { entry, file } of items) {
+    if (entry?.isDirectory) await walk(entry as FileSystemDirectoryEntry, entry.name, found);
+    else if (file) found.push({ path: file.name, file });
+  }
+  return found;
+}
+
+async function walk(folder: FileSystemDirectoryEntry, path: string, found: Found[]): Promise<void> {
+  const reader = folder.createReader();
+  // A reader gives a hundred at a time.
+  for (;;) {
+    const entries = await new Promise<FileSystemEntry[]>((done, failed) =>
+      reader.readEntries(done, failed),
+    );
+    if (!entries.length) return;
+    for (const entry of entries) {
+      const inner = `${path}/${entry.name}`;
+      if (entry.isDirectory) await walk(entry as FileSystemDirectoryEntry, inner, found);
+      else {
+        const file = await new Promise<File>((done, failed) =>
+          (entry as FileSystemFileEntry).file(done, failed),
+        );
+        found.push({ path: inner, file });
+      }
+    }
+  }
+}
+
+/** Returns the files that were chosen. */
+export function chosenFiles(input: HTMLInputElement): Found[] {
+  return [...(input.files ?? [])].map((file) => ({
+    path: file.webkitRelativePath || file.name,
+    file,
+  }));
+}
+
+/** Returns a path that no open file has: a number goes before the first dot of the name. */
+export function freePath(path: string, taken: ReadonlySet<string>): string {
+  const clean = path
+    .split('/')
+    .filter((part) => part && part !== '.' && part !== '..')
+    .join('/');
+  const slash = clean.lastIndexOf('/') + 1;
+  const dot = clean.indexOf('.', slash + 1);
+  const end = dot < 0 ? clean.length : dot;
+  for (let i = 1; ; i++) {
+    const one = i === 1 ? clean : `${clean.slice(0, end)}-${i}${clean.slice(end)}`;
+    if (!taken.has(one)) return one;
+  }
+}
