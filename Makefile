@@ -170,7 +170,7 @@ build: $(VENV)/dev.stamp ## build sdist and wheel into dist/, and check them in 
 	ci/build
 
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) .venv-docs .venv-workflows .venv-build .venv-cross .venv-uv .venv-3.10 .venv-viewers .venv-viewer .venv-web .venv-truth .venv-recording .cache viewer/node_modules viewer/build web/node_modules build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
+	rm -rf $(VENV) .venv-docs .venv-workflows .venv-build .venv-cross .venv-uv .venv-3.10 .venv-viewers .venv-viewer .venv-web .venv-truth .venv-recording .cache viewer/node_modules viewer/build web/node_modules editors/vscode/node_modules build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find src -name "*.so" -delete
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

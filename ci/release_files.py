@@ -2,6 +2,7 @@
 
     python ci/release_files.py --tag v1.2.3 [--notes FILE]   the version and its changelog entry
     python ci/release_files.py DIST                          exactly all wheels and the sdist
+    python ci/release_files.py DIST --page FOLDER            also the page's forms
 
 Needs only Python.
 """
@@ -28,6 +29,11 @@ PLATFORMS = (
     "macosx*_arm64",
     "win_amd64",
 )
+# Pyodide has one Python, which can use the abi3 wheel.
+ONLY_ABI3 = ("pyemscripten_2026_0_wasm32",)
+# The page as one file, as a site, and in VS Code. Their names have no version, so that
+# releases/latest/download/NAME is the newest.
+PAGE = ("memreplay-site.zip", "memreplay.html", "memreplay.vsix")
 
 
 def version(root: Path = ROOT) -> str:
@@ -54,12 +60,18 @@ def notes(wanted: str, root: Path = ROOT) -> str:
     return f"{said}\n"
 
 
+def wheels() -> list[tuple[str, str]]:
+    """Return the Python and the platform of each wheel."""
+    everywhere = [(python, on) for python in PYTHONS for on in PLATFORMS]
+    return everywhere + [("cp311-abi3", on) for on in ONLY_ABI3]
+
+
 def wrong_files(names: list[str], wanted: str) -> list[str]:
     """Return the release's missing and superfluous files."""
     left = set(names)
     wrong = []
     patterns = [f"memreplay-{wanted}.tar.gz"]
-    patterns += [f"memreplay-{wanted}-{python}-{on}.whl" for python in PYTHONS for on in PLATFORMS]
+    patterns += [f"memreplay-{wanted}-{python}-{on}.whl" for python, on in wheels()]
     for pattern in patterns:
         # If a wheel is for several platforms, dots separate them.
         found = {name for name in left if fnmatch(name, pattern)}
@@ -69,10 +81,17 @@ def wrong_files(names: list[str], wanted: str) -> list[str]:
     return wrong + [f"no part of a release: {name}" for name in sorted(left)]
 
 
+def wrong_page(names: list[str]) -> list[str]:
+    """Return the missing and superfluous files of the page."""
+    missing = [f"no {name}" for name in PAGE if name not in names]
+    return missing + [f"no part of a release: {name}" for name in names if name not in PAGE]
+
+
 def main(arguments: list[str]) -> None:
     """Run the checks. Raise SystemExit with the findings."""
     parser = argparse.ArgumentParser(description="Whether a release is complete.")
     parser.add_argument("dist", nargs="?", type=Path, metavar="DIST")
+    parser.add_argument("--page", type=Path, metavar="FOLDER")
     parser.add_argument("--tag")
     parser.add_argument("--notes", type=Path, metavar="FILE")
     asked = parser.parse_args(arguments)
@@ -87,6 +106,10 @@ def main(arguments: list[str]) -> None:
     if asked.dist is not None:
         files = sorted(asked.dist.iterdir())
         wrong = wrong_files([file.name for file in files], is_version)
+        if asked.page is not None:
+            pages = sorted(asked.page.iterdir())
+            wrong += wrong_page([file.name for file in pages])
+            files += pages
         if wrong:
             raise SystemExit("\n".join(wrong))
         for file in files:

@@ -96,7 +96,10 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "> leaks": AGENT,
     },
     "docs/notebooks.md": {"%%memreplay --model": "records a cell, and needs torch"},
-    "docs/browser.md": {"make web": SCRIPTS},
+    "docs/browser.md": {
+        "make web": SCRIPTS,
+        "import micropip": "runs in Pyodide: tests/web/test_micropip.py",
+    },
     "docs/performance.md": {"make bench": SCRIPTS},
     "docs/pytest.md": {"FAIL peak held": OUTPUT},
     "docs/record.md": {"bytes  share  count": OUTPUT},

@@ -5,7 +5,10 @@ actions, scripts, targets, wheels. ci/workflows lints the workflows.
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import re
+import subprocess
 from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
@@ -122,6 +125,22 @@ def test_each_tool_has_the_same_version_everywhere() -> None:
     assert versions.count(versions[0]) == 3
 
 
+def test_tools_of_the_page_have_the_same_versions_everywhere() -> None:
+    zig = [
+        re.findall(r"^ziglang==([\d.]+)", (ROOT / "ci" / name).read_text(), re.MULTILINE)
+        for name in ("web.txt", "pyodide.in", "pyodide.txt")
+    ]
+    assert zig[0]
+    assert zig == [zig[0]] * 3
+    found: dict[str, set[str]] = {}
+    for folder in ("viewer", "web", "editors/vscode"):
+        manifest = json.loads((ROOT / folder / "package.json").read_text())
+        for name, version in manifest["devDependencies"].items():
+            found.setdefault(name, set()).add(version)
+    assert {"esbuild", "typescript", "@biomejs/biome"} <= found.keys()
+    assert [name for name, versions in found.items() if len(versions) > 1] == []
+
+
 def name_of(python: str, platform: str) -> str:
     return f"memreplay-1.2.3-{python}-{platform.replace('*', '_2_27')}.whl"
 
@@ -134,19 +153,20 @@ def whole() -> list[str]:
             for python in release_files.PYTHONS
             for platform in release_files.PLATFORMS
         ),
+        "memreplay-1.2.3-cp311-abi3-pyemscripten_2026_0_wasm32.whl",
     ]
 
 
 def test_complete_release_passes() -> None:
     files = whole()
-    assert len(files) == 22
+    assert len(files) == 23
     assert release_files.wrong_files(files, "1.2.3") == []
     two = "manylinux_2_27_x86_64"
     joined = [name.replace(two, f"{two}.manylinux_2_28_x86_64") for name in files]
     assert release_files.wrong_files(joined, "1.2.3") == []
 
 
-@pytest.mark.parametrize("gone", range(22))
+@pytest.mark.parametrize("gone", range(23))
 def test_missing_release_file_is_reported(gone: int) -> None:
     files = whole()
     del files[gone]
@@ -165,6 +185,59 @@ def test_missing_release_file_is_reported(gone: int) -> None:
 )
 def test_unexpected_release_file_is_reported(more: str) -> None:
     assert release_files.wrong_files([*whole(), more], "1.2.3") == [f"no part of a release: {more}"]
+
+
+def test_page_comes_in_three_forms() -> None:
+    names = ["memreplay-site.zip", "memreplay.html", "memreplay.vsix"]
+    assert release_files.wrong_page(names) == []
+    assert release_files.wrong_page([*names[:2], "log.txt"]) == [
+        "no memreplay.vsix",
+        "no part of a release: log.txt",
+    ]
+
+
+def test_wheel_for_pyodide_is_the_one_that_is_built() -> None:
+    text = (ROOT / "web" / "wasm_wheel.py").read_text()
+    assert re.findall(r'^PLATFORM = "(.+)"', text, re.MULTILINE) == [*release_files.ONLY_ABI3]
+
+
+def test_release_page_has_all_files_and_their_checksums(tmp_path: Path) -> None:
+    """Run the step with a `gh` that keeps its arguments."""
+    (step,) = [one for one in steps("release.yml") if "gh release create" in one.get("run", "")]
+    for file in ("dist-sdist/a.tar.gz", "dist-pyodide/a.whl", "page/a.html", "notes/notes.md"):
+        path = tmp_path / "artifacts" / file
+        path.parent.mkdir(parents=True)
+        path.write_text(file)
+    gh = tmp_path / "bin" / "gh"
+    gh.parent.mkdir()
+    gh.write_text('#!/bin/sh\nprintf "%s\\n" "$@" >asked\n')
+    gh.chmod(0o755)
+    env = {"PATH": f"{gh.parent}:{os.environ['PATH']}", "GITHUB_REF_NAME": "v1.2.3"}
+    subprocess.run(["bash", "-e", "-c", step["run"]], cwd=tmp_path, env=env, check=True)
+    files = ["a.html", "a.tar.gz", "a.whl"]
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked[:5] == ["release", "create", "v1.2.3", "--verify-tag", "--title"]
+    assert asked[5:8] == ["memreplay 1.2.3", "--notes-file", "artifacts/notes/notes.md"]
+    assert asked[8:] == [*(f"files/{name}" for name in files), "SHA256SUMS"]
+    check = ["sha256sum", "--check", "--strict", "../SHA256SUMS"]
+    checked = subprocess.run(
+        check, cwd=tmp_path / "files", check=True, capture_output=True, text=True
+    )
+    assert checked.stdout.splitlines() == [f"{name}: OK" for name in files]
+
+
+def test_only_packages_are_published_on_pypi() -> None:
+    """The page's files are for the release only."""
+    uploaded = {
+        step["with"]["name"]: step["with"]["path"].split()
+        for step in steps("wheels.yml")
+        if step.get("uses", "").startswith("actions/upload-artifact")
+    }
+    page = {name.rpartition("/")[2] for name in uploaded.pop("page")}
+    assert page == {*release_files.PAGE}
+    assert all(name.startswith("dist-") for name in uploaded)
+    publish = DOCUMENTS["release.yml"]["jobs"]["publish"]["steps"][0]["with"]
+    assert publish["pattern"] == "dist-*"
 
 
 def test_release_contains_every_built_wheel() -> None:

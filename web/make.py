@@ -1,4 +1,5 @@
-"""Make the page in build/web: the site (index.html, assets/), and memreplay.html, a single file.
+"""Make the page in build/web: the site (index.html, assets/, and memreplay-site.zip with both), and
+memreplay.html, a single file.
 
 Needs node, npm's packages (npm ci), and ziglang; ci/web installs them.
 """
@@ -13,6 +14,7 @@ from zipfile import ZipFile
 
 import wasm_wheel
 from wasm_compiler import ROOT
+from zip_site import zip_site
 
 WEB = ROOT / "web"
 BUILD = ROOT / "build" / "web"
@@ -32,6 +34,7 @@ def main() -> None:
     shutil.copy(WEB / "session.py", SITE)
     for script, folders in (("pack.mjs", (SITE, PARTS)), ("build.mjs", (PARTS, BUILD))):
         subprocess.run(["node", script, *map(str, folders)], cwd=WEB, check=True)
+    zip_site(BUILD)
 
 
 def packages() -> list[Path]:

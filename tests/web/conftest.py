@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -30,16 +31,23 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Print nothing."""
 
 
-@pytest.fixture(scope="session")
-def site() -> Iterator[str]:
-    """Serve the site on this machine; return its address."""
-    handler = partial(_Quiet, directory=str(BUILT))
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve a folder on this machine; return its address."""
+    handler = partial(_Quiet, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/index.html"
+        yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[str]:
+    """Serve the site on this machine; return its address."""
+    with serving(BUILT) as address:
+        yield f"{address}index.html"
 
 
 @pytest.fixture(scope="session")

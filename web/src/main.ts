@@ -3,6 +3,7 @@
 import { Broken, Client, Stopped } from './client.js';
 import { type Command, commandsFor, EXPORTS, lineOf, quoted, stem, TWO } from './commands.js';
 import { chosenFiles, type Found, filesOf, freePath } from './dropped.js';
+import { attach, revoke, urlOf } from './host.js';
 import { unpacked } from './packed.js';
 import { type FromWorker, PARTS, type Parts, type Ran, type Written } from './protocol.js';
 
@@ -321,8 +322,8 @@ function display(ran: Ran): void {
 /** Shows a page in the frame; returns its URL. */
 function frame(ran: Ran, { bytes }: Written): string {
   if (framed?.ran !== ran) {
-    if (framed) URL.revokeObjectURL(framed.url);
-    framed = { ran, url: URL.createObjectURL(new Blob([bytes], { type: 'text/html' })) };
+    if (framed) revoke(framed.url);
+    framed = { ran, url: urlOf(bytes, 'text/html') };
     view.page.src = framed.url;
   }
   view.page.hidden = false;
@@ -330,7 +331,7 @@ function frame(ran: Ran, { bytes }: Written): string {
 }
 
 function link({ bytes }: Written, type: string): string {
-  const url = URL.createObjectURL(new Blob([bytes], { type }));
+  const url = urlOf(bytes, type);
   urls.push(url);
   return url;
 }
@@ -356,7 +357,7 @@ function explain(lines: string[], error: boolean): void {
 function clear(): void {
   for (const one of [view.page, view.text, view.written, view.said, view.save]) one.hidden = true;
   view.text.textContent = view.said.textContent = '';
-  for (const url of urls) URL.revokeObjectURL(url);
+  for (const url of urls) revoke(url);
   urls = [];
 }
 
@@ -414,3 +415,4 @@ addEventListener('drop', (event) => {
   if (event.dataTransfer) void filesOf(event.dataTransfer).then(add);
 });
 view.status.textContent = 'Starting …';
+attach({ add, told, explain });
