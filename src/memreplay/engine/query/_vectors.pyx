@@ -5,7 +5,7 @@ from cpython.buffer cimport (
     PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 )
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.status cimport OK
@@ -521,8 +521,18 @@ def vector(source, str fmt="q") -> Vector:
     out.owner = lent
     out.v = View(<const char*> lent.buffer.buf, lent.buffer.strides[0], lent.buffer.shape[0],
                  letters[0])
-    if out.v.n and <size_t> out.v.data % _vectors.item_size(out.v.format):
-        raise ValueError("the column's numbers aren't aligned")
+    if out.v.n and (<size_t> out.v.data | <size_t> out.v.stride) % <size_t> lent.buffer.itemsize:
+        return aligned(out)
+    return out
+
+
+cdef Vector aligned(Vector v):
+    # Copy numbers that may have any address, such as those in the middle of bytes.
+    cdef int64_t size = _vectors.item_size(v.v.format)
+    cdef Vector out = made(v.v.n, v.v.format)
+    cdef int64_t i
+    for i in range(v.v.n):
+        memcpy(<char*> out.v.data + i * size, v.v.data + i * v.v.stride, size)
     return out
 
 
