@@ -285,7 +285,8 @@ class Groups:
                 or "/torch/nn/parallel/" in file
             ):
                 name = function[: -len(".forward")]
-                place = f":{line}" if file == before else f"{file.split('/')[-1]}:{line}"
+                base = re.split(r"[/\\]", file)[-1]  # of a file on Linux or Windows
+                place = f":{line}" if file == before else f"{base}:{line}"
                 words.append(name or place)
                 before = "" if name else file
         return " > ".join(words) or "(in no module's forward)"

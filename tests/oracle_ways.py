@@ -191,9 +191,8 @@ def _module(frames: Sequence[oracle.FrameTuple]) -> str:
             words.append(function.removesuffix(".forward"))
             before = None
         elif function == "forward":
-            words.append(
-                f":{line}" if line and file == before else f"{posixpath.basename(file)}:{line}"
-            )
+            name = re.split(r"[/\\]", file)[-1]  # of a file on Linux or Windows
+            words.append(f":{line}" if line and file == before else f"{name}:{line}")
             before = file if line else None
     return " > ".join(words) or "(in no module's forward)"
 

@@ -107,8 +107,6 @@ export const EXPORTS: readonly (readonly [string, string])[] = [
   ['.pb.gz', 'pprof: flame graph'],
   ['.json', 'JSON: the snapshot'],
   ['.txt', 'text: a line for each event'],
-  ['.csv', 'CSV: tables'],
-  ['.parquet', 'Parquet: tables'],
   ['.pickle', 'pickle: the snapshot'],
 ];
 

@@ -203,6 +203,8 @@ def _is_unit(word: str) -> bool:
 
 
 def _char_width(char: str) -> int:
+    if char.isascii():
+        return 1
     import unicodedata  # imported late, because most names are ASCII
 
     if unicodedata.combining(char):

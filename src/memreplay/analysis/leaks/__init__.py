@@ -1,1 +1,1 @@
-"""Find where steps begin and end."""
+"""Judge which stacks leak."""

@@ -190,7 +190,8 @@ def test_unreadable_file_takes_one_line(
 def test_folder_in_place_of_a_file_is_a_usage_error(runner: CliRunner, tmp_path: Path) -> None:
     done = runner.invoke(app, ["peak", "x.pkl", "--config", str(tmp_path)])
     assert done.exit_code == 2
-    assert f"Invalid value for '--config': File {str(tmp_path)!r} is a directory." in done.output
+    words = f"invalid value for '--config': File {str(tmp_path)!r} is a directory"
+    assert done.output == f"memreplay: error: {words}\n"
 
 
 def test_shell_completes_paths() -> None:
