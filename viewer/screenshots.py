@@ -1,6 +1,8 @@
-"""Draw the pictures in README and docs/ that show the page, from the examples, in Chromium.
+"""Draw the pictures in README and docs/ that show pages, from the examples, in Chromium.
 
-.venv-viewer/bin/python viewer/screenshots.py docs/images
+    .venv-viewer/bin/python viewer/screenshots.py docs/images
+
+The page that runs memreplay in a browser is drawn if `make web` has built it.
 """
 
 from __future__ import annotations
@@ -20,9 +22,14 @@ from memreplay.commands.fleet.page import write_fleet_page
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = "examples/transformer_step.pkl.gz"
 OTHER = "examples/transformer_deeper.pkl.gz"
-
+APP = ROOT / "build" / "web" / "memreplay.html"
 
 COLOURS = 112
+TOP = 20  # rows of each rank on the fleet page
+# Waits until a page in a frame has drawn its picture.
+PICTURE = """async () => {
+  while (!globalThis.memreplay?.picture()) await new Promise((done) => setTimeout(done, 5));
+}"""
 
 
 class Shot(NamedTuple):
@@ -66,10 +73,12 @@ def main(folder: Path) -> None:
         for shot in SHOTS:
             page = Path(scratch, f"{shot.name}.html")
             if os.path.isdir(shot.files[0]):
-                write_fleet_page(memreplay.fleet(shot.files[0], workers=1), str(page))
+                write_fleet_page(memreplay.fleet(shot.files[0], workers=1), str(page), TOP)
             else:
                 memreplay.view(*map(memreplay.open, shot.files)).save(str(page))
             draw(browser, page, shot, target / f"{shot.name}.png")
+        if APP.exists():
+            draw_app(browser, target / "browser.png")
         browser.close()
 
 
@@ -83,10 +92,28 @@ def draw(browser: Any, page: Path, shot: Shot, target: Path) -> None:
     tab.evaluate("() => memreplay.ready")
     tab.evaluate("(top) => document.querySelector(top).scrollIntoView()", shot.top)
     tab.evaluate("() => memreplay.set({})")
+    save(tab, target)
+    context.close()
+
+
+def draw_app(browser: Any, target: Path) -> None:
+    """Draw the page that runs memreplay, with an example open."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    tab = context.new_page()
+    tab.goto(APP.as_uri())
+    tab.set_input_files("#choose", EXAMPLE)
+    page = tab.wait_for_selector("#page").content_frame()
+    page.evaluate(PICTURE)
+    tab.wait_for_selector("body[data-state=ready]")
+    save(tab, target)
+    context.close()
+
+
+def save(tab: Any, target: Path) -> None:
+    """Save a picture of a tab."""
     small = Image.open(io.BytesIO(tab.screenshot(scale="css"))).convert("RGB")
     # The colours are flat, so a palette is as good, in a third of the bytes.
     small.quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
-    context.close()
     print(f"{target.name}: {target.stat().st_size:,} bytes")  # noqa: T201
 
 
