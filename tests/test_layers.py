@@ -43,7 +43,10 @@ STAGED = {name.partition(".")[0] for name in RANK if "." in name}
 PURE = ("analysis", "render")
 # Folders and files that may import NumPy at load: they give users arrays, or exchange data with
 # other programs. Everything else runs without NumPy.
-WITH_NUMPY = ("export.tables", "export.viewers", "snapshot.arrow_columns", "snapshot.columns")
+WITH_NUMPY = (
+    *("export.tables", "export.viewers.torch_categories"),
+    *("snapshot.arrow_columns", "snapshot.columns"),
+)
 LAZY = (
     *("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch"),
     *("textual", "distributed", "dask", "cloudpickle", "IPython", "mcp", "mcp_types"),

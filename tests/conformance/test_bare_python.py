@@ -1,5 +1,5 @@
-"""Reports, pages and gates have the same bytes without NumPy, and without threads and processes, as
-in a browser.
+"""Reports, pages, gates and traces have the same bytes without NumPy, and without threads and
+processes, as in a browser.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tests.kineto import Kineto
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = "recorded_gpt", "serving_oom", "two_gpus"
+VIEWS = "folded", "speedscope.json", "pb.gz", "pftrace", "trace.json", "trace.json.gz"
 
 NO_NUMPY = """
 import sys
@@ -77,7 +78,12 @@ def command_lines() -> list[list[str]]:
         lines += [["gate", file, "--base", file, "--max-growth", "2%", "--format", "json"]]
         simulated = ["simulate", file, "--set", "expandable_segments:True"]
         lines += [simulated, [*simulated, "--force", "-o", f"{name}.simulated.pkl"]]
-        lines += [["export", file, "--force", "-o", f"{name}.folded"]]
+        for ending in VIEWS:
+            lines += [["export", file, "--force", "-o", f"{name}.{ending}"]]
+        for ending in ("pftrace", "trace.json"):
+            lines += [["export", file, "--points", "0", "--force", "-o", f"{name}.all.{ending}"]]
+            sampled = ["--points", "7", "--measure", "reserved,active", "--force"]
+            lines += [["export", file, *sampled, "-o", f"{name}.sampled.{ending}"]]
         lines += [["export", file, "--force", "--from", "100", "-o", f"{name}.pkl"]]
     one, other = (f"{ROOT}/examples/transformer_{name}.pkl.gz" for name in ("step", "deeper"))
     lines += [["diff", one, other], ["view", one, other, "--force", "-o", "both.html"]]
@@ -132,7 +138,7 @@ def test_commands_have_the_same_output_without(
         assert found == want
         assert found[1] in (0, 1, 5), found
     assert written.keys() == ordinary[1].keys()
-    assert len(written) == len(EXAMPLES) * 5 + 2
+    assert len(written) == len(EXAMPLES) * (len(VIEWS) + 8) + 2
     for name, data in written.items():
         assert data == ordinary[1][name], name
 
@@ -141,7 +147,7 @@ def test_what_needs_numpy_says_so_in_one_line(tmp_path: Path) -> None:
     file = f"{ROOT}/examples/two_gpus.pkl.gz"
     code = NO_NUMPY + "from memreplay.__main__ import run; run()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "export", file, "-o", str(tmp_path / "x.perfetto-trace")],
+        [sys.executable, "-c", code, "export", file, "-o", str(tmp_path / "x.csv")],
         capture_output=True,
         text=True,
         check=False,

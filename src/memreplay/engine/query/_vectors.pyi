@@ -91,6 +91,12 @@ class Vector(Buffer):
     def sums(self) -> Vector:
         """Return the running sums."""
 
+    def extremes(self, starts: Vector | _Source) -> tuple[Vector, Vector]:
+        """Return the first row with the minimum and the first one with the maximum of each part.
+
+        `starts`: the parts' first rows, in ascending order. The last part ends with the vector.
+        """
+
     @overload
     def __getitem__(self, key: int, /) -> int: ...
     @overload

@@ -225,6 +225,20 @@ cdef class Vector:
             _vectors.running_sums(&self.v, <int64_t*> out.v.data)
         return out
 
+    def extremes(self, starts):
+        cdef Vector firsts = as_vector(starts)
+        cdef Vector lowest = made(firsts.v.n, c"I")
+        cdef Vector highest = made(firsts.v.n, c"I")
+        cdef int64_t wrong
+        if self.v.n >= NONE32:
+            raise ValueError("too many rows")
+        with nogil:
+            wrong = _vectors.extremes(&self.v, &firsts.v, <uint32_t*> lowest.v.data,
+                                      <uint32_t*> highest.v.data)
+        if wrong >= 0:
+            raise IndexError(_vectors.item(&firsts.v, wrong))
+        return lowest, highest
+
     # ---- rows
 
     def __getitem__(self, key):

@@ -312,6 +312,30 @@ cdef void running_sums(const View* v, int64_t* out) noexcept nogil:
         at += n
 
 
+cdef int64_t extremes(const View* v, const View* starts, uint32_t* lowest,
+                      uint32_t* highest) noexcept nogil:
+    # Store the first rows with the minimum and the maximum of each part. Return the first part
+    # that doesn't exist or is empty, else -1.
+    cdef uint64_t flip = sign() if v.format == c"Q" else 0
+    cdef int64_t part, row, end, value, low, high
+    for part in range(starts.n):
+        row = item(starts, part)
+        end = item(starts, part + 1) if part + 1 < starts.n else v.n
+        if not 0 <= row < end <= v.n:
+            return part
+        low = high = <int64_t> (<uint64_t> item(v, row) ^ flip)
+        lowest[part] = highest[part] = <uint32_t> row
+        for row in range(row + 1, end):
+            value = <int64_t> (<uint64_t> item(v, row) ^ flip)
+            if value < low:
+                low = value
+                lowest[part] = <uint32_t> row
+            elif value > high:
+                high = value
+                highest[part] = <uint32_t> row
+    return -1
+
+
 # ---- rows by number
 
 cdef inline int64_t in_range(int64_t row, int64_t n) noexcept nogil:

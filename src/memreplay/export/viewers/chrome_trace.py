@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memreplay.export.viewers import digits
 from memreplay.export.viewers.stack_names import measure_name, process_name
 from memreplay.render.strict_json import to_json
 
@@ -86,8 +87,6 @@ def _events(device: DeviceTracks) -> Iterator[bytes]:
 
 def _counters(track: Track, pid: int) -> Iterator[bytes]:
     """Yield all values, in batches."""
-    from memreplay.export.viewers import digits
-
     name = measure_name(track.measure, track.pool)
     if track.exactness != "exact":
         name += " (estimated)"
@@ -95,11 +94,11 @@ def _counters(track: Track, pid: int) -> Iterator[bytes]:
     for first in range(0, len(track.bytes), digits.ROWS):
         at = track.at_ns[first : first + digits.ROWS]
         values = track.bytes[first : first + digits.ROWS]
+        whole = at // 1000
         parts = (
             head,
-            digits.decimal(at // 1000),
-            b".",
-            digits.three(at % 1000),
+            digits.decimal(whole),
+            digits.fraction(at - whole * 1000),
             b',"args":{"bytes":',
             digits.decimal(values),
             b"}},\n",

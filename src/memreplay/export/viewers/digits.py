@@ -1,83 +1,91 @@
-"""Format columns of numbers as rows of bytes (decimals and varints), vectorised."""
+"""Format columns of numbers as rows of bytes (decimals and varints), a column at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cache
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from memreplay.engine.query._vectors import Vector, chosen, vector
 
-ROWS = 1 << 16  # rows per chunk
+ROWS = 1 << 13  # rows per chunk of text; more don't fit in the CPU's cache
 _FOUR = 10_000
+_WORD = 4
+
+# The same in each row, or the rows' bytes, column by column.
+Part = bytes | list[bytearray]
 
 
-def decimal(values: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Format int64 as decimals, with zero bytes as padding. Shape (rows, width), uint8."""
-    import numpy as np
+def decimal(values: Vector) -> list[bytearray]:
+    """Format signed numbers as decimals, with zero bytes as padding."""
+    padded, bare, last = (place * _FOUR for place in range(3))
+    # Count down from 0, because 2**63 has no positive int64.
+    rest = values.lower(-values)
+    columns: list[bytearray] = []
+    while True:
+        left = (rest + (_FOUR - 1)) // _FOUR
+        more = left != 0
+        ends = chosen(more, padded, bare if columns else last)
+        columns = _columns(_table()[left * _FOUR - rest + ends]) + columns
+        rest = left
+        if not more.any():
+            break
+    if values.min(initial=0) < 0:
+        columns.insert(0, bytearray(((values < 0) * ord("-")).as_format("B")))
+    return columns
 
-    negative = values < 0
-    rest = np.where(negative, -values, values).view(np.uint64)  # -2**63 equals its own negative
-    groups = max(1, -(-len(str(int(rest.max(initial=0)))) // 4))
-    out = np.zeros((len(values), 1 + 4 * groups), dtype=np.uint8)
-    table = _table()
-    for group in range(groups - 1, -1, -1):
-        rest, four = np.divmod(rest, np.uint64(_FOUR))
-        out[:, 1 + 4 * group : 5 + 4 * group] = table[four]
-    digits = out[:, 1:]
-    seen = np.logical_or.accumulate(digits != ord("0"), axis=1)
-    seen[:, -1] = True
-    digits[~seen] = 0
-    out[negative, 0] = ord("-")
+
+def fraction(values: Vector) -> list[bytearray]:
+    """Format 0 to 999 as a point and three digits."""
+    return _columns(_fractions()[values])
+
+
+def lines(rows: int, parts: Sequence[Part]) -> bytes:
+    """Join literals and columns of `decimal` and `fraction` row by row, dropping zero bytes."""
+    return bytes(packed(rows, parts).translate(None, b"\0"))
+
+
+def packed(rows: int, parts: Sequence[Part]) -> bytearray:
+    """Place the parts of each row side by side."""
+    row = b"".join(part if isinstance(part, bytes) else bytes(len(part)) for part in parts)
+    out = bytearray(row * rows)
+    at = 0
+    for part in parts:
+        if not isinstance(part, bytes):
+            for i, column in enumerate(part, at):
+                out[i :: len(row)] = column
+        at += len(part)
     return out
 
 
-def three(values: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Format 0 to 999 as three digits. Shape (rows, 3), uint8."""
-    return _table()[values][:, 1:]
+def varints(values: Vector) -> list[bytearray]:
+    """Encode 64-bit numbers as protobuf varints, padded to the longest."""
+    left = values.as_format("Q")
+    width = max(1, -(-left.max(initial=0).bit_length() // 7))
+    planes = [left >> 7 * at | (0x80 if at < width - 1 else 0) for at in range(width)]
+    return [bytearray(plane.as_format("B")) for plane in planes]
 
 
-def lines(rows: int, parts: Sequence[bytes | NDArray[np.uint8]]) -> bytes:
-    """Join literals and columns of `decimal` and `three` row by row, dropping zero bytes."""
-    flat = packed(rows, parts).ravel()
-    found: bytes = flat[flat != 0].tobytes()
-    return found
+@cache
+def _table() -> Vector:
+    """Return the numbers 0 to 9,999 as four characters each.
 
-
-def packed(rows: int, parts: Sequence[bytes | NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """Place the parts of each row side by side. Shape (rows, width), uint8."""
-    import numpy as np
-
-    columns = [
-        np.broadcast_to(np.frombuffer(part, dtype=np.uint8), (rows, len(part)))
-        if isinstance(part, bytes)
-        else part
-        for part in parts
-    ]
-    return np.concatenate(columns, axis=1)
-
-
-def varints(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Encode int64 or uint64 as protobuf varints, padded to the longest. Shape (rows, width),
-    uint8.
+    First with leading zeros, then without, where 0 is empty, and then without, where 0 is a digit.
     """
-    import numpy as np
-
-    left = values.view(np.uint64).copy()
-    width = max(1, -(-int(left.max(initial=0)).bit_length() // 7))
-    out = np.empty((len(values), width), dtype=np.uint8)
-    for at in range(width):
-        out[:, at] = (left & np.uint64(0x7F)) | np.uint64(0x80 if at < width - 1 else 0)
-        left >>= np.uint64(7)
-    return out
+    padded = b"".join(b"%04d" % number for number in range(_FOUR))
+    last = b"".join((b"%d" % number).rjust(_WORD, b"\0") for number in range(_FOUR))
+    return _words(padded + bytes(_WORD) + last[_WORD:] + last)
 
 
-def _table() -> NDArray[np.uint8]:
-    """Return the numbers 0 to 9,999 as four digits each."""
-    import numpy as np
+@cache
+def _fractions() -> Vector:
+    return _words(b"".join(b".%03d" % number for number in range(1000)))
 
-    numbers = np.arange(_FOUR)
-    powers = np.array([1000, 100, 10, 1])
-    found: NDArray[np.uint8] = (numbers[:, None] // powers % 10 + ord("0")).astype(np.uint8)
-    return found
+
+def _columns(words: Vector) -> list[bytearray]:
+    """Split words into columns of characters."""
+    text = bytearray(words)
+    return [text[i::_WORD] for i in range(_WORD)]
+
+
+def _words(text: bytes) -> Vector:
+    return vector(memoryview(text).cast("I"))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memreplay.engine.query._vectors import vector
+from memreplay.export.viewers import digits
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -19,8 +22,6 @@ _NO_TIME = -1  # time of carried-over blocks
 def render_raw(report: CategoryEvents) -> Iterator[bytes]:
     """Write a list of rows: nanoseconds, action, bytes (negative for a free), category number."""
     import numpy as np
-
-    from memreplay.export.viewers import digits
 
     yield b"["
     parts = (
@@ -44,7 +45,7 @@ def render_raw(report: CategoryEvents) -> Iterator[bytes]:
             columns = [
                 part
                 for column in (at, action, size, category.astype(np.int64))
-                for part in (digits.decimal(column[rows]), b",")
+                for part in (digits.decimal(vector(column[rows].data)), b",")
             ]
             found = digits.lines(len(at[rows]), [b"[", *columns[:-1], b"],\n"])
             yield comma + found[:-2]
@@ -57,8 +58,6 @@ def render_coalesced(report: CategoryEvents) -> Iterator[bytes]:
     per category.
     """
     import numpy as np
-
-    from memreplay.export.viewers import digits
 
     at_us = report.at_ns // 1000
     start = int(at_us.min()) if len(at_us) else _NO_TIME
@@ -73,7 +72,7 @@ def render_coalesced(report: CategoryEvents) -> Iterator[bytes]:
     for first in range(0, len(last), digits.ROWS):
         times = at_us[last[first : first + digits.ROWS]]
         more = first + digits.ROWS < len(last)
-        found = digits.lines(len(times), [digits.decimal(times), b",\n"])
+        found = digits.lines(len(times), [digits.decimal(vector(times.data)), b",\n"])
         yield found if more else found[:-2]
     yield b"],\n["
     if has_carried:
@@ -86,7 +85,9 @@ def render_coalesced(report: CategoryEvents) -> Iterator[bytes]:
         begin = int(last[first - 1]) + 1 if first else 0
         sums = _sums(report, begin, ends, carried)
         carried = sums[-1]
-        columns = [part for i in range(COLUMNS) for part in (b",", digits.decimal(sums[:, i]))]
+        columns = [
+            part for i in range(COLUMNS) for part in (b",", digits.decimal(vector(sums[:, i].data)))
+        ]
         found = digits.lines(len(ends), [b"[0", *columns, b"],\n"])
         yield found if first + digits.ROWS < len(last) else found[:-2]
     yield b"]]\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memreplay.export.viewers import digits
 from memreplay.export.viewers.protobuf import data, number, text, varint
 from memreplay.export.viewers.stack_names import device_name, frame_name, measure_name, process_name
 
@@ -44,6 +45,7 @@ _CLOCK_IDS = range(1, 7)  # Perfetto's built-in clocks; a trace uses only one of
 _BOOTTIME = 6
 _TRACKS_SEQUENCE, _HEAP_SEQUENCE = 1, 2
 _MAPPED = 1 << 40
+_ROWS = 1 << 16  # counter values of one width
 
 # Capitalized so that they sort above the measures.
 ANNOTATIONS, MARKS = "Annotations", "Marks"
@@ -156,18 +158,16 @@ class _Device:
 
     def _counters(self, track: Track, uuid: int) -> Iterator[bytes]:
         """Yield all values, one packet each, grouped by width so that packet lengths match."""
-        from memreplay.export.viewers import digits
-
         tail = number(_SEQUENCE, _TRACKS_SEQUENCE) + number(_FLAGS, _NEEDED)
         head = number(_TYPE, _COUNTER_VALUE) + number(_TRACK, uuid) + varint(_VALUE << 3)
-        for first in range(0, len(track.bytes), digits.ROWS):
-            rows = slice(first, first + digits.ROWS)
+        for first in range(0, len(track.bytes), _ROWS):
+            rows = slice(first, first + _ROWS)
             times = digits.varints(track.at_ns[rows] + self.origin_ns)
             values = digits.varints(track.bytes[rows])
-            event = varint(_EVENT << 3 | 2) + varint(len(head) + values.shape[1]) + head
-            size = 1 + times.shape[1] + len(event) + values.shape[1] + len(tail)
+            event = varint(_EVENT << 3 | 2) + varint(len(head) + len(values)) + head
+            size = 1 + len(times) + len(event) + len(values) + len(tail)
             start = varint(_PACKET << 3 | 2) + varint(size) + varint(_TIMESTAMP << 3)
-            yield digits.packed(len(values), (start, times, event, values, tail)).tobytes()
+            yield bytes(digits.packed(len(times[0]), (start, times, event, values, tail)))
 
 
 def _track_name(track: Track) -> str:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from memreplay.engine.query._vectors import Vector
+
 What = Literal["live", "allocated"]
 
 
@@ -65,9 +67,9 @@ class Track(Record, frozen=True, eq=False):
     measure: MeasureName
     pool: tuple[int, int] | None
     exactness: Exactness
-    event: NDArray[np.int64]
-    at_ns: NDArray[np.int64]
-    bytes: NDArray[np.int64]
+    event: Vector
+    at_ns: Vector
+    bytes: Vector
 
 
 class Slice(Record, frozen=True):

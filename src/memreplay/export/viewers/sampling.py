@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 import memreplay._core as _core
+from memreplay.engine.query._vectors import Vector, chosen, counting, joined, vector, zeros
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memreplay.snapshot.replay import Replay
 
 US = 1_000  # in nanoseconds
@@ -31,8 +28,8 @@ def untimed_note(replay: Replay) -> tuple[str, ...]:
     return (f"device {replay.device}: its events {why}, so each event takes 1 us",)
 
 
-def event_ns(replay: Replay, origin_us: int | None) -> NDArray[np.int64]:
-    """Return each event's time in nanoseconds since `origin_us`, never decreasing. Shape (events,).
+def event_ns(replay: Replay, origin_us: int | None) -> Vector:
+    """Return each event's time in nanoseconds since `origin_us`, never decreasing.
 
     Without times (None), an event counts 1 microsecond, and the first is at 1.
 
@@ -40,28 +37,25 @@ def event_ns(replay: Replay, origin_us: int | None) -> NDArray[np.int64]:
     rest share its last nanosecond.
     """
     if origin_us is None or replay.clock_column is None:
-        return np.arange(1, replay.events + 1, dtype=np.int64) * US
-    clock = np.asarray(replay.clock_column)
+        return (counting(replay.events) + 1) * US
+    clock = vector(replay.clock_column)
     bounds = replay.time_range
     assert bounds is not None
-    clock = np.where(clock == _core.ABSENT_TIME, bounds[0], clock)
+    clock = chosen(clock == _core.ABSENT_TIME, bounds[0], clock)
     # The difference between any two int64 values fits in a uint64.
-    origin = np.uint64(origin_us & 2**64 - 1)
-    since = np.minimum(clock.view(np.uint64) - origin, np.uint64(_LAST_NS // US)).astype(np.int64)
-    fresh = np.empty(len(clock), dtype=bool)
-    fresh[:1] = True
-    np.not_equal(clock[1:], clock[:-1], out=fresh[1:])
-    first = np.flatnonzero(fresh)
-    counts = np.diff(first, append=len(clock))
-    rank = np.arange(len(clock)) - np.repeat(first, counts)
-    step = np.repeat(np.maximum(US // counts, 1), counts)
-    spread: NDArray[np.int64] = since * US + np.minimum(rank * step, US - 1)
-    return spread
+    since = (clock.as_format("Q") - (origin_us & 2**64 - 1)).lower(_LAST_NS // US).as_format("q")
+    fresh = zeros(len(clock), "?")
+    fresh[:1] = 1
+    fresh[1:] = clock[1:] != clock[:-1]
+    first = fresh.rows()
+    counts = joined([first[1:], [len(clock)]]) - first
+    steps = vector([US // max(count, 1) for count in range(US + 1)])[counts.lower(US)]
+    group = fresh.sums() - 1
+    rank = counting(len(clock)) - first[group]
+    return since * US + (rank * steps[group]).lower(US - 1)
 
 
-def sampled(
-    series: NDArray[np.int64], start: int, at_ns: NDArray[np.int64], points: int
-) -> NDArray[np.intp]:
+def sampled(series: Vector, start: int, at_ns: Vector, points: int) -> Vector:
     """Return the indices of events that represent the series, in ascending order.
 
     Time is cut into `points` equal parts. Each part contributes three events: the first at the
@@ -71,31 +65,19 @@ def sampled(
     """
     count = len(series)
     if count == 0:
-        return np.zeros(0, dtype=np.intp)
+        return zeros(0)
     if points == 0 or count <= 3 * points:
-        chosen = np.arange(count)
-    else:
-        begin, whole = int(at_ns[0]), int(at_ns[-1]) - int(at_ns[0]) + 1
-        edges = [begin + whole * i // points for i in range(points)]
-        starts = np.unique(np.searchsorted(at_ns, np.array(edges, dtype=np.int64)))
-        lengths = np.diff(starts, append=count)
-        lowest = _first(series, np.minimum.reduceat(series, starts), starts, lengths)
-        highest = _first(series, np.maximum.reduceat(series, starts), starts, lengths)
-        chosen = np.unique(np.concatenate([lowest, highest, starts + lengths - 1]))
-    values = series[chosen]
-    keep = values != np.concatenate([[start], values[:-1]])
-    keep[-1] = True
-    found: NDArray[np.intp] = chosen[keep]
-    return found
+        return _changes(series, start).rows()
+    begin, whole = at_ns[0], at_ns[-1] - at_ns[0] + 1
+    edges = [begin + whole * i // points for i in range(points)]
+    starts = at_ns.places(edges).distinct()
+    last = joined([starts[1:], [count]]) - 1
+    events = joined([*series.extremes(starts), last]).distinct()
+    return events[_changes(series[events], start)]
 
 
-def _first(
-    series: NDArray[np.int64],
-    wanted: NDArray[np.int64],
-    starts: NDArray[np.intp],
-    lengths: NDArray[np.intp],
-) -> NDArray[np.intp]:
-    """Return the first index with the wanted value in each part."""
-    places = np.flatnonzero(series == np.repeat(wanted, lengths))
-    found: NDArray[np.intp] = places[np.searchsorted(places, starts)]
+def _changes(values: Vector, start: int) -> Vector:
+    """Return which values differ from the previous one. The last one counts as different."""
+    found = values != joined([[start], values[:-1]])
+    found[-1] = 1
     return found

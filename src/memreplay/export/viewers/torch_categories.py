@@ -131,10 +131,10 @@ def column_of(category: str, *, recorded: bool) -> int:
 def _epoch_ns(replay: Replay) -> NDArray[np.int64]:
     """Return each event's time in nanoseconds since the epoch, or since the start without times."""
     if not is_timed(replay):
-        return event_ns(replay, None)
+        return np.asarray(event_ns(replay, None))
     bounds = replay.time_range
     assert bounds is not None
     first = bounds[0]
     # A bogus time may not fit in 64 bits as nanoseconds.
     base = first * US if 0 <= first < FIRST_US_LIMIT else 0
-    return event_ns(replay, first) + base
+    return np.asarray(event_ns(replay, first)) + base

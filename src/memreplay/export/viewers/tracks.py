@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec.structs import replace
 
 from memreplay.analysis.moments.marks import ooms_of, spans_read
@@ -14,6 +13,7 @@ from memreplay.analysis.selecting.choice import chosen_usages, filtering_of, sho
 from memreplay.analysis.selecting.selection import Filters, Selection
 from memreplay.analysis.trust.trust import verdict
 from memreplay.declared import Options
+from memreplay.engine.query._vectors import joined, joined_rows, vector
 from memreplay.export.viewers.records import (
     DeviceTracks,
     Mark,
@@ -28,8 +28,7 @@ from memreplay.snapshot.model import MEASURES, MeasureName, When
 from memreplay.snapshot.replay import Usage
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -144,18 +143,18 @@ class _Maker:
             stacks_ns=0 if stacks is None else _when(replay, at_ns, stacks.event_index),
         )
 
-    def _track(self, usage: Usage, at_ns: NDArray[np.int64], exactness: str) -> Track:
+    def _track(self, usage: Usage, at_ns: Vector, exactness: str) -> Track:
         replay = usage.replay
-        series = usage.series
+        series = vector(usage.column)
         rows = sampled(series, usage.start_bytes, at_ns, self.points)
         start = at_ns[0] - US if len(at_ns) else 0
         return Track(
             measure=usage.measure,
             pool=usage.pool,
             exactness=exactness,  # type: ignore[arg-type]
-            event=np.concatenate([[replay.start], rows + replay.first_event]),
-            at_ns=np.concatenate([[start], at_ns[rows]]),
-            bytes=np.concatenate([[usage.start_bytes], series[rows]]),
+            event=joined([[replay.start], rows + replay.first_event]),
+            at_ns=joined_rows([start], at_ns, rows, "q"),
+            bytes=joined_rows([usage.start_bytes], series, rows, "q"),
         )
 
     def _pools(self, usage: Usage) -> Iterator[Usage]:
@@ -176,7 +175,7 @@ class _Maker:
             alone = Usage(replay, usage.measure, pool=pool)
             yield alone if self.filtering is None else self.filtering.filtered(alone)
 
-    def _marks(self, usage: Usage, at_ns: NDArray[np.int64]) -> tuple[Mark, ...]:
+    def _marks(self, usage: Usage, at_ns: Vector) -> tuple[Mark, ...]:
         replay, peak = usage.replay, usage.peak
         name = f"peak ({usage.measure})"
         marks = [Mark(name, _when(replay, at_ns, peak.event_index), peak.event_index, peak.bytes)]
@@ -185,10 +184,10 @@ class _Maker:
             marks.append(Mark("out of memory", when, oom.event_index))
         return tuple(sorted(marks, key=lambda mark: mark.at_ns))
 
-    def _lanes(self, replay: Replay, at_ns: NDArray[np.int64]) -> tuple[tuple[Slice, ...], ...]:
+    def _lanes(self, replay: Replay, at_ns: Vector) -> tuple[tuple[Slice, ...], ...]:
         """Distribute annotations over as few lanes as possible so that each lane nests."""
         assert self.origin_us is not None
-        last = int(at_ns[-1])
+        last = at_ns[-1]
         slices = []
         for span in spans_read(self.snap, replay):
             begin = min(max(0, (span.start_us - self.origin_us) * US), last)
@@ -222,8 +221,8 @@ class _Maker:
         return tuple(tuple(lane) for lane, _ in lanes)
 
 
-def _when(replay: Replay, at_ns: NDArray[np.int64], event: int) -> int:
+def _when(replay: Replay, at_ns: Vector, event: int) -> int:
     """Return the time of an event, or of the start."""
     if event == replay.start:
-        return int(at_ns[0]) - US if len(at_ns) else 0
-    return int(at_ns[event - replay.first_event])
+        return at_ns[0] - US if len(at_ns) else 0
+    return at_ns[event - replay.first_event]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import add, and_, eq, ge, gt, le, lt, mul, ne, or_, sub
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -195,6 +195,20 @@ def test_statistics_match_pythons(one: tuple[Vector, list[int]]) -> None:
 
 
 @given(vectors(), st.data())
+def test_extremes_of_parts_match_pythons(
+    one: tuple[Vector, list[int]], data: st.DataObject
+) -> None:
+    of, values = one
+    row = st.integers(0, max(0, len(values) - 1))
+    starts = sorted(data.draw(st.sets(row, max_size=5))) if values else []
+    lowest, highest = of.extremes(starts)
+    parts = [range(*ends) for ends in pairwise([*starts, len(values)])]
+    # min and max return the first of equal rows
+    assert lowest.tolist() == [min(part, key=values.__getitem__) for part in parts]
+    assert highest.tolist() == [max(part, key=values.__getitem__) for part in parts]
+
+
+@given(vectors(), st.data())
 def test_rows_are_selected_by_number_and_by_flag(
     one: tuple[Vector, list[int]], data: st.DataObject
 ) -> None:
@@ -312,7 +326,7 @@ def test_vectors_are_made_of_buffers_without_copies() -> None:
 
 @pytest.mark.parametrize("start", range(8))
 @pytest.mark.parametrize("fmt", ["i", "Q"])
-def test_numbers_may_have_any_address(start: int, fmt: str) -> None:
+def test_numbers_may_have_any_address(start: int, fmt: Literal["i", "Q"]) -> None:
     column = memoryview(bytes(range(200)))[start : start + 56].cast(fmt)
     want = column.tolist()
     assert (vector(column) + 0).tolist() == want
@@ -334,6 +348,9 @@ def test_wrong_uses_are_errors() -> None:
             zeros(3).add_at(vector(rows), 1)
         with pytest.raises(IndexError):
             joined_rows([], of, vector(rows), "q")
+    for starts in ([-1], [3], [0, 0], [2, 1], [0, 4]):
+        with pytest.raises(IndexError):
+            of.extremes(starts)
     with pytest.raises(IndexError):
         of[3]
     with pytest.raises(ValueError, match="integers"):
