@@ -3,48 +3,67 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.browser.tabs import foreign, url_of
-from tests.conftest import ROOT
 from tests.web.conftest import SINGLE, native
+from tests.web.test_answers import EXAMPLES, NAMES
 
 pytestmark = pytest.mark.browser
 
-EXAMPLE = ROOT / "examples" / "transformer_step.pkl.gz"
-# Wait until the page is in a state.
-STATE = """async (state) => {
-  for (let i = 0; i < 600 && document.body.dataset.state !== state; i++) {
-    await new Promise((done) => setTimeout(done, 50));
+# Wait until the page is idle.
+READY = """async () => {
+  for (let i = 0; i < 1200 && document.body.dataset.state !== 'ready'; i++) {
+    await new Promise((done) => setTimeout(done, 25));
   }
   return document.body.dataset.state;
 }"""
+SHOWN = """() => [
+  document.getElementById('line').value,
+  document.getElementById('text').textContent + document.getElementById('said').textContent,
+  Number(document.body.dataset.columns),
+]"""
 
 
-def test_page_opens_a_file(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Return the page in one tab, for all tests."""
     path = os.environ.get("MEMREPLAY_FIREFOX")
     if not path or not SINGLE.exists():
         pytest.skip("no Firefox, or no page: ci/web gets both")
     from tests.browser.bidi import firefox
 
-    with firefox(path, tmp_path) as tab:
-        tab.goto(url_of(SINGLE))
-        assert tab.evaluate(STATE, "ready") == "ready"
-        choose(tab, EXAMPLE)
-        assert tab.evaluate(STATE, "busy") == "busy"
-        assert tab.evaluate(STATE, "ready") == "ready"
-        tab.evaluate("() => document.querySelector('[data-command=peak]').click()")
-        assert tab.evaluate(STATE, "ready") == "ready"
-        line, text, columns = tab.evaluate("""() => [
-            document.getElementById('line').value,
-            document.getElementById('text').textContent,
-            Number(document.body.dataset.columns),
-        ]""")
-        assert text == native(line, EXAMPLE.parent, columns).rstrip()
-        assert [*tab.problems, *foreign(tab.requests, tab.pages)] == []
+    with firefox(path, tmp_path_factory.mktemp("firefox")) as one:
+        one.goto(url_of(SINGLE))
+        assert one.evaluate(READY) == "ready"
+        yield one
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=NAMES)
+def test_peak_and_report_of_an_example(tab: Any, example: Path) -> None:
+    check(tab, example)
+
+
+def test_peak_and_report_of_a_real_file(tab: Any, corpus_file: Path) -> None:
+    check(tab, corpus_file)
+
+
+def check(tab: Any, file: Path) -> None:
+    """Open a file, compare two commands with a terminal, and close the file."""
+    choose(tab, file)
+    assert tab.evaluate(READY) == "ready"
+    for command in ("peak", "report"):
+        press(tab, f"[data-command={command}]")
+        line, text, columns = tab.evaluate(SHOWN)
+        assert line.startswith(f"memreplay {command} ")
+        assert text == native(line, file.parent, columns).rstrip(), command
+    press(tab, "#files button")
+    assert tab.evaluate("() => document.querySelector('#files button')") is None
+    assert [*tab.problems, *foreign(tab.requests, tab.pages)] == []
 
 
 def choose(tab: Any, file: Path) -> None:
@@ -54,3 +73,9 @@ def choose(tab: Any, file: Path) -> None:
     (node,) = tab.send("browsingContext.locateNodes", **context, locator=locator)["nodes"]
     element = {"sharedId": node["sharedId"]}
     tab.send("input.setFiles", **context, element=element, files=[str(file)])
+
+
+def press(tab: Any, selector: str) -> None:
+    """Press a button, and wait until the page is idle."""
+    tab.evaluate("(selector) => document.querySelector(selector).click()", selector)
+    assert tab.evaluate(READY) == "ready"
