@@ -67,7 +67,10 @@ def test_engine_finds_texts_made_from_the_expression(data: st.DataObject) -> Non
         compiled = re.compile(pattern, re.ASCII)
     except re.error:
         return
-    text = data.draw(st.from_regex(compiled))
+    try:
+        text = data.draw(st.from_regex(compiled))
+    except NotImplementedError:  # hypothesis doesn't know `(?!)`, which never matches
+        return
     if text.isascii():
         assert Regexes([(1, pattern)], otherwise).search(text) == bits_of([pattern], text)
 
