@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 EXAMPLES = sorted(ROOT.glob("examples/*.pkl.gz"))
 NAMES = [one.name[:-7] for one in EXAMPLES]
-TABS = ("Report", "Summary", "Peak", "Out of memory", "Leaks", "Steps", "Fragmentation")
+TABS = ("Report", "Summary", "Peak", "Timeline", "Out of memory", "Leaks", "Steps", "Fragmentation")
 
 
 @pytest.fixture(params=EXAMPLES, ids=NAMES)

@@ -51,6 +51,7 @@ export const ONE: readonly Command[] = [
   { name: 'report', title: 'Report', words: ['report'], settings: [TOTAL] },
   { name: 'summary', title: 'Summary', words: ['summary'] },
   { name: 'peak', title: 'Peak', words: ['peak'], settings: [BY, MEASURE, TREE] },
+  { name: 'timeline', title: 'Timeline', words: ['timeline'], settings: [BY, MEASURE] },
   { name: 'oom', title: 'Out of memory', words: ['oom'], settings: [TOTAL] },
   { name: 'leaks', title: 'Leaks', words: ['leaks'], settings: [BY] },
   { name: 'steps', title: 'Steps', words: ['steps'] },
@@ -104,6 +105,7 @@ export const MANY: readonly Command[] = [
 export const EXPORTS: readonly (readonly [string, string])[] = [
   ['.speedscope.json', 'speedscope: flame graph'],
   ['.pftrace', 'Perfetto: trace'],
+  ['.trace.json', 'Chrome: trace'],
   ['.pb.gz', 'pprof: flame graph'],
   ['.json', 'JSON: the snapshot'],
   ['.txt', 'text: a line for each event'],
