@@ -38,7 +38,10 @@ def timed(path: str, file: Path) -> tuple[float, float, int]:
         page.wait_for_timeout(500)
         began = time.monotonic()
         page.set_input_files("#choose", str(file))
-        page.wait_for_selector("#page").content_frame().evaluate(PICTURE)
+        element = page.wait_for_selector("#page")
+        frame = element.content_frame()
+        frame.wait_for_url(element.get_attribute("src"))
+        frame.evaluate(PICTURE)
         picture = time.monotonic() - began
         page.wait_for_selector("body[data-state=ready]")
         heap = int(page.get_attribute("body", "data-heap") or 0)

@@ -11,6 +11,14 @@ from tests.browser.viewed import READY
 PATIENCE_MS = 20_000
 
 
+def shown(page: Any) -> Any:
+    """Return the interactive page's frame, once it has left the page before it."""
+    element = page.wait_for_selector("#page")
+    frame = element.content_frame()
+    frame.wait_for_url(element.get_attribute("src"))
+    return frame
+
+
 class App:
     """The page in a tab."""
 
@@ -70,7 +78,7 @@ class App:
 
     def frame(self) -> Any:
         """Return the interactive page, complete."""
-        frame = self.page.wait_for_selector("#page").content_frame()
+        frame = shown(self.page)
         frame.evaluate(READY)
         return frame
 

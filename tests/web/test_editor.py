@@ -13,7 +13,7 @@ import pytest
 from tests.browser.tabs import ChromiumTab
 from tests.browser.viewed import READY
 from tests.conftest import ROOT
-from tests.web.app import PATIENCE_MS
+from tests.web.app import PATIENCE_MS, shown
 from tests.web.conftest import BUILT, native, serving
 from tests.web.test_errors import CALL
 
@@ -83,7 +83,7 @@ def press(frame: Any, tab: str) -> None:
 
 def test_snapshot_is_shown_like_in_a_browser(editor: Editor) -> None:
     frame = editor.open(EXAMPLE.name)
-    inner = frame.wait_for_selector("#page").content_frame()
+    inner = shown(frame)
     inner.evaluate(READY)
     assert frame.evaluate("() => document.querySelector('header').clientWidth") == 1280
     assert inner.evaluate("() => memreplay.state().measure") == "requested"
@@ -137,7 +137,7 @@ def test_page_is_as_dark_as_the_editor(editor: Editor, theme: str, dark: bool) -
 def test_other_frames_cannot_hand_over_files(editor: Editor) -> None:
     """The interactive page runs in a frame with another origin."""
     frame = editor.open(EXAMPLE.name)
-    inner = frame.wait_for_selector("#page").content_frame()
+    inner = shown(frame)
     inner.evaluate("() => parent.postMessage({ what: 'failed', reason: 'forged' }, '*')")
     editor.tab.page.wait_for_timeout(200)
     assert frame.text_content("#said") == ""
