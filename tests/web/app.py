@@ -14,8 +14,9 @@ PATIENCE_MS = 20_000
 def shown(page: Any) -> Any:
     """Return the interactive page's frame, once it has left the page before it."""
     element = page.wait_for_selector("#page")
-    frame = element.content_frame()
-    frame.wait_for_url(element.get_attribute("src"))
+    frame, source = element.content_frame(), element.get_attribute("src")
+    # The page appends its state.
+    frame.wait_for_url(lambda url: url.partition("#")[0] == source)
     return frame
 
 
