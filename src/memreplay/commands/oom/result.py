@@ -78,7 +78,7 @@ class Remedy(Record, frozen=True):
     """
     fails_next: int | None = None
     """The next event whose request fails in that simulation; null if none fails until the end of
-    the recording. What the program would have requested later isn't in the file.
+    the recording. The program's later requests aren't in the file.
     """
 
 
