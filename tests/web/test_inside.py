@@ -44,12 +44,17 @@ def test_needs_a_thread():
 """
 
 
-def in_pyodide(*arguments: str) -> tuple[int, str]:
-    """Run pytest in Pyodide; return its exit code and output."""
-    # Only with the wheel that ci/web has just built.
-    node = os.environ.get("MEMREPLAY_NODE")
-    if not node:
+@pytest.fixture(scope="module")
+def node() -> str:
+    """Return the path of node; skip the test without the wheel that ci/web has just built."""
+    found = os.environ.get("MEMREPLAY_NODE")
+    if not found:
         pytest.skip("no node: ci/web finds it, and builds the wheel")
+    return found
+
+
+def in_pyodide(node: str, *arguments: str) -> tuple[int, str]:
+    """Run pytest in Pyodide; return its exit code and output."""
     done = subprocess.run(
         [node, "inside.mjs", *arguments],
         check=False,
@@ -61,8 +66,8 @@ def in_pyodide(*arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_engine_passes() -> None:
-    code, said = in_pyodide("-q", "-r", "fE", "--tb=short", *FOLDERS)
+def test_engine_passes(node: str) -> None:
+    code, said = in_pyodide(node, "-q", "-r", "fE", "--tb=short", *FOLDERS)
     (BUILT / "inside.log").write_text(said)
     assert code == 0, said[-4000:]
     found = re.search(r"(\d+) passed, (\d+) skipped", said)
@@ -70,14 +75,14 @@ def test_engine_passes() -> None:
     assert int(found[1]) > int(found[2])
 
 
-def test_only_what_needs_absent_things_is_left_out() -> None:
+def test_only_what_needs_absent_things_is_left_out(node: str) -> None:
     folder = BUILT / "inside" / "outcomes"
     folder.mkdir(exist_ok=True)
     (folder / "test_outcomes.py").write_text(OUTCOMES)
     (folder / "test_broken.py").write_text("import memreplay.nothing\n")
     (folder / "test_absent.py").write_text("import numpy\n")
     options = ("--continue-on-collection-errors", "-q", "-r", "fE", "--tb=no")
-    code, said = in_pyodide(*options, f"build/web/inside/{folder.name}")
+    code, said = in_pyodide(node, *options, f"build/web/inside/{folder.name}")
     assert code == 1
     assert "3 failed, 1 passed, 4 skipped, 1 error" in said
     names = re.findall(r"^(?:FAILED|ERROR) \S+?/(test_\w+.py(?:::\w+)?)", said, re.MULTILINE)
