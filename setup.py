@@ -178,6 +178,7 @@ CARD = (
     "touched",
     "trace",
     "unknown",
+    "values",
     "virtual",
 )
 HEADERS = ("arrivals", "contents", "gpu", "messages", "tensors", "unknown")
@@ -203,6 +204,8 @@ dryrun = [
         # rewrites.
         ("_unanswered", LONG_NAME, [GPU / "unanswered.c"], [], BARE),
         ("_thin", LONG_NAME, [GPU / "unanswered.c"], [("THIN", "1")], BARE),
+        # A module for the program's Python.
+        ("_operators", "libmemreplay_operators.so", [GPU.parent / "operators.c"], [], ["-ldl"]),
     )
 ]
 

@@ -184,6 +184,7 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
         "MEMREPLAY_DRYRUN_INSIDE": str(INSIDE),
         "MEMREPLAY_DRYRUN_CARD": str(built("_gpu")),
         "MEMREPLAY_DRYRUN_MORE": str(runtime.more),
+        "MEMREPLAY_DRYRUN_OPERATORS": str(built("_operators")),
         "MEMREPLAY_DRYRUN_STACKS": setup.stacks,
         "MEMREPLAY_GPU_CALLS": str(folder),
         # Without this, Triton doesn't find a preloaded driver.

@@ -1,14 +1,16 @@
 /* The contents of device memory. Kernels do nothing here, so almost all of it is unknown and reads
- * as zeros. Only small copies from the host are known (a learning rate, a step number, a few
- * sizes), until the allocator frees the block they are in. Once a kernel has been given that block,
- * these values are doubtful, because the kernel may have changed them. They are still returned, but
- * the read is counted as if the value were unknown. */
+ * as zeros. Only small copies from the host (a learning rate, a step number, a few sizes) and what
+ * the host has computed (values.c) are known, until the allocator frees the block they are in. Once
+ * a kernel that isn't PyTorch's has been given that block, these values are doubtful, because the
+ * kernel may have changed them. They are still returned, but the read is counted as if the value
+ * were unknown. */
 #include "contents.h"
 #include "arrivals.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct range {
     uint64_t at, end;
@@ -23,9 +25,13 @@ struct ranges {
 
 /* Beyond this many known ranges, all of them are forgotten and read as zeros. */
 enum { MOST = 1 << 18 };
+/* Known values take memory of the host. Beyond this many bytes, only small ranges become known. */
+#define MOST_BYTES ((uint64_t)1 << 30)
+enum { PAGE = 4096, LARGE = 1 << 20 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ranges known;
+static uint64_t known_bytes;
 static int anything; /* whether `known` ever had a range; read without the lock */
 static struct ranges blocks; /* where the allocator's blocks begin; `end` has no meaning */
 
@@ -54,6 +60,11 @@ static int replace(struct ranges *in, int64_t from, int64_t to, const struct ran
     return 1;
 }
 
+static void forget_all(void) {
+    known.n = 0;
+    known_bytes = 0;
+}
+
 /* Remove a range of addresses from the known ones. Parts of known ranges outside it stay. */
 static void forget(uint64_t at, uint64_t end) {
     int64_t from = first_behind(&known, at), to = from, n = 0;
@@ -62,21 +73,42 @@ static void forget(uint64_t at, uint64_t end) {
         to++;
     if (from == to)
         return;
+    for (int64_t i = from; i < to; i++) {
+        uint64_t first = known.them[i].at > at ? known.them[i].at : at;
+        uint64_t last = known.them[i].end < end ? known.them[i].end : end;
+        known_bytes -= last - first;
+    }
     if (known.them[from].at < at)
         kept[n++] = (struct range){known.them[from].at, at, known.them[from].doubtful};
     if (known.them[to - 1].end > end)
         kept[n++] = (struct range){end, known.them[to - 1].end, known.them[to - 1].doubtful};
     if (!replace(&known, from, to, kept, n))
-        known.n = 0;
+        forget_all();
 }
 
-static void know(uint64_t at, uint64_t end, int doubtful) {
+/* Return the pages of large known ranges to the system, before they are forgotten. */
+static void give_back(uint64_t at, uint64_t end) {
+    for (int64_t i = first_behind(&known, at); i < known.n && known.them[i].at < end; i++) {
+        uint64_t first = (known.them[i].at + PAGE - 1) / PAGE * PAGE;
+        uint64_t last = known.them[i].end / PAGE * PAGE;
+        if (known.them[i].at >= at && known.them[i].end <= end && last > first + LARGE)
+            madvise((void *)(uintptr_t)first, last - first, MADV_DONTNEED);
+    }
+}
+
+/* Returns 0 if too much is known already; the range is unknown then. */
+static int know(uint64_t at, uint64_t end, int doubtful) {
     forget(at, end);
+    if (end - at > SMALL && known_bytes + (end - at) > MOST_BYTES)
+        return 0;
     if (known.n >= MOST)
-        known.n = 0;
-    replace(&known, first_behind(&known, at), first_behind(&known, at),
-            &(struct range){at, end, doubtful}, 1);
+        forget_all();
+    int64_t i = first_behind(&known, at);
+    if (!replace(&known, i, i, &(struct range){at, end, doubtful}, 1))
+        return 0;
+    known_bytes += end - at;
     __atomic_store_n(&anything, 1, __ATOMIC_RELAXED);
+    return 1;
 }
 
 static enum knowledge knowledge_of(uint64_t at, uint64_t end) {
@@ -121,6 +153,32 @@ enum knowledge read_known(uint64_t at, void *into, uint64_t bytes) {
     return found;
 }
 
+enum knowledge look_up(uint64_t at, uint64_t bytes) {
+    if (bytes <= SMALL)
+        arrive(at, at + bytes);
+    pthread_mutex_lock(&lock);
+    enum knowledge found = knowledge_of(at, at + bytes);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+int is_any_known(uint64_t at, uint64_t bytes) {
+    if (!is_anything_known())
+        return 0;
+    pthread_mutex_lock(&lock);
+    int64_t i = first_behind(&known, at);
+    int found = i < known.n && known.them[i].at < at + bytes;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+int set_known(uint64_t at, uint64_t bytes, enum knowledge as) {
+    pthread_mutex_lock(&lock);
+    int done = know(at, at + bytes, as == DOUBTFUL);
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
 void forget_known(uint64_t at, uint64_t bytes) {
     expect_no_more(at, at + bytes);
     pthread_mutex_lock(&lock);
@@ -142,9 +200,9 @@ static void known_copy(void *to, const void *from, uint64_t bytes) {
     if (to_device)
         expect_no_more(at, at + bytes);
     pthread_mutex_lock(&lock);
-    enum knowledge found = bytes > SMALL  ? UNKNOWN
-                           : from_device ? knowledge_of(source, source + bytes)
-                                         : KNOWN;
+    enum knowledge found = from_device    ? knowledge_of(source, source + bytes)
+                           : bytes > SMALL ? UNKNOWN
+                                           : KNOWN;
     if (found)
         memmove(to, from, bytes);
     else if (!to_device)
@@ -154,6 +212,8 @@ static void known_copy(void *to, const void *from, uint64_t bytes) {
     else if (to_device)
         forget(at, at + bytes);
     pthread_mutex_unlock(&lock);
+    if (!to_device && !found)
+        found = next_answer(to, bytes);
     if (to_device || found == KNOWN)
         return;
     int64_t likely = unknown_read();
@@ -225,6 +285,7 @@ API void memreplay_block(uint64_t at, int taken) {
     int64_t next = i + there;
     uint64_t end = next < blocks.n ? blocks.them[next].at : UINT64_MAX;
     expect_no_more(at, end);
+    give_back(at, end);
     forget(at, end);
     if (taken && !there)
         replace(&blocks, i, i, &(struct range){at, at + 1, 0}, 1);

@@ -1,5 +1,6 @@
-/* Kernels can be queried and launched. A launch only marks the memory passed to it as doubtful. */
-#include "gpu.h"
+/* Kernels can be queried and launched. A launch only marks the memory passed to it as doubtful,
+ * unless the operator that launches it is one whose writes are noted (values.c). */
+#include "contents.h"
 
 #include <string.h>
 
@@ -7,9 +8,9 @@
 API int cudaLaunchKernel(const void *function, uint64_t grid_xy, unsigned grid_z, uint64_t block_xy,
                          unsigned block_z, void **arguments, size_t shared_bytes, void *stream) {
     CALLED;
-    (void)function, (void)grid_xy, (void)grid_z, (void)block_xy, (void)block_z;
-    (void)shared_bytes, (void)stream;
-    may_write(arguments);
+    (void)grid_xy, (void)grid_z, (void)block_xy, (void)block_z, (void)shared_bytes;
+    if (is_captured(stream) || !are_writes_noted(function))
+        may_write(arguments);
     return SUCCESS;
 }
 
@@ -20,10 +21,18 @@ API int cudaLaunchCooperativeKernel(const void *function, uint64_t grid_xy, unsi
                             stream);
 }
 
-API int cudaLaunchKernelExC(const void *configuration, const void *function, void **arguments) {
+/* cudaLaunchConfig_t. */
+struct configuration {
+    unsigned grid[3], block[3];
+    size_t shared_bytes;
+    void *stream;
+};
+
+API int cudaLaunchKernelExC(const struct configuration *how, const void *function,
+                            void **arguments) {
     CALLED;
-    (void)configuration, (void)function;
-    may_write(arguments);
+    if (is_captured(how->stream) || !are_writes_noted(function))
+        may_write(arguments);
     return SUCCESS;
 }
 

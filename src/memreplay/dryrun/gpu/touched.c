@@ -3,7 +3,7 @@
  * is searched than necessary so that no argument is missed. As a result, old addresses on the stack
  * count as arguments, too. */
 #define _GNU_SOURCE
-#include "gpu.h"
+#include "contents.h"
 
 #include <pthread.h>
 
@@ -51,12 +51,19 @@ void may_write(void **arguments) {
     doubt_blocks_of((const uint64_t *)(first & ~(uintptr_t)7), (const uint64_t *)(end & ~(uintptr_t)7));
 }
 
+/* Which of the words below is the address that the stub function returns to. */
+#if defined(__x86_64__)
+enum { RETURN_ADDRESS = 6 };
+#else
+enum { RETURN_ADDRESS = 1 };
+#endif
+
 /* unanswered.c calls this when a stub function was called with these words, in registers and on the
  * stack. */
 API void memreplay_touch(const uint64_t *words, uint64_t n) {
     uintptr_t high = end_of_stack();
     const uint64_t *end = words + n;
-    if (!is_anything_known())
+    if (!is_anything_known() || are_writes_noted((const void *)(uintptr_t)words[RETURN_ADDRESS]))
         return;
     if ((uintptr_t)words < high && (uintptr_t)end > high)
         end = (const uint64_t *)high;

@@ -55,6 +55,7 @@ class Recording:
         self.guard: Any = beside("guarding", RECORDING).Guard(torch)
         self.entries = sys.maxsize  # number of events that are kept; 0 if unknown
         self.counted: list[dict[str, Any]] = []  # counters at the start of the recording
+        self.values = False  # whether small values are computed
 
     def prepare(self) -> None:
         """Start recording when torch initializes CUDA."""
@@ -96,7 +97,16 @@ class Recording:
             self.remember_ranks(collectives)
         memory._record_memory_history = recorded_by_itself
         memory._dump_snapshot = dumped_by_itself
+        self.guard.run("computing values", self.compute_values)
         self.once_initialized(lambda: self.begin(begin))
+
+    def compute_values(self) -> None:
+        """Compute small values on the host, if that's possible with this PyTorch and Python."""
+        card, hook = TOLD.get("MEMREPLAY_DRYRUN_CARD"), TOLD.get("MEMREPLAY_DRYRUN_OPERATORS")
+        if card and hook:
+            core = os.path.join(os.path.dirname(self.torch.__file__), "lib", "libc10.so")
+            values = beside("memreplay_values").Values(self.torch, card)
+            self.values = values.begin(extension("_operators", hook), core)
 
     def asked(self, begin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note how many events the program's own recording keeps, and when it started."""
@@ -354,6 +364,19 @@ def beside(name: str, folder: str = HERE) -> Any:
     if spec is None or spec.loader is None:
         raise ImportError(name)
     module = sys.modules[f"memreplay_{name}"] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def extension(name: str, path: str) -> Any:
+    """Load an extension module that isn't part of a package."""
+    from importlib.machinery import ExtensionFileLoader
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(name, path, loader=ExtensionFileLoader(name, path))
+    if spec is None or spec.loader is None:
+        raise ImportError(name)
+    module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

@@ -1,0 +1,97 @@
+/* The values that Python computes on the host for PyTorch's operators (inside/memreplay_values.py).
+ * Python notes everything that such an operator writes, so its kernels put nothing in doubt. */
+#define _GNU_SOURCE
+#include "contents.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* c10::impl::tls_is_dispatch_key_included, and the key whose operators are hooked: whether this
+ * thread's operators are. */
+static int (*is_included)(uint16_t key);
+static uint16_t key;
+
+/* What runs in this thread: code outside of hooked operators, an operator whose writes are noted
+ * afterwards, or one that writes to memory that isn't noted. */
+enum { OUTSIDE, NOTED, NOT_NOTED };
+static __thread int inside;
+
+API void memreplay_values_begin(int (*is_hooked)(uint16_t), int of_key) {
+    is_included = is_hooked;
+    key = (uint16_t)of_key;
+}
+
+API int memreplay_values_inside(int what) {
+    int before = inside;
+    inside = what;
+    return before;
+}
+
+/* Whether this code belongs to PyTorch, whose operators are hooked. */
+static int is_of_torch(const void *code) {
+    enum { SLOTS = 4096 };
+    static __thread struct {
+        const void *code;
+        int is;
+    } known[SLOTS];
+    size_t slot = ((uintptr_t)code >> 4) % SLOTS;
+    if (known[slot].code != code) {
+        Dl_info info;
+        known[slot].is = dladdr(code, &info) && info.dli_fname && strstr(info.dli_fname, "/libtorch_");
+        known[slot].code = code;
+    }
+    return known[slot].is;
+}
+
+int are_writes_noted(const void *code) {
+    if (!is_included || inside == NOT_NOTED || !(inside || is_included(key)))
+        return 0;
+    return is_of_torch(code);
+}
+
+/* --- what the host computed ----------------------------------------------------------------------- */
+
+API int memreplay_knowledge(uint64_t at, uint64_t bytes) {
+    return bytes ? look_up(at, bytes) : KNOWN;
+}
+
+API int memreplay_is_any_known(uint64_t at, uint64_t bytes) {
+    return is_any_known(at, bytes);
+}
+
+API int memreplay_know(uint64_t at, uint64_t bytes, int as) {
+    if (as == UNKNOWN)
+        forget_known(at, bytes);
+    else
+        return set_known(at, bytes, as);
+    return 1;
+}
+
+API void memreplay_doubt_all(void) {
+    doubt_all();
+}
+
+/* --- numbers that an operator is about to read ---------------------------------------------------- */
+
+/* For example, nonzero reads how many elements it found. The last number is for all further reads. */
+enum { MOST_ANSWERS = 8 };
+static __thread struct {
+    int64_t them[MOST_ANSWERS];
+    int n, next, doubtful;
+} answers;
+
+API void memreplay_answers(const int64_t *them, int n, int doubtful) {
+    answers.n = n > MOST_ANSWERS ? MOST_ANSWERS : n;
+    answers.next = 0;
+    answers.doubtful = doubtful;
+    if (n)
+        memcpy(answers.them, them, (size_t)answers.n * sizeof *them);
+}
+
+enum knowledge next_answer(void *into, uint64_t bytes) {
+    if (!answers.n || bytes > sizeof *answers.them)
+        return UNKNOWN;
+    memcpy(into, &answers.them[answers.next], bytes);
+    answers.next += answers.next + 1 < answers.n;
+    return answers.doubtful ? DOUBTFUL : KNOWN;
+}

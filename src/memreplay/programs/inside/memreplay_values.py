@@ -1,0 +1,441 @@
+"""Compute a dry run's integers, booleans and small floats on the host.
+
+No kernel computes anything in a dry run, so masks, lengths, indices and stopping criteria would all
+be zero, and everything whose size depends on them would be wrong. But they are small, and most of
+them come from the host or from operators such as arange. So a hook runs each operator of PyTorch
+that handles them a second time, on CPU tensors over the same memory: device memory is address space
+of this process. gpu/contents.c remembers which of it is known.
+
+The operator itself runs as it is, so every allocation happens as before. If it reads values that it
+needs for sizes (nonzero, a boolean mask), it reads what the host has computed (gpu/values.c).
+
+The hook is a function in C (dryrun/operators.c) at a dispatch key above all others, so that
+recorded stacks don't have frames of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+KEY = "TESTING_ONLY_GenericMode"
+# c10::impl::tls_is_dispatch_key_included(DispatchKey)
+IS_INCLUDED = "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE"
+# Tensors with more bytes aren't computed.
+MOST_FLOAT_BYTES = 1 << 16
+MOST_BYTES = 32 << 20
+PARALLEL = 1 << 15  # elements; PyTorch uses several threads for more
+UNKNOWN, KNOWN, DOUBTFUL = range(3)  # as in gpu/messages.h
+FACTORY, COPIES, TESTS, WRITES, READS = 1, 2, 4, 8, 16  # as in operators.c
+
+# The operators that are computed; those that end with an underscore write into an argument.
+FACTORIES = (
+    "arange full zeros ones eye tril_indices triu_indices scalar_tensor linspace randint randperm"
+)
+TESTING = """
+eq ne lt le gt ge isin any all argmax argmin equal isnan isinf isfinite searchsorted bucketize
+count_nonzero logical_not logical_and logical_or logical_xor nonzero
+"""
+COPYING = "copy_ _to_copy"
+READING = """
+nonzero masked_select index index_put index_put_ _index_put_impl_ bincount repeat_interleave equal
+_unique _unique2 unique_dim unique_consecutive
+"""
+OTHERS = """
+zeros_like ones_like full_like new_zeros new_ones new_full randint_like
+eq_ ne_ lt_ le_ gt_ ge_ logical_and_ logical_or_ logical_not_ logical_xor_
+bitwise_and bitwise_or bitwise_not bitwise_xor bitwise_and_ bitwise_or_ bitwise_not_ bitwise_xor_
+__and__ __or__ __xor__ __iand__ __ior__ __ixor__
+__lshift__ __rshift__ bitwise_left_shift bitwise_right_shift
+add add_ sub sub_ rsub mul mul_ div div_ floor_divide floor_divide_ remainder remainder_ fmod
+neg neg_ abs abs_ sign clamp clamp_ clamp_min clamp_max clamp_min_ clamp_max_ minimum maximum
+where masked_fill masked_fill_ ceil floor round
+sum prod max min amax amin cumsum cumsum_ cumprod cummax cummin logcumsumexp mean
+cat stack repeat roll flip index_select gather scatter scatter_ scatter_add scatter_add_
+scatter_reduce scatter_reduce_ take index_fill index_fill_ index_copy index_copy_ index_add
+index_add_ masked_scatter masked_scatter_ sort argsort topk kthvalue tril triu tril_ triu_
+constant_pad_nd clone fill_ zero_ histc normal_ random_
+"""
+RANDOM = {"randint", "randint_like", "randperm", "random_", "normal_"}
+# These overwrite all of their argument, which needn't be known before.
+OVERWRITING = {"fill_", "zero_", "random_", "normal_", "copy_"}
+# Operators that write into arguments although their schemas don't say so.
+SILENT = {"batch_norm", "native_batch_norm", "cudnn_batch_norm", "instance_norm"}
+# Python code that the dispatcher doesn't call with an operator's arguments.
+NOT_HOOKED = {"aten::where", "aten::repeat_interleave.self_Tensor", "aten::repeat_interleave.self_int"}
+
+
+class CannotError(Exception):
+    """An operator's result can't be computed."""
+
+
+# Errors of PyTorch, too: its operator also fails on the card, or isn't implemented for the host.
+CANNOT = (CannotError, IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
+
+
+class Values:
+    """The values of one process, and the hooks around PyTorch's operators."""
+
+    def __init__(self, torch: Any, card: str) -> None:
+        self.torch = torch
+        self.tensors = [torch.Tensor, torch.nn.Parameter]
+        self.floats = {
+            getattr(torch, name)
+            for name in "float16 bfloat16 float32 float64 complex64 complex128".split()
+        }
+        self.cpu = torch.device("cpu")
+        self.generator = torch.Generator().manual_seed(0)
+        self.library = ctypes.CDLL(card)
+        where = [ctypes.c_uint64, ctypes.c_uint64]
+        self.library.memreplay_knowledge.argtypes = where
+        self.library.memreplay_is_any_known.argtypes = where
+        self.library.memreplay_know.argtypes = [*where, ctypes.c_int]
+        self.registered: list[Any] = []
+        self.hooks = 0
+
+    # --- tensors ------------------------------------------------------------------------------------
+
+    def is_ours(self, it: Any) -> bool:
+        """Return whether a tensor is in the fake card's memory, and nothing but memory."""
+        return (
+            type(it) in self.tensors and it.is_cuda and it.layout is self.torch.strided
+        )
+
+    def place(self, tensor: Any) -> tuple[int, int]:
+        """Return the address of a tensor's first element, and the bytes up to its last one."""
+        elements = 1
+        for size, stride in zip(tensor.shape, tensor.stride()):  # noqa: B905 - of Python 3.10
+            if not size:
+                return 0, 0
+            elements += (size - 1) * stride
+        return tensor.data_ptr(), elements * tensor.element_size()
+
+    def on_host(self, tensor: Any, place: tuple[int, int]) -> Any:
+        """Return a CPU tensor over the same memory."""
+        at, n_bytes = place
+        if not n_bytes:
+            return self.torch.empty(tensor.shape, dtype=tensor.dtype, device=self.cpu)
+        memory = (ctypes.c_char * n_bytes).from_address(at)
+        flat = self.torch.frombuffer(memory, dtype=tensor.dtype)
+        return flat.as_strided(tensor.shape, tensor.stride())
+
+    def note(self, tensor: Any, state: int) -> None:
+        """Note that a tensor's values are known, doubtful, or unknown."""
+        at, n_bytes = self.place(tensor)
+        if not n_bytes:
+            return
+        size = tensor.element_size()
+        know = self.library.memreplay_know
+        if state == UNKNOWN:
+            if self.library.memreplay_is_any_known(at, n_bytes):
+                know(at, n_bytes, UNKNOWN)
+        elif tensor.numel() * size == n_bytes or self.library.memreplay_knowledge(at, n_bytes):
+            know(at, n_bytes, state)
+        else:  # what lies between its elements isn't known
+            torch = self.torch
+            elements = torch.arange(n_bytes // size, device=self.cpu)
+            for i in elements.as_strided(tensor.shape, tensor.stride()).flatten().tolist():
+                know(at + i * size, size, state)
+
+    # --- hooks --------------------------------------------------------------------------------------
+
+    def begin(self, native: Any, core: str) -> bool:
+        """Hook the operators. Return whether that's possible with this PyTorch."""
+        c = self.torch._C
+        key = int(c._dispatch_key_parse(KEY).value)
+        most = MOST_FLOAT_BYTES // 4, MOST_BYTES
+        card = self.library._name
+        if not native.begin(key, card, core, self.tensors, self.torch.Tensor, self.floats, *most):
+            return False
+        made = self.torch.library.Library("_", "IMPL")
+        made.fallback(self.torch.library.fallthrough_kernel, KEY)
+        self.registered = [made, self.torch.library.Library("aten", "IMPL")]
+        for operator, hook in self.all_hooks(native):
+            self.registered[1].impl(operator, hook, KEY)
+            self.hooks += 1
+        included = ctypes.cast(getattr(ctypes.CDLL(core), IS_INCLUDED), ctypes.c_void_p)
+        self.library.memreplay_values_begin(included, key)
+        self.in_threads(lambda: c._dispatch_tls_set_dispatch_key_included(KEY, True))
+        return True
+
+    def in_threads(self, enter: Callable[[], None]) -> None:
+        """Hook the operators of this thread, and of all that Python starts later."""
+        bootstrap = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+
+        def hooked(thread: threading.Thread) -> None:
+            enter()
+            bootstrap(thread)
+
+        threading.Thread._bootstrap_inner = hooked  # type: ignore[attr-defined]
+        enter()
+
+    def all_hooks(self, native: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield the operators that need a hook, each with its hook."""
+        flags = dict.fromkeys(OTHERS.split(), 0)
+        kinds = (FACTORIES, FACTORY), (TESTING, TESTS), (COPYING, COPIES), (READING, READS)
+        for names, flag in kinds:
+            for name in names.split():
+                flags[name] = flags.get(name, 0) | flag
+        c = self.torch._C
+        aten = self.torch.ops.aten
+        for full in c._dispatch_get_all_op_names():
+            space, _, name = full.partition("::")
+            if space != "aten" or full in NOT_HOOKED:
+                continue
+            name, _, overload = name.partition(".")
+            computed = name in flags
+            schema = c._get_schema(f"aten::{name}", overload)
+            if not computed and not schema.is_mutable and name not in SILENT:
+                continue
+            if "Dimname" in str(schema) or not c._dispatch_has_kernel(full):
+                continue
+            operator = getattr(getattr(aten, name), overload or "default")
+            if computed:
+                made = Operator(self, operator, name, flags[name])
+                yield operator, native.hooked(made.members())
+            else:
+                yield operator, native.doubted(operator._op)
+
+
+class Operator:
+    """An operator whose values are computed."""
+
+    def __init__(self, values: Values, operator: Any, name: str, flags: int) -> None:
+        self.values, self.operator, self.name = values, operator._op, name
+        arguments = operator._schema.arguments
+        self.written = [
+            (i, one.name)
+            for i, one in enumerate(arguments)
+            if one.alias_info is not None and one.alias_info.is_write
+        ]
+        factory = not any("Tensor" in str(one.type) for one in arguments)
+        flags = (flags & ~FACTORY) | (FACTORY if factory else 0)
+        self.flags = flags | (WRITES if self.written else 0)
+        self.masked = name.startswith(("index", "_index_put")) or name == "masked_select"
+
+    def members(self) -> tuple[Any, ...]:
+        """Return what the hook needs, in the order of operators.c."""
+        return self.operator, self.before, self.after, self.forget, self.flags
+
+    # --- what the hook calls ------------------------------------------------------------------------
+
+    def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Pass the numbers that the operator is going to read; return the result if it's computed."""
+        with Apart(self.values.torch):
+            found = None
+            try:
+                if self.masked:
+                    answers, state = self.counted(args)
+                    self.answer(answers, state)
+                if not self.written:
+                    found = self.computed(args, kwargs)
+                    if not self.masked:
+                        self.answer(self.sizes(args, found[0]), found[1])
+            except CANNOT:
+                pass
+            return found
+
+    def after(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Write the results where the operator would have written them."""
+        values = self.values
+        if self.flags & READS:
+            self.answer([], KNOWN)
+        with Apart(values.torch):
+            try:
+                if self.flags & FACTORY and not self.is_small(out):
+                    return
+                result, state = found or self.computed(args, kwargs)
+                self.store(args, kwargs, out, result, state)
+            except CANNOT:
+                self.forget(args, kwargs)
+
+    def forget(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Forget the values of everything that the operator writes into."""
+        values = self.values
+        try:
+            for one in self.tensors_written(args, kwargs):
+                if values.is_ours(one):
+                    values.note(one, UNKNOWN)
+                elif one.device.type != "cpu":
+                    raise CannotError
+        except CANNOT:  # it has no memory of its own, e.g. within vmap
+            values.library.memreplay_doubt_all()
+
+    # --- computing ----------------------------------------------------------------------------------
+
+    def tensors_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
+        for i, name in self.written:
+            one = args[i] if i < len(args) else kwargs.get(name)
+            for tensor in one if isinstance(one, (list, tuple)) else (one,):
+                if tensor is not None:
+                    yield tensor
+
+    def is_small(self, it: Any) -> bool:
+        values = self.values
+        if not values.is_ours(it):
+            return False
+        most = MOST_FLOAT_BYTES if it.dtype in values.floats else MOST_BYTES
+        return values.place(it)[1] <= most
+
+    def computed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int]:
+        """Run the operator on the host. Return its result, and how far it's known."""
+        values, torch = self.values, self.values.torch
+        host = OnHost(values, self.name)
+        written = {i for i, _ in self.written}
+        named = {name for _, name in self.written}
+        mine = [host.of(one, i in written) for i, one in enumerate(args)]
+        by_name = {name: host.of(one, name in named) for name, one in kwargs.items()}
+        if "device" in by_name or self.flags & FACTORY:
+            by_name["device"] = values.cpu
+        if by_name.get("pin_memory"):
+            by_name["pin_memory"] = False
+        threads = torch.get_num_threads() if host.most > PARALLEL else 1
+        if threads > 1:
+            torch.set_num_threads(1)
+        try:
+            if self.name not in RANDOM:
+                return self.operator(*mine, **by_name), host.state
+            by_name.pop("generator", None)
+            return self.sampled(mine, by_name), DOUBTFUL
+        finally:
+            if threads > 1:
+                torch.set_num_threads(threads)
+
+    def sampled(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Run an operator with random numbers of our own, not with those of the program."""
+        ours, theirs = self.values.generator, self.values.torch.default_generator
+        before = theirs.get_state()
+        theirs.set_state(ours.get_state())
+        try:
+            return self.operator(*args, **kwargs)
+        finally:
+            ours.set_state(theirs.get_state())
+            theirs.set_state(before)
+
+    def store(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, result: Any, state: int
+    ) -> None:
+        values = self.values
+        written = list(self.tensors_written(args, kwargs))
+        for one in written:
+            if values.is_ours(one):
+                values.note(one, state)
+        if self.written:
+            return
+        many = isinstance(out, (list, tuple))
+        for one, its in zip(out, result) if many else ((out, result),):  # noqa: B905
+            if not values.is_ours(one) or not isinstance(its, values.torch.Tensor):
+                continue
+            if one.shape == its.shape and one.dtype == its.dtype:
+                values.on_host(one, values.place(one)).copy_(its)
+                values.note(one, state)
+
+    # --- numbers that an operator reads ------------------------------------------------------------
+
+    def answer(self, answers: list[int], state: int) -> None:
+        numbers = (ctypes.c_int64 * len(answers))(*answers)
+        self.values.library.memreplay_answers(numbers, len(answers), state != KNOWN)
+
+    def sizes(self, args: tuple[Any, ...], result: Any) -> list[int]:
+        """Return the numbers that the operator reads to find its result's size."""
+        name = self.name
+        if name == "equal":
+            return [int(result)]
+        if name == "bincount":
+            host = OnHost(self.values, name).of(args[0], False)
+            return [int(host.min()), int(host.max())] if host.numel() else []
+        if name == "repeat_interleave":
+            return [int(result.shape[0]), 1]
+        if name == "unique_dim":
+            return [int(result[0].shape[args[1]])]
+        return [int((result[0] if isinstance(result, tuple) else result).shape[0])]
+
+    def counted(self, args: tuple[Any, ...]) -> tuple[list[int], int]:
+        """Return how many elements the masks select, whether or not the elements are known."""
+        values, torch = self.values, self.values.torch
+        found, state = [], KNOWN
+        host = OnHost(values, self.name)
+        whole = args[0].shape if self.name == "masked_select" else None
+        for mask in args[1:2] if whole is not None else args[1]:
+            if mask is None or mask.dtype not in (torch.bool, torch.uint8):
+                continue
+            if not values.is_ours(mask):
+                raise CannotError
+            here = host.of(mask, False)
+            if whole is not None and mask.shape != whole:
+                here = here.expand(torch.broadcast_shapes(mask.shape, whole))
+            found.append(int(here.count_nonzero()))
+            state = host.state
+        return found, state
+
+
+class OnHost:
+    """The arguments of an operator as CPU tensors, and how far their values are known."""
+
+    def __init__(self, values: Values, name: str) -> None:
+        self.values, self.name = values, name
+        self.state = KNOWN
+        self.most = 0  # elements of the largest tensor
+        self.made: dict[int, Any] = {}
+
+    def of(self, it: Any, written: bool) -> Any:
+        """Return an argument on the host. Raises CannotError if its values aren't known."""
+        torch = self.values.torch
+        if isinstance(it, torch.Tensor):
+            made = self.made.get(id(it))
+            if made is None:
+                made = self.made[id(it)] = self.tensor(it, written)
+            return made
+        if isinstance(it, (list, tuple)):
+            return [self.of(one, written) for one in it]
+        return it
+
+    def tensor(self, it: Any, written: bool) -> Any:
+        values = self.values
+        if type(it) not in values.tensors or it.layout is not values.torch.strided:
+            raise CannotError
+        self.most = max(self.most, it.numel())
+        if it.device.type == "cpu":
+            return it
+        if not it.is_cuda or it.dtype.is_complex:
+            raise CannotError
+        if self.name.endswith("_like") or self.name.startswith("new_"):  # only its shape matters
+            empty = values.torch.empty_strided
+            return empty(it.shape, it.stride(), dtype=it.dtype, device=values.cpu)
+        is_float = it.dtype in values.floats
+        place = at, n_bytes = values.place(it)
+        if n_bytes > (MOST_FLOAT_BYTES if is_float else MOST_BYTES):
+            raise CannotError
+        state = values.library.memreplay_knowledge(at, n_bytes)
+        if state == KNOWN or (written and self.name in OVERWRITING):
+            return values.on_host(it, place)
+        if is_float or (state == UNKNOWN and n_bytes > MOST_FLOAT_BYTES):
+            raise CannotError
+        self.state = DOUBTFUL
+        if state == UNKNOWN:  # it reads as zeros
+            if not written:
+                return values.torch.zeros(it.shape, dtype=it.dtype, device=values.cpu)
+            ctypes.memset(at, 0, n_bytes)
+        return values.on_host(it, place)
+
+
+class Apart:
+    """Keeps what runs inside away from the program's modes and from autograd."""
+
+    def __init__(self, torch: Any) -> None:
+        c = torch._C
+        self.guards = c._DisableTorchDispatch(), c.DisableTorchFunction(), torch.no_grad()
+
+    def __enter__(self) -> None:
+        for one in self.guards:
+            one.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        for one in reversed(self.guards):
+            one.__exit__(*error)
