@@ -1,6 +1,6 @@
 /* Kernels compiled while a program runs: NVRTC's programs and the driver's modules. Any program
  * compiles, and launching one does nothing. */
-#include "gpu.h"
+#include "contents.h"
 
 #include <string.h>
 
@@ -73,8 +73,9 @@ API int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigne
                        void *stream, void **arguments, void **packed) {
     CALLED;
     (void)function, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y;
-    (void)block_z, (void)shared_bytes, (void)stream, (void)packed;
-    may_write(arguments); /* NULL if the arguments are packed */
+    (void)block_z, (void)shared_bytes, (void)packed;
+    if (is_captured(stream) || !are_writes_noted(NULL))
+        may_write(arguments); /* NULL if the arguments are packed */
     return SUCCESS;
 }
 
@@ -90,7 +91,8 @@ API int cuLaunchKernelEx(const void *configuration, void *function, void **argum
                          void **packed) {
     CALLED;
     (void)configuration, (void)function, (void)packed;
-    may_write(arguments);
+    if (!are_writes_noted(NULL))
+        may_write(arguments);
     return SUCCESS;
 }
 

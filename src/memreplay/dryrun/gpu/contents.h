@@ -18,7 +18,8 @@ int set_known(uint64_t at, uint64_t bytes, enum knowledge as);
 
 /* --- values.c ------------------------------------------------------------------------------------- */
 
-/* Whether Python notes what the operator that launched this code writes. */
+/* Whether Python notes what the running operator writes. `code`: the kernel, or the code that called
+ * this library; NULL if unknown. */
 int are_writes_noted(const void *code);
 /* The number that the running operator reads next, if the host has computed it. */
 enum knowledge next_answer(void *into, uint64_t bytes);

@@ -44,9 +44,9 @@ static int is_of_torch(const void *code) {
 }
 
 int are_writes_noted(const void *code) {
-    if (!is_included || inside == NOT_NOTED || !(inside || is_included(key)))
-        return 0;
-    return is_of_torch(code);
+    if (!is_included || inside)
+        return inside == NOTED;
+    return code && is_included(key) && is_of_torch(code);
 }
 
 /* --- what the host computed ----------------------------------------------------------------------- */

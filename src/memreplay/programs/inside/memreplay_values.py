@@ -290,6 +290,7 @@ class Operator:
         written = {i for i, _ in self.written}
         named = {name for _, name in self.written}
         mine = [host.of(one, i in written) for i, one in enumerate(args)]
+        host.overwrites = True  # outputs that the program passes by name
         by_name = {name: host.of(one, name in named) for name, one in kwargs.items()}
         if "device" in by_name or self.flags & FACTORY:
             by_name["device"] = values.cpu
@@ -380,6 +381,7 @@ class OnHost:
 
     def __init__(self, values: Values, name: str) -> None:
         self.values, self.name = values, name
+        self.overwrites = name in OVERWRITING  # what it writes, it needn't know before
         self.state = KNOWN
         self.most = 0  # elements of the largest tensor
         self.made: dict[int, Any] = {}
@@ -413,7 +415,7 @@ class OnHost:
         if n_bytes > (MOST_FLOAT_BYTES if is_float else MOST_BYTES):
             raise CannotError
         state = values.library.memreplay_knowledge(at, n_bytes)
-        if state == KNOWN or (written and self.name in OVERWRITING):
+        if state == KNOWN or (written and self.overwrites):
             return values.on_host(it, place)
         if is_float or (state == UNKNOWN and n_bytes > MOST_FLOAT_BYTES):
             raise CannotError
