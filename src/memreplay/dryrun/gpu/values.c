@@ -73,16 +73,18 @@ API void memreplay_doubt_all(void) {
 
 /* --- numbers that an operator is about to read ---------------------------------------------------- */
 
-/* For example, nonzero reads how many elements it found. The last number is for all further reads. */
+/* For example, nonzero reads how many elements it found. The last number is for all further reads.
+ * `rest`: whatever else it reads doesn't matter, because its result is written afterwards. */
 enum { MOST_ANSWERS = 8 };
 static __thread struct {
     int64_t them[MOST_ANSWERS];
-    int n, next, doubtful;
+    int n, next, rest, doubtful;
 } answers;
 
-API void memreplay_answers(const int64_t *them, int n, int doubtful) {
+API void memreplay_answers(const int64_t *them, int n, int rest, int doubtful) {
     answers.n = n > MOST_ANSWERS ? MOST_ANSWERS : n;
     answers.next = 0;
+    answers.rest = rest;
     answers.doubtful = doubtful;
     if (n)
         memcpy(answers.them, them, (size_t)answers.n * sizeof *them);
@@ -90,7 +92,7 @@ API void memreplay_answers(const int64_t *them, int n, int doubtful) {
 
 enum knowledge next_answer(void *into, uint64_t bytes) {
     if (!answers.n || bytes > sizeof *answers.them)
-        return UNKNOWN;
+        return !answers.rest ? UNKNOWN : answers.doubtful ? DOUBTFUL : KNOWN;
     memcpy(into, &answers.them[answers.next], bytes);
     answers.next += answers.next + 1 < answers.n;
     return answers.doubtful ? DOUBTFUL : KNOWN;

@@ -178,7 +178,7 @@ class Values:
     def all_hooks(self, native: Any) -> Iterator[tuple[Any, Any]]:
         """Yield the operators that need a hook, each with its hook."""
         flags = dict.fromkeys(OTHERS.split(), 0)
-        kinds = (FACTORIES, FACTORY), (TESTING, TESTS), (COPYING, COPIES), (READING, READS)
+        kinds = (FACTORIES, FACTORY), (TESTING, TESTS), (COPYING, COPIES | READS), (READING, READS)
         for names, flag in kinds:
             for name in names.split():
                 flags[name] = flags.get(name, 0) | flag
@@ -230,6 +230,8 @@ class Operator:
         with Apart(self.values.torch):
             found = None
             try:
+                if self.flags & COPIES:
+                    return self.copied(args, kwargs)
                 if self.masked:
                     answers, state = self.counted(args)
                     self.answer(answers, state)
@@ -240,6 +242,17 @@ class Operator:
             except CANNOT:
                 pass
             return found
+
+    def copied(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute a copy to the host. A tensor with gaps would be gathered on the card first."""
+        into = args[0].device if self.written else kwargs.get("device")
+        source = args[1 if self.written else 0]
+        if into is None or into.type != "cpu" or not source.is_cuda:
+            return None
+        host = OnHost(self.values, self.name)
+        host.of(source, False)
+        self.answer([], host.state, rest=True)
+        return None if self.written else self.computed(args, kwargs)
 
     def after(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Write the results where the operator would have written them."""
@@ -331,17 +344,22 @@ class Operator:
             return
         many = isinstance(out, (list, tuple))
         for one, its in zip(out, result) if many else ((out, result),):  # noqa: B905
-            if not values.is_ours(one) or not isinstance(its, values.torch.Tensor):
+            if not isinstance(its, values.torch.Tensor) or one is its:
                 continue
-            if one.shape == its.shape and one.dtype == its.dtype:
+            if one.shape != its.shape or one.dtype != its.dtype:
+                continue
+            if self.flags & COPIES and type(one) in values.tensors and not one.is_cuda:
+                one.copy_(its)
+            elif values.is_ours(one):
                 values.on_host(one, values.place(one)).copy_(its)
                 values.note(one, state)
 
     # --- numbers that an operator reads ------------------------------------------------------------
 
-    def answer(self, answers: list[int], state: int) -> None:
+    def answer(self, answers: list[int], state: int, *, rest: bool = False) -> None:
+        """Pass the next numbers that the operator reads; `rest`: no other read matters."""
         numbers = (ctypes.c_int64 * len(answers))(*answers)
-        self.values.library.memreplay_answers(numbers, len(answers), state != KNOWN)
+        self.values.library.memreplay_answers(numbers, len(answers), rest, state != KNOWN)
 
     def sizes(self, args: tuple[Any, ...], result: Any) -> list[int]:
         """Return the numbers that the operator reads to find its result's size."""

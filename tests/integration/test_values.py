@@ -1,0 +1,84 @@
+"""A dry run computes integers, booleans and small floats as the host does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import ROOT
+
+PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not PYTHON, reason="no torch: MEMREPLAY_TRUTH_PYTHON names none"),
+]
+
+PROGRAMS = 200
+NAMES = (
+    "add subtract compare divide clamp where sum cumsum select nonzero unique bincount repeat gather"
+    " scatter sort concatenate roll fill shift positions transpose write"
+).split() + ["write by mask", "one hot"]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(NAMES),
+        st.tuples(st.integers(0, 30), st.integers(0, 30)),
+        st.integers(0, 6),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def both(folder: Path, *arguments: str) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """Return what each program reads on the host and on the card, and the dry run's report."""
+    command = [sys.executable, "-m", "memreplay", "dryrun", "--json", "--force"]
+    out = folder / "read.json"
+    program = [PYTHON, "-m", "tests.truth.values", str(out), *arguments]
+    done = subprocess.run(
+        [*command, "-o", str(folder / "values.pickle"), "--", *program],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(out.read_text()), json.loads(done.stdout)
+
+
+def test_everyday_values_are_those_of_the_host(tmp_path: Path) -> None:
+    read, report = both(tmp_path)
+    assert len(read) > 40
+    assert {name: on_card for name, (_, on_card) in read.items()} == {
+        name: on_host for name, (on_host, _) in read.items()
+    }
+    assert report["reads"] == []
+
+
+def test_generated_values_are_those_of_the_host(tmp_path: Path) -> None:
+    programs: list[Any] = []
+
+    # Starting PyTorch takes seconds, so all programs run in one process.
+    @settings(max_examples=PROGRAMS, database=None)
+    @given(STEPS)
+    def collect(steps: Any) -> None:
+        programs.append(steps)
+
+    collect()
+    path = tmp_path / "programs.json"
+    path.write_text(json.dumps(programs))
+    read, report = both(tmp_path, str(path))
+    for name, (on_host, on_card) in read.items():
+        assert on_card == on_host, programs[int(name)]
+    assert len(read) >= PROGRAMS // 2
+    assert report["reads"] == []

@@ -1,0 +1,1 @@
+"""Programs whose values a dry run computes, run on the host and on the fake card."""
