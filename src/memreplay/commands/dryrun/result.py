@@ -78,7 +78,7 @@ class DryProcess(Record, frozen=True):
 
 
 class ValueRead(Record, frozen=True):
-    """Values that the program read from the card, all of which were zero."""
+    """Values that the program read from the card and that a dry run doesn't know."""
 
     operator: str
     """The operator that read the values: `item`, `nonzero`, `copy` …"""
@@ -94,6 +94,9 @@ class ValueRead(Record, frozen=True):
     """Number of reads."""
     makes_sizes: bool
     """Whether the operator uses the values as sizes."""
+    random: bool
+    """Whether the values come from random numbers, so that they differ in each run; otherwise they
+    were zero."""
 
 
 class Unknown(Record, frozen=True):

@@ -153,17 +153,15 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
 def _not_known(report: DryrunReport) -> list[str]:
     """Return lines on the unknowns that the numbers depend on."""
     lines = []
-    sizes = [one for one in report.reads if one.makes_sizes]
-    others = [one for one in report.reads if not one.makes_sizes]
-    for reads, words in (
-        (sizes, "sizes depend on GPU values, which a dry run doesn't compute (all zeros)"),
-        (
-            others,
-            "GPU values were read, which a dry run doesn't compute: exact unless sizes use them",
-        ),
+    for sizes, random, words in (
+        (True, False, "not exact: sizes depend on values that a dry run doesn't compute (zeros)"),
+        (True, True, "not exact: sizes depend on random numbers, which differ in each run"),
+        (False, False, "values were read that a dry run doesn't compute: exact unless sizes use them"),
+        (False, True, "random numbers were read: exact unless sizes use them"),
     ):
+        reads = [one for one in report.reads if (one.makes_sizes, one.random) == (sizes, random)]
         if reads:
-            lines.append(f"{'not exact: ' if reads is sizes else ''}{words}")
+            lines.append(words)
             lines += [f"  {_place(one)}" for one in reads[:_MOST_PLACES]]
             if len(reads) > _MOST_PLACES:
                 lines.append(f"  and {counted(len(reads) - _MOST_PLACES, 'more place')}")
@@ -259,8 +257,8 @@ def warnings_of(report: DryrunReport) -> list[str]:
     ]
     if report.outcome == "failed" and report.reads:
         found.append(
-            "it had read GPU values, which are all zeros in a dry run (see numbers); with real"
-            " values it may not fail"
+            "it had read values that a dry run doesn't compute (see numbers); with real values it"
+            " may not fail"
         )
     if report.outcome != "ended" and report.cards_asked > report.card.count:
         found.append(f"it needs {report.cards_asked} cards: give --gpus {report.cards_asked}")

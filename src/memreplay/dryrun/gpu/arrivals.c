@@ -108,8 +108,8 @@ static enum knowledge received(const struct arrival *it, char *into, char *more)
             fetch(it->by, rank, EVERYBODY, it->number, here, it->offset, it->bytes);
         if (!one || (rank && !fold(into, more, it->bytes, it->type, it->operation)))
             return UNKNOWN;
-        if (one == DOUBTFUL)
-            all = DOUBTFUL;
+        if (one > all)
+            all = one;
     }
     if (it->operation == AVG)
         divide(into, it->bytes, it->type, it->ranks);

@@ -14,7 +14,7 @@
 
 struct range {
     uint64_t at, end;
-    int doubtful;
+    enum knowledge as;
 };
 
 /* In order of their addresses; ranges don't overlap. */
@@ -79,9 +79,9 @@ static void forget(uint64_t at, uint64_t end) {
         known_bytes -= last - first;
     }
     if (known.them[from].at < at)
-        kept[n++] = (struct range){known.them[from].at, at, known.them[from].doubtful};
+        kept[n++] = (struct range){known.them[from].at, at, known.them[from].as};
     if (known.them[to - 1].end > end)
-        kept[n++] = (struct range){end, known.them[to - 1].end, known.them[to - 1].doubtful};
+        kept[n++] = (struct range){end, known.them[to - 1].end, known.them[to - 1].as};
     if (!replace(&known, from, to, kept, n))
         forget_all();
 }
@@ -97,14 +97,14 @@ static void give_back(uint64_t at, uint64_t end) {
 }
 
 /* Returns 0 if too much is known already; the range is unknown then. */
-static int know(uint64_t at, uint64_t end, int doubtful) {
+static int know(uint64_t at, uint64_t end, enum knowledge as) {
     forget(at, end);
     if (end - at > SMALL && known_bytes + (end - at) > MOST_BYTES)
         return 0;
     if (known.n >= MOST)
         forget_all();
     int64_t i = first_behind(&known, at);
-    if (!replace(&known, i, i, &(struct range){at, end, doubtful}, 1))
+    if (!replace(&known, i, i, &(struct range){at, end, as}, 1))
         return 0;
     known_bytes += end - at;
     __atomic_store_n(&anything, 1, __ATOMIC_RELAXED);
@@ -113,11 +113,12 @@ static int know(uint64_t at, uint64_t end, int doubtful) {
 
 static enum knowledge knowledge_of(uint64_t at, uint64_t end) {
     int64_t i = first_behind(&known, at);
-    int doubtful = 0;
+    enum knowledge as = KNOWN;
     for (; i < known.n && known.them[i].at <= at; i++) { /* adjacent ranges */
-        doubtful |= known.them[i].doubtful;
+        if (known.them[i].as > as)
+            as = known.them[i].as;
         if (known.them[i].end >= end)
-            return doubtful ? DOUBTFUL : KNOWN;
+            return as;
         at = known.them[i].end;
     }
     return UNKNOWN;
@@ -126,7 +127,7 @@ static enum knowledge knowledge_of(uint64_t at, uint64_t end) {
 static void write_known(uint64_t at, const void *from, uint64_t bytes, enum knowledge as) {
     pthread_mutex_lock(&lock);
     memcpy((void *)(uintptr_t)at, from, bytes);
-    know(at, at + bytes, as == DOUBTFUL);
+    know(at, at + bytes, as);
     pthread_mutex_unlock(&lock);
 }
 
@@ -174,7 +175,7 @@ int is_any_known(uint64_t at, uint64_t bytes) {
 
 int set_known(uint64_t at, uint64_t bytes, enum knowledge as) {
     pthread_mutex_lock(&lock);
-    int done = know(at, at + bytes, as == DOUBTFUL);
+    int done = know(at, at + bytes, as);
     pthread_mutex_unlock(&lock);
     return done;
 }
@@ -208,7 +209,7 @@ static void known_copy(void *to, const void *from, uint64_t bytes) {
     else if (!to_device)
         memset(to, 0, bytes);
     if (to_device && found)
-        know(at, at + bytes, found == DOUBTFUL);
+        know(at, at + bytes, found);
     else if (to_device)
         forget(at, at + bytes);
     pthread_mutex_unlock(&lock);
@@ -216,7 +217,7 @@ static void known_copy(void *to, const void *from, uint64_t bytes) {
         found = next_answer(to, bytes);
     if (to_device || found == KNOWN)
         return;
-    int64_t likely = unknown_read();
+    int64_t likely = unknown_read(found == SAMPLED);
     /* This read is a single number. Naming the operator that reads it is more useful than only
      * counting an unknown value. */
     if (!found && likely && (bytes == sizeof(int32_t) || bytes == sizeof likely))
@@ -235,7 +236,7 @@ static void known_set(void *to, int value, uint64_t bytes) {
     pthread_mutex_lock(&lock);
     if (bytes <= SMALL) {
         memset(to, value, bytes);
-        know(at, at + bytes, 0);
+        know(at, at + bytes, KNOWN);
     } else {
         forget(at, at + bytes);
     }
@@ -250,7 +251,7 @@ int is_anything_known(void) {
 
 static void doubt(uint64_t at, uint64_t end) {
     for (int64_t i = first_behind(&known, at); i < known.n && known.them[i].at < end; i++)
-        known.them[i].doubtful = 1;
+        known.them[i].as = DOUBTFUL;
 }
 
 void doubt_all(void) {
@@ -288,7 +289,7 @@ API void memreplay_block(uint64_t at, int taken) {
     give_back(at, end);
     forget(at, end);
     if (taken && !there)
-        replace(&blocks, i, i, &(struct range){at, at + 1, 0}, 1);
+        replace(&blocks, i, i, &(struct range){at, at + 1, KNOWN}, 1);
     else if (!taken && there)
         replace(&blocks, i, i + 1, NULL, 0);
     pthread_mutex_unlock(&lock);

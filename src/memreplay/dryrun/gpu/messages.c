@@ -21,7 +21,7 @@ enum { ENTRIES = 1024, DATA = 1 << 20 };
 struct entry {
     uint64_t number, at;
     int64_t bytes; /* -1 if the bytes aren't known */
-    int32_t to, doubtful;
+    int32_t to, as;
 };
 
 /* A rank's part of the file: its latest messages, in the order in which they were sent, and their
@@ -107,7 +107,7 @@ void post(struct channel *by, int to, uint64_t number, const void *data, uint64_
     if (!by)
         return;
     pthread_mutex_lock(&by->lock);
-    struct entry entry = {number, by->at, -1, to, as == DOUBTFUL};
+    struct entry entry = {number, by->at, -1, to, as};
     if (data && as != UNKNOWN && bytes <= DATA) {
         size_t from = by->at % DATA, first = bytes < DATA - from ? bytes : DATA - from;
         if (write_at(by, offsetof(struct part, data) + from, data, first) &&
@@ -204,7 +204,7 @@ enum knowledge fetch(struct channel *by, int from, int to, uint64_t number, void
     int there = read_at(by, from, offsetof(struct part, entries) + slot * sizeof last, &last,
                         sizeof last) &&
                 last.at + (last.bytes > 0 ? (uint64_t)last.bytes : 0) - found.at <= DATA;
-    return !there ? UNKNOWN : found.doubtful ? DOUBTFUL : KNOWN;
+    return there ? (enum knowledge)found.as : UNKNOWN;
 }
 
 void await_all(struct channel *by, uint64_t number) {

@@ -13,9 +13,9 @@ struct channel *open_channel(const char *name, int ranks, int rank);
 /* To all ranks. */
 enum { EVERYBODY = -1 };
 
-/* Whether the contents of a range of device memory are known. DOUBTFUL: a kernel may have changed
- * them since. */
-enum knowledge { UNKNOWN, KNOWN, DOUBTFUL };
+/* Whether the contents of a range of device memory are known, the less certain the higher (but for
+ * UNKNOWN). SAMPLED: they come from random numbers. DOUBTFUL: a kernel may have changed them since. */
+enum knowledge { UNKNOWN, KNOWN, SAMPLED, DOUBTFUL };
 
 /* Send the message with this number. `as`: how well its bytes are known. Never waits. The
  * numbers of messages to the same receiver must ascend. */

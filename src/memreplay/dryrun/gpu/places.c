@@ -131,11 +131,11 @@ int is_place_counted(void) {
     return __atomic_load_n(&counting, __ATOMIC_ACQUIRE);
 }
 
-void count_place(const char *operator, int sizes) {
+void count_place(const char *operator, int kind) {
     char text[TEXT];
     if (!is_place_counted())
         return;
-    int length = snprintf(text, sizeof text, "%s\n%d", operator, sizes);
+    int length = snprintf(text, sizeof text, "%s\n%d", operator, kind);
     append_frames(text, (size_t)length);
     pthread_mutex_lock(&lock);
     /* If there are already too many places, count only the operator. */
@@ -160,7 +160,7 @@ API void memreplay_count_places(int whether) {
     __atomic_store_n(&counting, whether, __ATOMIC_RELEASE);
 }
 
-/* Return a place's text: the operator, whether it uses the value as a size, then the frames,
+/* Return a place's text: the operator, the kind of read (gpu.h), then the frames,
  * innermost first, with one line each for file, line number and function. NULL after the last
  * place. */
 API const char *memreplay_place(int i, uint64_t *count) {

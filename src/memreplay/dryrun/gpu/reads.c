@@ -79,7 +79,7 @@ void unknown_time(void) {
     count_place("elapsed_time", 0);
 }
 
-int64_t unknown_read(void) {
+int64_t unknown_read(int sampled) {
     if (!is_place_counted())
         return 0;
     void *frames[DEPTH];
@@ -92,7 +92,8 @@ int64_t unknown_read(void) {
             found = one;
     }
     pthread_mutex_unlock(&lock);
+    int sizes = found >= 0 && OPERATORS[found].sizes;
     count_place(found < 0 ? "read" : OPERATORS[found].operator,
-                found >= 0 && OPERATORS[found].sizes);
+                (sizes ? OF_SIZES : 0) | (sampled ? OF_RANDOM : 0));
     return found < 0 ? 0 : OPERATORS[found].zeros;
 }

@@ -78,22 +78,22 @@ API void memreplay_doubt_all(void) {
 enum { MOST_ANSWERS = 8 };
 static __thread struct {
     int64_t them[MOST_ANSWERS];
-    int n, next, rest, doubtful;
+    int n, next, rest, as;
 } answers;
 
-API void memreplay_answers(const int64_t *them, int n, int rest, int doubtful) {
+API void memreplay_answers(const int64_t *them, int n, int rest, int as) {
     answers.n = n > MOST_ANSWERS ? MOST_ANSWERS : n;
     answers.next = 0;
     answers.rest = rest;
-    answers.doubtful = doubtful;
+    answers.as = as;
     if (n)
         memcpy(answers.them, them, (size_t)answers.n * sizeof *them);
 }
 
 enum knowledge next_answer(void *into, uint64_t bytes) {
     if (!answers.n || bytes > sizeof *answers.them)
-        return !answers.rest ? UNKNOWN : answers.doubtful ? DOUBTFUL : KNOWN;
+        return answers.rest ? (enum knowledge)answers.as : UNKNOWN;
     memcpy(into, &answers.them[answers.next], bytes);
     answers.next += answers.next + 1 < answers.n;
-    return answers.doubtful ? DOUBTFUL : KNOWN;
+    return (enum knowledge)answers.as;
 }

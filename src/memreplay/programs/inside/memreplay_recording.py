@@ -298,6 +298,7 @@ class Recording:
             "unanswered": calls(),
             "workspaces": workspaces(),
             "reads": self.reads.counted() if self.reads is not None else [],
+            "values": self.values,
         }
         with open(f"{begun}.json.part", "w", encoding="utf-8") as file:
             json.dump(found, file)
@@ -416,9 +417,9 @@ class Reads:
         """Stop counting, because reading Python's stack during shutdown isn't safe."""
         self.card.memreplay_count_places(0)
 
-    def met(self) -> Iterator[tuple[str, bool, list[tuple[str, int, str]], int]]:
-        """Yield the reads that gpu/places.c collected: operator, whether it decides sizes, stack
-        (innermost frame first), and count.
+    def met(self) -> Iterator[tuple[str, bool, bool, list[tuple[str, int, str]], int]]:
+        """Yield the reads that gpu/places.c collected: operator, whether it decides sizes, whether
+        the values are random, stack (innermost frame first), and count.
         """
         import ctypes
 
@@ -427,36 +428,38 @@ class Reads:
             text = self.card.memreplay_place(i, ctypes.byref(count))
             if text is None:
                 return
-            operator, sizes, *rest = text.decode(errors="replace").split("\n")
+            operator, kind, *rest = text.decode(errors="replace").split("\n")
             # A frame takes three lines, unless a file name contains newlines. Such stacks are
             # skipped.
             whole = len(rest) % 3 == 0 and all(line.isdecimal() for line in rest[1::3])
             frames = zip(rest[::3], rest[1::3], rest[2::3]) if whole else ()  # noqa: B905
             stack = [(file, int(line), function) for file, line, function in frames]
-            yield operator, sizes == "1", stack, count.value
+            sizes, sampled = int(kind) & 1, int(kind) & 2  # OF_SIZES, OF_RANDOM in gpu/gpu.h
+            yield operator, bool(sizes), bool(sampled), stack, count.value
 
     def counted(self) -> list[dict[str, Any]]:
-        counts: dict[tuple[str, bool, str, int, str, str], int] = {}
-        for operator, sizes, stack, count in self.met():
+        counts: dict[tuple[str, bool, bool, str, int, str, str], int] = {}
+        for operator, sizes, sampled, stack, count in self.met():
             # An elapsed time that a library only logs doesn't matter.
             if operator == "elapsed_time" and self.by_pytorch(stack):
                 continue
             place = self.place(stack)
             # a tensor that is read to be printed doesn't affect sizes
             printed = "_tensor_str.py:" in place[3]
-            where = ("print" if printed else operator, sizes, *place)
+            where = ("print" if printed else operator, sizes, sampled, *place)
             counts[where] = counts.get(where, 0) + count
         return [
             {
                 "operator": operator,
                 "sizes": sizes,
+                "sampled": sampled,
                 "file": file,
                 "line": line,
                 "function": function,
                 "through": through,
                 "count": n,
             }
-            for (operator, sizes, file, line, function, through), n in counts.items()
+            for (operator, sizes, sampled, file, line, function, through), n in counts.items()
         ]
 
     def by_pytorch(self, stack: list[tuple[str, int, str]]) -> bool:

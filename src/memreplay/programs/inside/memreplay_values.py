@@ -31,7 +31,7 @@ IS_INCLUDED = "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE"
 MOST_FLOAT_BYTES = 1 << 16
 MOST_BYTES = 32 << 20
 PARALLEL = 1 << 15  # elements; PyTorch uses several threads for more
-UNKNOWN, KNOWN, DOUBTFUL = range(3)  # as in gpu/messages.h
+UNKNOWN, KNOWN, SAMPLED, DOUBTFUL = range(4)  # as in gpu/messages.h
 FACTORY, COPIES, TESTS, WRITES, READS = 1, 2, 4, 8, 16  # as in operators.c
 
 # The operators that are computed; those that end with an underscore write into an argument.
@@ -316,7 +316,7 @@ class Operator:
             if self.name not in RANDOM:
                 return self.operator(*mine, **by_name), host.state
             by_name.pop("generator", None)
-            return self.sampled(mine, by_name), DOUBTFUL
+            return self.sampled(mine, by_name), SAMPLED
         finally:
             if threads > 1:
                 torch.set_num_threads(threads)
@@ -359,7 +359,7 @@ class Operator:
     def answer(self, answers: list[int], state: int, *, rest: bool = False) -> None:
         """Pass the next numbers that the operator reads; `rest`: no other read matters."""
         numbers = (ctypes.c_int64 * len(answers))(*answers)
-        self.values.library.memreplay_answers(numbers, len(answers), rest, state != KNOWN)
+        self.values.library.memreplay_answers(numbers, len(answers), rest, state)
 
     def sizes(self, args: tuple[Any, ...], result: Any) -> list[int]:
         """Return the numbers that the operator reads to find its result's size."""
@@ -378,7 +378,7 @@ class Operator:
     def counted(self, args: tuple[Any, ...]) -> tuple[list[int], int]:
         """Return how many elements the masks select, whether or not the elements are known."""
         values, torch = self.values, self.values.torch
-        found, state = [], KNOWN
+        found = []
         host = OnHost(values, self.name)
         whole = args[0].shape if self.name == "masked_select" else None
         for mask in args[1:2] if whole is not None else args[1]:
@@ -390,8 +390,7 @@ class Operator:
             if whole is not None and mask.shape != whole:
                 here = here.expand(torch.broadcast_shapes(mask.shape, whole))
             found.append(int(here.count_nonzero()))
-            state = host.state
-        return found, state
+        return found, host.state
 
 
 class OnHost:
@@ -435,9 +434,9 @@ class OnHost:
         state = values.library.memreplay_knowledge(at, n_bytes)
         if state == KNOWN or (written and self.overwrites):
             return values.on_host(it, place)
-        if is_float or (state == UNKNOWN and n_bytes > MOST_FLOAT_BYTES):
+        if (is_float and state != SAMPLED) or (state == UNKNOWN and n_bytes > MOST_FLOAT_BYTES):
             raise CannotError
-        self.state = DOUBTFUL
+        self.state = max(self.state, state if state == SAMPLED else DOUBTFUL)
         if state == UNKNOWN:  # it reads as zeros
             if not written:
                 return values.torch.zeros(it.shape, dtype=it.dtype, device=values.cpu)
