@@ -226,7 +226,9 @@ def finite(device: str) -> Any:
 
 
 def equal(device: str) -> Any:
-    return torch.equal(tokens(device), tokens(device)), torch.equal(tokens(device), LENGTHS.to(device))
+    return torch.equal(tokens(device), tokens(device)), torch.equal(
+        tokens(device), LENGTHS.to(device)
+    )
 
 
 def padded(device: str) -> Any:

@@ -115,7 +115,7 @@ def test_library_path_may_contain_a_space(
     """The loader would treat it as two paths."""
     odd = out.parent / f"my{gap}packages"
     odd.mkdir()
-    for name in ("_gpu", "_unanswered", "_thin"):
+    for name in ("_gpu", "_unanswered", "_thin", "_operators"):
         shutil.copy(runtime.built(name), odd)
     monkeypatch.setattr(runtime, "HERE", odd)
     (process,) = ran(out, TAKE).processes

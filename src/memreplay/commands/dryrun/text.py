@@ -154,9 +154,17 @@ def _not_known(report: DryrunReport) -> list[str]:
     """Return lines on the unknowns that the numbers depend on."""
     lines = []
     for sizes, random, words in (
-        (True, False, "not exact: sizes depend on values that a dry run doesn't compute (zeros)"),
+        (
+            True,
+            False,
+            "not exact: sizes depend on GPU values that a dry run doesn't compute (zeros)",
+        ),
         (True, True, "not exact: sizes depend on random numbers, which differ in each run"),
-        (False, False, "values were read that a dry run doesn't compute: exact unless sizes use them"),
+        (
+            False,
+            False,
+            "GPU values were read that a dry run doesn't compute: exact unless sizes use them",
+        ),
         (False, True, "random numbers were read: exact unless sizes use them"),
     ):
         reads = [one for one in report.reads if (one.makes_sizes, one.random) == (sizes, random)]
@@ -257,8 +265,8 @@ def warnings_of(report: DryrunReport) -> list[str]:
     ]
     if report.outcome == "failed" and report.reads:
         found.append(
-            "it had read values that a dry run doesn't compute (see numbers); with real values it"
-            " may not fail"
+            "it had read GPU values that a dry run doesn't compute (see numbers); with real values"
+            " it may not fail"
         )
     if report.outcome != "ended" and report.cards_asked > report.card.count:
         found.append(f"it needs {report.cards_asked} cards: give --gpus {report.cards_asked}")

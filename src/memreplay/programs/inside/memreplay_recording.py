@@ -97,16 +97,20 @@ class Recording:
             self.remember_ranks(collectives)
         memory._record_memory_history = recorded_by_itself
         memory._dump_snapshot = dumped_by_itself
-        self.guard.run("computing values", self.compute_values)
+        self.compute_values()
         self.once_initialized(lambda: self.begin(begin))
 
     def compute_values(self) -> None:
         """Compute small values on the host, if that's possible with this PyTorch and Python."""
         card, hook = TOLD.get("MEMREPLAY_DRYRUN_CARD"), TOLD.get("MEMREPLAY_DRYRUN_OPERATORS")
-        if card and hook:
-            core = os.path.join(os.path.dirname(self.torch.__file__), "lib", "libc10.so")
+        if not card or not hook:
+            return
+        core = os.path.join(os.path.dirname(self.torch.__file__), "lib", "libc10.so")
+        try:
             values = beside("memreplay_values").Values(self.torch, card)
             self.values = values.begin(extension("_operators", hook), core)
+        except (AttributeError, ImportError, OSError, RuntimeError, TypeError):
+            self.values = False  # this PyTorch or Python lacks something that it needs
 
     def asked(self, begin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note how many events the program's own recording keeps, and when it started."""

@@ -68,7 +68,11 @@ OVERWRITING = {"fill_", "zero_", "random_", "normal_", "copy_"}
 # Operators that write into arguments although their schemas don't say so.
 SILENT = {"batch_norm", "native_batch_norm", "cudnn_batch_norm", "instance_norm"}
 # Python code that the dispatcher doesn't call with an operator's arguments.
-NOT_HOOKED = {"aten::where", "aten::repeat_interleave.self_Tensor", "aten::repeat_interleave.self_int"}
+NOT_HOOKED = {
+    "aten::where",
+    "aten::repeat_interleave.self_Tensor",
+    "aten::repeat_interleave.self_int",
+}
 
 
 class CannotError(Exception):
@@ -87,7 +91,7 @@ class Values:
         self.tensors = [torch.Tensor, torch.nn.Parameter]
         self.floats = {
             getattr(torch, name)
-            for name in "float16 bfloat16 float32 float64 complex64 complex128".split()
+            for name in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
         }
         self.cpu = torch.device("cpu")
         self.generator = torch.Generator().manual_seed(0)
@@ -99,13 +103,11 @@ class Values:
         self.registered: list[Any] = []
         self.hooks = 0
 
-    # --- tensors ------------------------------------------------------------------------------------
+    # --- tensors
 
     def is_ours(self, it: Any) -> bool:
         """Return whether a tensor is in the fake card's memory, and nothing but memory."""
-        return (
-            type(it) in self.tensors and it.is_cuda and it.layout is self.torch.strided
-        )
+        return type(it) in self.tensors and it.is_cuda and it.layout is self.torch.strided
 
     def place(self, tensor: Any) -> tuple[int, int]:
         """Return the address of a tensor's first element, and the bytes up to its last one."""
@@ -143,7 +145,7 @@ class Values:
             for i in elements.as_strided(tensor.shape, tensor.stride()).flatten().tolist():
                 know(at + i * size, size, state)
 
-    # --- hooks --------------------------------------------------------------------------------------
+    # --- hooks
 
     def begin(self, native: Any, core: str) -> bool:
         """Hook the operators. Return whether that's possible with this PyTorch."""
@@ -223,10 +225,10 @@ class Operator:
         """Return what the hook needs, in the order of operators.c."""
         return self.operator, self.before, self.after, self.forget, self.flags
 
-    # --- what the hook calls ------------------------------------------------------------------------
+    # --- what the hook calls
 
     def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Pass the numbers that the operator is going to read; return the result if it's computed."""
+        """Pass the numbers that the operator is going to read. Return the result if computed."""
         with Apart(self.values.torch):
             found = None
             try:
@@ -280,7 +282,7 @@ class Operator:
         except CANNOT:  # it has no memory of its own, e.g. within vmap
             values.library.memreplay_doubt_all()
 
-    # --- computing ----------------------------------------------------------------------------------
+    # --- computing
 
     def tensors_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
         for i, name in self.written:
@@ -354,7 +356,7 @@ class Operator:
                 values.on_host(one, values.place(one)).copy_(its)
                 values.note(one, state)
 
-    # --- numbers that an operator reads ------------------------------------------------------------
+    # --- numbers that an operator reads
 
     def answer(self, answers: list[int], state: int, *, rest: bool = False) -> None:
         """Pass the next numbers that the operator reads; `rest`: no other read matters."""

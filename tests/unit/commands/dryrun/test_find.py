@@ -272,7 +272,13 @@ def test_result_is_unknown_if_a_process_reports_no_usage(left: Left) -> None:
 
 def read(operator: str, line: int, count: int) -> dict[str, Any]:
     place = {"file": "x.py", "line": line, "function": "f", "through": ""}
-    return {"operator": operator, "sizes": operator != "item", "count": count, **place}
+    return {
+        "operator": operator,
+        "sizes": operator != "item",
+        "sampled": False,
+        "count": count,
+        **place,
+    }
 
 
 def test_unknown_values_are_added_up(left: Left) -> None:
