@@ -33,6 +33,7 @@ MOST_BYTES = 32 << 20
 PARALLEL = 1 << 15  # elements; PyTorch uses several threads for more
 UNKNOWN, KNOWN, SAMPLED, DOUBTFUL = range(4)  # as in gpu/messages.h
 FACTORY, COPIES, TESTS, WRITES, READS = 1, 2, 4, 8, 16  # as in operators.c
+NOTED, NOT_NOTED = 1, 2  # as in operators.c
 
 # The operators that are computed; those that end with an underscore write into an argument.
 FACTORIES = (
@@ -193,7 +194,10 @@ class Values:
             name, _, overload = name.partition(".")
             computed = name in flags
             schema = c._get_schema(f"aten::{name}", overload)
-            if not computed and not schema.is_mutable and name not in SILENT:
+            writes = schema.is_mutable or name in SILENT
+            # Such an operator makes a tensor of the number, which Python code can't be passed.
+            first = bool(schema.arguments) and str(schema.arguments[0].type) == "number"
+            if not (computed or writes or first):
                 continue
             if "Dimname" in str(schema) or not c._dispatch_has_kernel(full):
                 continue
@@ -202,7 +206,7 @@ class Values:
                 made = Operator(self, operator, name, flags[name])
                 yield operator, native.hooked(made.members())
             else:
-                yield operator, native.doubted(operator._op)
+                yield operator, native.passed((operator._op, NOT_NOTED if writes else NOTED))
 
 
 class Operator:
