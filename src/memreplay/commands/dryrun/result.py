@@ -155,11 +155,17 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     this only covers the part that ran.
     """
     reads: tuple[ValueRead, ...]
-    """Values that the program read from the card. Values used as sizes come first."""
+    """Values that the program read and that a dry run doesn't know. Values used as sizes come
+    first.
+    """
     workspaces: tuple[Unknown, ...]
     """Libraries that were asked for a workspace size, which only the real libraries know."""
     unanswered: tuple[Unknown, ...]
     """Functions that may return a size but that a dry run doesn't implement."""
+    values_computed: bool
+    """Whether integers, booleans and small floats were computed. False if that isn't possible with
+    this PyTorch or Python; then they all read as zeros.
+    """
     processes: tuple[DryProcess, ...]
     """Processes that used a card, by rank."""
     shown: str | None

@@ -44,7 +44,9 @@ static int is_of_torch(const void *code) {
 }
 
 int are_writes_noted(const void *code) {
-    if (!is_included || inside)
+    if (!is_included)
+        return 0;
+    if (inside)
         return inside == NOTED;
     return code && is_included(key) && is_of_torch(code);
 }

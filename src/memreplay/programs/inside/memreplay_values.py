@@ -159,8 +159,10 @@ class Values:
         made = self.torch.library.Library("_", "IMPL")
         made.fallback(self.torch.library.fallthrough_kernel, KEY)
         self.registered = [made, self.torch.library.Library("aten", "IMPL")]
-        for operator, hook in self.all_hooks(native):
-            self.registered[1].impl(operator, hook, KEY)
+        # Library.impl() and torch.ops would take ten times as long.
+        register = self.registered[1].m.impl
+        for name, hook in self.all_hooks(native):
+            register(name, KEY, hook)
             self.hooks += 1
         included = ctypes.cast(getattr(ctypes.CDLL(core), IS_INCLUDED), ctypes.c_void_p)
         self.library.memreplay_values_begin(included, key)
@@ -178,15 +180,14 @@ class Values:
         threading.Thread._bootstrap_inner = hooked  # type: ignore[attr-defined]
         enter()
 
-    def all_hooks(self, native: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield the operators that need a hook, each with its hook."""
+    def all_hooks(self, native: Any) -> Iterator[tuple[str, Any]]:
+        """Yield the names of operators that need a hook, each with its hook."""
         flags = dict.fromkeys(OTHERS.split(), 0)
         kinds = (FACTORIES, FACTORY), (TESTING, TESTS), (COPYING, COPIES | READS), (READING, READS)
         for names, flag in kinds:
             for name in names.split():
                 flags[name] = flags.get(name, 0) | flag
         c = self.torch._C
-        aten = self.torch.ops.aten
         for full in c._dispatch_get_all_op_names():
             space, _, name = full.partition("::")
             if space != "aten" or full in NOT_HOOKED:
@@ -201,20 +202,21 @@ class Values:
                 continue
             if "Dimname" in str(schema) or not c._dispatch_has_kernel(full):
                 continue
-            operator = getattr(getattr(aten, name), overload or "default")
+            operator = c._get_operation_overload(f"aten::{name}", overload)[0]
             if computed:
-                made = Operator(self, operator, name, flags[name])
-                yield operator, native.hooked(made.members())
+                made = Operator(self, operator, schema, flags[name])
+                yield full, native.hooked(made.members())
             else:
-                yield operator, native.passed((operator._op, NOT_NOTED if writes else NOTED))
+                yield full, native.passed((operator, NOT_NOTED if writes else NOTED))
 
 
 class Operator:
     """An operator whose values are computed."""
 
-    def __init__(self, values: Values, operator: Any, name: str, flags: int) -> None:
-        self.values, self.operator, self.name = values, operator._op, name
-        arguments = operator._schema.arguments
+    def __init__(self, values: Values, operator: Any, schema: Any, flags: int) -> None:
+        self.values, self.operator = values, operator
+        self.name = name = schema.name.partition("::")[2]
+        arguments = schema.arguments
         self.written = [
             (i, one.name)
             for i, one in enumerate(arguments)

@@ -57,6 +57,7 @@ READS = st.builds(
     through=NAMES,
     count=COUNTS,
     makes_sizes=st.booleans(),
+    random=st.booleans(),
 )
 UNKNOWN = st.lists(st.builds(Unknown, name=NAMES, count=COUNTS), max_size=5).map(tuple)
 
@@ -99,6 +100,7 @@ def reports(draw: st.DrawFn) -> DryrunReport:
         reads=reads,
         workspaces=workspaces,
         unanswered=unanswered,
+        values_computed=draw(st.booleans()),
         processes=tuple(draw(st.lists(PROCESSES, max_size=20))),
         shown=None,
         peaks=(),
@@ -147,6 +149,7 @@ def report(**changes: Any) -> DryrunReport:
         "reads": (),
         "workspaces": (),
         "unanswered": (),
+        "values_computed": True,
         "processes": (one_process(7, device, file="dryrun.pickle"),),
         "shown": None,
         "peaks": (),

@@ -131,6 +131,17 @@ def test_reads_of_gpu_values_are_shown() -> None:
     assert "not exact: sizes depend on GPU values that a dry run doesn't compute (zeros)" in found
     assert "nonzero in step train.py:4 (4 times) and 3 more places GPU values were read" in found
     assert "item in step /else/x.py:5, by …/b/c/d.py:9" in found
+    assert "aren't computed" not in found
+    assert "aren't computed" not in words(report(values_computed=False))
+    made = report(reads=(READ,), values_computed=False)
+    assert "small values aren't computed with this PyTorch or Python: all are zeros" in words(made)
+    random = (replace(READ, makes_sizes=True, random=True), replace(READ, random=True))
+    made = report(reads=random)
+    assert verdict_line(made).startswith("fits, as far as is known: ")
+    assert (
+        "numbers not exact: sizes depend on random numbers, which differ in each run item in step"
+        " train.py:5 random numbers were read: exact unless sizes use them item in step train.py:5"
+    ) in words(made)
     made = report(workspaces=(Unknown("cuDNN", 2000),))
     assert "not exact: workspaces of cuDNN aren't counted (2,000 calls)" in words(made)
     made = report(unanswered=tuple(Unknown(f"cuda{i}Get", i + 1) for i in range(5)))
