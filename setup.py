@@ -205,7 +205,7 @@ dryrun = [
         ("_unanswered", LONG_NAME, [GPU / "unanswered.c"], [], BARE),
         ("_thin", LONG_NAME, [GPU / "unanswered.c"], [("THIN", "1")], BARE),
         # A module for the program's Python.
-        ("_operators", "libmemreplay_operators.so", [GPU.parent / "operators.c"], [], ["-ldl"]),
+        ("_operators", "libmemreplay_operators.so", [GPU / "operators.c"], [], ["-ldl"]),
     )
 ]
 

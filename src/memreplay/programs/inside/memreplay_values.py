@@ -9,7 +9,7 @@ of this process. gpu/contents.c remembers which of it is known.
 The operator itself runs as it is, so every allocation happens as before. If it reads values that it
 needs for sizes (nonzero, a boolean mask), it reads what the host has computed (gpu/values.c).
 
-The hook is a function in C (dryrun/operators.c) at a dispatch key above all others, so that
+The hook is a function in C (dryrun/gpu/operators.c) at a dispatch key above all others, so that
 recorded stacks don't have frames of it.
 """
 
