@@ -21,6 +21,7 @@ UNEXPECTED = 70
 # As many snapshots are kept as a command compares.
 MOST = 2
 INSTALL = "pip install memreplay"
+ELSEWHERE = f"this page doesn't have it; install memreplay: {INSTALL}"
 BUGS = "https://github.com/memreplay/memreplay/issues"
 
 
@@ -83,11 +84,19 @@ def load() -> None:
     _load_msgspec()
     import memreplay._core
     import memreplay.commands.app
+    import memreplay.errors
     import memreplay.render.plain
-    import memreplay.snapshot.snapshot  # noqa: F401
-    from memreplay.commands.shared import source
+    import memreplay.snapshot.snapshot
+    from memreplay.commands.shared import errors, listed, source
 
     source.keep = kept.lend
+    memreplay.errors.install_command = lambda _extra: ELSEWHERE
+    errors.NO_NUMPY = f"this needs NumPy: {ELSEWHERE}"
+    for title, names in [*listed.SECTIONS.items(), ("", listed.COMMANDS)]:
+        for name in ABSENT:
+            names.pop(name, None)
+        if not names:
+            del listed.SECTIONS[title]
 
 
 def ahead(number: int) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -128,6 +129,45 @@ def test_unexpected_error_asks_for_a_report(
     assert ran.code == session.UNEXPECTED
     assert ran.said.startswith("memreplay: error: this is a bug (ZeroDivisionError: division by")
     assert ran.said.count("\n") == 1
+
+
+def in_worker(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command line after the worker's start, which changes memreplay for good."""
+    script = """
+import sys, session
+session.load()
+ran = session.run(sys.argv[1], 80)
+sys.stdout.write(ran.text)
+sys.stderr.write(ran.said)
+"""
+    return subprocess.run(
+        [sys.executable, "-c", script, line],
+        capture_output=True,
+        check=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "web")},
+        text=True,
+    )
+
+
+def test_absent_commands_are_not_offered(session: ModuleType, folder: Path) -> None:
+    offered = re.findall(r"^  (\w+) ", in_worker("memreplay --help", folder).stdout, re.MULTILINE)
+    assert "peak" in offered
+    assert not set(offered) & set(session.ABSENT)
+
+
+@pytest.mark.parametrize(
+    "package, line",
+    [
+        ("numpy", "memreplay export snap.pkl.gz -o out.csv"),
+        ("duckdb", "memreplay sql snap.pkl.gz"),
+    ],
+)
+def test_advice_is_not_to_install_a_package(folder: Path, package: str, line: str) -> None:
+    (folder / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
+    said = in_worker(line, folder).stderr
+    assert said.endswith(": this page doesn't have it; install memreplay: pip install memreplay\n")
+    assert said.count("\n") == 1
 
 
 def test_streams_are_restored(session: ModuleType, folder: Path) -> None:
