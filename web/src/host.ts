@@ -89,11 +89,15 @@ async function save(to: Editor, event: MouseEvent): Promise<void> {
 /** Shows the page, and the one in the frame, as dark or light as the editor. */
 function followTheme(): void {
   const { body } = document;
+  const frame = document.getElementById('page') as HTMLIFrameElement;
   const follow = () => {
-    const kind = body.dataset['vscodeThemeKind'] ?? '';
-    const known = /light/.test(kind) ? 'light' : 'dark';
-    document.documentElement.style.colorScheme = kind ? known : '';
+    const kind = body.dataset['vscodeThemeKind'];
+    if (!kind) return;
+    const dark = !/light/.test(kind);
+    document.documentElement.style.colorScheme = dark ? 'dark' : 'light';
+    frame.contentWindow?.postMessage({ dark }, '*');
   };
+  frame.addEventListener('load', follow);
   new MutationObserver(follow).observe(body, { attributeFilter: ['data-vscode-theme-kind'] });
   follow();
 }
