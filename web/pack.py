@@ -22,9 +22,12 @@ from types import CodeType
 # packages that aren't here.
 LEFT_OUT = (
     *("memreplay/dryrun", "memreplay/programs", "memreplay/recording", "memreplay/explore"),
-    *("memreplay/mcp", "memreplay/notebook", "memreplay/pages", "memreplay/pytest_plugin.py"),
+    *("memreplay/mcp", "memreplay/notebook", "memreplay/pytest_plugin.py"),
     *(f"memreplay/commands/{name}" for name in ("dryrun", "explore", "mcp", "record", "watch")),
     *("click/_winconsole.py", "click/testing.py"),
+    # Pages for developers.
+    *("memreplay/pages/reference", "memreplay/pages/architecture.md", "memreplay/pages/engine.md"),
+    *("memreplay/pages/performance.md", "memreplay/pages/releasing.md"),
 )
 # Standard modules that some function imports, but none that runs in a browser.
 UNUSED = {
@@ -89,7 +92,7 @@ def is_kept(name: str) -> bool:
         return False
     if ".dist-info/" in name:  # errors name the packages that an extra needs
         return name.startswith("memreplay-") and name.endswith("/METADATA")
-    return name.endswith((".py", *KEPT_FILES))
+    return name.endswith((".py", *KEPT_FILES)) or name.startswith("memreplay/pages/")
 
 
 def archive_of(files: dict[str, bytes], docstrings: tuple[str, ...] = ()) -> bytes:

@@ -90,7 +90,7 @@ def load() -> None:
     from memreplay.commands.shared import errors, listed, source
 
     source.keep = kept.lend
-    memreplay.errors.install_command = lambda _extra: ELSEWHERE
+    memreplay.errors.install_command = lambda extra: ELSEWHERE  # noqa: ARG005
     errors.NO_NUMPY = f"this needs NumPy: {ELSEWHERE}"
     for title, names in [*listed.SECTIONS.items(), ("", listed.COMMANDS)]:
         for name in ABSENT:

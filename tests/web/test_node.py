@@ -31,7 +31,8 @@ OTHERS = (
     "view transformer_step.pkl.gz transformer_deeper.pkl.gz -o both.html",
     "gate transformer_step.pkl.gz --max-peak 1GiB",
     *("fleet fsdp_odd_ranks", "diff fsdp_ranks fsdp_odd_ranks", "view fsdp_ranks -o run.html"),
-    *("peek transformer_step.pkl.gz", "peak --help"),
+    *("peek transformer_step.pkl.gz", "peak --help", "help oom", "help tutorials/out-of-memory"),
+    *("at transformer_step.pkl.gz step:2:peak", "timeline transformer_step.pkl.gz --format csv"),
 )
 
 
