@@ -9,6 +9,10 @@ from tests.browser.tabs import ChromiumTab
 from tests.browser.viewed import READY
 
 PATIENCE_MS = 20_000
+# Waits until the interactive page has drawn its picture.
+PICTURE = """async () => {
+  while (!globalThis.memreplay?.picture()) await new Promise((done) => setTimeout(done, 5));
+}"""
 
 
 def shown(page: Any) -> Any:
