@@ -1,5 +1,7 @@
 // The commands that the page offers, and their command lines.
 
+import { freePath } from './dropped.js';
+
 /** A setting that adds an option to the command line: a flag if it's on, a value unless it's empty. */
 export interface Setting {
   label: string;
@@ -7,14 +9,17 @@ export interface Setting {
   /** The values to choose from; none for a text field. "on" alone is a flag. */
   values?: readonly string[];
   example?: string;
+  /** What it is at first. */
+  first?: string;
 }
 
 export interface Command {
   name: string;
   title: string;
-  /** Words before and after the files. */
+  /** Words before the files. */
   words: readonly string[];
-  output?: (name: string) => readonly string[];
+  /** Returns the words that name its output, after the snapshot's stem; `free` returns a name that no open file has. */
+  output?: (name: string, free: (name: string) => string) => readonly string[];
   settings?: readonly Setting[];
   /** Whether its output is a page. */
   page?: boolean;
@@ -27,6 +32,7 @@ const BY: Setting = {
   option: '--by',
   values: ['stack', 'line', 'function', 'file', 'module', 'category', 'size'],
 };
+const MOST: Setting = { label: 'Highest peak', option: '--max-peak', example: '38GiB' };
 const TREE: Setting = { label: 'Call tree', option: '--tree', values: FLAG };
 const MEASURE: Setting = {
   label: 'Measure',
@@ -45,12 +51,23 @@ export const ONE: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['view'],
-    output: (name) => ['-o', `${name}.html`],
+    output: (name, free) => ['-o', free(`${name}.html`)],
     page: true,
   },
   { name: 'report', title: 'Report', words: ['report'], settings: [TOTAL] },
   { name: 'summary', title: 'Summary', words: ['summary'] },
   { name: 'peak', title: 'Peak', words: ['peak'], settings: [BY, MEASURE, TREE] },
+  {
+    name: 'at',
+    title: 'Moment',
+    words: ['at'],
+    settings: [
+      { label: 'When', option: '', example: 'peak:2, oom, step:3', first: 'end' },
+      BY,
+      MEASURE,
+      TREE,
+    ],
+  },
   { name: 'timeline', title: 'Timeline', words: ['timeline'], settings: [BY, MEASURE] },
   { name: 'oom', title: 'Out of memory', words: ['oom'], settings: [TOTAL] },
   { name: 'leaks', title: 'Leaks', words: ['leaks'], settings: [BY] },
@@ -71,10 +88,19 @@ export const ONE: readonly Command[] = [
     ],
   },
   {
+    name: 'gate',
+    title: 'Gate',
+    words: ['gate'],
+    settings: [
+      MOST,
+      { label: 'Most reserved', option: '--max-reserved', example: '40GiB' },
+      { label: 'Forbid', option: '--forbid', values: ['oom', 'leaks'], first: 'oom' },
+    ],
+  },
+  {
     name: 'export',
     title: 'Export',
     words: ['export'],
-    output: (name) => ['-o', `${name}.speedscope.json`],
     settings: [],
   },
 ];
@@ -84,10 +110,16 @@ export const TWO: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['view'],
-    output: () => ['-o', 'compared.html'],
+    output: (_, free) => ['-o', free('compared.html')],
     page: true,
   },
   { name: 'diff', title: 'Differences', words: ['diff'], settings: [BY, MEASURE] },
+  {
+    name: 'gate',
+    title: 'Gate',
+    words: ['gate', '--base'],
+    settings: [{ label: 'Most growth', option: '--max-growth', example: '5%', first: '2%' }],
+  },
 ];
 
 export const MANY: readonly Command[] = [
@@ -95,18 +127,28 @@ export const MANY: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['fleet'],
-    output: () => ['--write', 'html=fleet.html'],
+    output: (_, free) => ['--write', `html=${free('fleet.html')}`],
     page: true,
   },
   { name: 'fleet', title: 'Ranks', words: ['fleet'], settings: [TOTAL, MEASURE] },
+  {
+    name: 'gate',
+    title: 'Gate',
+    words: ['gate'],
+    settings: [
+      MOST,
+      { label: 'Most over the median', option: '--max-spread', example: '5%', first: '10%' },
+    ],
+  },
 ];
 
-/** What an export can write, by the ending of the file's name. */
-export const EXPORTS: readonly (readonly [string, string])[] = [
+/** What an export can write, by the ending of the file's name, and the command if it isn't export. */
+export const EXPORTS: readonly (readonly [string, string, ...string[]])[] = [
   ['.speedscope.json', 'speedscope: flame graph'],
   ['.pftrace', 'Perfetto: trace'],
   ['.trace.json', 'Chrome: trace'],
   ['.pb.gz', 'pprof: flame graph'],
+  ['-timeline.csv', 'CSV: memory over time', 'timeline', '--format', 'csv'],
   ['.json', 'JSON: the snapshot'],
   ['.txt', 'text: a line for each event'],
   ['.pickle', 'pickle: the snapshot'],
@@ -122,21 +164,27 @@ export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns the command line for these files, with the values of the settings. */
+/** Returns the command line for some of the open files, with the values of the settings. */
 export function lineOf(
   command: Command,
   paths: readonly string[],
   values: ReadonlyMap<string, string>,
+  open: ReadonlySet<string>,
 ): string {
+  const name = stem(paths[0] ?? '');
+  const free = (output: string) => freePath(output, open);
   // A name that begins with - would be an option.
   const files = paths.map((path) => (path.startsWith('-') ? `./${path}` : path));
   const words = [...command.words, ...files];
   for (const { option, values: among } of command.settings ?? []) {
     const value = values.get(option);
-    if (value) words.push(option, ...(among === FLAG ? [] : [value]));
+    if (value) words.push(...(option ? [option] : []), ...(among === FLAG ? [] : [value]));
   }
   if (command.name === 'export') {
-    words.push('-o', `${stem(paths[0] ?? '')}${values.get('-o') ?? EXPORTS[0]![0]}`);
-  } else words.push(...(command.output?.(stem(paths[0] ?? '')) ?? []));
+    const ending = values.get('-o') ?? EXPORTS[0]![0];
+    const [, , instead, ...more] = EXPORTS.find((one) => one[0] === ending)!;
+    if (instead) words[0] = instead;
+    words.push(...more, '-o', free(name + ending));
+  } else words.push(...(command.output?.(name, free) ?? []));
   return ['memreplay', ...words].map(quoted).join(' ');
 }

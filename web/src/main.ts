@@ -28,6 +28,7 @@ const view = {
   line: by<HTMLInputElement>('line'),
   run: by<HTMLButtonElement>('run'),
   copy: by<HTMLButtonElement>('copy'),
+  help: by<HTMLButtonElement>('help'),
   save: by<HTMLAnchorElement>('save'),
   said: by('said'),
   welcome: by('welcome'),
@@ -36,10 +37,14 @@ const view = {
   written: by<HTMLUListElement>('written'),
 };
 
+/** Reports need at least so many columns. */
+const FEWEST = 60;
+const SMALLEST_PX = 8;
+
 const files: Listed[] = [];
 const results = new Map<string, Promise<Ran>>();
 /** Each command's settings, by option. */
-const values = new Map<string, Map<string, string>>();
+const values = new Map<Command, Map<string, string>>();
 let command: Command | null = null;
 let shown = 0;
 let urls: string[] = [];
@@ -173,7 +178,7 @@ function select(one: Command): void {
   command = one;
   mark(one);
   settings(one);
-  void show(written());
+  void show(lineFor(one));
 }
 
 /** Marks a command's tab. */
@@ -183,16 +188,25 @@ function mark(one: Command | undefined): void {
   }
 }
 
-/** Returns the command line of the selected command. */
-function written(): string {
-  const paths = chosen().map((one) => one.path);
-  return command ? lineOf(command, paths, values.get(command.name) ?? new Map()) : '';
+/** Returns a command's line for the chosen files. */
+function lineFor(one: Command): string {
+  const paths = chosen().map(({ path }) => path);
+  return lineOf(one, paths, valuesOf(one), new Set(files.map(({ path }) => path)));
+}
+
+/** Returns a command's settings, by option. */
+function valuesOf(one: Command): Map<string, string> {
+  const own = values.get(one) ?? new Map<string, string>();
+  if (!values.has(one)) {
+    for (const { option, first } of one.settings ?? []) if (first) own.set(option, first);
+    values.set(one, own);
+  }
+  return own;
 }
 
 /** Shows the selected command's settings. */
 function settings(one: Command): void {
-  const own = values.get(one.name) ?? new Map<string, string>();
-  values.set(one.name, own);
+  const own = valuesOf(one);
   const fields = (one.settings ?? []).map(({ label, option, values: among, example }) => {
     const field = among && among.length > 1 ? choices(among) : document.createElement('input');
     if (field instanceof HTMLInputElement) {
@@ -206,11 +220,11 @@ function settings(one: Command): void {
       const on = field instanceof HTMLInputElement && among ? field.checked : field.value.trim();
       if (on) own.set(option, on === true ? 'on' : on);
       else own.delete(option);
-      void show(written());
+      void show(lineFor(one));
     });
     return labelled(label, field);
   });
-  if (one.name === 'export') fields.push(labelled('Format', formats(own)));
+  if (one.name === 'export') fields.push(labelled('Format', formats(one, own)));
   view.settings.replaceChildren(...fields);
 }
 
@@ -226,14 +240,14 @@ function choices(among: readonly string[]): HTMLSelectElement {
   return made;
 }
 
-function formats(own: Map<string, string>): HTMLSelectElement {
+function formats(one: Command, own: Map<string, string>): HTMLSelectElement {
   const made = document.createElement('select');
   made.append(...EXPORTS.map(([ending, title]) => new Option(title, ending)));
   made.value = own.get('-o') ?? EXPORTS[0]![0];
   made.dataset['option'] = '-o';
   made.addEventListener('change', () => {
     own.set('-o', made.value);
-    void show(written());
+    void show(lineFor(one));
   });
   return made;
 }
@@ -271,7 +285,7 @@ function beforehand(): void {
   const [one, other] = chosen();
   if (!one || other) return;
   const report = commandsFor(1).find((each) => each.name === 'report')!;
-  const line = lineOf(report, [one.path], values.get('report') ?? new Map());
+  const line = lineFor(report);
   if (results.has(line)) return;
   const running = client.run(line, columns(), false);
   running.catch(() => results.delete(line));
@@ -312,11 +326,22 @@ function display(ran: Ran): void {
     if (!text) return;
   }
   view.text.hidden = false;
-  view.text.textContent = text.trimEnd();
+  view.text.replaceChildren(...text.trimEnd().split(DOTS).map(ofDots));
   const kind = /^[{[]/.test(text) ? 'json' : 'txt';
   const bytes = new TextEncoder().encode(text);
   const name = `${stem(chosen()[0]?.path ?? '')}-${wordOf(view.line.value)}.${kind}`;
   if (text) offer(link({ name, bytes }, 'text/plain'), name);
+}
+
+/** Braille patterns, which draw the timeline. */
+const DOTS = /([\u2800-\u28ff]+)/;
+
+function ofDots(text: string): Node {
+  if (!DOTS.test(text)) return new Text(text);
+  const span = document.createElement('span');
+  span.className = 'dots';
+  span.textContent = text;
+  return span;
 }
 
 /** Shows a page in the frame; returns its URL. */
@@ -361,12 +386,20 @@ function clear(): void {
   urls = [];
 }
 
-/** Returns how many characters of text fit, within what is easy to read. */
+/** Returns how many characters of text fit, within what is easy to read. On a narrow screen, makes the text smaller. */
 function columns(): number {
+  view.text.style.fontSize = '';
+  const style = getComputedStyle(view.text);
+  const size = Number.parseFloat(style.fontSize);
   const canvas = document.createElement('canvas').getContext('2d')!;
-  canvas.font = getComputedStyle(view.text).font;
-  const fit = Math.floor((view.command.clientWidth - 44) / canvas.measureText('0').width);
-  const found = Math.max(60, Math.min(fit, 120));
+  canvas.font = style.font;
+  const [letter, dots] = [canvas.measureText('0').width, canvas.measureText('\u28ff').width];
+  view.text.style.setProperty('--dots', `${(letter - dots) / size}em`);
+  const fit = (view.command.clientWidth - 44) / letter;
+  if (fit < FEWEST) {
+    view.text.style.fontSize = `${Math.max((size * fit) / FEWEST, SMALLEST_PX)}px`;
+  }
+  const found = Math.max(FEWEST, Math.min(Math.floor(fit), 120));
   document.body.dataset['columns'] = String(found);
   return found;
 }
@@ -404,6 +437,7 @@ view.copy.addEventListener('click', () => {
   view.line.select();
   void navigator.clipboard?.writeText(view.line.value);
 });
+view.help.addEventListener('click', () => void show(`memreplay help ${command?.words[0]}`));
 addEventListener('dragover', (event) => {
   event.preventDefault();
   document.body.classList.add('over');
