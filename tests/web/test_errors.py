@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.web.app import App
+from tests.web.conftest import OpenApp
 
 pytestmark = pytest.mark.browser
 
@@ -62,6 +63,42 @@ def test_two_files_of_one_name_are_told_apart(empty: App, tmp_path: Path) -> Non
     empty.open(other)
     empty.press("Peak")
     assert empty.line == "memreplay peak transformer_step-2.pkl.gz"
+
+
+def test_unknown_option_is_explained(empty: App) -> None:
+    empty.open(EXAMPLE)
+    empty.run("memreplay peak transformer_step.pkl.gz -o out.txt")
+    assert empty.said.startswith("memreplay: error: memreplay peak has no option -o; report, ")
+
+
+def test_end_of_the_heap_is_explained(started: OpenApp, tmp_path: Path) -> None:
+    app = started()
+    worker = app.page.workers[0]
+    worker.evaluate("() => { WebAssembly.Memory.prototype.grow = () => { throw new Error(); }; }")
+    file = tmp_path / "large.pkl"
+    keys = b"".join(b"U%c%sq%c" % (len(one), one, i) for i, one in enumerate((b"addr", b"size")))
+    event = b"}(h\x00J\x00\x02\x00\x00h\x01J\x00\x02\x00\x00u"
+    file.write_bytes(
+        b"\x80\x02" + keys + b"00}U\x0ddevice_traces](](" + event * 3_000_000 + b"ees."
+    )
+    app.open(file)
+    assert app.said.startswith("memreplay: error: large.pkl: not enough memory to read it; ")
+    app.close_all()
+    app.open(EXAMPLE)
+    app.press("Peak")
+    assert app.text.startswith("transformer_step.pkl.gz")
+
+
+def test_worker_that_ends_is_explained(started: OpenApp) -> None:
+    app = started()
+    app.open(EXAMPLE)
+    worker = app.page.workers[0]
+    worker.evaluate("() => { performance.now = () => { throw new Error('gone'); }; }")
+    app.run("memreplay summary transformer_step.pkl.gz")
+    assert app.said.startswith("memreplay: error: the browser ended this (")
+    assert app.said.endswith("install memreplay: pip install memreplay")
+    app.press("Peak")
+    assert app.text.startswith("transformer_step.pkl.gz")
 
 
 def test_command_that_needs_a_terminal_is_explained(empty: App) -> None:
