@@ -114,6 +114,8 @@ def test_stopped_line_leaves_a_working_page(empty: App, tmp_path: Path) -> None:
         for _ in range(1000):  # a gigabyte of None, each popped again
             out.write(b"N0" * (1 << 19))
     empty.page.set_input_files("#choose", [str(file)])
+    empty.page.wait_for_selector("#progress:not([hidden])")
+    assert empty.page.inner_text("#status") == "Reading endless.pkl.gz"
     empty.page.click("#run:text-is('Stop')")
     empty.settle()
     assert empty.page.inner_text("#status") == "Stopped"

@@ -212,6 +212,7 @@ function settings(one: Command): void {
     if (field instanceof HTMLInputElement) {
       field.type = among ? 'checkbox' : 'text';
       field.placeholder = example ?? '';
+      field.size = Math.max(6, example?.length ?? 0);
       field.checked = own.has(option);
     }
     if (!among || among.length > 1) field.value = own.get(option) ?? '';
