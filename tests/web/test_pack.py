@@ -11,6 +11,7 @@ from types import CodeType, ModuleType
 import pytest
 
 from tests.conftest import ROOT
+from tests.web.conftest import SINGLE
 
 LIBRARY = {
     "encodings/__init__.py": b"",
@@ -44,6 +45,13 @@ def few(pack: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pack, "UNUSED", {"email", "unused"})
     monkeypatch.setattr(pack, "ENCODINGS", {"__init__"})
     monkeypatch.setattr(pack, "BY_NAME", {"encodings"})
+
+
+@pytest.mark.browser
+def test_page_is_small() -> None:
+    if not SINGLE.exists():
+        pytest.skip("the page isn't built: ci/web builds it")
+    assert SINGLE.stat().st_size <= 9_000_000
 
 
 def test_modules_are_followed_but_for_unused_ones(pack: ModuleType) -> None:
@@ -83,6 +91,8 @@ def test_bytecode_runs_without_lines_and_docstrings(pack: ModuleType) -> None:
         ("memreplay/commands/record/command.py", False),
         ("memreplay/commands/recorded.py", True),
         ("memreplay/engine/read/vm.pyi", False),
+        ("memreplay/pages/oom.md", True),
+        ("memreplay/pages/reference/commands.md", False),
         ("memreplay-0.2.0.dist-info/METADATA", True),
         ("memreplay-0.2.0.dist-info/RECORD", False),
         ("click-8.dist-info/METADATA", False),
