@@ -61,8 +61,8 @@ def check(tab: Any, file: Path) -> None:
         line, text, columns = tab.evaluate(SHOWN)
         assert line.startswith(f"memreplay {command} ")
         assert text == native(line, file.parent, columns).rstrip(), command
-    press(tab, "#files button")
-    assert tab.evaluate("() => document.querySelector('#files button')") is None
+    press(tab, "#files .close")
+    assert tab.evaluate("() => document.querySelector('#files .close')") is None
     assert [*tab.problems, *foreign(tab.requests, tab.pages)] == []
 
 

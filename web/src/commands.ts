@@ -1,12 +1,25 @@
 // The commands that the page offers, and their command lines.
 
+import { freePath } from './dropped.js';
+
 /** A setting that adds an option to the command line: a flag if it's on, a value unless it's empty. */
 export interface Setting {
   label: string;
+  /** The option, or "" for a word of its own. */
   option: string;
-  /** The values to choose from; none for a text field. "on" alone is a flag. */
-  values?: readonly string[];
-  example?: string;
+  /** The values to choose from, perhaps with other words for them; none for a text field. "on" alone is a flag. */
+  values?: readonly (string | readonly [string, string])[];
+  /** What applies without the option. */
+  otherwise?: string;
+  /** What may be typed into a text field; the first is shown there. */
+  examples?: readonly string[];
+}
+
+/** An open file, as a command line names it. */
+export interface Named {
+  path: string;
+  /** Whether to read only the intact part. */
+  salvage: boolean;
 }
 
 export interface Command {
@@ -14,24 +27,31 @@ export interface Command {
   title: string;
   /** Words before and after the files. */
   words: readonly string[];
-  output?: (name: string) => readonly string[];
+  /** Words for the output: `free` makes a file's name that isn't taken from an ending, and a stem other than the snapshot's. */
+  output?: (free: (ending: string, name?: string) => string) => readonly string[];
   settings?: readonly Setting[];
   /** Whether its output is a page. */
   page?: boolean;
 }
 
 const FLAG = ['on'] as const;
-const TOTAL: Setting = { label: 'Card', option: '--total-memory', example: '80GiB' };
+const TOTAL: Setting = {
+  label: 'Card',
+  option: '--total-memory',
+  examples: ['80GiB', '16GiB', '24GiB', '40GiB', '48GiB', '141GiB'],
+};
 const BY: Setting = {
   label: 'Group by',
   option: '--by',
-  values: ['stack', 'line', 'function', 'file', 'module', 'category', 'size'],
+  otherwise: 'stack',
+  values: ['line', 'function', 'file', 'module', 'category', 'size'],
 };
 const TREE: Setting = { label: 'Call tree', option: '--tree', values: FLAG };
 const MEASURE: Setting = {
   label: 'Measure',
   option: '--measure',
-  values: ['requested', 'allocated', 'active', 'held', 'reserved'],
+  otherwise: 'requested',
+  values: ['allocated', 'active', 'held', 'reserved'],
 };
 
 /** Returns a file's name without its endings, as the name of what is made from it. */
@@ -45,13 +65,34 @@ export const ONE: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['view'],
-    output: (name) => ['-o', `${name}.html`],
+    output: (free) => ['-o', free('.html')],
     page: true,
   },
   { name: 'report', title: 'Report', words: ['report'], settings: [TOTAL] },
   { name: 'summary', title: 'Summary', words: ['summary'] },
   { name: 'peak', title: 'Peak', words: ['peak'], settings: [BY, MEASURE, TREE] },
-  { name: 'timeline', title: 'Timeline', words: ['timeline'], settings: [BY, MEASURE] },
+  {
+    name: 'at',
+    title: 'At a moment',
+    words: ['at'],
+    settings: [
+      {
+        label: 'Moment',
+        option: '',
+        otherwise: 'end',
+        examples: ['end', 'peak:2', 'oom', 'step:2', '1200', '1.5s'],
+      },
+      BY,
+      MEASURE,
+      TREE,
+    ],
+  },
+  {
+    name: 'timeline',
+    title: 'Timeline',
+    words: ['timeline'],
+    settings: [{ ...BY, otherwise: 'nothing', values: ['stack', ...BY.values!] }, MEASURE],
+  },
   { name: 'oom', title: 'Out of memory', words: ['oom'], settings: [TOTAL] },
   { name: 'leaks', title: 'Leaks', words: ['leaks'], settings: [BY] },
   { name: 'steps', title: 'Steps', words: ['steps'] },
@@ -63,10 +104,27 @@ export const ONE: readonly Command[] = [
     title: 'Simulate',
     words: ['simulate'],
     settings: [
-      { label: 'Settings', option: '--set', example: 'expandable_segments:True' },
-      { ...TOTAL, label: 'Cards', example: '80GiB,40GiB' },
-      { label: 'Search', option: '--search', values: ['card', 'settings'] },
-      { label: 'Scale', option: '--scale', example: '1.5' },
+      {
+        label: 'Allocator settings',
+        option: '--set',
+        examples: [
+          'expandable_segments:True',
+          'max_split_size_mb:128',
+          'roundup_power2_divisions:4',
+        ],
+      },
+      { ...TOTAL, label: 'Cards', examples: ['80GiB,40GiB', ...TOTAL.examples!] },
+      {
+        label: 'Find',
+        option: '--search',
+        otherwise: 'nothing',
+        values: [
+          ['card', 'the smallest card'],
+          ['settings', 'the best settings'],
+        ],
+      },
+      { label: 'Only', option: '--only', examples: ['category=activations', 'min-bytes=1MiB'] },
+      { label: 'Scale by', option: '--scale', examples: ['1.5', '0.5'] },
       { label: 'Checkpoint', option: '--checkpoint', values: FLAG },
     ],
   },
@@ -74,7 +132,6 @@ export const ONE: readonly Command[] = [
     name: 'export',
     title: 'Export',
     words: ['export'],
-    output: (name) => ['-o', `${name}.speedscope.json`],
     settings: [],
   },
 ];
@@ -84,7 +141,7 @@ export const TWO: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['view'],
-    output: () => ['-o', 'compared.html'],
+    output: (free) => ['-o', free('.html', 'compared')],
     page: true,
   },
   { name: 'diff', title: 'Differences', words: ['diff'], settings: [BY, MEASURE] },
@@ -95,7 +152,7 @@ export const MANY: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['fleet'],
-    output: () => ['--write', 'html=fleet.html'],
+    output: (free) => ['--write', `html=${free('.html', 'fleet')}`],
     page: true,
   },
   { name: 'fleet', title: 'Ranks', words: ['fleet'], settings: [TOTAL, MEASURE] },
@@ -122,21 +179,24 @@ export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns the command line for these files, with the values of the settings. */
+/** Returns the command line for these files, with the values of the settings. No output has a name that is taken. */
 export function lineOf(
   command: Command,
-  paths: readonly string[],
+  files: readonly Named[],
   values: ReadonlyMap<string, string>,
+  taken: ReadonlySet<string>,
 ): string {
+  const first = stem(files[0]?.path ?? '');
+  const free = (ending: string, name = first) => freePath(`${name}${ending}`, taken);
   // A name that begins with - would be an option.
-  const files = paths.map((path) => (path.startsWith('-') ? `./${path}` : path));
-  const words = [...command.words, ...files];
-  for (const { option, values: among } of command.settings ?? []) {
-    const value = values.get(option);
-    if (value) words.push(option, ...(among === FLAG ? [] : [value]));
+  const paths = files.map(({ path }) => (path.startsWith('-') ? `./${path}` : path));
+  const words = [...command.words, ...paths];
+  for (const { option, values: among, otherwise } of command.settings ?? []) {
+    const value = values.get(option) ?? (option ? '' : otherwise);
+    if (value) words.push(...(option ? [option] : []), ...(among === FLAG ? [] : [value]));
   }
-  if (command.name === 'export') {
-    words.push('-o', `${stem(paths[0] ?? '')}${values.get('-o') ?? EXPORTS[0]![0]}`);
-  } else words.push(...(command.output?.(stem(paths[0] ?? '')) ?? []));
+  if (files.some((one) => one.salvage)) words.push('--salvage');
+  if (command.name === 'export') words.push('-o', free(values.get('-o') ?? EXPORTS[0]![0]));
+  else words.push(...(command.output?.(free) ?? []));
   return ['memreplay', ...words].map(quoted).join(' ');
 }

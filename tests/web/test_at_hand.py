@@ -1,0 +1,153 @@
+"""What people do with the mouse and the keyboard leads where they expect."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.bad_files import viewer_page
+from tests.conftest import ROOT
+from tests.web.app import App
+from tests.web.conftest import native
+
+pytestmark = pytest.mark.browser
+
+EXAMPLES = ROOT / "examples"
+STEP = EXAMPLES / "transformer_step.pkl.gz"
+DEEPER = EXAMPLES / "transformer_deeper.pkl.gz"
+OOM = EXAMPLES / "serving_oom.pkl.gz"
+
+
+def status(app: App) -> str:
+    """Return what the page says about the work."""
+    return str(app.page.inner_text("#status"))
+
+
+def test_enter_in_a_setting_runs_the_line(empty: App) -> None:
+    empty.open(OOM)
+    empty.press("Simulate")
+    empty.page.click("[data-option='--set']")
+    empty.page.keyboard.type("expandable_segments:True")
+    empty.page.keyboard.press("Enter")
+    empty.settle()
+    assert empty.line == f"memreplay simulate {OOM.name} --set expandable_segments:True"
+    assert empty.text == native(empty.line, EXAMPLES, empty.columns).rstrip()
+    empty.page.keyboard.press("Enter")  # nothing has changed
+    empty.settle()
+    assert empty.text
+
+
+def test_page_saved_from_pytorchs_viewer_is_opened(empty: App, tmp_path: Path) -> None:
+    file = tmp_path / "from_viewer.html"
+    file.write_bytes(viewer_page(gzip.decompress(STEP.read_bytes())))
+    empty.open(file)
+    assert empty.line == "memreplay view from_viewer.html -o from_viewer-2.html"
+    assert not empty.said
+    assert "from_viewer" in empty.frame().title()
+
+
+def test_export_does_not_take_the_snapshots_name(empty: App, tmp_path: Path) -> None:
+    file = tmp_path / "step.pickle"
+    file.write_bytes(gzip.decompress(STEP.read_bytes()))
+    empty.open(file)
+    empty.press("Export")
+    empty.page.select_option("[data-option='-o']", ".pickle")
+    empty.settle()
+    assert empty.line == "memreplay export step.pickle -o step-2.pickle"
+    assert empty.page.inner_text("#written a") == "Save step-2.pickle"
+
+
+def test_refused_file_leaves_no_progress_behind(empty: App, tmp_path: Path) -> None:
+    file = tmp_path / "cut.pkl"
+    file.write_bytes(gzip.decompress(STEP.read_bytes())[:1_000_000])
+    empty.open(file)
+    empty.page.wait_for_timeout(500)
+    assert "cut off" in empty.said
+    assert "Reading" not in status(empty)
+    assert not empty.page.is_visible("#progress")
+
+
+def test_cut_off_file_is_read_with_one_click(empty: App, tmp_path: Path) -> None:
+    file = tmp_path / "cut.pkl"
+    file.write_bytes(gzip.decompress(STEP.read_bytes())[:1_000_000])
+    empty.open(file)
+    assert "--salvage" in empty.said
+    empty.page.click("#salvage")
+    empty.settle()
+    assert empty.line == "memreplay view cut.pkl --salvage -o cut.html"
+    assert empty.frame().title() == "cut.pkl"
+    empty.press("Peak")
+    assert empty.line == "memreplay peak cut.pkl --salvage"
+    assert "cut off" in empty.text
+
+
+def test_file_that_stays_open_is_shown(empty: App) -> None:
+    empty.open(STEP)
+    empty.open(OOM)
+    empty.page.click(f"[aria-label='Close {OOM.name}']")
+    empty.settle()
+    assert STEP.name in empty.line
+    assert not empty.page.is_visible("#welcome")
+
+
+def test_name_shows_only_that_file(empty: App) -> None:
+    ranks = sorted((EXAMPLES / "fsdp_odd_ranks").iterdir())
+    empty.open(*ranks)
+    empty.page.click("#files button:has-text('rank5.pkl.gz')")
+    empty.settle()
+    assert empty.line == "memreplay view rank5.pkl.gz -o rank5.html"
+    empty.page.click("text=All files")
+    empty.settle()
+    assert empty.line.startswith("memreplay fleet rank0.pkl.gz rank1.pkl.gz")
+    assert not empty.page.is_visible("text=All files")
+
+
+def test_suggested_command_runs_with_a_click(empty: App) -> None:
+    empty.open(OOM)
+    empty.press("Report")
+    text = empty.text
+    empty.page.click(f"#text a:has-text('memreplay oom {OOM.name}')")
+    empty.settle()
+    assert empty.line == f"memreplay oom {OOM.name}"
+    assert empty.page.inner_text("[aria-selected=true]") == "Out of memory"
+    empty.press("Report")
+    assert empty.text == text == native(empty.line, EXAMPLES, empty.columns).rstrip()
+
+
+def test_arrow_keys_choose_tabs(empty: App) -> None:
+    empty.open(STEP)
+    empty.page.focus("[role=tab][aria-selected=true]")
+    for key, tab in (("ArrowRight", "Report"), ("End", "Export"), ("Home", "Page")):
+        empty.page.keyboard.press(key)
+        assert empty.tab.evaluate("() => document.activeElement.textContent") == tab
+        empty.page.keyboard.press("Enter")
+        empty.settle()
+        assert empty.page.inner_text("[aria-selected=true]") == tab
+    # Tab leaves the tabs.
+    empty.page.keyboard.press("Tab")
+    assert empty.tab.evaluate("() => document.activeElement.id") == "line"
+
+
+def test_title_names_the_files(empty: App) -> None:
+    assert empty.page.title() == "memreplay"
+    empty.open(STEP)
+    assert empty.page.title() == f"{STEP.name} – memreplay"
+    empty.open(STEP, DEEPER)
+    assert empty.page.title().count(" and ") == 1
+
+
+def test_file_dropped_on_the_interactive_page_is_opened(empty: App) -> None:
+    empty.open(STEP)
+    empty.frame()
+    box = empty.page.query_selector("#page").bounding_box()
+    at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    dragged = {"items": [], "files": [str(OOM)], "dragOperationsMask": 1}
+    session = empty.page.context.new_cdp_session(empty.page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        session.send("Input.dispatchDragEvent", {"type": kind, **at, "data": dragged})
+    session.detach()
+    empty.page.wait_for_selector(f"#files :text('{OOM.name}')")
+    empty.settle()
+    assert OOM.name in empty.line
