@@ -59,9 +59,11 @@ const worker = await bundled('src/worker.ts', CLASSIC);
 const style = await bundled('src/style.css');
 const files = { 'worker.js': worker };
 for (const name of NAMES) files[name] = readFileSync(join(parts, name));
+// What "Open an example" opens.
+files['example.pkl.gz'] = readFileSync('../examples/serving_oom.pkl.gz');
 const packed = {};
 for (const [name, bytes] of Object.entries(files)) {
-  const small = name.endsWith('.zst') ? bytes : gzipSync(bytes, { level: 9 });
+  const small = /\.(zst|gz)$/.test(name) ? bytes : gzipSync(bytes, { level: 9 });
   packed[name] = small.toString('base64');
 }
 

@@ -151,3 +151,87 @@ def test_file_dropped_on_the_interactive_page_is_opened(empty: App) -> None:
     empty.page.wait_for_selector(f"#files :text('{OOM.name}')")
     empty.settle()
     assert OOM.name in empty.line
+
+
+def test_folder_opens_its_snapshots_in_order(empty: App, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("rank10.pkl.gz", "rank2.pkl.gz", "rank1.pkl.gz"):
+        (folder / name).write_bytes((EXAMPLES / "fsdp_ranks" / "rank1.pkl.gz").read_bytes())
+    for name in ("train.log", "train.py", "config.json", "model.safetensors"):
+        (folder / name).write_text("{}")
+    empty.page.set_input_files("#folder", str(folder))
+    empty.settle()
+    ranks = "run/rank1.pkl.gz run/rank2.pkl.gz run/rank10.pkl.gz"
+    assert empty.line == f"memreplay fleet {ranks} --write html=fleet.html"
+    assert empty.said == ""
+    assert status(empty).startswith("Done in ")
+
+
+def test_folder_without_snapshots_is_explained(empty: App, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "train.log").write_text("loss")
+    empty.page.set_input_files("#folder", str(tmp_path / "run"))
+    assert empty.said.startswith("memreplay: error: no snapshots in this folder")
+    assert empty.page.is_visible("#welcome")
+
+
+def test_moment_is_a_word(empty: App) -> None:
+    empty.open(OOM)
+    empty.press("At a moment")
+    assert empty.line == f"memreplay at {OOM.name} end"
+    empty.page.fill("[data-option='']", "oom:2")
+    empty.page.press("[data-option='']", "Enter")
+    empty.settle()
+    assert empty.line == f"memreplay at {OOM.name} oom:2"
+    assert empty.text == native(empty.line, EXAMPLES, empty.columns).rstrip()
+
+
+def test_compared_files_are_called_base_and_new(empty: App) -> None:
+    empty.open(STEP, DEEPER)
+    roles = "() => [...document.querySelectorAll('#files li')].map((one) => one.dataset.role)"
+    assert empty.tab.evaluate(roles) == ["base", "new"]
+    empty.page.click("#swap")
+    empty.settle()
+    assert empty.tab.evaluate(roles) == ["base", "new"]
+    assert empty.line.startswith(f"memreplay view {DEEPER.name} {STEP.name}")
+    empty.page.click(f"[aria-label='Close {STEP.name}']")
+    empty.settle()
+    assert empty.tab.evaluate(roles) == [""]
+
+
+def test_checkpointed_allocations_can_be_chosen(empty: App) -> None:
+    empty.open(STEP)
+    empty.press("Simulate")
+    empty.page.fill("[data-option='--only']", "category=activations")
+    empty.page.press("[data-option='--only']", "Tab")
+    empty.page.check("[data-option='--checkpoint']")
+    empty.settle()
+    # Other tests' settings stay.
+    assert empty.line.endswith(" --only category=activations --checkpoint")
+    assert empty.said == ""
+
+
+def test_copy_says_that_it_copied(empty: App) -> None:
+    empty.open(STEP)
+    empty.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    empty.page.click("#copy")
+    empty.page.wait_for_selector("#copy:text-is('Copied')")
+    empty.page.wait_for_selector("#copy:text-is('Copy')")
+
+
+def test_example_opens_with_a_click(empty: App) -> None:
+    empty.page.click("#example")
+    empty.settle()
+    assert empty.line == f"memreplay view {OOM.name} -o serving_oom.html"
+    empty.press("Report")
+    assert empty.text == native(empty.line, EXAMPLES, empty.columns).rstrip()
+
+
+def test_start_page_says_how_to_record(empty: App) -> None:
+    lines = "() => document.querySelector('#welcome pre').textContent"
+    readme = (ROOT / "README.md").read_text()
+    assert empty.tab.evaluate(lines).strip() in readme
+    empty.page.click("#welcome summary")  # doesn't ask for files
+    assert empty.page.is_visible("#welcome pre")
+    empty.page.click("#welcome summary")

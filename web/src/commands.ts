@@ -5,30 +5,24 @@ import { freePath } from './dropped.js';
 /** A setting that adds an option to the command line: a flag if it's on, a value unless it's empty. */
 export interface Setting {
   label: string;
-  /** The option, or "" for a word of its own. */
   option: string;
   /** The values to choose from, perhaps with other words for them; none for a text field. "on" alone is a flag. */
   values?: readonly (string | readonly [string, string])[];
   /** What applies without the option. */
   otherwise?: string;
+  /** What it is at first. */
+  first?: string;
   /** What may be typed into a text field; the first is shown there. */
   examples?: readonly string[];
-}
-
-/** An open file, as a command line names it. */
-export interface Named {
-  path: string;
-  /** Whether to read only the intact part. */
-  salvage: boolean;
 }
 
 export interface Command {
   name: string;
   title: string;
-  /** Words before and after the files. */
+  /** Words before the files. */
   words: readonly string[];
-  /** Words for the output: `free` makes a file's name that isn't taken from an ending, and a stem other than the snapshot's. */
-  output?: (free: (ending: string, name?: string) => string) => readonly string[];
+  /** Returns the words that name its output, after the snapshot's stem; `free` returns a name that no open file has. */
+  output?: (name: string, free: (name: string) => string) => readonly string[];
   settings?: readonly Setting[];
   /** Whether its output is a page. */
   page?: boolean;
@@ -65,7 +59,7 @@ export const ONE: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['view'],
-    output: (free) => ['-o', free('.html')],
+    output: (name, free) => ['-o', free(`${name}.html`)],
     page: true,
   },
   { name: 'report', title: 'Report', words: ['report'], settings: [TOTAL] },
@@ -77,10 +71,10 @@ export const ONE: readonly Command[] = [
     words: ['at'],
     settings: [
       {
-        label: 'Moment',
+        label: 'When',
         option: '',
-        otherwise: 'end',
-        examples: ['end', 'peak:2', 'oom', 'step:2', '1200', '1.5s'],
+        examples: ['peak:2', 'oom', 'step:3', 'end', '1200', '1.5s'],
+        first: 'end',
       },
       BY,
       MEASURE,
@@ -141,7 +135,7 @@ export const TWO: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['view'],
-    output: (free) => ['-o', free('.html', 'compared')],
+    output: (_, free) => ['-o', free('compared.html')],
     page: true,
   },
   { name: 'diff', title: 'Differences', words: ['diff'], settings: [BY, MEASURE] },
@@ -152,7 +146,7 @@ export const MANY: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['fleet'],
-    output: (free) => ['--write', `html=${free('.html', 'fleet')}`],
+    output: (_, free) => ['--write', `html=${free('fleet.html')}`],
     page: true,
   },
   { name: 'fleet', title: 'Ranks', words: ['fleet'], settings: [TOTAL, MEASURE] },
@@ -179,24 +173,26 @@ export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns the command line for these files, with the values of the settings. No output has a name that is taken. */
+/** Returns the command line for some of the open files, with the values of the settings. */
 export function lineOf(
   command: Command,
-  files: readonly Named[],
+  paths: readonly string[],
   values: ReadonlyMap<string, string>,
-  taken: ReadonlySet<string>,
+  open: ReadonlySet<string>,
+  salvage: boolean,
 ): string {
-  const first = stem(files[0]?.path ?? '');
-  const free = (ending: string, name = first) => freePath(`${name}${ending}`, taken);
+  const name = stem(paths[0] ?? '');
+  const free = (output: string) => freePath(output, open);
   // A name that begins with - would be an option.
-  const paths = files.map(({ path }) => (path.startsWith('-') ? `./${path}` : path));
-  const words = [...command.words, ...paths];
-  for (const { option, values: among, otherwise } of command.settings ?? []) {
-    const value = values.get(option) ?? (option ? '' : otherwise);
+  const files = paths.map((path) => (path.startsWith('-') ? `./${path}` : path));
+  const words = [...command.words, ...files];
+  for (const { option, values: among } of command.settings ?? []) {
+    const value = values.get(option);
     if (value) words.push(...(option ? [option] : []), ...(among === FLAG ? [] : [value]));
   }
-  if (files.some((one) => one.salvage)) words.push('--salvage');
-  if (command.name === 'export') words.push('-o', free(values.get('-o') ?? EXPORTS[0]![0]));
-  else words.push(...(command.output?.(free) ?? []));
+  if (salvage) words.push('--salvage');
+  if (command.name === 'export')
+    words.push('-o', free(name + (values.get('-o') ?? EXPORTS[0]![0])));
+  else words.push(...(command.output?.(name, free) ?? []));
   return ['memreplay', ...words].map(quoted).join(' ');
 }

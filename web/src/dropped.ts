@@ -40,6 +40,24 @@ async function walk(folder: FileSystemDirectoryEntry, path: string, found: Found
   }
 }
 
+const PACKED = String.raw`(\.(gz|zst|zstd|xz|bz2|zip))?$`;
+/** How snapshots are named, as in io/names.py. */
+const KINDS = [
+  new RegExp(String.raw`\.(pkl|pickle)${PACKED}`, 'i'),
+  new RegExp(String.raw`\.json${PACKED}`, 'i'),
+  /\.html?$/i,
+];
+const { compare } = new Intl.Collator('en', { numeric: true });
+
+/** Returns the snapshots among the files in folders, in the order of their names, after the other files. */
+export function snapshotsOf(found: readonly Found[]): Found[] {
+  const single = found.filter(({ path }) => !path.includes('/'));
+  const inside = found.filter(({ path }) => path.includes('/'));
+  const kind = KINDS.find((one) => inside.some(({ path }) => one.test(path)));
+  const snapshots = inside.filter(({ path }) => kind?.test(path));
+  return [...single, ...snapshots.sort((a, b) => compare(a.path, b.path))];
+}
+
 /** Returns the files that were chosen. */
 export function chosenFiles(input: HTMLInputElement): Found[] {
   return [...(input.files ?? [])].map((file) => ({

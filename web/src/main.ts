@@ -6,15 +6,14 @@ import {
   commandsFor,
   EXPORTS,
   lineOf,
-  type Named,
   quoted,
   type Setting,
   stem,
   TWO,
 } from './commands.js';
-import { chosenFiles, type Found, filesOf, freePath } from './dropped.js';
+import { chosenFiles, type Found, filesOf, freePath, snapshotsOf } from './dropped.js';
 import { attach, revoke, urlOf } from './host.js';
-import { unpacked } from './packed.js';
+import { bytesOf, unpacked } from './packed.js';
 import {
   type FromFrame,
   type FromWorker,
@@ -24,9 +23,12 @@ import {
   type Written,
 } from './protocol.js';
 
-interface Listed extends Named {
+interface Listed {
+  path: string;
   file: File;
   chosen: boolean;
+  /** Whether to read only the intact part. */
+  salvage: boolean;
 }
 
 function by<T extends HTMLElement = HTMLElement>(id: string): T {
@@ -55,10 +57,13 @@ const view = {
   written: by<HTMLUListElement>('written'),
 };
 
+const NO_SNAPSHOTS =
+  'memreplay: error: no snapshots in this folder: their names end in .pkl, .pickle, .json or .html, perhaps compressed';
+
 const files: Listed[] = [];
 const results = new Map<string, Promise<Ran>>();
 /** Each command's settings, by option. */
-const values = new Map<string, Map<string, string>>();
+const values = new Map<Command, Map<string, string>>();
 let command: Command | null = null;
 let shown = 0;
 /** The line that runs, or ran last. */
@@ -68,8 +73,8 @@ let urls: string[] = [];
 let framed: { ran: Ran; shown: string; saved: string } | null = null;
 let ready = false;
 
-/** Takes the worker's files from this document, or from the scripts that a site loads. */
-function partsOf(): { parts: Parts; script: string } {
+/** Takes the worker's files, and the example, from this document, or from the scripts that a site loads. */
+function partsOf(): { parts: Parts; script: string; example: string } {
   const given = new Map<string, string>();
   for (const one of document.querySelectorAll<HTMLScriptElement>('script[data-part]')) {
     given.set(one.dataset['part']!, one.textContent ?? '');
@@ -78,10 +83,10 @@ function partsOf(): { parts: Parts; script: string } {
   const loaded = (globalThis as { memreplayParts?: Record<string, string> }).memreplayParts ?? {};
   const part = (name: string) => given.get(name) ?? loaded[name] ?? '';
   const parts = Object.fromEntries(PARTS.map((name) => [name, part(name)])) as Parts;
-  return { parts, script: part('worker.js') };
+  return { parts, script: part('worker.js'), example: part('example.pkl.gz') };
 }
 
-const { parts, script } = partsOf();
+const { parts, script, example } = partsOf();
 const client = new Client(unpacked(script, 'text/javascript').blob(), parts, told);
 
 function state(now: 'starting' | 'ready' | 'busy'): void {
@@ -117,8 +122,13 @@ function chosen(): Listed[] {
 
 function add(found: Found[]): void {
   // Systems put files like .DS_Store into folders.
-  const opened = found.filter(({ path }) => !/(^|\/)\./.test(path) || found.length === 1);
-  if (!opened.length) return;
+  const opened = snapshotsOf(
+    found.filter(({ path }) => !/(^|\/)\./.test(path) || found.length === 1),
+  );
+  if (!opened.length) {
+    if (found.length) explain([NO_SNAPSHOTS], true);
+    return;
+  }
   const taken = new Set(files.map((one) => one.path));
   for (const one of files) one.chosen = false;
   const added = opened.map(({ path, file }) => {
@@ -225,7 +235,7 @@ function select(one: Command): void {
   command = one;
   mark(one);
   settings(one);
-  void show(written());
+  void show(lineFor(one));
 }
 
 /** Marks a command's tab. Only one of the tabs is a stop of the Tab key; arrow keys lead to the others. */
@@ -241,20 +251,26 @@ function tabs(): HTMLElement[] {
   return [...view.tabs.querySelectorAll<HTMLElement>('[role=tab]')];
 }
 
-/** Returns the command line of the selected command. */
-function written(): string {
-  return command ? lineFor(command) : '';
+/** Returns a command's line for the chosen files. */
+function lineFor(one: Command): string {
+  const paths = chosen().map(({ path }) => path);
+  const salvage = chosen().some((each) => each.salvage);
+  return lineOf(one, paths, valuesOf(one), new Set(files.map(({ path }) => path)), salvage);
 }
 
-function lineFor(one: Command): string {
-  const taken = new Set(files.map(({ path }) => path));
-  return lineOf(one, chosen(), values.get(one.name) ?? new Map(), taken);
+/** Returns a command's settings, by option. */
+function valuesOf(one: Command): Map<string, string> {
+  const own = values.get(one) ?? new Map<string, string>();
+  if (!values.has(one)) {
+    for (const { option, first } of one.settings ?? []) if (first) own.set(option, first);
+    values.set(one, own);
+  }
+  return own;
 }
 
 /** Shows the selected command's settings. */
 function settings(one: Command): void {
-  const own = values.get(one.name) ?? new Map<string, string>();
-  values.set(one.name, own);
+  const own = valuesOf(one);
   const fields = (one.settings ?? []).map((setting) => {
     const { label, option, values: among } = setting;
     const field = among && among.length > 1 ? choices(setting) : document.createElement('input');
@@ -268,11 +284,11 @@ function settings(one: Command): void {
       const on = field instanceof HTMLInputElement && among ? field.checked : field.value.trim();
       if (on) own.set(option, on === true ? 'on' : on);
       else own.delete(option);
-      void show(written());
+      void show(lineFor(one));
     });
     return labelled(label, field, setting.examples);
   });
-  if (one.name === 'export') fields.push(labelled('Format', formats(own)));
+  if (one.name === 'export') fields.push(labelled('Format', formats(one, own)));
   view.settings.replaceChildren(...fields);
 }
 
@@ -305,14 +321,14 @@ function choices({ values: among, otherwise }: Setting): HTMLSelectElement {
   return made;
 }
 
-function formats(own: Map<string, string>): HTMLSelectElement {
+function formats(one: Command, own: Map<string, string>): HTMLSelectElement {
   const made = document.createElement('select');
   made.append(...EXPORTS.map(([ending, title]) => new Option(title, ending)));
   made.value = own.get('-o') ?? EXPORTS[0]![0];
   made.dataset['option'] = '-o';
   made.addEventListener('change', () => {
     own.set('-o', made.value);
-    void show(written());
+    void show(lineFor(one));
   });
   return made;
 }
@@ -331,7 +347,8 @@ async function show(line: string): Promise<void> {
     const ran = await answer;
     if (number !== shown) return;
     display(ran);
-    view.status.textContent = ran.code > 1 ? '' : `Done in ${(ran.took / 1000).toFixed(2)} s`;
+    const nothing = ran.code > 1 && !ran.text && !ran.written.length;
+    view.status.textContent = nothing ? '' : `Done in ${(ran.took / 1000).toFixed(2)} s`;
     document.body.dataset['took'] = String(Math.round(performance.now() - asked));
     document.body.dataset['heap'] = String(ran.heap);
     if (ran.code <= 1) beforehand();
@@ -531,7 +548,7 @@ view.tabs.addEventListener('keydown', (event) => {
 });
 view.salvage.addEventListener('click', () => {
   for (const one of chosen()) one.salvage = true;
-  void show(written());
+  if (command) select(command);
 });
 view.all.addEventListener('click', () => pick());
 view.swap.addEventListener('click', () => {
@@ -540,7 +557,11 @@ view.swap.addEventListener('click', () => {
   choose();
 });
 view.welcome.addEventListener('click', ({ target }) => {
-  if (!(target as Element).closest('details')) by('choose').click();
+  if (!(target as Element).closest('details, button')) by('choose').click();
+});
+by('example').addEventListener('click', () => {
+  const path = 'serving_oom.pkl.gz';
+  add([{ path, file: new File([bytesOf(example)], path) }]);
 });
 view.copy.addEventListener('click', async () => {
   view.line.select();
