@@ -1,4 +1,4 @@
-"""What people do with the mouse and the keyboard leads where they expect."""
+"""Mouse and keyboard do what a person expects."""
 
 from __future__ import annotations
 
