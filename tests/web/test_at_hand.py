@@ -116,6 +116,19 @@ def test_suggested_command_runs_with_a_click(empty: App) -> None:
     assert empty.text == text == native(empty.line, EXAMPLES, empty.columns).rstrip()
 
 
+def test_settings_are_those_of_the_line(empty: App) -> None:
+    empty.open(STEP)
+    empty.press("Report")
+    empty.run(f"memreplay peak {STEP.name} --top 3")
+    assert empty.page.inner_text("[aria-selected=true]") == "Peak"
+    assert empty.page.is_visible("[data-option='--measure']")
+    assert empty.line == f"memreplay peak {STEP.name} --top 3"
+    empty.press("Page")
+    empty.page.click("#run")
+    empty.settle()
+    assert empty.page.inner_text("[aria-selected=true]") == "Page"
+
+
 def test_arrow_keys_choose_tabs(empty: App) -> None:
     empty.open(STEP)
     empty.page.focus("[role=tab][aria-selected=true]")

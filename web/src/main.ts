@@ -432,7 +432,14 @@ function linked(text: string): (string | Node)[] {
 
 /** Runs a line that the user wrote or chose. */
 function run(line: string): void {
-  mark(commandsFor(chosen().length).find((one) => !one.page && one.words[0] === wordOf(line)));
+  const among = commandsFor(chosen().length).filter((one) => one.words[0] === wordOf(line));
+  // A report and a page can come from one command.
+  const its = among.find((one) => lineFor(one) === line) ?? among.find((one) => !one.page);
+  mark(its);
+  if (its && its !== command) {
+    command = its;
+    settings(its);
+  }
   void show(line);
 }
 
