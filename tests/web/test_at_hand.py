@@ -93,15 +93,19 @@ def test_file_that_stays_open_is_shown(empty: App) -> None:
 
 
 def test_name_shows_only_that_file(empty: App) -> None:
-    ranks = sorted((EXAMPLES / "fsdp_odd_ranks").iterdir())
-    empty.open(*ranks)
+    empty.open(OOM)
+    empty.open(*sorted((EXAMPLES / "fsdp_odd_ranks").iterdir()))
+    assert not empty.page.is_visible("#all")
     empty.page.click("#files button:has-text('rank5.pkl.gz')")
     empty.settle()
     assert empty.line == "memreplay view rank5.pkl.gz -o rank5.html"
-    empty.page.click("text=All files")
+    empty.page.click("text=Back to 8 files")
     empty.settle()
     assert empty.line.startswith("memreplay fleet rank0.pkl.gz rank1.pkl.gz")
-    assert not empty.page.is_visible("text=All files")
+    assert OOM.name not in empty.line
+    assert not empty.page.is_visible("#all")
+    empty.close_all()
+    assert not empty.page.is_visible("#all")
 
 
 def test_suggested_command_runs_with_a_click(empty: App) -> None:

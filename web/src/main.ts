@@ -64,6 +64,8 @@ const files: Listed[] = [];
 const results = new Map<string, Promise<Ran>>();
 /** Each command's settings, by option. */
 const values = new Map<Command, Map<string, string>>();
+/** The files that were shown together last. */
+let together: Listed[] = [];
 let command: Command | null = null;
 let shown = 0;
 /** The line that runs, or ran last. */
@@ -154,9 +156,9 @@ function remove(one: Listed): void {
   choose();
 }
 
-/** Shows only one of the open files, or all. */
-function pick(only?: Listed): void {
-  for (const one of files) one.chosen = !only || one === only;
+/** Shows some of the open files. */
+function pick(some: readonly Listed[]): void {
+  for (const one of files) one.chosen = some.includes(one);
   list();
   choose();
 }
@@ -182,7 +184,7 @@ function list(): void {
       name.append(one.path, ' ', size);
       name.title = 'Show only this file';
       name.disabled = files.length === 1;
-      name.addEventListener('click', () => pick(one));
+      name.addEventListener('click', () => pick([one]));
       const close = document.createElement('button');
       close.textContent = '×';
       close.className = 'close';
@@ -206,7 +208,9 @@ function choose(): void {
     const role = commands === TWO ? ['base', 'new'][paths.indexOf(files[place]!.path)] : '';
     (item as HTMLElement).dataset['role'] = role ?? '';
   }
-  view.all.hidden = files.length < 3 || paths.length === files.length;
+  together = paths.length > 1 ? chosen() : together.filter((one) => files.includes(one));
+  view.all.hidden = paths.length > 1 || together.length < 2;
+  view.all.textContent = `Back to ${together.length} files`;
   view.welcome.hidden = !none;
   view.tabs.hidden = view.command.hidden = none;
   view.swap.hidden = commands !== TWO;
@@ -557,7 +561,7 @@ view.salvage.addEventListener('click', () => {
   for (const one of chosen()) one.salvage = true;
   if (command) select(command);
 });
-view.all.addEventListener('click', () => pick());
+view.all.addEventListener('click', () => pick(together));
 view.swap.addEventListener('click', () => {
   files.reverse();
   list();
