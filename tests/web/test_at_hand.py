@@ -155,16 +155,36 @@ def test_title_names_the_files(empty: App) -> None:
     assert empty.page.title().count(" and ") == 1
 
 
-def test_file_dropped_on_the_interactive_page_is_opened(empty: App) -> None:
-    empty.open(STEP)
-    empty.frame()
-    box = empty.page.query_selector("#page").bounding_box()
+def drop(app: App, path: Path, target: str) -> None:
+    """Drop a file or a folder on an element, as the system does."""
+    box = app.page.query_selector(target).bounding_box()
     at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
-    dragged = {"items": [], "files": [str(OOM)], "dragOperationsMask": 1}
-    session = empty.page.context.new_cdp_session(empty.page)
+    dragged = {"items": [], "files": [str(path)], "dragOperationsMask": 1}
+    session = app.page.context.new_cdp_session(app.page)
     for kind in ("dragEnter", "dragOver", "drop"):
         session.send("Input.dispatchDragEvent", {"type": kind, **at, "data": dragged})
     session.detach()
+
+
+def test_dropped_folder_is_opened_from_the_disk(empty: App) -> None:
+    drop(empty, EXAMPLES / "fsdp_ranks", "#welcome h2")
+    empty.page.wait_for_selector("#files :text('rank3.pkl.gz')")
+    empty.settle()
+    ranks = " ".join(f"fsdp_ranks/rank{one}.pkl.gz" for one in range(4))
+    assert empty.line == f"memreplay fleet {ranks} --write html=fleet.html"
+
+
+def test_folder_dropped_on_the_interactive_page_is_explained(empty: App) -> None:
+    empty.open(STEP)
+    empty.frame()
+    drop(empty, EXAMPLES / "fsdp_ranks", "#page")
+    empty.page.wait_for_selector("#said:has-text('Open folder')")
+
+
+def test_file_dropped_on_the_interactive_page_is_opened(empty: App) -> None:
+    empty.open(STEP)
+    empty.frame()
+    drop(empty, OOM, "#page")
     empty.page.wait_for_selector(f"#files :text('{OOM.name}')")
     empty.settle()
     assert OOM.name in empty.line

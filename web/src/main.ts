@@ -60,6 +60,9 @@ const view = {
 const NO_SNAPSHOTS =
   'memreplay: error: no snapshots in this folder: their names end in .pkl, .pickle, .json or .html, perhaps compressed';
 
+const FOLDER_ABOVE =
+  'memreplay: error: a folder can be dropped on the bar above, not on this page; or choose Open folder';
+
 const files: Listed[] = [];
 const results = new Map<string, Promise<Ran>>();
 /** Each command's settings, by option. */
@@ -595,6 +598,7 @@ addEventListener('message', ({ source, data }: MessageEvent<FromFrame>) => {
   if (source !== view.page.contentWindow) return;
   if (data.what === 'over') over(data.on);
   else if (data.what === 'dropped') add(data.found);
+  else if (data.what === 'folder') explain([FOLDER_ABOVE], true);
 });
 addEventListener('drop', (event) => {
   event.preventDefault();

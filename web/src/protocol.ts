@@ -31,7 +31,10 @@ export interface Ran {
 
 export type FromFrame =
   /** Whether something is dragged over the frame. */
-  { what: 'over'; on: boolean } | { what: 'dropped'; found: Found[] };
+  | { what: 'over'; on: boolean }
+  | { what: 'dropped'; found: Found[] }
+  /** A folder was dropped, which a sandboxed frame can't read. */
+  | { what: 'folder' };
 
 export type ToWorker =
   | { what: 'start'; parts: Parts }
