@@ -46,7 +46,7 @@ class App:
     def close_all(self) -> None:
         """Close all files."""
         self.settle()
-        while (close := self.page.query_selector("#files button")) is not None:
+        while (close := self.page.query_selector("#files .close")) is not None:
             close.click()
             self.settle()
 

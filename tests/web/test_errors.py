@@ -116,7 +116,7 @@ def test_stopped_line_leaves_a_working_page(empty: App, tmp_path: Path) -> None:
     empty.page.set_input_files("#choose", [str(file)])
     empty.page.wait_for_selector("#progress:not([hidden])")
     assert empty.page.inner_text("#status") == "Reading endless.pkl.gz"
-    empty.page.click("#run:text-is('Stop')")
+    empty.page.click("#stop")
     empty.settle()
     assert empty.page.inner_text("#status") == "Stopped"
     empty.open(EXAMPLE)

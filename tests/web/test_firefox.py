@@ -93,8 +93,8 @@ def check(tab: Any, file: Path) -> None:
 
 def close(tab: Any) -> None:
     """Close the file; nothing may have gone wrong."""
-    press(tab, "#files button")
-    assert tab.evaluate("() => document.querySelector('#files button')") is None
+    press(tab, "#files .close")
+    assert tab.evaluate("() => document.querySelector('#files .close')") is None
     assert [*tab.problems, *foreign(tab.requests, tab.pages)] == []
 
 

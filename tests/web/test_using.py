@@ -163,7 +163,7 @@ def test_settings_stay_for_the_next_file(empty: App) -> None:
 def test_chosen_files_are_compared_and_swapped(empty: App) -> None:
     empty.open(EXAMPLE)
     empty.open(OTHER)
-    empty.page.check(f"#files label:has-text('{EXAMPLE.name}') input")
+    empty.page.check(f"#files li:has-text('{EXAMPLE.name}') input")
     empty.settle()
     empty.press("Differences")
     assert empty.line == f"memreplay diff {EXAMPLE.name} {OTHER.name}"

@@ -6,11 +6,14 @@ import { freePath } from './dropped.js';
 export interface Setting {
   label: string;
   option: string;
-  /** The values to choose from; none for a text field. "on" alone is a flag. */
-  values?: readonly string[];
-  example?: string;
+  /** The values to choose from, perhaps with other words for them; none for a text field. "on" alone is a flag. */
+  values?: readonly (string | readonly [string, string])[];
+  /** What applies without the option. */
+  otherwise?: string;
   /** What it is at first. */
   first?: string;
+  /** What may be typed into a text field; the first is shown there. */
+  examples?: readonly string[];
 }
 
 export interface Command {
@@ -26,18 +29,24 @@ export interface Command {
 }
 
 const FLAG = ['on'] as const;
-const TOTAL: Setting = { label: 'Card', option: '--total-memory', example: '80GiB' };
+const TOTAL: Setting = {
+  label: 'Card',
+  option: '--total-memory',
+  examples: ['80GiB', '16GiB', '24GiB', '40GiB', '48GiB', '141GiB'],
+};
 const BY: Setting = {
   label: 'Group by',
   option: '--by',
-  values: ['stack', 'line', 'function', 'file', 'module', 'category', 'size'],
+  otherwise: 'stack',
+  values: ['line', 'function', 'file', 'module', 'category', 'size'],
 };
-const MOST: Setting = { label: 'Highest peak', option: '--max-peak', example: '38GiB' };
+const MOST: Setting = { label: 'Highest peak', option: '--max-peak', examples: ['38GiB'] };
 const TREE: Setting = { label: 'Call tree', option: '--tree', values: FLAG };
 const MEASURE: Setting = {
   label: 'Measure',
   option: '--measure',
-  values: ['requested', 'allocated', 'active', 'held', 'reserved'],
+  otherwise: 'requested',
+  values: ['allocated', 'active', 'held', 'reserved'],
 };
 
 /** Returns a file's name without its endings, as the name of what is made from it. */
@@ -62,13 +71,23 @@ export const ONE: readonly Command[] = [
     title: 'Moment',
     words: ['at'],
     settings: [
-      { label: 'When', option: '', example: 'peak:2, oom, step:3', first: 'end' },
+      {
+        label: 'When',
+        option: '',
+        examples: ['peak:2', 'oom', 'step:3', 'end', '1200', '1.5s'],
+        first: 'end',
+      },
       BY,
       MEASURE,
       TREE,
     ],
   },
-  { name: 'timeline', title: 'Timeline', words: ['timeline'], settings: [BY, MEASURE] },
+  {
+    name: 'timeline',
+    title: 'Timeline',
+    words: ['timeline'],
+    settings: [{ ...BY, otherwise: 'nothing', values: ['stack', ...BY.values!] }, MEASURE],
+  },
   { name: 'oom', title: 'Out of memory', words: ['oom'], settings: [TOTAL] },
   { name: 'leaks', title: 'Leaks', words: ['leaks'], settings: [BY] },
   { name: 'steps', title: 'Steps', words: ['steps'] },
@@ -80,10 +99,27 @@ export const ONE: readonly Command[] = [
     title: 'Simulate',
     words: ['simulate'],
     settings: [
-      { label: 'Settings', option: '--set', example: 'expandable_segments:True' },
-      { ...TOTAL, label: 'Cards', example: '80GiB,40GiB' },
-      { label: 'Search', option: '--search', values: ['card', 'settings'] },
-      { label: 'Scale', option: '--scale', example: '1.5' },
+      {
+        label: 'Allocator settings',
+        option: '--set',
+        examples: [
+          'expandable_segments:True',
+          'max_split_size_mb:128',
+          'roundup_power2_divisions:4',
+        ],
+      },
+      { ...TOTAL, label: 'Cards', examples: ['80GiB,40GiB', ...TOTAL.examples!] },
+      {
+        label: 'Find',
+        option: '--search',
+        otherwise: 'nothing',
+        values: [
+          ['card', 'the smallest card'],
+          ['settings', 'the best settings'],
+        ],
+      },
+      { label: 'Only', option: '--only', examples: ['category=activations', 'min-bytes=1MiB'] },
+      { label: 'Scale by', option: '--scale', examples: ['1.5', '0.5'] },
       { label: 'Checkpoint', option: '--checkpoint', values: FLAG },
     ],
   },
@@ -93,7 +129,7 @@ export const ONE: readonly Command[] = [
     words: ['gate'],
     settings: [
       MOST,
-      { label: 'Most reserved', option: '--max-reserved', example: '40GiB' },
+      { label: 'Most reserved', option: '--max-reserved', examples: ['40GiB'] },
       { label: 'Forbid', option: '--forbid', values: ['oom', 'leaks'], first: 'oom' },
     ],
   },
@@ -118,7 +154,7 @@ export const TWO: readonly Command[] = [
     name: 'gate',
     title: 'Gate',
     words: ['gate', '--base'],
-    settings: [{ label: 'Most growth', option: '--max-growth', example: '5%', first: '2%' }],
+    settings: [{ label: 'Most growth', option: '--max-growth', examples: ['5%'], first: '2%' }],
   },
 ];
 
@@ -137,7 +173,7 @@ export const MANY: readonly Command[] = [
     words: ['gate'],
     settings: [
       MOST,
-      { label: 'Most over the median', option: '--max-spread', example: '5%', first: '10%' },
+      { label: 'Most over the median', option: '--max-spread', examples: ['5%'], first: '10%' },
     ],
   },
 ];
@@ -170,6 +206,7 @@ export function lineOf(
   paths: readonly string[],
   values: ReadonlyMap<string, string>,
   open: ReadonlySet<string>,
+  salvage: boolean,
 ): string {
   const name = stem(paths[0] ?? '');
   const free = (output: string) => freePath(output, open);
@@ -180,6 +217,7 @@ export function lineOf(
     const value = values.get(option);
     if (value) words.push(...(option ? [option] : []), ...(among === FLAG ? [] : [value]));
   }
+  if (salvage) words.push('--salvage');
   if (command.name === 'export') {
     const ending = values.get('-o') ?? EXPORTS[0]![0];
     const [, , instead, ...more] = EXPORTS.find((one) => one[0] === ending)!;

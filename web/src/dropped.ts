@@ -10,13 +10,36 @@ export async function filesOf(transfer: DataTransfer): Promise<Found[]> {
   // They're there only until the first wait.
   const items = [...transfer.items]
     .filter((item) => item.kind === 'file')
-    .map((item) => ({ entry: item.webkitGetAsEntry?.() ?? null, file: item.getAsFile() }));
+    .map((item: Droppable) => {
+      const entry = item.webkitGetAsEntry?.() ?? null;
+      const folder = entry?.isDirectory ? item.getAsFileSystemHandle?.() : null;
+      return { entry, folder, file: item.getAsFile() };
+    });
   const found: Found[] = [];
-  for (const { entry, file } of items) {
-    if (entry?.isDirectory) await walk(entry as FileSystemDirectoryEntry, entry.name, found);
+  for (const { entry, folder, file } of items) {
+    if (folder) await open((await folder) as Folder, entry!.name, found);
+    else if (entry?.isDirectory) await walk(entry as FileSystemDirectoryEntry, entry.name, found);
     else if (file) found.push({ path: file.name, file });
   }
   return found;
+}
+
+/** Chromium reads a folder's entries only for pages of a server, but its handle also for a page on the disk. */
+interface Droppable extends DataTransferItem {
+  getAsFileSystemHandle?: () => Promise<unknown>;
+}
+
+interface Folder {
+  entries(): AsyncIterable<[string, Folder | { kind: 'file'; getFile(): Promise<File> }]>;
+  kind: 'directory';
+}
+
+async function open(folder: Folder, path: string, found: Found[]): Promise<void> {
+  for await (const [name, one] of folder.entries()) {
+    const inner = `${path}/${name}`;
+    if (one.kind === 'directory') await open(one, inner, found);
+    else found.push({ path: inner, file: await one.getFile() });
+  }
 }
 
 async function walk(folder: FileSystemDirectoryEntry, path: string, found: Found[]): Promise<void> {
@@ -38,6 +61,24 @@ async function walk(folder: FileSystemDirectoryEntry, path: string, found: Found
       }
     }
   }
+}
+
+const PACKED = String.raw`(\.(gz|zst|zstd|xz|bz2|zip))?$`;
+/** How snapshots are named, as in io/names.py. */
+const KINDS = [
+  new RegExp(String.raw`\.(pkl|pickle)${PACKED}`, 'i'),
+  new RegExp(String.raw`\.json${PACKED}`, 'i'),
+  /\.html?$/i,
+];
+const { compare } = new Intl.Collator('en', { numeric: true });
+
+/** Returns the snapshots among the files in folders, in the order of their names, after the other files. */
+export function snapshotsOf(found: readonly Found[]): Found[] {
+  const single = found.filter(({ path }) => !path.includes('/'));
+  const inside = found.filter(({ path }) => path.includes('/'));
+  const kind = KINDS.find((one) => inside.some(({ path }) => one.test(path)));
+  const snapshots = inside.filter(({ path }) => kind?.test(path));
+  return [...single, ...snapshots.sort((a, b) => compare(a.path, b.path))];
 }
 
 /** Returns the files that were chosen. */

@@ -31,8 +31,8 @@ const editor = acquireVsCodeApi?.();
 const blobs = new Map<string, Blob>();
 
 /** Returns a URL for the user to save. */
-export function urlOf(bytes: Uint8Array<ArrayBuffer>, type: string): string {
-  const blob = new Blob([bytes], { type });
+export function urlOf(parts: BlobPart[], type: string): string {
+  const blob = new Blob(parts, { type });
   const url = URL.createObjectURL(blob);
   if (editor) blobs.set(url, blob);
   return url;

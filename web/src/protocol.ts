@@ -1,4 +1,6 @@
-// The messages between the page and its worker.
+// The messages between the page, its worker, and the frame with the interactive page.
+
+import type { Found } from './dropped.js';
 
 /** The files that the worker starts from, each compressed (packed.ts). */
 export const PARTS = ['python.wasm', 'stdlib.zip', 'site.zip.zst', 'lock.json'] as const;
@@ -26,6 +28,13 @@ export interface Ran {
   took: number;
   heap: number;
 }
+
+export type FromFrame =
+  /** Whether something is dragged over the frame. */
+  | { what: 'over'; on: boolean }
+  | { what: 'dropped'; found: Found[] }
+  /** A folder was dropped, which a sandboxed frame can't read. */
+  | { what: 'folder' };
 
 export type ToWorker =
   | { what: 'start'; parts: Parts }
