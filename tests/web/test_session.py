@@ -69,6 +69,16 @@ def test_written_files_are_handed_over_and_removed(session: ModuleType, folder: 
     assert session.run("memreplay export snap.pkl.gz --from 1 --to 3 -o small.json", 80) == ran
 
 
+def test_binary_output_is_a_file(session: ModuleType, folder: Path) -> None:
+    words = "export snap.pkl.gz --from 1 --to 3 --format pickle"
+    ran = session.run(f"memreplay {words}", 80)
+    assert (ran.code, ran.text) == (0, "")
+    done = subprocess.run(
+        [sys.executable, "-m", "memreplay", *words.split()], capture_output=True, check=True
+    )
+    assert ran.written == {"output": done.stdout}
+
+
 def test_file_is_read_once_until_it_is_closed(
     session: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +91,23 @@ def test_file_is_read_once_until_it_is_closed(
     assert session.run("memreplay peak copy.pkl.gz --from 1000", 80).code == 3
     session.kept.forget("copy.pkl.gz")
     assert session.run("memreplay peak copy.pkl.gz", 80).code == 3
+
+
+def test_file_that_replaces_another_is_read_again(
+    session: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that begins with - is written with ./, so it isn't the name under which it was
+    opened.
+    """
+    monkeypatch.setattr("memreplay.commands.shared.source.keep", session.kept.lend)
+    Path("-x.pkl").symlink_to(EXAMPLE)
+    first = session.run("memreplay peak ./-x.pkl", 80)
+    session.kept.forget("-x.pkl")
+    Path("-x.pkl").unlink()
+    Path("-x.pkl").symlink_to(EXAMPLE.with_name("transformer_deeper.pkl.gz"))
+    second = session.run("memreplay peak ./-x.pkl", 80)
+    assert (first.code, second.code) == (0, 0)
+    assert first.text != second.text
 
 
 def test_only_the_last_files_are_kept(session: ModuleType) -> None:
@@ -121,12 +148,14 @@ def test_unexpected_error_asks_for_a_report(
     session: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
-        raise ZeroDivisionError("division by zero")
+        raise ZeroDivisionError("division by\nzero")
 
     monkeypatch.setattr("memreplay.commands.app.app", broken)
     ran = session.run("memreplay peak snap.pkl.gz", 80)
     assert ran.code == session.UNEXPECTED
-    assert ran.said.startswith("memreplay: error: this is a bug (ZeroDivisionError: division by")
+    assert ran.said.startswith(
+        "memreplay: error: this is a bug (ZeroDivisionError: division by zero)"
+    )
     assert ran.said.count("\n") == 1
 
 
