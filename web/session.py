@@ -6,6 +6,7 @@ line that the page shows. The files that a command writes there are handed to th
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shlex
@@ -23,6 +24,9 @@ OUTPUT = "output"
 # As many snapshots are kept as a command compares.
 MOST = 2
 INSTALL = "pip install memreplay"
+# What the worker's error for a file that the browser refuses to read is called, and what it means.
+UNREADABLE = f": {os.strerror(errno.EIO).lower()}\n"
+CHANGED = ": the file changed, or was removed, after you opened it; close it, and open it again\n"
 BUGS = "https://github.com/memreplay/memreplay/issues"
 
 
@@ -122,7 +126,8 @@ def run(line: str, columns: int) -> Ran:
         text = out.getvalue().decode()
     except UnicodeDecodeError:
         text, written[OUTPUT] = "", out.getvalue()
-    return Ran(code, text, err.getvalue().decode(), written)
+    said = err.getvalue().decode().replace(UNREADABLE, CHANGED)
+    return Ran(code, text, said, written)
 
 
 def _answer(line: str) -> int:

@@ -4,6 +4,7 @@ terminal.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import shutil
@@ -157,6 +158,18 @@ def test_unexpected_error_asks_for_a_report(
         "memreplay: error: this is a bug (ZeroDivisionError: division by zero)"
     )
     assert ran.said.count("\n") == 1
+
+
+def test_file_that_changed_is_explained(
+    session: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("memreplay.commands.shared.source.keep", read)
+    ran = session.run("memreplay peak snap.pkl.gz", 80)
+    words = "the file changed, or was removed, after you opened it; close it, and open it again"
+    assert ran.said == f"memreplay: error: snap.pkl.gz: {words}\n"
 
 
 def test_streams_are_restored(session: ModuleType, folder: Path) -> None:

@@ -51,9 +51,11 @@ export class Client {
     });
   }
 
-  /** Stops the running line. There is no other way to interrupt it than another worker. */
+  /** Stops the running line and those that wait. Only another worker can interrupt a line. */
   stop(): void {
+    const waiting = this.queue.splice(0);
     this.restart(new Stopped());
+    for (const one of waiting) one.failed(new Stopped());
   }
 
   private next(): void {
@@ -92,7 +94,7 @@ export class Client {
       this.running = null;
       one?.done(message.ran);
       this.next();
-    } else if (message.what === 'broken' && this.running) {
+    } else if (message.what === 'broken' && message.number !== null && this.running) {
       this.restart(new Broken(message.reason));
       return;
     }

@@ -1,5 +1,7 @@
 // The commands that the page offers, and their command lines.
 
+import { freePath } from './dropped.js';
+
 /** A setting that adds an option to the command line: a flag if it's on, a value unless it's empty. */
 export interface Setting {
   label: string;
@@ -12,9 +14,9 @@ export interface Setting {
 export interface Command {
   name: string;
   title: string;
-  /** Words before and after the files. */
+  /** Words before and after the files. `free` turns a file's name into one that is free. */
   words: readonly string[];
-  output?: (name: string) => readonly string[];
+  output?: (name: string, free: (file: string) => string) => readonly string[];
   settings?: readonly Setting[];
   /** Whether its output is a page. */
   page?: boolean;
@@ -45,7 +47,7 @@ export const ONE: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['view'],
-    output: (name) => ['-o', `${name}.html`],
+    output: (name, free) => ['-o', free(`${name}.html`)],
     page: true,
   },
   { name: 'report', title: 'Report', words: ['report'], settings: [TOTAL] },
@@ -74,7 +76,6 @@ export const ONE: readonly Command[] = [
     name: 'export',
     title: 'Export',
     words: ['export'],
-    output: (name) => ['-o', `${name}.speedscope.json`],
     settings: [],
   },
 ];
@@ -84,7 +85,7 @@ export const TWO: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['view'],
-    output: () => ['-o', 'compared.html'],
+    output: (_, free) => ['-o', free('compared.html')],
     page: true,
   },
   { name: 'diff', title: 'Differences', words: ['diff'], settings: [BY, MEASURE] },
@@ -95,7 +96,7 @@ export const MANY: readonly Command[] = [
     name: 'page',
     title: 'Page',
     words: ['fleet'],
-    output: () => ['--write', 'html=fleet.html'],
+    output: (_, free) => ['--write', `html=${free('fleet.html')}`],
     page: true,
   },
   { name: 'fleet', title: 'Ranks', words: ['fleet'], settings: [TOTAL, MEASURE] },
@@ -118,25 +119,38 @@ export function commandsFor(count: number): readonly Command[] {
 }
 
 /** Quotes a word for a POSIX shell. */
-export function quoted(word: string): string {
+function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns the command line for these files, with the values of the settings. */
+/** Returns an open file's name as it is in a command line. */
+export function argument(path: string): string {
+  return quoted(unlikeOption(path));
+}
+
+function unlikeOption(path: string): string {
+  return path.startsWith('-') ? `./${path}` : path;
+}
+
+/**
+ * Returns the command line for these files, with the values of the settings. `open`: the files that the output mayn't
+ * replace.
+ */
 export function lineOf(
   command: Command,
   paths: readonly string[],
   values: ReadonlyMap<string, string>,
+  open: readonly string[],
 ): string {
-  // A name that begins with - would be an option.
-  const files = paths.map((path) => (path.startsWith('-') ? `./${path}` : path));
-  const words = [...command.words, ...files];
+  const words = [...command.words, ...paths.map(unlikeOption)];
+  const name = stem(paths[0] ?? '');
+  const free = (file: string) => freePath(file, open);
   for (const { option, values: among } of command.settings ?? []) {
     const value = values.get(option);
     if (value) words.push(option, ...(among === FLAG ? [] : [value]));
   }
   if (command.name === 'export') {
-    words.push('-o', `${stem(paths[0] ?? '')}${values.get('-o') ?? EXPORTS[0]![0]}`);
-  } else words.push(...(command.output?.(stem(paths[0] ?? '')) ?? []));
+    words.push('-o', free(`${name}${values.get('-o') ?? EXPORTS[0]![0]}`));
+  } else words.push(...(command.output?.(name, free) ?? []));
   return ['memreplay', ...words].map(quoted).join(' ');
 }

@@ -1,17 +1,30 @@
 // The page: open files, commands, and what they print. The worker does all the work.
 
 import { Broken, Client, Stopped } from './client.js';
-import { type Command, commandsFor, EXPORTS, lineOf, quoted, stem, TWO } from './commands.js';
+import { argument, type Command, commandsFor, EXPORTS, lineOf, stem, TWO } from './commands.js';
 import { chosenFiles, type Found, filesOf, freePath } from './dropped.js';
 import { attach, revoke, urlOf } from './host.js';
 import { unpacked } from './packed.js';
-import { type FromWorker, PARTS, type Parts, type Ran, type Written } from './protocol.js';
+import {
+  type FromWorker,
+  PARTS,
+  type Parts,
+  type Progress,
+  type Ran,
+  type Written,
+} from './protocol.js';
 
 interface Listed {
   path: string;
   file: File;
   chosen: boolean;
 }
+
+/** Characters of text that are shown; a browser takes minutes for tens of millions. */
+const MOST_SHOWN = 2 ** 19;
+/** Bytes of the results that are kept, so that their tabs show at once. */
+const MOST_KEPT = 512 * 2 ** 20;
+const BUGS = 'https://github.com/memreplay/memreplay/issues';
 
 function by<T extends HTMLElement = HTMLElement>(id: string): T {
   return document.getElementById(id) as T;
@@ -38,6 +51,7 @@ const view = {
 
 const files: Listed[] = [];
 const results = new Map<string, Promise<Ran>>();
+const sizes = new WeakMap<Promise<Ran>, number>();
 /** Each command's settings, by option. */
 const values = new Map<string, Map<string, string>>();
 let command: Command | null = null;
@@ -78,13 +92,19 @@ function told(message: FromWorker): void {
       view.status.textContent = 'Ready';
     }
   } else if (message.what === 'progress') {
-    view.progress.value = message.done / (message.total || 1);
-    view.progress.hidden = false;
-    view.status.textContent = `Reading ${message.path}`;
+    // What runs beforehand is of no interest.
+    if (document.body.dataset['state'] === 'busy') reading(message);
   } else if (message.what === 'broken') {
     const words = ready ? 'error' : "memreplay can't start here; try a current browser";
     explain([`${words}: ${message.reason}`], true);
   }
+}
+
+/** Shows how far a file has been read. */
+function reading({ path, done, total }: Progress): void {
+  view.progress.value = done / (total || 1);
+  view.progress.hidden = false;
+  view.status.textContent = `Reading ${path}`;
 }
 
 function chosen(): Listed[] {
@@ -94,7 +114,13 @@ function chosen(): Listed[] {
 function add(found: Found[]): void {
   // Systems put files like .DS_Store into folders.
   const opened = found.filter(({ path }) => !/(^|\/)\./.test(path) || found.length === 1);
-  if (!opened.length) return;
+  if (!opened.length) {
+    explain(
+      ['memreplay: error: there are no files in this; choose a snapshot, or a folder of them'],
+      true,
+    );
+    return;
+  }
   const taken = new Set(files.map((one) => one.path));
   for (const one of files) one.chosen = false;
   const added = opened.map(({ path, file }) => {
@@ -112,7 +138,7 @@ function add(found: Found[]): void {
 function remove(one: Listed): void {
   files.splice(files.indexOf(one), 1);
   client.close(one.path);
-  for (const line of results.keys()) if (line.includes(quoted(one.path))) results.delete(line);
+  for (const line of results.keys()) if (line.includes(argument(one.path))) results.delete(line);
   list();
   choose();
 }
@@ -185,8 +211,14 @@ function mark(one: Command | undefined): void {
 
 /** Returns the command line of the selected command. */
 function written(): string {
-  const paths = chosen().map((one) => one.path);
-  return command ? lineOf(command, paths, values.get(command.name) ?? new Map()) : '';
+  return command ? lineFor(command) : '';
+}
+
+/** Returns a command's line for the chosen files. */
+function lineFor(one: Command): string {
+  const open = files.map(({ path }) => path);
+  const paths = chosen().map(({ path }) => path);
+  return lineOf(one, paths, values.get(one.name) ?? new Map(), open);
 }
 
 /** Shows the selected command's settings. */
@@ -251,6 +283,11 @@ async function show(line: string): Promise<void> {
   view.status.textContent = ready ? 'Working …' : 'Starting …';
   try {
     const ran = await running;
+    sizes.set(
+      running,
+      ran.written.reduce((sum, { bytes }) => sum + bytes.length, ran.text.length),
+    );
+    forgetOldest();
     if (number !== shown) return;
     display(ran);
     view.status.textContent = `${(ran.took / 1000).toFixed(2)} s`;
@@ -260,7 +297,7 @@ async function show(line: string): Promise<void> {
     results.delete(line);
     if (number !== shown) return;
     view.status.textContent = error instanceof Stopped ? 'Stopped' : '';
-    if (error instanceof Broken) explain([outOfMemory(error.message)], true);
+    if (error instanceof Broken) explain([ended(error.message)], true);
   }
   state('ready');
   beforehand();
@@ -271,18 +308,28 @@ function beforehand(): void {
   const [one, other] = chosen();
   if (!one || other) return;
   const report = commandsFor(1).find((each) => each.name === 'report')!;
-  const line = lineOf(report, [one.path], values.get('report') ?? new Map());
+  const line = lineFor(report);
   if (results.has(line)) return;
   const running = client.run(line, columns(), false);
   running.catch(() => results.delete(line));
   results.set(line, running);
 }
 
-function outOfMemory(reason: string): string {
-  return (
-    `memreplay: error: the browser ended this (${reason}). A tab can use at most 4 GB of memory.` +
-    ' Read a part with --from and --to, or install memreplay: pip install memreplay'
-  );
+/** Drops the results that were asked for first, if all together are large. */
+function forgetOldest(): void {
+  let total = 0;
+  for (const [line, running] of [...results].reverse()) {
+    total += sizes.get(running) ?? 0;
+    if (total > MOST_KEPT) results.delete(line);
+  }
+}
+
+/** Says why a line has no result. */
+function ended(reason: string): string {
+  const said = `memreplay: error: the browser ended this (${reason}).`;
+  return /memory|alloc|length/i.test(reason)
+    ? `${said} A tab can use at most 4 GB of memory. Read a part with --from and --to, or install memreplay: pip install memreplay`
+    : `${said} Please report it with this line: ${BUGS}`;
 }
 
 function display(ran: Ran): void {
@@ -312,9 +359,12 @@ function display(ran: Ran): void {
     if (!text) return;
   }
   view.text.hidden = false;
-  view.text.textContent = text.trimEnd();
-  const kind = /^[{[]/.test(text) ? 'json' : 'txt';
   const bytes = new TextEncoder().encode(text);
+  view.text.textContent = text.slice(0, MOST_SHOWN).trimEnd();
+  if (text.length > MOST_SHOWN) {
+    view.text.append(`\n… This is the beginning of ${sizeText(bytes.length)}: Save has all of it.`);
+  }
+  const kind = /^\{\s*"/.test(text) ? 'json' : 'txt';
   const name = `${stem(chosen()[0]?.path ?? '')}-${wordOf(view.line.value)}.${kind}`;
   if (text) offer(link({ name, bytes }, 'text/plain'), name);
 }
@@ -412,7 +462,10 @@ addEventListener('dragleave', () => document.body.classList.remove('over'));
 addEventListener('drop', (event) => {
   event.preventDefault();
   document.body.classList.remove('over');
-  if (event.dataTransfer) void filesOf(event.dataTransfer).then(add);
+  if (!event.dataTransfer) return;
+  const unreadable = (error: unknown) =>
+    `memreplay: error: can't read what was dropped: ${(error as Error).message}`;
+  filesOf(event.dataTransfer).then(add, (error) => explain([unreadable(error)], true));
 });
 view.status.textContent = 'Starting …';
-attach({ add, told, explain });
+attach({ add, reading, explain });
