@@ -63,7 +63,13 @@ class Kept:
                 return one[2]
         # Make room first: the heap ends at 4 GB.
         del self._snapshots[: max(0, len(self._snapshots) - MOST + 1)]
-        snapshot = read()
+        try:
+            snapshot = read()
+        except MemoryError:
+            if not self._snapshots:
+                raise
+            self._snapshots.clear()
+            snapshot = read()
         self._snapshots.append((path, asked, snapshot))
         return snapshot
 

@@ -122,6 +122,29 @@ def test_only_the_last_files_are_kept(session: ModuleType) -> None:
     assert "".join(read) == "abcb"
 
 
+def test_other_files_make_room(session: ModuleType) -> None:
+    kept, other, read = session.Kept(), object(), []
+
+    def too_large() -> object:
+        read.append(1)
+        if len(read) == 1:
+            raise MemoryError
+        return other
+
+    first = kept.lend("a", None, object)
+    assert kept.lend("b", None, too_large) is other
+    assert kept.lend("b", None, object) is other
+    assert kept.lend("a", None, object) is not first
+    kept.forget("a")
+    kept.forget("b")
+
+    def always() -> object:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        kept.lend("b", None, always)
+
+
 def test_names_are_quoted_as_in_a_shell(session: ModuleType, folder: Path) -> None:
     os.symlink(EXAMPLE, "it's a file.pkl.gz")
     ran = session.run("""memreplay peak 'it'\\''s a file.pkl.gz'""", 80)
