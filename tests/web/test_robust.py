@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.browser.tabs import ChromiumTab, url_of
 from tests.conftest import ROOT
-from tests.web.app import App
-from tests.web.conftest import native
+from tests.web.app import PATIENCE_MS, App
+from tests.web.conftest import SINGLE, native
 
 pytestmark = pytest.mark.browser
 
@@ -201,3 +202,29 @@ def test_worker_that_broke_is_replaced(empty: App) -> None:
     assert problems == []
     empty.press("Peak")
     assert "5.2 GiB" in empty.text
+
+
+@pytest.mark.parametrize(
+    "script, reason",
+    [
+        ("Worker = class { constructor() { throw new Error('no workers') } }", "no workers"),
+        ("delete globalThis.DecompressionStream", "DecompressionStream is not defined"),
+    ],
+)
+def test_browser_that_cannot_run_it_is_told(chromium: Any, script: str, reason: str) -> None:
+    """Also after a file was chosen, which otherwise would wait for ever."""
+    if not SINGLE.exists():
+        pytest.skip("the page isn't built: ci/web builds it")
+    tab = ChromiumTab(chromium.new_context().new_page())
+    page = tab.page
+    page.set_default_timeout(PATIENCE_MS)
+    page.add_init_script(script)
+    tab.goto(url_of(SINGLE))
+    words = f"memreplay: error: this browser can't run memreplay ({reason}); try a current one"
+    for _ in range(2):
+        page.wait_for_selector("#said:not([hidden])")
+        assert page.text_content("#said") == words
+        page.set_input_files("#choose", [str(EXAMPLE)])
+        page.wait_for_selector("body[data-state=ready]")
+    assert tab.problems == []
+    page.context.close()

@@ -21,9 +21,11 @@ export class Client {
   private running: Waiting | null = null;
   private number = 0;
   private files: Opened[] = [];
+  /** Why there can't be a worker. */
+  private unable: Broken | null = null;
 
   constructor(
-    private readonly script: Promise<Blob>,
+    private readonly script: () => Promise<Blob>,
     private readonly parts: Parts,
     private readonly told: (message: FromWorker) => void,
   ) {
@@ -43,6 +45,7 @@ export class Client {
 
   /** Runs a command line after those that wait; `first` before them. */
   run(line: string, columns: number, first = true): Promise<Ran> {
+    if (this.unable) return Promise.reject(this.unable);
     return new Promise((done, failed) => {
       const one = { line, columns, done, failed };
       if (first) this.queue.unshift(one);
@@ -71,12 +74,16 @@ export class Client {
     try {
       await this.begin();
     } catch (error) {
-      this.told({ what: 'broken', number: null, reason: String(error) });
+      this.unable = new Broken((error as Error).message);
+      this.told({ what: 'broken', number: null, reason: this.unable.message });
+      const waiting = this.queue.splice(0);
+      for (const one of [this.running, ...waiting]) one?.failed(this.unable);
+      this.running = null;
     }
   }
 
   private async begin(): Promise<void> {
-    const url = URL.createObjectURL(await this.script);
+    const url = URL.createObjectURL(await this.script());
     const worker = new Worker(url);
     URL.revokeObjectURL(url);
     worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.take(data);

@@ -75,7 +75,7 @@ function partsOf(): { parts: Parts; script: string } {
 }
 
 const { parts, script } = partsOf();
-const client = new Client(unpacked(script, 'text/javascript').blob(), parts, told);
+const client = new Client(async () => unpacked(script, 'text/javascript').blob(), parts, told);
 
 function state(now: 'starting' | 'ready' | 'busy'): void {
   view.progress.hidden = true;
@@ -95,8 +95,7 @@ function told(message: FromWorker): void {
     // What runs beforehand is of no interest.
     if (document.body.dataset['state'] === 'busy') reading(message);
   } else if (message.what === 'broken') {
-    const words = ready ? 'error' : "memreplay can't start here; try a current browser";
-    explain([`${words}: ${message.reason}`], true);
+    explain([ended(message.reason)], true);
   }
 }
 
@@ -293,6 +292,7 @@ async function show(line: string): Promise<void> {
     view.status.textContent = `${(ran.took / 1000).toFixed(2)} s`;
     document.body.dataset['took'] = String(Math.round(performance.now() - asked));
     document.body.dataset['heap'] = String(ran.heap);
+    if (ran.code === 0) beforehand();
   } catch (error) {
     results.delete(line);
     if (number !== shown) return;
@@ -300,7 +300,6 @@ async function show(line: string): Promise<void> {
     if (error instanceof Broken) explain([ended(error.message)], true);
   }
   state('ready');
-  beforehand();
 }
 
 /** Runs the report of a single file while the user looks at its page. */
@@ -324,8 +323,10 @@ function forgetOldest(): void {
   }
 }
 
-/** Says why a line has no result. */
+/** Says why the worker can't go on. */
 function ended(reason: string): string {
+  if (!ready)
+    return `memreplay: error: this browser can't run memreplay (${reason}); try a current one`;
   const said = `memreplay: error: the browser ended this (${reason}).`;
   return /memory|alloc|length/i.test(reason)
     ? `${said} A tab can use at most 4 GB of memory. Read a part with --from and --to, or install memreplay: pip install memreplay`
