@@ -103,6 +103,15 @@ def test_only_the_beginning_of_a_long_text_is_shown(empty: App, tmp_path: Path) 
     assert saved.read_text().rstrip() == (tmp_path / "native.json").read_text().rstrip()
 
 
+def test_long_error_leaves_room(empty: App) -> None:
+    empty.open(EXAMPLE)
+    empty.run(f"memreplay peak transformer_step.pkl.gz --include '{'(' * 50_000}'")
+    assert len(empty.said) > 50_000
+    assert empty.tab.evaluate("() => document.querySelector('main').clientHeight") > 200
+    empty.press("Page")
+    empty.frame()
+
+
 def test_binary_output_is_a_download(empty: App, tmp_path: Path) -> None:
     empty.open(EXAMPLE)
     empty.run("memreplay export transformer_step.pkl.gz --from 1 --to 3 --format pickle")
@@ -194,12 +203,13 @@ def test_folder_without_readable_files_is_explained(empty: App, read: str, words
 
 
 def test_worker_that_broke_is_replaced(empty: App) -> None:
-    """Python can't do this; it stands for whatever makes the browser end a worker's work."""
     empty.open(EXAMPLE)
-    problems: list[Any] = empty.tab.problems
-    empty.run("memreplay peak transformer_step.pkl.gz --include '" + "(" * 200_000 + "'")
-    assert "error" in empty.said
-    assert problems == []
+    error = "new RangeError('Array buffer allocation failed')"
+    empty.page.workers[0].evaluate(f"() => {{ setTimeout(() => {{ throw {error}; }}); }}")
+    said = empty.page.wait_for_selector("#said.error:not([hidden])").inner_text()
+    assert "Array buffer allocation failed" in said
+    assert "Read a part with --from and --to" in said
+    empty.tab.problems.clear()
     empty.press("Peak")
     assert "5.2 GiB" in empty.text
 
