@@ -163,9 +163,9 @@ def _answer(line: str) -> int:
         )
         return 2
     except Exception as error:
-        words = " ".join(str(error).split())
+        said = " ".join(str(error).split())
         sys.stderr.write(
-            f"memreplay: error: this is a bug ({type(error).__name__}: {words}). Please report it"
+            f"memreplay: error: this is a bug ({type(error).__name__}: {said}). Please report it"
             f" with this line: {BUGS}\n"
         )
         return UNEXPECTED
