@@ -46,7 +46,8 @@ UNUSED = {
 BY_NAME = {"concurrent.futures.thread", "encodings", "compression.zstd", "zipfile"}
 # Encodings are found by name. zipfile uses cp437.
 ENCODINGS = {
-    *("__init__", "aliases", "ascii", "cp437", "idna", "latin_1", "utf_8", "utf_8_sig"),
+    *("__init__", "aliases", "ascii", "cp437", "idna", "latin_1", "unicode_escape"),
+    *("utf_8", "utf_8_sig"),
     *("utf_16", "utf_16_le", "utf_16_be", "utf_32", "utf_32_le", "utf_32_be"),
 }
 KEPT_FILES = (".so", ".js", ".css")

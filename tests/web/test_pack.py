@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import marshal
 import zipfile
+from codecs import lookup
+from collections.abc import Iterator
 from io import BytesIO
 from types import CodeType, ModuleType
 
@@ -31,6 +34,10 @@ LIBRARY = {
 @pytest.fixture(scope="module")
 def pack() -> ModuleType:
     """Load web/pack.py, which isn't part of the package."""
+    return loaded()
+
+
+def loaded() -> ModuleType:
     spec = importlib.util.spec_from_file_location("pack", ROOT / "web" / "pack.py")
     assert spec
     assert spec.loader
@@ -100,3 +107,29 @@ def test_bytecode_runs_without_lines_and_docstrings(pack: ModuleType) -> None:
 )
 def test_files_that_a_browser_needs(pack: ModuleType, name: str, kept: bool) -> None:
     assert pack.is_kept(name) is kept
+
+
+def test_codecs_that_memreplay_names_are_kept() -> None:
+    """Python finds them by name, so no import tells."""
+    kept = {lookup(name).name for name in loaded().ENCODINGS - {"__init__", "aliases"}}
+    missing = {}
+    for path in (ROOT / "src" / "memreplay").rglob("*.py"):
+        if not loaded().is_kept(path.relative_to(ROOT / "src").as_posix()):
+            continue
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            for name in named(node):
+                if lookup(name).name not in kept:
+                    missing[name] = path.name
+    assert missing == {}
+
+
+def named(node: ast.AST) -> Iterator[str]:
+    """Yield the codec in a call like text.encode("ascii") or open(path, encoding="ascii")."""
+    if not isinstance(node, ast.Call):
+        return
+    function = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    given = [one.value for one in node.keywords if one.arg == "encoding"]
+    given += node.args[:1] if function in ("encode", "decode") else []
+    for one in given:
+        if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value != "unicode":
+            yield one.value

@@ -196,23 +196,33 @@ export function commandsFor(count: number): readonly Command[] {
 }
 
 /** Quotes a word for a POSIX shell. */
-export function quoted(word: string): string {
+function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns the command line for some of the open files, with the values of the settings. */
+/** Returns an open file's name as it is in a command line. */
+export function argument(path: string): string {
+  return quoted(unlikeOption(path));
+}
+
+function unlikeOption(path: string): string {
+  return path.startsWith('-') ? `./${path}` : path;
+}
+
+/**
+ * Returns the command line for these files, with the values of the settings. `open`: the files that the output mayn't
+ * replace.
+ */
 export function lineOf(
   command: Command,
   paths: readonly string[],
   values: ReadonlyMap<string, string>,
-  open: ReadonlySet<string>,
+  open: readonly string[],
   salvage: boolean,
 ): string {
+  const words = [...command.words, ...paths.map(unlikeOption)];
   const name = stem(paths[0] ?? '');
-  const free = (output: string) => freePath(output, open);
-  // A name that begins with - would be an option.
-  const files = paths.map((path) => (path.startsWith('-') ? `./${path}` : path));
-  const words = [...command.words, ...files];
+  const free = (file: string) => freePath(file, open);
   for (const { option, values: among } of command.settings ?? []) {
     const value = values.get(option);
     if (value) words.push(...(option ? [option] : []), ...(among === FLAG ? [] : [value]));

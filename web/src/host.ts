@@ -1,7 +1,7 @@
 // The page inside an editor: the editor hands over the open files, and keeps what the user saves.
 
 import type { Found } from './dropped.js';
-import type { FromWorker } from './protocol.js';
+import type { Progress } from './protocol.js';
 
 /** What the editor tells the page. Each file is a `file`, its `piece`s in order, and at last one `end` for all. */
 export type FromHost =
@@ -17,7 +17,7 @@ export type ToHost =
 
 interface Page {
   add: (found: Found[]) => void;
-  told: (message: FromWorker) => void;
+  reading: (progress: Progress) => void;
   explain: (lines: string[], error: boolean) => void;
 }
 
@@ -59,14 +59,14 @@ export function attach(page: Page): void {
 /** The files so far, and the pieces of the last. */
 let files: { path: string; size: number; pieces: Uint8Array<ArrayBuffer>[] }[] = [];
 
-function take({ add, told, explain }: Page, message: FromHost): void {
+function take({ add, reading, explain }: Page, message: FromHost): void {
   const last = files.at(-1);
   if (message.what === 'file') {
     files.push({ path: message.path, size: message.size, pieces: [] });
   } else if (message.what === 'piece' && last) {
     last.pieces.push(message.bytes);
     const done = last.pieces.reduce((sum, { length }) => sum + length, 0);
-    told({ what: 'progress', path: last.path, done, total: last.size });
+    reading({ path: last.path, done, total: last.size });
   } else if (message.what === 'end') {
     add(files.map(({ path, pieces }) => ({ path, file: new File(pieces, path) })));
     files = [];

@@ -2,11 +2,11 @@
 
 import { Broken, Client, Stopped } from './client.js';
 import {
+  argument,
   type Command,
   commandsFor,
   EXPORTS,
   lineOf,
-  quoted,
   type Setting,
   stem,
   TWO,
@@ -19,6 +19,7 @@ import {
   type FromWorker,
   PARTS,
   type Parts,
+  type Progress,
   type Ran,
   type Written,
 } from './protocol.js';
@@ -30,6 +31,12 @@ interface Listed {
   /** Whether to read only the intact part. */
   salvage: boolean;
 }
+
+/** Characters of text that are shown; a browser takes minutes for tens of millions. */
+const MOST_SHOWN = 2 ** 19;
+/** Bytes of the results that are kept, so that their tabs show at once. */
+const MOST_KEPT = 512 * 2 ** 20;
+const BUGS = 'https://github.com/memreplay/memreplay/issues';
 
 function by<T extends HTMLElement = HTMLElement>(id: string): T {
   return document.getElementById(id) as T;
@@ -69,6 +76,7 @@ const FOLDER_ABOVE =
 
 const files: Listed[] = [];
 const results = new Map<string, Promise<Ran>>();
+const sizes = new WeakMap<Promise<Ran>, number>();
 /** Each command's settings, by option. */
 const values = new Map<Command, Map<string, string>>();
 /** The files that were shown together last. */
@@ -96,7 +104,7 @@ function partsOf(): { parts: Parts; script: string; example: string } {
 }
 
 const { parts, script, example } = partsOf();
-const client = new Client(unpacked(script, 'text/javascript').blob(), parts, told);
+const client = new Client(async () => unpacked(script, 'text/javascript').blob(), parts, told);
 
 function state(now: 'starting' | 'ready' | 'busy'): void {
   view.progress.hidden = true;
@@ -114,15 +122,18 @@ function told(message: FromWorker): void {
       view.status.textContent = 'Ready';
     }
   } else if (message.what === 'progress') {
-    // The report is made while the user looks at the page.
-    if (document.body.dataset['state'] === 'ready') return;
-    view.progress.value = message.done / (message.total || 1);
-    view.progress.hidden = false;
-    view.status.textContent = `Reading ${message.path}`;
+    // What runs beforehand is of no interest.
+    if (document.body.dataset['state'] === 'busy') reading(message);
   } else if (message.what === 'broken') {
-    const words = ready ? 'error' : "memreplay can't start here; try a current browser";
-    explain([`${words}: ${message.reason}`], true);
+    explain([ended(message.reason)], true);
   }
+}
+
+/** Shows how far a file has been read. */
+function reading({ path, done, total }: Progress): void {
+  view.progress.value = done / (total || 1);
+  view.progress.hidden = false;
+  view.status.textContent = `Reading ${path}`;
 }
 
 function chosen(): Listed[] {
@@ -158,7 +169,7 @@ function remove(one: Listed): void {
   const next = files[Math.min(place, files.length - 1)];
   if (next && !chosen().length) next.chosen = true;
   client.close(one.path);
-  for (const line of results.keys()) if (line.includes(quoted(one.path))) results.delete(line);
+  for (const line of results.keys()) if (line.includes(argument(one.path))) results.delete(line);
   list();
   choose();
 }
@@ -266,7 +277,13 @@ function tabs(): HTMLElement[] {
 function lineFor(one: Command): string {
   const paths = chosen().map(({ path }) => path);
   const salvage = chosen().some((each) => each.salvage);
-  return lineOf(one, paths, valuesOf(one), new Set(files.map(({ path }) => path)), salvage);
+  return lineOf(
+    one,
+    paths,
+    valuesOf(one),
+    files.map(({ path }) => path),
+    salvage,
+  );
 }
 
 /** Returns a command's settings, by option. */
@@ -356,6 +373,11 @@ async function show(line: string): Promise<void> {
   view.status.textContent = ready ? 'Working …' : 'Starting …';
   try {
     const ran = await answer;
+    sizes.set(
+      answer,
+      ran.written.reduce((sum, { bytes }) => sum + bytes.length, ran.text.length),
+    );
+    forgetOldest();
     if (number !== shown) return;
     display(ran);
     const nothing = ran.code > 1 && !ran.text && !ran.written.length;
@@ -367,7 +389,7 @@ async function show(line: string): Promise<void> {
     results.delete(line);
     if (number !== shown) return;
     view.status.textContent = error instanceof Stopped ? 'Stopped' : '';
-    if (error instanceof Broken) explain([outOfMemory(error.message)], true);
+    if (error instanceof Broken) explain([ended(error.message)], true);
   }
   state('ready');
 }
@@ -384,11 +406,23 @@ function beforehand(): void {
   results.set(line, answer);
 }
 
-function outOfMemory(reason: string): string {
-  return (
-    `memreplay: error: the browser ended this (${reason}). A tab can use at most 4 GB of memory.` +
-    ' Read a part with --from and --to, or install memreplay: pip install memreplay'
-  );
+/** Drops the results that were asked for first, if all together are large. */
+function forgetOldest(): void {
+  let total = 0;
+  for (const [line, running] of [...results].reverse()) {
+    total += sizes.get(running) ?? 0;
+    if (total > MOST_KEPT) results.delete(line);
+  }
+}
+
+/** Says why the worker can't go on. */
+function ended(reason: string): string {
+  if (!ready)
+    return `memreplay: error: this browser can't run memreplay (${reason}); try a current one`;
+  const said = `memreplay: error: the browser ended this (${reason}).`;
+  return /memory|alloc|length/i.test(reason)
+    ? `${said} A tab can use at most 4 GB of memory. Read a part with --from and --to, or install memreplay: pip install memreplay`
+    : `${said} Please report it with this line: ${BUGS}`;
 }
 
 function display(ran: Ran): void {
@@ -419,13 +453,16 @@ function display(ran: Ran): void {
     if (!text) return;
   }
   view.text.hidden = false;
+  const bytes = new TextEncoder().encode(text);
   view.text.replaceChildren(
-    ...linked(text.trimEnd()).flatMap((part) =>
+    ...linked(text.slice(0, MOST_SHOWN).trimEnd()).flatMap((part) =>
       typeof part === 'string' ? part.split(DOTS).map(ofDots) : [part],
     ),
   );
-  const kind = /^[{[]/.test(text) ? 'json' : 'txt';
-  const bytes = new TextEncoder().encode(text);
+  if (text.length > MOST_SHOWN) {
+    view.text.append(`\n… This is the beginning of ${sizeText(bytes.length)}: Save has all of it.`);
+  }
+  const kind = /^\{\s*"/.test(text) ? 'json' : 'txt';
   const name = `${stem(chosen()[0]?.path ?? '')}-${wordOf(view.line.value)}.${kind}`;
   if (text) offer(link({ name, bytes }, 'text/plain'), name);
 }
@@ -631,7 +668,10 @@ addEventListener('message', ({ source, data }: MessageEvent<FromFrame>) => {
 addEventListener('drop', (event) => {
   event.preventDefault();
   over(false);
-  if (event.dataTransfer) void filesOf(event.dataTransfer).then(add);
+  if (!event.dataTransfer) return;
+  const unreadable = (error: unknown) =>
+    `memreplay: error: can't read what was dropped: ${(error as Error).message}`;
+  filesOf(event.dataTransfer).then(add, (error) => explain([unreadable(error)], true));
 });
 view.status.textContent = 'Starting …';
-attach({ add, told, explain });
+attach({ add, reading, explain });

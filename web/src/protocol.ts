@@ -18,6 +18,13 @@ export interface Written {
   bytes: Uint8Array<ArrayBuffer>;
 }
 
+/** How many bytes of a file have been read. */
+export interface Progress {
+  path: string;
+  done: number;
+  total: number;
+}
+
 /** What a command line did. */
 export interface Ran {
   code: number;
@@ -44,7 +51,7 @@ export type ToWorker =
 
 export type FromWorker =
   | { what: 'ready'; took: number }
-  | { what: 'progress'; path: string; done: number; total: number }
+  | ({ what: 'progress' } & Progress)
   | { what: 'ran'; number: number; ran: Ran }
-  /** The worker can't go on: `number` is the line that it ran. */
+  /** The worker can't go on: `number` is the line that it ran; null if it ran none. */
   | { what: 'broken'; number: number | null; reason: string };
