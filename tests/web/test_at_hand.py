@@ -96,7 +96,7 @@ def test_name_shows_only_that_file(empty: App) -> None:
     empty.open(OOM)
     empty.open(*sorted((EXAMPLES / "fsdp_odd_ranks").iterdir()))
     assert not empty.page.is_visible("#all")
-    empty.page.click("#files .close:has-text('rank5.pkl.gz')")
+    empty.page.click("#files button:has-text('rank5.pkl.gz')")
     empty.settle()
     assert empty.line == "memreplay view rank5.pkl.gz -o rank5.html"
     empty.page.click("text=Back to 8 files")

@@ -96,7 +96,9 @@ def test_worker_that_ends_is_explained(started: OpenApp) -> None:
     worker.evaluate("() => { performance.now = () => { throw new Error('gone'); }; }")
     app.run("memreplay summary transformer_step.pkl.gz")
     assert app.said.startswith("memreplay: error: the browser ended this (")
-    assert app.said.endswith("install memreplay: pip install memreplay")
+    assert app.said.endswith(
+        "report it with this line: https://github.com/memreplay/memreplay/issues"
+    )
     app.press("Peak")
     assert app.text.startswith("transformer_step.pkl.gz")
 

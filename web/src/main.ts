@@ -71,6 +71,9 @@ const SMALLEST_PX = 8;
 const NO_SNAPSHOTS =
   'memreplay: error: no snapshots in this folder: their names end in .pkl, .pickle, .json or .html, perhaps compressed';
 
+const NO_FILES =
+  'memreplay: error: there are no files in this; choose a snapshot, or a folder of them';
+
 const FOLDER_ABOVE =
   'memreplay: error: a folder can be dropped on the bar above, not on this page; or choose Open folder';
 
@@ -146,7 +149,7 @@ function add(found: Found[]): void {
     found.filter(({ path }) => !/(^|\/)\./.test(path) || found.length === 1),
   );
   if (!opened.length) {
-    if (found.length) explain([NO_SNAPSHOTS], true);
+    explain([found.length ? NO_SNAPSHOTS : NO_FILES], true);
     return;
   }
   const taken = new Set(files.map((one) => one.path));
