@@ -299,6 +299,10 @@ class Actions(Showing):
         self.query_one("#body").toggle_class("alone")
         self.call_after_refresh(self.draw)
 
+    def action_details_by(self, by: int) -> None:
+        y = self.told.scroll_y + by * max(self.told.size.height // 2, 1)
+        self.told.scroll_to(y=y, animate=False, immediate=True)
+
     # ---- keys: out
 
     def command(self) -> str:

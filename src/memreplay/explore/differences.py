@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.groups.ways import WAYS, is_of_parts, ways_of
-from memreplay.explore.rows.row import Line, Shown, frame_texts, named_line
-from memreplay.render.document import Place
+from memreplay.explore.rows.row import Line, Shown, frame_texts, named_line, named_shown
 from memreplay.render.units import counted, signed_size, size
 from memreplay.snapshot.model import When
 from memreplay.texts import clean
@@ -43,11 +42,11 @@ class DifferenceRows:
     def line(self, at: int) -> Line:
         row = self.found[at]
         cells = signed_size(row.change_bytes), size(row.base_bytes), size(row.new_bytes)
-        line = named_line(cells, row, abs(row.change_bytes) / self.most, self.by)
+        share = abs(row.change_bytes) / self.most
+        line = named_line(cells, row, share, self.by, row.change_bytes)
         if not row.guessed:
             return line
-        more = Place(f"({PARTLY})")
-        return line._replace(text=f"{line.text}  {more.function}", places=(*line.places, more))
+        return line._replace(tail=f"({PARTLY})")
 
     def key(self, at: int) -> Hashable:
         row = self.found[at]
@@ -65,7 +64,7 @@ class DifferenceRows:
             ("after", f"{size(row.new_bytes)} in {counted(row.new_count, 'block')}"),
             *([("category", PARTLY)] if row.guessed else ()),
         )
-        return Shown(clean(row.label), pairs, row.frames, row.user)
+        return named_shown(row, pairs, self.by)
 
 
 @dataclass(slots=True)
@@ -176,7 +175,8 @@ class DifferenceTree:
         sign = ("-" if self.opened(call) else "+") if self.can_open(call) else ""
         cells = signed_size(call.change), size(call.before), size(call.after)
         share = abs(call.change) / self.most if self.most else 0.0
-        return Line(cells, clean(call.name), share, call.level - 1, sign)
+        name = clean(call.name)
+        return Line(cells, name, share, call.level - 1, sign, change=call.change)
 
     def key(self, at: int) -> Hashable:
         return self.visible[at].key

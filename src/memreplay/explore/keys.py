@@ -80,6 +80,8 @@ KEYS: tuple[Key, ...] = (
     Key("n", "again(1)", "the next match", "Rows"),
     Key("N", "again(-1)", "the previous match", "Rows"),
     Key("r", "details", "show or hide the details of the row", "Rows", "details"),
+    Key("shift+up,ctrl+u", "details_by(-1)", "scroll the details up", "Rows"),
+    Key("shift+down,ctrl+d", "details_by(1)", "scroll the details down", "Rows"),
     Key("y", "copy", "copy the matching command line", "Output", "copy"),
     Key("e", "export", "write the answer to a file", "Output"),
     Key("w", "page_of_view", "write the page of memreplay view", "Output"),

@@ -18,6 +18,7 @@ from textual.widgets import Label
 from memreplay.errors import MemreplayError
 from memreplay.explore.curve import Chars
 from memreplay.explore.describing import Describer
+from memreplay.explore.details import Details
 from memreplay.explore.differences import Differences
 from memreplay.explore.explored import Explored
 from memreplay.explore.keys import KEYS, first_key
@@ -69,7 +70,7 @@ class Showing(App[None]):
         self.pattern: re.Pattern[str] | None = None
         self.answer: Callable[[str], None] | None = None
         plain = chars == "ascii"
-        self.rows, self.told = RowsView(plain, id="rows"), Text(plain, id="told")
+        self.rows, self.told = RowsView(plain, id="rows"), Details(plain, id="told")
         self.foot = Text(plain, id="foot")
         self.words, self.prompt = Label(id="words", markup=False), Prompt(self.typed, id="prompt")
         self.prompt.can_focus = False
@@ -212,20 +213,12 @@ class Showing(App[None]):
 
     def draw_details(self) -> None:
         """Draw the selected row's details."""
-        width, height = self.told.size.width, self.told.size.height
-        if width <= 0 or not height:
+        rows, row, width = self.shown_rows, self.rows.row, self.told.room
+        if width <= 0:
             return
-        rows, palette = self.shown_rows, self.palette
-        if not len(rows):
-            self.told.show([])
-            return
-        styles = {"": palette.plain, "dim": palette.dim, "title": palette.own}
-        self.told.show(
-            [
-                Strip([Segment(text, styles[style])])
-                for text, style in self.describer.details(rows, self.rows.row, width, height)
-            ]
-        )
+        there = len(rows) > 0
+        lines = self.describer.details(rows, row, width) if there else []
+        self.told.draw(rows.key(row) if there else None, lines, self.palette)
 
     def draw_foot(self) -> None:
         """Draw the most important keys, or a message."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
@@ -28,6 +29,7 @@ SCALE = 10  # width of the scale next to a curve
 LEAST_PATH = 10  # minimum width of a path that is cut at the front
 LEAST_PLACE = 8  # minimum width of each further location
 WHOLE_PLACE = 40  # width of a location that includes its function
+MOST_CELLS = 1000  # width of a location that isn't cut
 
 
 def in_ascii(strip: Strip) -> Strip:
@@ -89,14 +91,25 @@ def fitted_places(places: Sequence[Place], width: int) -> str:
 
     If there's little room, the others are cut down to the end of the file name and the line number.
     """
-    text = fit_place(places[0], width)
-    for place in places[1:]:
+    names = [replace(one, file=one.file.rpartition("/")[2]) for one in places]
+    shorts = [_short(one, places[0]) for one in places[1:]]
+    # The start of a path matters less than the next location.
+    least = cell_width(fit_place(names[0], MOST_CELLS)) + 2
+    taken = cell_width(fit_place(shorts[0], MOST_CELLS)) + 2 if shorts else 0
+    text = fit_place(places[0], width - taken if least + taken <= width else width)
+    for place, short in zip(places[1:], shorts, strict=True):
         room = width - cell_width(text) - 2
-        if room < LEAST_PLACE:
+        if room < min(LEAST_PLACE, cell_width(fit_place(short, MOST_CELLS))):
             break
-        name = Place(file=place.file.rpartition("/")[2], line=place.line)
-        text = f"{text}  {fit_place(place if room >= WHOLE_PLACE else name, room)}"
+        text = f"{text}  {fit_place(place if room >= WHOLE_PLACE else short, room)}"
     return text
+
+
+def _short(place: Place, first: Place) -> Place:
+    """Return a further location without its function, and without the first one's file."""
+    if place.file == first.file:
+        return Place(f"… :{place.line}")
+    return replace(place, function="", file=place.file.rpartition("/")[2])
 
 
 class Plot(NamedTuple):
@@ -292,13 +305,18 @@ class RowsView(Text):
             f"{cell:>{wide}}  " for cell, wide in zip(line.cells, widths, strict=False)
         )
         style = palette.dim if line.dim else palette.heat(line.share)
+        if line.change:
+            style = palette.rose if line.change > 0 else palette.fell
         room = max(self.size.width - len(numbers) - 1, 1)
         deep = min(line.level, max(room // 2 - 4, 0) // 2)
         lead = "  " * deep + (f"{palette.signs[line.sign]} " if line.sign else "  ") * (
             line.level > 0 or bool(line.sign)
         )
-        width = max(room - len(lead), 1)
-        text = fitted_places(line.places, width) if line.places else fitted(line.text, width)
+        spans = [Segment(text, palette.tone(tone)) for text, tone in line.lead]
+        tail = f"  {line.tail}" if line.tail else ""
+        taken = len(lead) + sum(map(len, (span.text for span in spans)))
+        width = max(room - taken - len(tail), 1)
+        text = fitted_places(line.places, width) if line.places else fitted(line.name, width)
         own = palette.plain if not line.dim else palette.dim
         if found(line.text):
             own = own + palette.found
@@ -307,8 +325,10 @@ class RowsView(Text):
             [
                 Segment(f" {numbers}", style + more),
                 Segment(lead, palette.dim + more),
+                *(Segment(span.text, (span.style or own) + more) for span in spans),
                 Segment(text, own + more),
-                Segment(" " * max(room - len(lead) - cell_width(text), 0), more),
+                Segment(tail, palette.dim + more),
+                Segment(" " * max(room - taken - cell_width(text) - len(tail), 0), more),
             ]
         )
 
