@@ -29,6 +29,7 @@ from memreplay.snapshot.model import MEASURES, By
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
+    from memreplay.commands.oom.result import Oom
     from memreplay.snapshot.model import MeasureName, PeakPoint, Span, Verdict
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -80,6 +81,7 @@ class Explored:
         self._marks: dict[tuple[object, ...], Marks] = {}
         self._steps: dict[int, Found] = {}
         self._spans: dict[int, tuple[Span, ...]] = {}
+        self.causes: dict[tuple[int, int], Oom] = {}  # why requests failed, by device and event
         # for each view: which calls are expanded or collapsed, the size below which calls are
         # hidden, and the number of rows
         self.open: dict[Hashable, bool] = {}

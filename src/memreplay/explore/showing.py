@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from memreplay.explore.describing import Describer
 from memreplay.explore.details import Details
 from memreplay.explore.differences import Differences
 from memreplay.explore.explored import Explored
+from memreplay.explore.failed import explained, failed_at, failed_lines
 from memreplay.explore.keys import KEYS, first_key
 from memreplay.explore.look import Look
 from memreplay.explore.palette import Palette, palette_of
@@ -50,6 +52,8 @@ class Showing(App[None]):
     #body { height: 2fr; }
     #panes.two { height: 1fr; }
     .two #body { height: 1fr; }
+    #failed { display: none; height: auto; max-height: 30%; }
+    .failed #failed { display: block; }
     #rows { width: 2fr; }
     #told { width: 1fr; border-left: solid $surface-lighten-2; padding-left: 1; }
     #body.narrow #told, #body.alone #told { display: none; }
@@ -71,6 +75,7 @@ class Showing(App[None]):
         self.answer: Callable[[str], None] | None = None
         plain = chars == "ascii"
         self.rows, self.told = RowsView(plain, id="rows"), Details(plain, id="told")
+        self.failed, self.explaining = Details(plain, id="failed"), set[tuple[int, int]]()
         self.foot = Text(plain, id="foot")
         self.words, self.prompt = Label(id="words", markup=False), Prompt(self.typed, id="prompt")
         self.prompt.can_focus = False
@@ -137,6 +142,7 @@ class Showing(App[None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="panes"):
             yield from self.panes
+        yield self.failed
         with Horizontal(id="body"):
             yield self.rows
             yield self.told
@@ -201,6 +207,7 @@ class Showing(App[None]):
                 palette,
                 (lambda _: None) if pattern is None else pattern.search,
             )
+            self.draw_failed()
             self.draw_details()
             self.draw_foot()
 
@@ -219,6 +226,25 @@ class Showing(App[None]):
         there = len(rows) > 0
         lines = self.describer.details(rows, row, width) if there else []
         self.told.draw(rows.key(row) if there else None, lines, self.palette)
+
+    def draw_failed(self) -> None:
+        """Describe the failed request at the cursor, if any."""
+        found = failed_at(self.explored, self.looked)
+        self.screen.set_class(found is not None, "failed")
+        if found is None:
+            return
+        key = self.looked.device, self.looked.event
+        oom = self.explored.causes.get(key)
+        if oom is None and key not in self.explaining:
+            self.explaining.add(key)
+            explain = partial(self._explain, self.explored, self.looked, found.number)
+            self.run_worker(explain, thread=True, exit_on_error=False)
+        self.failed.draw(key, failed_lines(found, oom, self.size.width - 1), self.palette)
+
+    def _explain(self, explored: Explored, look: Look, number: int) -> None:
+        with self.lock:
+            explored.causes[look.device, look.event] = explained(explored, look, number)
+        self.call_from_thread(self.draw)
 
     def draw_foot(self) -> None:
         """Draw the most important keys, or a message."""

@@ -18,7 +18,7 @@ MOST_ROWS = FIRST_ROWS * 4**3  # more rows would take too long for one key press
 MORE = -1  # represents the rows that are left out
 
 
-Tone = Literal["plain", "dim", "title", "own", "rose", "fell", "sure", "high"]
+Tone = Literal["plain", "dim", "title", "own", "rose", "fell", "oom", "sure", "high"]
 """The name of a style in the palette."""
 
 
