@@ -17,6 +17,7 @@ from memreplay.explore.commands_for import (
     filtered,
 )
 from memreplay.explore.differences import DifferenceTree
+from memreplay.explore.keys import KEYS
 from memreplay.explore.look import VIEWS, View
 from memreplay.explore.rows.calls import TreeRows
 from memreplay.explore.rows.row import MORE, MOST_ROWS
@@ -356,4 +357,4 @@ class Actions(Showing):
     def action_keys(self) -> None:
         from memreplay.explore.help_screen import KeysScreen
 
-        self.push_screen(KeysScreen())
+        self.push_screen(KeysScreen(KEYS, self.palette, plain=self.chars == "ascii"))

@@ -166,7 +166,11 @@ def _title(shown: Shown, width: int) -> list[str]:
     """Return the lines that name a row."""
     if not shown.places:
         return wrap(shown.title, width)
-    return [line for one in shown.places for line in place_lines(replace(one, source=""), width)]
+    found = []
+    for place in shown.places:
+        found += place_lines(replace(place, note="", source=""), width)
+        found += [cut_right(clean(place.note), width)] if place.note else []
+    return found
 
 
 def _frame(frame: Frame, width: int) -> list[str]:

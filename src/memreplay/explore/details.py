@@ -22,6 +22,7 @@ class Details(VerticalScroll, can_focus=False):
 
     DEFAULT_CSS = """
     Details { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+    Details > Text { width: 1fr; }
     """
 
     def __init__(self, plain: bool = False, **kwargs: Any) -> None:
@@ -29,7 +30,7 @@ class Details(VerticalScroll, can_focus=False):
         self.text = Text(plain)
         self.key: Hashable = None
         if plain:  # scrollbars need Unicode
-            self.styles.scrollbar_size_vertical = 0
+            self.styles.scrollbar_visibility = "hidden"
 
     def compose(self) -> ComposeResult:
         yield self.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 
@@ -13,13 +14,14 @@ class Key(NamedTuple):
     words: str
     group: str
     footer: str = ""  # label in the footer, for the keys that are used most
+    weight: int = 0  # keys with more come first in the footer
 
 
 KEYS: tuple[Key, ...] = (
-    Key("left,h", "column(-1)", "a column earlier", "Time", "time"),
+    Key("left,h", "column(-1)", "a column earlier", "Time", "time", 3),
     Key("right,l", "column(1)", "a column later", "Time"),
-    Key("comma,shift+left", "event(-1)", "one event back", "Time"),
-    Key("full_stop,shift+right", "event(1)", "one event forward", "Time"),
+    Key("shift+left,comma", "event(-1)", "one event back", "Time"),
+    Key("shift+right,full_stop", "event(1)", "one event forward", "Time"),
     Key("H,ctrl+left", "pan(-1)", "half a window back", "Time"),
     Key("L,ctrl+right", "pan(1)", "half a window forward", "Time"),
     Key("home,0", "edge(-1)", "the start", "Time"),
@@ -49,7 +51,7 @@ KEYS: tuple[Key, ...] = (
     Key("M", "measure(-1)", "the previous measure", "View"),
     Key("d", "device(1)", "the next device", "View"),
     Key("D", "device(-1)", "the previous device", "View"),
-    Key("tab,v", "view(1)", "the next view", "View", "view"),
+    Key("tab,v", "view(1)", "the next view", "View", "view", 1),
     Key("shift+tab,V", "view(-1)", "the previous view", "View"),
     Key("1", "views('tree')", "the call tree", "View"),
     Key("2", "views('groups')", "groups", "View"),
@@ -65,13 +67,20 @@ KEYS: tuple[Key, ...] = (
     Key("f", "filter", "filter allocations, as memreplay peak does", "View", "filter"),
     Key("backslash,ctrl+w", "other", "switch to the other snapshot of two", "View"),
     Key("u", "sync", "sync two cursors by step, time or event", "View"),
-    Key("up,k", "row(-1)", "the row above", "Rows", "rows"),
+    Key("up,k", "row(-1)", "the row above", "Rows", "rows", 3),
     Key("down,j", "row(1)", "the row below", "Rows"),
     Key("pageup,ctrl+b", "page(-1)", "a page up", "Rows"),
     Key("pagedown,ctrl+f", "page(1)", "a page down", "Rows"),
     Key("g", "last_row(-1)", "the first row", "Rows"),
     Key("G", "last_row(1)", "the last row", "Rows"),
-    Key("enter,space", "open_row", "open or close a call or a segment; show more", "Rows", "open"),
+    Key(
+        "enter,space",
+        "open_row",
+        "open or close a call or a segment; show more",
+        "Rows",
+        "open",
+        2,
+    ),
     Key("asterisk", "all(True)", "open all calls", "Rows"),
     Key("underscore", "all(False)", "close all calls", "Rows"),
     Key("c", "focus_call", "show only this call", "Rows"),
@@ -109,15 +118,30 @@ _NAMES = {
     "pagedown": "page down",
     "backslash": "\\",
     "escape": "esc",
-    "left": "left",
 }
 
 
+# Keys shown with their opposites in the footer.
+_PAIRS = {"left": ("←→", "left/right"), "up": ("↑↓", "up/down"), "plus": ("+-", "+-")}
+
+
 def spelled(keys: str) -> str:
-    """Return the keys as printed: `h, left`."""
-    return ", ".join(_NAMES.get(one, one) for one in keys.split(","))
+    """Return the keys as printed: `left or h`."""
+    return " or ".join(_NAMES.get(one, one) for one in keys.split(","))
 
 
-def first_key(keys: str) -> str:
-    """Return the first key."""
-    return spelled(keys.split(",", 1)[0])
+def short(keys: str) -> str:
+    """Return the keys for a narrow column: `pagedown ^F`."""
+    named = " ".join(_NAMES.get(one, one) for one in keys.split(","))
+    return re.sub(r"ctrl\+(\w+)", lambda found: "^" + _capital(found[1]), named)
+
+
+def _capital(name: str) -> str:
+    """Return a letter's capital; other keys' names stay the same."""
+    return name.upper() if len(name) == 1 else name
+
+
+def label(key: Key, *, plain: bool) -> str:
+    """Return the first key, with its opposite if the footer shows both."""
+    first = key.keys.split(",", 1)[0]
+    return _PAIRS[first][plain] if first in _PAIRS else spelled(first)

@@ -34,7 +34,7 @@ class Pane(Vertical):
         looked: Look,
         file: str,
         read: tuple[str, ...] = (),
-        chars: Chars = "braille",
+        chars: Chars = "blocks",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -10,10 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
-from rich.segment import Segment
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.strip import Strip
 from textual.widgets import Label
 
 from memreplay.errors import MemreplayError
@@ -23,7 +21,8 @@ from memreplay.explore.details import Details
 from memreplay.explore.differences import Differences
 from memreplay.explore.explored import Explored
 from memreplay.explore.failed import explained, failed_at, failed_lines
-from memreplay.explore.keys import KEYS, first_key
+from memreplay.explore.foot import Foot
+from memreplay.explore.legend import Chosen, Legend
 from memreplay.explore.look import Look
 from memreplay.explore.palette import Palette, palette_of
 from memreplay.explore.panes import Pane
@@ -31,7 +30,7 @@ from memreplay.explore.prompt import Prompt
 from memreplay.explore.rows.row import Rows
 from memreplay.explore.syncing import Side, Sync, same_moment, syncs
 from memreplay.explore.terminal import terminal_is_gone
-from memreplay.explore.widgets import CurveView, RowsView, Text
+from memreplay.explore.widgets import CurveView, RowsView
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ class Showing(App[None]):
     ENABLE_COMMAND_PALETTE = True
     CSS = """
     Screen { layout: vertical; }
-    #foot { height: 1; }
     #panes { height: 1fr; min-height: 6; }
     #body { height: 2fr; }
     #panes.two { height: 1fr; }
@@ -66,8 +64,9 @@ class Showing(App[None]):
     #prompt { width: 1fr; height: 1; border: none; padding: 0; }
     """
 
-    def __init__(self, panes: Sequence[Pane], chars: Chars = "braille") -> None:
+    def __init__(self, panes: Sequence[Pane], chars: Chars = "blocks") -> None:
         super().__init__()
+        self.animation_level = "none"  # each step would be sent over ssh
         self.panes, self.at = list(panes), len(panes) - 1
         self.chars: Chars = chars
         self.said = ""
@@ -76,7 +75,7 @@ class Showing(App[None]):
         plain = chars == "ascii"
         self.rows, self.told = RowsView(plain, id="rows"), Details(plain, id="told")
         self.failed, self.explaining = Details(plain, id="failed"), set[tuple[int, int]]()
-        self.foot = Text(plain, id="foot")
+        self.legend, self.foot = Legend(plain, id="legend"), Foot(plain, id="foot")
         self.words, self.prompt = Label(id="words", markup=False), Prompt(self.typed, id="prompt")
         self.prompt.can_focus = False
         self.lock = threading.RLock()  # held while code outside the key handlers runs
@@ -143,6 +142,7 @@ class Showing(App[None]):
         with Vertical(id="panes"):
             yield from self.panes
         yield self.failed
+        yield self.legend
         with Horizontal(id="body"):
             yield self.rows
             yield self.told
@@ -207,6 +207,8 @@ class Showing(App[None]):
                 palette,
                 (lambda _: None) if pattern is None else pattern.search,
             )
+            marks = self.explored.marks(self.looked)
+            self.legend.draw(Chosen(self.looked.view, marks), palette)
             self.draw_failed()
             self.draw_details()
             self.draw_foot()
@@ -248,28 +250,7 @@ class Showing(App[None]):
 
     def draw_foot(self) -> None:
         """Draw the most important keys, or a message."""
-        palette = self.palette
-        if self.said:
-            self.foot.show([self.line(f" {self.said}", palette.own)])
-            return
-        named = [(first_key(key.keys), key.footer) for key in KEYS if key.footer]
-        last, room = named[-2:], self.size.width  # always show help and quit
-        room -= sum(len(name) + len(word) + 3 for name, word in last)
-        shown = []
-        for name, word in named[:-2]:
-            room -= len(name) + len(word) + 3
-            if room < 0:
-                break
-            shown.append((name, word))
-        segments = [
-            segment
-            for name, word in (*shown, *last)
-            for segment in (Segment(f" {name}", palette.own), Segment(f" {word} ", palette.dim))
-        ]
-        self.foot.show([Strip(segments)])
-
-    def line(self, text: str, style: Any) -> Strip:
-        return Strip([Segment(text, style)])
+        self.foot.draw(self.said, self.palette)
 
     # ---- the view
 

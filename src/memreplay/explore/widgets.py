@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from memreplay.explore.explored import Curve, Marks
 
 SCALE = 10  # width of the scale next to a curve
+# The marks below a curve, from the least important to the most; with their ASCII versions.
+SIGNS = {
+    "annotations": ("·", "'"),
+    "steps": ("│", "|"),
+    "peaks": ("▲", "^"),
+    "ooms": ("!", "!"),
+}
 LEAST_PATH = 10  # minimum width of a path that is cut at the front
 LEAST_PLACE = 8  # minimum width of each further location
 WHOLE_PLACE = 40  # width of a location that includes its function
@@ -217,14 +224,9 @@ class CurveView(Text):
 
         fine, cells = FINE[self.chars], [" "] * self.cells
         ascii_only = self.chars == "ascii"
-        signs = (
-            (marks.annotations, "'" if ascii_only else "·"),
-            (marks.steps, "|" if ascii_only else "│"),
-            (marks.peaks, "^" if ascii_only else "▲"),
-            (marks.ooms, "!"),
-        )
         bounds = curve.bounds
-        for events, sign in signs:
+        for kind, signs in SIGNS.items():
+            events, sign = getattr(marks, kind), signs[ascii_only]
             first = bisect_right(events, bounds[0] - 1)
             last = bisect_right(events, bounds[-1] - 1)
             for event in events[first:last]:

@@ -21,7 +21,7 @@ GPT = ROOT / "examples" / "recorded_gpt.pkl.gz"
 ASKING = {"colon", "slash", "f", "e", "w", "question_mark", "f1", "q", "ctrl+c", "ctrl+q"}
 
 
-def explorer(path: Path | bytes = GPT, chars: Any = "braille") -> Explorer:
+def explorer(path: Path | bytes = GPT, chars: Any = "blocks") -> Explorer:
     snap = mr.open(path)
     explored = Explored(snap)
     name = str(path) if isinstance(path, Path) else "made.pkl"

@@ -20,12 +20,12 @@ def test_details_scroll_by_keys_and_by_the_wheel() -> None:
         text = "\n".join(screen(app))
         assert "your code" in text
         assert "torch::unwind" not in text
-        await pilot.press("shift+down")
+        await pilot.press("shift+down", "shift+down")
         assert app.told.scroll_offset.y > 0
         text = "\n".join(screen(app))
         assert "the whole stack, innermost first" in text
         assert app.rows.row == 0
-        await pilot.press("ctrl+u")
+        await pilot.press("ctrl+u", "ctrl+u")
         assert app.told.scroll_offset.y == 0
         await pilot.wheel("#told")
         assert app.told.scroll_offset.y > 0
