@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
 from textual.strip import Strip
 
-from memreplay.explore.keys import KEYS, label
+from memreplay.explore.keys import KEYS, Key, label
 from memreplay.explore.widgets import Text
 
 if TYPE_CHECKING:
@@ -19,12 +20,16 @@ class Foot(Text):
 
     DEFAULT_CSS = "Foot { height: 1; }"
 
+    def __init__(self, plain: bool = False, keys: Sequence[Key] = KEYS, **kwargs: Any) -> None:
+        super().__init__(plain, **kwargs)
+        self.keys = keys
+
     def draw(self, said: str, palette: Palette) -> None:
         """Draw the message, or the keys if it's empty."""
         if said:
             self.show([Strip([Segment(f" {said}", palette.own)])])
             return
-        keys = sorted((key for key in KEYS if key.footer), key=lambda key: -key.weight)
+        keys = sorted((key for key in self.keys if key.footer), key=lambda key: -key.weight)
         named = [(label(key, plain=self.plain), key.footer) for key in keys]
         last, room = named[-2:], self.size.width  # always show help and quit
         room -= sum(len(name) + len(word) + 3 for name, word in last)

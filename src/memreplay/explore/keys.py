@@ -98,6 +98,20 @@ KEYS: tuple[Key, ...] = (
     Key("q,ctrl+c,ctrl+q", "quit", "quit", "Output", "quit"),
 )
 
+RANK_KEYS: tuple[Key, ...] = (
+    Key("up,k", "row(-1)", "the rank above", "Ranks", "ranks", 2),
+    Key("down,j", "row(1)", "the rank below", "Ranks"),
+    Key("pageup,ctrl+b", "page(-1)", "a page up", "Ranks"),
+    Key("pagedown,ctrl+f", "page(1)", "a page down", "Ranks"),
+    Key("g,home", "edge(-1)", "the first rank", "Ranks"),
+    Key("G,end", "edge(1)", "the last rank", "Ranks"),
+    Key("s", "sort", "sort by peak, or by rank", "Ranks", "sort"),
+    Key("enter,space", "choose", "explore this rank", "Ranks", "explore", 1),
+    Key("question_mark,f1", "keys", "all keys", "Ranks", "keys"),
+    Key("q,ctrl+c,ctrl+q", "quit", "quit", "Ranks", "quit"),
+)
+"""The keys of the list of ranks."""
+
 _NAMES = {
     "comma": ",",
     "full_stop": ".",
