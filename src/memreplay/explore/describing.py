@@ -78,18 +78,6 @@ class Describer:
             words.append(where)
         return cut_right(" " + "   ".join(words), width)
 
-    def ends(self, look: Look) -> tuple[str, str]:
-        """Describe the window's ends."""
-        replay = self.explored.replay(look)
-        if not replay.events:
-            return "", ""
-        if look.axis == "event":
-            first = "start" if look.first == replay.start else count(look.first)
-            return first, count(look.last)
-        origin = replay.origin_us or 0
-        times = [replay.clock_us(max(one, replay.first_event)) for one in (look.first, look.last)]
-        return tuple(signed_duration((one or 0) - origin) for one in times)  # type: ignore[return-value]
-
     def title(self, look: Look) -> str:
         """Return the list's title."""
         if look.view == "tree":

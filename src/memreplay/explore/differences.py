@@ -159,13 +159,11 @@ class DifferenceTree:
 
     def all_keys(self) -> list[Hashable]:
         """Return the keys of all calls, visible or not."""
-        found: list[Hashable] = []
-        waiting = list(self.root.calls.values())
-        while waiting:
-            call = waiting.pop()
-            found.append(call.key)
-            waiting += call.calls.values()
-        return found
+        return _keys(list(self.root.calls.values()))
+
+    def keys_below(self, row: int) -> list[Hashable]:
+        """Return the keys of a row's call and of all calls below it."""
+        return _keys([self.visible[row]])
 
     def __len__(self) -> int:
         return len(self.visible)
@@ -194,6 +192,16 @@ class DifferenceTree:
         name = call.name if call.frame is None else posixpath.basename(call.frame.function)
         frames = () if call.frame is None else (call.frame,)
         return Shown(clean(name), pairs, frames, (0,) if frames else ())
+
+
+def _keys(waiting: list[Call]) -> list[Hashable]:
+    """Return the keys of calls and of all calls below them."""
+    found: list[Hashable] = []
+    while waiting:
+        call = waiting.pop()
+        found.append(call.key)
+        waiting += call.calls.values()
+    return found
 
 
 class Differences:

@@ -23,7 +23,7 @@ from memreplay.explore.explored import Explored
 from memreplay.explore.failed import explained, failed_at, failed_lines
 from memreplay.explore.foot import Foot
 from memreplay.explore.legend import Chosen, Legend
-from memreplay.explore.look import Look
+from memreplay.explore.look import Look, counted
 from memreplay.explore.palette import Palette, palette_of
 from memreplay.explore.panes import Pane
 from memreplay.explore.prompt import Prompt
@@ -72,6 +72,7 @@ class Showing(App[None]):
         self.said = ""
         self.pattern: re.Pattern[str] | None = None
         self.answer: Callable[[str], None] | None = None
+        self.changed: Callable[[str], None] | None = None
         plain = chars == "ascii"
         self.rows, self.told = RowsView(plain, id="rows"), Details(plain, id="told")
         self.failed, self.explaining = Details(plain, id="failed"), set[tuple[int, int]]()
@@ -136,6 +137,11 @@ class Showing(App[None]):
         """The first and last event."""
         return self.explored.bounds(self.looked.device)
 
+    @property
+    def top(self) -> int:
+        """The highest peak in bytes, which the curves have in common."""
+        return max(pane.peak for pane in self.panes)
+
     # ---- the screen
 
     def compose(self) -> ComposeResult:
@@ -197,9 +203,8 @@ class Showing(App[None]):
             return
         with self.lock:
             palette = self.palette
-            top = max(pane.peak for pane in self.panes)
             for pane in self.panes:
-                pane.draw(palette, top, active=pane is self.pane)
+                pane.draw(palette, self.top, active=pane is self.pane)
             pattern = self.pattern
             self.rows.draw(
                 self.shown_rows,
@@ -261,6 +266,8 @@ class Showing(App[None]):
         try:
             with self.lock:
                 look = self.explored.fitting(look)
+                if counted(look) != counted(self.looked):
+                    look = replace(look, lens=None)
                 self.explored.usage(look)
                 self.pane.looked = look
                 self.follow()
@@ -312,6 +319,7 @@ class Showing(App[None]):
             last=last,
             measure=look.measure,
             axis=look.axis,
+            lens=look.lens,
             pool=look.pool,
             stream=look.stream,
             filters=look.filters,
@@ -335,9 +343,15 @@ class Showing(App[None]):
 
     # ---- questions
 
-    def ask(self, words: str, answer: Callable[[str], None], value: str = "") -> None:
-        """Show an input line in place of the last line."""
-        self.answer = answer
+    def ask(
+        self,
+        words: str,
+        answer: Callable[[str], None],
+        value: str = "",
+        changed: Callable[[str], None] | None = None,
+    ) -> None:
+        """Show an input line in place of the last line. `changed` gets the text as it's typed."""
+        self.answer, self.changed = answer, changed
         self.words.update(words)
         self.prompt.value = value
         self.prompt.can_focus = True
@@ -355,9 +369,13 @@ class Showing(App[None]):
             except (MemreplayError, OSError) as error:
                 self.say(str(error))
 
+    def on_input_changed(self, message: Prompt.Changed) -> None:
+        if self.answer is not None and self.changed is not None:
+            self.changed(message.value)
+
     def asked(self) -> None:
         """Close the input line."""
-        self.answer = None
+        self.answer = self.changed = None
         self.screen.remove_class("asked")
         self.prompt.can_focus = False
         self.set_focus(None)

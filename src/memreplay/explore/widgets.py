@@ -13,12 +13,12 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from memreplay.explore.axis import row_labels, tick_line
 from memreplay.explore.curve import FINE, Chars, picture
 from memreplay.explore.palette import Palette
 from memreplay.explore.rows.row import Line, Rows
 from memreplay.render.document import Place
 from memreplay.render.fit import cell_width, cut_left, cut_right, fit_place
-from memreplay.render.units import size
 
 if TYPE_CHECKING:
     from textual.events import Click, MouseScrollDown, MouseScrollUp
@@ -120,12 +120,14 @@ def _short(place: Place, first: Place) -> Place:
 
 
 class Plot(NamedTuple):
-    """A curve whose upper edge is at `top` bytes. `cursor` and `span` are columns, or -1 if they
-    aren't in the window.
+    """A curve whose lower and upper edge are at `low` and `top` bytes. `cursor` and `span` are
+    columns, or -1 if they aren't in the window. `ticks` are columns with labels.
     """
 
     curve: Curve
+    low: int
     top: int
+    ticks: list[tuple[int, str]]
     marks: Marks
     cursor: int
     span: tuple[int, int] | None
@@ -162,32 +164,26 @@ class CurveView(Text):
         """Width of the plot in columns."""
         return self.cells * FINE[self.chars]
 
-    def draw(self, plot: Plot, ends: tuple[str, str], palette: Palette) -> None:
-        """Draw the curve. `ends` are the labels below its left and right ends."""
-        curve, top, marks, cursor, span = plot
+    def draw(self, plot: Plot, palette: Palette) -> None:
+        """Draw the curve."""
+        curve, low, top, ticks, marks, cursor, span = plot
         height = max(self.size.height - 2, 1)
         fine = FINE[self.chars]
         lines = []
-        for y, row in enumerate(picture(curve.lows, curve.highs, top, height, self.chars)):
-            label = ""
-            if y == 0:
-                label = size(top)
-            elif y == height - 1:
-                label = "0 B"
-            elif y == height // 2 and height >= 7:
-                label = size(top * (height - y) // height)
+        lows, highs = ([one - low for one in values] for values in (curve.lows, curve.highs))
+        labels = row_labels(low, top, height)
+        for y, row in enumerate(picture(lows, highs, top - low, height, self.chars)):
             lines.append(
                 Strip(
                     [
-                        Segment(f"{label:>{SCALE}} ", palette.dim),
+                        Segment(f"{labels.get(y, ''):>{SCALE}} ", palette.dim),
                         *self._segments(row.text, row.always, cursor // fine, span, palette),
                     ]
                 )
             )
         lines.append(self._marked(curve, marks, cursor, palette))
-        left, right = ends
-        room = self.cells - cell_width(left) - cell_width(right)
-        axis = left + " " * room + right if room > 0 else cut_right(left, self.cells)
+        sign = "`" if self.chars == "ascii" else "╵"
+        axis = tick_line([(at // fine, label) for at, label in ticks], self.cells, sign)
         lines.append(Strip([Segment(" " * (SCALE + 1)), Segment(axis, palette.dim)]))
         self.show(lines)
 

@@ -260,6 +260,11 @@ class TreeRows:
         """Return the keys of all calls, visible or not."""
         return self.keys
 
+    def keys_below(self, row: int) -> list[Hashable]:
+        """Return the keys of a row's call and of all calls below it."""
+        at = self.visible[row] if row < len(self.visible) else -1
+        return self.keys[at : self.until[at]] if at >= 0 else []
+
     def parents(self, at: int) -> list[Hashable]:
         """Return the keys of a row's callers."""
         return [self.keys[one] for one in self._path(at)[:-1]]
