@@ -51,9 +51,12 @@ def tick_line(ticks: Sequence[tuple[int, str]], cells: int, sign: str) -> str:
 
 
 def row_labels(low: int, high: int, rows: int) -> dict[int, str]:
-    """Return labels by row, counted from the top, for bytes between two values."""
+    """Return labels by row, counted from the top, for bytes between two values.
+
+    A label is in the row whose lower edge is nearest.
+    """
     labels: dict[int, str] = {}
     for tick in byte_ticks(low, high, max(rows // 2, 3)):
-        at = min(max(int((tick.at - low) * rows / (high - low)), 0), rows - 1)
+        at = min(max(int((tick.at - low) * rows / (high - low) + 0.499), 0), rows - 1)
         labels.setdefault(rows - 1 - at, tick.label)
     return labels

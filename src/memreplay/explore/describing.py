@@ -125,7 +125,7 @@ class Describer:
         lines += listed("libraries", shown.libraries)
         if len(shown.user) < len(frames):
             inner, outer = _parted(frames)
-            lines += listed("the whole stack, innermost first", outer)
+            lines += listed("the whole stack", outer)
             lines += listed("inside the allocator", inner)
         return lines
 

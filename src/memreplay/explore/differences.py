@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.groups.ways import WAYS, is_of_parts, ways_of
 from memreplay.explore.rows.row import Line, Shown, frame_texts, named_line, named_shown
+from memreplay.render.blocks import place_text
+from memreplay.render.document import Place
 from memreplay.render.units import counted, signed_size, size
 from memreplay.snapshot.model import When
 from memreplay.texts import clean
@@ -83,6 +85,11 @@ class Call:
     @property
     def change(self) -> int:
         return self.after - self.before
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The function and the file."""
+        return (self.frame.function, self.frame.file) if self.frame is not None else ("", "")
 
     def count(self, row: DiffRow) -> None:
         """Add a row's bytes."""
@@ -173,8 +180,9 @@ class DifferenceTree:
         sign = ("-" if self.opened(call) else "+") if self.can_open(call) else ""
         cells = signed_size(call.change), size(call.before), size(call.after)
         share = abs(call.change) / self.most if self.most else 0.0
-        name = clean(call.name)
-        return Line(cells, name, share, call.level - 1, sign, change=call.change)
+        place = Place(call.name) if call.frame is None else Place(*call.place)
+        name, level = place_text(place), call.level - 1
+        return Line(cells, name, share, level, sign, places=(place,), change=call.change)
 
     def key(self, at: int) -> Hashable:
         return self.visible[at].key

@@ -50,7 +50,7 @@ class Showing(App[None]):
     #body { height: 2fr; }
     #panes.two { height: 1fr; }
     .two #body { height: 1fr; }
-    #failed { display: none; height: auto; max-height: 30%; }
+    #failed { display: none; max-height: 30%; }
     .failed #failed { display: block; }
     #rows { width: 2fr; }
     #told { width: 1fr; border-left: solid $surface-lighten-2; padding-left: 1; }
@@ -246,7 +246,9 @@ class Showing(App[None]):
             self.explaining.add(key)
             explain = partial(self._explain, self.explored, self.looked, found.number)
             self.run_worker(explain, thread=True, exit_on_error=False)
-        self.failed.draw(key, failed_lines(found, oom, self.size.width - 1), self.palette)
+        lines = failed_lines(found, oom, self.size.width - 1)
+        self.failed.styles.height = len(lines)
+        self.failed.draw(key, lines, self.palette)
 
     def _explain(self, explored: Explored, look: Look, number: int) -> None:
         with self.lock:

@@ -46,10 +46,10 @@ def test_time_ticks_are_in_their_times_columns(explored: Explored) -> None:
 
 
 def test_labels_are_in_the_rows_that_hold_their_bytes() -> None:
-    assert row_labels(0, 479731712, 9) == {8: "0 B", 5: "200 MiB", 1: "400 MiB"}
+    assert row_labels(0, 479731712, 9) == {8: "0 B", 4: "200 MiB", 0: "400 MiB"}
     assert row_labels(0, 100, 3) == {2: "0 B", 1: "50 B", 0: "100 B"}
     labels = row_labels(350 << 20, 457 << 20, 8)
-    assert labels == {7: "350 MiB", 4: "400 MiB", 0: "450 MiB"}
+    assert labels == {7: "350 MiB", 3: "400 MiB", 0: "450 MiB"}
 
 
 def test_labels_that_do_not_fit_are_left_out() -> None:

@@ -66,7 +66,7 @@ def test_own_frames_come_first_and_the_allocators_last() -> None:
         "libraries",
         "einsum  /lib/site-packages/einops/einops.py:9",
         "",
-        "the whole stack, innermost first",
+        "the whole stack",
         "at::_ops::softmax_int::call  y.cpp:4",
         "einsum  /lib/site-packages/einops/einops.py:9",
         "cell 3105878423:21",
