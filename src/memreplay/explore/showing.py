@@ -28,6 +28,7 @@ from memreplay.explore.palette import Palette, palette_of
 from memreplay.explore.panes import Pane
 from memreplay.explore.prompt import Prompt
 from memreplay.explore.rows.row import Rows
+from memreplay.explore.rows.segments import SegmentRows
 from memreplay.explore.syncing import Side, Sync, same_moment, syncs
 from memreplay.explore.terminal import terminal_is_gone
 from memreplay.explore.widgets import CurveView, RowsView
@@ -205,9 +206,11 @@ class Showing(App[None]):
             palette = self.palette
             for pane in self.panes:
                 pane.draw(palette, self.top, active=pane is self.pane)
-            pattern = self.pattern
+            pattern, rows = self.pattern, self.shown_rows
+            if isinstance(rows, SegmentRows):
+                rows.fit(self.rows.size.width)
             self.rows.draw(
-                self.shown_rows,
+                rows,
                 self.title_of_rows(),
                 palette,
                 (lambda _: None) if pattern is None else pattern.search,

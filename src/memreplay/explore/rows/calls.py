@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.model import Frame
     from memreplay.snapshot.replay import Usage
 
+MOST_NAMED = 200  # maximum number of callees whose names are compared
 OPEN_SHARE = 0.05  # calls with a larger share start expanded
 
 
@@ -166,13 +168,20 @@ class TreeRows:
         """
         caller, found = self.callers[at], self._places(at)
         if caller not in self._named:
-            same = (one for one, above in enumerate(self.callers) if above == caller)
-            self._named[caller] = Counter(map(self._places, same))
-        if self._named[caller][found] == 1:
+            some = islice(self._callees(caller), MOST_NAMED)
+            self._named[caller] = Counter(map(self._places, some))
+        if self._named[caller][found] <= 1:
             return found
         frame = self._frames(at)[-1 if self.inverted else 0]
         differs = place_of(frame)
         return (found[0], replace(differs, function=f"… {differs.function}"), *found[1:])
+
+    def _callees(self, caller: int) -> Iterator[int]:
+        """Yield the calls by one caller, largest first; -1 for the calls at level 1."""
+        at, end = caller + 1, self.until[caller] if caller >= 0 else len(self.rows)
+        while at < end:
+            yield at
+            at = self.until[at]
 
     def _coded(self, ids: Sequence[int]) -> Coded:
         """Return the frames, and which of them are the user's and the libraries'."""

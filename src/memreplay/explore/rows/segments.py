@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from memreplay.explore.rows.allocations import Allocations
     from memreplay.snapshot.model import Group
 
+LEAST_CELLS, MOST_CELLS = 8, 30  # width of a segment's bar
+OTHER_CELLS = 52  # width of the rest of a segment's row
 REST = -1  # represents all blocks that are left out
 TONES: dict[str, Tone] = {".": "fell", "~": "dim"}  # of a bar's cells; others are in use
 STATES = {
@@ -68,11 +70,9 @@ class SegmentRows:
 
     titles: tuple[str, ...] = ("size", "in use", "free")
 
-    def __init__(
-        self, allocations: Allocations, opened: set[int], most: int = FIRST_ROWS, cells: int = 30
-    ) -> None:
+    def __init__(self, allocations: Allocations, opened: set[int], most: int = FIRST_ROWS) -> None:
         self.allocations, self.opened = allocations, opened
-        self.most, self.cells = most, cells
+        self.most, self.cells = most, MOST_CELLS
         self.replay = allocations.replay
         self.map = self.replay.block_map(allocations.event)
         self.order = self.map.largest(0)
@@ -83,6 +83,10 @@ class SegmentRows:
         self._columns: list[memoryview] = []
         self._rests: dict[int, dict[str, int]] = {}
         self.unfold()
+
+    def fit(self, width: int) -> None:
+        """Let the bars take the room that the numbers and addresses leave."""
+        self.cells = min(max(width - OTHER_CELLS, LEAST_CELLS), MOST_CELLS)
 
     def unfold(self) -> None:
         """Compute the visible rows."""
