@@ -34,6 +34,7 @@ SIGNS = {
     "ooms": ("!", "!"),
 }
 LEAST_PATH = 10  # minimum width of a path that is cut at the front
+LEAST_NAME = 16  # minimum width of a location before one that tells rows apart
 LEAST_PLACE = 8  # minimum width of each further location
 WHOLE_PLACE = 40  # width of a location that includes its function
 MOST_CELLS = 1000  # width of a location that isn't cut
@@ -103,7 +104,10 @@ def fitted_places(places: Sequence[Place], width: int) -> str:
     # The start of a path matters less than the next location.
     least = cell_width(fit_place(names[0], MOST_CELLS)) + 2
     taken = cell_width(fit_place(shorts[0], MOST_CELLS)) + 2 if shorts else 0
-    text = fit_place(places[0], width - taken if least + taken <= width else width)
+    # If only the next location tells rows apart, even the name matters less.
+    tells = len(places) > 1 and places[1].function.startswith("…")
+    has_room = least + taken <= width or (tells and width - taken >= LEAST_NAME)
+    text = fit_place(places[0], width - taken if has_room else width)
     for place, short in zip(places[1:], shorts, strict=True):
         room = width - cell_width(text) - 2
         if room < min(LEAST_PLACE, cell_width(fit_place(short, MOST_CELLS))):

@@ -317,15 +317,18 @@ def test_annotation_key_lands_inside_the_annotation_it_names(name: str) -> None:
         for _ in range(4):
             before = app.looked.event
             await pilot.press("a")
-            spans = app.explored.spans(app.looked)
-            begun = [one for one in spans if one.start_event + 1 == app.looked.event]
-            names = [one.name for one in begun if one.start_event != one.end_event] or [
-                one.name for one in spans if one.start_event == app.looked.event
-            ]
-            assert app.looked.event > before
-            await pilot.sees(f"annotation {names[0]}")
-            if begun and begun[0].start_event != begun[0].end_event:
-                assert names[-1] in app.explored.where(app.looked)
+            event = app.looked.event
+            assert event > before
+            said = app.said.removeprefix("annotation ").removesuffix(" begins here").split(", ")
+            for name in said:
+                starts = [
+                    one
+                    for one in app.explored.spans(app.looked)
+                    if one.name == name and one.start_event in (event - 1, event)
+                ]
+                assert starts
+                if any(one.start_event != one.end_event for one in starts):
+                    assert name in app.explored.where(app.looked)
 
     play(app, do, columns=160)
 

@@ -34,6 +34,8 @@ def test_search_moves_while_typing_and_escape_returns() -> None:
         assert "model.py:80" in tree(app).texts(app.rows.row)[-1]
         await pilot.press("x")
         await pilot.sees("search (no match)")
+        await pilot.press("backspace")
+        assert app.key_of_row() != kept
         await pilot.press("escape")
         assert app.key_of_row() == kept
         assert app.rows.count <= 4  # the calls are closed again
