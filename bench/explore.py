@@ -27,7 +27,7 @@ from typing import NamedTuple
 KEYS = {
     "left": "\x1b[D", "right": "\x1b[C", "up": "\x1b[A", "down": "\x1b[B", "home": "\x1b[H",
     "end": "\x1b[F", "pageup": "\x1b[5~", "pagedown": "\x1b[6~", "enter": "\r", "tab": "\t",
-    **{one: one for one in ",.pPsSoOaA+-zx[]mM12345bBtiHLjkhlgG*_c"},
+    **{one: one for one in ",.pPsSoOaA+-zx[]()JKmM12345bBtiHLjkhlgG*_EC{}c"},
 }  # fmt: skip
 QUIET_S = 0.05  # a response is complete when nothing has arrived for this long
 FIRST_S = 120.0

@@ -15,13 +15,14 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.web.app import PICTURE, shown
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "build" / "web" / "memreplay.html"
 SIZE = {"width": 1280, "height": 800}
 PATIENCE_MS = 300_000
-PICTURE = """async () => {
-  while (!globalThis.memreplay?.picture()) await new Promise((done) => setTimeout(done, 5));
-}"""
 
 
 def timed(path: str, file: Path) -> tuple[float, float, int]:
@@ -38,10 +39,7 @@ def timed(path: str, file: Path) -> tuple[float, float, int]:
         page.wait_for_timeout(500)
         began = time.monotonic()
         page.set_input_files("#choose", str(file))
-        element = page.wait_for_selector("#page")
-        frame = element.content_frame()
-        frame.wait_for_url(element.get_attribute("src"))
-        frame.evaluate(PICTURE)
+        shown(page).evaluate(PICTURE)
         picture = time.monotonic() - began
         page.wait_for_selector("body[data-state=ready]")
         heap = int(page.get_attribute("body", "data-heap") or 0)

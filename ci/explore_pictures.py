@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -12,14 +13,17 @@ from memreplay.explore.app import Explorer
 from memreplay.explore.explored import Explored
 from memreplay.explore.panes import Pane
 
-GPT, STEP, DEEPER = "recorded_gpt", "transformer_step", "transformer_deeper"
+GPT, STEP, DEEPER, OOM = "recorded_gpt", "transformer_step", "transformer_deeper", "serving_oom"
 # Maps each picture's file to the keys that produce it.
 PICTURES = {
     "explore": ((GPT,), ("down", "down", "down")),
     "explore-change": ((GPT,), ("home", "left_square_bracket", "s", "right_square_bracket")),
     "explore-two": ((STEP, DEEPER), ("down", "down")),
+    "explore-oom": ((OOM,), ("o",)),
 }
-SIZE = (98, 26)
+SIZE = (110, 28)
+# The pictures must not load anything, so they use fonts that systems have.
+FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
 
 async def draw(folder: Path) -> None:
@@ -34,7 +38,12 @@ async def draw(folder: Path) -> None:
             await pilot.pause(0.5)
             await pilot.press(*keys)
             await pilot.pause(0.5)
-            app.save_screenshot(f"{picture}.svg", str(folder))
+            await app.workers.wait_for_complete()
+            await pilot.pause(0.5)
+            drawn = app.export_screenshot()
+        drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+        drawn = re.sub(r"font-family: Fira Code[^;]*;", f"font-family: {FONT};", drawn)
+        (folder / f"{picture}.svg").write_text(drawn, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,6 @@ NOT_RUN: dict[str, dict[str, str]] = {
     },
     "docs/notebooks.md": {"%%memreplay --model": "records a cell, and needs torch"},
     "docs/browser.md": {
-        "make web": SCRIPTS,
         "import micropip": "runs in Pyodide: tests/web/test_micropip.py",
     },
     "docs/performance.md": {"make bench": SCRIPTS},

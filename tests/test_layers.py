@@ -59,7 +59,10 @@ DRAWN = {
     ("explore", name)
     for name in (
         "app",
+        "details",
+        "foot",
         "help_screen",
+        "legend",
         "palette",
         "panes",
         "prompt",

@@ -19,6 +19,10 @@ from PIL import Image
 import memreplay
 from memreplay.commands.fleet.page import write_fleet_page
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.web.app import PICTURE, shown
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = "examples/transformer_step.pkl.gz"
 OTHER = "examples/transformer_deeper.pkl.gz"
@@ -26,10 +30,6 @@ APP = ROOT / "build" / "web" / "memreplay.html"
 
 COLOURS = 112
 TOP = 20  # rows of each rank on the fleet page
-# Waits until a page in a frame has drawn its picture.
-PICTURE = """async () => {
-  while (!globalThis.memreplay?.picture()) await new Promise((done) => setTimeout(done, 5));
-}"""
 
 
 class Shot(NamedTuple):
@@ -102,10 +102,7 @@ def draw_app(browser: Any, target: Path) -> None:
     tab = context.new_page()
     tab.goto(APP.as_uri())
     tab.set_input_files("#choose", EXAMPLE)
-    element = tab.wait_for_selector("#page")
-    page = element.content_frame()
-    page.wait_for_url(element.get_attribute("src"))
-    page.evaluate(PICTURE)
+    shown(tab).evaluate(PICTURE)
     tab.wait_for_selector("body[data-state=ready]")
     save(tab, target)
     context.close()

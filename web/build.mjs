@@ -14,7 +14,7 @@ const version = /^version = "(.+)"/m.exec(readFileSync('../pyproject.toml', 'utf
 // is loaded already.
 const CLASSIC = 'self.importScripts = undefined;';
 
-async function bundled(entry, first = '') {
+async function bundled(entry, first = '', given = {}) {
   const { outputFiles } = await build({
     entryPoints: [entry],
     banner: { js: first },
@@ -26,7 +26,7 @@ async function bundled(entry, first = '') {
     write: false,
     // Node's modules, which Pyodide doesn't import in a browser.
     external: ['node:*', 'ws'],
-    define: { 'import.meta.url': '"https://memreplay.invalid/"' },
+    define: { 'import.meta.url': '"https://memreplay.invalid/"', ...given },
     legalComments: 'none',
     logLevel: 'error',
   });
@@ -40,7 +40,7 @@ function policy(scripts, styles) {
   const own = (names) => names.map((name) => hash(readFileSync(join(assets, name)))).join(' ');
   return [
     "default-src 'none'",
-    `script-src ${scripts} ${own(['viewer.js', 'fleet.js'])} 'wasm-unsafe-eval'`,
+    `script-src ${scripts} ${own(['viewer.js', 'fleet.js'])} ${hash(framed)} 'wasm-unsafe-eval'`,
     'worker-src blob:',
     'frame-src blob:',
     `style-src ${styles} ${own(['viewer.css'])}`,
@@ -50,14 +50,20 @@ function policy(scripts, styles) {
   ].join('; ');
 }
 
-const main = await bundled('src/main.ts');
+const framed = await bundled('src/framed.ts');
+const main = await bundled('src/main.ts', '', {
+  FRAMED: JSON.stringify(framed),
+  FRAMED_HASH: JSON.stringify(hash(framed)),
+});
 const worker = await bundled('src/worker.ts', CLASSIC);
 const style = await bundled('src/style.css');
 const files = { 'worker.js': worker };
 for (const name of NAMES) files[name] = readFileSync(join(parts, name));
+// What "Open an example" opens.
+files['example.pkl.gz'] = readFileSync('../examples/serving_oom.pkl.gz');
 const packed = {};
 for (const [name, bytes] of Object.entries(files)) {
-  const small = name.endsWith('.zst') ? bytes : gzipSync(bytes, { level: 9 });
+  const small = /\.(zst|gz)$/.test(name) ? bytes : gzipSync(bytes, { level: 9 });
   packed[name] = small.toString('base64');
 }
 

@@ -22,17 +22,20 @@ from types import CodeType
 # packages that aren't here.
 LEFT_OUT = (
     *("memreplay/dryrun", "memreplay/programs", "memreplay/recording", "memreplay/explore"),
-    *("memreplay/mcp", "memreplay/notebook", "memreplay/pages", "memreplay/pytest_plugin.py"),
+    *("memreplay/mcp", "memreplay/notebook", "memreplay/pytest_plugin.py"),
     *(f"memreplay/commands/{name}" for name in ("dryrun", "explore", "mcp", "record", "watch")),
     *("click/_winconsole.py", "click/testing.py"),
+    # Pages for developers.
+    *("memreplay/pages/reference", "memreplay/pages/architecture.md", "memreplay/pages/engine.md"),
+    *("memreplay/pages/performance.md", "memreplay/pages/releasing.md"),
 )
 # Standard modules that some function imports, but none that runs in a browser.
 UNUSED = {
     *("_ast_unparse", "_py_abc", "_pydatetime", "_pyrepl", "argparse", "ctypes", "curses"),
     *("_sysconfigdata__emscripten_wasm32-emscripten", "asyncio.proactor_events"),
     *("asyncio.windows_events", "asyncio.windows_utils", "doctest", "ensurepip"),
-    *("ftplib", "getopt", "getpass", "http", "idlelib", "mailbox"),
-    *("mimetypes", "pdb", "plistlib", "py_compile", "pydoc"),
+    *("concurrent.futures.process", "ftplib", "getopt", "getpass", "http", "idlelib", "mailbox"),
+    *("mimetypes", "multiprocessing", "pdb", "plistlib", "py_compile", "pydoc"),
     *("pydoc_data", "pyodide._nodesock_transport", "rlcompleter", "smtplib", "socketserver"),
     *("sqlite3", "ssl", "tarfile", "tkinter", "tracemalloc", "tty", "unittest"),
     *("urllib.error", "urllib.request", "urllib.response", "webbrowser", "wsgiref", "xml.dom"),
@@ -43,7 +46,8 @@ UNUSED = {
 BY_NAME = {"concurrent.futures.thread", "encodings", "compression.zstd", "zipfile"}
 # Encodings are found by name. zipfile uses cp437.
 ENCODINGS = {
-    *("__init__", "aliases", "ascii", "cp437", "idna", "latin_1", "utf_8", "utf_8_sig"),
+    *("__init__", "aliases", "ascii", "cp437", "idna", "latin_1", "unicode_escape"),
+    *("utf_8", "utf_8_sig"),
     *("utf_16", "utf_16_le", "utf_16_be", "utf_32", "utf_32_le", "utf_32_be"),
 }
 KEPT_FILES = (".so", ".js", ".css")
@@ -89,7 +93,7 @@ def is_kept(name: str) -> bool:
         return False
     if ".dist-info/" in name:  # errors name the packages that an extra needs
         return name.startswith("memreplay-") and name.endswith("/METADATA")
-    return name.endswith((".py", *KEPT_FILES))
+    return name.endswith((".py", *KEPT_FILES)) or name.startswith("memreplay/pages/")
 
 
 def archive_of(files: dict[str, bytes], docstrings: tuple[str, ...] = ()) -> bytes:

@@ -6,6 +6,7 @@ line that the page shows. The files that a command writes there are handed to th
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shlex
@@ -18,9 +19,15 @@ from typing import Any, NamedTuple
 # Commands that need other programs, a terminal, or files that change.
 ABSENT = ("completion", "dryrun", "explore", "mcp", "record", "watch")
 UNEXPECTED = 70
+# The file that has what a command printed, if that isn't text.
+OUTPUT = "output"
 # As many snapshots are kept as a command compares.
 MOST = 2
 INSTALL = "pip install memreplay"
+ELSEWHERE = f"this page doesn't have it; install memreplay: {INSTALL}"
+# What the worker's error for a file that the browser refuses to read is called, and what it means.
+UNREADABLE = f": {os.strerror(errno.EIO).lower()}\n"
+CHANGED = ": the file changed, or was removed, after you opened it; close it, and open it again\n"
 BUGS = "https://github.com/memreplay/memreplay/issues"
 
 
@@ -38,27 +45,39 @@ class Ran(NamedTuple):
 
 
 class Kept:
-    """The snapshots that were read last, so that a file isn't read again for another command."""
+    """The snapshots that were read last, so that a file isn't read again for another command.
+
+    A snapshot is found by its file's real path: the worker doesn't give that to another file, and
+    a command line can spell a name in several ways.
+    """
 
     def __init__(self) -> None:
         self._snapshots: list[tuple[str, object, Any]] = []
 
     def lend(self, file: str, reading: object, read: Callable[[], Any]) -> Any:
         """Return the snapshot of a file, read with these options."""
+        path, asked = os.path.realpath(file), (file, reading)
         for one in self._snapshots:
-            if one[:2] == (file, reading):
+            if one[:2] == (path, asked):
                 self._snapshots.remove(one)
                 self._snapshots.append(one)
                 return one[2]
         # Make room first: the heap ends at 4 GB.
         del self._snapshots[: max(0, len(self._snapshots) - MOST + 1)]
-        snapshot = read()
-        self._snapshots.append((file, reading, snapshot))
+        try:
+            snapshot = read()
+        except MemoryError:
+            if not self._snapshots:
+                raise
+            self._snapshots.clear()
+            snapshot = read()
+        self._snapshots.append((path, asked, snapshot))
         return snapshot
 
-    def forget(self, file: str | None = None) -> None:
-        """Drop the snapshots of a file, or all."""
-        self._snapshots = [one for one in self._snapshots if file not in (None, one[0])]
+    def forget(self, file: str) -> None:
+        """Drop the snapshots of a file."""
+        path = os.path.realpath(file)
+        self._snapshots = [one for one in self._snapshots if one[0] != path]
 
 
 kept = Kept()
@@ -83,11 +102,19 @@ def load() -> None:
     _load_msgspec()
     import memreplay._core
     import memreplay.commands.app
+    import memreplay.errors
     import memreplay.render.plain
-    import memreplay.snapshot.snapshot  # noqa: F401
-    from memreplay.commands.shared import source
+    import memreplay.snapshot.snapshot
+    from memreplay.commands.shared import errors, listed, source
 
     source.keep = kept.lend
+    memreplay.errors.install_command = lambda extra: ELSEWHERE  # noqa: ARG005
+    errors.NO_NUMPY = f"this needs NumPy: {ELSEWHERE}"
+    for title, names in [*listed.SECTIONS.items(), ("", listed.COMMANDS)]:
+        for name in ABSENT:
+            names.pop(name, None)
+        if not names:
+            del listed.SECTIONS[title]
 
 
 def ahead(number: int) -> bool:
@@ -110,7 +137,12 @@ def run(line: str, columns: int) -> Ran:
         with open(name, "rb") as file:
             written[name] = file.read()
         os.unlink(name)
-    return Ran(code, out.getvalue().decode(), err.getvalue().decode(), written)
+    try:
+        text = out.getvalue().decode()
+    except UnicodeDecodeError:
+        text, written[OUTPUT] = "", out.getvalue()
+    said = err.getvalue().decode().replace(UNREADABLE, CHANGED)
+    return Ran(code, text, said, written)
 
 
 def _answer(line: str) -> int:
@@ -140,8 +172,9 @@ def _answer(line: str) -> int:
         )
         return 2
     except Exception as error:
+        said = " ".join(str(error).split())
         sys.stderr.write(
-            f"memreplay: error: this is a bug ({type(error).__name__}: {error}). Please report it"
+            f"memreplay: error: this is a bug ({type(error).__name__}: {said}). Please report it"
             f" with this line: {BUGS}\n"
         )
         return UNEXPECTED

@@ -9,6 +9,10 @@ from tests.browser.tabs import ChromiumTab
 from tests.browser.viewed import READY
 
 PATIENCE_MS = 20_000
+# Waits until the interactive page has drawn its picture.
+PICTURE = """async () => {
+  while (!globalThis.memreplay?.picture()) await new Promise((done) => setTimeout(done, 5));
+}"""
 
 
 def shown(page: Any) -> Any:
@@ -42,7 +46,7 @@ class App:
     def close_all(self) -> None:
         """Close all files."""
         self.settle()
-        while (close := self.page.query_selector("#files button")) is not None:
+        while (close := self.page.query_selector("#files .close")) is not None:
             close.click()
             self.settle()
 

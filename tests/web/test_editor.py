@@ -130,8 +130,11 @@ def test_page_is_as_dark_as_the_editor(editor: Editor, theme: str, dark: bool) -
     frame = editor.open(EXAMPLE.name, theme=theme)
     red = "() => Number(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])"
     assert (frame.evaluate(red) < 128) is dark
+    inner = shown(frame)
+    inner.wait_for_function(f"(dark) => globalThis.memreplay && ({red})() < 128 === dark", arg=dark)
     frame.evaluate("() => { document.body.dataset.vscodeThemeKind = 'vscode-high-contrast'; }")
-    frame.wait_for_function(f"() => ({red})() < 128")
+    for one in (frame, inner):
+        one.wait_for_function(f"() => ({red})() < 128")
 
 
 def test_other_frames_cannot_hand_over_files(editor: Editor) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.web.app import App
+from tests.web.conftest import OpenApp
 
 pytestmark = pytest.mark.browser
 
@@ -64,6 +65,44 @@ def test_two_files_of_one_name_are_told_apart(empty: App, tmp_path: Path) -> Non
     assert empty.line == "memreplay peak transformer_step-2.pkl.gz"
 
 
+def test_unknown_option_is_explained(empty: App) -> None:
+    empty.open(EXAMPLE)
+    empty.run("memreplay peak transformer_step.pkl.gz -o out.txt")
+    assert empty.said.startswith("memreplay: error: memreplay peak has no option -o; report, ")
+
+
+def test_end_of_the_heap_is_explained(started: OpenApp, tmp_path: Path) -> None:
+    app = started()
+    worker = app.page.workers[0]
+    worker.evaluate("() => { WebAssembly.Memory.prototype.grow = () => { throw new Error(); }; }")
+    file = tmp_path / "large.pkl"
+    keys = b"".join(b"U%c%sq%c" % (len(one), one, i) for i, one in enumerate((b"addr", b"size")))
+    event = b"}(h\x00J\x00\x02\x00\x00h\x01J\x00\x02\x00\x00u"
+    file.write_bytes(
+        b"\x80\x02" + keys + b"00}U\x0ddevice_traces](](" + event * 3_000_000 + b"ees."
+    )
+    app.open(file)
+    assert app.said.startswith("memreplay: error: large.pkl: not enough memory to read it; ")
+    app.close_all()
+    app.open(EXAMPLE)
+    app.press("Peak")
+    assert app.text.startswith("transformer_step.pkl.gz")
+
+
+def test_worker_that_ends_is_explained(started: OpenApp) -> None:
+    app = started()
+    app.open(EXAMPLE)
+    worker = app.page.workers[0]
+    worker.evaluate("() => { performance.now = () => { throw new Error('gone'); }; }")
+    app.run("memreplay summary transformer_step.pkl.gz")
+    assert app.said.startswith("memreplay: error: the browser ended this (")
+    assert app.said.endswith(
+        "report it with this line: https://github.com/memreplay/memreplay/issues"
+    )
+    app.press("Peak")
+    assert app.text.startswith("transformer_step.pkl.gz")
+
+
 def test_command_that_needs_a_terminal_is_explained(empty: App) -> None:
     empty.open(EXAMPLE)
     empty.run("memreplay explore transformer_step.pkl.gz")
@@ -77,7 +116,9 @@ def test_stopped_line_leaves_a_working_page(empty: App, tmp_path: Path) -> None:
         for _ in range(1000):  # a gigabyte of None, each popped again
             out.write(b"N0" * (1 << 19))
     empty.page.set_input_files("#choose", [str(file)])
-    empty.page.click("#run:text-is('Stop')")
+    empty.page.wait_for_selector("#progress:not([hidden])")
+    assert empty.page.inner_text("#status") == "Reading endless.pkl.gz"
+    empty.page.click("#stop")
     empty.settle()
     assert empty.page.inner_text("#status") == "Stopped"
     empty.open(EXAMPLE)

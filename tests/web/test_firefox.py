@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import memreplay as mr
 from tests.browser.tabs import foreign, url_of
 from tests.web.conftest import SINGLE, native
 from tests.web.test_answers import EXAMPLES, NAMES
+from tests.web.test_errors import CALL
 
 pytestmark = pytest.mark.browser
 
@@ -21,6 +24,14 @@ READY = """async () => {
     await new Promise((done) => setTimeout(done, 25));
   }
   return document.body.dataset.state;
+}"""
+# Wait for the interactive page's peak.
+PEAK = """async () => {
+  for (let i = 0; i < 1200; i++) {
+    const shown = document.querySelector('[data-what=peak-bytes]');
+    if (shown) return Number(shown.dataset.bytes);
+    await new Promise((done) => setTimeout(done, 25));
+  }
 }"""
 SHOWN = """() => [
   document.getElementById('line').value,
@@ -52,18 +63,51 @@ def test_peak_and_report_of_a_real_file(tab: Any, corpus_file: Path) -> None:
     check(tab, corpus_file)
 
 
-def check(tab: Any, file: Path) -> None:
-    """Open a file, compare two commands with a terminal, and close the file."""
+@pytest.mark.parametrize("data", [CALL, b"", b"\x89PNG\r\n\x1a\n"], ids=["call", "empty", "png"])
+def test_hostile_file_is_refused(tab: Any, tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "evil.pkl"
+    file.write_bytes(data)
     choose(tab, file)
     assert tab.evaluate(READY) == "ready"
+    _, said, columns = tab.evaluate(SHOWN)
+    assert said == native("memreplay view evil.pkl -o evil.html", tmp_path, columns).rstrip()
+    assert said.startswith("memreplay: error: evil.pkl: ")
+    close(tab)
+
+
+def check(tab: Any, file: Path) -> None:
+    """Open a file; compare the page's peak with Python's, and two commands with a terminal."""
+    choose(tab, file)
+    assert tab.evaluate(READY) == "ready"
+    with mr.open(file) as snap:
+        peak = snap.replay(snap.devices[0]).peak.bytes
+    with in_frame(tab):
+        assert tab.evaluate(PEAK) == peak
     for command in ("peak", "report"):
         press(tab, f"[data-command={command}]")
         line, text, columns = tab.evaluate(SHOWN)
         assert line.startswith(f"memreplay {command} ")
         assert text == native(line, file.parent, columns).rstrip(), command
-    press(tab, "#files button")
-    assert tab.evaluate("() => document.querySelector('#files button')") is None
+    close(tab)
+
+
+def close(tab: Any) -> None:
+    """Close the file; nothing may have gone wrong."""
+    press(tab, "#files .close")
+    assert tab.evaluate("() => document.querySelector('#files .close')") is None
     assert [*tab.problems, *foreign(tab.requests, tab.pages)] == []
+
+
+@contextmanager
+def in_frame(tab: Any) -> Iterator[None]:
+    """Drive the frame with the interactive page."""
+    page = tab.context
+    (tree,) = tab.send("browsingContext.getTree", root=page)["contexts"]
+    tab.context = tree["children"][0]["context"]
+    try:
+        yield
+    finally:
+        tab.context = page
 
 
 def choose(tab: Any, file: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import marshal
 import zipfile
+from codecs import lookup
+from collections.abc import Iterator
 from io import BytesIO
 from types import CodeType, ModuleType
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.web.conftest import SINGLE
 
 LIBRARY = {
     "encodings/__init__.py": b"",
@@ -30,6 +34,10 @@ LIBRARY = {
 @pytest.fixture(scope="module")
 def pack() -> ModuleType:
     """Load web/pack.py, which isn't part of the package."""
+    return loaded()
+
+
+def loaded() -> ModuleType:
     spec = importlib.util.spec_from_file_location("pack", ROOT / "web" / "pack.py")
     assert spec
     assert spec.loader
@@ -44,6 +52,13 @@ def few(pack: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pack, "UNUSED", {"email", "unused"})
     monkeypatch.setattr(pack, "ENCODINGS", {"__init__"})
     monkeypatch.setattr(pack, "BY_NAME", {"encodings"})
+
+
+@pytest.mark.browser
+def test_page_is_small() -> None:
+    if not SINGLE.exists():
+        pytest.skip("the page isn't built: ci/web builds it")
+    assert SINGLE.stat().st_size <= 9_000_000
 
 
 def test_modules_are_followed_but_for_unused_ones(pack: ModuleType) -> None:
@@ -83,6 +98,8 @@ def test_bytecode_runs_without_lines_and_docstrings(pack: ModuleType) -> None:
         ("memreplay/commands/record/command.py", False),
         ("memreplay/commands/recorded.py", True),
         ("memreplay/engine/read/vm.pyi", False),
+        ("memreplay/pages/oom.md", True),
+        ("memreplay/pages/reference/commands.md", False),
         ("memreplay-0.2.0.dist-info/METADATA", True),
         ("memreplay-0.2.0.dist-info/RECORD", False),
         ("click-8.dist-info/METADATA", False),
@@ -90,3 +107,29 @@ def test_bytecode_runs_without_lines_and_docstrings(pack: ModuleType) -> None:
 )
 def test_files_that_a_browser_needs(pack: ModuleType, name: str, kept: bool) -> None:
     assert pack.is_kept(name) is kept
+
+
+def test_codecs_that_memreplay_names_are_kept() -> None:
+    """Python finds them by name, so no import tells."""
+    kept = {lookup(name).name for name in loaded().ENCODINGS - {"__init__", "aliases"}}
+    missing = {}
+    for path in (ROOT / "src" / "memreplay").rglob("*.py"):
+        if not loaded().is_kept(path.relative_to(ROOT / "src").as_posix()):
+            continue
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            for name in named(node):
+                if lookup(name).name not in kept:
+                    missing[name] = path.name
+    assert missing == {}
+
+
+def named(node: ast.AST) -> Iterator[str]:
+    """Yield the codec in a call like text.encode("ascii") or open(path, encoding="ascii")."""
+    if not isinstance(node, ast.Call):
+        return
+    function = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    given = [one.value for one in node.keywords if one.arg == "encoding"]
+    given += node.args[:1] if function in ("encode", "decode") else []
+    for one in given:
+        if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value != "unicode":
+            yield one.value

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import lzma
 from base64 import b64encode
+from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
+import zstandard
 
+from tests.bad_files import viewer_page
 from tests.conftest import ROOT
 from tests.web.app import App
 from tests.web.conftest import native
@@ -34,13 +42,21 @@ def test_saved_report_is_its_text(empty: App, tmp_path: Path) -> None:
     assert saved.read_text().rstrip() == empty.text
 
 
-@pytest.mark.parametrize("ending", [".speedscope.json", ".txt", ".pickle"])
+EXPORTS = {
+    ".speedscope.json": "export transformer_step.pkl.gz",
+    ".txt": "export transformer_step.pkl.gz",
+    ".pickle": "export transformer_step.pkl.gz",
+    "-timeline.csv": "timeline transformer_step.pkl.gz --format csv",
+}
+
+
+@pytest.mark.parametrize("ending", EXPORTS)
 def test_export_is_a_download(empty: App, tmp_path: Path, ending: str) -> None:
     empty.open(EXAMPLE)
     empty.press("Export")
     empty.page.select_option("[data-option='-o']", ending)
     empty.settle()
-    assert empty.line == f"memreplay export transformer_step.pkl.gz -o transformer_step{ending}"
+    assert empty.line == f"memreplay {EXPORTS[ending]} -o transformer_step{ending}"
     with empty.page.expect_download() as waiting:
         empty.page.click("#written a")
     waiting.value.save_as(tmp_path / "saved")
@@ -48,6 +64,22 @@ def test_export_is_a_download(empty: App, tmp_path: Path, ending: str) -> None:
     native(empty.line, tmp_path, 80)
     written = tmp_path / f"transformer_step{ending}"
     assert (tmp_path / "saved").read_bytes() == written.read_bytes()
+
+
+def test_output_never_replaces_an_open_file(empty: App, tmp_path: Path) -> None:
+    file = tmp_path / "snap.pickle"
+    file.write_bytes(gzip.decompress(EXAMPLE.read_bytes()))
+    other = tmp_path / "snap.html"
+    other.write_bytes(viewer_page(file.read_bytes()))
+    empty.open(other)
+    assert empty.line == "memreplay view snap.html -o snap-2.html"
+    empty.open(file)
+    assert empty.line == "memreplay view snap.pickle -o snap-2.html"
+    assert empty.saved(tmp_path).name == "snap-2.html"
+    empty.press("Export")
+    empty.page.select_option("[data-option='-o']", ".pickle")
+    empty.settle()
+    assert empty.said.startswith("memreplay: wrote snap-2.pickle")
 
 
 def test_settings_are_options(empty: App) -> None:
@@ -70,6 +102,48 @@ def test_settings_are_options(empty: App) -> None:
     assert empty.line == "memreplay peak transformer_step.pkl.gz --by line --tree"
 
 
+@pytest.mark.parametrize(
+    "tab, words",
+    [
+        ("Moment", "at {} end"),
+        ("Gate", "gate {} --forbid oom"),
+        ("Allocations", "allocations {}"),
+    ],
+)
+def test_command_answers_at_once(empty: App, tab: str, words: str) -> None:
+    empty.open(EXAMPLE)
+    empty.press(tab)
+    assert empty.line == f"memreplay {words.format(EXAMPLE.name)}"
+    assert empty.text + empty.said == native(empty.line, EXAMPLE.parent, empty.columns).rstrip()
+
+
+def test_moment_is_a_setting(empty: App) -> None:
+    empty.open(EXAMPLE)
+    empty.press("Moment")
+    empty.page.fill("[data-option='']", "step:2:peak")
+    empty.page.press("[data-option='']", "Tab")
+    empty.settle()
+    assert empty.line == "memreplay at transformer_step.pkl.gz step:2:peak"
+    assert "step 2" in empty.text
+
+
+def test_gate_of_two_files_measures_growth(empty: App) -> None:
+    empty.open(EXAMPLE, OTHER)
+    empty.press("Gate")
+    assert empty.line == f"memreplay gate --base {EXAMPLE.name} {OTHER.name} --max-growth 2%"
+    assert empty.text.startswith("FAIL peak held grew by 317.6 MiB (6.0%)")
+
+
+def test_help_is_the_page_about_the_command(empty: App) -> None:
+    empty.open(EXAMPLE)
+    empty.press("Leaks")
+    empty.page.click("#help")
+    empty.settle()
+    assert empty.text == (ROOT / "docs" / "leaks.md").read_text().rstrip()
+    empty.press("Leaks")
+    assert empty.text.startswith("transformer_step.pkl.gz")
+
+
 def test_settings_stay_for_the_next_file(empty: App) -> None:
     empty.open(EXAMPLE)
     empty.press("Peak")
@@ -89,7 +163,7 @@ def test_settings_stay_for_the_next_file(empty: App) -> None:
 def test_chosen_files_are_compared_and_swapped(empty: App) -> None:
     empty.open(EXAMPLE)
     empty.open(OTHER)
-    empty.page.check(f"#files label:has-text('{EXAMPLE.name}') input")
+    empty.page.check(f"#files li:has-text('{EXAMPLE.name}') input")
     empty.settle()
     empty.press("Differences")
     assert empty.line == f"memreplay diff {EXAMPLE.name} {OTHER.name}"
@@ -110,9 +184,43 @@ DROP = """async ([name, text]) => {
 }"""
 
 
+def drop(app: App, file: Path) -> None:
+    """Drop a file on the page."""
+    app.tab.evaluate(DROP, [file.name, b64encode(file.read_bytes()).decode()])
+    app.settle()
+
+
+def zipped(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with ZipFile(out, "w") as archive:
+        archive.writestr("snap.pkl", data)
+    return out.getvalue()
+
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "snap.pkl": bytes,
+    "snap.pkl.gz": gzip.compress,
+    "snap.pkl.zst": zstandard.compress,
+    "snap.pkl.xz": lzma.compress,
+    "snap.pkl.bz2": bz2.compress,
+    "snap.zip": zipped,
+    "trace_plot.html": viewer_page,
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_file_is_opened(empty: App, tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(PACKED[name](gzip.decompress(EXAMPLE.read_bytes())))
+    drop(empty, file)
+    peak = empty.frame().get_attribute("[data-what=peak-bytes]", "data-bytes")
+    assert peak == "5586941980"
+    empty.press("Peak")
+    assert empty.text == native(empty.line, tmp_path, empty.columns).rstrip()
+
+
 def test_dropped_file_is_opened(empty: App) -> None:
-    empty.tab.evaluate(DROP, [EXAMPLE.name, b64encode(EXAMPLE.read_bytes()).decode()])
-    empty.settle()
+    drop(empty, EXAMPLE)
     assert empty.line == "memreplay view transformer_step.pkl.gz -o transformer_step.html"
     assert "transformer_step" in empty.frame().title()
     assert not empty.page.query_selector("body.over")

@@ -21,9 +21,11 @@ export class Client {
   private running: Waiting | null = null;
   private number = 0;
   private files: Opened[] = [];
+  /** Why there can't be a worker. */
+  private unable: Broken | null = null;
 
   constructor(
-    private readonly script: Promise<Blob>,
+    private readonly script: () => Promise<Blob>,
     private readonly parts: Parts,
     private readonly told: (message: FromWorker) => void,
   ) {
@@ -43,6 +45,7 @@ export class Client {
 
   /** Runs a command line after those that wait; `first` before them. */
   run(line: string, columns: number, first = true): Promise<Ran> {
+    if (this.unable) return Promise.reject(this.unable);
     return new Promise((done, failed) => {
       const one = { line, columns, done, failed };
       if (first) this.queue.unshift(one);
@@ -51,9 +54,11 @@ export class Client {
     });
   }
 
-  /** Stops the running line. There is no other way to interrupt it than another worker. */
+  /** Stops the running line and those that wait. Only another worker can interrupt a line. */
   stop(): void {
+    const waiting = this.queue.splice(0);
     this.restart(new Stopped());
+    for (const one of waiting) one.failed(new Stopped());
   }
 
   private next(): void {
@@ -69,12 +74,16 @@ export class Client {
     try {
       await this.begin();
     } catch (error) {
-      this.told({ what: 'broken', number: null, reason: String(error) });
+      this.unable = new Broken((error as Error).message);
+      this.told({ what: 'broken', number: null, reason: this.unable.message });
+      const waiting = this.queue.splice(0);
+      for (const one of [this.running, ...waiting]) one?.failed(this.unable);
+      this.running = null;
     }
   }
 
   private async begin(): Promise<void> {
-    const url = URL.createObjectURL(await this.script);
+    const url = URL.createObjectURL(await this.script());
     const worker = new Worker(url);
     URL.revokeObjectURL(url);
     worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.take(data);
@@ -92,7 +101,7 @@ export class Client {
       this.running = null;
       one?.done(message.ran);
       this.next();
-    } else if (message.what === 'broken' && this.running) {
+    } else if (message.what === 'broken' && message.number !== null && this.running) {
       this.restart(new Broken(message.reason));
       return;
     }

@@ -1,7 +1,7 @@
 // The page inside an editor: the editor hands over the open files, and keeps what the user saves.
 
 import type { Found } from './dropped.js';
-import type { FromWorker } from './protocol.js';
+import type { Progress } from './protocol.js';
 
 /** What the editor tells the page. Each file is a `file`, its `piece`s in order, and at last one `end` for all. */
 export type FromHost =
@@ -17,7 +17,7 @@ export type ToHost =
 
 interface Page {
   add: (found: Found[]) => void;
-  told: (message: FromWorker) => void;
+  reading: (progress: Progress) => void;
   explain: (lines: string[], error: boolean) => void;
 }
 
@@ -31,8 +31,8 @@ const editor = acquireVsCodeApi?.();
 const blobs = new Map<string, Blob>();
 
 /** Returns a URL for the user to save. */
-export function urlOf(bytes: Uint8Array<ArrayBuffer>, type: string): string {
-  const blob = new Blob([bytes], { type });
+export function urlOf(parts: BlobPart[], type: string): string {
+  const blob = new Blob(parts, { type });
   const url = URL.createObjectURL(blob);
   if (editor) blobs.set(url, blob);
   return url;
@@ -59,14 +59,14 @@ export function attach(page: Page): void {
 /** The files so far, and the pieces of the last. */
 let files: { path: string; size: number; pieces: Uint8Array<ArrayBuffer>[] }[] = [];
 
-function take({ add, told, explain }: Page, message: FromHost): void {
+function take({ add, reading, explain }: Page, message: FromHost): void {
   const last = files.at(-1);
   if (message.what === 'file') {
     files.push({ path: message.path, size: message.size, pieces: [] });
   } else if (message.what === 'piece' && last) {
     last.pieces.push(message.bytes);
     const done = last.pieces.reduce((sum, { length }) => sum + length, 0);
-    told({ what: 'progress', path: last.path, done, total: last.size });
+    reading({ path: last.path, done, total: last.size });
   } else if (message.what === 'end') {
     add(files.map(({ path, pieces }) => ({ path, file: new File(pieces, path) })));
     files = [];
@@ -89,11 +89,15 @@ async function save(to: Editor, event: MouseEvent): Promise<void> {
 /** Shows the page, and the one in the frame, as dark or light as the editor. */
 function followTheme(): void {
   const { body } = document;
+  const frame = document.getElementById('page') as HTMLIFrameElement;
   const follow = () => {
-    const kind = body.dataset['vscodeThemeKind'] ?? '';
-    const known = /light/.test(kind) ? 'light' : 'dark';
-    document.documentElement.style.colorScheme = kind ? known : '';
+    const kind = body.dataset['vscodeThemeKind'];
+    if (!kind) return;
+    const dark = !/light/.test(kind);
+    document.documentElement.style.colorScheme = dark ? 'dark' : 'light';
+    frame.contentWindow?.postMessage({ dark }, '*');
   };
+  frame.addEventListener('load', follow);
   new MutationObserver(follow).observe(body, { attributeFilter: ['data-vscode-theme-kind'] });
   follow();
 }

@@ -6,3 +6,7 @@ declare module 'pyodide/pyodide.asm.mjs' {
 }
 
 declare module '*.css' {}
+
+/** What build.mjs puts in: the script for the frame, and its hash for a policy. */
+declare const FRAMED: string;
+declare const FRAMED_HASH: string;

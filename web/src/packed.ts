@@ -7,7 +7,7 @@ export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Unpacks a file while its reader reads. */
+/** Unpacks a file while its reader reads. Raises an error in old browsers. */
 export function unpacked(text: string, type: string): Response {
   const packed = new Blob([bytesOf(text)]).stream();
   const stream = packed.pipeThrough(new DecompressionStream('gzip'));

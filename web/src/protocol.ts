@@ -1,4 +1,6 @@
-// The messages between the page and its worker.
+// The messages between the page, its worker, and the frame with the interactive page.
+
+import type { Found } from './dropped.js';
 
 /** The files that the worker starts from, each compressed (packed.ts). */
 export const PARTS = ['python.wasm', 'stdlib.zip', 'site.zip.zst', 'lock.json'] as const;
@@ -16,6 +18,13 @@ export interface Written {
   bytes: Uint8Array<ArrayBuffer>;
 }
 
+/** How many bytes of a file have been read. */
+export interface Progress {
+  path: string;
+  done: number;
+  total: number;
+}
+
 /** What a command line did. */
 export interface Ran {
   code: number;
@@ -27,6 +36,13 @@ export interface Ran {
   heap: number;
 }
 
+export type FromFrame =
+  /** Whether something is dragged over the frame. */
+  | { what: 'over'; on: boolean }
+  | { what: 'dropped'; found: Found[] }
+  /** A folder was dropped, which a sandboxed frame can't read. */
+  | { what: 'folder' };
+
 export type ToWorker =
   | { what: 'start'; parts: Parts }
   | { what: 'open'; opened: Opened[] }
@@ -35,7 +51,7 @@ export type ToWorker =
 
 export type FromWorker =
   | { what: 'ready'; took: number }
-  | { what: 'progress'; path: string; done: number; total: number }
+  | ({ what: 'progress' } & Progress)
   | { what: 'ran'; number: number; ran: Ran }
-  /** The worker can't go on: `number` is the line that it ran. */
+  /** The worker can't go on: `number` is the line that it ran; null if it ran none. */
   | { what: 'broken'; number: number | null; reason: string };

@@ -10,7 +10,11 @@ import { PARTS } from './protocol.js';
 
 const FOLDER = '/files';
 const MOUNTS = '/mounts';
+/** Folders whose files the user couldn't save. */
+const CLOSED = ['/', '/dev', '/home', '/home/pyodide', '/lib', '/proc', '/tmp'];
 const PROGRESS_MS = 50;
+/** Emscripten's number for an I/O error. */
+const EIO = 29;
 const UNPACK = `
 import io, os, site, zipfile
 from compression import zstd
@@ -60,6 +64,7 @@ async function start(parts: Parts): Promise<Session> {
     indexURL: base,
     stdLibURL: `${base}stdlib.zip`,
     lockFileContents: await unpacked(parts['lock.json'], 'application/json').text(),
+    stdin: () => null,
     env: {
       HOME: '/home/pyodide',
       NO_COLOR: '1',
@@ -71,6 +76,7 @@ async function start(parts: Parts): Promise<Session> {
   python.FS.mkdir(FOLDER);
   python.FS.mkdir(MOUNTS);
   python.FS.chdir(FOLDER);
+  for (const folder of CLOSED) python.FS.chmod(folder, 0o555);
   watchReading(python);
   const session = python.pyimport('session');
   session['load']();
@@ -94,7 +100,13 @@ function watchReading(python: PyodideInterface): void {
   const { read } = operations;
   let last = 0;
   operations.read = (stream: Stream, ...rest: unknown[]): number => {
-    const count: number = read(stream, ...rest);
+    let count: number;
+    try {
+      count = read(stream, ...rest);
+    } catch {
+      // The browser refuses files that changed after they were opened.
+      throw new python.FS.ErrnoError(EIO);
+    }
     const now = performance.now();
     if (now - last > PROGRESS_MS) {
       last = now;
@@ -146,6 +158,17 @@ function heapOf(python: PyodideInterface): number {
   return (python as unknown as { _module: { HEAPU8: Uint8Array } })._module.HEAPU8.length;
 }
 
+/** Returns an error's message in one line: of a traceback the last. */
+function reasonOf(error: unknown): string {
+  const {
+    name = '',
+    message = '',
+    errno,
+  } = error as { name?: string; message?: string; errno?: number };
+  const said = message.trim().split('\n').at(-1);
+  return said || (errno === undefined ? String(error) : `${name} ${errno}`);
+}
+
 async function take(message: ToWorker): Promise<void> {
   const number = message.what === 'run' ? message.number : null;
   try {
@@ -166,11 +189,7 @@ async function take(message: ToWorker): Promise<void> {
       );
     }
   } catch (error) {
-    tell({
-      what: 'broken',
-      number,
-      reason: error instanceof Error ? error.message : String(error),
-    });
+    tell({ what: 'broken', number, reason: reasonOf(error) });
   }
 }
 

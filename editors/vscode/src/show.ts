@@ -24,7 +24,13 @@ export async function show(
 
 /** Sends the files one after another, so that only one is in memory here. */
 async function send(webview: vscode.Webview, uris: readonly vscode.Uri[]): Promise<void> {
-  const post = (message: FromHost) => webview.postMessage(message);
+  const post = async (message: FromHost) => {
+    try {
+      return await webview.postMessage(message);
+    } catch {
+      return false; // it was closed
+    }
+  };
   const names = within(uris.map((uri) => uri.path));
   for (const [i, uri] of uris.entries()) {
     const path = names[i]!;
@@ -33,11 +39,11 @@ async function send(webview: vscode.Webview, uris: readonly vscode.Uri[]): Promi
       await post({ what: 'failed', reason: `memreplay: error: can't open ${path}: ${bytes}` });
       return;
     }
-    await post({ what: 'file', path, size: bytes.length });
+    if (!(await post({ what: 'file', path, size: bytes.length }))) return;
     for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
       // A copy, because VS Code sends the whole buffer below a view.
       const piece = new Uint8Array(bytes.subarray(at, at + PIECE_BYTES));
-      if (!(await post({ what: 'piece', bytes: piece }))) return; // it was closed
+      if (!(await post({ what: 'piece', bytes: piece }))) return;
     }
   }
   await post({ what: 'end' });
@@ -56,7 +62,8 @@ async function read(uri: vscode.Uri): Promise<Uint8Array> {
 
 /** Asks where to save, beside the snapshot at first. */
 async function save(snapshot: vscode.Uri, name: string, bytes: Uint8Array): Promise<void> {
-  const defaultUri = vscode.Uri.joinPath(snapshot, '..', name);
+  // The page's names have no folders.
+  const defaultUri = vscode.Uri.joinPath(snapshot, '..', name.replace(/.*[/\\]/s, ''));
   const target = await vscode.window.showSaveDialog({ defaultUri });
   if (!target) return;
   try {

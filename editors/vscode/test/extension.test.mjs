@@ -72,6 +72,17 @@ test('nothing more is sent to a page that was closed', async () => {
   assert.equal(webview.left, -1);
 });
 
+test('a page that is closed while a file is read gets nothing, and nothing fails', async () => {
+  const fake = started({ 'vscode-remote:/run/snap.pkl': bytesOf(3) });
+  const { editor } = fake.registered[EDITOR];
+  const webview = new Webview();
+  await editor.resolveCustomEditor({ uri: HERE }, { webview });
+  webview.postMessage = async () => {
+    throw new Error('Webview is disposed');
+  };
+  await webview.say({ what: 'ready' });
+});
+
 const BAD = {
   'a file that is gone': [new FileSystemError('FileNotFound'), "it doesn't exist any more"],
   'a file without permission': [new FileSystemError('NoPermissions'), 'check its permissions'],
@@ -98,6 +109,15 @@ test('what the page saves goes where the user says', async () => {
   assert.deepEqual(fake.said.offered, ['vscode-remote:/run/snap-report.txt']);
   assert.deepEqual(fake.said.written, new Map([['file:/elsewhere/report.txt', bytesOf(5)]]));
   assert.deepEqual(fake.said.errors, []);
+});
+
+test('a name with folders is offered without them', async () => {
+  const fake = started({ 'vscode-remote:/run/snap.pkl': bytesOf(3) });
+  const webview = await opened(fake);
+  for (const name of ['../../etc/x.txt', '/x.txt', 'C:\\y\\x.txt', 'a\n/x.txt']) {
+    await webview.say({ what: 'save', name, bytes: bytesOf(5) });
+  }
+  assert.deepEqual(fake.said.offered, Array(4).fill('vscode-remote:/run/x.txt'));
 });
 
 test('nothing is saved if the user cancels', async () => {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,19 +15,12 @@ from memreplay.explore.commands_for import (
     filter_options,
     filtered,
 )
-from memreplay.explore.differences import DifferenceTree
+from memreplay.explore.keys import KEYS
 from memreplay.explore.look import VIEWS, View
-from memreplay.explore.rows.calls import TreeRows
-from memreplay.explore.rows.row import MORE, MOST_ROWS
-from memreplay.explore.rows.segments import SegmentRows
-from memreplay.explore.searching import find, pattern_of
-from memreplay.explore.showing import Showing
-
-SEVERAL = 4  # factor by which "more" increases the number of rows
-LEAST_SHARE = 1e-6  # calls with a smaller share aren't shown
+from memreplay.explore.row_actions import LEAST_SHARE, RowActions
 
 
-class Actions(Showing):
+class Actions(RowActions):
     """The explorer with its actions; `keys` binds keys to them."""
 
     # ---- keys: time
@@ -74,16 +66,30 @@ class Actions(Showing):
             self.say(f"no {names.get(kind, kind[:-1])} {where} this event")
             return
         self.show(looks.moved(self.looked, there[0] if by > 0 else there[-1], *self.bounds))
+        if kind == "annotations":
+            begun = self.explored.annotations_at(self.looked)
+            self.say(f"annotation {', '.join(begun)} begins here")
 
     def action_zoom(self, by: float) -> None:
         self.show(looks.zoomed(self.looked, by, *self.bounds))
+
+    def action_height(self, by: float) -> None:
+        look = self.looked
+        held = self.explored.usage(look).bytes_at(look.event)
+        self.show(looks.heightened(look, by, self.top, held))
+
+    def action_lift(self, by: int) -> None:
+        if self.looked.lens is None:
+            self.say("zoom in vertically first: ) shows less of the height")
+            return
+        self.show(looks.lifted(self.looked, by / 2, self.top))
 
     def action_fit(self) -> None:
         low, high = self.looked.span or self.bounds
         if (self.looked.first, self.looked.last) == (low, high):
             low, high = self.bounds
         event = min(max(self.looked.event, low), high)
-        self.show(replace(self.looked, first=low, last=high, event=event))
+        self.show(replace(self.looked, first=low, last=high, event=event, lens=None))
 
     def action_axis(self) -> None:
         if self.explored.replay(self.looked).clock is None:
@@ -123,7 +129,7 @@ class Actions(Showing):
         first = self.explored.first_look(device, self.looked.measure)
         changes = {name: getattr(self.looked, name) for name in ("view", "by", "inverted", "whole")}
         view = changes["view"] if changes["view"] != "change" else "tree"
-        self.explored.root = None
+        self.explored.roots.clear()
         self.show(replace(first, **{**changes, "view": view}))
 
     def action_view(self, by: int) -> None:
@@ -149,11 +155,11 @@ class Actions(Showing):
             self.show(replace(self.looked, view="groups"))
 
     def action_turn(self) -> None:
-        self.explored.root = None
+        self.explored.roots.clear()
         self.show(replace(self.looked, view="tree", inverted=not self.looked.inverted))
 
     def action_internal(self) -> None:
-        self.explored.root = None
+        self.explored.roots.clear()
         self.show(replace(self.looked, whole=not self.looked.whole))
 
     def action_finer(self, by: float) -> None:
@@ -169,7 +175,7 @@ class Actions(Showing):
 
     def filter(self, text: str) -> None:
         """Filter allocations by options that the user typed."""
-        self.explored.root = None
+        self.explored.roots.clear()
         self.show(filtered(self.looked, text))
 
     # ---- keys: the other snapshot
@@ -190,114 +196,6 @@ class Actions(Showing):
         there = self.syncs()
         self.sync = there[(there.index(self.sync) + 1) % len(there)]
         self.show(self.looked)
-
-    # ---- keys: rows
-
-    def choose(self, row: int) -> None:
-        """Select a row."""
-        self.said = ""
-        self.rows.row = max(min(row, len(self.shown_rows) - 1), 0)
-        self.draw()
-
-    def action_row(self, by: int) -> None:
-        self.choose(self.rows.row + by)
-
-    def action_page(self, by: int) -> None:
-        self.choose(self.rows.row + by * self.rows.page)
-
-    def action_last_row(self, by: int) -> None:
-        self.choose(0 if by < 0 else self.rows.count - 1)
-
-    def action_open_row(self) -> None:
-        explored = self.explored
-        rows, row = self.shown_rows, self.rows.row
-        if not len(rows):
-            return
-        key = rows.key(row)
-        if isinstance(rows, DifferenceTree):
-            assert self.differences is not None
-            self.differences.open[key] = not rows.opened(rows.visible[row])
-            rows.unfold()
-        elif isinstance(rows, TreeRows) and row < len(rows.visible) and rows.visible[row] >= 0:
-            at = rows.visible[row]
-            if rows.can_open(at):
-                explored.open[key] = not rows.opened(at)
-                rows.unfold()
-        elif isinstance(rows, TreeRows):
-            explored.share = max(explored.share / 10, LEAST_SHARE)
-        elif isinstance(rows, SegmentRows):
-            if rows.is_rest(row):
-                explored.most = min(explored.most * SEVERAL, MOST_ROWS)
-            else:
-                rows.toggle(row)
-        elif key == MORE:
-            explored.most = min(explored.most * SEVERAL, MOST_ROWS)
-        self.draw()
-
-    def action_all(self, is_open: bool) -> None:
-        rows = self.shown_rows
-        if isinstance(rows, (TreeRows, DifferenceTree)):
-            key = self.key_of_row()
-            opened = self.explored.open if isinstance(rows, TreeRows) else self.differences_open
-            opened.clear()
-            opened.update(dict.fromkeys(rows.all_keys(), is_open))
-            rows.unfold()
-            self.keep_row(key)
-            self.draw()
-
-    @property
-    def differences_open(self) -> dict[Any, bool]:
-        return {} if self.differences is None else self.differences.open
-
-    def action_focus_call(self) -> None:
-        rows = self.shown_rows
-        if not isinstance(rows, TreeRows):
-            self.say("only a call in the tree of one snapshot can be isolated")
-            return
-        row = self.rows.row
-        if row < len(rows.visible) and rows.visible[row] >= 0:
-            self.explored.root = rows.key(row)
-            self.rows.row = 0
-            self.draw()
-            self.say("showing only this call: esc shows all")
-
-    def action_undo_last(self) -> None:
-        if self.answer is not None:
-            self.asked()
-        elif self.explored.root is not None:
-            key, self.explored.root = self.explored.root, None
-            self.keep_row(key)
-            self.draw()
-        elif self.pattern is not None:
-            self.pattern = None
-            self.draw()
-        elif self.looked.begin is not None or self.looked.end is not None:
-            self.show(replace(self.looked, begin=None, end=None))
-
-    def action_search(self) -> None:
-        self.ask("search", self.search)
-
-    def search(self, text: str) -> None:
-        """Go to the next row that matches."""
-        self.pattern = pattern_of(text) if text else None
-        self.action_again(1)
-
-    def action_again(self, by: int) -> None:
-        if self.pattern is None:
-            self.draw()
-            return
-        row = find(self.shown_rows, self.explored.open, self.pattern, self.rows.row, forward=by > 0)
-        if row is None:
-            self.draw()
-            hidden = self.looked.view == "tree" and not self.looked.whole
-            more = "i shows library frames" if hidden else "f filters by it"
-            self.say(f"{self.pattern.pattern} isn't in any row; {more}")
-            return
-        self.choose(row)
-
-    def action_details(self) -> None:
-        self.query_one("#body").toggle_class("alone")
-        self.call_after_refresh(self.draw)
 
     # ---- keys: out
 
@@ -352,4 +250,4 @@ class Actions(Showing):
     def action_keys(self) -> None:
         from memreplay.explore.help_screen import KeysScreen
 
-        self.push_screen(KeysScreen())
+        self.push_screen(KeysScreen(KEYS, self.palette, plain=self.chars == "ascii"))

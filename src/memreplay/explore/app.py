@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import Binding
+from textual.widgets import Tabs
 
 from memreplay.explore import look as looks
 from memreplay.explore.actions import Actions
 from memreplay.explore.keys import KEYS, spelled
+from memreplay.explore.look import VIEWS
 from memreplay.explore.widgets import CurveView, RowsView
 
 if TYPE_CHECKING:
@@ -48,6 +50,12 @@ class Explorer(Actions):
             self.action_open_row()
         else:
             self.choose(message.row)
+
+    def on_tabs_tab_activated(self, message: Tabs.TabActivated) -> None:
+        message.stop()
+        view = next(view for view in VIEWS if view == message.tab.id)
+        self.action_views(view)
+        self.draw()  # the view may not have changed
 
     # ---- palette
 

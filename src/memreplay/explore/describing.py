@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.code.plumbing import library_of
+from msgspec.structs import replace
+
+from memreplay.analysis.code import naming
+from memreplay.analysis.code.plumbing import ALLOCATOR, function_rank, library_of
 from memreplay.analysis.groups.ways import title_of
 from memreplay.explore.commands_for import filter_options
 from memreplay.explore.source_lines import lines_around
-from memreplay.render.fit import cut_left, cut_right, wrap
+from memreplay.render.document import Place
+from memreplay.render.fit import cut_left, cut_right, place_lines, wrap
 from memreplay.render.trust import label_of
 from memreplay.render.units import count, percent, signed_duration, size
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memreplay.explore.explored import Explored
     from memreplay.explore.look import Look
-    from memreplay.explore.rows.row import Rows, Shown
+    from memreplay.explore.rows.row import Rows, Shown, Tone
     from memreplay.snapshot.model import Frame
 
 CODE_LINES = 9  # source lines shown
@@ -72,18 +78,6 @@ class Describer:
             words.append(where)
         return cut_right(" " + "   ".join(words), width)
 
-    def ends(self, look: Look) -> tuple[str, str]:
-        """Describe the window's ends."""
-        replay = self.explored.replay(look)
-        if not replay.events:
-            return "", ""
-        if look.axis == "event":
-            first = "start" if look.first == replay.start else count(look.first)
-            return first, count(look.last)
-        origin = replay.origin_us or 0
-        times = [replay.clock_us(max(one, replay.first_event)) for one in (look.first, look.last)]
-        return tuple(signed_duration((one or 0) - origin) for one in times)  # type: ignore[return-value]
-
     def title(self, look: Look) -> str:
         """Return the list's title."""
         if look.view == "tree":
@@ -101,55 +95,47 @@ class Describer:
             return f"from {first} to {count(high)}"
         return title_of(look.by)
 
-    def details(self, rows: Rows, row: int, width: int, height: int) -> list[tuple[str, str]]:
-        """Return a row's details as (text, style) lines, as many as fit."""
+    def details(self, rows: Rows, row: int, width: int) -> list[tuple[str, Tone]]:
+        """Return a row's details as lines of text, with their styles.
+
+        The user's frames come first, with the code around the innermost one if its file exists
+        here. Then come the libraries' frames, and the whole stack if it has others.
+        """
         shown = rows.shown(row)
-        lines = [(one, "title") for one in wrap(shown.title, width)[:3]]
+        lines: list[tuple[str, Tone]] = [(one, "own") for one in _title(shown, width)]
         wide = max([len(name) for name, _ in shown.pairs], default=0)
-        lines += [(cut_right(f"{name:<{wide}}  {words}", width), "") for name, words in shown.pairs]
-        frames, user = shown.frames[:MOST_FRAMES], set(shown.user)
-        code = self._code(frames, user, width, max(min(CODE_LINES, height - len(lines) - 4), 0))
-        room = height - len(lines) - len(code) - 2
-        if frames and room > 0:
-            lines += [("", ""), *self._frames(shown, room, width)]
-        if code:
-            lines += [("", ""), *code]
-        return lines[:height]
+        for name, words in shown.pairs:
+            first, *more = wrap(words, max(width - wide - 2, 8))
+            lines.append((cut_right(f"{name:<{wide}}  {first}", width), "plain"))
+            lines += [(cut_right(" " * (wide + 2) + one, width), "plain") for one in more]
+        frames, user = shown.frames, set(shown.user)
 
-    def _frames(self, shown: Shown, room: int, width: int) -> list[tuple[str, str]]:
-        """Return as many frames as fit. Each has its source line if the snapshot has it."""
-        frames, user = shown.frames[:MOST_FRAMES], set(shown.user)
-        told: list[tuple[str, str]] = []
-        places = []  # the frames' position among the lines
-        for at, frame in enumerate(frames):
-            places.append(len(told))
-            told.append((self._frame(frame, width), "" if at in user else "dim"))
-            if frame.source:
-                told.append((cut_right(f"  > {clean(frame.source)}", width), "dim"))
-        if len(told) <= room and len(frames) == len(shown.frames):
-            return told
-        told = told[: room - 1]
-        left = len(shown.frames) - sum(place < len(told) for place in places)
-        return [*told, (f"… {count(left)} more frames", "dim")]
+        def listed(title: str, chosen: Sequence[int]) -> list[tuple[str, Tone]]:
+            found: list[tuple[str, Tone]] = [("", "plain"), (title, "title")] if chosen else []
+            for at in chosen[:MOST_FRAMES]:
+                tone: Tone = "plain" if at in user else "dim"
+                found += [(one, tone) for one in _frame(frames[at], width)]
+            left = len(chosen) - MOST_FRAMES
+            return [*found, (f"… {count(left)} more frames", "dim")] if left > 0 else found
 
-    def _frame(self, frame: Frame, width: int) -> str:
-        function = clean(frame.function) or "?"
-        if not frame.file:
-            return cut_right(function, width)
-        place = clean(frame.file) + (f":{frame.line}" if frame.line else "")
-        room = width - len(function) - 2
-        if room < 12:
-            return cut_right(function, width)
-        return f"{function}  {cut_left(place, room)}"
+        own = "your code" if not library_of(_file(shown)) else "libraries"
+        lines += listed(own, shown.user)
+        code = self._code(shown, width)
+        lines += [("", "plain"), *code] if code else []
+        lines += listed("libraries", shown.libraries)
+        if len(shown.user) < len(frames):
+            inner, outer = _parted(frames)
+            lines += listed("the whole stack", outer)
+            lines += listed("inside the allocator", inner)
+        return lines
 
-    def _code(
-        self, frames: tuple[Frame, ...], user: set[int], width: int, most: int
-    ) -> list[tuple[str, str]]:
+    def _code(self, shown: Shown, width: int) -> list[tuple[str, Tone]]:
         """Return the source around the innermost user frame, if its file exists here."""
-        for at, frame in enumerate(frames):
-            if at not in user or library_of(frame.file):
+        for at in shown.user:
+            frame = shown.frames[at]
+            if library_of(frame.file):
                 continue
-            found = lines_around(frame.file, frame.line, most)
+            found = lines_around(frame.file, frame.line, CODE_LINES)
             here = dict(found).get(frame.line, "").strip()
             if not found or (frame.source and not here.startswith(frame.source)):
                 return []  # this isn't the version of the file that ran
@@ -157,8 +143,37 @@ class Describer:
             return [
                 (
                     cut_right(f"{number:>{wide}} {clean(text.expandtabs(4))}", width),
-                    "title" if number == frame.line else "dim",
+                    "own" if number == frame.line else "dim",
                 )
                 for number, text in found
             ]
         return []
+
+
+def _title(shown: Shown, width: int) -> list[str]:
+    """Return the lines that name a row."""
+    if not shown.places:
+        return wrap(shown.title, width)
+    found = []
+    for place in shown.places:
+        found += place_lines(replace(place, note="", source=""), width)
+        found += [cut_right(clean(place.note), width)] if place.note else []
+    return found
+
+
+def _frame(frame: Frame, width: int) -> list[str]:
+    """Return a frame's lines, named as in tables, with its source if the snapshot has it."""
+    return place_lines(Place.of(naming.place_of(frame)), width)
+
+
+def _file(shown: Shown) -> str:
+    return shown.frames[shown.user[0]].file if shown.user else ""
+
+
+def _parted(frames: Sequence[Frame]) -> tuple[range, range]:
+    """Return the innermost frames, which belong to the allocator and the stack recorder and are the
+    same in every stack, and the others.
+    """
+    ranks = (function_rank(one.function) for one in frames)
+    first = next((i for i, rank in enumerate(ranks) if rank != ALLOCATOR), 0)
+    return range(first), range(first, len(frames))

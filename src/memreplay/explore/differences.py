@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.groups.ways import WAYS, is_of_parts, ways_of
-from memreplay.explore.rows.row import Line, Shown, frame_texts, named_line
+from memreplay.explore.rows.row import Line, Shown, frame_texts, named_line, named_shown
+from memreplay.render.blocks import place_text
 from memreplay.render.document import Place
 from memreplay.render.units import counted, signed_size, size
 from memreplay.snapshot.model import When
@@ -43,11 +44,11 @@ class DifferenceRows:
     def line(self, at: int) -> Line:
         row = self.found[at]
         cells = signed_size(row.change_bytes), size(row.base_bytes), size(row.new_bytes)
-        line = named_line(cells, row, abs(row.change_bytes) / self.most, self.by)
+        share = abs(row.change_bytes) / self.most
+        line = named_line(cells, row, share, self.by, row.change_bytes)
         if not row.guessed:
             return line
-        more = Place(f"({PARTLY})")
-        return line._replace(text=f"{line.text}  {more.function}", places=(*line.places, more))
+        return line._replace(tail=f"({PARTLY})")
 
     def key(self, at: int) -> Hashable:
         row = self.found[at]
@@ -65,7 +66,7 @@ class DifferenceRows:
             ("after", f"{size(row.new_bytes)} in {counted(row.new_count, 'block')}"),
             *([("category", PARTLY)] if row.guessed else ()),
         )
-        return Shown(clean(row.label), pairs, row.frames, row.user)
+        return named_shown(row, pairs, self.by)
 
 
 @dataclass(slots=True)
@@ -84,6 +85,11 @@ class Call:
     @property
     def change(self) -> int:
         return self.after - self.before
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The function and the file."""
+        return (self.frame.function, self.frame.file) if self.frame is not None else ("", "")
 
     def count(self, row: DiffRow) -> None:
         """Add a row's bytes."""
@@ -160,13 +166,11 @@ class DifferenceTree:
 
     def all_keys(self) -> list[Hashable]:
         """Return the keys of all calls, visible or not."""
-        found: list[Hashable] = []
-        waiting = list(self.root.calls.values())
-        while waiting:
-            call = waiting.pop()
-            found.append(call.key)
-            waiting += call.calls.values()
-        return found
+        return _keys(list(self.root.calls.values()))
+
+    def keys_below(self, row: int) -> list[Hashable]:
+        """Return the keys of a row's call and of all calls below it."""
+        return _keys([self.visible[row]])
 
     def __len__(self) -> int:
         return len(self.visible)
@@ -176,7 +180,9 @@ class DifferenceTree:
         sign = ("-" if self.opened(call) else "+") if self.can_open(call) else ""
         cells = signed_size(call.change), size(call.before), size(call.after)
         share = abs(call.change) / self.most if self.most else 0.0
-        return Line(cells, clean(call.name), share, call.level - 1, sign)
+        place = Place(call.name) if call.frame is None else Place(*call.place)
+        name, level = place_text(place), call.level - 1
+        return Line(cells, name, share, level, sign, places=(place,), change=call.change)
 
     def key(self, at: int) -> Hashable:
         return self.visible[at].key
@@ -194,6 +200,16 @@ class DifferenceTree:
         name = call.name if call.frame is None else posixpath.basename(call.frame.function)
         frames = () if call.frame is None else (call.frame,)
         return Shown(clean(name), pairs, frames, (0,) if frames else ())
+
+
+def _keys(waiting: list[Call]) -> list[Hashable]:
+    """Return the keys of calls and of all calls below them."""
+    found: list[Hashable] = []
+    while waiting:
+        call = waiting.pop()
+        found.append(call.key)
+        waiting += call.calls.values()
+    return found
 
 
 class Differences:

@@ -16,7 +16,7 @@ from memreplay.analysis.selecting.choice import filtering_of, fitting_by
 from memreplay.analysis.steps.boundaries import known_steps, step_at
 from memreplay.analysis.steps.records import Found
 from memreplay.analysis.trust.trust import verdict
-from memreplay.explore.look import VIEWS, Look
+from memreplay.explore.look import VIEWS, Look, counted
 from memreplay.explore.rows.allocations import Allocations
 from memreplay.explore.rows.calls import TreeRows, TreeShape
 from memreplay.explore.rows.changes import ChangeRows
@@ -29,6 +29,7 @@ from memreplay.snapshot.model import MEASURES, By
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
+    from memreplay.commands.oom.result import Oom
     from memreplay.snapshot.model import MeasureName, PeakPoint, Span, Verdict
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -56,9 +57,10 @@ class Marks(NamedTuple):
     annotations: list[int]
 
 
-def _counted(look: Look) -> tuple[object, ...]:
-    """Return the parts of a view that determine which allocations count, and how they count."""
-    return look.device, look.measure, look.pool, look.stream, look.filters
+def _begins(span: Span) -> int:
+    """Return an annotation's first event, or the one before it if it has none."""
+    is_empty = span.end_event is not None and span.end_event <= span.start_event
+    return span.start_event + (not is_empty)
 
 
 class Explored:
@@ -80,13 +82,19 @@ class Explored:
         self._marks: dict[tuple[object, ...], Marks] = {}
         self._steps: dict[int, Found] = {}
         self._spans: dict[int, tuple[Span, ...]] = {}
+        self.causes: dict[tuple[int, int], Oom] = {}  # why requests failed, by device and event
         # for each view: which calls are expanded or collapsed, the size below which calls are
         # hidden, and the number of rows
         self.open: dict[Hashable, bool] = {}
         self.opened: set[int] = set()  # addresses of expanded segments
         self.share = TREE_SHARE
         self.most = FIRST_ROWS
-        self.root: Hashable | None = None
+        self.roots: list[Hashable] = []  # calls that are shown alone, each below the one before
+
+    @property
+    def root(self) -> Hashable | None:
+        """The call that is shown alone, if any."""
+        return self.roots[-1] if self.roots else None
 
     # ---- available data
 
@@ -106,7 +114,7 @@ class Explored:
 
     def usage(self, look: Look) -> Usage:
         """Return the filtered measure. Raises UsageError."""
-        key = _counted(look)
+        key = counted(look)
         if key not in self._usages:
             replay = self.snap.replay(look.device)
             if any(other[:2] != key[:2] for other in self._usages):
@@ -120,7 +128,7 @@ class Explored:
 
     def peak(self, look: Look) -> PeakPoint:
         """Return the measure's peak. Raises UsageError."""
-        key = _counted(look)
+        key = counted(look)
         if key not in self._peaks:
             self._peaks[key] = self.usage(look).peak
         return self._peaks[key]
@@ -213,7 +221,7 @@ class Explored:
 
     def curve(self, look: Look, columns: int) -> Curve:
         """Return the measure in the window, reduced to columns."""
-        key = (*_counted(look), look.first, look.last, look.axis, columns)
+        key = (*counted(look), look.first, look.last, look.axis, columns)
         if self._curve is None or self._curve[0] != key:
             usage = self.usage(look)
             cuts = self.cuts(look, columns)
@@ -258,21 +266,17 @@ class Explored:
 
     def marks(self, look: Look) -> Marks:
         """Return the peaks, step ends, failed requests and annotation starts."""
-        key = _counted(look)
+        key = counted(look)
         if key not in self._marks:
             replay = self.replay(look)
             peaks = self.usage(look).peaks(MOST_PEAKS) if replay.events else ()
-            base, last = replay.first_event, replay.start + replay.events
+            base, (low, high) = replay.first_event, self.bounds(look.device)
             self._marks[key] = Marks(
                 peaks=sorted(point.event_index for point in peaks),
                 steps=[piece.stop - 1 + base for piece in self.steps(look).pieces],
                 ooms=[one.event_index for one in ooms_of(replay)],
                 annotations=sorted(
-                    {
-                        span.start_event
-                        for span in self.spans(look)
-                        if replay.start <= span.start_event <= last
-                    }
+                    at for at in {*map(_begins, self.spans(look))} if low <= at <= high
                 ),
             )
         return self._marks[key]
@@ -286,6 +290,10 @@ class Explored:
         if look.device not in self._spans:
             self._spans[look.device] = tuple(spans(self.snap, self.replay(look)))
         return self._spans[look.device]
+
+    def annotations_at(self, look: Look) -> list[str]:
+        """Return the names of the annotations that begin at the cursor."""
+        return [span.name for span in self.spans(look) if _begins(span) == look.event]
 
     def where(self, look: Look) -> str:
         """Describe the step and annotations at the cursor."""

@@ -13,6 +13,7 @@ from memreplay.snapshot.model import By, MeasureName
 View = Literal["tree", "groups", "list", "segments", "change"]
 VIEWS: tuple[View, ...] = ("tree", "groups", "list", "segments", "change")
 Axis = Literal["event", "time"]
+CLOSEST_HEIGHT = 12  # the smallest height of a curve is the peak divided by 2 to this power
 CLOSEST = 16  # minimum number of events in a window
 
 
@@ -34,6 +35,8 @@ class Look(Struct, frozen=True):
     """Whether trees start at the innermost frame."""
     whole: bool = False
     """Whether frames outside the user's code are shown."""
+    lens: tuple[int, int] | None = None
+    """The bytes at the curve's lower and upper edge; None for 0 and the peak."""
     begin: int | None = None
     """Ends of the range, if set."""
     end: int | None = None
@@ -47,6 +50,11 @@ class Look(Struct, frozen=True):
         if self.begin is None or self.end is None or self.begin == self.end:
             return None
         return min(self.begin, self.end), max(self.begin, self.end)
+
+
+def counted(look: Look) -> tuple[object, ...]:
+    """Return the parts of a view that determine which allocations count, and how they count."""
+    return look.device, look.measure, look.pool, look.stream, look.filters
 
 
 def moved(look: Look, event: int, low: int, high: int) -> Look:
@@ -75,6 +83,31 @@ def panned(look: Look, by: float, low: int, high: int) -> Look:
     step = round(wide * by) or (1 if by > 0 else -1)
     found = shown(look, look.first + step, wide, low, high)
     return replace(found, event=min(max(look.event + step, low), high))
+
+
+def heightened(look: Look, by: float, peak: int, held: int) -> Look:
+    """Scale the curve's height by `by`. The cursor's bytes keep their position."""
+    low, high = look.lens or (0, peak)
+    tall = max(round((high - low) * by), peak >> CLOSEST_HEIGHT, 1)
+    if tall >= peak:
+        return replace(look, lens=None)
+    part = min(max((held - low) / max(high - low, 1), 0.0), 1.0)
+    return _between(look, held - round(tall * part), tall, peak)
+
+
+def lifted(look: Look, by: float, peak: int) -> Look:
+    """Move the curve's lower and upper edge by a share of its height."""
+    if look.lens is None:
+        return look
+    low, high = look.lens
+    return _between(
+        look, low + (round((high - low) * by) or (1 if by > 0 else -1)), high - low, peak
+    )
+
+
+def _between(look: Look, low: int, tall: int, peak: int) -> Look:
+    low = max(min(low, peak - tall), 0)
+    return replace(look, lens=(low, low + tall))
 
 
 def shown(look: Look, first: int, wide: int, low: int, high: int) -> Look:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from rich.style import Style
 
+from memreplay.explore.rows.row import Tone
+
 # Rows with at least these shares get warmer colours.
 WARM, HOT, HOTTEST = 0.02, 0.10, 0.25
 
@@ -26,8 +28,15 @@ class Palette:
     chosen: Style
     found: Style
     own: Style
+    rose: Style  # increased; in use
+    fell: Style  # decreased; free
     warm: tuple[Style, Style, Style, Style]
     signs: dict[str, str]
+
+    def tone(self, name: Tone) -> Style:
+        """Return the style with this name."""
+        found: Style = getattr(self, name)
+        return found
 
     def heat(self, share: float) -> Style:
         """Return the style for a row with this share."""
@@ -59,6 +68,8 @@ def palette_of(*, dark: bool, plain: bool) -> Palette:
         chosen=Style(bgcolor="#3d4f6b" if dark else "#cddff5"),
         found=Style(bold=True, underline=True),
         own=Style(bold=True),
+        rose=hottest,
+        fell=Style(color="#6cb6ff" if dark else "#0b57b0"),
         warm=(cold, warm, hot, hottest + Style(bold=True)),
         signs={"+": "+" if plain else "▸", "-": "-" if plain else "▾"},
     )

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.strip import Strip
 
+from memreplay.explore.axis import column_ticks
 from memreplay.explore.describing import Describer
 from memreplay.explore.widgets import CurveView, Plot, Text
 
@@ -34,7 +35,7 @@ class Pane(Vertical):
         looked: Look,
         file: str,
         read: tuple[str, ...] = (),
-        chars: Chars = "braille",
+        chars: Chars = "blocks",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -55,8 +56,8 @@ class Pane(Vertical):
         return self.explored.peak(self.looked).bytes
 
     def draw(self, palette: Palette, top: int, *, active: bool) -> None:
-        """Draw the pane. `top`: the value at the curve's upper edge. `active`: whether the pane has
-        the focus.
+        """Draw the pane. `top`: the value at the curve's upper edge, unless the view has another.
+        `active`: whether the pane has the focus.
         """
         look, explored, width = self.looked, self.explored, self.size.width
         style = palette.title if active else palette.dim
@@ -66,13 +67,16 @@ class Pane(Vertical):
         cells = [
             explored.column(look, columns, min(max(one, look.first), look.last)) for one in bounds
         ]
+        low, high = look.lens or (0, max(top, 1))
         plot = Plot(
             explored.curve(look, columns),
-            max(top, 1),
+            low,
+            high,
+            column_ticks(explored, look, columns, self.curve.cells),
             explored.marks(look),
             explored.column(look, columns, look.event),
             (min(cells), max(cells)) if cells else None,
         )
-        self.curve.draw(plot, self.describer.ends(look), palette)
+        self.curve.draw(plot, palette)
         words = self.describer.cursor(look, width)
         self.cursor_line.show([Strip([Segment(words, palette.own if active else palette.dim)])])

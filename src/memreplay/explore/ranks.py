@@ -5,23 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from memreplay.analysis.comparing.similarity import Likeness, odd_ranks
 from memreplay.commands.shared.errors import attempt, say
 from memreplay.commands.shared.folders import rank_files
 from memreplay.commands.shared.progress import several_progress
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.explore.curve import FINE, Chars, picture
-from memreplay.explore.rows.row import Line, Shown
-from memreplay.render.units import count, size
+from memreplay.explore.rows.row import Line, Shown, Tone
+from memreplay.render.fit import cell_width
+from memreplay.render.units import count, signed_size, size
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.commands.shared.progress import Showing
     from memreplay.snapshot.model import MeasureName
 
-CELLS = 40  # width of a curve, in cells
-COLUMNS = 2 * CELLS
+LEAST_CELLS = 10  # width of a curve, in cells
+COLUMNS = 960  # number of values in a curve, more than any screen shows
 
 
 class Rank(NamedTuple):
@@ -35,33 +38,68 @@ class Rank(NamedTuple):
     reserved: int
     lows: list[int]
     highs: list[int]
+    holders: dict[str, int]
+    """Bytes at the peak by line of code, for comparing ranks."""
+
+
+class Odd(NamedTuple):
+    """How a rank differs from one that it should resemble, by the rule of `memreplay fleet`."""
+
+    typical: int
+    change: int
+
+
+def odd_ones(ranks: Sequence[Rank]) -> dict[int, Odd]:
+    """Return the odd ranks: largest difference between the peaks first."""
+    found = sorted(ranks, key=lambda one: one.rank)
+    likeness = Likeness([one.holders for one in found], [one.peak for one in found])
+    return {
+        found[at].rank: Odd(found[typical].rank, found[at].peak - found[typical].peak)
+        for at, typical in odd_ranks(likeness, likeness.groups()).items()
+    }
 
 
 class RankRows:
     """The ranks' rows, by peak or by number."""
 
-    titles: tuple[str, ...] = ("rank", "peak", "reserved")
     note = "no rank could be read"
 
     def __init__(self, ranks: Sequence[Rank], chars: Chars, *, by_peak: bool) -> None:
         self.ranks = sorted(ranks, key=lambda one: (-one.peak if by_peak else 0, one.rank))
         self.chars: Chars = chars
         self.top = max((one.peak for one in ranks), default=1)
+        self.odd = odd_ones(ranks)
+        self.titles: tuple[str, ...] = ("rank", "peak", "reserved", *["odd by"][: len(self.odd)])
+        self.cells = 40  # width of a curve
+
+    def fit(self, width: int) -> None:
+        """Let the curves take the room that the numbers and names in a row leave."""
+        names = [cell_width(clean(os.path.basename(one.file))) for one in self.ranks]
+        columns = zip(self.titles, *map(self._cells, self.ranks), strict=True)
+        numbers = sum(2 + max(7, *map(len, column)) for column in columns)
+        self.cells = max(width - 1 - numbers - max(names, default=0) - 2, LEAST_CELLS)
+
+    def _cells(self, one: Rank) -> tuple[str, ...]:
+        odd = self.odd.get(one.rank)
+        more = [signed_size(odd.change) if odd else ""] if self.odd else []
+        return (count(one.rank), size(one.peak), size(one.reserved), *more)
 
     def __len__(self) -> int:
         return len(self.ranks)
 
     def line(self, at: int) -> Line:
         one = self.ranks[at]
-        step = 2 // FINE[self.chars]
-        lows = [min(one.lows[i : i + step]) for i in range(0, COLUMNS, step)]
-        highs = [max(one.highs[i : i + step]) for i in range(0, COLUMNS, step)]
+        columns, n = self.cells * FINE[self.chars], len(one.highs)
+        cuts = [(i * n // columns, max((i + 1) * n // columns, 1)) for i in range(columns)]
+        lows = [min(one.lows[min(a, b - 1) : b]) for a, b in cuts]
+        highs = [max(one.highs[min(a, b - 1) : b]) for a, b in cuts]
         (drawn,) = picture(lows, highs, max(self.top, 1), 1, self.chars)
-        share = one.peak / self.top if self.top else 0.0
-        cells = count(one.rank), size(one.peak), size(one.reserved)
-        # Scaled so that similar ranks all get a cool colour. Only values above half of the maximum
-        # get distinct colours.
-        return Line(cells, f"{drawn.text}  {clean(os.path.basename(one.file))}", share / 4)
+        odd = self.odd.get(one.rank)
+        tones: list[Tone] = ["rose" if odd else "sure" if on else "high" for on in drawn.always]
+        runs = groupby(range(self.cells), tones.__getitem__)
+        lead = [("".join(drawn.text[i] for i in run), tone) for tone, run in runs]
+        name, change = clean(os.path.basename(one.file)), odd.change if odd else 0
+        return Line(self._cells(one), name, lead=(*lead, ("  ", "plain")), change=change)
 
     def key(self, at: int) -> Hashable:
         return self.ranks[at].rank
@@ -71,11 +109,13 @@ class RankRows:
 
     def shown(self, at: int) -> Shown:
         one = self.ranks[at]
-        pairs = (
+        pairs = [
             ("peak", f"{size(one.peak)} after event {count(one.event)}"),
             ("device", str(one.device)),
-        )
-        return Shown(f"rank {one.rank}", pairs)
+        ]
+        if odd := self.odd.get(one.rank):
+            pairs.append(("odd", f"{signed_size(odd.change)} compared with rank {odd.typical}"))
+        return Shown(f"rank {one.rank}", tuple(pairs))
 
 
 def ranks_of_folder(folder: str, reading: Reading, measure: MeasureName) -> tuple[list[Rank], int]:
@@ -102,8 +142,10 @@ def _files(folder: str) -> dict[int, str]:
 
 
 def _read(rank: int, file: str, reading: Reading, measure: MeasureName, showing: Showing) -> Rank:
+    from memreplay.analysis.groups.grouping import Grouper
     from memreplay.errors import UsageError
     from memreplay.explore.explored import Explored
+    from memreplay.fleets.row import holders_at
 
     with opened(file, reading, showing) as snap:
         if not snap.devices:
@@ -114,6 +156,16 @@ def _read(rank: int, file: str, reading: Reading, measure: MeasureName, showing:
         curve = explored.curve(look, COLUMNS)
         peak = explored.usage(look).peak
         reserved = snap.replay(device).measure("reserved").peak.bytes
+        lines = Grouper(snap, "line")
+        held = holders_at(lines, explored.usage(look), peak.event_index)
         return Rank(
-            rank, file, device, peak.bytes, peak.event_index, reserved, curve.lows, curve.highs
+            rank=rank,
+            file=file,
+            device=device,
+            peak=peak.bytes,
+            event=peak.event_index,
+            reserved=reserved,
+            lows=curve.lows,
+            highs=curve.highs,
+            holders={} if measure == "reserved" else {one.label: one.bytes for one in held},
         )

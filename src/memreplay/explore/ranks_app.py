@@ -11,12 +11,17 @@ from textual.binding import Binding
 from textual.strip import Strip
 
 from memreplay.explore.curve import Chars
-from memreplay.explore.palette import palette_of
+from memreplay.explore.foot import Foot
+from memreplay.explore.help_screen import KeysScreen
+from memreplay.explore.keys import RANK_KEYS
+from memreplay.explore.palette import Palette, palette_of
 from memreplay.explore.ranks import Rank, RankRows
 from memreplay.explore.terminal import terminal_is_gone
 from memreplay.explore.widgets import RowsView, Text
 from memreplay.render.units import counted, size
 from memreplay.texts import clean
+
+MOST_NAMED = 5  # maximum number of odd ranks in the first line
 
 
 class Ranks(App[Rank]):
@@ -28,15 +33,9 @@ class Ranks(App[Rank]):
     #rows { height: 1fr; }
     """
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("up,k", "row(-1)", "the rank above", show=False),
-        Binding("down,j", "row(1)", "the rank below", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", "a page up", show=False),
-        Binding("pagedown,ctrl+f", "page(1)", "a page down", show=False),
-        Binding("g,home", "edge(-1)", "the first", show=False),
-        Binding("G,end", "edge(1)", "the last", show=False),
-        Binding("s", "sort", "by peak, or by rank", show=False),
-        Binding("enter,space", "choose", "explore it", show=False),
-        Binding("q,ctrl+c,ctrl+q", "quit", "quit", show=False, priority=True),
+        Binding(one, "leave" if one == "q" else key.action, key.words, show=False, priority=True)
+        for key in RANK_KEYS
+        for one in key.keys.split(",")
     ]
 
     def __init__(
@@ -46,7 +45,7 @@ class Ranks(App[Rank]):
         plain = chars == "ascii"
         self.folder, self.ranks, self.chars, self.by_peak = folder, ranks, chars, True
         self.head, self.rows = Text(plain, id="head"), RowsView(plain, id="rows")
-        self.foot = Text(plain, id="foot")
+        self.foot = Foot(plain, keys=RANK_KEYS, id="foot")
         self.found = RankRows(ranks, chars, by_peak=True)
         self.rows.row = next((i for i in range(len(ranks)) if self.found.key(i) == chosen), 0)
 
@@ -73,15 +72,27 @@ class Ranks(App[Rank]):
         """Redraw everything."""
         if not self.is_running or not self.rows.size.width:
             return
-        palette = palette_of(dark=self.current_theme.dark, plain=self.chars == "ascii")
+        palette = self.palette
+        self.found.fit(self.rows.size.width)
         peaks = [one.peak for one in self.ranks]
         words = f" {clean(self.folder)}  {counted(len(peaks), 'rank')}"
         if peaks:
             words += f", peaks {size(min(peaks))} to {size(max(peaks))}"
+        if self.found.odd:
+            named = ", ".join(str(one) for one in [*self.found.odd][:MOST_NAMED])
+            words += f", odd: {named}{', …' * (len(self.found.odd) > MOST_NAMED)}"
         self.head.show([Strip([Segment(words, palette.title)])])
         self.rows.draw(self.found, "over time, same scale", palette, lambda _: None)
-        keys = ("enter explore", "s sort by peak or rank", "q quit")
-        self.foot.show([Strip([Segment(" " + "   ".join(keys), palette.dim)])])
+        self.foot.draw("", palette)
+
+    @property
+    def palette(self) -> Palette:
+        """The theme's palette."""
+        return palette_of(dark=self.current_theme.dark, plain=self.chars == "ascii")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Disable actions on another screen."""
+        return action == "quit" or len(self.screen_stack) == 1
 
     def move(self, row: int) -> None:
         self.rows.row = max(min(row, len(self.found) - 1), 0)
@@ -101,6 +112,13 @@ class Ranks(App[Rank]):
         self.by_peak = not self.by_peak
         self.found = RankRows(self.ranks, self.chars, by_peak=self.by_peak)
         self.move(next(i for i in range(len(self.found)) if self.found.key(i) == chosen))
+
+    def action_leave(self) -> None:
+        """Quit, as ctrl+c does. On another screen, q goes back instead."""
+        self.exit()
+
+    def action_keys(self) -> None:
+        self.push_screen(KeysScreen(RANK_KEYS, self.palette, plain=self.chars == "ascii"))
 
     def action_choose(self) -> None:
         self.exit(self.found.ranks[self.rows.row])

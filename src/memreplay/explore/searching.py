@@ -24,16 +24,18 @@ def find(
     pattern: re.Pattern[str],
     row: int,
     *,
-    forward: bool = True,
+    by: int = 1,
 ) -> int | None:
-    """Return the next or previous matching row, wrapping around; None if there is none.
+    """Return the next matching row, wrapping around; None if there is none.
+
+    `by`: 1 for the rows after this one, -1 for those before, 0 for this one and those after.
 
     Calls that hide the row are marked as expanded.
     """
     if not isinstance(rows, TreeRows):
-        return _around(len(rows), row, rows.texts, pattern, forward=forward)
+        return _around(len(rows), row, rows.texts, pattern, by)
     at = rows.visible[row] if 0 <= row < len(rows.visible) else len(rows.rows) - 1
-    found = _around(len(rows.rows), at if at >= 0 else ~at, rows.texts_of, pattern, forward=forward)
+    found = _around(len(rows.rows), at if at >= 0 else ~at, rows.texts_of, pattern, by)
     if found is None:
         return None
     if found not in rows.visible:
@@ -47,12 +49,10 @@ def _around(
     begin: int,
     texts: Callable[[int], Sequence[str]],
     pattern: re.Pattern[str],
-    *,
-    forward: bool,
+    by: int,
 ) -> int | None:
-    step = 1 if forward else -1
-    for i in range(1, count + 1):
-        at = (begin + step * i) % count
+    for i in range(abs(by), count + abs(by)):
+        at = (begin + (by or 1) * i) % count
         if any(map(pattern.search, texts(at))):
             return at
     return None

@@ -6,29 +6,32 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
-from rich.segment import Segment
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.strip import Strip
 from textual.widgets import Label
 
 from memreplay.errors import MemreplayError
 from memreplay.explore.curve import Chars
 from memreplay.explore.describing import Describer
+from memreplay.explore.details import Details
 from memreplay.explore.differences import Differences
 from memreplay.explore.explored import Explored
-from memreplay.explore.keys import KEYS, first_key
-from memreplay.explore.look import Look
+from memreplay.explore.failed import explained, failed_at, failed_lines
+from memreplay.explore.foot import Foot
+from memreplay.explore.legend import Chosen, Legend
+from memreplay.explore.look import Look, counted
 from memreplay.explore.palette import Palette, palette_of
 from memreplay.explore.panes import Pane
 from memreplay.explore.prompt import Prompt
 from memreplay.explore.rows.row import Rows
+from memreplay.explore.rows.segments import SegmentRows
 from memreplay.explore.syncing import Side, Sync, same_moment, syncs
 from memreplay.explore.terminal import terminal_is_gone
-from memreplay.explore.widgets import CurveView, RowsView, Text
+from memreplay.explore.widgets import CurveView, RowsView
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
@@ -44,11 +47,12 @@ class Showing(App[None]):
     ENABLE_COMMAND_PALETTE = True
     CSS = """
     Screen { layout: vertical; }
-    #foot { height: 1; }
     #panes { height: 1fr; min-height: 6; }
     #body { height: 2fr; }
     #panes.two { height: 1fr; }
     .two #body { height: 1fr; }
+    #failed { display: none; max-height: 30%; }
+    .failed #failed { display: block; }
     #rows { width: 2fr; }
     #told { width: 1fr; border-left: solid $surface-lighten-2; padding-left: 1; }
     #body.narrow #told, #body.alone #told { display: none; }
@@ -61,16 +65,19 @@ class Showing(App[None]):
     #prompt { width: 1fr; height: 1; border: none; padding: 0; }
     """
 
-    def __init__(self, panes: Sequence[Pane], chars: Chars = "braille") -> None:
+    def __init__(self, panes: Sequence[Pane], chars: Chars = "blocks") -> None:
         super().__init__()
+        self.animation_level = "none"  # each step would be sent over ssh
         self.panes, self.at = list(panes), len(panes) - 1
         self.chars: Chars = chars
         self.said = ""
         self.pattern: re.Pattern[str] | None = None
         self.answer: Callable[[str], None] | None = None
+        self.changed: Callable[[str], None] | None = None
         plain = chars == "ascii"
-        self.rows, self.told = RowsView(plain, id="rows"), Text(plain, id="told")
-        self.foot = Text(plain, id="foot")
+        self.rows, self.told = RowsView(plain, id="rows"), Details(plain, id="told")
+        self.failed, self.explaining = Details(plain, id="failed"), set[tuple[int, int]]()
+        self.legend, self.foot = Legend(plain, id="legend"), Foot(plain, id="foot")
         self.words, self.prompt = Label(id="words", markup=False), Prompt(self.typed, id="prompt")
         self.prompt.can_focus = False
         self.lock = threading.RLock()  # held while code outside the key handlers runs
@@ -131,11 +138,18 @@ class Showing(App[None]):
         """The first and last event."""
         return self.explored.bounds(self.looked.device)
 
+    @property
+    def top(self) -> int:
+        """The highest peak in bytes, which the curves have in common."""
+        return max(pane.peak for pane in self.panes)
+
     # ---- the screen
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panes"):
             yield from self.panes
+        yield self.failed
+        yield self.legend
         with Horizontal(id="body"):
             yield self.rows
             yield self.told
@@ -190,16 +204,20 @@ class Showing(App[None]):
             return
         with self.lock:
             palette = self.palette
-            top = max(pane.peak for pane in self.panes)
             for pane in self.panes:
-                pane.draw(palette, top, active=pane is self.pane)
-            pattern = self.pattern
+                pane.draw(palette, self.top, active=pane is self.pane)
+            pattern, rows = self.pattern, self.shown_rows
+            if isinstance(rows, SegmentRows):
+                rows.fit(self.rows.size.width)
             self.rows.draw(
-                self.shown_rows,
+                rows,
                 self.title_of_rows(),
                 palette,
                 (lambda _: None) if pattern is None else pattern.search,
             )
+            marks = self.explored.marks(self.looked)
+            self.legend.draw(Chosen(self.looked.view, marks), palette)
+            self.draw_failed()
             self.draw_details()
             self.draw_foot()
 
@@ -212,45 +230,37 @@ class Showing(App[None]):
 
     def draw_details(self) -> None:
         """Draw the selected row's details."""
-        width, height = self.told.size.width, self.told.size.height
-        if width <= 0 or not height:
+        rows, row, width = self.shown_rows, self.rows.row, self.told.room
+        if width <= 0:
             return
-        rows, palette = self.shown_rows, self.palette
-        if not len(rows):
-            self.told.show([])
+        there = len(rows) > 0
+        lines = self.describer.details(rows, row, width) if there else []
+        self.told.draw(rows.key(row) if there else None, lines, self.palette)
+
+    def draw_failed(self) -> None:
+        """Describe the failed request at the cursor, if any."""
+        found = failed_at(self.explored, self.looked)
+        self.screen.set_class(found is not None, "failed")
+        if found is None:
             return
-        styles = {"": palette.plain, "dim": palette.dim, "title": palette.own}
-        self.told.show(
-            [
-                Strip([Segment(text, styles[style])])
-                for text, style in self.describer.details(rows, self.rows.row, width, height)
-            ]
-        )
+        key = self.looked.device, self.looked.event
+        oom = self.explored.causes.get(key)
+        if oom is None and key not in self.explaining:
+            self.explaining.add(key)
+            explain = partial(self._explain, self.explored, self.looked, found.number)
+            self.run_worker(explain, thread=True, exit_on_error=False)
+        lines = failed_lines(found, oom, self.size.width - 1)
+        self.failed.styles.height = len(lines)
+        self.failed.draw(key, lines, self.palette)
+
+    def _explain(self, explored: Explored, look: Look, number: int) -> None:
+        with self.lock:
+            explored.causes[look.device, look.event] = explained(explored, look, number)
+        self.call_from_thread(self.draw)
 
     def draw_foot(self) -> None:
         """Draw the most important keys, or a message."""
-        palette = self.palette
-        if self.said:
-            self.foot.show([self.line(f" {self.said}", palette.own)])
-            return
-        named = [(first_key(key.keys), key.footer) for key in KEYS if key.footer]
-        last, room = named[-2:], self.size.width  # always show help and quit
-        room -= sum(len(name) + len(word) + 3 for name, word in last)
-        shown = []
-        for name, word in named[:-2]:
-            room -= len(name) + len(word) + 3
-            if room < 0:
-                break
-            shown.append((name, word))
-        segments = [
-            segment
-            for name, word in (*shown, *last)
-            for segment in (Segment(f" {name}", palette.own), Segment(f" {word} ", palette.dim))
-        ]
-        self.foot.show([Strip(segments)])
-
-    def line(self, text: str, style: Any) -> Strip:
-        return Strip([Segment(text, style)])
+        self.foot.draw(self.said, self.palette)
 
     # ---- the view
 
@@ -261,6 +271,8 @@ class Showing(App[None]):
         try:
             with self.lock:
                 look = self.explored.fitting(look)
+                if counted(look) != counted(self.looked):
+                    look = replace(look, lens=None)
                 self.explored.usage(look)
                 self.pane.looked = look
                 self.follow()
@@ -312,6 +324,7 @@ class Showing(App[None]):
             last=last,
             measure=look.measure,
             axis=look.axis,
+            lens=look.lens,
             pool=look.pool,
             stream=look.stream,
             filters=look.filters,
@@ -335,9 +348,15 @@ class Showing(App[None]):
 
     # ---- questions
 
-    def ask(self, words: str, answer: Callable[[str], None], value: str = "") -> None:
-        """Show an input line in place of the last line."""
-        self.answer = answer
+    def ask(
+        self,
+        words: str,
+        answer: Callable[[str], None],
+        value: str = "",
+        changed: Callable[[str], None] | None = None,
+    ) -> None:
+        """Show an input line in place of the last line. `changed` gets the text as it's typed."""
+        self.answer, self.changed = answer, changed
         self.words.update(words)
         self.prompt.value = value
         self.prompt.can_focus = True
@@ -355,9 +374,13 @@ class Showing(App[None]):
             except (MemreplayError, OSError) as error:
                 self.say(str(error))
 
+    def on_input_changed(self, message: Prompt.Changed) -> None:
+        if self.answer is not None and self.changed is not None:
+            self.changed(message.value)
+
     def asked(self) -> None:
         """Close the input line."""
-        self.answer = None
+        self.answer = self.changed = None
         self.screen.remove_class("asked")
         self.prompt.can_focus = False
         self.set_focus(None)

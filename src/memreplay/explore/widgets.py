@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
@@ -12,12 +13,12 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from memreplay.explore.axis import row_labels, tick_line
 from memreplay.explore.curve import FINE, Chars, picture
 from memreplay.explore.palette import Palette
 from memreplay.explore.rows.row import Line, Rows
 from memreplay.render.document import Place
 from memreplay.render.fit import cell_width, cut_left, cut_right, fit_place
-from memreplay.render.units import size
 
 if TYPE_CHECKING:
     from textual.events import Click, MouseScrollDown, MouseScrollUp
@@ -25,9 +26,18 @@ if TYPE_CHECKING:
     from memreplay.explore.explored import Curve, Marks
 
 SCALE = 10  # width of the scale next to a curve
+# The marks below a curve, from the least important to the most; with their ASCII versions.
+SIGNS = {
+    "annotations": ("·", "'"),
+    "steps": ("│", "|"),
+    "peaks": ("▲", "^"),
+    "ooms": ("!", "!"),
+}
 LEAST_PATH = 10  # minimum width of a path that is cut at the front
+LEAST_NAME = 16  # minimum width of a location before one that tells rows apart
 LEAST_PLACE = 8  # minimum width of each further location
 WHOLE_PLACE = 40  # width of a location that includes its function
+MOST_CELLS = 1000  # width of a location that isn't cut
 
 
 def in_ascii(strip: Strip) -> Strip:
@@ -89,23 +99,39 @@ def fitted_places(places: Sequence[Place], width: int) -> str:
 
     If there's little room, the others are cut down to the end of the file name and the line number.
     """
-    text = fit_place(places[0], width)
-    for place in places[1:]:
+    names = [replace(one, file=one.file.rpartition("/")[2]) for one in places]
+    shorts = [_short(one, places[0]) for one in places[1:]]
+    # The start of a path matters less than the next location.
+    least = cell_width(fit_place(names[0], MOST_CELLS)) + 2
+    taken = cell_width(fit_place(shorts[0], MOST_CELLS)) + 2 if shorts else 0
+    # If only the next location tells rows apart, even the name matters less.
+    tells = len(places) > 1 and places[1].function.startswith("…")
+    has_room = least + taken <= width or (tells and width - taken >= LEAST_NAME)
+    text = fit_place(places[0], width - taken if has_room else width)
+    for place, short in zip(places[1:], shorts, strict=True):
         room = width - cell_width(text) - 2
-        if room < LEAST_PLACE:
+        if room < min(LEAST_PLACE, cell_width(fit_place(short, MOST_CELLS))):
             break
-        name = Place(file=place.file.rpartition("/")[2], line=place.line)
-        text = f"{text}  {fit_place(place if room >= WHOLE_PLACE else name, room)}"
+        text = f"{text}  {fit_place(place if room >= WHOLE_PLACE else short, room)}"
     return text
 
 
+def _short(place: Place, first: Place) -> Place:
+    """Return a further location without its function, and without the first one's file."""
+    if place.file == first.file:
+        return Place(f"… :{place.line}")
+    return replace(place, function="", file=place.file.rpartition("/")[2])
+
+
 class Plot(NamedTuple):
-    """A curve whose upper edge is at `top` bytes. `cursor` and `span` are columns, or -1 if they
-    aren't in the window.
+    """A curve whose lower and upper edge are at `low` and `top` bytes. `cursor` and `span` are
+    columns, or -1 if they aren't in the window. `ticks` are columns with labels.
     """
 
     curve: Curve
+    low: int
     top: int
+    ticks: list[tuple[int, str]]
     marks: Marks
     cursor: int
     span: tuple[int, int] | None
@@ -142,32 +168,26 @@ class CurveView(Text):
         """Width of the plot in columns."""
         return self.cells * FINE[self.chars]
 
-    def draw(self, plot: Plot, ends: tuple[str, str], palette: Palette) -> None:
-        """Draw the curve. `ends` are the labels below its left and right ends."""
-        curve, top, marks, cursor, span = plot
+    def draw(self, plot: Plot, palette: Palette) -> None:
+        """Draw the curve."""
+        curve, low, top, ticks, marks, cursor, span = plot
         height = max(self.size.height - 2, 1)
         fine = FINE[self.chars]
         lines = []
-        for y, row in enumerate(picture(curve.lows, curve.highs, top, height, self.chars)):
-            label = ""
-            if y == 0:
-                label = size(top)
-            elif y == height - 1:
-                label = "0 B"
-            elif y == height // 2 and height >= 7:
-                label = size(top * (height - y) // height)
+        lows, highs = ([one - low for one in values] for values in (curve.lows, curve.highs))
+        labels = row_labels(low, top, height)
+        for y, row in enumerate(picture(lows, highs, top - low, height, self.chars)):
             lines.append(
                 Strip(
                     [
-                        Segment(f"{label:>{SCALE}} ", palette.dim),
+                        Segment(f"{labels.get(y, ''):>{SCALE}} ", palette.dim),
                         *self._segments(row.text, row.always, cursor // fine, span, palette),
                     ]
                 )
             )
         lines.append(self._marked(curve, marks, cursor, palette))
-        left, right = ends
-        room = self.cells - cell_width(left) - cell_width(right)
-        axis = left + " " * room + right if room > 0 else cut_right(left, self.cells)
+        sign = "`" if self.chars == "ascii" else "╵"
+        axis = tick_line([(at // fine, label) for at, label in ticks], self.cells, sign)
         lines.append(Strip([Segment(" " * (SCALE + 1)), Segment(axis, palette.dim)]))
         self.show(lines)
 
@@ -204,14 +224,9 @@ class CurveView(Text):
 
         fine, cells = FINE[self.chars], [" "] * self.cells
         ascii_only = self.chars == "ascii"
-        signs = (
-            (marks.annotations, "'" if ascii_only else "·"),
-            (marks.steps, "|" if ascii_only else "│"),
-            (marks.peaks, "^" if ascii_only else "▲"),
-            (marks.ooms, "!"),
-        )
         bounds = curve.bounds
-        for events, sign in signs:
+        for kind, signs in SIGNS.items():
+            events, sign = getattr(marks, kind), signs[ascii_only]
             first = bisect_right(events, bounds[0] - 1)
             last = bisect_right(events, bounds[-1] - 1)
             for event in events[first:last]:
@@ -292,13 +307,18 @@ class RowsView(Text):
             f"{cell:>{wide}}  " for cell, wide in zip(line.cells, widths, strict=False)
         )
         style = palette.dim if line.dim else palette.heat(line.share)
+        if line.change:
+            style = palette.rose if line.change > 0 else palette.fell
         room = max(self.size.width - len(numbers) - 1, 1)
         deep = min(line.level, max(room // 2 - 4, 0) // 2)
         lead = "  " * deep + (f"{palette.signs[line.sign]} " if line.sign else "  ") * (
             line.level > 0 or bool(line.sign)
         )
-        width = max(room - len(lead), 1)
-        text = fitted_places(line.places, width) if line.places else fitted(line.text, width)
+        spans = [Segment(text, palette.tone(tone)) for text, tone in line.lead]
+        tail = f"  {line.tail}" if line.tail else ""
+        taken = len(lead) + sum(map(len, (span.text for span in spans)))
+        width = max(room - taken - len(tail), 1)
+        text = fitted_places(line.places, width) if line.places else fitted(line.name, width)
         own = palette.plain if not line.dim else palette.dim
         if found(line.text):
             own = own + palette.found
@@ -307,8 +327,10 @@ class RowsView(Text):
             [
                 Segment(f" {numbers}", style + more),
                 Segment(lead, palette.dim + more),
+                *(Segment(span.text, (span.style or own) + more) for span in spans),
                 Segment(text, own + more),
-                Segment(" " * max(room - len(lead) - cell_width(text), 0), more),
+                Segment(tail, palette.dim + more),
+                Segment(" " * max(room - taken - cell_width(text) - len(tail), 0), more),
             ]
         )
 

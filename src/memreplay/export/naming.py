@@ -128,7 +128,7 @@ def kind_of(fmt: str, output: str | None, asked: str | None, *, tables: bool) ->
         return kind
     if tables or is_folder(output):
         return "tables"
-    from memreplay.export.tables.schema import TABLES as NAMES  # imported late: loads NumPy
+    from memreplay.export.tables.schema import TABLES as NAMES  # imported late: rarely needed
 
     named = _words_in(output, tuple(NAMES)) if asked else table_of(output, tuple(NAMES))[1]
     return "tables" if named else kind

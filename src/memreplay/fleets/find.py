@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from memreplay.analysis.comparing.rank_names import missing_ranks
-from memreplay.analysis.comparing.similarity import Likeness, outlying, significant_groups
+from memreplay.analysis.comparing.similarity import Likeness, odd_ranks
 from memreplay.analysis.comparing.spread import spread_of
 from memreplay.analysis.trust.trust import least_exact
 from memreplay.fleets.result import (
@@ -200,19 +200,9 @@ def _outliers(
     """Return the ranks that aren't in a large enough group, each with a rank that it should
     resemble.
     """
-    if not told:
-        return ()
-    usual = significant_groups(groups, len(told))
     peaks = [one.devices[0].peak_bytes for one in told]
-    if usual:
-        inside = {at for group in usual for at in group.members}
-        odd = [at for at in range(len(told)) if at not in inside]
-        typical = {at: likeness.nearest(at, usual).typical for at in odd}
-    else:
-        middle = sorted(range(len(told)), key=lambda at: peaks[at])[(len(told) - 1) // 2]
-        odd = outlying(peaks)
-        typical = dict.fromkeys(odd, middle)
-    odd.sort(key=lambda at: (-abs(peaks[at] - peaks[typical[at]]), told[at].rank or 0))
+    typical = odd_ranks(likeness, groups)
+    odd = list(typical)
     pairs = [_pair(told[typical[at]], told[at]) for at in odd[:EXPLAINED]]
     why = [*(explain(pairs) if pairs else ()), *[Explained()] * (len(odd) - len(pairs))]
     return tuple(

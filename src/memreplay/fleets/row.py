@@ -61,7 +61,6 @@ def _device(
     reserved = replay.measure("reserved").peak.bytes if replay.shows_reserved else None
     steps = known_steps(snap, replay)
     trust = verdict(snap, usage, strict=strict)
-    groups, *_ = grouper.holders(usage, point.event_index, HOLDERS)
     total = replay.card_bytes
     by, curve = _curve(usage, steps)
     return FleetDevice(
@@ -83,11 +82,17 @@ def _device(
         categories=()
         if usage.measure == "reserved"
         else categories_at(grouper, usage, point.event_index),
-        holders=tuple(Holder(_place(one), one.bytes, one.count) for one in groups),
+        holders=holders_at(grouper, usage, point.event_index),
         curve_by=by,
         curve_bytes=curve,
         cards=tuple(_on_card(snap, replay, total, strict=strict) for total in totals),
     )
+
+
+def holders_at(grouper: Grouper, usage: Usage, event: int) -> tuple[Holder, ...]:
+    """Return the largest call sites, by which ranks are compared. `grouper` groups by line."""
+    groups, *_ = grouper.holders(usage, event, HOLDERS)
+    return tuple(Holder(_place(one), one.bytes, one.count) for one in groups)
 
 
 def _on_card(snap: Snapshot, replay: Replay, total: int, *, strict: bool) -> CardFit:

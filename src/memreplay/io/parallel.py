@@ -28,19 +28,12 @@ def started(thread: Thread) -> bool:
 
 def executor(threads: int) -> Executor:
     """Return an executor with this many threads, or one that runs everything at once."""
-    if has_threads():
-        from concurrent.futures import ThreadPoolExecutor
+    tried = Thread(target=int)
+    if not started(tried):
+        from memreplay.io.inline import Inline
 
-        return ThreadPoolExecutor(threads)
-    from memreplay.io.inline import Inline
+        return Inline()
+    tried.join()
+    from concurrent.futures import ThreadPoolExecutor
 
-    return Inline()
-
-
-def has_threads() -> bool:
-    """Return whether another thread can be started."""
-    thread = Thread(target=int)
-    if not started(thread):
-        return False
-    thread.join()
-    return True
+    return ThreadPoolExecutor(threads)

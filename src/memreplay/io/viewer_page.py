@@ -89,7 +89,7 @@ class PageSnapshots:
     def _no_snapshot(self) -> SnapshotError:
         if self._own:
             what = "a page written by memreplay"
-            hint = "pass the snapshot it was made from"
+            hint = "open it in a browser, or pass the snapshot it was made from"
         else:
             what = "an HTML page without a snapshot in it"
             hint = "download the file itself, not the page that shows it"

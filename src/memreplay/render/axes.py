@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ class Tick(NamedTuple):
     label: str
 
 
+EXACT = 1 << 48  # smaller numbers of bytes are exact as floating-point numbers
+LEAST_STEP = 0.05  # of the unit; smaller distances are given in the next smaller unit
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SECOND, _MINUTE, _HOUR = 1_000_000, 60_000_000, 3_600_000_000
 # Distances between ticks above a second, as on a clock.
@@ -31,13 +34,16 @@ def byte_ticks(low: int, high: int, most: int) -> list[Tick]:
     unit = 0
     while unit < len(UNITS) - 1 and top >= 1024:
         top, unit = top // 1024, unit + 1
+    # A small part of a large value needs a smaller unit, unless the numbers get too long for that.
+    if max(abs(low), abs(high)) < EXACT:
+        while unit and (high - low) / 1024**unit < most * LEAST_STEP:
+            unit -= 1
     scale = 1024**unit
     span = max((high - low) / scale, 1e-9)
     step = _decimal_step(span / most, whole=unit == 0)
-    first = -int(-low / scale // step) if low < 0 else 0
     ticks = []
-    at = first
-    while at * step <= high / scale * (1 + 1e-12):
+    at = math.ceil(low / scale / step)
+    while at * step <= high / scale * (1 + 1e-15):
         value = at * step
         text = f"{value:.1f}" if step < 1 else f"{value:.0f}"
         ticks.append(Tick(value * scale, f"{text} {UNITS[unit]}" if at else "0 B"))
@@ -52,9 +58,9 @@ def event_ticks(first: int, stop: int, most: int) -> list[Tick]:
     return [Tick(at, count(at)) for at in range(begin, stop, step)]
 
 
-def elapsed_ticks(whole_us: int, most: int) -> list[Tick]:
-    """Return up to about `most` ticks from 0 to `whole_us` in one unit, e.g. `0 s`, `0.5 s`."""
-    step = _time_step(whole_us / most)
+def elapsed_ticks(whole_us: int, most: int, start_us: int = 0) -> list[Tick]:
+    """Return up to about `most` ticks from `start_us` to `whole_us` in one unit, e.g. `0.5 s`."""
+    step = _time_step((whole_us - start_us) / most)
     unit, name = next(
         (unit, name)
         for unit, name, below in (
@@ -66,7 +72,8 @@ def elapsed_ticks(whole_us: int, most: int) -> list[Tick]:
         )
         if below is None or whole_us < below
     )
-    return [Tick(at, f"{at / unit:,.10g} {name}") for at in range(0, whole_us + 1, step)]
+    begin = -(-start_us // step) * step
+    return [Tick(at, f"{at / unit:,.10g} {name}") for at in range(begin, whole_us + 1, step)]
 
 
 def clock_ticks(start_us: int, stop_us: int, most: int) -> list[Tick]:

@@ -12,8 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, Pipe
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.io.parallel import has_processes
@@ -27,6 +26,9 @@ from memreplay.workers.running import (
     packed_item,
     packed_work,
 )
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 _LOOK_SECONDS = 1.0  # how often to check that silent workers are still alive
 _FALSE_STARTS = 3  # give up after this many workers in a row die before they're ready
@@ -195,6 +197,8 @@ class _Crew:
 
     def _start(self) -> bool:
         """Start a worker. Return False if there can't be more."""
+        from multiprocessing.connection import Pipe  # a browser doesn't have this package
+
         ours, theirs = map(_beside_standard, Pipe())
         number = theirs.fileno()
         said: list[Any] = sys.path  # some programs put path objects here, which Python ignores
@@ -309,4 +313,4 @@ def _beside_standard(end: Connection) -> Connection:
     import fcntl
 
     with end:
-        return Connection(fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
+        return type(end)(fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from textual.events import MouseScrollDown
+
 import memreplay as mr
 from memreplay.explore.app import Explorer
 from memreplay.explore.explored import Explored
@@ -19,7 +21,7 @@ GPT = ROOT / "examples" / "recorded_gpt.pkl.gz"
 ASKING = {"colon", "slash", "f", "e", "w", "question_mark", "f1", "q", "ctrl+c", "ctrl+q"}
 
 
-def explorer(path: Path | bytes = GPT, chars: Any = "braille") -> Explorer:
+def explorer(path: Path | bytes = GPT, chars: Any = "blocks") -> Explorer:
     snap = mr.open(path)
     explored = Explored(snap)
     name = str(path) if isinstance(path, Path) else "made.pkl"
@@ -97,6 +99,11 @@ class Player:
 
     async def click(self, where: str, offset: tuple[int, int]) -> None:
         await self.pilot.click(where, offset=offset)
+        await self.settled()
+
+    async def wheel(self, where: str) -> None:
+        """Turn the mouse wheel down over a widget."""
+        await self.pilot._post_mouse_events([MouseScrollDown], where, button=0)
         await self.settled()
 
     async def resize_terminal(self, columns: int, lines: int) -> None:

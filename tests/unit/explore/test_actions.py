@@ -11,6 +11,7 @@ from msgspec.structs import replace
 import memreplay as mr
 from memreplay.explore.rows.calls import TreeRows
 from memreplay.explore.rows.segments import SegmentRows
+from tests.conftest import ROOT
 from tests.unit.explore.playing import explorer, play, screen, two
 
 pytestmark = pytest.mark.usefixtures("short_waits")
@@ -303,5 +304,58 @@ def test_reserved_memory_of_two_snapshots_has_its_own_views() -> None:
             assert [pane.looked.measure for pane in app.panes] == ["reserved", "reserved"]
             assert {pane.looked.view for pane in app.panes} <= {"groups", "segments"}
             await pilot.press("m")
+
+    play(app, do)
+
+
+@pytest.mark.parametrize("name", ["transformer_step", "recorded_gpt", "leaky_training"])
+def test_annotation_key_lands_inside_the_annotation_it_names(name: str) -> None:
+    app = explorer(ROOT / "examples" / f"{name}.pkl.gz")
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("home")
+        for _ in range(4):
+            before = app.looked.event
+            await pilot.press("a")
+            event = app.looked.event
+            assert event > before
+            said = app.said.removeprefix("annotation ").removesuffix(" begins here").split(", ")
+            for name in said:
+                starts = [
+                    one
+                    for one in app.explored.spans(app.looked)
+                    if one.name == name and one.start_event in (event - 1, event)
+                ]
+                assert starts
+                if any(one.start_event != one.end_event for one in starts):
+                    assert name in app.explored.where(app.looked)
+
+    play(app, do, columns=160)
+
+
+def test_vertical_zoom_shows_a_small_part() -> None:
+    app = explorer()
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("K")
+        await pilot.sees("zoom in vertically first")
+        await pilot.press(*["right_parenthesis"] * 3)
+        low, high = app.looked.lens or (0, 0)
+        peak = app.pane.peak
+        assert (high, high - low) == (peak, round(round(round(peak / 2) / 2) / 2))
+        label = next(line for line in screen(app)[1:] if line.split()[:1])
+        assert "GiB" in label
+        await pilot.press("J")
+        lower = app.looked.lens or (0, 0)
+        assert lower[1] < high
+        assert lower[1] - lower[0] == high - low
+        await pilot.press(*["J"] * 40)
+        assert (app.looked.lens or (1, 1))[0] == 0
+        await pilot.press("left_parenthesis", "left_parenthesis", "left_parenthesis")
+        assert app.looked.lens is None
+        await pilot.press("right_parenthesis", "m")
+        assert app.looked.lens is None  # another measure has another height
+        await pilot.press("right_parenthesis", "z")
+        assert app.looked.lens is None
 
     play(app, do)

@@ -20,10 +20,10 @@ class OneRow:
         return Shown("title", (), self.frames, tuple(range(len(self.frames))))
 
 
-def told(*frames: Frame, width: int = 60, height: int = 40) -> list[str]:
+def told(*frames: Frame, width: int = 60) -> list[str]:
     explored: Any = None
     rows: Any = OneRow(*frames)
-    return [text for text, _ in Describer(explored).details(rows, 0, width, height)]
+    return [text for text, _ in Describer(explored).details(rows, 0, width)]
 
 
 def test_source_line_is_below_its_frame() -> None:
@@ -32,22 +32,49 @@ def test_source_line_is_below_its_frame() -> None:
     assert found == [
         "title",
         "",
+        "your code",
         "f  /no/a.py:3",
-        "  > y = g(x)\\x1b+ 1+ 1+ 1+ 1+…",
+        "    > y = g(x)\\x1b+ 1+ 1+ 1+ …",
         "main  /no/b.py:5",
     ]
 
 
 def test_hidden_frames_are_counted() -> None:
-    frames = [Frame("f", "/no/a.py", i, f"line {i}") for i in range(1, 10)]
-    found = told(*frames, height=9)
-    assert found[2:] == [
-        *("f  /no/a.py:1", "  > line 1", "f  /no/a.py:2", "  > line 2", "f  /no/a.py:3"),
-        "… 6 more frames",
-    ]
     plain = [Frame("f", "/no/a.py", i) for i in range(1, 301)]
-    assert told(*plain, height=1000)[-1] == "… 100 more frames"
+    assert told(*plain)[-1] == "… 100 more frames"
     assert told(*plain[:5])[-1] == "f  /no/a.py:5"
+
+
+def test_own_frames_come_first_and_the_allocators_last() -> None:
+    frames = (
+        Frame("torch::unwind::unwind()", "??", 0),
+        Frame("c10::cuda::CUDACachingAllocator::malloc(void**, int)", "x.cpp", 3),
+        Frame("at::_ops::softmax_int::call(at::Tensor const&)", "y.cpp", 4),
+        Frame("einsum", "/lib/site-packages/einops/einops.py", 9),
+        Frame("<module>", "/tmp/ipykernel_7/3105878423.py", 21),
+    )
+    shown = Shown("title", (("held", "4 B"),), frames, (4,), (3,))
+    rows: Any = type("Rows", (), {"shown": lambda _, __: shown})()
+    explored: Any = None
+    assert [text for text, _ in Describer(explored).details(rows, 0, 60)] == [
+        "title",
+        "held  4 B",
+        "",
+        "your code",
+        "cell 3105878423:21",
+        "",
+        "libraries",
+        "einsum  /lib/site-packages/einops/einops.py:9",
+        "",
+        "the whole stack",
+        "at::_ops::softmax_int::call  y.cpp:4",
+        "einsum  /lib/site-packages/einops/einops.py:9",
+        "cell 3105878423:21",
+        "",
+        "inside the allocator",
+        "torch::unwind::unwind",
+        "c10::cuda::CUDACachingAllocator::malloc  x.cpp:3",
+    ]
 
 
 def test_changed_source_file_is_not_shown(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_guesses_are_marked() -> None:
         line, shown = rows.line(at), rows.shown(at)
         assert line.text.endswith("  (partly guessed)") == (at in guessed)
         assert (("category", "partly guessed") in shown.pairs) == (at in guessed)
-        assert "  ".join(one.function for one in line.places) == line.text
+        assert "  ".join(one.function for one in line.places) == line.name
 
 
 @pytest.mark.parametrize("inverted", [False, True])

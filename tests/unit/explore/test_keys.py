@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.explore.keys import KEYS, first_key, spelled
+from memreplay.explore.keys import KEYS, label, short, spelled
 from tests.conftest import ROOT
 
 
@@ -12,8 +12,13 @@ def test_no_key_has_two_actions() -> None:
 
 
 def test_keys_are_spelled_as_printed() -> None:
-    assert spelled("left_square_bracket,a") == "[, a"
-    assert first_key("plus,equals_sign") == "+"
+    assert spelled("shift+left,comma") == "shift+left or ,"
+    assert short("pagedown,ctrl+f") == "page down ^F"
+    assert short("H,ctrl+left") == "H ^left"
+    by_action = {key.action: key for key in KEYS}
+    assert label(by_action["column(-1)"], plain=False) == "←→"
+    assert label(by_action["row(-1)"], plain=True) == "up/down"
+    assert label(by_action["keys"], plain=False) == "?"
 
 
 def test_page_has_every_key() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import memreplay as mr
 from memreplay.commands.shared.source import Reading
-from memreplay.explore.ranks import Rank, RankRows, ranks_of_folder
+from memreplay.explore.ranks import Odd, Rank, RankRows, odd_ones, ranks_of_folder
 from memreplay.explore.ranks_app import Ranks
 from memreplay.render.units import size
 from tests.conftest import ROOT
@@ -48,7 +48,8 @@ def test_unreadable_rank_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def rank(number: int, peak: int) -> Rank:
-    return Rank(number, f"rank{number}.pkl", 0, peak, 7, peak, [0] * 80, [peak] * 80)
+    curve = [0] * 80, [peak] * 80
+    return Rank(number, f"rank{number}.pkl", 0, peak, 7, peak, *curve, {"f a.py:1": peak})
 
 
 def test_rows_share_a_scale() -> None:
@@ -56,10 +57,46 @@ def test_rows_share_a_scale() -> None:
     assert [rows.key(at) for at in range(3)] == [1, 2, 0]
     assert rows.line(0).text == "█" * 40 + "  rank1.pkl"
     assert rows.line(2).text == "▄" * 40 + "  rank0.pkl"
-    assert rows.line(2).cells == ("0", "50 B", "50 B")
+    assert rows.line(2).cells == ("0", "50 B", "50 B", "-50 B")
+    assert rows.line(1).cells == ("2", "100 B", "100 B", "")
+    assert rows.titles[-1] == "odd by"
+    assert dict(rows.shown(2).pairs)["odd"] == "-50 B compared with rank 1"
     rows = RankRows([rank(1, 1), rank(0, 2)], "ascii", by_peak=False)
     assert [rows.key(at) for at in range(2)] == [0, 1]
     assert rows.line(1).text == "." * 40 + "  rank1.pkl"
+
+
+@pytest.mark.parametrize("folder", ["fsdp_ranks", "fsdp_odd_ranks"])
+def test_odd_ranks_are_those_of_fleet(folder: str) -> None:
+    path = str(ROOT / "examples" / folder)
+    ranks, _ = ranks_of_folder(path, Reading(), "requested")
+    outliers = mr.fleet(path).outliers
+    assert outliers
+    assert odd_ones(ranks) == {
+        one.rank: Odd(one.typical_rank, one.change_bytes) for one in outliers
+    }
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_curves_use_the_width(width: int) -> None:
+    app = Ranks("run", [rank(0, 100), rank(1, 100), rank(2, 50)], "blocks")
+
+    async def play() -> None:
+        async with app.run_test(size=(width, 12)) as pilot:
+            await pilot.pause()
+            strips = app.screen._compositor.render_strips()
+            lines = ["".join(one.text for one in strip) for strip in strips]
+            assert lines[0].rstrip().endswith("odd: 2")
+            assert len(lines[2].rstrip()) == width
+            assert lines[2].rstrip().endswith("█  rank0.pkl")
+            colours = {one.style.color for one in strips[4] if one.style and "▄" in one.text}
+            assert colours == {app.palette.rose.color}
+            await pilot.press("question_mark")
+            assert len(app.screen_stack) == 2
+            await pilot.press("q")
+            assert len(app.screen_stack) == 1
+
+    asyncio.run(play())
 
 
 def test_enter_chooses_a_rank() -> None:

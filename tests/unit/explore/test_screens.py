@@ -34,7 +34,7 @@ SCREENS = {
 }
 
 
-def screen(name: str, chars: Any = "braille") -> Explorer:
+def screen(name: str, chars: Any = "blocks") -> Explorer:
     snap = mr.open(ROOT / "examples" / name)
     explored = Explored(snap)
     look = explored.first_look(snap.devices[0])

@@ -178,3 +178,43 @@ def test_devices_without_steps_and_times_sync_by_event() -> None:
                 assert low <= pane.looked.event <= high
 
         play(app, do)
+
+
+def colour_of(app: Explorer, words: str) -> str | None:
+    """Return the colour in which a text is drawn."""
+    for strip in app.screen._compositor.render_strips():
+        for segment in strip:
+            if words in segment.text:
+                assert segment.style is not None
+                return segment.style.color and segment.style.color.name
+    raise AssertionError(f"{words} isn't on the screen")
+
+
+def test_increases_are_red_and_decreases_blue() -> None:
+    builder = SnapshotBuilder(1)
+    builder.segment_alloc(0, 4 << 20)
+    builder.alloc(0, 1 << 20, frames=[("kept", "/a.py", 1)])
+    builder.alloc(1 << 20, 2 << 20, frames=[("gone", "/a.py", 2)])
+    builder.free(1 << 20, 2 << 20)
+    builder.alloc(3 << 20, 1 << 20, frames=[("new", "/a.py", 3)])
+    app = explorer(dump(builder.build()))
+    rose, fell = (app.palette.tone(one).color for one in ("rose", "fell"))
+    assert rose is not None
+    assert fell is not None
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("home", *["full_stop"] * 3, "left_square_bracket")
+        await pilot.press("end", "right_square_bracket")
+        assert colour_of(app, "-2.0 MiB") == fell.name
+        assert colour_of(app, "+1.0 MiB") == rose.name
+        await pilot.press("4", "enter")
+        assert colour_of(app, "....") == fell.name
+        assert colour_of(app, "####") == rose.name
+
+    play(app, do)
+    compared = two()
+
+    async def see(_: Any) -> None:
+        assert colour_of(compared, "+236.5 MiB") == rose.name
+
+    play(compared, see)

@@ -153,7 +153,7 @@ def test_page_without_a_snapshot_is_an_error(text: str) -> None:
 def test_memreplays_own_page_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "view.html"
     mr.view(mr.open(pickled())).save(path)
-    with pytest.raises(SnapshotError, match="but a page written by memreplay; pass the snapshot"):
+    with pytest.raises(SnapshotError, match="memreplay; open it in a browser, or pass"):
         mr.open(path)
 
 

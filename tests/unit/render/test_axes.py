@@ -87,3 +87,11 @@ def test_ticks_of_any_axis_ascend_within_it(one: int, other: int, most: int) -> 
         assert places == sorted(set(places))
         assert all(first <= at <= last * (1 + 1e-9) + 1 for at in places if at >= 0)
         assert len(places) <= 2 * most + 2
+
+
+def test_ticks_within_a_small_part_use_a_smaller_unit() -> None:
+    gib = 1 << 30
+    found = labels(byte_ticks(22 * gib, 22 * gib + (88 << 20), 4))
+    assert found == ["22550 MiB", "22600 MiB"]
+    assert labels(byte_ticks(22 * gib, 23 * gib, 2)) == ["22.0 GiB", "22.5 GiB", "23.0 GiB"]
+    assert labels(elapsed_ticks(9_000_000, 4, 7_000_000)) == ["7 s", "7.5 s", "8 s", "8.5 s", "9 s"]

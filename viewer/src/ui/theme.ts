@@ -1,4 +1,4 @@
-// Light or dark: the system's setting, or the user's choice.
+// Light or dark: the system's setting, that of the page around this one, or the user's choice.
 
 import { computed, signal } from '@preact/signals';
 
@@ -10,6 +10,12 @@ const systemDark = signal(system?.matches ?? false);
 system?.addEventListener('change', ({ matches }) => {
   systemDark.value = matches;
 });
+// A frame with another origin doesn't take over its page's style.
+if (system) {
+  globalThis.addEventListener('message', ({ data }: MessageEvent<{ dark?: unknown } | null>) => {
+    if (typeof data?.dark === 'boolean') systemDark.value = data.dark;
+  });
+}
 
 export const dark = computed(() =>
   theme.value === 'auto' ? systemDark.value : theme.value === 'dark',

@@ -111,6 +111,25 @@ def significant_groups(groups: Sequence[SimilarRanks], ranks: int) -> list[Simil
     return [one for one in groups if len(one.members) >= max(2, ranks / 100)]
 
 
+def odd_ranks(likeness: Likeness, groups: Sequence[SimilarRanks]) -> dict[int, int]:
+    """Return the ranks that aren't in a large enough group, each with a rank that it should
+    resemble: largest difference between the peaks first.
+    """
+    peaks = list(likeness.peaks)
+    if not peaks:
+        return {}
+    usual = significant_groups(groups, len(peaks))
+    if usual:
+        inside = {at for group in usual for at in group.members}
+        odd = [at for at in range(len(peaks)) if at not in inside]
+        typical = {at: likeness.nearest(at, usual).typical for at in odd}
+    else:
+        middle = sorted(range(len(peaks)), key=lambda at: peaks[at])[(len(peaks) - 1) // 2]
+        typical = dict.fromkeys(outlying(peaks), middle)
+    order = sorted(typical, key=lambda at: -abs(peaks[at] - peaks[typical[at]]))
+    return {at: typical[at] for at in order}
+
+
 def outlying(peaks: Sequence[int]) -> list[int]:
     """Return the ranks whose peaks are outliers relative to the median and spread. This is used if
     no ranks are similar.

@@ -116,7 +116,7 @@ def _known_steps(snap: Snapshot, replay: Replay) -> Found:
             several = _of_several_optimizers(replay, named, lost=lost)
             if several is not None:
                 return several
-            from memreplay.analysis.steps.doubting import doubt  # imported late: needs NumPy
+            from memreplay.analysis.steps.doubting import doubt  # imported late: rarely needed
 
             why = doubt(replay, named)
             return together(

@@ -43,7 +43,8 @@ class ExploreOptions(Options, frozen=True):
     chars: Annotated[
         Literal["auto", "braille", "blocks", "ascii"],
         Opt(
-            "Which characters to draw with; auto uses braille if the terminal supports Unicode.",
+            "Which characters to draw with; auto uses blocks if the terminal supports Unicode, and"
+            " braille is finer, if the font has it.",
             rare=True,
         ),
     ] = "auto"
@@ -204,7 +205,4 @@ def chars_of(asked: str) -> Chars:
         # With this setting, Python writes UTF-8 even if the terminal doesn't support it.
         return "ascii"
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    plain = os.environ.get("TERM") in ("linux", "dumb", "vt100")
-    if not encoding.startswith("utf"):
-        return "ascii"
-    return "blocks" if plain else "braille"
+    return "blocks" if encoding.startswith("utf") else "ascii"

@@ -248,7 +248,7 @@ class _Telling:
         self.card_known = card_known
         self.active = replay.measure("active")
         self.deciding = Deciding(replay)
-        from memreplay.commands.oom.outlook import Looking  # imported late: needs NumPy
+        from memreplay.commands.oom.outlook import Looking  # imported late: rarely needed
 
         self.looking = Looking(snap, replay, self.deciding)
 

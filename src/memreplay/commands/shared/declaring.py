@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -40,7 +41,7 @@ else:
 _EVERYTHING: Mapping[str, Iterable[str]] = {}
 _NO_WORDS: Mapping[str, str] = {}
 KEYED = "keyed_"  # prefix for the names of shared options; no field's name may start with it
-MOST = 2**63 - 1  # larger than any count
+MOST = sys.maxsize  # larger than any count
 
 
 class Arg:

@@ -60,7 +60,7 @@ class Changing(Options, frozen=True):
                 f"choose the allocations for {what}, for example with --only category=activations"
                 " or --include model.py"
             )
-        from memreplay.analysis.simulating.editing import Change  # imported late: needs NumPy
+        from memreplay.analysis.simulating.editing import Change  # imported late: rarely needed
 
         factor = 1.0 if self.scale is None else self.scale
         return Change(

@@ -116,7 +116,7 @@ def _card(replay: Replay, options: SimulateOptions) -> CardSize | None:
 def _edits(
     snap: Snapshot, devices: Iterable[int], change: Change, selection: Selection
 ) -> dict[int, Edit]:
-    # Imported late: needs NumPy
+    # Imported late: rarely needed
     from memreplay.analysis.simulating.editing import Editor, changes_nothing
 
     editor = Editor(snap, change, selection.rules)
@@ -159,7 +159,7 @@ class _Telling(NamedTuple):
         """Return the best of these simulations, compared with the recording."""
         snap, best, changed = self.snap, tried[0], None
         if best.edit is not None:
-            # Imported late: needs NumPy
+            # Imported late: rarely needed
             from memreplay.analysis.simulating.editing import changed_by
 
             changed = changed_by(best.edit)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
+from memreplay.analysis.code.plumbing import ALLOCATOR, code_of, function_rank
 from memreplay.engine.query import _groups
-from memreplay.explore.rows.row import MORE, Line, Shown, frame_texts
+from memreplay.explore.rows.row import MORE, Line, Shown, frame_texts, named
+from memreplay.render.blocks import place_text
+from memreplay.render.document import Place
+from memreplay.render.holders import place_of
 from memreplay.render.units import count, counted, percent, size
+from memreplay.snapshot.model import Coded
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
@@ -15,6 +24,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.model import Frame
     from memreplay.snapshot.replay import Usage
 
+MOST_NAMED = 200  # maximum number of callees whose names are compared
 OPEN_SHARE = 0.05  # calls with a larger share start expanded
 
 
@@ -54,6 +64,8 @@ class TreeRows:
         self.keys: list[Hashable] = []
         self.until: list[int] = []  # for each row, one past its last descendant
         self.hidden: list[list[int]] = []  # number of hidden calls, and their bytes
+        self.callers: list[int] = []  # rows; -1 for calls at level 1
+        self._named: dict[int, Counter[tuple[Place, ...]]] = {}  # callees' names, by caller
         self._measured()
         self.root = next((i for i, key in enumerate(self.keys) if key == root), None)
         self.visible: list[int] = []
@@ -68,6 +80,7 @@ class TreeRows:
                 self.until[above.pop()] = at
             self.keys.append(hash((self.keys[above[-1]] if above else 0, ids)))
             self.until.append(len(self.rows))
+            self.callers.append(above[-1] if above else -1)
             self.hidden.append([children, n_bytes - own])
             if above:
                 self.hidden[above[-1]][0] -= 1
@@ -136,6 +149,47 @@ class TreeRows:
             return dimensions.label(self.usage, "stack", _groups.CARRIED).text
         return self.grouper.known.call_label(ids, level, inverted=self.inverted)
 
+    def _places(self, at: int) -> tuple[Place, ...]:
+        """Return the locations that name a row, like a stack of its calls: the user's innermost
+        line and the operator and library that it called, or else whatever ran.
+        """
+        if not self._frames(at):
+            return (Place(self._label(at)),)
+        level, ids = self.rows[at][:2]
+        one = self._coded(ids if self.inverted else ids[::-1])
+        inner = one.frames[0]
+        if one.user or (level == 1 and len(ids) == 1) or function_rank(inner.function) == ALLOCATOR:
+            return tuple(replace(place, source="") for place in named(one))
+        return (place_of(inner),)
+
+    def _distinct(self, at: int) -> tuple[Place, ...]:
+        """Return a row's locations. If another call by the same caller has the same ones, add the
+        outermost frame, which differs.
+        """
+        caller, found = self.callers[at], self._places(at)
+        if caller not in self._named:
+            some = islice(self._callees(caller), MOST_NAMED)
+            self._named[caller] = Counter(map(self._places, some))
+        if self._named[caller][found] <= 1:
+            return found
+        frame = self._frames(at)[-1 if self.inverted else 0]
+        differs = place_of(frame)
+        return (found[0], replace(differs, function=f"… {differs.function}"), *found[1:])
+
+    def _callees(self, caller: int) -> Iterator[int]:
+        """Yield the calls by one caller, largest first; -1 for the calls at level 1."""
+        at, end = caller + 1, self.until[caller] if caller >= 0 else len(self.rows)
+        while at < end:
+            yield at
+            at = self.until[at]
+
+    def _coded(self, ids: Sequence[int]) -> Coded:
+        """Return the frames, and which of them are the user's and the libraries'."""
+        snap, rank = self.grouper.snap, self.grouper.file_rank
+        user, libraries = code_of([rank[snap.code.frame(one)[1]] for one in ids])
+        frames = tuple(map(snap.frame, ids))
+        return Coded(label="", frames=frames, user=user, libraries=libraries)
+
     def line(self, row: int) -> Line:
         if row == len(self.visible):
             part = self.left_out / self.bytes if self.bytes else 0.0
@@ -152,10 +206,17 @@ class TreeRows:
         level, ids, n_bytes, blocks, *_ = self.rows[at]
         share = n_bytes / self.bytes if self.bytes else 0.0
         sign = ("-" if self.opened(at) else "+") if self.can_open(at) else ""
-        words = clean(self._label(at))
-        if len(ids) > 1:
-            words += f"  (+{len(ids) - 1})"
-        return Line((size(n_bytes), percent(share), count(blocks)), words, share, level - top, sign)
+        places = self._distinct(at)
+        more = len(ids) - len(places)
+        return Line(
+            (size(n_bytes), percent(share), count(blocks)),
+            "  ".join(map(place_text, places)),
+            share,
+            level - top,
+            sign,
+            places=places,
+            tail=f"(+{more})" if more > 0 else "",
+        )
 
     def key(self, row: int) -> Hashable:
         if row == len(self.visible):
@@ -185,12 +246,14 @@ class TreeRows:
         ]
         if own and own != n_bytes:
             pairs.append(("by itself", f"{size(own)} in {counted(own_blocks, 'block')}"))
-        path: list[Frame] = []
+        path: list[int] = []
         for one in self._path(at):
-            path += self._frames(one)
-        frames = tuple(path if self.inverted else reversed(path))
-        user = range(len(frames))
-        return Shown(clean(self._label(at)), tuple(pairs), frames, tuple(user))
+            path += self.rows[one][1] if self._frames(one) else ()
+        ids = path if self.inverted else path[::-1]
+        whole, title = self._coded(ids), clean(self._label(at))
+        return Shown(
+            title, tuple(pairs), whole.frames, whole.user, whole.libraries, self._places(at)
+        )
 
     def _path(self, at: int) -> list[int]:
         """Return the calls from the outermost to this one."""
@@ -205,6 +268,11 @@ class TreeRows:
     def all_keys(self) -> list[Hashable]:
         """Return the keys of all calls, visible or not."""
         return self.keys
+
+    def keys_below(self, row: int) -> list[Hashable]:
+        """Return the keys of a row's call and of all calls below it."""
+        at = self.visible[row] if row < len(self.visible) else -1
+        return self.keys[at : self.until[at]] if at >= 0 else []
 
     def parents(self, at: int) -> list[Hashable]:
         """Return the keys of a row's callers."""

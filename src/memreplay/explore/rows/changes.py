@@ -13,9 +13,9 @@ from memreplay.explore.rows.row import (
     frame_texts,
     how,
     named_line,
+    named_shown,
 )
 from memreplay.render.units import counted, signed_count, signed_size, size
-from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper
@@ -91,7 +91,7 @@ class ChangeRows:
             words = f"{counted(self.rest, 'more group')} ({how(len(self.found))})"
             return Line(cells, words, dim=True)
         share = abs(flow.change_bytes) / self.most if self.most else 0.0
-        return named_line(cells, self.group(at), share, self.grouper.by)
+        return named_line(cells, self.group(at), share, self.grouper.by, flow.change_bytes)
 
     def key(self, at: int) -> Hashable:
         return MORE if at == len(self.found) else self.found[at][0]
@@ -116,4 +116,4 @@ class ChangeRows:
         if at == len(self.found):
             return Shown("the rest", pairs)
         group = self.group(at)
-        return Shown(clean(group.label), pairs, group.frames, group.user)
+        return named_shown(group, pairs, self.grouper.by)

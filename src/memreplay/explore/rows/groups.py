@@ -13,9 +13,9 @@ from memreplay.explore.rows.row import (
     frame_texts,
     how,
     named_line,
+    named_shown,
 )
 from memreplay.render.units import count, counted, percent, size
-from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper
@@ -78,4 +78,4 @@ class GroupRows:
             ("share", percent(group.share)),
             ("blocks", count(group.count)),
         )
-        return Shown(clean(group.label), pairs, group.frames, group.user)
+        return named_shown(group, pairs, self.grouper.by)

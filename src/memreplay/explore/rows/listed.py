@@ -13,9 +13,9 @@ from memreplay.explore.rows.row import (
     frame_texts,
     how,
     named_line,
+    named_shown,
 )
 from memreplay.render.units import count, counted, size
-from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.explore.rows.allocations import Allocations
@@ -78,4 +78,4 @@ class ListRows:
             ("held", f"{size(n_bytes)} ({count(n_bytes)} bytes)"),
             *self.allocations.pairs(index, end, carried=carried),
         )
-        return Shown(clean(group.label), pairs, group.frames, group.user)
+        return named_shown(group, pairs)

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.groups.mapped import pool_of
 from memreplay.analysis.groups.ways.blocks import pool_label, stream_label
 from memreplay.engine.query import _blockmap
-from memreplay.explore.rows.row import FIRST_ROWS, MOST_ROWS, Line, Shown, frame_texts
+from memreplay.explore.rows.row import (
+    FIRST_ROWS,
+    MOST_ROWS,
+    Line,
+    Shown,
+    Tone,
+    frame_texts,
+    named_line,
+    named_shown,
+)
 from memreplay.render.units import count, counted, size
-from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.explore.rows.allocations import Allocations
     from memreplay.snapshot.model import Group
 
+LEAST_CELLS, MOST_CELLS = 8, 30  # width of a segment's bar
+OTHER_CELLS = 52  # width of the rest of a segment's row
 REST = -1  # represents all blocks that are left out
+TONES: dict[str, Tone] = {".": "fell", "~": "dim"}  # of a bar's cells; others are in use
 STATES = {
     _blockmap.FREE: "free",
     _blockmap.IN_USE: "in use",
     _blockmap.PENDING: "pending",
 }
+
+
+def _coloured(bar: str) -> tuple[tuple[str, Tone], ...]:
+    """Return a bar in which free memory is blue, like decreases."""
+    runs = groupby(bar + "  ", lambda one: TONES.get(one, "rose"))
+    return tuple(("".join(run), tone) for tone, run in runs)
 
 
 class Block(NamedTuple):
@@ -52,11 +70,9 @@ class SegmentRows:
 
     titles: tuple[str, ...] = ("size", "in use", "free")
 
-    def __init__(
-        self, allocations: Allocations, opened: set[int], most: int = FIRST_ROWS, cells: int = 30
-    ) -> None:
+    def __init__(self, allocations: Allocations, opened: set[int], most: int = FIRST_ROWS) -> None:
         self.allocations, self.opened = allocations, opened
-        self.most, self.cells = most, cells
+        self.most, self.cells = most, MOST_CELLS
         self.replay = allocations.replay
         self.map = self.replay.block_map(allocations.event)
         self.order = self.map.largest(0)
@@ -67,6 +83,10 @@ class SegmentRows:
         self._columns: list[memoryview] = []
         self._rests: dict[int, dict[str, int]] = {}
         self.unfold()
+
+    def fit(self, width: int) -> None:
+        """Let the bars take the room that the numbers and addresses leave."""
+        self.cells = min(max(width - OTHER_CELLS, LEAST_CELLS), MOST_CELLS)
 
     def unfold(self) -> None:
         """Compute the visible rows."""
@@ -135,9 +155,10 @@ class SegmentRows:
         if part is None:
             held, used = sums["size"], sums["in_use"]
             cells = size(held), size(used), size(sums["free"])
-            text = f"{self.map.bar(segment, self.cells)}  {address:x}"
+            bar = self.map.bar(segment, self.cells)
             sign = "-" if address in self.opened else "+"
-            return Line(cells, text, used / held if held else 0.0, sign=sign)
+            share = used / held if held else 0.0
+            return Line(cells, f"{address:x}", share, sign=sign, lead=_coloured(bar))
         if part == REST:
             rest = self.rest(segment)
             words = counted(rest["blocks"], "more block")
@@ -147,11 +168,15 @@ class SegmentRows:
         block = self.block(part)
         used, free = block.state == "in use", block.state == "free"
         cells = size(block.size), size(block.size) if used else "", size(block.size) if free else ""
-        text = f"{block.address:x}  {'' if used else block.state}"
+        share = block.size / sums["size"] if used else 0.0
+        lead = f"{block.address:x}  "
         group = self.group(block)
-        if group is not None:
-            text += f"{'' if used else '  '}{size(block.requested):>9}  {clean(group.label)}"
-        return Line(cells, text, block.size / sums["size"] if used else 0.0, level=1, dim=free)
+        if group is None:
+            return Line(cells, block.state, share, 1, lead=((lead, "dim"),), change=-free)
+        lead += "" if used else f"{block.state}  "
+        if not used or size(block.requested) != cells[0]:
+            lead += f"{size(block.requested):>9}  "
+        return named_line(cells, group, share)._replace(level=1, lead=((lead, "dim"),))
 
     def key(self, at: int) -> Hashable:
         segment, part = self.visible[at]
@@ -213,4 +238,4 @@ class SegmentRows:
         native = allocations.usage.native
         ends = memoryview(native.carried_ends() if carried else native.ends())
         pairs += allocations.pairs(block.allocation, ends[block.allocation], carried=carried)
-        return Shown(clean(group.label), tuple(pairs), group.frames, group.user)
+        return named_shown(group, pairs)

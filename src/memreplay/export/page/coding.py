@@ -22,7 +22,7 @@ from memreplay.engine.query._recurring import rows_back
 from memreplay.engine.query._vectors import vector
 from memreplay.engine.write._planes import Folded
 from memreplay.errors import LimitError
-from memreplay.io.parallel import executor, has_threads
+from memreplay.io.parallel import executor
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Packer:
 
     def __init__(self, level: int, *, beside: bool) -> None:
         self._stream = zlib.compressobj(level)
-        self._thread = executor(1) if beside and has_threads() else None
+        self._thread = executor(1) if beside else None
         self._waiting: deque[Future[bytes]] = deque()
         self._packed: list[bytes] = []
 

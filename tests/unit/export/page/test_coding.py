@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from memreplay.engine.query._vectors import constant, counting, vector
 from memreplay.errors import LimitError
 from memreplay.export.page import coding
 from memreplay.export.page.coding import MOST, Columns, check_exact
+from memreplay.io.inline import Inline
 from tests.unit.export.page.reading import decoded
 
 # Differences of these have 53 bits, too.
@@ -82,17 +85,17 @@ def test_many_events_are_compressed_less() -> None:
     assert found == [3, 1, 1]
 
 
-@pytest.mark.parametrize("threads", [True, False])
+@pytest.mark.parametrize("made", [ThreadPoolExecutor, lambda _threads: Inline()])
 def test_background_thread_gives_the_same_bytes(
-    threads: bool, monkeypatch: pytest.MonkeyPatch
+    made: Callable[[int], Executor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coding, "has_threads", lambda: threads)
+    monkeypatch.setattr(coding, "executor", made)
     beside, here = Columns(coding.LEVELS[0][0] + 1), Columns(coding.LEVELS[0][0] + 1)
     here._packer = coding.Packer(coding.LEVELS[1][1], beside=False)
     values = counting(70_000) * counting(70_000)
-    for made in (beside, here):
+    for columns in (beside, here):
         for k in range(9):  # more columns than the queue holds
-            made.add(values[k:] + k)
+            columns.add(values[k:] + k)
     assert beside.packed() == here.packed()
 
 

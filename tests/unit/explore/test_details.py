@@ -1,0 +1,35 @@
+"""Tests of explore/details.py: details scroll by keys and by the wheel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.unit.explore.playing import explorer, play, screen
+
+pytestmark = pytest.mark.usefixtures("short_waits")
+
+
+def test_details_scroll_by_keys_and_by_the_wheel() -> None:
+    app = explorer(ROOT / "examples" / "transformer_step.pkl.gz")
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("3")
+        text = "\n".join(screen(app))
+        assert "your code" in text
+        assert "torch::unwind" not in text
+        await pilot.press("shift+down", "shift+down")
+        assert app.told.scroll_offset.y > 0
+        text = "\n".join(screen(app))
+        assert "the whole stack" in text
+        assert app.rows.row == 0
+        await pilot.press("ctrl+u", "ctrl+u")
+        assert app.told.scroll_offset.y == 0
+        await pilot.wheel("#told")
+        assert app.told.scroll_offset.y > 0
+        await pilot.press("down")  # another row starts at the top
+        assert app.told.scroll_offset.y == 0
+
+    play(app, do, lines=24)
