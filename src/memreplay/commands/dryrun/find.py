@@ -107,7 +107,7 @@ def dryrun_report(
         reads=reads,
         workspaces=workspaces,
         unanswered=unanswered,
-        values_computed=all(one.facts.get("values") for one in ended.processes if one.facts),
+        values_known=all(one.facts.get("values") for one in ended.processes if one.facts),
         processes=processes,
         shown=shown,
         peaks=peaks,

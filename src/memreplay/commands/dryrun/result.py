@@ -162,7 +162,7 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """Libraries that were asked for a workspace size, which only the real libraries know."""
     unanswered: tuple[Unknown, ...]
     """Functions that may return a size but that a dry run doesn't implement."""
-    values_computed: bool
+    values_known: bool
     """Whether integers, booleans and small floats were computed. False if that isn't possible with
     this PyTorch or Python; then they all read as zeros.
     """

@@ -173,7 +173,7 @@ def _not_known(report: DryrunReport) -> list[str]:
             lines += [f"  {_place(one)}" for one in reads[:_MOST_PLACES]]
             if len(reads) > _MOST_PLACES:
                 lines.append(f"  and {counted(len(reads) - _MOST_PLACES, 'more place')}")
-    if report.reads and not report.values_computed:
+    if report.reads and not report.values_known:
         lines.append("small values aren't computed with this PyTorch or Python: all are zeros")
     if lost := sum(one.lost for one in report.processes):
         who = "a process ended without reporting its memory"

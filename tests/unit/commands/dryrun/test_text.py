@@ -132,8 +132,8 @@ def test_reads_of_gpu_values_are_shown() -> None:
     assert "nonzero in step train.py:4 (4 times) and 3 more places GPU values were read" in found
     assert "item in step /else/x.py:5, by …/b/c/d.py:9" in found
     assert "aren't computed" not in found
-    assert "aren't computed" not in words(report(values_computed=False))
-    made = report(reads=(READ,), values_computed=False)
+    assert "aren't computed" not in words(report(values_known=False))
+    made = report(reads=(READ,), values_known=False)
     assert "small values aren't computed with this PyTorch or Python: all are zeros" in words(made)
     random = (replace(READ, makes_sizes=True, random=True), replace(READ, random=True))
     made = report(reads=random)
