@@ -43,7 +43,14 @@ async def draw(folder: Path) -> None:
             drawn = app.export_screenshot()
         drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
         drawn = re.sub(r"font-family: Fira Code[^;]*;", f"font-family: {FONT};", drawn)
-        (folder / f"{picture}.svg").write_text(drawn, encoding="utf-8")
+        (folder / f"{picture}.svg").write_text(shorter(drawn), encoding="utf-8")
+
+
+def shorter(drawn: str) -> str:
+    """Return the same picture, with short names and without repetition."""
+    edges = ' shape-rendering="crispEdges"'
+    drawn = re.sub(r"terminal-\d+-", "t-", drawn).replace(edges, "")
+    return drawn.replace("<style>", "<style>\n    rect { shape-rendering: crispEdges; }", 1)
 
 
 if __name__ == "__main__":
