@@ -3,7 +3,7 @@
 import { counted } from './answers.js';
 import { filterOf, type Ground } from './ground.js';
 import { goTo, lookAt, markMoments, pan, peakMoments, toNext, zoomBy } from './moving.js';
-import { change, type Tab } from './state.js';
+import { change, FIRST_TABS, type Tab } from './state.js';
 import { nextTheme } from './theme.js';
 
 export interface Key {
@@ -35,22 +35,26 @@ export const TAB_NAMES: readonly (readonly [Tab, string])[] = [
   ['ranks', 'Ranks'],
 ];
 
-/** The tabs of a page. */
+/** The tabs of a page; the one that it opens with comes first. */
 export function tabsOf({ page, snapshot }: Ground): readonly (readonly [Tab, string])[] {
+  const first = ([tab]: readonly [Tab, string]) => Number(tab === FIRST_TABS[page.kind]);
   return TAB_NAMES.filter(
     ([tab]) =>
       (tab !== 'diff' || page.kind === 'compare') &&
       (tab !== 'ranks' || page.kind === 'ranks') &&
       (tab !== 'report' || snapshot.report !== null),
-  );
+  ).sort((a, b) => first(b) - first(a));
 }
 
 function toSearch(): void {
   document.querySelector<HTMLInputElement>('#search')?.focus();
 }
 
-/** All keys. `showHelp` is called for `?`. */
-export function keysOf(showHelp: () => void): readonly Key[] {
+/** All keys. `showHelp` is called for `?`, and `next` to show the next or previous snapshot. */
+export function keysOf(
+  showHelp: () => void,
+  next: (ground: Ground, step: 1 | -1) => void,
+): readonly Key[] {
   return [
     {
       keys: ['ArrowLeft', 'ArrowRight'],
@@ -105,7 +109,11 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       keys: ['m'],
       shown: 'm',
       does: 'highest peak',
-      act: (ground) => goTo(ground, ground.device.peaks[ground.state.measure].moment),
+      act: async (ground) => {
+        await goTo(ground, ground.device.peaks[ground.state.measure].moment);
+        // In a comparison, each cursor goes to its own peak.
+        if (ground.page.kind === 'compare') change({ at: null });
+      },
     },
     {
       keys: ['s', 'S'],
@@ -148,6 +156,21 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       does: 'events or time along the axis',
       act: (ground) => swapAxis(ground),
     },
+    {
+      keys: ['b', 'B'],
+      shown: 'b B',
+      does: 'the other snapshot, or the next and previous rank',
+      act: (ground, { key }) => next(ground, key === 'b' ? 1 : -1),
+    },
+    {
+      keys: ['f', 'F'],
+      shown: 'f F',
+      does: 'enlarge the picture, enlarge the table (Esc: the whole page)',
+      act: ({ state }, { key }) => {
+        const full = key === 'f' ? 'picture' : 'table';
+        change({ full: state.full === full ? null : full });
+      },
+    },
     { keys: ['t'], shown: 't', does: 'light or dark', act: nextTheme },
     {
       keys: ['Escape'],
@@ -155,7 +178,8 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       does: 'deselect, then clear the search',
       act: (ground) => {
         const { state } = ground;
-        if (state.pin !== null || state.group !== null) change({ pin: null, group: null });
+        if (state.full) change({ full: null });
+        else if (state.pin !== null || state.group !== null) change({ pin: null, group: null });
         else if (filterOf(ground)) change({ search: '' });
         else change({ other: null });
       },

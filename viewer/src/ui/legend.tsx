@@ -1,8 +1,20 @@
 // The legend: groups with a colour, and their bytes at the cursor.
 
+import { useMemo } from 'preact/hooks';
 import type { Way } from '../core/page.js';
+import { shared } from '../core/shared.js';
 import { useAnswer } from './answers.js';
-import { type Ground, groupLines, short, toggled, useGround, waysOf } from './ground.js';
+import { useCompared } from './comparing.js';
+import {
+  type Ground,
+  groupLines,
+  groupsOf,
+  namesOf,
+  short,
+  toggled,
+  useGround,
+  waysOf,
+} from './ground.js';
 import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
 import { change } from './state.js';
 import { dark } from './theme.js';
@@ -30,23 +42,34 @@ const ROWS = 14;
 const NOBODYS = /^\(|^unknown$|^before the recording/;
 
 /** Returns the groups that have their own colour: those that fill most of the whole recording's
- * picture. They keep it at every zoom and for every measure. */
+ * picture. They keep it at every zoom and for every measure, and in both of two pictures. */
 export function useColours(ground: Ground): Coloured {
   const { engine, place, state, device } = ground;
   const ways = waysOf(device);
   const way = ways.includes(state.colour) ? state.colour : (ways[0] ?? 'stack');
-  const answer = useAnswer(JSON.stringify([place, way]), async () => ({
-    way,
-    sums: ways.length ? await engine.prominence(place, way) : new Float64Array(),
+  const sides = (useCompared() ?? [ground]).filter((one) => groupsOf(one.device, way));
+  const places = sides.map((one) => one.place);
+  const key = JSON.stringify([places, way]);
+  const answer = useAnswer(key, async () => ({
+    key,
+    sums: await Promise.all(places.map((one) => engine.prominence(one, way))),
   }));
-  if (answer.value?.way !== way) return { way, own: [] };
-  const named = Array.from(answer.value.sums, (sum, group) => ({ sum, group }))
-    .filter(({ sum, group }) => sum > 0 && !NOBODYS.test(groupLines(ground, way, group)[0] ?? ''))
-    .sort((a, b) => b.sum - a.sum || a.group - b.group);
-  return {
-    way,
-    own: named.slice(0, GROUPS.length).map(({ group }, i) => ({ group, colour: GROUPS[i]! })),
-  };
+  const sums = answer.value?.key === key ? answer.value.sums : null;
+  const own = useMemo(() => {
+    if (!sums) return [];
+    const found = shared(
+      sides.map(({ snapshot, device }, i) => {
+        const names = namesOf(snapshot, device, way);
+        const named = (group: number) => names[group] || `#${group}`;
+        const name = (group: number) => (NOBODYS.test(named(group)) ? null : named(group));
+        return { sums: sums[i]!, moments: device.events + 1, name };
+      }),
+      GROUPS.length,
+    );
+    const mine = places.findIndex((one) => one.snapshot === place.snapshot);
+    return (found[mine] ?? []).map(([group, i]) => ({ group, colour: GROUPS[i]! }));
+  }, [sums, place.snapshot]);
+  return { way, own };
 }
 
 export function colourOf(colours: Coloured, shades: Shades, group: number): number {
