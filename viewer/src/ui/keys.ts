@@ -1,17 +1,12 @@
 // Keys, their actions and their help: one list for all.
 
-import { counted } from './answers.js';
 import { filterOf, type Ground } from './ground.js';
+import type { KeyOf } from './listening.js';
 import { goTo, lookAt, markMoments, pan, peakMoments, toNext, zoomBy } from './moving.js';
 import { change, FIRST_TABS, type Tab } from './state.js';
 import { nextTheme } from './theme.js';
 
-export interface Key {
-  readonly keys: readonly string[];
-  readonly shown: string;
-  readonly does: string;
-  act(ground: Ground, event: KeyboardEvent): unknown;
-}
+export type Key = KeyOf<Ground>;
 
 /** The fraction of the visible part that a large cursor step covers. */
 const LEAP = 0.02;
@@ -206,30 +201,4 @@ export async function swapAxis(ground: Ground): Promise<void> {
     engine.xOf(place, next, last),
   ]);
   change({ axis: next, from, to: Math.max(to, from + 1) });
-}
-
-/** Starts handling keys; returns a function that stops it. */
-export function listen(keys: readonly Key[], ground: () => Ground | null): () => void {
-  const act = (event: KeyboardEvent) => {
-    const target = event.target as Element | null;
-    const now = ground();
-    if (!now || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (target?.matches('input, select, textarea')) {
-      if (event.key === 'Escape') (target as HTMLElement).blur();
-      return;
-    }
-    // Some focused elements handle the arrow keys themselves.
-    if (
-      target?.closest('[role=tree], [role=tablist], .own-keys') &&
-      /^(Arrow|Home|End|Page|Escape)/.test(event.key)
-    ) {
-      return;
-    }
-    const key = keys.find((one) => one.keys.includes(event.key));
-    if (!key) return;
-    event.preventDefault();
-    void counted(Promise.resolve(key.act(now, event)));
-  };
-  document.addEventListener('keydown', act);
-  return () => document.removeEventListener('keydown', act);
 }
