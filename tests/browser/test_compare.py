@@ -35,6 +35,7 @@ LEGEND = """() => {
   return Object.fromEntries(
     rows.map((row) => [row.querySelector('button').title, row.dataset.colour]));
 }"""
+ONLY = "() => [...document.querySelectorAll('.legend li:has(.dim) .rest')].map((one) => one.title)"
 COLOURS = """(snapshot) => memreplay.picture(snapshot).query.colour.colours
   .map(([, colour]) => '#' + colour.toString(16).padStart(6, '0'))"""
 # Returns what the picture shows at a point: pointers aren't exact to the pixel.
@@ -140,21 +141,36 @@ def test_equal_groups_have_equal_colours(opened: OpenPage, compared: Path) -> No
         assert {name: found[0][name] for name in both} == {name: found[1][name] for name in both}
 
 
+def test_legend_lists_the_colours_of_the_other_picture(opened: OpenPage, tmp_path: Path) -> None:
+    path = tmp_path / "different.html"
+    mr.open(BASE).view(mr.open(ROOT / "examples" / "serving_oom.pkl.gz")).save(path)
+    page = opened(path)
+    found: list[set[str]] = []
+    only: list[set[str]] = []
+    for snapshot in (0, 1):
+        page.set(snapshot=snapshot)
+        found.append(set(page.tab.evaluate(LEGEND)) - {"unknown"})
+        only.append(set(page.tab.evaluate(ONLY)))
+    assert "KV cache" in only[0]
+    assert only == [found[1] - found[0], found[0] - found[1]]
+
+
 def test_header_legend_and_tabs_show_either_snapshot(opened: OpenPage, compared: Path) -> None:
-    page = opened(compared, "at=1000&tab=holders")
+    # Another event of B corresponds to the same event of A, so B's has to be remembered.
+    page = opened(compared, "snapshot=1&at=1005&tab=holders")
     snaps = [mr.open(BASE), mr.open(NEW)]
     before = page.state()
-    for snapshot in (1, 0, 1):
+    for snapshot in (0, 1, 0):
         page.tab.press("b")
         page.settle()
         at = page.tab.evaluate(CURSORS)[snapshot]
         held = snaps[snapshot].replay(0).measure("requested").bytes_at(at - 1)
         assert page.bytes("cursor-bytes") == held
         assert page.bytes("total") == held
-        if not snapshot:
+        if snapshot:
             assert page.state() == before
-    assert "snapshot=1" in page.tab.evaluate("() => location.hash")
-    page.tab.page.click("[data-what=picker] button:nth-of-type(1)")  # type: ignore[attr-defined]
+            assert "snapshot=1" in page.tab.evaluate("() => location.hash")
+    page.tab.page.click("[data-what=picker] button:nth-of-type(2)")  # type: ignore[attr-defined]
     page.settle()
     assert page.state() == before
 

@@ -16,6 +16,7 @@ import {
   waysOf,
 } from './ground.js';
 import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
+import { LETTERS } from './snapshots.js';
 import { change } from './state.js';
 import { dark } from './theme.js';
 import { percent, size } from './units.js';
@@ -83,6 +84,7 @@ export function Legend() {
   const colours = useColours(ground);
   const shades = useShades();
   const { way } = colours;
+  const other = useCompared()?.[1 - place.snapshot];
   const answer = useAnswer(JSON.stringify([place, measure, way, at]), async () => ({
     way,
     ...(await engine.holders({ place, measure, moment: at, way, filter: null })),
@@ -137,6 +139,7 @@ export function Legend() {
             </li>
           );
         })}
+        {other && <Others other={other} colours={colours} />}
         {restBytes > 0 && (
           <li data-group="rest">
             <span class="rest">
@@ -158,4 +161,23 @@ export function Legend() {
       </ul>
     </section>
   );
+}
+
+/** The coloured groups that only the other picture has. */
+function Others({ other, colours }: { other: Ground; colours: Coloured }) {
+  const own = new Set(colours.own.map(({ colour }) => colour));
+  return useColours(other)
+    .own.filter(({ colour }) => !own.has(colour))
+    .map(({ group, colour }) => {
+      const [name = ''] = groupLines(other, colours.way, group);
+      return (
+        <li key={`only ${group}`}>
+          <span class="rest" title={name}>
+            <i class="swatch" style={{ background: css(colour) }} />
+            <span class="name">{short(name)}</span>
+            <span class="dim">only in {LETTERS[other.place.snapshot]}</span>
+          </span>
+        </li>
+      );
+    });
 }

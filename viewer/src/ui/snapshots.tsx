@@ -6,6 +6,9 @@ import { type Ground, useGround } from './ground.js';
 import { change, type State, SYNCS, type Sync } from './state.js';
 import { count, signedSize, size } from './units.js';
 
+/** Names up to this length stay whole. */
+const FITS = 26;
+
 /** The names of two compared snapshots. */
 export const LETTERS = ['A', 'B'];
 
@@ -40,6 +43,17 @@ function peakOf({ devices }: PageData, { measure }: State): string {
   return size(Math.max(0, ...devices.map(({ peaks }) => peaks[measure].bytes)));
 }
 
+/** Names without the words that all begin with, for narrow places. */
+export function distinct(names: readonly string[]): string[] {
+  const [first = ''] = names;
+  if (names.every((one) => one.length <= FITS || one === first)) return [...names];
+  let same = 0;
+  for (let i = 0; i < first.length && names.every((one) => one[i] === first[i]); i++) {
+    if (/[^a-zA-Z0-9]/.test(first[i]!)) same = i + 1;
+  }
+  return same ? names.map((one) => `…${one.slice(same)}`) : [...names];
+}
+
 /** Chooses a snapshot: each with its peak. */
 export function Picker() {
   const ground = useGround();
@@ -47,6 +61,7 @@ export function Picker() {
   const { page, place, state } = ground;
   if (page.kind === 'one' || page.snapshots.length < 2) return null;
   if (page.kind === 'compare') {
+    const names = distinct(page.snapshots.map(({ name }) => name));
     return (
       <fieldset class="choice picker" data-what="picker">
         <legend class="unseen">
@@ -61,7 +76,7 @@ export function Picker() {
             disabled={!one.devices.length}
             onClick={() => show(ground, pair, i)}
           >
-            <b>{LETTERS[i]}</b> <span class="name">{one.name}</span> {peakOf(one, state)}
+            <b>{LETTERS[i]}</b> <span class="name">{names[i]}</span> {peakOf(one, state)}
           </button>
         ))}
       </fieldset>
@@ -94,12 +109,15 @@ export function SyncSelect() {
   const [a, b] = [pair[0].device, pair[1].device];
   const steps = [a, b].every(({ marks }) => marks.some(({ kind }) => kind === 'step'));
   const names: Record<Sync, string> = {
-    step: steps ? 'step' : 'share of the recording',
+    step: steps ? 'step' : 'share',
     time: 'time',
     event: 'event',
   };
   return (
-    <label class="field" title="Both cursors and both pictures are at the same …">
+    <label
+      class="field"
+      title="How both cursors and pictures match: without steps, by their share of the recording"
+    >
       in sync by{' '}
       <select
         data-what="sync"
