@@ -99,13 +99,15 @@ export const FIRST_TABS: Readonly<Record<Page['kind'], Tab>> = {
   ranks: 'ranks',
 };
 
-/** A page's initial state; for ranks, the one with the highest peak. */
+/** A page's initial state: with the rank that has the highest peak, or the first snapshot that has
+ * anything to show. */
 export function startOf({ kind, snapshots }: Pick<Page, 'kind' | 'snapshots'>): State {
   const high = snapshots.map(({ devices }) =>
     Math.max(-1, ...devices.map(({ peaks }) => peaks.requested.bytes)),
   );
-  const snapshot = kind === 'ranks' ? Math.max(high.indexOf(Math.max(...high)), 0) : 0;
-  return { ...START, snapshot, tab: FIRST_TABS[kind] };
+  const snapshot =
+    kind === 'ranks' ? high.indexOf(Math.max(...high)) : high.findIndex((one) => one >= 0);
+  return { ...START, snapshot: Math.max(snapshot, 0), tab: FIRST_TABS[kind] };
 }
 
 /** Reads the state from a URL's fragment; missing or invalid values get their defaults. */
