@@ -8,6 +8,7 @@ import pytest
 
 import memreplay as mr
 from tests.browser.conftest import OpenPage
+from tests.browser.test_layout import STICKING_OUT, wide
 from tests.browser.viewed import Viewed
 from tests.conftest import ROOT
 
@@ -123,6 +124,12 @@ def test_differences_are_visible_at_once_with_both_peaks(opened: OpenPage, compa
     page.tab.press("m")
     page.settle()
     assert page.bytes("difference") == peaks[1] - peaks[0]
+
+
+def test_comparison_fits_a_narrow_window(opened: OpenPage, compared: Path) -> None:
+    page = opened(compared, viewport={"width": 390, "height": 844})
+    assert wide(page) <= 0
+    assert page.tab.evaluate(STICKING_OUT) == []
 
 
 def test_equal_groups_have_equal_colours(opened: OpenPage, compared: Path) -> None:

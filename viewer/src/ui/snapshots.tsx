@@ -161,10 +161,10 @@ export function BothPeaks({ pair }: { pair: Pair }) {
             title={`${count(bytes)} bytes`}
           >
             {i > 0 && ' → '}
-            <small>{LETTERS[i]}</small> {size(bytes)}
+            <span class="dim">{LETTERS[i]}</span> {size(bytes)}
           </span>
         ))}{' '}
-        <small>{measure},</small>{' '}
+        <span class="dim">{measure},</span>{' '}
         <span
           class={b > a ? 'more' : b < a ? 'less' : ''}
           data-what="peak-difference"
