@@ -3,6 +3,8 @@
 import { useMemo } from 'preact/hooks';
 import type { Way } from '../core/page.js';
 import { shared } from '../core/shared.js';
+import type { Place } from '../protocol.js';
+import type { Remote } from '../worker/rpc.js';
 import { useAnswer } from './answers.js';
 import { useCompared } from './comparing.js';
 import {
@@ -42,6 +44,17 @@ const ROWS = 14;
  * groups. */
 const NOBODYS = /^\(|^unknown$|^before the recording/;
 
+/** Answers that many parts of the page ask for and that never change. */
+const SUMS = new Map<string, Promise<Float64Array>>();
+
+function sumsOf(engine: Remote, place: Place, way: Way): Promise<Float64Array> {
+  const key = JSON.stringify([place, way]);
+  const found = SUMS.get(key) ?? engine.prominence(place, way);
+  SUMS.set(key, found);
+  found.catch(() => SUMS.delete(key));
+  return found;
+}
+
 /** Returns the groups that have their own colour: those that fill most of the whole recording's
  * picture. They keep it at every zoom and for every measure, and in both of two pictures. */
 export function useColours(ground: Ground): Coloured {
@@ -53,7 +66,7 @@ export function useColours(ground: Ground): Coloured {
   const key = JSON.stringify([places, way]);
   const answer = useAnswer(key, async () => ({
     key,
-    sums: await Promise.all(places.map((one) => engine.prominence(one, way))),
+    sums: await Promise.all(places.map((one) => sumsOf(engine, one, way))),
   }));
   const sums = answer.value?.key === key ? answer.value.sums : null;
   const own = useMemo(() => {
