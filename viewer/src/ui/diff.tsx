@@ -9,6 +9,7 @@ import { FrameChoices, type FrameName, frameName } from './flame.js';
 import { useGround } from './ground.js';
 import { momentName } from './moving.js';
 import { Blocks } from './report.js';
+import { LETTERS } from './snapshots.js';
 import { signedSize, size } from './units.js';
 
 const LEAST = 1 / 5000;
@@ -46,9 +47,8 @@ export function Diff() {
         <FrameChoices ground={ground} />
         {tree && pair && (
           <span class="sum">
-            {size(tree.before[0] ?? 0)} at {momentName(pair[0], pair[0].at)} of{' '}
-            {pair[0].snapshot.name}, {size(tree.bytes[0] ?? 0)} at {momentName(pair[1], pair[1].at)}{' '}
-            of {pair[1].snapshot.name}:{' '}
+            {LETTERS[0]} {size(tree.before[0] ?? 0)} at {momentName(pair[0], pair[0].at)},{' '}
+            {LETTERS[1]} {size(tree.bytes[0] ?? 0)} at {momentName(pair[1], pair[1].at)}:{' '}
             <strong
               data-what="difference"
               data-bytes={(tree.bytes[0] ?? 0) - (tree.before[0] ?? 0)}
@@ -65,21 +65,25 @@ export function Diff() {
         />
       </div>
       {answer.error && <p class="failed">{answer.error}</p>}
-      {tree && pair && (
-        <div class="graph">
-          <Flame
-            tree={tree}
-            before={tree.before}
-            names={(frame, node) => withoutLine(frameName(pair[tree.frameOf[node] ? 1 : 0], frame))}
-          />
-        </div>
-      )}
-      {page.diff && (
-        <>
-          <p class="dim">memreplay diff of the two peaks, independent of the cursors:</p>
-          <Blocks blocks={page.diff} />
-        </>
-      )}
+      <div class="differences">
+        {tree && pair && (
+          <div class="graph">
+            <Flame
+              tree={tree}
+              before={tree.before}
+              names={(frame, node) =>
+                withoutLine(frameName(pair[tree.frameOf[node] ? 1 : 0], frame))
+              }
+            />
+          </div>
+        )}
+        {page.diff && (
+          <div>
+            <p class="dim">memreplay diff of the two peaks, independent of the cursors:</p>
+            <Blocks blocks={page.diff} />
+          </div>
+        )}
+      </div>
     </div>
   );
 }

@@ -104,6 +104,20 @@ export function groupLines({ snapshot, device }: Ground, way: Way, group: number
   return lines.length ? lines.map((one) => snapshot.texts[one] ?? '') : [`#${group}`];
 }
 
+const NAMES = new WeakMap<PageGroups, readonly string[]>();
+
+/** The full names of a device's groups by a key. */
+export function namesOf(snapshot: PageData, device: PageDevice, way: Way): readonly string[] {
+  const groups = groupsOf(device, way);
+  if (!groups) return [];
+  let found = NAMES.get(groups);
+  if (!found) {
+    found = groups.lines.map((lines) => lines.map((one) => snapshot.texts[one]).join('\n'));
+    NAMES.set(groups, found);
+  }
+  return found;
+}
+
 /** A line with file names instead of paths, for narrow places. */
 export function short(line: string): string {
   return line.replace(/(^|\s)\S*\/(?=[^\s/]+)/g, '$1');

@@ -1,9 +1,16 @@
 // The dialog of keys.
 
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Key } from './keys.js';
 
-export function Help({ keys, close }: { keys: readonly Key[]; close: () => void }) {
+/** `children`: pairs about the mouse; by default those of a snapshot's page. */
+export function Help(props: {
+  keys: readonly Pick<Key, 'shown' | 'does'>[];
+  close: () => void;
+  children?: ComponentChildren;
+}) {
+  const { keys, close, children } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   return (
@@ -18,14 +25,18 @@ export function Help({ keys, close }: { keys: readonly Key[]; close: () => void 
             <dd>{does}</dd>
           </>
         ))}
-        <dt>click</dt>
-        <dd>moves the cursor there and selects the allocation</dd>
-        <dt>wheel, pinch</dt>
-        <dd>zooms; double-click shows all again</dd>
-        <dt>drag</dt>
-        <dd>moves the picture; with Shift, or after “range”, it bounds a range</dd>
-        <dt>drag above</dt>
-        <dd>on the curves: select the part to show</dd>
+        {children ?? (
+          <>
+            <dt>click</dt>
+            <dd>moves the cursor there and selects the allocation</dd>
+            <dt>wheel, pinch</dt>
+            <dd>zooms; double-click shows all again</dd>
+            <dt>drag</dt>
+            <dd>moves the picture; with Shift, or after “range”, it bounds a range</dd>
+            <dt>drag above</dt>
+            <dd>on the curves: select the part to show</dd>
+          </>
+        )}
       </dl>
       <form method="dialog">
         <button type="submit">Close</button>

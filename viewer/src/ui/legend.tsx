@@ -1,9 +1,24 @@
 // The legend: groups with a colour, and their bytes at the cursor.
 
+import { useMemo } from 'preact/hooks';
 import type { Way } from '../core/page.js';
+import { shared } from '../core/shared.js';
+import type { Place } from '../protocol.js';
+import type { Remote } from '../worker/rpc.js';
 import { useAnswer } from './answers.js';
-import { type Ground, groupLines, short, toggled, useGround, waysOf } from './ground.js';
+import { useCompared } from './comparing.js';
+import {
+  type Ground,
+  groupLines,
+  groupsOf,
+  namesOf,
+  short,
+  toggled,
+  useGround,
+  waysOf,
+} from './ground.js';
 import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
+import { LETTERS } from './snapshots.js';
 import { change } from './state.js';
 import { dark } from './theme.js';
 import { percent, size } from './units.js';
@@ -29,24 +44,46 @@ const ROWS = 14;
  * groups. */
 const NOBODYS = /^\(|^unknown$|^before the recording/;
 
+/** Answers that many parts of the page ask for and that never change. */
+const SUMS = new Map<string, Promise<Float64Array>>();
+
+function sumsOf(engine: Remote, place: Place, way: Way): Promise<Float64Array> {
+  const key = JSON.stringify([place, way]);
+  const found = SUMS.get(key) ?? engine.prominence(place, way);
+  SUMS.set(key, found);
+  found.catch(() => SUMS.delete(key));
+  return found;
+}
+
 /** Returns the groups that have their own colour: those that fill most of the whole recording's
- * picture. They keep it at every zoom and for every measure. */
+ * picture. They keep it at every zoom and for every measure, and in both of two pictures. */
 export function useColours(ground: Ground): Coloured {
   const { engine, place, state, device } = ground;
   const ways = waysOf(device);
   const way = ways.includes(state.colour) ? state.colour : (ways[0] ?? 'stack');
-  const answer = useAnswer(JSON.stringify([place, way]), async () => ({
-    way,
-    sums: ways.length ? await engine.prominence(place, way) : new Float64Array(),
+  const sides = (useCompared() ?? [ground]).filter((one) => groupsOf(one.device, way));
+  const places = sides.map((one) => one.place);
+  const key = JSON.stringify([places, way]);
+  const answer = useAnswer(key, async () => ({
+    key,
+    sums: await Promise.all(places.map((one) => sumsOf(engine, one, way))),
   }));
-  if (answer.value?.way !== way) return { way, own: [] };
-  const named = Array.from(answer.value.sums, (sum, group) => ({ sum, group }))
-    .filter(({ sum, group }) => sum > 0 && !NOBODYS.test(groupLines(ground, way, group)[0] ?? ''))
-    .sort((a, b) => b.sum - a.sum || a.group - b.group);
-  return {
-    way,
-    own: named.slice(0, GROUPS.length).map(({ group }, i) => ({ group, colour: GROUPS[i]! })),
-  };
+  const sums = answer.value?.key === key ? answer.value.sums : null;
+  const own = useMemo(() => {
+    if (!sums) return [];
+    const found = shared(
+      sides.map(({ snapshot, device }, i) => {
+        const names = namesOf(snapshot, device, way);
+        const named = (group: number) => names[group] || `#${group}`;
+        const name = (group: number) => (NOBODYS.test(named(group)) ? null : named(group));
+        return { sums: sums[i]!, moments: device.events + 1, name };
+      }),
+      GROUPS.length,
+    );
+    const mine = places.findIndex((one) => one.snapshot === place.snapshot);
+    return (found[mine] ?? []).map(([group, i]) => ({ group, colour: GROUPS[i]! }));
+  }, [sums, place.snapshot]);
+  return { way, own };
 }
 
 export function colourOf(colours: Coloured, shades: Shades, group: number): number {
@@ -60,6 +97,7 @@ export function Legend() {
   const colours = useColours(ground);
   const shades = useShades();
   const { way } = colours;
+  const other = useCompared()?.[1 - place.snapshot];
   const answer = useAnswer(JSON.stringify([place, measure, way, at]), async () => ({
     way,
     ...(await engine.holders({ place, measure, moment: at, way, filter: null })),
@@ -114,6 +152,7 @@ export function Legend() {
             </li>
           );
         })}
+        {other && <Others other={other} colours={colours} />}
         {restBytes > 0 && (
           <li data-group="rest">
             <span class="rest">
@@ -135,4 +174,23 @@ export function Legend() {
       </ul>
     </section>
   );
+}
+
+/** The coloured groups that only the other picture has. */
+function Others({ other, colours }: { other: Ground; colours: Coloured }) {
+  const own = new Set(colours.own.map(({ colour }) => colour));
+  return useColours(other)
+    .own.filter(({ colour }) => !own.has(colour))
+    .map(({ group, colour }) => {
+      const [name = ''] = groupLines(other, colours.way, group);
+      return (
+        <li key={`only ${group}`}>
+          <span class="rest" title={name}>
+            <i class="swatch" style={{ background: css(colour) }} />
+            <span class="name">{short(name)}</span>
+            <span class="dim">only in {LETTERS[other.place.snapshot]}</span>
+          </span>
+        </li>
+      );
+    });
 }

@@ -29,7 +29,7 @@ const COARSE = 4;
 /** Whether a drag selects a range instead of moving the picture. */
 export const ranging = signal(false);
 
-/** Information for scripts about the displayed picture. */
+/** Information for scripts about a displayed picture. */
 export interface Shown {
   readonly ids: Int32Array;
   readonly moments: Int32Array;
@@ -37,7 +37,8 @@ export interface Shown {
   readonly height: number;
   readonly query: PictureQuery;
 }
-export const shown: { now: Shown | null } = { now: null };
+/** By snapshot: two are compared. */
+export const shown = new Map<number, Shown>();
 
 /** Requests one picture at a time: always the latest one needed, and a coarse one during motion. */
 class Painter {
@@ -185,13 +186,13 @@ export function Picture() {
           pixels.data.set(painted.pixels);
           image.getContext('2d')?.putImageData(pixels, 0, 0);
           bitmap.current = { image, query, painted };
-          shown.now = {
+          shown.set(query.place.snapshot, {
             ids: painted.ids,
             moments: painted.moments,
             width: query.width,
             height: query.height,
             query,
-          };
+          });
           failed.value = null;
           draw.current();
         },
@@ -328,6 +329,7 @@ export function Picture() {
   return (
     <div
       class="picture"
+      data-snapshot={place.snapshot}
       ref={stage}
       role="slider"
       aria-label="The cursor, over the live allocations stacked in order of allocation"

@@ -1,5 +1,7 @@
 // Saves the stacked picture as an SVG with its axes, or as a PNG of that.
 
+import { state } from './state.js';
+
 const SCALE = 2;
 /** The page's style properties for the elements of axes, because a saved file has no style sheet.
  * They become attributes, because the page's policy doesn't allow inline styles. */
@@ -24,9 +26,9 @@ function looked(from: Element, to: Element): void {
   for (const [i, child] of [...from.children].entries()) looked(child, to.children[i]!);
 }
 
-/** The first picture of the page with its axes; `title` goes above it. */
+/** The picture of the snapshot in the header, with its axes; `title` goes above it. */
 export function pictureSvg(title: string): string {
-  const stage = document.querySelector('.picture');
+  const stage = document.querySelector(`.picture[data-snapshot="${state.value.snapshot}"]`);
   const canvas = stage?.querySelector<HTMLCanvasElement>('canvas.stack');
   const over = stage?.querySelector<SVGSVGElement>('svg.over');
   if (!stage || !canvas || !over) throw new Error('there is no picture');

@@ -16,6 +16,9 @@ export const TABS = [
 ] as const;
 export type Tab = (typeof TABS)[number];
 
+export const SYNCS = ['step', 'time', 'event'] as const;
+export type Sync = (typeof SYNCS)[number];
+
 export interface State {
   /** Indices into the page's snapshots, and into that snapshot's devices. */
   readonly snapshot: number;
@@ -40,6 +43,13 @@ export interface State {
   /** A group that stays selected, and its key. */
   readonly group: number | null;
   readonly of: Way;
+  /** What the cursors of two snapshots are synchronised by; null: as the axis suggests. */
+  readonly sync: Sync | null;
+  /** The height of pictures and the width of the panel beside them, in pixels; null: as usual. */
+  readonly tall: number | null;
+  readonly side: number | null;
+  /** The part that fills the window. */
+  readonly full: 'picture' | 'table' | null;
 }
 
 export const START: State = {
@@ -60,6 +70,10 @@ export const START: State = {
   pin: null,
   group: null,
   of: 'stack',
+  sync: null,
+  tall: null,
+  side: null,
+  full: null,
 };
 
 const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
@@ -68,25 +82,32 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   tab: TABS,
   root: ['outermost', 'innermost'],
   frames: ['code', 'all'],
+  sync: SYNCS,
+  full: ['picture', 'table'],
 };
-const NUMBERS = new Set(['snapshot', 'device', 'from', 'to', 'at', 'other', 'pin', 'group']);
+const NUMBERS = new Set([
+  ...['snapshot', 'device', 'from', 'to', 'at', 'other', 'pin', 'group'],
+  ...['tall', 'side'],
+]);
 /** Only these can be any position on the axis; all others are whole numbers. */
 const PLACES = new Set(['from', 'to']);
 
 /** The initial tab for a kind of page. */
-const FIRST_TABS: Readonly<Record<Page['kind'], Tab>> = {
+export const FIRST_TABS: Readonly<Record<Page['kind'], Tab>> = {
   one: 'holders',
   compare: 'diff',
   ranks: 'ranks',
 };
 
-/** A page's initial state; for ranks, the one with the highest peak. */
+/** A page's initial state: with the rank that has the highest peak, or the first snapshot that has
+ * anything to show. */
 export function startOf({ kind, snapshots }: Pick<Page, 'kind' | 'snapshots'>): State {
   const high = snapshots.map(({ devices }) =>
     Math.max(-1, ...devices.map(({ peaks }) => peaks.requested.bytes)),
   );
-  const snapshot = kind === 'ranks' ? Math.max(high.indexOf(Math.max(...high)), 0) : 0;
-  return { ...START, snapshot, tab: FIRST_TABS[kind] };
+  const snapshot =
+    kind === 'ranks' ? high.indexOf(Math.max(...high)) : high.findIndex((one) => one >= 0);
+  return { ...START, snapshot: Math.max(snapshot, 0), tab: FIRST_TABS[kind] };
 }
 
 /** Reads the state from a URL's fragment; missing or invalid values get their defaults. */

@@ -5,8 +5,10 @@ import { DoneButton, save } from './copying.js';
 import { eventOf, useGround } from './ground.js';
 import { lookAt, pan, zoomBy } from './moving.js';
 import { Curves } from './overview.js';
+import { FullButton } from './panes.js';
 import { ranging } from './picture.js';
 import { picturePng, pictureSvg } from './pictures.js';
+import { change } from './state.js';
 import { count, duration, counted as numbered, percent, size } from './units.js';
 
 export function Windows() {
@@ -95,6 +97,12 @@ export function Windows() {
         range
       </button>
       <Curves />
+      <FullButton
+        name="picture"
+        hint="f"
+        on={state.full === 'picture'}
+        act={() => change({ full: state.full === 'picture' ? null : 'picture' })}
+      />
       <DoneButton
         label="SVG"
         title="Save the picture as SVG"

@@ -1,6 +1,7 @@
 // The state in the URL: valid values are restored, invalid ones are ignored.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Page } from '../../src/core/page.js';
 import { fromFragment, START, type State, startOf, toFragment } from '../../src/ui/state.js';
 
 test('a state is restored from its fragment', () => {
@@ -41,4 +42,14 @@ test('a comparison starts with the differences, and its fragment only has other 
   assert.equal(toFragment(start, start), '');
   const other: State = { ...start, tab: 'holders' };
   assert.deepEqual(fromFragment(toFragment(other, start), start), other);
+});
+
+test('a page starts with the highest rank, or the first snapshot with a device', () => {
+  const snapshots = [[], [5], [9], []].map((peaks) => ({
+    devices: peaks.map((bytes) => ({ peaks: { requested: { bytes } } })),
+  })) as unknown as Page['snapshots'];
+  assert.equal(startOf({ kind: 'ranks', snapshots }).snapshot, 2);
+  assert.equal(startOf({ kind: 'compare', snapshots: snapshots.slice(0, 2) }).snapshot, 1);
+  assert.equal(startOf({ kind: 'compare', snapshots: snapshots.slice(1, 3) }).snapshot, 0);
+  assert.equal(startOf({ kind: 'one', snapshots: [] }).snapshot, 0);
 });
