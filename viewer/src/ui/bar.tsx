@@ -66,6 +66,7 @@ const ELSEWHERE: Partial<State> = {
   other: null,
   pin: null,
   group: null,
+  address: '',
 };
 
 export function Bar({ showHelp }: { showHelp: () => void }) {

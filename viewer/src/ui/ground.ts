@@ -68,7 +68,7 @@ export function grounded(
     axis,
     whole,
     span: within(whole, state.from ?? whole.from, state.to ?? whole.to),
-    at: moment(state.at ?? device.peaks[state.measure].moment),
+    at: moment(state.at ?? device.ooms[0]?.moment ?? device.peaks[state.measure].moment),
     other: state.other === null ? null : moment(state.other),
     counted: state.measure === 'reserved' ? 'active' : state.measure,
     change,

@@ -10,6 +10,7 @@ export const TABS = [
   'list',
   'between',
   'allocator',
+  'events',
   'diff',
   'ranks',
   'report',
@@ -25,7 +26,8 @@ export interface State {
   /** The visible part of the recording, along the axis; null for all. */
   readonly from: number | null;
   readonly to: number | null;
-  /** The moments of the two cursors; null means the peak for the first, and none for the second. */
+  /** The moments of the two cursors; null means the first failed request
+   * or else the peak for the first, and none for the second. */
   readonly at: number | null;
   readonly other: number | null;
   readonly tab: Tab;
@@ -40,6 +42,8 @@ export interface State {
   /** A group that stays selected, and its key. */
   readonly group: number | null;
   readonly of: Way;
+  /** An address in hexadecimal: only its events are listed. */
+  readonly address: string;
 }
 
 export const START: State = {
@@ -60,6 +64,7 @@ export const START: State = {
   pin: null,
   group: null,
   of: 'stack',
+  address: '',
 };
 
 const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {

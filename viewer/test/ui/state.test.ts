@@ -21,6 +21,7 @@ test('a state is restored from its fragment', () => {
     frames: 'all',
     pin: 3,
     group: 0,
+    address: '0x7f00',
   };
   assert.deepEqual(fromFragment(`#${toFragment(one)}`), one);
 });
