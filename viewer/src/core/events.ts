@@ -6,25 +6,34 @@ import { poolText } from './allocation.js';
 import type { Device } from './device.js';
 import type { Pieces } from './map.js';
 
+/** First those of allocations, then those of segments, then marks. */
 const ACTIONS: readonly Action[] = [
   'unknown',
   'free_completed',
   'free_requested',
+  'alloc',
   'segment_alloc',
   'segment_free',
   'segment_map',
   'segment_unmap',
-  'alloc',
   'oom',
   'snapshot',
 ];
-const [UNKNOWN, COMPLETED, REQUESTED, SEGMENT_ALLOC, , , , ALLOC, OOM, SNAPSHOT] =
+const [UNKNOWN, COMPLETED, REQUESTED, ALLOC, SEGMENT_ALLOC, , , , OOM, SNAPSHOT] =
   ACTIONS.keys() as unknown as number[];
 
 /** A range of addresses, in bytes from the base. */
 interface Range {
   readonly from: number;
   readonly bytes: number;
+}
+
+function isLife(action: number): boolean {
+  return action > UNKNOWN! && action < SEGMENT_ALLOC!;
+}
+
+function isSegment(action: number): boolean {
+  return action >= SEGMENT_ALLOC! && action < OOM!;
 }
 
 export class History {
@@ -75,8 +84,8 @@ export class History {
 
   private range(event: number): Range | null {
     const action = this.action[event]!;
-    if (action === UNKNOWN || action >= OOM!) return null;
-    if (action >= SEGMENT_ALLOC! && action < ALLOC!) return this.ranges.get(event) ?? null;
+    if (isSegment(action)) return this.ranges.get(event)!;
+    if (!isLife(action)) return null;
     const id = this.of[event]!;
     const address = this.device.addresses[id]!;
     const from = address ? (address - 1) * this.device.said.address_unit : Number.NaN;
@@ -99,8 +108,8 @@ export class History {
     const of = this.of[event]!;
     const range = this.range(event);
     const one = action >= OOM! ? said.marks[of]! : null;
-    const segment = action >= SEGMENT_ALLOC! && action < ALLOC! ? this.pieces : null;
-    const life = range !== null && !segment;
+    const segment = isSegment(action) ? this.pieces : null;
+    const life = isLife(action);
     const pool = segment ? segment.pool[of]! : life ? this.device.pools[of]! : -1;
     const stream = segment ? segment.stream[of]! : life ? this.device.streams[of]! : -1;
     const units = range ? range.from / said.address_unit : Number.NaN;
@@ -123,17 +132,25 @@ export class History {
     if (!/^\s*(0x)?[\da-f]+\s*$/i.test(address)) throw new Error('not a hexadecimal address');
     const digits = address.trim().replace(/^0x/i, '');
     const at = Number(BigInt(`0x${digits}`) - BigInt(this.device.said.address_base));
+    const { addresses } = this.device;
+    const unit = this.device.said.address_unit;
     const blocks = this.device.bytes('active');
-    const found: number[] = [];
-    for (let event = 0; event < this.action.length; event++) {
-      const range = this.range(event);
-      if (!range) continue;
-      const life = !this.ranges.has(event);
+    const { begin, end } = this.device.ends(false);
+    const { end: asked } = this.device.ends(true);
+    const found = new Set<number>();
+    const isAt = (from: number, bytes: number) => at >= from && at < from + Math.max(bytes, 1);
+    for (let id = 0; id < addresses.length; id++) {
       // An address anywhere in a block is this block's.
-      const bytes = life ? blocks[this.of[event]!]! : range.bytes;
-      if (at >= range.from && at < range.from + Math.max(bytes, 1)) found.push(event);
+      if (!addresses[id] || !isAt((addresses[id]! - 1) * unit, blocks[id]!)) continue;
+      for (const event of [begin[id]!, asked[id]!, end[id]!]) {
+        const action = this.action[event] ?? UNKNOWN!;
+        if (isLife(action) && this.of[event] === id) found.add(event);
+      }
     }
-    this.last = { address, found: Int32Array.from(found) };
+    for (const [event, { from, bytes }] of this.ranges) {
+      if (isSegment(this.action[event]!) && isAt(from, bytes)) found.add(event);
+    }
+    this.last = { address, found: Int32Array.from(found).sort() };
     return this.last.found;
   }
 }

@@ -262,6 +262,9 @@ function paint(
     if (hollow) pen.stroke();
     else pen.fill();
   };
+  // The highest peak is filled, the others are not.
+  for (const at of marks.peaks.slice(1)) triangle(at, theme.fg, true);
+  if (marks.peaks[0] !== undefined) triangle(marks.peaks[0], theme.fg);
   let last = Number.NEGATIVE_INFINITY;
   let together = 0;
   marks.ooms.forEach((at, i) => {
@@ -274,9 +277,6 @@ function paint(
     pen.fillStyle = css(theme.more);
     pen.fillText(String(together), last - 7 * ratio, 5 * ratio);
   });
-  // The highest peak is filled, the others are not.
-  for (const at of marks.peaks.slice(1)) triangle(at, theme.fg, true);
-  if (marks.peaks[0] !== undefined) triangle(marks.peaks[0], theme.fg);
   line(marks.at, theme.fg, []);
   if (marks.other !== null) line(marks.other, theme.fg, [3, 3]);
 }

@@ -539,7 +539,12 @@ function Over(props: {
       {card && card.bytes < high && (
         <g class="card">
           <line x1={LEFT} x2={LEFT + plot.width} y1={py(card.bytes)} y2={py(card.bytes)} />
-          <text class="tick" x={LEFT + 6} y={py(card.bytes)} dy="-0.35em">
+          <text
+            class="tick"
+            x={LEFT + 6}
+            y={py(card.bytes)}
+            dy={py(card.bytes) < 14 ? '1.1em' : '-0.35em'}
+          >
             {cardName(card)}
           </text>
         </g>

@@ -85,13 +85,20 @@ const FIRST_TABS: Readonly<Record<Page['kind'], Tab>> = {
   ranks: 'ranks',
 };
 
-/** A page's initial state; for ranks, the one with the highest peak. */
+/** A page's initial state: the device where a request failed and, for ranks, such a rank or the
+ * one with the highest peak. */
 export function startOf({ kind, snapshots }: Pick<Page, 'kind' | 'snapshots'>): State {
   const high = snapshots.map(({ devices }) =>
-    Math.max(-1, ...devices.map(({ peaks }) => peaks.requested.bytes)),
+    Math.max(
+      -1,
+      ...devices.map(({ ooms, peaks }) =>
+        ooms.length ? Number.POSITIVE_INFINITY : peaks.requested.bytes,
+      ),
+    ),
   );
   const snapshot = kind === 'ranks' ? Math.max(high.indexOf(Math.max(...high)), 0) : 0;
-  return { ...START, snapshot, tab: FIRST_TABS[kind] };
+  const failed = snapshots[snapshot]?.devices.findIndex(({ ooms }) => ooms.length) ?? 0;
+  return { ...START, snapshot, device: Math.max(failed, 0), tab: FIRST_TABS[kind] };
 }
 
 /** Reads the state from a URL's fragment; missing or invalid values get their defaults. */

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import type { EventRow } from '../../src/protocol.js';
 import { BASE, opened } from '../build.js';
 import { random } from '../random.js';
-import { type World, world } from '../world.js';
+import { type LifeRow, NOTHING, type PieceRow, type World, world } from '../world.js';
 
 const place = { snapshot: 0, device: 0 };
 const ALL = Number.MAX_SAFE_INTEGER;
@@ -85,4 +85,66 @@ test('an address that is not hexadecimal is an error', () => {
   for (const text of ['x', '0x', '12 34', '-1', '0x1.5']) {
     assert.throws(() => engine.events(place, text, 0, 1), /not a hexadecimal address/);
   }
+});
+
+test('an event may unmap several pieces, free no bytes, or end what it replaces', () => {
+  const life: LifeRow = {
+    begin: 0,
+    end: 2,
+    asked: 2,
+    requested: 100,
+    block: 512,
+    stack: 0,
+    pool: 0,
+    stream: 0,
+    address: 0,
+  };
+  const piece: PieceRow = {
+    begin: -1,
+    end: 3,
+    address: 0,
+    size: 1024,
+    segment: 0,
+    pool: 0,
+    stream: 0,
+    expandable: true,
+    small: false,
+  };
+  const of: World = {
+    ...NOTHING,
+    events: 4,
+    lives: [
+      life,
+      { ...life, begin: 1, end: 4, asked: 4, requested: 0, block: 0, address: 512 },
+      { ...life, begin: 2, end: 4, asked: 4, address: 1024 },
+    ],
+    pieces: [piece, { ...piece, address: 1024, size: 2048 }],
+    reserved: [[3, 0]],
+    reservedStart: 3072,
+    groups: [{ way: 'stack', ofStacks: [0, 1, 2] }],
+    stacks: [{ frames: [], code: [] }],
+    pools: [[0, 0]],
+    streams: ['0'],
+    unit: 512,
+  };
+  const engine = opened(of);
+  const { rows } = engine.events(place, '', 0, ALL);
+  assert.deepEqual(rows.map(said), [
+    ['alloc', 100, 0],
+    ['alloc', 0, 512],
+    ['alloc', 100, 1024],
+    ['segment_unmap', 3072, 0],
+  ]);
+  assert.deepEqual(
+    rows.map(({ pool, stream, id, stack }) => [pool, stream, id, stack]),
+    [
+      ['0:0', '0', 0, 0],
+      ['0:0', '0', 1, 0],
+      ['0:0', '0', 2, 0],
+      ['0:0', '0', -1, -1],
+    ],
+  );
+  const at = (bytes: number) =>
+    engine.events(place, (BASE + bytes).toString(16), 0, ALL).rows.map(({ event }) => event);
+  assert.deepEqual([0, 511, 512, 513, 1024].map(at), [[0, 3], [0, 3], [1, 3], [3], [2, 3]]);
 });
