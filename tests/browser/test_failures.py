@@ -24,6 +24,12 @@ CURSOR = """() => {
   const { left, width } = document.querySelector('.picture .stack').getBoundingClientRect();
   return (line.getBoundingClientRect().left - left) / width;
 }"""
+# Returns the point of the marks' lane below the mark in the picture.
+LANE = """() => {
+  const mark = document.querySelector('.oom-mark').getBoundingClientRect();
+  const lanes = document.querySelector('.mr-lanes canvas').getBoundingClientRect();
+  return [mark.left + mark.width / 2, lanes.top + 6];
+}"""
 
 
 def failure_moment(page: Viewed) -> int:
@@ -53,6 +59,15 @@ def test_page_opens_at_the_failed_request(opened: OpenPage) -> None:
     assert [one.split(",")[0] for one in names] == [
         f"out of memory: {size(one.request_bytes)} failed" for one in told.ooms
     ]
+    # So does the lane below, which also has a snapshot there.
+    x, y = page.tab.evaluate(LANE)
+    page.tab.page.mouse.move(x, y)  # type: ignore[attr-defined]
+    page.settle()
+    tip = page.text(".mr-tip")
+    assert tip.startswith("3 marks")
+    for one in told.ooms:
+        assert f"{size(one.request_bytes)} failed" in tip
+        assert f"event {one.event_index:,}" in tip
 
     # The second one is a button away, and the peak is another.
     page.tab.evaluate("() => document.querySelector('.failure [title^=Next]').click()")
