@@ -31,6 +31,7 @@ FIELDS = {
     "frames": "all",
     "pin": 12,
     "group": 3,
+    "address": "0x7f00",
 }
 
 

@@ -263,6 +263,41 @@ export interface Blocking {
   readonly pools: readonly PoolShare[];
 }
 
+export type Action =
+  | 'alloc'
+  | 'free_requested'
+  | 'free_completed'
+  | 'segment_alloc'
+  | 'segment_free'
+  | 'segment_map'
+  | 'segment_unmap'
+  | 'oom'
+  | 'snapshot'
+  | 'unknown';
+
+/** An event, as in the file. What isn't known is null or empty. */
+export interface EventRow {
+  /** Its number on the command line, and the moment after it. */
+  readonly event: number;
+  readonly moment: number;
+  /** Microseconds since the first event. */
+  readonly us: number | null;
+  readonly action: Action;
+  /** Requested bytes for allocations and frees. */
+  readonly bytes: number | null;
+  readonly address: string;
+  readonly pool: string | null;
+  readonly stream: string | null;
+  /** The allocation, and its group by stack; -1: none. */
+  readonly id: number;
+  readonly stack: number;
+}
+
+export interface Events {
+  readonly total: number;
+  readonly rows: readonly EventRow[];
+}
+
 /** A snapshot's frames: functions and files as indices into its `texts`, and lines. `sources`: 1
  * plus the index of the line's source text, or 0 if unknown. */
 export interface Frames {
@@ -312,6 +347,9 @@ export interface Engine {
   live(query: LiveQuery): LiveRows;
   /** Segments and blocks at a moment. */
   map(place: Place, moment: number): SegmentMap;
+  /** A device's events from the N-th on; with an address in hexadecimal, only those whose memory
+   * includes it. */
+  events(place: Place, address: string, from: number, limit: number): Events;
   /** The groups that block free memory at a moment, by a key; sizes are block sizes. */
   blockers(place: Place, moment: number, way: Way): Blocking;
 }

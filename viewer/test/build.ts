@@ -122,6 +122,8 @@ function device(of: World, columns: Columns): PageDevice {
       const bytes = Math.max(...all);
       return { bytes, moment: all.indexOf(bytes) };
     }),
+    ooms: [],
+    card: null,
   };
 }
 

@@ -8,6 +8,7 @@ import type {
   Curve,
   CurveQuery,
   Engine,
+  Events,
   Filter,
   Frames,
   Holders,
@@ -28,6 +29,7 @@ import { Code } from './code.js';
 import { coloured } from './colour.js';
 import { maxima } from './curve.js';
 import { Device } from './device.js';
+import { History } from './events.js';
 import type { Grouping } from './groups.js';
 import { between, holders } from './holders.js';
 import { listing } from './listing.js';
@@ -45,6 +47,7 @@ interface Open {
   /** Search results: whether each stack matches. */
   readonly searches: Map<string, Uint8Array>;
   readonly pieces: Map<number, Pieces>;
+  readonly histories: Map<number, History>;
 }
 
 /** How many searches to keep, so that going back to one is fast. */
@@ -64,6 +67,7 @@ export class PageEngine implements Engine {
       devices: said.devices.map((one) => new Device(one, data)),
       searches: new Map(),
       pieces: new Map(),
+      histories: new Map(),
     };
   }
 
@@ -202,6 +206,16 @@ export class PageEngine implements Engine {
 
   map(place: Place, moment: number): SegmentMap {
     return this.pieces(place).at(within(this.device(place), moment));
+  }
+
+  events(place: Place, address: string, from: number, limit: number): Events {
+    const device = this.device(place);
+    const { histories } = this.snapshot(place.snapshot);
+    const known =
+      histories.get(place.device) ??
+      new History(device, device.said.segments && this.pieces(place));
+    histories.set(place.device, known);
+    return known.rows(address, from, limit);
   }
 
   blockers(place: Place, moment: number, way: Way): Blocking {

@@ -22,14 +22,14 @@ type Bare = { -readonly [K in keyof Omit<Laid, 'blocks'>]: Laid[K] };
 
 /** The pieces of a device's segments over all of its events. Addresses are in bytes from the base. */
 export class Pieces {
-  private readonly begin: Float64Array;
-  private readonly end: Float64Array;
-  private readonly address: Float64Array;
-  private readonly size: Float64Array;
+  readonly begin: Float64Array;
+  readonly end: Float64Array;
+  readonly address: Float64Array;
+  readonly size: Float64Array;
+  readonly pool: Float64Array;
+  readonly stream: Float64Array;
+  readonly kind: Float64Array;
   private readonly segment: Float64Array;
-  private readonly pool: Float64Array;
-  private readonly stream: Float64Array;
-  private readonly kind: Float64Array;
   private last: (Layout & { readonly moment: number }) | null = null;
 
   constructor(

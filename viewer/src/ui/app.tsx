@@ -15,6 +15,8 @@ import { ComparedContext, otherPlace, useCompared, useOther } from './comparing.
 import { Copying } from './copying.js';
 import { Details } from './details.js';
 import { Diff } from './diff.js';
+import { Events } from './events.js';
+import { FailureLine } from './failures.js';
 import { FlameTab } from './flame.js';
 import { type Ground, GroundContext, grounded, read, useGround } from './ground.js';
 import { Help } from './help.js';
@@ -66,6 +68,8 @@ function TabPanel({ tab }: { tab: Tab }) {
       return <Between />;
     case 'allocator':
       return <Allocator />;
+    case 'events':
+      return <Events />;
     case 'diff':
       return <Diff />;
     case 'ranks':
@@ -155,12 +159,9 @@ function Headline() {
             {note}
           </span>
         ))}
-        {device.trust[measure].warning && (
-          <span class="warning">
-            {measure} bytes: {device.trust[measure].text}
-          </span>
-        )}
+        <Doubts />
       </p>
+      <FailureLine />
       <dl class="figures" aria-live="polite">
         {pair ? (
           <BothPeaks pair={pair} />
@@ -171,7 +172,7 @@ function Headline() {
                 type="button"
                 class="plain"
                 title="Put the cursor on it (m)"
-                onClick={() => change({ at: null, from: null, to: null })}
+                onClick={() => change({ at: peak.moment, from: null, to: null })}
               >
                 peak
               </button>
@@ -202,14 +203,34 @@ function Headline() {
           </dd>
         </div>
         {measure !== 'reserved' && <Spare />}
+        {device.card && (
+          <div>
+            <dt data-what="card">{device.card.text}</dt>
+          </div>
+        )}
       </dl>
     </section>
   );
 }
 
+/** Why the numbers aren't exact: those of the measure, and otherwise those of the device. */
+function Doubts() {
+  const { snapshot, device, state } = useGround();
+  const { measure } = state;
+  const of = device.trust[measure];
+  const all = snapshot.report?.reasons[device.device];
+  const own = of.warning && (measure !== 'requested' || !all);
+  if (!own && !all) return null;
+  return (
+    <span class="warning" data-what="doubts">
+      {own ? `${measure} bytes: ${of.text}` : all}
+    </span>
+  );
+}
+
 /** The reserved memory at the cursor, and how much of it is unused. */
 function Spare() {
-  const { engine, place, at } = useGround();
+  const { engine, place, at, device } = useGround();
   const answer = useAnswer(JSON.stringify([place, at]), async () => {
     const [reserved, active] = await Promise.all([
       engine.bytesAt(place, 'reserved', at),
@@ -219,11 +240,18 @@ function Spare() {
   });
   if (!answer.value) return null;
   const { reserved, active } = answer.value;
+  const doubt = device.trust.reserved;
   return (
     <div class="spare">
       <dt>reserved</dt>
       <dd data-what="cursor-reserved" data-bytes={reserved}>
-        {size(reserved)} <small>{size(Math.max(reserved - active, 0))} not in use</small>
+        {size(reserved)}{' '}
+        {doubt.warning && (
+          <small class="warning" title={doubt.text}>
+            inexact
+          </small>
+        )}{' '}
+        <small>{size(Math.max(reserved - active, 0))} not in use</small>
       </dd>
     </div>
   );

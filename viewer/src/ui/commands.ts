@@ -20,7 +20,8 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
   const way = wayOf(ground);
   const by = way === 'stack' ? [] : ['--by', way];
   // With a filter, the peak is that of the matching allocations; reserved bytes peak at another moment.
-  const peak = state.at === null && !state.search && state.measure !== 'reserved';
+  const highest = at === device.peaks[counted].moment;
+  const peak = highest && !state.search && state.measure !== 'reserved';
   const moment = peak ? ['peak', ...file] : ['at', ...file, event(ground, at)];
   switch (tab) {
     case 'holders':
@@ -53,6 +54,8 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
       ];
     case 'ranks':
       return ['peak', ...file, ...of];
+    case 'events':
+      return null;
     case 'report':
       return ['report', ...file];
   }

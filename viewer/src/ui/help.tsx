@@ -33,6 +33,8 @@ export function Help(props: {
             <dd>zooms; double-click shows all again</dd>
             <dt>drag</dt>
             <dd>moves the picture; with Shift, or after “range”, it bounds a range</dd>
+            <dt>in Events</dt>
+            <dd>a click moves the cursor; an address limits the list to its memory</dd>
             <dt>drag above</dt>
             <dd>on the curves: select the part to show</dd>
           </>

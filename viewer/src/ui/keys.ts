@@ -25,6 +25,7 @@ export const TAB_NAMES: readonly (readonly [Tab, string])[] = [
   ['list', 'Allocations'],
   ['between', 'Between cursors'],
   ['allocator', 'Allocator'],
+  ['events', 'Events'],
   ['report', 'Report'],
   ['diff', 'Diff'],
   ['ranks', 'Ranks'],
@@ -137,8 +138,8 @@ export function keysOf(
     },
     { keys: ['/'], shown: '/', does: 'search', act: toSearch },
     {
-      keys: ['1', '2', '3', '4', '5', '6', '7'],
-      shown: '1 to 7',
+      keys: ['1', '2', '3', '4', '5', '6', '7', '8'],
+      shown: '1 to 8',
       does: 'the tabs below',
       act: (ground, { key }) => {
         const tab = tabsOf(ground)[Number(key) - 1];

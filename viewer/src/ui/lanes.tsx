@@ -3,7 +3,7 @@
 import { useAnswer } from './answers.js';
 import { Lanes } from './canvas/lanes.js';
 import { type Ground, useGround } from './ground.js';
-import { lookAt } from './moving.js';
+import { lookAt, momentName } from './moving.js';
 import { LEFT } from './sizes.js';
 import { count, counted, duration, fineDuration } from './units.js';
 
@@ -58,7 +58,12 @@ export function AnnotationLanes() {
         const half = (span.to - span.from) / 2;
         lookAt(ground, { from: (from + to) / 2 - half, to: (from + to) / 2 + half });
       }}
-      words={({ from, to }) => wordsOf(ground, from, to)}
+      words={({ kind, from, to }) =>
+        // These marks are events, and their moments come after them.
+        axis === 'event' && (kind === 'oom' || kind === 'snapshot')
+          ? [['at', momentName(ground, Math.floor(from))]]
+          : wordsOf(ground, from, to)
+      }
     />
   );
 }

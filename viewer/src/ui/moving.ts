@@ -20,11 +20,13 @@ export function lookAt({ whole, change }: Ground, next: Span): void {
 export async function zoomBy(ground: Ground, factor: number): Promise<void> {
   const { engine, place, axis, at, span } = ground;
   const x = await engine.xOf(place, axis, at);
-  const fixed = x >= span.from && x <= span.to ? x : (span.from + span.to) / 2;
-  lookAt(ground, {
-    from: fixed - (fixed - span.from) * factor,
-    to: fixed + (span.to - fixed) * factor,
-  });
+  const inside = x >= span.from && x < span.to;
+  // On the event axis a moment has a width, and the cursor is in its middle.
+  const fixed = inside ? x + (axis === 'event' ? 0.5 : 0) : (span.from + span.to) / 2;
+  const from = fixed - (fixed - span.from) * factor;
+  const to = fixed + (span.to - fixed) * factor;
+  // The cursor's moment stays in view as a whole.
+  lookAt(ground, inside ? { from: Math.min(from, x), to: Math.max(to, x + 1) } : { from, to });
 }
 
 /** Scrolls by a fraction of the view. */

@@ -8,6 +8,7 @@ import { byteTicks } from './axes.js';
 import { fontOf, type Surface, useCanvas } from './canvas/canvas.js';
 import { css, type Rgb } from './canvas/colour.js';
 import { type CurvePlot, paintCurve } from './canvas/curves.js';
+import { cardWithin } from './card.js';
 import { type Ground, useGround } from './ground.js';
 import { lookAt } from './moving.js';
 import { LEFT, usePlotSize } from './sizes.js';
@@ -169,7 +170,7 @@ export function Curves() {
 
 function paint(
   surface: Surface,
-  { whole, span, state, axis }: Ground,
+  { whole, span, state, axis, device }: Ground,
   measures: readonly Measure[],
   curves: readonly Parameters<typeof paintCurve>[1]['curve'][],
   marks: Marks | null,
@@ -177,12 +178,13 @@ function paint(
 ): void {
   const { pen, width, height, ratio, theme } = surface;
   const highest = curves.flatMap(({ high }) => high.reduce((a, b) => (b > a ? b : a), 0));
+  const card = cardWithin(device.card, Math.max(...highest, 1));
   const plot: CurvePlot = {
     left: Math.round(LEFT * ratio),
     right: width,
     top: TOP * ratio,
     bottom: height - BOTTOM * ratio,
-    high: Math.max(...highest, 1) * HEADROOM,
+    high: Math.max(...highest, card, 1) * HEADROOM,
   };
   const tall = plot.bottom - plot.top;
   const along = (at: number) =>
@@ -202,6 +204,17 @@ function paint(
     const filled = measure === state.measure;
     if (curve) paintCurve(pen, { curve, colour: COLOURS[measure], filled }, plot, 1.3 * ratio);
   });
+  if (card) {
+    const y = Math.round(plot.bottom - (card / plot.high) * tall) + 0.5;
+    pen.strokeStyle = css(theme.fg);
+    pen.lineWidth = ratio;
+    pen.setLineDash([6 * ratio, 4 * ratio]);
+    pen.beginPath();
+    pen.moveTo(plot.left, y);
+    pen.lineTo(plot.right, y);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
   const veil = (from: number, to: number) => {
     pen.fillStyle = css(theme.dark ? [0, 0, 0] : [120, 130, 145]);
     pen.globalAlpha = theme.dark ? 0.5 : 0.28;
@@ -249,13 +262,21 @@ function paint(
     if (hollow) pen.stroke();
     else pen.fill();
   };
-  for (const at of marks.ooms) {
-    line(at, theme.more, []);
-    triangle(at, theme.more);
-  }
   // The highest peak is filled, the others are not.
   for (const at of marks.peaks.slice(1)) triangle(at, theme.fg, true);
   if (marks.peaks[0] !== undefined) triangle(marks.peaks[0], theme.fg);
+  let last = Number.NEGATIVE_INFINITY;
+  let together = 0;
+  marks.ooms.forEach((at, i) => {
+    line(at, theme.more, []);
+    triangle(at, theme.more);
+    together = px(at) - last < 10 * ratio ? together + 1 : 1;
+    if (together === 1) last = px(at);
+    const next = marks.ooms[i + 1];
+    if (together < 2 || (next !== undefined && px(next) - last < 10 * ratio)) return;
+    pen.fillStyle = css(theme.more);
+    pen.fillText(String(together), last - 7 * ratio, 5 * ratio);
+  });
   line(marks.at, theme.fg, []);
   if (marks.other !== null) line(marks.other, theme.fg, [3, 3]);
 }

@@ -6,8 +6,10 @@ import { MEASURES } from '../core/page.js';
 import type { Allocation, Filter, Picture as Painted, PictureQuery, Span } from '../protocol.js';
 import { counted, useAnswer } from './answers.js';
 import { byteTicks, eventTicks, type Tick, timeTicks } from './axes.js';
+import { cardName, cardWithin } from './card.js';
 import { commonHeight, sayHeight } from './comparing.js';
 import { AllocationLines } from './details.js';
+import { FailureMarks } from './failures.js';
 import { dragged, zoomed } from './gestures.js';
 import { filterOf, type Ground, useGround } from './ground.js';
 import { useColours, useShades } from './legend.js';
@@ -134,10 +136,12 @@ export function Picture() {
     if (!curves.value) return 1;
     const shown = most(curves.value.stack.high);
     const reserved = most(curves.value.reserved.high);
+    const card = cardWithin(ground.device.card, shown);
     // The line of reserved bytes is visible, unless the stack would become too low.
     return Math.max(
       shown,
       Math.min(reserved, state.measure === 'reserved' ? reserved : shown * ROOM),
+      card,
       1,
     );
   }, [curves.value, state.measure]);
@@ -363,6 +367,7 @@ export function Picture() {
         }
         ticks={ticksOf(ground, plot.width)}
       />
+      <FailureMarks width={plot.width} />
       {hover.value && <Hover ground={ground} plot={plot} {...hover.value} />}
       {bounds.value && (
         <div
@@ -488,6 +493,7 @@ function Over(props: {
 }) {
   const { ground, plot, high, reserved, ticks } = props;
   const { span, place, axis, at, other, engine } = ground;
+  const { card } = ground.device;
   const places = useAnswer(JSON.stringify([place, axis, at, other]), async () => ({
     at: await engine.xOf(place, axis, at),
     other: other === null ? null : await engine.xOf(place, axis, other),
@@ -532,6 +538,19 @@ function Over(props: {
         </text>
       ))}
       {line && <polyline class="reserved" points={line} />}
+      {card && card.bytes < high && (
+        <g class="card">
+          <line x1={LEFT} x2={LEFT + plot.width} y1={py(card.bytes)} y2={py(card.bytes)} />
+          <text
+            class="tick"
+            x={LEFT + 6}
+            y={py(card.bytes)}
+            dy={py(card.bytes) < 14 ? '1.1em' : '-0.35em'}
+          >
+            {cardName(card)}
+          </text>
+        </g>
+      )}
       {cursor !== null && second !== null && (
         <rect
           class="range"

@@ -10,6 +10,7 @@ export const TABS = [
   'list',
   'between',
   'allocator',
+  'events',
   'diff',
   'ranks',
   'report',
@@ -28,7 +29,8 @@ export interface State {
   /** The visible part of the recording, along the axis; null for all. */
   readonly from: number | null;
   readonly to: number | null;
-  /** The moments of the two cursors; null means the peak for the first, and none for the second. */
+  /** The moments of the two cursors; null means the first failed request
+   * or else the peak for the first, and none for the second. */
   readonly at: number | null;
   readonly other: number | null;
   readonly tab: Tab;
@@ -50,6 +52,8 @@ export interface State {
   readonly side: number | null;
   /** The part that fills the window. */
   readonly full: 'picture' | 'table' | null;
+  /** An address in hexadecimal: only its events are listed. */
+  readonly address: string;
 }
 
 export const START: State = {
@@ -74,6 +78,7 @@ export const START: State = {
   tall: null,
   side: null,
   full: null,
+  address: '',
 };
 
 const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
@@ -99,15 +104,26 @@ export const FIRST_TABS: Readonly<Record<Page['kind'], Tab>> = {
   ranks: 'ranks',
 };
 
-/** A page's initial state: with the rank that has the highest peak, or the first snapshot that has
- * anything to show. */
+/** A page's initial state: the device where a request failed and, for ranks, such a rank or the
+ * one with the highest peak; else the first snapshot that has anything to show. */
 export function startOf({ kind, snapshots }: Pick<Page, 'kind' | 'snapshots'>): State {
   const high = snapshots.map(({ devices }) =>
-    Math.max(-1, ...devices.map(({ peaks }) => peaks.requested.bytes)),
+    Math.max(
+      -1,
+      ...devices.map(({ ooms, peaks }) =>
+        ooms.length ? Number.POSITIVE_INFINITY : peaks.requested.bytes,
+      ),
+    ),
   );
   const snapshot =
     kind === 'ranks' ? high.indexOf(Math.max(...high)) : high.findIndex((one) => one >= 0);
-  return { ...START, snapshot: Math.max(snapshot, 0), tab: FIRST_TABS[kind] };
+  const failed = snapshots[snapshot]?.devices.findIndex(({ ooms }) => ooms.length) ?? 0;
+  return {
+    ...START,
+    snapshot: Math.max(snapshot, 0),
+    device: Math.max(failed, 0),
+    tab: FIRST_TABS[kind],
+  };
 }
 
 /** Reads the state from a URL's fragment; missing or invalid values get their defaults. */

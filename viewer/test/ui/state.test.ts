@@ -1,8 +1,19 @@
 // The state in the URL: valid values are restored, invalid ones are ignored.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Page } from '../../src/core/page.js';
+import type { Page, PageFailure } from '../../src/core/page.js';
 import { fromFragment, START, type State, startOf, toFragment } from '../../src/ui/state.js';
+import { built } from '../build.js';
+import { NOTHING, type World } from '../world.js';
+
+const FAILURE: PageFailure = {
+  moment: 1,
+  asked_by: '',
+  cause: 'capacity',
+  text: '',
+  cached_bytes: 0,
+  remedies: [],
+};
 
 test('a state is restored from its fragment', () => {
   const one: State = {
@@ -22,6 +33,7 @@ test('a state is restored from its fragment', () => {
     frames: 'all',
     pin: 3,
     group: 0,
+    address: '0x7f00',
   };
   assert.deepEqual(fromFragment(`#${toFragment(one)}`), one);
 });
@@ -46,10 +58,28 @@ test('a comparison starts with the differences, and its fragment only has other 
 
 test('a page starts with the highest rank, or the first snapshot with a device', () => {
   const snapshots = [[], [5], [9], []].map((peaks) => ({
-    devices: peaks.map((bytes) => ({ peaks: { requested: { bytes } } })),
+    devices: peaks.map((bytes) => ({ ooms: [], peaks: { requested: { bytes } } })),
   })) as unknown as Page['snapshots'];
   assert.equal(startOf({ kind: 'ranks', snapshots }).snapshot, 2);
   assert.equal(startOf({ kind: 'compare', snapshots: snapshots.slice(0, 2) }).snapshot, 1);
   assert.equal(startOf({ kind: 'compare', snapshots: snapshots.slice(1, 3) }).snapshot, 0);
   assert.equal(startOf({ kind: 'one', snapshots: [] }).snapshot, 0);
+});
+
+test('a page starts with the rank and the device that ran out of memory', () => {
+  const oom: World = { ...NOTHING, events: 1 };
+  const { page } = built(oom, oom);
+  const failed = { ...page.snapshots[0]!.devices[0]!, ooms: [FAILURE] };
+  const fine = page.snapshots[0]!.devices[0]!;
+  const high = { ...fine, peaks: { ...fine.peaks, requested: { bytes: 9, moment: 0 } } };
+  const ranks = [[fine], [high], [fine, failed]].map((devices) => ({
+    ...page.snapshots[0]!,
+    devices,
+  }));
+  const of = (snapshots: typeof ranks) => {
+    const { snapshot, device } = startOf({ kind: 'ranks', snapshots });
+    return [snapshot, device];
+  };
+  assert.deepEqual(of(ranks), [2, 1]);
+  assert.deepEqual(of(ranks.slice(0, 2)), [1, 0]);
 });

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import memreplay._core as _core
@@ -21,6 +23,7 @@ from memreplay.export.page.records import (
     LifeColumns,
     PageData,
     PageDevice,
+    PageExtras,
     PagePeak,
     PageReport,
     PageSpan,
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
+_NO_EXTRAS: Mapping[int, PageExtras] = MappingProxyType({})
 # Each frame's function, file and line.
 _FRAME_FIELDS = ("name", "file", "line")
 
@@ -56,12 +60,13 @@ def page_data(
     rules: tuple[Rule, ...] | None = None,
     report: PageReport | None = None,
     options: tuple[str, ...] = (),
+    extras: Mapping[int, PageExtras] = _NO_EXTRAS,
 ) -> tuple[PageData, bytes]:
     """Return the records, and the columns as a zlib stream.
 
     `name`: the name on the page, by default the file's. `rules`: category rules, by default the
     built-in ones. `report`: the output of `memreplay report`. `options`: command-line options that
-    make other commands select the same part.
+    make other commands select the same part. `extras`: failed requests and cards, by device.
     """
     columns, texts = Columns(sum(snap.events_by_device.values())), Texts()
     dimensions = Dimensions(Known(snap, DEFAULT_RULES if rules is None else rules, fold=True))
@@ -82,7 +87,8 @@ def page_data(
     marked = {device: marks(snap, snap.replay(device)) for device in snap.devices}
     making = _Making(dimensions, columns, texts)
     devices = tuple(
-        _device(snap, snap.replay(device), making, found) for device, found in marked.items()
+        _device(snap, snap.replay(device), making, found, extras.get(device, PageExtras()))
+        for device, found in marked.items()
     )
     return (
         PageData(
@@ -122,6 +128,7 @@ def _device(
     replay: Replay,
     making: _Making,
     marked: Marks,
+    extras: PageExtras,
 ) -> PageDevice:
     dimensions, columns, texts = making
     those = lives(snap, replay)
@@ -164,6 +171,8 @@ def _device(
         segments=None if parts is None else _segments(parts, addresses, columns),
         trust={name: _trust(snap, replay, name) for name in MEASURES},
         peaks=peaks,
+        ooms=extras.ooms,
+        card=extras.card,
     )
 
 

@@ -239,7 +239,7 @@ def test_page_is_named_after_its_file(tmp_path: Path) -> None:
     path.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 8).build()))
     data = Read(mr.open(path)).data
     assert (data.name, data.file, data.report) == ("snap.pkl", str(path), None)
-    report = PageReport((NoteBlock("so", warning=False),), {0: "device 0: fine"})
+    report = PageReport((NoteBlock("so", warning=False),), {0: "device 0: fine"}, {0: "why"})
     assert Read(mr.open(path), report=report).data.report == report
 
 
