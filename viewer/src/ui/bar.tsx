@@ -8,6 +8,8 @@ import type { Axis } from '../protocol.js';
 import { copyText, DoneButton } from './copying.js';
 import { useGround } from './ground.js';
 import { swapAxis } from './keys.js';
+import { MEANINGS } from './meanings.js';
+import { ALL } from './moving.js';
 import { change, type State } from './state.js';
 import { dark, nextTheme } from './theme.js';
 
@@ -60,8 +62,7 @@ function Search({ search }: { search: string }) {
 
 /** Reset the state that is specific to another device. */
 const ELSEWHERE: Partial<State> = {
-  from: null,
-  to: null,
+  ...ALL,
   at: null,
   other: null,
   pin: null,
@@ -116,10 +117,13 @@ export function Bar({ showHelp }: { showHelp: () => void }) {
           bytes{' '}
           <select
             value={state.measure}
+            title={MEANINGS[state.measure]}
             onChange={(event) => change({ measure: event.currentTarget.value as Measure })}
           >
             {MEASURES.map((one) => (
-              <option key={one}>{one}</option>
+              <option key={one} title={MEANINGS[one]}>
+                {one}
+              </option>
             ))}
           </select>
         </label>

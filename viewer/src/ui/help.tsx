@@ -1,7 +1,9 @@
 // The dialog of keys.
 
 import { useEffect, useRef } from 'preact/hooks';
+import { MEASURES } from '../core/page.js';
 import type { Key } from './keys.js';
+import { MEANINGS } from './meanings.js';
 
 export function Help({ keys, close }: { keys: readonly Key[]; close: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -21,11 +23,25 @@ export function Help({ keys, close }: { keys: readonly Key[]; close: () => void 
         <dt>click</dt>
         <dd>moves the cursor there and selects the allocation</dd>
         <dt>wheel, pinch</dt>
-        <dd>zooms; double-click shows all again</dd>
+        <dd>
+          zooms; with Shift, or over the axis, it zooms the bytes; double-click shows all again
+        </dd>
         <dt>drag</dt>
-        <dd>moves the picture; with Shift, or after “range”, it bounds a range</dd>
+        <dd>
+          moves the picture; with Shift, or after “range”, it bounds a range; with Alt, or after
+          “box”, it zooms to a box; on the axis, it scrolls the bytes
+        </dd>
         <dt>drag above</dt>
-        <dd>on the curves: select the part to show</dd>
+        <dd>on the curves: select the part to show, or move its edges</dd>
+      </dl>
+      <h2>What the bytes are</h2>
+      <dl class="pairs">
+        {MEASURES.map((measure) => (
+          <>
+            <dt>{measure}</dt>
+            <dd>{MEANINGS[measure]}</dd>
+          </>
+        ))}
       </dl>
       <form method="dialog">
         <button type="submit">Close</button>

@@ -1,12 +1,16 @@
-// The legend: groups with a colour, and their bytes at the cursor.
+// The legend: what has which colour, and its bytes at the cursor, in the order of the stack.
 
+import { ALLOCATION, COLOURS } from '../core/distinct.js';
 import type { Way } from '../core/page.js';
+import type { Allocation } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { type Ground, groupLines, short, toggled, useGround, waysOf } from './ground.js';
 import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
+import { type PointedAt, pointed } from './pointing.js';
+import { toggleCarried } from './scale.js';
 import { change } from './state.js';
 import { dark } from './theme.js';
-import { percent, size } from './units.js';
+import { count, percent, size } from './units.js';
 
 export interface Colour {
   readonly group: number;
@@ -29,18 +33,33 @@ const ROWS = 14;
  * groups. */
 const NOBODYS = /^\(|^unknown$|^before the recording/;
 
+/** If one group fills at least this part of the picture, its allocations get separate colours. */
+const NEARLY_ALL = 0.9;
+const BY_ALLOCATION: Coloured = {
+  way: ALLOCATION,
+  own: GROUPS.slice(0, COLOURS).map((colour, group) => ({ group, colour })),
+};
+
 /** Returns the groups that have their own colour: those that fill most of the whole recording's
- * picture. They keep it at every zoom and for every measure. */
+ * picture. They keep it at every zoom and for every measure. Unless a key was chosen, it's by
+ * category, or by allocation if that would be a single colour. */
 export function useColours(ground: Ground): Coloured {
   const { engine, place, state, device } = ground;
   const ways = waysOf(device);
-  const way = ways.includes(state.colour) ? state.colour : (ways[0] ?? 'stack');
+  const chosen = state.colour !== 'auto';
+  const all = state.colour === ALLOCATION && ways.length > 0;
+  const usual = ways.includes('category') ? 'category' : (ways[0] ?? 'stack');
+  const way = ways.includes(state.colour) ? state.colour : usual;
   const answer = useAnswer(JSON.stringify([place, way]), async () => ({
     way,
     sums: ways.length ? await engine.prominence(place, way) : new Float64Array(),
   }));
+  if (all) return BY_ALLOCATION;
   if (answer.value?.way !== way) return { way, own: [] };
-  const named = Array.from(answer.value.sums, (sum, group) => ({ sum, group }))
+  const { sums } = answer.value;
+  const total = sums.reduce((sum, one) => sum + one, 0);
+  if (!chosen && total > 0 && Math.max(...sums) >= NEARLY_ALL * total) return BY_ALLOCATION;
+  const named = Array.from(sums, (sum, group) => ({ sum, group }))
     .filter(({ sum, group }) => sum > 0 && !NOBODYS.test(groupLines(ground, way, group)[0] ?? ''))
     .sort((a, b) => b.sum - a.sum || a.group - b.group);
   return {
@@ -54,62 +73,129 @@ export function colourOf(colours: Coloured, shades: Shades, group: number): numb
   return own?.colour ?? shades.others[group % shades.others.length]!;
 }
 
+/** Shows or hides what was carried over, if anything was. */
+function Carried({ ground }: { ground: Ground }) {
+  const { engine, place, counted: measure, state } = ground;
+  const answer = useAnswer(JSON.stringify([place, measure]), () =>
+    engine.bytesAt(place, measure, 0),
+  );
+  if (!answer.value) return null;
+  const hidden = state.carried === 'hidden';
+  return (
+    <button
+      type="button"
+      class="small"
+      data-what="carried"
+      aria-pressed={!hidden}
+      title={`${size(answer.value)} were live before the first event: ${hidden ? 'hidden' : 'shown'} (c)`}
+      onClick={() => toggleCarried(ground)}
+    >
+      carried over
+    </button>
+  );
+}
+
+/** Listeners of a row: it marks its groups or its allocation in the picture. */
+function marking(snapshot: number, what: Pick<PointedAt, 'id' | 'groups'>) {
+  const mark = () => {
+    pointed.value = { from: 'legend', snapshot, ...what };
+  };
+  const clear = () => {
+    pointed.value = null;
+  };
+  return { onPointerEnter: mark, onFocus: mark, onPointerLeave: clear, onBlur: clear };
+}
+
 export function Legend() {
   const ground = useGround();
-  const { engine, place, at, counted: measure, device, state } = ground;
+  const { engine, place, counted: measure, device, state } = ground;
   const colours = useColours(ground);
-  const shades = useShades();
-  const { way } = colours;
-  const answer = useAnswer(JSON.stringify([place, measure, way, at]), async () => ({
-    way,
-    ...(await engine.holders({ place, measure, moment: at, way, filter: null })),
-  }));
-  const now = answer.value?.way === way ? answer.value : null;
-  const of = new Map(now?.groups.map((one) => [one.group, one]));
-  // The groups with a colour, then the largest of the others.
-  const own = new Set(colours.own.map(({ group }) => group));
-  const quiet = (now?.groups ?? [])
-    .filter(({ group }) => !own.has(group))
-    .slice(0, Math.max(ROWS - own.size, 0))
-    .map(({ group }) => ({ group, colour: colourOf(colours, shades, group) }));
-  for (const { group } of quiet) own.add(group);
-  const rest = now?.groups.filter(({ group }) => !own.has(group)) ?? [];
-  const restBytes = rest.reduce((sum, { bytes }) => sum + bytes, 0);
+  const carried = useAnswer(
+    JSON.stringify([place, measure, state.carried]),
+    async () => state.carried === 'hidden' && (await engine.bytesAt(place, measure, 0)),
+  );
   return (
     <section class="legend" aria-label="Colours">
       <label class="field">
         colour by{' '}
         <select
-          value={way}
+          value={colours.way}
           onChange={(event) => change({ colour: event.currentTarget.value as Way })}
         >
           {waysOf(device).map((one) => (
             <option key={one}>{one}</option>
           ))}
+          <option>{ALLOCATION}</option>
         </select>
-      </label>
+      </label>{' '}
+      <Carried ground={ground} />
+      {carried.value ? (
+        <p class="dim" data-what="without">
+          Allocated since the recording began, without the {size(carried.value)} carried over.
+        </p>
+      ) : null}
+      {colours.way === ALLOCATION ? (
+        <Allocations ground={ground} />
+      ) : (
+        <Groups ground={ground} colours={colours} />
+      )}
+    </section>
+  );
+}
+
+function Groups({ ground, colours }: { ground: Ground; colours: Coloured }) {
+  const { engine, place, at, counted: measure, state } = ground;
+  const shades = useShades();
+  const { way } = colours;
+  const filter = state.carried === 'hidden' ? { recorded: true } : null;
+  const answer = useAnswer(JSON.stringify([place, measure, way, at, filter]), async () => ({
+    way,
+    ...(await engine.holders({ place, measure, moment: at, way, filter })),
+  }));
+  const now = answer.value?.way === way ? answer.value : null;
+  const groups = now?.groups.filter(({ bytes }) => bytes > 0) ?? [];
+  const chosen = (group: number) => state.of === way && state.group === group;
+  const there = new Set(groups.map(({ group }) => group));
+  // The groups with a colour, and the largest of the others, from the top of the stack down.
+  const own = new Set(colours.own.map(({ group }) => group));
+  const quiet = groups.filter(({ group }) => !own.has(group));
+  const rest = quiet.slice(Math.max(ROWS - own.size, 0));
+  const listed = groups
+    .filter((one) => own.has(one.group) || !rest.includes(one))
+    .sort((a, b) => b.level - a.level);
+  const absent = now ? colours.own.filter(({ group }) => !there.has(group)) : colours.own;
+  const restBytes = rest.reduce((sum, { bytes }) => sum + bytes, 0);
+  const share = (bytes: number) => (now?.bytes ? percent(bytes / now.bytes) : '');
+  const attributes = (group: number) => {
+    const colour = css(colourOf(colours, shades, group));
+    return {
+      item: { 'data-group': group, 'data-colour': colour },
+      button: {
+        type: 'button' as const,
+        class: `${chosen(group) ? 'chosen' : ''} ${isPointed(place.snapshot, way, group) ? 'pointed' : ''}`,
+        title: groupLines(ground, way, group)[0] ?? '',
+        'aria-pressed': chosen(group),
+        onClick: () => change(toggled(ground, way, group)),
+        ...marking(place.snapshot, { groups: { [way]: group } }),
+      },
+      swatch: <i class="swatch" style={{ background: colour }} />,
+      name: <span class="name">{short(groupLines(ground, way, group)[0] ?? '')}</span>,
+    };
+  };
+  return (
+    <>
       <ul>
-        {[...colours.own, ...quiet].map(({ group, colour }) => {
-          const bytes = of.get(group)?.bytes ?? 0;
-          const [name = ''] = groupLines(ground, way, group);
-          const chosen = state.of === way && state.group === group;
+        {listed.map(({ group, bytes }) => {
+          const { item, button, swatch, name } = attributes(group);
           return (
-            <li key={group} data-group={group} data-colour={css(colour)}>
-              <button
-                type="button"
-                class={chosen ? 'chosen' : ''}
-                title={name}
-                aria-pressed={chosen}
-                onClick={() => change(toggled(ground, way, group))}
-              >
-                <i class="swatch" style={{ background: css(colour) }} />
-                <span class="name">{short(name)}</span>
+            <li key={group} {...item}>
+              <button {...button}>
+                {swatch}
+                {name}
                 <span class="number" data-what="legend-bytes" data-bytes={bytes}>
                   {size(bytes)}
                 </span>
-                <span class="number share">
-                  {now?.allBytes ? percent(bytes / now.allBytes) : ''}
-                </span>
+                <span class="number share">{share(bytes)}</span>
               </button>
             </li>
           );
@@ -126,13 +212,82 @@ export function Legend() {
               <span class="number" data-what="legend-bytes" data-bytes={restBytes}>
                 {size(restBytes)}
               </span>
-              <span class="number share">
-                {now?.allBytes ? percent(restBytes / now.allBytes) : ''}
-              </span>
+              <span class="number share">{share(restBytes)}</span>
             </span>
           </li>
         )}
       </ul>
-    </section>
+      {absent.length > 0 && (
+        <ul class="absent" aria-label="Not live at the cursor">
+          {absent.map(({ group }) => {
+            const { item, button, swatch, name } = attributes(group);
+            return (
+              <li key={group} {...item}>
+                <button {...button}>
+                  {swatch}
+                  {name}
+                </button>
+              </li>
+            );
+          })}
+        </ul>
+      )}
+    </>
+  );
+}
+
+function isPointed(snapshot: number, way: Way, group: number): boolean {
+  const one = pointed.value;
+  return one?.from === 'picture' && one.snapshot === snapshot && one.groups?.[way] === group;
+}
+
+/** The largest allocations at the cursor, if each has its own colour. */
+function Allocations({ ground }: { ground: Ground }) {
+  const { engine, place, at: moment, counted: measure, state } = ground;
+  const filter = state.carried === 'hidden' ? { recorded: true } : null;
+  const answer = useAnswer(JSON.stringify([place, measure, moment, filter]), async () => {
+    const sorted = { sort: 'bytes', descending: true, offset: 0, limit: ROWS } as const;
+    const found = await engine.live({ place, measure, moment, filter, ...sorted });
+    const ids = found.rows.map(({ id }) => id);
+    return { ...found, colours: await engine.groups(place, measure, ALLOCATION, ids) };
+  });
+  if (!answer.value) return null;
+  const { rows, colours, bytes, total } = answer.value;
+  const sizeOf = ({ requested, block }: Allocation) =>
+    measure === 'requested' || measure === 'held' ? requested : block;
+  const listed = rows.map((one, i) => ({ one, colour: css(GROUPS[colours[i]!] ?? 0) }));
+  return (
+    <>
+      <p class="dim" data-what="by-allocation">
+        One colour per allocation: neighbours differ.{' '}
+        {total > 0 && (total > rows.length ? `The largest of ${count(total)}:` : '')}
+      </p>
+      <ul>
+        {listed
+          .sort((a, b) => b.one.id - a.one.id)
+          .map(({ one, colour }) => {
+            const group = one.groups.stack;
+            const [name = ''] = group === undefined ? [] : groupLines(ground, 'stack', group);
+            const under = pointed.value?.from === 'picture' && pointed.value.id === one.id;
+            return (
+              <li key={one.id} data-id={one.id}>
+                <button
+                  type="button"
+                  class={`${state.pin === one.id ? 'chosen' : ''} ${under ? 'pointed' : ''}`}
+                  title={name}
+                  aria-pressed={state.pin === one.id}
+                  onClick={() => change({ pin: one.id, group: null })}
+                  {...marking(place.snapshot, { id: one.id })}
+                >
+                  <i class="swatch" style={{ background: colour }} />
+                  <span class="name">{short(name)}</span>
+                  <span class="number">{size(sizeOf(one))}</span>
+                  <span class="number share">{bytes ? percent(sizeOf(one) / bytes) : ''}</span>
+                </button>
+              </li>
+            );
+          })}
+      </ul>
+    </>
   );
 }
