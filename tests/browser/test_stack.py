@@ -4,6 +4,7 @@ by itself.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_four_mib_on_top_of_22_gib_can_be_seen_and_hit(opened: OpenPage) -> None
     mouse(page).click(x, y)
     page.settle()
     assert page.state()["pin"] == small
-    # The axis says which part it shows, and the address has it.
+    # The axis shows which part is seen, and the address has it.
     assert page.count(".over .seen") == 1
     assert "to 22," in page.text("[data-what=heights]")
     low, high = page.state()["low"], page.state()["high"]
@@ -157,7 +158,7 @@ def test_carried_over_memory_can_be_hidden(opened: OpenPage) -> None:
     seen = np.array(moments) >= 0
     assert picture.moments[seen].tolist() == np.array(moments)[seen].tolist()
     assert np.array_equal(picture.ids, np.array(rows, dtype=np.int32))
-    # The legend adds up to what was allocated since the recording began, and says so.
+    # The legend adds up to what was allocated since the recording began.
     moment = page.moment()
     live = [one for one in of.lives if one.begin <= moment < one.end]
     made = sum(one.bytes for one in live if one.id >= replay.carried_blocks)
@@ -184,7 +185,7 @@ def neighbours_differ(page: Viewed, snap: mr.Snapshot) -> None:
         ids = picture.ids[:, x]
         moment = int(picture.moments[x])
         live = [one.id for one in of.lives if one.begin <= moment < one.end and one.bytes]
-        above = dict(zip(live, live[1:], strict=False))
+        above = dict(pairwise(live))
         for y in np.flatnonzero((ids[1:-1] != ids[2:]) & (ids[1:-1] >= 0) & (ids[2:] >= 0)) + 1:
             # Others between the two may be too thin to be seen.
             if above.get(int(ids[y + 1])) == ids[y]:

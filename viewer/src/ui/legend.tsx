@@ -95,15 +95,68 @@ function Carried({ ground }: { ground: Ground }) {
   );
 }
 
-/** Listeners of a row: it marks its groups or its allocation in the picture. */
-function marking(snapshot: number, what: Pick<PointedAt, 'id' | 'groups'>) {
+/** A row of the legend: pointing at it marks its groups or its allocation in the picture. */
+function Row(props: {
+  colour: string;
+  title: string;
+  bytes?: number | undefined;
+  total?: number | undefined;
+  chosen: boolean;
+  marks: Omit<PointedAt, 'from'>;
+  choose: () => void;
+}) {
+  const { colour, title, bytes, total, chosen, marks, choose } = props;
   const mark = () => {
-    pointed.value = { from: 'legend', snapshot, ...what };
+    pointed.value = { from: 'legend', ...marks };
   };
   const clear = () => {
     pointed.value = null;
   };
-  return { onPointerEnter: mark, onFocus: mark, onPointerLeave: clear, onBlur: clear };
+  const { id, groups = {}, snapshot } = marks;
+  const under = pointed.value?.from === 'picture' ? pointed.value : null;
+  const same =
+    under?.snapshot === snapshot &&
+    (id === undefined
+      ? Object.entries(groups).every(([way, group]) => under.groups?.[way] === group)
+      : under.id === id);
+  return (
+    <button
+      type="button"
+      class={`${chosen ? 'chosen' : ''} ${same ? 'pointed' : ''}`}
+      title={title}
+      aria-pressed={chosen}
+      onClick={choose}
+      onPointerEnter={mark}
+      onPointerLeave={clear}
+      onFocus={mark}
+      onBlur={clear}
+    >
+      <Cells colour={colour} name={short(title)} bytes={bytes} total={total} />
+    </button>
+  );
+}
+
+function Cells(props: {
+  colour: string;
+  name: string;
+  bytes?: number | undefined;
+  total?: number | undefined;
+}) {
+  const { colour, name, bytes, total } = props;
+  return (
+    <>
+      <i class="swatch" style={{ background: colour }} />
+      <span class="name">{name}</span>
+      {bytes !== undefined && (
+        <>
+          <span class="number" data-what="legend-bytes" data-bytes={bytes}>
+            {size(bytes)}
+          </span>
+          <span class="number share">{total ? percent(bytes / total) : ''}</span>
+        </>
+      )}
+    </>
+  );
 }
 
 export function Legend() {
@@ -154,7 +207,6 @@ function Groups({ ground, colours }: { ground: Ground; colours: Coloured }) {
   }));
   const now = answer.value?.way === way ? answer.value : null;
   const groups = now?.groups.filter(({ bytes }) => bytes > 0) ?? [];
-  const chosen = (group: number) => state.of === way && state.group === group;
   const there = new Set(groups.map(({ group }) => group));
   // The groups with a colour, and the largest of the others, from the top of the stack down.
   const own = new Set(colours.own.map(({ group }) => group));
@@ -164,81 +216,49 @@ function Groups({ ground, colours }: { ground: Ground; colours: Coloured }) {
     .filter((one) => own.has(one.group) || !rest.includes(one))
     .sort((a, b) => b.level - a.level);
   const absent = now ? colours.own.filter(({ group }) => !there.has(group)) : colours.own;
-  const restBytes = rest.reduce((sum, { bytes }) => sum + bytes, 0);
-  const share = (bytes: number) => (now?.bytes ? percent(bytes / now.bytes) : '');
-  const attributes = (group: number) => {
+  const name = (group: number) => groupLines(ground, way, group)[0] ?? '';
+  const row = ({ group, bytes }: { group: number; bytes?: number }) => {
     const colour = css(colourOf(colours, shades, group));
-    return {
-      item: { 'data-group': group, 'data-colour': colour },
-      button: {
-        type: 'button' as const,
-        class: `${chosen(group) ? 'chosen' : ''} ${isPointed(place.snapshot, way, group) ? 'pointed' : ''}`,
-        title: groupLines(ground, way, group)[0] ?? '',
-        'aria-pressed': chosen(group),
-        onClick: () => change(toggled(ground, way, group)),
-        ...marking(place.snapshot, { groups: { [way]: group } }),
-      },
-      swatch: <i class="swatch" style={{ background: colour }} />,
-      name: <span class="name">{short(groupLines(ground, way, group)[0] ?? '')}</span>,
-    };
+    return (
+      <li key={group} data-group={group} data-colour={colour}>
+        <Row
+          colour={colour}
+          title={name(group)}
+          bytes={bytes}
+          total={now?.bytes}
+          chosen={state.of === way && state.group === group}
+          marks={{ snapshot: place.snapshot, groups: { [way]: group } }}
+          choose={() => change(toggled(ground, way, group))}
+        />
+      </li>
+    );
   };
   return (
     <>
       <ul>
-        {listed.map(({ group, bytes }) => {
-          const { item, button, swatch, name } = attributes(group);
-          return (
-            <li key={group} {...item}>
-              <button {...button}>
-                {swatch}
-                {name}
-                <span class="number" data-what="legend-bytes" data-bytes={bytes}>
-                  {size(bytes)}
-                </span>
-                <span class="number share">{share(bytes)}</span>
-              </button>
-            </li>
-          );
-        })}
-        {restBytes > 0 && (
+        {listed.map(row)}
+        {rest.length > 0 && (
           <li data-group="rest">
             <span class="rest">
-              <i class="swatch" style={{ background: css(shades.others[0]!) }} />
-              <span class="name">
-                {rest.length === 1
-                  ? short(groupLines(ground, way, rest[0]!.group)[0] ?? '')
-                  : `${rest.length} other groups`}
-              </span>
-              <span class="number" data-what="legend-bytes" data-bytes={restBytes}>
-                {size(restBytes)}
-              </span>
-              <span class="number share">{share(restBytes)}</span>
+              <Cells
+                colour={css(shades.others[0]!)}
+                name={
+                  rest.length === 1 ? short(name(rest[0]!.group)) : `${rest.length} other groups`
+                }
+                bytes={rest.reduce((sum, { bytes }) => sum + bytes, 0)}
+                total={now?.bytes}
+              />
             </span>
           </li>
         )}
       </ul>
       {absent.length > 0 && (
         <ul class="absent" aria-label="Not live at the cursor">
-          {absent.map(({ group }) => {
-            const { item, button, swatch, name } = attributes(group);
-            return (
-              <li key={group} {...item}>
-                <button {...button}>
-                  {swatch}
-                  {name}
-                </button>
-              </li>
-            );
-          })}
+          {absent.map(({ group }) => row({ group }))}
         </ul>
       )}
     </>
   );
-}
-
-function isPointed(snapshot: number, way: Way, group: number): boolean {
-  const one = pointed.value;
-  return one?.from === 'picture' && one.snapshot === snapshot && one.groups?.[way] === group;
 }
 
 /** The largest allocations at the cursor, if each has its own colour. */
@@ -255,38 +275,29 @@ function Allocations({ ground }: { ground: Ground }) {
   const { rows, colours, bytes, total } = answer.value;
   const sizeOf = ({ requested, block }: Allocation) =>
     measure === 'requested' || measure === 'held' ? requested : block;
-  const listed = rows.map((one, i) => ({ one, colour: css(GROUPS[colours[i]!] ?? 0) }));
+  const colourOf = new Map(rows.map(({ id }, i) => [id, css(GROUPS[colours[i]!] ?? 0)]));
   return (
     <>
       <p class="dim" data-what="by-allocation">
         One colour per allocation: neighbours differ.{' '}
-        {total > 0 && (total > rows.length ? `The largest of ${count(total)}:` : '')}
+        {total > rows.length && `The largest of ${count(total)}:`}
       </p>
       <ul>
-        {listed
-          .sort((a, b) => b.one.id - a.one.id)
-          .map(({ one, colour }) => {
-            const group = one.groups.stack;
-            const [name = ''] = group === undefined ? [] : groupLines(ground, 'stack', group);
-            const under = pointed.value?.from === 'picture' && pointed.value.id === one.id;
-            return (
-              <li key={one.id} data-id={one.id}>
-                <button
-                  type="button"
-                  class={`${state.pin === one.id ? 'chosen' : ''} ${under ? 'pointed' : ''}`}
-                  title={name}
-                  aria-pressed={state.pin === one.id}
-                  onClick={() => change({ pin: one.id, group: null })}
-                  {...marking(place.snapshot, { id: one.id })}
-                >
-                  <i class="swatch" style={{ background: colour }} />
-                  <span class="name">{short(name)}</span>
-                  <span class="number">{size(sizeOf(one))}</span>
-                  <span class="number share">{bytes ? percent(sizeOf(one) / bytes) : ''}</span>
-                </button>
-              </li>
-            );
-          })}
+        {[...rows]
+          .sort((a, b) => b.id - a.id)
+          .map((one) => (
+            <li key={one.id} data-id={one.id}>
+              <Row
+                colour={colourOf.get(one.id)!}
+                title={groupLines(ground, 'stack', one.groups.stack ?? -1)[0] ?? ''}
+                bytes={sizeOf(one)}
+                total={bytes}
+                chosen={state.pin === one.id}
+                marks={{ snapshot: place.snapshot, id: one.id }}
+                choose={() => change({ pin: one.id, group: null })}
+              />
+            </li>
+          ))}
       </ul>
     </>
   );

@@ -15,7 +15,7 @@ import { moving, useSight } from './painting.js';
 import { pointed } from './pointing.js';
 import { type Scale, useScale } from './scale.js';
 import { LEFT, usePlotSize } from './sizes.js';
-import { type Heights, lookedAt, zoomedBytes } from './vertical.js';
+import { type Heights, lookedAt, scrolled, zoomedBytes } from './vertical.js';
 
 const BOTTOM = 20;
 
@@ -227,9 +227,9 @@ function useGestures(
       move: ({ span, scale, onAxis }, dx, dy) => {
         const by = (-dx / plot.width) * (span.to - span.from);
         if (!onAxis) look({ from: span.from + by, to: span.to + by });
-        if (scale.high - scale.low >= scale.whole) return;
+        if (ground.state.high === null) return;
         const rise = (dy / plot.height) * (scale.high - scale.low);
-        lookUp({ low: scale.low + rise, high: scale.high + rise });
+        change(scrolled(scale, rise, scale.whole));
       },
       pinch: ({ span }, factor, px) => {
         const part = Math.min(Math.max((px - LEFT) / plot.width, 0), 1);
@@ -295,7 +295,7 @@ function Hover(props: {
   }, [one]);
   useEffect(
     () => () => {
-      pointed.value = null;
+      if (pointed.value?.from === 'picture') pointed.value = null;
     },
     [],
   );

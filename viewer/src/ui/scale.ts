@@ -4,7 +4,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { useAnswer } from './answers.js';
 import { commonHeight, sayHeight } from './comparing.js';
 import type { Ground } from './ground.js';
-import { type Heights, lookedAt, zoomedBytes } from './vertical.js';
+import { type Heights, lookedAt, scrolled, zoomedBytes } from './vertical.js';
 
 const HEADROOM = 1.04;
 /** The line of reserved bytes is in the picture if it's at most this many times the stack's
@@ -93,11 +93,10 @@ export async function zoomHeights(ground: Ground, factor: number): Promise<void>
 }
 
 /** Scrolls up or down by a fraction of the visible bytes. */
-export function panHeights({ place, change }: Ground, part: number): void {
+export function panHeights({ place, state, change }: Ground, part: number): void {
   const scale = scales.get(place.snapshot);
-  if (!scale) return;
-  const by = part * (scale.high - scale.low);
-  change(lookedAt({ low: scale.low + by, high: scale.high + by }, scale.whole));
+  if (!scale || state.high === null) return;
+  change(scrolled(scale, part * (scale.high - scale.low), scale.whole));
 }
 
 /** Shows or hides what was carried over, with the whole stack visible. */

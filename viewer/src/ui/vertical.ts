@@ -23,3 +23,10 @@ export function lookedAt(
   const low = Math.round(Math.min(Math.max(next.low, 0), whole - length));
   return { low, high: low + Math.ceil(length) };
 }
+
+/** The same number of bytes, this far up. */
+export function scrolled({ low, high }: Heights, by: number, whole: number): Heights {
+  const length = high - low;
+  const next = Math.round(Math.max(Math.min(low + by, Math.max(whole, high) - length), 0));
+  return { low: next, high: next + length };
+}

@@ -1,7 +1,7 @@
 // The visible bytes: zooming keeps the byte under the pointer, and the view stays inside the stack.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { lookedAt, zoomedBytes } from '../../src/ui/vertical.js';
+import { lookedAt, scrolled, zoomedBytes } from '../../src/ui/vertical.js';
 
 const GIB = 2 ** 30;
 
@@ -28,4 +28,14 @@ test('the view stays inside the stack, in whole bytes', () => {
   // Never fewer bytes than can be told apart.
   const { low, high } = lookedAt({ low: 5000.3, high: 5000.4 }, 1e6);
   assert.deepEqual([low, high], [5000, 5000 + 4096]);
+});
+
+test('scrolling keeps the number of bytes, and stays inside what there is to see', () => {
+  const seen = { low: 4096, high: 12_288 };
+  assert.deepEqual(scrolled(seen, 1000.4, 1e6), { low: 5096, high: 13_288 });
+  assert.deepEqual(scrolled(seen, -1e6, 1e6), { low: 0, high: 8192 });
+  assert.deepEqual(scrolled(seen, 1e7, 1e6), { low: 1e6 - 8192, high: 1e6 });
+  // Where the stack is lower than the view, the view can only go down.
+  assert.deepEqual(scrolled(seen, 500, 3000), seen);
+  assert.deepEqual(scrolled(seen, -500, 3000), { low: 3596, high: 11_788 });
 });
