@@ -5,6 +5,7 @@ by itself.
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ MIB, GIB = 1 << 20, 1 << 30
 MAIN: FrameSpec = ("main", "/home/u/train.py", 3)
 STEP: FrameSpec = ("step", "/home/u/train.py", 9)
 EXAMPLE = next(one for one in EXAMPLES if one.name.startswith("transformer_step"))
+DEEPER = next(one for one in EXAMPLES if one.name.startswith("transformer_deeper"))
 
 
 def below() -> dict[str, Any]:
@@ -210,3 +212,22 @@ def test_colour_by_allocation(opened: OpenPage) -> None:
     snapshot = made.build()
     neighbours_differ(opened(snapshot), mr.open(build.dump(snapshot)))
     assert opened(snapshot, "colour=file").picture().query["colour"]["way"] == "file"
+
+
+def test_compared_pictures_show_the_same_bytes(opened: OpenPage, tmp_path: Path) -> None:
+    path = tmp_path / "both.html"
+    mr.open(EXAMPLE).view(mr.open(DEEPER)).save(str(path))
+    page = opened(path)
+    second = page.tab.page.locator("[data-what=picture]").nth(1)  # type: ignore[attr-defined]
+    second.hover(position={"x": 300, "y": 100})
+    keyboard(page).down("Shift")
+    mouse(page).wheel(0, -300)
+    page.tab.page.wait_for_function(  # type: ignore[attr-defined]
+        "() => document.querySelectorAll('.over .seen').length === 2"
+    )
+    keyboard(page).up("Shift")
+    page.settle()
+    assert page.state()["high"] - page.state()["low"] < page.picture().query["high"]
+    page.tab.evaluate("() => document.querySelectorAll('[data-what=heights]')[1].click()")
+    page.settle()
+    assert page.count(".over .seen") == 0

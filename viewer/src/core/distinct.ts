@@ -13,8 +13,8 @@ export const ALLOCATION = 'allocation';
 export const COLOURS = 12;
 
 const MOST = 5;
-/** Coprime to the number of colours, so that successive allocations get different ones. */
-const STEP = 5;
+/** Scatters numbers (Knuth's multiplicative hash), because programs repeat themselves. */
+const SCATTER = 2_654_435_761;
 
 /** Returns a number below COLOURS for each allocation. */
 export function distinct(timeline: Timeline): Uint8Array {
@@ -39,7 +39,7 @@ export function distinct(timeline: Timeline): Uint8Array {
     const id = order[k]!;
     let taken = 0;
     for (let i = starts[id]!; i < starts[id + 1]!; i++) taken |= 1 << colours[neighbours[i]!]!;
-    let colour = (id * STEP) % COLOURS;
+    let colour = (Math.imul(id, SCATTER) >>> 16) % COLOURS;
     while ((taken >> colour) & 1) colour = (colour + 1) % COLOURS;
     colours[id] = colour;
   }

@@ -369,8 +369,9 @@ function useOther(page: Page, engine: Remote, first: Ground | null): Ground | nu
     },
     place,
     ready,
-    ({ from, to, at: picked, other, tab }) =>
+    ({ from, to, low, high, at: picked, other, tab }) =>
       change({
+        ...(low === undefined || high === undefined ? {} : { low, high }),
         ...(from === undefined ? {} : { from: through(from, back) }),
         ...(to === undefined ? {} : { to: through(to, back) }),
         ...(picked == null || time ? {} : { at: Math.round(mapped(b, a, picked)) }),

@@ -60,13 +60,14 @@ function Search({ search }: { search: string }) {
   );
 }
 
-/** Reset the state that is specific to another device. */
-const ELSEWHERE: Partial<State> = {
+/** Resets the state that is specific to another device. */
+export const ELSEWHERE: Partial<State> = {
   ...ALL,
   at: null,
   other: null,
   pin: null,
   group: null,
+  zoom: '',
 };
 
 export function Bar({ showHelp }: { showHelp: () => void }) {

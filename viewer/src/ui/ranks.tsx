@@ -4,6 +4,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { Curve, Place } from '../protocol.js';
 import { counted } from './answers.js';
+import { ELSEWHERE } from './bar.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
 import { useGround } from './ground.js';
@@ -139,14 +140,9 @@ export function Ranks() {
         chosen={(one) => one.snapshot === place.snapshot && one.device === place.device}
         onChoose={({ snapshot, device }) =>
           change({
+            ...ELSEWHERE,
             snapshot,
             device,
-            from: null,
-            to: null,
-            at: null,
-            other: null,
-            pin: null,
-            group: null,
           })
         }
         onRange={(first, last) => {
