@@ -14,7 +14,7 @@ import pytest
 import memreplay as mr
 from tests import build
 from tests.browser.conftest import EXAMPLES, OpenPage
-from tests.browser.painter import paint, recording
+from tests.browser.painter import Recording, paint, recording, usage
 from tests.browser.test_picture import check_pixels, view_of
 from tests.browser.viewed import Viewed
 from tests.build import START_US, FrameSpec
@@ -156,7 +156,9 @@ def test_carried_over_memory_can_be_hidden(opened: OpenPage) -> None:
     # The stack is the same without the allocations that were carried over.
     of = recording(snap, 0, "requested")
     rest = [one._replace(bytes=0) if one.id < replay.carried_blocks else one for one in of.lives]
-    rows, moments = paint(type(of)(rest, of.events, of.times), view_of(picture))
+    made_since = Recording(rest, of.events, of.times)
+    assert picture.query["high"] == pytest.approx(1.04 * max(usage(made_since)))
+    rows, moments = paint(made_since, view_of(picture))
     seen = np.array(moments) >= 0
     assert picture.moments[seen].tolist() == np.array(moments)[seen].tolist()
     assert np.array_equal(picture.ids, np.array(rows, dtype=np.int32))

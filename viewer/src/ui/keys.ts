@@ -1,7 +1,7 @@
 // Keys, their actions and their help: one list for all.
 
 import { counted } from './answers.js';
-import { toggleMode } from './gestures.js';
+import { mode, toggleMode } from './gestures.js';
 import { filterOf, type Ground } from './ground.js';
 import { ALL, goTo, markMoments, pan, peakMoments, toNext, zoomBy } from './moving.js';
 import { panHeights, toggleCarried, zoomHeights } from './scale.js';
@@ -181,7 +181,8 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       does: 'deselect, then clear the search',
       act: (ground) => {
         const { state } = ground;
-        if (state.pin !== null || state.group !== null) change({ pin: null, group: null });
+        if (mode.value !== 'move') mode.value = 'move';
+        else if (state.pin !== null || state.group !== null) change({ pin: null, group: null });
         else if (filterOf(ground)) change({ search: '' });
         else change({ other: null });
       },
