@@ -31,6 +31,8 @@ export interface Filter {
   /** Only allocations in this group, by this key. */
   readonly way?: Way;
   readonly group?: number;
+  /** Only allocations made during the recording, not those carried over. */
+  readonly recorded?: boolean;
 }
 
 /** The minimum and maximum bytes of all moments in each pixel column. A column without an event
@@ -47,6 +49,8 @@ export interface CurveQuery {
   readonly axis: Axis;
   readonly span: Span;
   readonly columns: number;
+  /** Leaves out allocations that were carried over. Reserved bytes don't depend on it. */
+  readonly recorded?: boolean;
 }
 
 export interface Peak {
@@ -67,9 +71,13 @@ export interface PictureQuery {
   readonly colour: Colouring;
   /** The allocations that are drawn normally. All others are faded. */
   readonly highlight: Filter | null;
+  /** Leaves out allocations that were carried over: the stack then begins with the first one made
+   * during the recording. */
+  readonly recorded?: boolean;
 }
 
 export interface Colouring {
+  /** A key, or ALLOCATION (core/distinct.ts). */
   readonly way: Way;
   /** The groups with their own colour: [group, colour as 0xRRGGBB]. */
   readonly colours: readonly (readonly [number, number])[];
@@ -115,6 +123,11 @@ export interface Holder {
   readonly count: number;
 }
 
+export interface Held extends Holder {
+  /** Where the group is in the stack: the mean height of its bytes. */
+  readonly level: number;
+}
+
 export interface Holders {
   /** The total of allocations that pass the filter, and of all. The groups add up to `bytes`. */
   readonly bytes: number;
@@ -122,7 +135,7 @@ export interface Holders {
   readonly allBytes: number;
   readonly allCount: number;
   /** Groups, largest first; equally large groups by number. */
-  readonly groups: readonly Holder[];
+  readonly groups: readonly Held[];
 }
 
 /** What changed from one moment to a later one, by group: the net change is `came` - `went`.
@@ -314,6 +327,20 @@ export interface Stack {
   readonly code: Uint8Array;
 }
 
+export interface BandQuery {
+  readonly place: Place;
+  readonly measure: Exclude<Measure, 'reserved'>;
+  readonly moment: number;
+  readonly id: number;
+  readonly recorded: boolean;
+}
+
+/** Bytes [low, high) of the stack. */
+export interface Band {
+  readonly low: number;
+  readonly high: number;
+}
+
 /** The worker's answers about the snapshots that it has opened. Each method throws an Error whose
  * message is for people. Arrays in answers are new, because they're transferred to the page. */
 export interface Engine {
@@ -326,8 +353,17 @@ export interface Engine {
   momentAt(place: Place, axis: Axis, x: number): number;
   xOf(place: Place, axis: Axis, moment: number): number;
   xsOf(place: Place, axis: Axis, moments: Float64Array): Float64Array;
-  /** Each allocation's group. */
-  groups(place: Place, measure: Exclude<Measure, 'reserved'>, way: Way): Int32Array;
+  /** The group of each allocation, or of each of `ids`. */
+  groups(
+    place: Place,
+    measure: Exclude<Measure, 'reserved'>,
+    way: Way,
+    ids?: readonly number[],
+  ): Int32Array;
+  /** Whether each frame matches a filter's regular expression. */
+  framesMet(snapshot: number, filter: Pick<Filter, 'include'>): Uint8Array;
+  /** The bytes [low, high) of the stack that an allocation fills at a moment; null if it isn't live. */
+  bandOf(query: BandQuery): Band | null;
   /** For each group, bytes times the moments at which they're live: how much of the picture it fills. */
   prominence(place: Place, way: Way): Float64Array;
   /** Bytes at a moment. */

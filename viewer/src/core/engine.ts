@@ -3,6 +3,8 @@
 import type {
   Allocation,
   Axis,
+  Band,
+  BandQuery,
   Blocking,
   Changed,
   Curve,
@@ -36,7 +38,7 @@ import { listing } from './listing.js';
 import { Pieces } from './map.js';
 import type { LifeMeasure, Measure, Page, Way } from './page.js';
 import { prominence } from './prominence.js';
-import { type Selection, selection, stacksMet } from './search.js';
+import { framesMet, type Selection, selection, stacksMet } from './search.js';
 import { paint } from './stack.js';
 import { callTree, type Live, treeOfBoth } from './tree.js';
 
@@ -55,6 +57,7 @@ const SEARCHES = 8;
 
 export class PageEngine implements Engine {
   private readonly open: (Open | undefined)[] = [];
+  private last: { key: string; ids: Int32Array } = { key: '', ids: new Int32Array() };
 
   constructor(private readonly page: Page) {}
 
@@ -89,10 +92,11 @@ export class PageEngine implements Engine {
     return this.snapshot(snapshot).code.stack(stack);
   }
 
-  curve({ place, measure, axis, span, columns }: CurveQuery): Curve {
+  curve({ place, measure, axis, span, columns, recorded = false }: CurveQuery): Curve {
     const device = this.device(place);
     const { from, to } = device.clock.ranges(axis, span, columns);
-    const usage = device.usage(measure);
+    const usage =
+      measure === 'reserved' ? device.usage(measure) : device.timeline(measure, recorded).usage;
     const low = new Float64Array(columns).fill(Number.NaN);
     const high = new Float64Array(columns).fill(Number.NaN);
     for (let c = 0; c < columns; c++) {
@@ -123,10 +127,27 @@ export class PageEngine implements Engine {
     return moments.map((moment) => clock.xOf(axis, moment));
   }
 
-  groups(place: Place, measure: LifeMeasure, way: Way): Int32Array {
+  groups(place: Place, measure: LifeMeasure, way: Way, ids?: readonly number[]): Int32Array {
     const device = this.device(place);
     const groups = this.grouping(device, way, measure);
+    if (ids) return Int32Array.from(ids, (id) => groups.at(id));
     return new Int32Array(device.lives).map((_, id) => groups.at(id));
+  }
+
+  framesMet(snapshot: number, { include = '' }: Pick<Filter, 'include'>): Uint8Array {
+    return framesMet(this.snapshot(snapshot).code, include);
+  }
+
+  bandOf({ place, measure, moment, id, recorded }: BandQuery): Band | null {
+    const device = this.device(place);
+    const timeline = device.timeline(measure, recorded);
+    let low = 0;
+    for (const one of timeline.live(within(device, moment))) {
+      const high = low + timeline.bytes[one]!;
+      if (one === id) return high > low ? { low, high } : null;
+      low = high;
+    }
+    return null;
   }
 
   prominence(place: Place, way: Way): Float64Array {
@@ -142,15 +163,23 @@ export class PageEngine implements Engine {
   picture(query: PictureQuery): Picture {
     const { place, measure, axis, span, width, colour } = query;
     const device = this.device(place);
-    const timeline = device.timeline(measure);
+    const timeline = device.timeline(measure, query.recorded);
     const { from, to } = device.clock.ranges(axis, span, width);
     const moments = from.map((first, x) =>
       first < to[x]! ? timeline.usage.highestAt(first, to[x]!) : -1,
     );
-    const ids = paint(timeline, moments, query);
+    const ids = this.painted(query, () => paint(timeline, moments, query));
     const groups = this.grouping(device, colour.way, measure);
     const highlight = this.selected(place, measure, query.highlight);
     return { pixels: coloured(ids, width, colour, groups, highlight), ids, moments };
+  }
+
+  /** The allocations in each pixel. The last ones are kept, because changing colours doesn't
+   * change them. */
+  private painted(query: PictureQuery, paint: () => Int32Array): Int32Array {
+    const key = JSON.stringify({ ...query, colour: null, highlight: null });
+    if (this.last.key !== key) this.last = { key, ids: paint() };
+    return new Int32Array(this.last.ids); // because it's transferred to the page
   }
 
   allocation(place: Place, id: number): Allocation {
@@ -256,12 +285,13 @@ export class PageEngine implements Engine {
   /** The allocations that pass a filter; null for all. */
   private selected(place: Place, measure: LifeMeasure, filter: Filter | null): Selection | null {
     if (!filter) return null;
-    const { include, way, group } = filter;
+    const { include, way, group, recorded } = filter;
     const device = this.device(place);
     const met = include ? this.met(place.snapshot, include) : null;
     const groups = way === undefined ? null : this.grouping(device, way, measure);
-    if (!met && !groups) return null;
-    return selection(met, met && device.stacks, groups, group ?? -1);
+    const first = recorded ? device.carried : 0;
+    if (!met && !groups && !first) return null;
+    return selection(met, met && device.stacks, groups, group ?? -1, first);
   }
 
   private met(snapshot: number, include: string): Uint8Array {

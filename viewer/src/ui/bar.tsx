@@ -8,6 +8,7 @@ import type { Axis } from '../protocol.js';
 import { copyText, DoneButton } from './copying.js';
 import { useGround } from './ground.js';
 import { swapAxis } from './keys.js';
+import { MEANINGS } from './meanings.js';
 import { ELSEWHERE, Picker, SyncSelect } from './snapshots.js';
 import { change } from './state.js';
 import { dark, nextTheme } from './theme.js';
@@ -93,10 +94,13 @@ export function Bar({ showHelp }: { showHelp: () => void }) {
           bytes{' '}
           <select
             value={state.measure}
+            title={MEANINGS[state.measure]}
             onChange={(event) => change({ measure: event.currentTarget.value as Measure })}
           >
             {MEASURES.map((one) => (
-              <option key={one}>{one}</option>
+              <option key={one} title={MEANINGS[one]}>
+                {one}
+              </option>
             ))}
           </select>
         </label>

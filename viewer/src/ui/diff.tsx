@@ -5,7 +5,7 @@ import { Flame } from './canvas/flame.js';
 import { commandOf } from './commands.js';
 import { useCompared } from './comparing.js';
 import { Copying, canvasPng } from './copying.js';
-import { FrameChoices, type FrameName, frameName } from './flame.js';
+import { FrameChoices, type FrameName, frameName, zoomOf } from './flame.js';
 import { useGround } from './ground.js';
 import { momentName } from './moving.js';
 import { Blocks } from './report.js';
@@ -45,6 +45,10 @@ export function Diff() {
     <div class="panel">
       <div class="toolbar">
         <FrameChoices ground={ground} />
+        <ul class="key" aria-label="Colours">
+          <li class="more">■ grew</li>
+          <li class="less">■ shrank</li>
+        </ul>
         {tree && pair && (
           <span class="sum">
             {LETTERS[0]} {size(tree.before[0] ?? 0)} at {momentName(pair[0], pair[0].at)},{' '}
@@ -71,6 +75,7 @@ export function Diff() {
             <Flame
               tree={tree}
               before={tree.before}
+              {...zoomOf(state, 'diff')}
               names={(frame, node) =>
                 withoutLine(frameName(pair[tree.frameOf[node] ? 1 : 0], frame))
               }

@@ -2,7 +2,9 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { MEASURES } from '../core/page.js';
 import type { Key } from './keys.js';
+import { MEANINGS } from './meanings.js';
 
 /** `children`: pairs about the mouse; by default those of a snapshot's page. */
 export function Help(props: {
@@ -30,19 +32,41 @@ export function Help(props: {
             <dt>click</dt>
             <dd>moves the cursor there and selects the allocation</dd>
             <dt>wheel, pinch</dt>
-            <dd>zooms; double-click shows all again</dd>
+            <dd>
+              zooms; with Shift, or over the axis, it zooms the bytes; double-click shows all again
+            </dd>
             <dt>drag</dt>
-            <dd>moves the picture; with Shift, or after “range”, it bounds a range</dd>
+            <dd>
+              moves the picture; with Shift, or after “range”, it bounds a range; with Alt, or after
+              “box”, it zooms to a box; on the axis, it scrolls the bytes
+            </dd>
             <dt>in Events</dt>
             <dd>a click moves the cursor; an address limits the list to its memory</dd>
             <dt>drag above</dt>
-            <dd>on the curves: select the part to show</dd>
+            <dd>on the curves: select the part to show, or move its edges</dd>
           </>
         )}
       </dl>
+      {!children && <Meanings />}
       <form method="dialog">
         <button type="submit">Close</button>
       </form>
     </dialog>
+  );
+}
+
+function Meanings() {
+  return (
+    <>
+      <h2>What the bytes are</h2>
+      <dl class="pairs">
+        {MEASURES.map((measure) => (
+          <>
+            <dt>{measure}</dt>
+            <dd>{MEANINGS[measure]}</dd>
+          </>
+        ))}
+      </dl>
+    </>
   );
 }

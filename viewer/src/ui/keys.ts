@@ -1,8 +1,10 @@
 // Keys, their actions and their help: one list for all.
 
+import { mode, toggleMode } from './gestures.js';
 import { filterOf, type Ground } from './ground.js';
 import type { KeyOf } from './listening.js';
-import { goTo, lookAt, markMoments, pan, peakMoments, toNext, zoomBy } from './moving.js';
+import { ALL, goTo, markMoments, pan, peakMoments, toNext, zoomBy } from './moving.js';
+import { panHeights, toggleCarried, zoomHeights } from './scale.js';
 import { change, FIRST_TABS, type Tab } from './state.js';
 import { nextTheme } from './theme.js';
 
@@ -71,6 +73,30 @@ export function keysOf(
       act: (ground, { key }) => zoomBy(ground, key === '+' || key === '=' ? 0.5 : 2),
     },
     {
+      keys: ['v', 'V'],
+      shown: 'v V',
+      does: 'zoom the bytes in and out, around the selected allocation',
+      act: (ground, { key }) => zoomHeights(ground, key === 'v' ? 0.5 : 2),
+    },
+    {
+      keys: ['k', 'j'],
+      shown: 'k j',
+      does: 'scroll the bytes up and down',
+      act: (ground, { key }) => panHeights(ground, key === 'k' ? 0.25 : -0.25),
+    },
+    {
+      keys: ['z'],
+      shown: 'z',
+      does: 'the next drag zooms to a box',
+      act: () => toggleMode('box'),
+    },
+    {
+      keys: ['c'],
+      shown: 'c',
+      does: 'hide or show what was carried over',
+      act: toggleCarried,
+    },
+    {
       keys: ['a', 'd', 'h', 'l'],
       shown: 'a d',
       does: 'scroll left and right (also h and l)',
@@ -91,8 +117,8 @@ export function keysOf(
     {
       keys: ['0'],
       shown: '0',
-      does: 'show the whole recording',
-      act: (ground) => lookAt(ground, ground.whole),
+      does: 'show the whole recording, and the whole stack',
+      act: () => change(ALL),
     },
     {
       keys: ['p', 'P'],
@@ -174,7 +200,8 @@ export function keysOf(
       does: 'deselect, then clear the search',
       act: (ground) => {
         const { state } = ground;
-        if (state.full) change({ full: null });
+        if (mode.value !== 'move') mode.value = 'move';
+        else if (state.full) change({ full: null });
         else if (state.pin !== null || state.group !== null) change({ pin: null, group: null });
         else if (filterOf(ground)) change({ search: '' });
         else change({ other: null });

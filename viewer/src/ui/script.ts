@@ -2,7 +2,7 @@
 
 import type { Remote } from '../worker/rpc.js';
 import { asked } from './answers.js';
-import { type Shown, shown } from './picture.js';
+import { type Shown, shown } from './painting.js';
 import { change, type State, state } from './state.js';
 
 export interface Handle {

@@ -3,6 +3,7 @@
 import type { PageData } from '../core/page.js';
 import { switchTo, syncOf, useCompared } from './comparing.js';
 import { type Ground, useGround } from './ground.js';
+import { ALL } from './moving.js';
 import { change, type State, SYNCS, type Sync } from './state.js';
 import { count, signedSize, size } from './units.js';
 
@@ -14,12 +15,13 @@ export const LETTERS = ['A', 'B'];
 
 /** Resets the state that is specific to another device. */
 export const ELSEWHERE: Partial<State> = {
-  from: null,
-  to: null,
+  ...ALL,
   at: null,
   other: null,
   pin: null,
   group: null,
+  zoom: '',
+  address: '',
 };
 
 type Pair = readonly [Ground, Ground];

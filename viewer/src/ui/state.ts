@@ -29,17 +29,25 @@ export interface State {
   /** The visible part of the recording, along the axis; null for all. */
   readonly from: number | null;
   readonly to: number | null;
+  /** The visible bytes of the stack, from the bottom; null for all. */
+  readonly low: number | null;
+  readonly high: number | null;
+  /** Whether the picture has what was carried over. */
+  readonly carried: 'shown' | 'hidden';
   /** The moments of the two cursors; null means the first failed request
    * or else the peak for the first, and none for the second. */
   readonly at: number | null;
   readonly other: number | null;
   readonly tab: Tab;
   readonly by: Way;
+  /** A key, or `auto` (`useColours` chooses one). */
   readonly colour: Way;
   /** A regular expression. */
   readonly search: string;
   readonly root: 'outermost' | 'innermost';
   readonly frames: 'code' | 'all';
+  /** The box to which a flame graph is zoomed: its tab, then the frames from the root. */
+  readonly zoom: string;
   /** An allocation that stays selected. */
   readonly pin: number | null;
   /** A group that stays selected, and its key. */
@@ -63,14 +71,18 @@ export const START: State = {
   axis: 'event',
   from: null,
   to: null,
+  low: null,
+  high: null,
+  carried: 'shown',
   at: null,
   other: null,
   tab: 'holders',
   by: 'stack',
-  colour: 'category',
+  colour: 'auto',
   search: '',
   root: 'outermost',
   frames: 'code',
+  zoom: '',
   pin: null,
   group: null,
   of: 'stack',
@@ -84,6 +96,7 @@ export const START: State = {
 const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   measure: MEASURES,
   axis: ['event', 'time'],
+  carried: ['shown', 'hidden'],
   tab: TABS,
   root: ['outermost', 'innermost'],
   frames: ['code', 'all'],
@@ -91,11 +104,22 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   full: ['picture', 'table'],
 };
 const NUMBERS = new Set([
-  ...['snapshot', 'device', 'from', 'to', 'at', 'other', 'pin', 'group'],
+  ...['snapshot', 'device', 'from', 'to', 'low', 'high', 'at', 'other', 'pin', 'group'],
   ...['tall', 'side'],
 ]);
 /** Only these can be any position on the axis; all others are whole numbers. */
 const PLACES = new Set(['from', 'to']);
+/** These are moments in the state, and numbers of events in the URL, as on the page. */
+const MOMENTS = new Set(['at', 'other']);
+
+/** The number of the event before a device's first moment. */
+export type Before = (of: Pick<State, 'snapshot' | 'device'>) => number;
+const FIRST: Before = () => -1;
+
+/** How the devices of a page number their events. */
+export function numbering({ snapshots }: Pick<Page, 'snapshots'>): Before {
+  return ({ snapshot, device }) => (snapshots[snapshot]?.devices[device]?.first_event ?? 0) - 1;
+}
 
 /** The initial tab for a kind of page. */
 export const FIRST_TABS: Readonly<Record<Page['kind'], Tab>> = {
@@ -127,26 +151,37 @@ export function startOf({ kind, snapshots }: Pick<Page, 'kind' | 'snapshots'>): 
 }
 
 /** Reads the state from a URL's fragment; missing or invalid values get their defaults. */
-export function fromFragment(fragment: string, start: State = START): State {
+export function fromFragment(
+  fragment: string,
+  start: State = START,
+  before: Before = FIRST,
+): State {
   const found: Record<string, unknown> = { ...start };
+  const events: string[] = [];
   for (const [key, value] of new URLSearchParams(fragment.replace(/^#/, ''))) {
     if (!Object.hasOwn(START, key)) continue;
     const choices = CHOICES[key as keyof State];
     if (NUMBERS.has(key)) {
       const number = Number(value);
       const fits = PLACES.has(key) ? Number.isFinite(number) : Number.isSafeInteger(number);
-      if (value !== '' && fits) found[key] = number;
+      if (value === '' || !fits) continue;
+      found[key] = number;
+      if (MOMENTS.has(key)) events.push(key);
     } else if (!choices || choices.includes(value)) found[key] = value;
+  }
+  for (const key of events) {
+    found[key] = (found[key] as number) - before(found as unknown as State);
   }
   return found as unknown as State;
 }
 
 /** Writes values that differ from the defaults as a fragment. */
-export function toFragment(state: State, start: State = START): string {
+export function toFragment(state: State, start: State = START, before: Before = FIRST): string {
   const said = new URLSearchParams();
   for (const key of Object.keys(START) as (keyof State)[]) {
     const value = state[key];
-    if (value !== start[key] && value !== null) said.set(key, String(value));
+    if (value === start[key] || value === null) continue;
+    said.set(key, String(MOMENTS.has(key) ? Number(value) + before(state) : value));
   }
   return said.toString();
 }

@@ -2,11 +2,11 @@
 
 import { useAnswer } from './answers.js';
 import { DoneButton, save } from './copying.js';
+import { mode, toggleMode } from './gestures.js';
 import { eventOf, useGround } from './ground.js';
-import { lookAt, pan, zoomBy } from './moving.js';
+import { ALL, pan, zoomBy } from './moving.js';
 import { Curves } from './overview.js';
 import { FullButton } from './panes.js';
-import { ranging } from './picture.js';
 import { picturePng, pictureSvg } from './pictures.js';
 import { change } from './state.js';
 import { count, duration, counted as numbered, percent, size } from './units.js';
@@ -39,17 +39,6 @@ export function Windows() {
       >
         ‹{before && <b title="the highest peak is this way"> ▲</b>}
       </button>
-      <span class="range" data-what="range">
-        {all
-          ? axis === 'event'
-            ? `${ground.device.events === 1 ? '' : 'all '}${numbered(ground.device.events, 'event')}`
-            : `all of ${duration(device.last_us ?? 0)}`
-          : axis === 'event'
-            ? `events ${count(Math.max(eventOf(ground, Math.ceil(span.from)), 0))} to ${count(eventOf(ground, Math.floor(span.to)))}`
-            : `${duration(Math.round(span.from))} to ${duration(Math.round(span.to))}`}
-        {!all && ` (${percent((span.to - span.from) / (whole.to - whole.from))})`}
-        {!all && found?.peak && `, up to ${size(found.peak.bytes)}`}
-      </span>
       <button
         type="button"
         class="small"
@@ -79,8 +68,8 @@ export function Windows() {
       <button
         type="button"
         class="small"
-        onClick={() => lookAt(ground, whole)}
-        disabled={all}
+        onClick={() => ground.change(ALL)}
+        disabled={all && state.high === null}
         title="Whole recording (0)"
       >
         all
@@ -88,14 +77,32 @@ export function Windows() {
       <button
         type="button"
         class="small"
-        aria-pressed={ranging.value}
+        aria-pressed={mode.value === 'range'}
         title="Drag over the picture to select a range (or hold Shift)"
-        onClick={() => {
-          ranging.value = !ranging.value;
-        }}
+        onClick={() => toggleMode('range')}
       >
         range
       </button>
+      <button
+        type="button"
+        class="small"
+        aria-pressed={mode.value === 'box'}
+        title="Drag over the picture to zoom to a box (or hold Alt; z)"
+        onClick={() => toggleMode('box')}
+      >
+        box
+      </button>
+      <span class="range" data-what="range">
+        {all
+          ? axis === 'event'
+            ? `${ground.device.events === 1 ? '' : 'all '}${numbered(ground.device.events, 'event')}`
+            : `all of ${duration(device.last_us ?? 0)}`
+          : axis === 'event'
+            ? `events ${count(Math.max(eventOf(ground, Math.ceil(span.from)), 0))} to ${count(eventOf(ground, Math.floor(span.to)))}`
+            : `${duration(Math.round(span.from))} to ${duration(Math.round(span.to))}`}
+        {!all && ` (${percent((span.to - span.from) / (whole.to - whole.from))})`}
+        {!all && found?.peak && `, up to ${size(found.peak.bytes)}`}
+      </span>
       <Curves />
       <FullButton
         name="picture"

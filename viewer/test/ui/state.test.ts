@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page, PageFailure } from '../../src/core/page.js';
-import { fromFragment, START, type State, startOf, toFragment } from '../../src/ui/state.js';
+import {
+  fromFragment,
+  numbering,
+  START,
+  type State,
+  startOf,
+  toFragment,
+} from '../../src/ui/state.js';
 import { built } from '../build.js';
 import { NOTHING, type World } from '../world.js';
 
@@ -23,6 +30,9 @@ test('a state is restored from its fragment', () => {
     axis: 'time',
     from: 10.5,
     to: 2000,
+    low: 4096,
+    high: 2 ** 40,
+    carried: 'hidden',
     at: 17,
     other: 99,
     tab: 'between',
@@ -31,6 +41,7 @@ test('a state is restored from its fragment', () => {
     search: 'a&b=c #?é',
     root: 'innermost',
     frames: 'all',
+    zoom: 'flame.3.-2',
     pin: 3,
     group: 0,
     address: '0x7f00',
@@ -82,4 +93,17 @@ test('a page starts with the rank and the device that ran out of memory', () => 
   };
   assert.deepEqual(of(ranks), [2, 1]);
   assert.deepEqual(of(ranks.slice(0, 2)), [1, 0]);
+});
+
+test('moments are in the fragment as the event before them', () => {
+  const devices = [{ first_event: 0 }, { first_event: 500 }];
+  const before = numbering({ snapshots: [{ devices }] } as unknown as Page);
+  const state: State = { ...START, at: 17, other: 0 };
+  assert.equal(toFragment(state, START, before), 'at=16&other=-1');
+  assert.deepEqual(fromFragment('at=16&other=-1', START, before), state);
+  // The device that counts is the one in the fragment, wherever it stands.
+  const second: State = { ...state, device: 1 };
+  const said = 'at=516&other=499&device=1';
+  assert.deepEqual(fromFragment(said, START, before), second);
+  assert.deepEqual(fromFragment(toFragment(second, START, before), START, before), second);
 });
