@@ -56,7 +56,8 @@ export interface Peak {
 
 export interface PictureQuery {
   readonly place: Place;
-  readonly measure: Exclude<Measure, 'reserved'>;
+  /** For reserved memory, the picture shows pieces of segments, coloured by a `SegmentKey`. */
+  readonly measure: Measure;
   readonly axis: Axis;
   readonly span: Span;
   /** Bytes [low, high) from the bottom to the top. */
@@ -219,6 +220,23 @@ export interface SegmentMap {
   readonly segments: readonly MapSegment[];
 }
 
+/** How pieces of segments are grouped. By pool: the pool's index. By size: 0 large, 1 small, 2
+ * expandable. By state: 0 free, 1 active. */
+export const SEGMENT_KEYS = ['pool', 'size', 'state'] as const;
+export type SegmentKey = (typeof SEGMENT_KEYS)[number];
+
+/** A segment, or a piece of an expandable one. Events are as in `Allocation`. */
+export interface Reservation {
+  readonly address: string;
+  readonly size: number;
+  readonly active: number;
+  readonly expandable: boolean;
+  readonly pool: string | null;
+  readonly stream: string | null;
+  readonly made: number | null;
+  readonly freed: number | null;
+}
+
 /** A group's blocks in use, and the free bytes that they keep from being returned: in each unit (a
  * segment, or a handle of an expandable one), each block in use blocks an equal part of the free
  * bytes. */
@@ -312,6 +330,9 @@ export interface Engine {
   live(query: LiveQuery): LiveRows;
   /** Segments and blocks at a moment. */
   map(place: Place, moment: number): SegmentMap;
+  /** Bytes and numbers of pieces of segments at a moment, and one piece. */
+  segments(place: Place, moment: number, key: SegmentKey): readonly Holder[];
+  segment(place: Place, id: number, moment: number): Reservation;
   /** The groups that block free memory at a moment, by a key; sizes are block sizes. */
   blockers(place: Place, moment: number, way: Way): Blocking;
 }

@@ -10,6 +10,7 @@ import type {
   Engine,
   Filter,
   Frames,
+  Holder,
   Holders,
   HoldersQuery,
   LiveQuery,
@@ -18,6 +19,8 @@ import type {
   Picture,
   PictureQuery,
   Place,
+  Reservation,
+  SegmentKey,
   SegmentMap,
   Stack,
   Tree,
@@ -138,11 +141,11 @@ export class PageEngine implements Engine {
   picture(query: PictureQuery): Picture {
     const { place, measure, axis, span, width, colour } = query;
     const device = this.device(place);
-    const timeline = device.timeline(measure);
+    const usage = device.usage(measure);
     const { from, to } = device.clock.ranges(axis, span, width);
-    const moments = from.map((first, x) =>
-      first < to[x]! ? timeline.usage.highestAt(first, to[x]!) : -1,
-    );
+    const moments = from.map((first, x) => (first < to[x]! ? usage.highestAt(first, to[x]!) : -1));
+    if (measure === 'reserved') return this.pieces(place).reserved.picture(query, moments);
+    const timeline = device.timeline(measure);
     const ids = paint(timeline, moments, query);
     const groups = this.grouping(device, colour.way, measure);
     const highlight = this.selected(place, measure, query.highlight);
@@ -202,6 +205,14 @@ export class PageEngine implements Engine {
 
   map(place: Place, moment: number): SegmentMap {
     return this.pieces(place).at(within(this.device(place), moment));
+  }
+
+  segments(place: Place, moment: number, key: SegmentKey): readonly Holder[] {
+    return this.pieces(place).reserved.holders(within(this.device(place), moment), key);
+  }
+
+  segment(place: Place, id: number, moment: number): Reservation {
+    return this.pieces(place).reserved.piece(id, within(this.device(place), moment));
   }
 
   blockers(place: Place, moment: number, way: Way): Blocking {

@@ -8,10 +8,7 @@ import type { Code } from './code.js';
 import type { Device } from './device.js';
 import type { Grouping } from './groups.js';
 import type { SegmentColumns } from './page.js';
-
-/** Bits of `SegmentColumns.kind`. */
-const EXPANDABLE = 1;
-const SMALL = 2;
+import { EXPANDABLE, Reserved, SMALL } from './reserved.js';
 
 interface Layout {
   readonly segments: readonly Laid[];
@@ -30,6 +27,8 @@ export class Pieces {
   private readonly pool: Float64Array;
   private readonly stream: Float64Array;
   private readonly kind: Float64Array;
+  /** The pieces over time. */
+  readonly reserved: Reserved;
   private last: (Layout & { readonly moment: number }) | null = null;
 
   constructor(
@@ -46,6 +45,7 @@ export class Pieces {
     this.pool = device.numbers(columns.pool);
     this.stream = device.numbers(columns.stream);
     this.kind = device.numbers(columns.kind);
+    this.reserved = new Reserved(device, columns);
     if (this.address.some((one, i) => one + this.size[i]! > Number.MAX_SAFE_INTEGER)) {
       throw new Error('the segments are too far apart to show');
     }

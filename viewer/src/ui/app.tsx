@@ -96,7 +96,7 @@ function Tabs() {
     );
   };
   return (
-    <section class="below">
+    <section class="below" data-tab={shown}>
       <div class="tabs" role="tablist" ref={list} onKeyDown={move}>
         {tabs.map(([one, name]) => (
           <button
@@ -140,6 +140,11 @@ function Headline() {
         <span data-what="verdict">
           {snapshot.report?.verdicts[device.device] ?? `${snapshot.name}, device ${device.device}`}
         </span>
+        {snapshot.folder && (
+          <span class="dim" data-what="folder">
+            files in {snapshot.folder}
+          </span>
+        )}
         {snapshot.notes.map((note) => (
           <span key={note} class="warning">
             {note}
@@ -259,7 +264,10 @@ function Main({ ground }: { ground: Ground }) {
           )}
         </div>
         <aside class="side">
-          <Guard>{ground.state.pin === null ? <Legend /> : <Details />}</Guard>
+          <Guard>
+            <Legend />
+            <Details />
+          </Guard>
         </aside>
       </div>
       <Tabs />

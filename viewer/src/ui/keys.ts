@@ -67,7 +67,7 @@ export function keysOf(showHelp: () => void): readonly Key[] {
     {
       keys: ['+', '=', '-', '_'],
       shown: '+ −',
-      does: 'zoom in and out around the cursor',
+      does: 'zoom in and out around the cursor, or in the focused map',
       act: (ground, { key }) => zoomBy(ground, key === '+' || key === '=' ? 0.5 : 2),
     },
     {

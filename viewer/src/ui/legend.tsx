@@ -2,8 +2,10 @@
 
 import type { Way } from '../core/page.js';
 import { useAnswer } from './answers.js';
-import { type Ground, groupLines, short, toggled, useGround, waysOf } from './ground.js';
+import { type Ground, groupLines, toggled, useGround, waysOf } from './ground.js';
+import { distinct, elided, groupWords } from './labels.js';
 import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
+import { SegmentLegend, showsSegments } from './segments.js';
 import { change } from './state.js';
 import { dark } from './theme.js';
 import { percent, size } from './units.js';
@@ -22,6 +24,8 @@ export function useShades(): Shades {
   return dark.value ? DARK : LIGHT;
 }
 
+/** Characters of a name. */
+const MOST = 72;
 /** Number of listed groups. */
 const ROWS = 14;
 
@@ -55,6 +59,11 @@ export function colourOf(colours: Coloured, shades: Shades, group: number): numb
 }
 
 export function Legend() {
+  const shades = useShades();
+  return showsSegments(useGround()) ? <SegmentLegend shades={shades} /> : <Groups />;
+}
+
+function Groups() {
   const ground = useGround();
   const { engine, place, at, counted: measure, device, state } = ground;
   const colours = useColours(ground);
@@ -75,6 +84,10 @@ export function Legend() {
   for (const { group } of quiet) own.add(group);
   const rest = now?.groups.filter(({ group }) => !own.has(group)) ?? [];
   const restBytes = rest.reduce((sum, { bytes }) => sum + bytes, 0);
+  const listed = [...colours.own, ...quiet];
+  const briefs = (some: readonly { group: number }[]) =>
+    elided(distinct(some.map(({ group }) => groupWords(ground, way, group, true))), MOST);
+  const names = briefs(listed);
   return (
     <section class="legend" aria-label="Colours">
       <label class="field">
@@ -89,21 +102,20 @@ export function Legend() {
         </select>
       </label>
       <ul>
-        {[...colours.own, ...quiet].map(({ group, colour }) => {
+        {listed.map(({ group, colour }, i) => {
           const bytes = of.get(group)?.bytes ?? 0;
-          const [name = ''] = groupLines(ground, way, group);
           const chosen = state.of === way && state.group === group;
           return (
             <li key={group} data-group={group} data-colour={css(colour)}>
               <button
                 type="button"
                 class={chosen ? 'chosen' : ''}
-                title={name}
+                title={groupLines(ground, way, group).join('\n')}
                 aria-pressed={chosen}
                 onClick={() => change(toggled(ground, way, group))}
               >
                 <i class="swatch" style={{ background: css(colour) }} />
-                <span class="name">{short(name)}</span>
+                <span class="name">{names[i]}</span>
                 <span class="number" data-what="legend-bytes" data-bytes={bytes}>
                   {size(bytes)}
                 </span>
@@ -119,9 +131,7 @@ export function Legend() {
             <span class="rest">
               <i class="swatch" style={{ background: css(shades.others[0]!) }} />
               <span class="name">
-                {rest.length === 1
-                  ? short(groupLines(ground, way, rest[0]!.group)[0] ?? '')
-                  : `${rest.length} other groups`}
+                {rest.length === 1 ? briefs(rest) : `${rest.length} other groups`}
               </span>
               <span class="number" data-what="legend-bytes" data-bytes={restBytes}>
                 {size(restBytes)}

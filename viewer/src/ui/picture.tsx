@@ -3,15 +3,16 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { MEASURES } from '../core/page.js';
-import type { Allocation, Filter, Picture as Painted, PictureQuery, Span } from '../protocol.js';
+import type { Filter, Picture as Painted, PictureQuery, Span } from '../protocol.js';
 import { counted, useAnswer } from './answers.js';
 import { byteTicks, eventTicks, type Tick, timeTicks } from './axes.js';
 import { commonHeight, sayHeight } from './comparing.js';
-import { AllocationLines } from './details.js';
+import { AllocationLines, StackLines } from './details.js';
 import { dragged, zoomed } from './gestures.js';
 import { filterOf, type Ground, useGround } from './ground.js';
 import { useColours, useShades } from './legend.js';
 import { lookAt, momentName } from './moving.js';
+import { SegmentLines, segmentColours, showsSegments } from './segments.js';
 import { LEFT, usePlotSize } from './sizes.js';
 import { size } from './units.js';
 
@@ -25,6 +26,10 @@ const REST_MS = 90;
 /** If painting takes longer than a frame, fewer columns are painted during motion. */
 const FRAME_MS = 30;
 const COARSE = 4;
+/** Heights in a tooltip: of everything but the stack, and of a line of the stack. */
+const TIP_NUMBERS = 150;
+const TIP_LINE = 17;
+const LEAST_LINES = 5;
 
 /** Whether a drag selects a range instead of moving the picture. */
 export const ranging = signal(false);
@@ -32,6 +37,7 @@ export const ranging = signal(false);
 /** Information for scripts about the displayed picture. */
 export interface Shown {
   readonly ids: Int32Array;
+  readonly pixels: Uint8ClampedArray;
   readonly moments: Int32Array;
   readonly width: number;
   readonly height: number;
@@ -114,15 +120,17 @@ export function Picture() {
   const bounds = useSignal<{ from: number; to: number } | null>(null);
   const shades = useShades();
   const colours = useColours(ground);
+  const segments = showsSegments(ground);
+  const drawn = segments ? 'reserved' : ground.counted;
   const { width, height, dpr } = usePlotSize(stage);
   const plot = { width: Math.max(width - LEFT, 1), height: Math.max(height - BOTTOM, 1) };
 
   const curves = useAnswer(
-    JSON.stringify([place, state.measure, ground.counted, axis, span, Math.round(plot.width)]),
+    JSON.stringify([place, state.measure, drawn, axis, span, Math.round(plot.width)]),
     async () => {
       const query = { place, axis, span, columns: Math.round(plot.width) };
       const [stack, reserved] = await Promise.all([
-        engine.curve({ ...query, measure: ground.counted }),
+        engine.curve({ ...query, measure: drawn }),
         engine.curve({ ...query, measure: 'reserved' }),
       ]);
       return { stack, reserved, span };
@@ -167,7 +175,7 @@ export function Picture() {
     const left = ((query.span.from - span.from) / (span.to - span.from)) * w;
     const tall = (query.high / high) * h;
     context.drawImage(one.image, left, h - tall, scale * w, tall);
-    if (state.pin !== null) {
+    if (state.pin !== null && query.measure !== 'reserved') {
       outlineOf(one.painted.ids, query.width, query.height, state.pin, shades.ink, outline);
       context.drawImage(outline, left, h - tall, scale * w, tall);
     }
@@ -187,6 +195,7 @@ export function Picture() {
           bitmap.current = { image, query, painted };
           shown.now = {
             ids: painted.ids,
+            pixels: painted.pixels,
             moments: painted.moments,
             width: query.width,
             height: query.height,
@@ -205,19 +214,21 @@ export function Picture() {
   const highlight = useHighlight(ground);
   const query: PictureQuery = {
     place,
-    measure: ground.counted,
+    measure: drawn,
     axis,
     span,
     low: 0,
     high,
     width: Math.max(1, Math.round(plot.width * dpr)),
     height: Math.max(1, Math.round(plot.height * dpr)),
-    colour: {
-      way: colours.way,
-      colours: colours.own.map(({ group, colour }) => [group, colour] as const),
-      others: shades.others,
-      background: shades.background,
-    },
+    colour: segments
+      ? segmentColours(ground, shades)
+      : {
+          way: colours.way,
+          colours: colours.own.map(({ group, colour }) => [group, colour] as const),
+          others: shades.others,
+          background: shades.background,
+        },
     highlight,
   };
   const key = JSON.stringify(query);
@@ -250,7 +261,8 @@ export function Picture() {
   const alongStack = (event: KeyboardEvent) => {
     const step = { ArrowUp: 1, ArrowDown: -1, Enter: 0 }[event.key];
     const one = bitmap.current;
-    if (step === undefined || !one || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (step === undefined || !one || segments || event.ctrlKey || event.metaKey || event.altKey)
+      return;
     event.preventDefault();
     event.stopPropagation();
     void engine.xOf(place, axis, at).then((x) => {
@@ -298,7 +310,9 @@ export function Picture() {
       },
       click: (x, y) => {
         const found = idAt(x - LEFT, y);
-        if (found) change({ at: found.moment, pin: found.id >= 0 ? found.id : null });
+        if (found) {
+          change({ at: found.moment, pin: found.id >= 0 && !segments ? found.id : null });
+        }
       },
       hover: (x, y) => {
         const found = x === null || y === null ? null : idAt(x - LEFT, y);
@@ -432,9 +446,15 @@ function Hover(props: {
 }) {
   const { ground, id, x, y, moment, plot } = props;
   const { engine, place } = ground;
-  const answer = useAnswer<Allocation | null>(JSON.stringify([place, id]), async () =>
-    id < 0 ? null : engine.allocation(place, id),
-  );
+  const segments = showsSegments(ground);
+  const answer = useAnswer(JSON.stringify([place, id, segments]), async () => {
+    if (id < 0 || segments) return null;
+    const allocation = await engine.allocation(place, id);
+    return { allocation, stack: await engine.stack(place.snapshot, allocation.stack) };
+  });
+  const below = y <= plot.height * 0.5;
+  const top = document.querySelector('.picture')?.getBoundingClientRect().top ?? 0;
+  const room = below ? innerHeight - top - y : top + y;
   const right = x > plot.width * 0.6;
   return (
     <>
@@ -443,19 +463,26 @@ function Hover(props: {
         class="tooltip"
         style={{
           ...(right ? { right: `${plot.width + LEFT - x + 14}px` } : { left: `${x + 14}px` }),
-          ...(y > plot.height * 0.5
-            ? { bottom: `${plot.height - y + BOTTOM}px` }
-            : { top: `${y}px` }),
+          ...(below ? { top: `${y}px` } : { bottom: `${plot.height - y + BOTTOM}px` }),
         }}
       >
         {answer.value && !answer.stale ? (
-          <AllocationLines ground={ground} allocation={answer.value} brief />
+          <AllocationLines ground={ground} allocation={answer.value.allocation} brief>
+            <StackLines ground={ground} stack={answer.value.stack} most={linesOf(room)} />
+          </AllocationLines>
+        ) : segments && id >= 0 ? (
+          <SegmentLines ground={ground} id={id} moment={moment} />
         ) : (
           <Usage ground={ground} moment={moment} />
         )}
       </div>
     </>
   );
+}
+
+/** How many lines of a stack fit into a tooltip of this height. */
+function linesOf(pixels: number): number {
+  return Math.max(Math.floor((pixels - TIP_NUMBERS) / TIP_LINE), LEAST_LINES);
 }
 
 function Usage({ ground, moment }: { ground: Ground; moment: number }) {

@@ -2,7 +2,7 @@
 
 import { type Signal, signal } from '@preact/signals';
 import { MEASURES, type Measure, type Page, type Way } from '../core/page.js';
-import type { Axis } from '../protocol.js';
+import { type Axis, SEGMENT_KEYS, type SegmentKey } from '../protocol.js';
 
 export const TABS = [
   'holders',
@@ -31,6 +31,11 @@ export interface State {
   readonly tab: Tab;
   readonly by: Way;
   readonly colour: Way;
+  /** What colours the segments in the picture of reserved memory. */
+  readonly segments: SegmentKey;
+  /** How the allocator's segments are laid out, and how often their blocks were enlarged. */
+  readonly map: 'rows' | 'all';
+  readonly enlarged: number;
   /** A regular expression. */
   readonly search: string;
   readonly root: 'outermost' | 'innermost';
@@ -54,6 +59,9 @@ export const START: State = {
   tab: 'holders',
   by: 'stack',
   colour: 'category',
+  segments: 'pool',
+  map: 'rows',
+  enlarged: 0,
   search: '',
   root: 'outermost',
   frames: 'code',
@@ -66,10 +74,22 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   measure: MEASURES,
   axis: ['event', 'time'],
   tab: TABS,
+  segments: SEGMENT_KEYS,
+  map: ['rows', 'all'],
   root: ['outermost', 'innermost'],
   frames: ['code', 'all'],
 };
-const NUMBERS = new Set(['snapshot', 'device', 'from', 'to', 'at', 'other', 'pin', 'group']);
+const NUMBERS = new Set([
+  'snapshot',
+  'device',
+  'from',
+  'to',
+  'at',
+  'other',
+  'pin',
+  'group',
+  'enlarged',
+]);
 /** Only these can be any position on the axis; all others are whole numbers. */
 const PLACES = new Set(['from', 'to']);
 

@@ -1,12 +1,13 @@
 // The visible part of the recording, the windows around it, and the direction of the peak.
 
 import { useAnswer } from './answers.js';
-import { DoneButton, save } from './copying.js';
+import { SavePicture } from './copying.js';
 import { eventOf, useGround } from './ground.js';
 import { lookAt, pan, zoomBy } from './moving.js';
 import { Curves } from './overview.js';
 import { ranging } from './picture.js';
-import { picturePng, pictureSvg } from './pictures.js';
+import { pictureSvg } from './pictures.js';
+import { showsSegments } from './segments.js';
 import { count, duration, counted as numbered, percent, size } from './units.js';
 
 export function Windows() {
@@ -22,7 +23,7 @@ export function Windows() {
     return { peak, from, to };
   });
   const found = inside.value;
-  const title = `${ground.snapshot.name}: ${ground.counted} bytes, device ${ground.device.device}`;
+  const title = `${ground.snapshot.name}: ${showsSegments(ground) ? 'reserved' : ground.counted} bytes, device ${ground.device.device}`;
   const peak = device.peaks[state.measure];
   const before = peak.moment < (found?.from ?? 0);
   const after = found !== null && peak.moment > found.to;
@@ -95,16 +96,7 @@ export function Windows() {
         range
       </button>
       <Curves />
-      <DoneButton
-        label="SVG"
-        title="Save the picture as SVG"
-        act={() => save('memory.svg', new Blob([pictureSvg(title)], { type: 'image/svg+xml' }))}
-      />
-      <DoneButton
-        label="PNG"
-        title="Save the picture as PNG"
-        act={async () => save('memory.png', await picturePng(title))}
-      />
+      <SavePicture name="memory" picture={() => pictureSvg(title, place)} />
     </div>
   );
 }

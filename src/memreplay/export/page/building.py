@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import memreplay._core as _core
 from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.categories.rules import DEFAULT_RULES
-from memreplay.analysis.code.plumbing import LIBRARY
+from memreplay.analysis.code.plumbing import LIBRARY, USER
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.groups.ways.base import Known
 from memreplay.analysis.trust.trust import verdict
 from memreplay.engine.query._vectors import constant, joined, vector, zeros
 from memreplay.export.page.addresses import addresses_of
 from memreplay.export.page.coding import Columns, check_exact
+from memreplay.export.page.files import file_names
 from memreplay.export.page.groups import Grouping
 from memreplay.export.page.lives import lives
 from memreplay.export.page.marks import Marks, marks
@@ -84,6 +85,11 @@ def page_data(
     devices = tuple(
         _device(snap, snap.replay(device), making, found) for device, found in marked.items()
     )
+    ranks = dimensions.known.file_rank
+    files = {i: snap.native.string(i) for i in file.distinct()}
+    names = file_names(
+        files.values(), (one for i, one in files.items() if ranks[i] == USER and one), texts
+    )
     return (
         PageData(
             name=clean(snap.file.rpartition("/")[2] if name is None else name),
@@ -94,6 +100,9 @@ def page_data(
                 *_notes(snap, devices),
                 *(note for one in marked.values() for note in one.notes),
             ),
+            folder=names.folder,
+            files=names.names,
+            code=texts.code(),
             texts=texts.all(),
             devices=devices,
             bytes=columns.bytes,
