@@ -327,6 +327,8 @@ export interface Engine {
     before: TreeQuery,
     after: TreeQuery,
   ): Tree & { readonly before: Float64Array; readonly frameOf: Uint8Array };
+  /** Bytes per line of a file, which is an index in the snapshot's `texts`; the groups are lines. */
+  lines(query: Omit<HoldersQuery, 'way'>, file: number): readonly Holder[];
   live(query: LiveQuery): LiveRows;
   /** Segments and blocks at a moment. */
   map(place: Place, moment: number): SegmentMap;

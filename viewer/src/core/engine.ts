@@ -33,6 +33,7 @@ import { maxima } from './curve.js';
 import { Device } from './device.js';
 import type { Grouping } from './groups.js';
 import { between, holders } from './holders.js';
+import { fileLines } from './lines.js';
 import { listing } from './listing.js';
 import { Pieces } from './map.js';
 import type { LifeMeasure, Measure, Page, Way } from './page.js';
@@ -191,6 +192,10 @@ export class PageEngine implements Engine {
     return treeOfBoth(this.what(before), this.what(after), after, after.least);
   }
 
+  lines(query: Omit<HoldersQuery, 'way'>, file: number): readonly Holder[] {
+    return fileLines(this.what(query), file);
+  }
+
   live(query: LiveQuery): LiveRows {
     const { place, measure, moment, filter, sort, descending, offset, limit } = query;
     const device = this.device(place);
@@ -273,7 +278,12 @@ export class PageEngine implements Engine {
     return found;
   }
 
-  private what({ place, measure, moment, filter }: TreeQuery): Live {
+  private what({
+    place,
+    measure,
+    moment,
+    filter,
+  }: Pick<TreeQuery, 'place' | 'measure' | 'moment' | 'filter'>): Live {
     const device = this.device(place);
     const named = device.ofStacks('line');
     return {

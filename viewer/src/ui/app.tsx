@@ -15,6 +15,7 @@ import { anchors, ComparedContext, mapped, useCompared } from './comparing.js';
 import { Copying } from './copying.js';
 import { Details } from './details.js';
 import { Diff } from './diff.js';
+import { FileTab } from './file.js';
 import { FlameTab } from './flame.js';
 import { type Ground, GroundContext, grounded, read, useGround } from './ground.js';
 import { Help } from './help.js';
@@ -63,6 +64,8 @@ function TabPanel({ tab }: { tab: Tab }) {
       return <Between />;
     case 'allocator':
       return <Allocator />;
+    case 'file':
+      return <FileTab />;
     case 'diff':
       return <Diff />;
     case 'ranks':

@@ -55,6 +55,8 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
       return ['peak', ...file, ...of];
     case 'report':
       return ['report', ...file];
+    case 'file':
+      return null;
   }
 }
 

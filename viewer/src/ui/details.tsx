@@ -104,7 +104,17 @@ export function StackLines(props: { ground: Ground; stack: Stack; most?: number 
           const source = snapshot.texts[sources[frame]! - 1];
           return (
             <li key={i} class={own ? 'code' : 'plumbing'} title={frameName(ground, frame).detail}>
-              <span class="file">{place(snapshot, file, line, most !== undefined)}</span>{' '}
+              {most === undefined && snapshot.texts[file] ? (
+                <button
+                  type="button"
+                  class="plain file"
+                  onClick={() => change({ file, tab: 'file' })}
+                >
+                  {place(snapshot, file, line)}
+                </button>
+              ) : (
+                <span class="file">{place(snapshot, file, line, true)}</span>
+              )}{' '}
               <span>{snapshot.texts[functions[frame]!] || '(no function)'}</span>
               {source && most === undefined && <code class="source">{source}</code>}
             </li>

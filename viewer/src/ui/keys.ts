@@ -30,15 +30,17 @@ export const TAB_NAMES: readonly (readonly [Tab, string])[] = [
   ['list', 'Allocations'],
   ['between', 'Between cursors'],
   ['allocator', 'Allocator'],
+  ['file', 'File'],
   ['report', 'Report'],
   ['diff', 'Diff'],
   ['ranks', 'Ranks'],
 ];
 
 /** The tabs of a page. */
-export function tabsOf({ page, snapshot }: Ground): readonly (readonly [Tab, string])[] {
+export function tabsOf({ page, snapshot, state }: Ground): readonly (readonly [Tab, string])[] {
   return TAB_NAMES.filter(
     ([tab]) =>
+      (tab !== 'file' || state.file !== null) &&
       (tab !== 'diff' || page.kind === 'compare') &&
       (tab !== 'ranks' || page.kind === 'ranks') &&
       (tab !== 'report' || snapshot.report !== null),

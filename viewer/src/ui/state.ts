@@ -10,6 +10,7 @@ export const TABS = [
   'list',
   'between',
   'allocator',
+  'file',
   'diff',
   'ranks',
   'report',
@@ -36,6 +37,8 @@ export interface State {
   /** How the allocator's segments are laid out, and how often their blocks were enlarged. */
   readonly map: 'rows' | 'all';
   readonly enlarged: number;
+  /** The file shown in its tab, as an index in the snapshot's `texts`. */
+  readonly file: number | null;
   /** A regular expression. */
   readonly search: string;
   readonly root: 'outermost' | 'innermost';
@@ -62,6 +65,7 @@ export const START: State = {
   segments: 'pool',
   map: 'rows',
   enlarged: 0,
+  file: null,
   search: '',
   root: 'outermost',
   frames: 'code',
