@@ -93,6 +93,7 @@ const NUMBERS = new Set([
   'pin',
   'group',
   'enlarged',
+  'file',
 ]);
 /** Only these can be any position on the axis; all others are whole numbers. */
 const PLACES = new Set(['from', 'to']);
