@@ -98,16 +98,17 @@ export class Reserved {
       found[group].bytes += n;
       found[group].count++;
     };
-    this.walk([moment], (active) => {
-      for (const piece of this.timeline.live(moment)) {
-        const held = Math.min(active[piece]!, bytes[piece]!);
-        if (key !== 'state') add(this.keys[key][piece]!, bytes[piece]!);
-        else {
+    const live = this.timeline.live(moment);
+    if (key !== 'state') for (const piece of live) add(this.keys[key][piece]!, bytes[piece]!);
+    else {
+      this.walk([moment], (active) => {
+        for (const piece of live) {
+          const held = Math.min(active[piece]!, bytes[piece]!);
           if (held) add(1, held);
           if (held < bytes[piece]!) add(0, bytes[piece]! - held);
         }
-      }
-    });
+      });
+    }
     return found.filter(Boolean);
   }
 

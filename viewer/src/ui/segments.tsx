@@ -3,7 +3,7 @@
 import { type Colouring, SEGMENT_KEYS, type SegmentKey } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { groupName } from './canvas/blocks/words.js';
-import { type Ground, groupLines, groupsOf, useGround } from './ground.js';
+import { type Ground, useGround } from './ground.js';
 import { css, GROUPS, type Shades } from './palette.js';
 import { change } from './state.js';
 import { count, percent, size } from './units.js';
@@ -35,14 +35,9 @@ export function segmentColours({ state, device }: Ground, shades: Shades): Colou
   };
 }
 
-function poolName(ground: Ground, pool: number): string {
-  if (groupsOf(ground.device, 'pool')?.lines[pool]) return groupLines(ground, 'pool', pool)[0]!;
-  return groupName(ground.device.pools[pool]?.join(':') ?? null, null);
-}
-
 export function SegmentLegend({ shades }: { shades: Shades }) {
   const ground = useGround();
-  const { engine, place, at, state } = ground;
+  const { engine, place, at, state, device } = ground;
   const key = state.segments;
   const answer = useAnswer(JSON.stringify([place, at, key]), async () => ({
     key,
@@ -65,12 +60,14 @@ export function SegmentLegend({ shades }: { shades: Shades }) {
         </select>
       </label>
       <ul>
-        {groups.map(({ group, bytes, count: pieces }) => (
-          <li key={group} data-segments={group} title={`${count(pieces)} of the pieces`}>
+        {groups.map(({ group, bytes }) => (
+          <li key={group}>
             <span class="rest">
               <i class="swatch" style={{ background: css(colourOf(key, group, shades)) }} />
               <span class="name">
-                {key === 'pool' ? poolName(ground, group) : NAMES[key][group]}
+                {key === 'pool'
+                  ? groupName(device.pools[group]?.join(':') ?? null, null)
+                  : NAMES[key][group]}
               </span>
               <span class="number" data-what="segment-bytes" data-bytes={bytes}>
                 {size(bytes)}
