@@ -71,6 +71,17 @@ def test_hover_shows_the_whole_stack(opened: OpenPage) -> None:
     )
 
 
+def test_stacks_of_cpp_begin_behind_the_allocator(opened: OpenPage) -> None:
+    names = ["torch::unwind::unwind()", "c10::cuda::malloc", "at::native::add", "start_thread"]
+    frames = [(one, f"/lib/libtorch.so.{i}", 5) for i, one in enumerate(names)]
+    page = opened(build.SnapshotBuilder().alloc(0x1000, 512, frames=frames).build(), "pin=0")
+    assert page.count(".details .frames li") == 2
+    assert page.text(".details .frames").endswith("start_thread")
+    page.tab.evaluate("() => document.querySelector('.details .small').click()")
+    page.settle()
+    assert page.count(".details .frames li") == 4
+
+
 def test_selecting_moves_nothing(opened: OpenPage) -> None:
     page = opened(EXAMPLE, "colour=stack", viewport={"width": 1440, "height": 900})
     before = page.tab.evaluate(PLACES)

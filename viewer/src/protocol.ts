@@ -288,6 +288,8 @@ export interface Frames {
   readonly files: Int32Array;
   readonly lines: Float64Array;
   readonly sources: Int32Array;
+  /** 1 for frames of the allocator and the stack recorder. */
+  readonly inner: Int32Array;
 }
 
 /** The frames of one stack, innermost first. */

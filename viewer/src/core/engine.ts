@@ -76,8 +76,9 @@ export class PageEngine implements Engine {
   }
 
   frames(snapshot: number): Frames {
-    const { functions, files, lines, sources } = this.snapshot(snapshot).code.frames;
+    const { functions, files, lines, sources, inner } = this.snapshot(snapshot).code.frames;
     return {
+      inner: inner.slice(),
       functions: functions.slice(),
       files: files.slice(),
       lines: lines.slice(),

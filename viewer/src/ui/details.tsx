@@ -6,7 +6,7 @@ import type { Allocation, Stack } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { frameName } from './flame.js';
 import { type Ground, groupLines, useGround } from './ground.js';
-import { groupWords, place } from './labels.js';
+import { groupWords, placeOf } from './labels.js';
 import { change } from './state.js';
 import { count, fineDuration, size } from './units.js';
 
@@ -86,14 +86,16 @@ export function StackLines(props: { ground: Ground; stack: Stack; most?: number 
   const { ground, stack, most } = props;
   const all = useSignal(false);
   const { snapshot } = ground;
-  const { functions, files, lines, sources } = ground.frames;
+  const { functions, files, lines, sources, inner } = ground.frames;
   if (!stack.frames.length) return <p class="dim">no stack was recorded</p>;
   const code = stack.code.some((one) => one === 1);
+  // Without code, the innermost frames, which are the same in all stacks, aren't shown.
+  const first = code ? 0 : stack.frames.findIndex((frame) => !inner[frame]);
   const chosen = Array.from(stack.frames, (frame, i) => ({
     frame,
     i,
     code: stack.code[i] === 1,
-  })).filter((one) => all.value || one.code || !code);
+  })).filter((one) => all.value || one.code || (!code && one.i >= first));
   const shown = most === undefined || chosen.length <= most ? chosen : chosen.slice(0, most - 1);
   return (
     <>
@@ -110,10 +112,10 @@ export function StackLines(props: { ground: Ground; stack: Stack; most?: number 
                   class="plain file"
                   onClick={() => change({ file, tab: 'file' })}
                 >
-                  {place(snapshot, file, line)}
+                  {placeOf(snapshot, file, line)}
                 </button>
               ) : (
-                <span class="file">{place(snapshot, file, line, true)}</span>
+                <span class="file">{placeOf(snapshot, file, line, true)}</span>
               )}{' '}
               <span>{snapshot.texts[functions[frame]!] || '(no function)'}</span>
               {source && most === undefined && <code class="source">{source}</code>}
@@ -124,9 +126,9 @@ export function StackLines(props: { ground: Ground; stack: Stack; most?: number 
           <li class="dim">… {chosen.length - shown.length} more, click</li>
         )}
       </ol>
-      {code && most === undefined && (
+      {(code || first > 0) && most === undefined && (
         <button type="button" class="small" onClick={() => (all.value = !all.value)}>
-          {all.value ? 'code only' : `all ${stack.frames.length} frames`}
+          {all.value ? 'fewer frames' : `all ${stack.frames.length} frames`}
         </button>
       )}
     </>
@@ -136,11 +138,11 @@ export function StackLines(props: { ground: Ground; stack: Stack; most?: number 
 /** The details of the allocation that was clicked. */
 export function Details() {
   const ground = useGround();
-  const { engine, place: at, state } = ground;
-  const answer = useAnswer(JSON.stringify([at, state.pin]), async () => {
+  const { engine, place, state } = ground;
+  const answer = useAnswer(JSON.stringify([place, state.pin]), async () => {
     if (state.pin === null) return null;
-    const allocation = await engine.allocation(at, state.pin);
-    return { allocation, stack: await engine.stack(at.snapshot, allocation.stack) };
+    const allocation = await engine.allocation(place, state.pin);
+    return { allocation, stack: await engine.stack(place.snapshot, allocation.stack) };
   });
   if (state.pin === null || !answer.value) return null;
   const { allocation, stack } = answer.value;

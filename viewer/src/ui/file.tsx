@@ -3,7 +3,7 @@
 import { useAnswer } from './answers.js';
 import { Copying } from './copying.js';
 import { type Ground, useGround } from './ground.js';
-import { place as placeOf } from './labels.js';
+import { placeOf } from './labels.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
 import { count, size } from './units.js';

@@ -8,7 +8,7 @@ import { Flame, type FrameName } from './canvas/flame.js';
 import { commandOf } from './commands.js';
 import { Copying, type Rows } from './copying.js';
 import { filterOf, type Ground, useGround } from './ground.js';
-import { groupWords, place } from './labels.js';
+import { groupWords, placeOf } from './labels.js';
 import { canvasSvg } from './saving.js';
 import { Selected } from './selected.js';
 import { change } from './state.js';
@@ -42,7 +42,7 @@ export function frameName(ground: Ground, frame: number): FrameName {
   return {
     title: snapshot.texts[functions[frame]!] || '(no function)',
     detail: file && `${file}${line ? `:${line}` : ''}`,
-    where: place(snapshot, files[frame]!, line, true),
+    where: placeOf(snapshot, files[frame]!, line, true),
   };
 }
 

@@ -40,7 +40,7 @@ function namesOf(snapshot: PageData): Names {
 
 /** A file's path in the page's folder and its line; `brief`: without folders, unless another file
  * has the same name. The file is an index in `texts`. */
-export function place(snapshot: PageData, file: number, line: number, brief = false): string {
+export function placeOf(snapshot: PageData, file: number, line: number, brief = false): string {
   const { files, last } = namesOf(snapshot);
   const path = files.get(file) ?? snapshot.texts[file] ?? '';
   const name = brief && last.get(tail(path)) !== null ? tail(path) : path;
@@ -58,7 +58,7 @@ export function groupWords(ground: Ground, way: Way, group: number, brief = fals
     if (!parts) return text;
     const [, line, file, ...names] = parts;
     const words = names.map((one) => snapshot.texts[one]);
-    return [place(snapshot, file!, line!, brief), ...words].filter(Boolean).join(' ');
+    return [placeOf(snapshot, file!, line!, brief), ...words].filter(Boolean).join(' ');
   });
 }
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { PageData, PageDevice } from '../../src/core/page.js';
 import type { Ground } from '../../src/ui/ground.js';
-import { distinct, elided, groupWords, place } from '../../src/ui/labels.js';
+import { distinct, elided, groupWords, placeOf } from '../../src/ui/labels.js';
 
 const texts = [
   '/w/chat/model.py',
@@ -34,12 +34,12 @@ const snapshot = {
 } as unknown as PageData;
 
 test('a file is named by its path in the folder, or by its name alone', () => {
-  assert.equal(place(snapshot, 0, 12), 'model.py:12');
-  assert.equal(place(snapshot, 2, 3), 'tools/util.py:3');
-  assert.equal(place(snapshot, 2, 0, true), 'tools/util.py'); // another one has this name
-  assert.equal(place(snapshot, 0, 12, true), 'model.py:12');
-  assert.equal(place(snapshot, 6, 5, true), 'cell 77:5');
-  assert.equal(place(snapshot, 12, 0), '');
+  assert.equal(placeOf(snapshot, 0, 12), 'model.py:12');
+  assert.equal(placeOf(snapshot, 2, 3), 'tools/util.py:3');
+  assert.equal(placeOf(snapshot, 2, 0, true), 'tools/util.py'); // another one has this name
+  assert.equal(placeOf(snapshot, 0, 12, true), 'model.py:12');
+  assert.equal(placeOf(snapshot, 6, 5, true), 'cell 77:5');
+  assert.equal(placeOf(snapshot, 12, 0), '');
 });
 
 test('a line that names code begins with the place', () => {

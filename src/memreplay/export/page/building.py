@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import memreplay._core as _core
 from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.categories.rules import DEFAULT_RULES
-from memreplay.analysis.code.plumbing import LIBRARY, USER
+from memreplay.analysis.code.plumbing import ALLOCATOR, LIBRARY, USER
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.groups.ways.base import Known
 from memreplay.analysis.trust.trust import verdict
@@ -71,11 +71,14 @@ def page_data(
     places = vector([texts.place(snap.native.string(one)) for one in used])[places]
     offsets, frames = _column(snap, "stack_offsets"), _column(snap, "stack_frames")
     is_code = vector(dimensions.known.file_rank)[file] <= LIBRARY
+    function_ranks = vector(dimensions.known.function_rank)
     coded = {
         "frame_function": columns.add(places[: len(function)]),
         "frame_file": columns.add(places[len(function) :]),
         "frame_line": columns.add(line),
         "frame_source": columns.add(_sources(snap, file, texts)),
+        # String 0 is empty, as is frame 0.
+        "frame_inner": columns.add((function_ranks[function] == ALLOCATOR) * (function != 0)),
         "stack_frames": columns.add((offsets[1:] - offsets[:-1]) >> 2),
         "frames": columns.add(frames, differences=True),
         "stack_code": columns.add(is_code[frames]),

@@ -24,11 +24,5 @@ def test_labels_that_name_code_keep_their_parts() -> None:
     texts = Texts()
     place = Place("forward", "a.py", 3, "add")
     assert [texts.label(one) for one in (place, "(no stack)", place)] == [0, 4, 0]
-    assert texts.all() == (
-        "forward  a.py:3  aten::add",
-        "a.py",
-        "forward",
-        "aten::add",
-        "(no stack)",
-    )
+    assert texts.all() == ("forward  a.py:3  add", "a.py", "forward", "add", "(no stack)")
     assert texts.code() == ((0, 3, 1, 2, 3),)
