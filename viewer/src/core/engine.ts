@@ -146,7 +146,7 @@ export class PageEngine implements Engine {
     const usage = device.usage(measure);
     const { from, to } = device.clock.ranges(axis, span, width);
     const moments = from.map((first, x) => (first < to[x]! ? usage.highestAt(first, to[x]!) : -1));
-    if (measure === 'reserved') return this.pieces(place).reserved.picture(query, moments);
+    if (measure === 'reserved') return this.pieces(place).picture(query, moments);
     const timeline = device.timeline(measure);
     const ids = paint(timeline, moments, query);
     const groups = this.grouping(device, colour.way, measure);
@@ -214,11 +214,11 @@ export class PageEngine implements Engine {
   }
 
   segments(place: Place, moment: number, key: SegmentKey): readonly Holder[] {
-    return this.pieces(place).reserved.holders(within(this.device(place), moment), key);
+    return this.pieces(place).holders(within(this.device(place), moment), key);
   }
 
   segment(place: Place, id: number, moment: number): Reservation {
-    return this.pieces(place).reserved.piece(id, within(this.device(place), moment));
+    return this.pieces(place).piece(id, within(this.device(place), moment));
   }
 
   blockers(place: Place, moment: number, way: Way): Blocking {

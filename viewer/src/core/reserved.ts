@@ -28,14 +28,14 @@ interface Held {
 
 export class Reserved {
   readonly timeline: Timeline;
-  private readonly address: Float64Array;
-  private readonly keys: Readonly<Record<'pool' | 'size', Float64Array>>;
-  private readonly stream: Float64Array;
-  private readonly kind: Float64Array;
+  protected readonly address: Float64Array;
+  protected readonly keys: Readonly<Record<'pool' | 'size', Float64Array>>;
+  protected readonly stream: Float64Array;
+  protected readonly kind: Float64Array;
   private held: Held | null = null;
 
   constructor(
-    private readonly device: Device,
+    protected readonly device: Device,
     columns: SegmentColumns,
   ) {
     const { events, address_unit } = device.said;
