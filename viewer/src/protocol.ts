@@ -60,7 +60,8 @@ export interface Peak {
 
 export interface PictureQuery {
   readonly place: Place;
-  readonly measure: Exclude<Measure, 'reserved'>;
+  /** For reserved memory, the picture shows pieces of segments, coloured by a `SegmentKey`. */
+  readonly measure: Measure;
   readonly axis: Axis;
   readonly span: Span;
   /** Bytes [low, high) from the bottom to the top. */
@@ -232,6 +233,23 @@ export interface SegmentMap {
   readonly segments: readonly MapSegment[];
 }
 
+/** How pieces of segments are grouped. By pool: the pool's index. By size: 0 large, 1 small, 2
+ * expandable. By state: 0 free, 1 active. */
+export const SEGMENT_KEYS = ['pool', 'size', 'state'] as const;
+export type SegmentKey = (typeof SEGMENT_KEYS)[number];
+
+/** A segment, or a piece of an expandable one. Events are as in `Allocation`. */
+export interface Reservation {
+  readonly address: string;
+  readonly size: number;
+  readonly active: number;
+  readonly expandable: boolean;
+  readonly pool: string | null;
+  readonly stream: string | null;
+  readonly made: number | null;
+  readonly freed: number | null;
+}
+
 /** A group's blocks in use, and the free bytes that they keep from being returned: in each unit (a
  * segment, or a handle of an expandable one), each block in use blocks an equal part of the free
  * bytes. */
@@ -318,6 +336,8 @@ export interface Frames {
   readonly files: Int32Array;
   readonly lines: Float64Array;
   readonly sources: Int32Array;
+  /** 1 for frames of the allocator and the stack recorder. */
+  readonly inner: Int32Array;
 }
 
 /** The frames of one stack, innermost first. */
@@ -380,12 +400,17 @@ export interface Engine {
     before: TreeQuery,
     after: TreeQuery,
   ): Tree & { readonly before: Float64Array; readonly frameOf: Uint8Array };
+  /** Bytes per line of a file, which is an index in the snapshot's `texts`; the groups are lines. */
+  lines(query: Omit<HoldersQuery, 'way'>, file: number): readonly Holder[];
   live(query: LiveQuery): LiveRows;
   /** Segments and blocks at a moment. */
   map(place: Place, moment: number): SegmentMap;
   /** A device's events from the N-th on; with an address in hexadecimal, only those whose memory
    * includes it. */
   events(place: Place, address: string, from: number, limit: number): Events;
+  /** Bytes and numbers of pieces of segments at a moment, and one piece. */
+  segments(place: Place, moment: number, key: SegmentKey): readonly Holder[];
+  segment(place: Place, id: number, moment: number): Reservation;
   /** The groups that block free memory at a moment, by a key; sizes are block sizes. */
   blockers(place: Place, moment: number, way: Way): Blocking;
 }

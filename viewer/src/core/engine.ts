@@ -13,6 +13,7 @@ import type {
   Events,
   Filter,
   Frames,
+  Holder,
   Holders,
   HoldersQuery,
   LiveQuery,
@@ -21,6 +22,8 @@ import type {
   Picture,
   PictureQuery,
   Place,
+  Reservation,
+  SegmentKey,
   SegmentMap,
   Stack,
   Tree,
@@ -34,6 +37,7 @@ import { Device } from './device.js';
 import { History } from './events.js';
 import type { Grouping } from './groups.js';
 import { between, holders } from './holders.js';
+import { fileLines } from './lines.js';
 import { listing } from './listing.js';
 import { Pieces } from './map.js';
 import type { LifeMeasure, Measure, Page, Way } from './page.js';
@@ -79,8 +83,9 @@ export class PageEngine implements Engine {
   }
 
   frames(snapshot: number): Frames {
-    const { functions, files, lines, sources } = this.snapshot(snapshot).code.frames;
+    const { functions, files, lines, sources, inner } = this.snapshot(snapshot).code.frames;
     return {
+      inner: inner.slice(),
       functions: functions.slice(),
       files: files.slice(),
       lines: lines.slice(),
@@ -163,11 +168,14 @@ export class PageEngine implements Engine {
   picture(query: PictureQuery): Picture {
     const { place, measure, axis, span, width, colour } = query;
     const device = this.device(place);
-    const timeline = device.timeline(measure, query.recorded);
+    const usage =
+      measure === 'reserved'
+        ? device.usage(measure)
+        : device.timeline(measure, query.recorded).usage;
     const { from, to } = device.clock.ranges(axis, span, width);
-    const moments = from.map((first, x) =>
-      first < to[x]! ? timeline.usage.highestAt(first, to[x]!) : -1,
-    );
+    const moments = from.map((first, x) => (first < to[x]! ? usage.highestAt(first, to[x]!) : -1));
+    if (measure === 'reserved') return this.pieces(place).picture(query, moments);
+    const timeline = device.timeline(measure, query.recorded);
     const ids = this.painted(query, () => paint(timeline, moments, query));
     const groups = this.grouping(device, colour.way, measure);
     const highlight = this.selected(place, measure, query.highlight);
@@ -221,6 +229,10 @@ export class PageEngine implements Engine {
     return treeOfBoth(this.what(before), this.what(after), after, after.least);
   }
 
+  lines(query: Omit<HoldersQuery, 'way'>, file: number): readonly Holder[] {
+    return fileLines(this.what(query), file);
+  }
+
   live(query: LiveQuery): LiveRows {
     const { place, measure, moment, filter, sort, descending, offset, limit } = query;
     const device = this.device(place);
@@ -245,6 +257,14 @@ export class PageEngine implements Engine {
       new History(device, device.said.segments && this.pieces(place));
     histories.set(place.device, known);
     return known.rows(address, from, limit);
+  }
+
+  segments(place: Place, moment: number, key: SegmentKey): readonly Holder[] {
+    return this.pieces(place).holders(within(this.device(place), moment), key);
+  }
+
+  segment(place: Place, id: number, moment: number): Reservation {
+    return this.pieces(place).piece(id, within(this.device(place), moment));
   }
 
   blockers(place: Place, moment: number, way: Way): Blocking {
@@ -306,7 +326,12 @@ export class PageEngine implements Engine {
     return found;
   }
 
-  private what({ place, measure, moment, filter }: TreeQuery): Live {
+  private what({
+    place,
+    measure,
+    moment,
+    filter,
+  }: Pick<TreeQuery, 'place' | 'measure' | 'moment' | 'filter'>): Live {
     const device = this.device(place);
     const named = device.ofStacks('line');
     return {

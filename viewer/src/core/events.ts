@@ -59,8 +59,9 @@ export class History {
       if (asked[i]! < end[i]!) this.put(asked[i]!, REQUESTED!, i);
     }
     if (pieces) {
-      for (let i = 0; i < pieces.begin.length; i++) this.segment(pieces, pieces.end[i]!, 1, i);
-      for (let i = 0; i < pieces.begin.length; i++) this.segment(pieces, pieces.begin[i]!, 0, i);
+      const { begin, end } = pieces.timeline.ends;
+      for (let i = 0; i < end.length; i++) this.segment(pieces, end[i]!, 1, i);
+      for (let i = 0; i < begin.length; i++) this.segment(pieces, begin[i]!, 0, i);
     }
     for (let i = 0; i < begin.length; i++) this.put(begin[i]!, ALLOC!, i);
     marks.forEach(({ kind, moment }, i) => {
@@ -74,12 +75,12 @@ export class History {
     this.of[event] = of;
   }
 
-  private segment({ address, size, kind }: Pieces, event: number, gone: number, piece: number) {
+  private segment({ address, timeline, kind }: Pieces, event: number, gone: number, piece: number) {
     const action = SEGMENT_ALLOC! + gone + (kind[piece]! & 1 ? 2 : 0);
     const before = this.action[event] === action ? this.ranges.get(event) : undefined;
     this.put(event, action, piece);
     const from = Math.min(address[piece]!, before?.from ?? Number.POSITIVE_INFINITY);
-    this.ranges.set(event, { from, bytes: size[piece]! + (before?.bytes ?? 0) });
+    this.ranges.set(event, { from, bytes: timeline.bytes[piece]! + (before?.bytes ?? 0) });
   }
 
   private range(event: number): Range | null {
@@ -110,7 +111,7 @@ export class History {
     const one = action >= OOM! ? said.marks[of]! : null;
     const segment = isSegment(action) ? this.pieces : null;
     const life = isLife(action);
-    const pool = segment ? segment.pool[of]! : life ? this.device.pools[of]! : -1;
+    const pool = segment ? segment.keys.pool[of]! : life ? this.device.pools[of]! : -1;
     const stream = segment ? segment.stream[of]! : life ? this.device.streams[of]! : -1;
     const units = range ? range.from / said.address_unit : Number.NaN;
     return {

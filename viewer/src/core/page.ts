@@ -200,11 +200,19 @@ export interface PageData {
   /** Problems with the file as a whole (it's cut off, …). */
   readonly notes: readonly string[];
   readonly texts: readonly string[];
+  /** The folder with most of the user's files, which is left out of their names. */
+  readonly folder: string;
+  /** Each file and its name on the page, as indices in `texts`. */
+  readonly files: readonly (readonly [number, number])[];
+  /** Lines of groups that name code: the line's index in `texts`, the line in the source, and
+   * indices of the file, the function and the operator. */
+  readonly code: readonly (readonly number[])[];
   readonly frame_function: Coded;
   readonly frame_file: Coded;
   readonly frame_line: Coded;
   /** The source line: an index into `texts`, from 1; 0 if unknown. */
   readonly frame_source: Coded;
+  readonly frame_inner: Coded;
   readonly stack_frames: Coded;
   readonly frames: Coded;
   readonly stack_code: Coded;

@@ -17,6 +17,7 @@ import { Details } from './details.js';
 import { Diff } from './diff.js';
 import { Events } from './events.js';
 import { FailureLine } from './failures.js';
+import { FileTab } from './file.js';
 import { FlameTab } from './flame.js';
 import { type Ground, GroundContext, grounded, read, useGround } from './ground.js';
 import { Help } from './help.js';
@@ -70,6 +71,8 @@ function TabPanel({ tab }: { tab: Tab }) {
       return <Allocator />;
     case 'events':
       return <Events />;
+    case 'file':
+      return <FileTab />;
     case 'diff':
       return <Diff />;
     case 'ranks':
@@ -103,7 +106,7 @@ function Tabs() {
     );
   };
   return (
-    <section class="below">
+    <section class="below" data-tab={shown}>
       <div class="tabs" role="tablist" ref={list} onKeyDown={move}>
         {tabs.map(([one, name]) => (
           <button
@@ -154,6 +157,11 @@ function Headline() {
         <span data-what="verdict">
           {snapshot.report?.verdicts[device.device] ?? `${snapshot.name}, device ${device.device}`}
         </span>
+        {snapshot.folder && (
+          <span class="dim" data-what="folder">
+            files in {snapshot.folder}
+          </span>
+        )}
         {snapshot.notes.map((note) => (
           <span key={note} class="warning">
             {note}
@@ -306,7 +314,10 @@ function Main({ ground }: { ground: Ground }) {
         </div>
         <Separator kind="side" value={value.side} change={(side) => change({ side })} />
         <aside class="side">
-          <Guard>{ground.state.pin === null ? <Legend /> : <Details />}</Guard>
+          <Guard>
+            <Legend />
+            <Details />
+          </Guard>
         </aside>
       </div>
       <Separator kind="tall" value={value.tall} change={(tall) => change({ tall })} />

@@ -53,6 +53,8 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
       return null;
     case 'report':
       return ['report', ...file];
+    case 'file':
+      return null;
   }
 }
 

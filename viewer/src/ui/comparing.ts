@@ -146,15 +146,18 @@ export function useOther(
   if (!first || !side || !there || !seen || !frames) return null;
   const back = left?.arrived === said(first.state) ? left.view : null;
   const view = back ?? quickly(there, seen, answer.value);
-  const { of, group } = first.state;
+  const { of, group, file } = first.state;
   const name = namesOf(first.snapshot, first.device, of)[group ?? -1];
-  const same = namesOf(page.snapshots[side.place.snapshot]!, side.device, of).indexOf(name ?? '');
+  const its = page.snapshots[side.place.snapshot]!;
+  const same = namesOf(its, side.device, of).indexOf(name ?? '');
+  const path = file === null ? -1 : its.texts.indexOf(first.snapshot.texts[file] ?? '');
   const state: State = {
     ...first.state,
     ...view,
     ...side.place,
     pin: null,
     group: name !== undefined && same >= 0 ? same : null,
+    file: path >= 0 ? path : null,
   };
   return grounded(page, engine, state, side.place, frames, (partial) => {
     const { from, to, ...rest } = partial;

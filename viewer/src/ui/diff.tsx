@@ -1,14 +1,15 @@
 // The differences between two snapshots: the report of `memreplay diff`, and a flame graph.
 
 import { useAnswer } from './answers.js';
-import { Flame } from './canvas/flame.js';
+import { Flame, type FrameName } from './canvas/flame.js';
 import { commandOf } from './commands.js';
 import { useCompared } from './comparing.js';
-import { Copying, canvasPng } from './copying.js';
-import { FrameChoices, type FrameName, frameName, zoomOf } from './flame.js';
+import { Copying } from './copying.js';
+import { FrameChoices, frameName, zoomOf } from './flame.js';
 import { useGround } from './ground.js';
 import { momentName } from './moving.js';
 import { Blocks } from './report.js';
+import { canvasSvg } from './saving.js';
 import { LETTERS } from './snapshots.js';
 import { signedSize, size } from './units.js';
 
@@ -65,7 +66,7 @@ export function Diff() {
           name="diff"
           command={commandOf(ground, 'diff')}
           note="at the peaks"
-          png={() => canvasPng('.mr-flame canvas')}
+          picture={() => canvasSvg('.mr-flame canvas')}
         />
       </div>
       {answer.error && <p class="failed">{answer.error}</p>}
@@ -94,6 +95,7 @@ export function Diff() {
 }
 
 /** A node represents all lines of a function, because line numbers change between versions of a program. */
-function withoutLine({ title, detail }: FrameName): FrameName {
-  return { title, detail: detail.replace(/:\d+$/, '') };
+function withoutLine({ title, detail, where = '' }: FrameName): FrameName {
+  const [long, short] = [detail, where].map((one) => one.replace(/:\d+$/, ''));
+  return { title, detail: long!, where: short! };
 }

@@ -4,10 +4,12 @@ import { BEFORE_RECORDING, NAMED, NO_STACK } from '../core/code.js';
 import type { Filter, Tree } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { hashed, softColours } from './canvas/colour.js';
-import { Flame, type Path } from './canvas/flame.js';
+import { Flame, type FrameName, type Path } from './canvas/flame.js';
 import { commandOf } from './commands.js';
-import { Copying, canvasPng, type Rows } from './copying.js';
-import { filterOf, type Ground, groupLines, short, useGround, wayOf } from './ground.js';
+import { Copying, type Rows } from './copying.js';
+import { filterOf, type Ground, useGround, wayOf } from './ground.js';
+import { groupWords, placeOf } from './labels.js';
+import { canvasSvg } from './saving.js';
 import { Selected } from './selected.js';
 import { change, type State, type Tab } from './state.js';
 import { dark } from './theme.js';
@@ -23,16 +25,11 @@ const SPECIAL: Readonly<Record<number, string>> = {
   [-3]: '(allocated before the recording)',
 };
 
-export interface FrameName {
-  readonly title: string;
-  readonly detail: string;
-}
-
 /** A frame's name and location. */
 export function frameName(ground: Ground, frame: number): FrameName {
   const { snapshot } = ground;
   if (frame <= NAMED) {
-    return { title: groupLines(ground, 'line', NAMED - frame)[0] ?? '', detail: '' };
+    return { title: groupWords(ground, 'line', NAMED - frame, true)[0] ?? '', detail: '' };
   }
   if (frame === BEFORE_RECORDING && ground.device.events === 0) {
     // Frame 0 is empty; without events, the final state can still have stacks.
@@ -47,6 +44,7 @@ export function frameName(ground: Ground, frame: number): FrameName {
   return {
     title: snapshot.texts[functions[frame]!] || '(no function)',
     detail: file && `${file}${line ? `:${line}` : ''}`,
+    where: placeOf(snapshot, files[frame]!, line, true),
   };
 }
 
@@ -150,7 +148,7 @@ function FileKey({ ground, tree }: { ground: Ground; tree: Tree }) {
       {most.map(([file, { frame }]) => (
         <li key={file} title={snapshot.texts[file]}>
           <i class="swatch" style={{ background: frameColour(ground, frame) }} />
-          {short(snapshot.texts[file] || '(no file)')}
+          {placeOf(snapshot, file, 0, true) || '(no file)'}
         </li>
       ))}
       {areas.size > KEY && <li>and {areas.size - KEY} more files</li>}
@@ -200,7 +198,7 @@ export function FlameTab() {
         <Copying
           name="flame"
           command={commandOf(ground, 'flame')}
-          png={() => canvasPng('.mr-flame canvas')}
+          picture={() => canvasSvg('.mr-flame canvas')}
           {...(tree ? { csv: () => treeRows(ground, tree) } : {})}
         />
       </div>

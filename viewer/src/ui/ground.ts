@@ -120,11 +120,6 @@ export function namesOf(snapshot: PageData, device: PageDevice, way: Way): reado
   return found;
 }
 
-/** A line with file names instead of paths, for narrow places. */
-export function short(line: string): string {
-  return line.replace(/(^|\s)\S*\/(?=[^\s/]+)/g, '$1');
-}
-
 /** The search or selection as a filter; null for none. */
 export function filterOf({ state, device }: Ground): Filter | null {
   const { search, group, of } = state;

@@ -28,16 +28,18 @@ export const TAB_NAMES: readonly (readonly [Tab, string])[] = [
   ['between', 'Between cursors'],
   ['allocator', 'Allocator'],
   ['events', 'Events'],
+  ['file', 'File'],
   ['report', 'Report'],
   ['diff', 'Diff'],
   ['ranks', 'Ranks'],
 ];
 
 /** The tabs of a page; the one that it opens with comes first. */
-export function tabsOf({ page, snapshot }: Ground): readonly (readonly [Tab, string])[] {
+export function tabsOf({ page, snapshot, state }: Ground): readonly (readonly [Tab, string])[] {
   const first = ([tab]: readonly [Tab, string]) => Number(tab === FIRST_TABS[page.kind]);
   return TAB_NAMES.filter(
     ([tab]) =>
+      (tab !== 'file' || state.file !== null) &&
       (tab !== 'diff' || page.kind === 'compare') &&
       (tab !== 'ranks' || page.kind === 'ranks') &&
       (tab !== 'report' || snapshot.report !== null),
@@ -69,7 +71,7 @@ export function keysOf(
     {
       keys: ['+', '=', '-', '_'],
       shown: '+ −',
-      does: 'zoom in and out around the cursor',
+      does: 'zoom in and out around the cursor, or in the focused map',
       act: (ground, { key }) => zoomBy(ground, key === '+' || key === '=' ? 0.5 : 2),
     },
     {
@@ -164,8 +166,8 @@ export function keysOf(
     },
     { keys: ['/'], shown: '/', does: 'search', act: toSearch },
     {
-      keys: ['1', '2', '3', '4', '5', '6', '7', '8'],
-      shown: '1 to 8',
+      keys: ['1', '2', '3', '4', '5', '6', '7', '8', '9'],
+      shown: '1 to 9',
       does: 'the tabs below',
       act: (ground, { key }) => {
         const tab = tabsOf(ground)[Number(key) - 1];

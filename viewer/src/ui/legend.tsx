@@ -13,14 +13,15 @@ import {
   groupLines,
   groupsOf,
   namesOf,
-  short,
   toggled,
   useGround,
   waysOf,
 } from './ground.js';
+import { distinct, elided, groupWords } from './labels.js';
 import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
 import { type PointedAt, pointed } from './pointing.js';
 import { toggleCarried } from './scale.js';
+import { SegmentLegend, showsSegments } from './segments.js';
 import { LETTERS } from './snapshots.js';
 import { change } from './state.js';
 import { dark } from './theme.js';
@@ -40,6 +41,8 @@ export function useShades(): Shades {
   return dark.value ? DARK : LIGHT;
 }
 
+/** Characters of a name. */
+const MOST = 72;
 /** Number of listed groups. */
 const ROWS = 14;
 
@@ -110,6 +113,13 @@ export function colourOf(colours: Coloured, shades: Shades, group: number): numb
   return own?.colour ?? shades.others[group % shades.others.length]!;
 }
 
+/** Short names that tell these groups apart. */
+function briefsOf(ground: Ground, way: Way, groups: readonly number[]): Map<number, string> {
+  const words = groups.map((group) => groupWords(ground, way, group, true));
+  const names = elided(distinct(words), MOST);
+  return new Map(groups.map((group, i) => [group, names[i]!]));
+}
+
 /** Shows or hides what was carried over, if anything was. */
 function Carried({ ground }: { ground: Ground }) {
   const { engine, place, counted: measure, state } = ground;
@@ -135,6 +145,7 @@ function Carried({ ground }: { ground: Ground }) {
 /** A row of the legend: pointing at it marks its groups or its allocation in the picture. */
 function Row(props: {
   colour: string;
+  name: string;
   title: string;
   bytes?: number | undefined;
   total?: number | undefined;
@@ -142,7 +153,7 @@ function Row(props: {
   marks: Omit<PointedAt, 'from'>;
   choose: () => void;
 }) {
-  const { colour, title, bytes, total, chosen, marks, choose } = props;
+  const { colour, name, title, bytes, total, chosen, marks, choose } = props;
   const mark = () => {
     pointed.value = { from: 'legend', ...marks };
   };
@@ -168,7 +179,7 @@ function Row(props: {
       onFocus={mark}
       onBlur={clear}
     >
-      <Cells colour={colour} name={short(title)} bytes={bytes} total={total} />
+      <Cells colour={colour} name={name} bytes={bytes} total={total} />
     </button>
   );
 }
@@ -197,6 +208,11 @@ function Cells(props: {
 }
 
 export function Legend() {
+  const shades = useShades();
+  return showsSegments(useGround()) ? <SegmentLegend shades={shades} /> : <Colours />;
+}
+
+function Colours() {
   const ground = useGround();
   const { engine, place, counted: measure, device, state } = ground;
   const colours = useColours(ground);
@@ -254,14 +270,19 @@ function Groups({ ground, colours }: { ground: Ground; colours: Coloured }) {
     .filter((one) => own.has(one.group) || !rest.includes(one))
     .sort((a, b) => b.level - a.level);
   const absent = now ? colours.own.filter(({ group }) => !there.has(group)) : colours.own;
-  const name = (group: number) => groupLines(ground, way, group)[0] ?? '';
+  const briefs = briefsOf(
+    ground,
+    way,
+    [...listed, ...absent].map(({ group }) => group),
+  );
   const row = ({ group, bytes }: { group: number; bytes?: number }) => {
     const colour = css(colourOf(colours, shades, group));
     return (
       <li key={group} data-group={group} data-colour={colour}>
         <Row
           colour={colour}
-          title={name(group)}
+          name={briefs.get(group) ?? ''}
+          title={groupLines(ground, way, group).join('\n')}
           bytes={bytes}
           total={now?.bytes}
           chosen={state.of === way && state.group === group}
@@ -281,7 +302,9 @@ function Groups({ ground, colours }: { ground: Ground; colours: Coloured }) {
               <Cells
                 colour={css(shades.others[0]!)}
                 name={
-                  rest.length === 1 ? short(name(rest[0]!.group)) : `${rest.length} other groups`
+                  rest.length === 1
+                    ? [...briefsOf(ground, way, [rest[0]!.group]).values()][0]!
+                    : `${rest.length} other groups`
                 }
                 bytes={rest.reduce((sum, { bytes }) => sum + bytes, 0)}
                 total={now?.bytes}
@@ -314,6 +337,11 @@ function Allocations({ ground }: { ground: Ground }) {
   const { rows, colours, bytes, total } = answer.value;
   const sizeOf = ({ requested, block }: Allocation) =>
     measure === 'requested' || measure === 'held' ? requested : block;
+  const briefs = briefsOf(
+    ground,
+    'stack',
+    rows.map(({ groups }) => groups.stack ?? -1),
+  );
   const colourOf = new Map(rows.map(({ id }, i) => [id, css(GROUPS[colours[i]!] ?? 0)]));
   return (
     <>
@@ -328,7 +356,8 @@ function Allocations({ ground }: { ground: Ground }) {
             <li key={one.id} data-id={one.id}>
               <Row
                 colour={colourOf.get(one.id)!}
-                title={groupLines(ground, 'stack', one.groups.stack ?? -1)[0] ?? ''}
+                name={briefs.get(one.groups.stack ?? -1) ?? ''}
+                title={groupLines(ground, 'stack', one.groups.stack ?? -1).join('\n')}
                 bytes={sizeOf(one)}
                 total={bytes}
                 chosen={state.pin === one.id}
@@ -348,12 +377,11 @@ function Others({ other, colours }: { other: Ground; colours: Coloured }) {
   return useColours(other)
     .own.filter(({ colour }) => !own.has(colour))
     .map(({ group, colour }) => {
-      const [name = ''] = groupLines(other, colours.way, group);
       return (
         <li key={`only ${group}`}>
-          <span class="rest" title={name}>
+          <span class="rest" title={groupLines(other, colours.way, group).join('\n')}>
             <i class="swatch" style={{ background: css(colour) }} />
-            <span class="name">{short(name)}</span>
+            <span class="name">{groupWords(other, colours.way, group, true)[0]}</span>
             <span class="dim">only in {LETTERS[other.place.snapshot]}</span>
           </span>
         </li>

@@ -18,6 +18,7 @@ const COARSE = 4;
 /** Information for scripts about a displayed picture. */
 export interface Shown {
   readonly ids: Int32Array;
+  readonly pixels: Uint8ClampedArray;
   readonly moments: Int32Array;
   readonly width: number;
   readonly height: number;
@@ -132,7 +133,8 @@ export function useSight(
     const tall = ((query.high - query.low) / (high - low)) * h;
     const top = ((high - query.high) / (high - low)) * h;
     context.drawImage(one.image, left, top, wide * w, tall);
-    for (const [id, ink] of outlined) {
+    // Segments have other ids.
+    for (const [id, ink] of query.measure === 'reserved' ? [] : outlined) {
       outlineOf(one, id, ink, outline);
       context.drawImage(outline, left, top, wide * w, tall);
     }
@@ -150,8 +152,7 @@ export function useSight(
           pixels.data.set(painted.pixels);
           image.getContext('2d')?.putImageData(pixels, 0, 0);
           bitmap.current = { image, query, painted };
-          const { ids, moments } = painted;
-          shown.set(query.place.snapshot, { ids, moments, width, height, query });
+          shown.set(query.place.snapshot, { ...painted, width, height, query });
           failed.value = null;
           draw.current();
         },

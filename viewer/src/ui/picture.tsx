@@ -2,11 +2,11 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import type { Allocation, Filter, PictureQuery, Span } from '../protocol.js';
+import type { Filter, PictureQuery, Span } from '../protocol.js';
 import { counted, useAnswer } from './answers.js';
 import { byteAxis, eventTicks, label, type Tick, timeTicks } from './axes.js';
 import { cardName } from './card.js';
-import { AllocationLines } from './details.js';
+import { AllocationLines, StackLines } from './details.js';
 import { FailureMarks } from './failures.js';
 import { type Box, dragged, factorOf, type Mode, mode, zoomed } from './gestures.js';
 import { filterOf, type Ground, useGround } from './ground.js';
@@ -15,11 +15,16 @@ import { MomentLines } from './moment.js';
 import { lookAt, momentName, useClicks } from './moving.js';
 import { moving, useSight } from './painting.js';
 import { pointed } from './pointing.js';
-import { type Scale, useScale } from './scale.js';
+import { type Scale, useScale, withoutCarried } from './scale.js';
+import { SegmentLines, segmentColours, showsSegments } from './segments.js';
 import { LEFT, usePlotSize } from './sizes.js';
 import { type Heights, lookedAt, scrolled, zoomedBytes } from './vertical.js';
 
 const BOTTOM = 20;
+/** Heights in a tooltip: of everything but the stack, and of a line of the stack. */
+const TIP_NUMBERS = 150;
+const TIP_LINE = 17;
+const LEAST_LINES = 5;
 
 function ticksOf(ground: Ground, width: number): Tick[] {
   const { axis, span, device } = ground;
@@ -50,6 +55,7 @@ export function Picture() {
   const box = useSignal<Box | null>(null);
   const shades = useShades();
   const colours = useColours(ground);
+  const segments = showsSegments(ground);
   const measured = usePlotSize(stage);
   const { dpr } = measured;
   const plot = {
@@ -61,21 +67,23 @@ export function Picture() {
   const highlight = useHighlight(ground);
   const query: PictureQuery = {
     place,
-    measure: ground.counted,
+    measure: segments ? 'reserved' : ground.counted,
     axis,
     span,
     low: scale.low,
     high: scale.high,
     width: Math.max(1, Math.round(plot.width * dpr)),
     height: Math.max(1, Math.round(plot.height * dpr)),
-    colour: {
-      way: colours.way,
-      colours: colours.own.map(({ group, colour }) => [group, colour] as const),
-      others: shades.others,
-      background: shades.background,
-    },
+    colour: segments
+      ? segmentColours(ground, shades)
+      : {
+          way: colours.way,
+          colours: colours.own.map(({ group, colour }) => [group, colour] as const),
+          others: shades.others,
+          background: shades.background,
+        },
     highlight,
-    ...(state.carried === 'hidden' ? { recorded: true } : {}),
+    ...(withoutCarried(ground) ? { recorded: true } : {}),
   };
   const marked = pointed.value;
   const outlined: [number, number][] = state.pin === null ? [] : [[state.pin, shades.ink]];
@@ -92,7 +100,7 @@ export function Picture() {
   // Up and down move between the allocations visible at the cursor; Enter selects the top one.
   const alongStack = (event: KeyboardEvent) => {
     const step = { ArrowUp: 1, ArrowDown: -1, Enter: 0 }[event.key];
-    if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (step === undefined || segments || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     event.stopPropagation();
     void ground.engine.xOf(place, axis, at).then((x) => {
@@ -250,7 +258,8 @@ function useGestures(
       click: (x, y) => {
         const found = at(x - LEFT, y);
         clicks.keep();
-        if (found) change({ at: found.moment, pin: found.id >= 0 ? found.id : null });
+        const pin = found && found.id >= 0 && !showsSegments(ground) ? found.id : null;
+        if (found) change({ at: found.moment, pin });
       },
       hover: (x, y) => {
         const found = x === null || y === null ? null : at(x - LEFT, y);
@@ -289,13 +298,17 @@ function Hover(props: {
 }) {
   const { ground, id, x, y, moment, plot } = props;
   const { engine, place } = ground;
-  const answer = useAnswer<Allocation | null>(JSON.stringify([place, id]), async () =>
-    id < 0 ? null : engine.allocation(place, id),
-  );
+  const segments = showsSegments(ground);
+  const answer = useAnswer(JSON.stringify([place, id, segments]), async () => {
+    if (id < 0 || segments) return null;
+    const allocation = await engine.allocation(place, id);
+    return { allocation, stack: await engine.stack(place.snapshot, allocation.stack) };
+  });
   const one = answer.stale ? null : answer.value;
   useEffect(() => {
     const { snapshot } = place;
-    pointed.value = one ? { from: 'picture', snapshot, id: one.id, groups: one.groups } : null;
+    const { id, groups } = one?.allocation ?? {};
+    pointed.value = id === undefined || !groups ? null : { from: 'picture', snapshot, id, groups };
   }, [one]);
   useEffect(
     () => () => {
@@ -303,6 +316,10 @@ function Hover(props: {
     },
     [],
   );
+  const below = y <= plot.height * 0.5;
+  const picture = document.querySelector(`.picture[data-snapshot="${place.snapshot}"]`);
+  const top = picture?.getBoundingClientRect().top ?? 0;
+  const room = below ? innerHeight - top - y : top + y;
   const right = x > plot.width * 0.6;
   return (
     <>
@@ -311,19 +328,26 @@ function Hover(props: {
         class="tooltip"
         style={{
           ...(right ? { right: `${plot.width + LEFT - x + 14}px` } : { left: `${x + 14}px` }),
-          ...(y > plot.height * 0.5
-            ? { bottom: `${plot.height - y + BOTTOM}px` }
-            : { top: `${y}px` }),
+          ...(below ? { top: `${y}px` } : { bottom: `${plot.height - y + BOTTOM}px` }),
         }}
       >
         {one ? (
-          <AllocationLines ground={ground} allocation={one} brief />
+          <AllocationLines ground={ground} allocation={one.allocation} brief>
+            <StackLines ground={ground} stack={one.stack} most={linesOf(room)} />
+          </AllocationLines>
+        ) : segments && id >= 0 ? (
+          <SegmentLines ground={ground} id={id} moment={moment} />
         ) : (
           <MomentLines ground={ground} moment={moment} />
         )}
       </div>
     </>
   );
+}
+
+/** How many lines of a stack fit into a tooltip of this height. */
+function linesOf(pixels: number): number {
+  return Math.max(Math.floor((pixels - TIP_NUMBERS) / TIP_LINE), LEAST_LINES);
 }
 
 /** Axes, the line of reserved bytes, and the cursors. */
@@ -337,7 +361,7 @@ function Over(props: {
   const { low, high, whole, reserved } = scale;
   const { span, place, axis, at, other, engine } = ground;
   // What is allocated since the start isn't comparable with the card's size.
-  const card = ground.state.carried === 'hidden' ? null : ground.device.card;
+  const card = withoutCarried(ground) ? null : ground.device.card;
   const places = useAnswer(JSON.stringify([place, axis, at, other]), async () => ({
     at: await engine.xOf(place, axis, at),
     other: other === null ? null : await engine.xOf(place, axis, other),

@@ -5,6 +5,7 @@ import { useAnswer } from './answers.js';
 import { cardWithin } from './card.js';
 import { commonHeight, sayHeight } from './comparing.js';
 import type { Ground } from './ground.js';
+import { showsSegments } from './segments.js';
 import { type Heights, lookedAt, scrolled, zoomedBytes } from './vertical.js';
 
 const HEADROOM = 1.04;
@@ -24,16 +25,22 @@ export interface Scale extends Heights {
 /** The scales of the displayed pictures, by snapshot, for keys. */
 const scales = new Map<number, Heights & { readonly whole: number }>();
 
+/** Whether the picture leaves out what was carried over. Segments are all there. */
+export function withoutCarried(ground: Ground): boolean {
+  return ground.state.carried === 'hidden' && !showsSegments(ground);
+}
+
 export function useScale(ground: Ground, width: number): Scale {
   const { engine, place, state, axis, span, counted } = ground;
-  const recorded = state.carried === 'hidden';
+  const drawn = showsSegments(ground) ? 'reserved' : counted;
+  const recorded = withoutCarried(ground);
   const columns = Math.round(width);
   const curves = useAnswer(
-    JSON.stringify([place, state.measure, counted, axis, span, columns, recorded]),
+    JSON.stringify([place, state.measure, drawn, axis, span, columns, recorded]),
     async () => {
       const query = { place, axis, span, columns };
       const [stack, reserved] = await Promise.all([
-        engine.curve({ ...query, measure: counted, recorded }),
+        engine.curve({ ...query, measure: drawn, recorded }),
         recorded ? null : engine.curve({ ...query, measure: 'reserved' }),
       ]);
       return { stack, reserved };
@@ -76,9 +83,9 @@ export async function zoomHeights(ground: Ground, factor: number): Promise<void>
   const { engine, place, state, at, counted: measure, change } = ground;
   const scale = scales.get(place.snapshot);
   if (!scale) return;
-  const recorded = state.carried === 'hidden';
+  const recorded = withoutCarried(ground);
   const band =
-    state.pin === null
+    state.pin === null || showsSegments(ground)
       ? null
       : await engine.bandOf({ place, measure, moment: at, id: state.pin, recorded });
   let fixed = (scale.low + scale.high) / 2;

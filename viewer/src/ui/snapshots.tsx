@@ -22,6 +22,7 @@ export const ELSEWHERE: Partial<State> = {
   group: null,
   zoom: '',
   address: '',
+  file: null,
 };
 
 type Pair = readonly [Ground, Ground];

@@ -2,7 +2,7 @@
 
 import { type Signal, signal } from '@preact/signals';
 import { MEASURES, type Measure, type Page, type Way } from '../core/page.js';
-import type { Axis } from '../protocol.js';
+import { type Axis, SEGMENT_KEYS, type SegmentKey } from '../protocol.js';
 
 export const TABS = [
   'holders',
@@ -11,6 +11,7 @@ export const TABS = [
   'between',
   'allocator',
   'events',
+  'file',
   'diff',
   'ranks',
   'report',
@@ -42,6 +43,13 @@ export interface State {
   readonly by: Way;
   /** A key, or `auto` (`useColours` chooses one). */
   readonly colour: Way;
+  /** What colours the segments in the picture of reserved memory. */
+  readonly segments: SegmentKey;
+  /** How the allocator's segments are laid out, and how often their blocks were enlarged. */
+  readonly map: 'rows' | 'all';
+  readonly enlarged: number;
+  /** The file shown in its tab, as an index in the snapshot's `texts`. */
+  readonly file: number | null;
   /** A regular expression. */
   readonly search: string;
   readonly root: 'outermost' | 'innermost';
@@ -79,6 +87,10 @@ export const START: State = {
   tab: 'holders',
   by: 'stack',
   colour: 'auto',
+  segments: 'pool',
+  map: 'rows',
+  enlarged: 0,
+  file: null,
   search: '',
   root: 'outermost',
   frames: 'code',
@@ -98,6 +110,8 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   axis: ['event', 'time'],
   carried: ['shown', 'hidden'],
   tab: TABS,
+  segments: SEGMENT_KEYS,
+  map: ['rows', 'all'],
   root: ['outermost', 'innermost'],
   frames: ['code', 'all'],
   sync: SYNCS,
@@ -105,7 +119,7 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
 };
 const NUMBERS = new Set([
   ...['snapshot', 'device', 'from', 'to', 'low', 'high', 'at', 'other', 'pin', 'group'],
-  ...['tall', 'side'],
+  ...['tall', 'side', 'enlarged', 'file'],
 ]);
 /** Only these can be any position on the axis; all others are whole numbers. */
 const PLACES = new Set(['from', 'to']);

@@ -1,13 +1,14 @@
 // The visible part of the recording, the windows around it, and the direction of the peak.
 
 import { useAnswer } from './answers.js';
-import { DoneButton, save } from './copying.js';
+import { SavePicture } from './copying.js';
 import { mode, toggleMode } from './gestures.js';
 import { eventOf, useGround } from './ground.js';
 import { ALL, pan, zoomBy } from './moving.js';
 import { Curves } from './overview.js';
 import { FullButton } from './panes.js';
-import { picturePng, pictureSvg } from './pictures.js';
+import { pictureSvg } from './pictures.js';
+import { showsSegments } from './segments.js';
 import { change } from './state.js';
 import { count, duration, counted as numbered, percent, size } from './units.js';
 
@@ -24,7 +25,7 @@ export function Windows() {
     return { peak, from, to };
   });
   const found = inside.value;
-  const title = `${ground.snapshot.name}: ${ground.counted} bytes, device ${ground.device.device}`;
+  const title = `${ground.snapshot.name}: ${showsSegments(ground) ? 'reserved' : ground.counted} bytes, device ${ground.device.device}`;
   const peak = device.peaks[state.measure];
   const before = peak.moment < (found?.from ?? 0);
   const after = found !== null && peak.moment > found.to;
@@ -110,16 +111,7 @@ export function Windows() {
         on={state.full === 'picture'}
         act={() => change({ full: state.full === 'picture' ? null : 'picture' })}
       />
-      <DoneButton
-        label="SVG"
-        title="Save the picture as SVG"
-        act={() => save('memory.svg', new Blob([pictureSvg(title)], { type: 'image/svg+xml' }))}
-      />
-      <DoneButton
-        label="PNG"
-        title="Save the picture as PNG"
-        act={async () => save('memory.png', await picturePng(title))}
-      />
+      <SavePicture name="memory" picture={() => pictureSvg(title, place)} />
     </div>
   );
 }

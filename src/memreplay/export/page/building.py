@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import memreplay._core as _core
 from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.categories.rules import DEFAULT_RULES
-from memreplay.analysis.code.plumbing import LIBRARY
+from memreplay.analysis.code.plumbing import ALLOCATOR, LIBRARY, USER
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.groups.ways.base import Known
 from memreplay.analysis.trust.trust import verdict
 from memreplay.engine.query._vectors import constant, joined, vector, zeros
 from memreplay.export.page.addresses import addresses_of
 from memreplay.export.page.coding import Columns, check_exact
+from memreplay.export.page.files import file_names
 from memreplay.export.page.groups import Grouping
 from memreplay.export.page.lives import lives
 from memreplay.export.page.marks import Marks, marks
@@ -75,11 +76,14 @@ def page_data(
     places = vector([texts.place(snap.native.string(one)) for one in used])[places]
     offsets, frames = _column(snap, "stack_offsets"), _column(snap, "stack_frames")
     is_code = vector(dimensions.known.file_rank)[file] <= LIBRARY
+    function_ranks = vector(dimensions.known.function_rank)
     coded = {
         "frame_function": columns.add(places[: len(function)]),
         "frame_file": columns.add(places[len(function) :]),
         "frame_line": columns.add(line),
         "frame_source": columns.add(_sources(snap, file, texts)),
+        # String 0 is empty, as is frame 0.
+        "frame_inner": columns.add((function_ranks[function] == ALLOCATOR) * (function != 0)),
         "stack_frames": columns.add((offsets[1:] - offsets[:-1]) >> 2),
         "frames": columns.add(frames, differences=True),
         "stack_code": columns.add(is_code[frames]),
@@ -89,6 +93,11 @@ def page_data(
     devices = tuple(
         _device(snap, snap.replay(device), making, found, extras.get(device, PageExtras()))
         for device, found in marked.items()
+    )
+    ranks = dimensions.known.file_rank
+    files = {i: snap.native.string(i) for i in file.distinct()}
+    names = file_names(
+        files.values(), (one for i, one in files.items() if ranks[i] == USER and one), texts
     )
     return (
         PageData(
@@ -100,6 +109,9 @@ def page_data(
                 *_notes(snap, devices),
                 *(note for one in marked.values() for note in one.notes),
             ),
+            folder=names.folder,
+            files=names.names,
+            code=texts.code(),
             texts=texts.all(),
             devices=devices,
             bytes=columns.bytes,

@@ -235,11 +235,21 @@ class PageData(Record, frozen=True, kw_only=True):
     """Problems with the file, and what the page leaves out."""
     texts: tuple[str, ...]
     """Names of functions, files and groups."""
+    folder: str
+    """The folder with most of the user's files, which the page leaves out of their paths."""
+    files: tuple[tuple[int, int], ...]
+    """Each file and its name on the page, as indices in `texts`."""
+    code: tuple[tuple[int, ...], ...]
+    """The groups' lines that name code: the line as an index in `texts`, the source line, and the
+    file, function and operator as indices in `texts`.
+    """
     frame_function: Coded
     frame_file: Coded
     frame_line: Coded
     frame_source: Coded
     """Source line: 1 + an index in `texts`; 0 if unknown."""
+    frame_inner: Coded
+    """1 for frames of the allocator and the stack recorder, which C++ stacks begin with."""
     stack_frames: Coded
     """Number of frames of each stack."""
     frames: Coded

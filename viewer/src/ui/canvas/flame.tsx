@@ -80,7 +80,7 @@ export function Flame(props: FlameProps) {
     const { width, height, ratio, theme } = surface;
     const high = ROW * ratio;
     const all = Math.max(extents.rows * high, up ? height : 0);
-    const scrolled = (frame.current?.scrollTop ?? 0) * ratio;
+    const scrolled = surface.whole ? 0 : (frame.current?.scrollTop ?? 0) * ratio;
     const [top, bottom] = up
       ? [all - scrolled - height, all - scrolled]
       : [scrolled, scrolled + height];

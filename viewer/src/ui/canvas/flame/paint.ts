@@ -129,7 +129,7 @@ export function paintFlame(surface: Surface, look: Look): void {
   outline(surface, look, look.focused, theme.accent, 2);
 }
 
-/** The name, then its location and bytes if there's room. */
+/** The location and the name, then the bytes if there's room. */
 function label(
   surface: Surface,
   look: Look,
@@ -143,33 +143,37 @@ function label(
   const widths = widthsOf(pen);
   const pad = PAD * ratio;
   const room = wide - 2 * pad;
-  const { title, detail } = nameOf(look.shown, node);
-  const text = widths.fitted(plain(title, 200), room);
-  if (!text) return;
+  const { title, where = '' } = nameOf(look.shown, node);
   const y = middle + 0.5 * ratio;
+  const gap = 6 * ratio;
+  const name = plain(title, 200);
+  const wanted = widths.width(name);
+  const place = placeFitted(plain(where, 200), (text) => widths.width(text) + gap + wanted <= room);
+  const width = place ? widths.width(place) : 0;
+  // If there's no room for both, the line is kept, and the end of the name is cut.
+  const shown = widths.fitted(place, room);
+  if (shown) {
+    pen.fillStyle = ink.soft;
+    pen.fillText(shown, from + pad, y);
+  }
+  const start = place ? width + gap : 0;
+  const text = widths.fitted(name, room - start);
   pen.fillStyle = ink.ink;
-  pen.fillText(text, from + pad, y);
-  let used = widths.width(text) + 8 * ratio;
+  if (text) pen.fillText(text, from + pad + start, y);
   const { tree } = look.shown.extents;
   const { before } = look.shown;
   const bytes = tree.bytes[node]!;
   const sum = before ? signedSize(bytes - before[node]!) : size(bytes);
   const sumWidth = widths.width(sum);
   pen.fillStyle = ink.soft;
-  // If there's no room for both, bytes are left out before locations.
-  const withSum = used + sumWidth <= room;
-  if (withSum) pen.fillText(sum, from + wide - pad - sumWidth, y);
-  const left = room - used - (withSum ? sumWidth + 12 * ratio : 0);
-  if (detail && left > 40 * ratio) {
-    const place = widths.fitted(plain(shortPlace(detail), 200), left);
-    pen.fillText(place, from + pad + used, y);
-    used += widths.width(place);
+  if (start + wanted + 8 * ratio + sumWidth <= room) {
+    pen.fillText(sum, from + wide - pad - sumWidth, y);
   }
 }
 
-/** Shortens `/workspace/gpt/model.py:58` to `model.py:58`; the tooltip has the folder. */
-export function shortPlace(detail: string): string {
-  return detail.slice(Math.max(detail.lastIndexOf('/'), detail.lastIndexOf('\\')) + 1);
+/** `model.py:58` if it fits, otherwise `:58`. */
+export function placeFitted(where: string, fits: (text: string) => boolean): string {
+  return fits(where) ? where : where.slice(Math.max(where.lastIndexOf(':'), 0));
 }
 
 function outline(surface: Surface, look: Look, node: number, colour: Rgb, width: number): void {
