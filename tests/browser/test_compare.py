@@ -88,7 +88,7 @@ def test_cursors_move_together(opened: OpenPage, compared: Path) -> None:
 
 
 def test_cursors_are_synchronised_by_step_time_or_event(opened: OpenPage, compared: Path) -> None:
-    page = opened(compared, "sync=event&at=2000")
+    page = opened(compared, "sync=event&at=1999")
     base, new = mr.open(BASE), mr.open(NEW)
     assert page.tab.evaluate(CURSORS) == [2_000, 2_000]
     choose(page, "sync", "time")

@@ -138,5 +138,8 @@ def test_saved_svg_contains_names_as_text(opened: OpenPage, tmp_path: Path) -> N
             "text",
             "image",
             "path",
-        } | {"polyline"}
+            "polyline",
+            "clipPath",
+            "pattern",
+        }
         assert not [key for key in one.attrib if key.lower().startswith("on")]

@@ -22,8 +22,8 @@ LEGEND = """() => [...document.querySelectorAll('.legend li')].map((one) => [
 
 
 def test_the_picture_of_reserved_memory(opened: OpenPage) -> None:
-    page = opened(EXAMPLE, "measure=reserved")
     snap = mr.open(EXAMPLE)
+    page = opened(EXAMPLE, f"measure=reserved&at={snap.replay(0).peak.event_index}")
     moment = page.moment()
     wanted = expected.bytes_at(snap, 0, moment)
     by = {}

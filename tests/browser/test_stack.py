@@ -221,7 +221,7 @@ def test_compared_pictures_show_the_same_bytes(opened: OpenPage, tmp_path: Path)
     mr.open(EXAMPLE).view(mr.open(DEEPER)).save(str(path))
     page = opened(path)
     second = page.tab.page.locator("[data-what=picture]").nth(1)  # type: ignore[attr-defined]
-    second.hover(position={"x": 300, "y": 100})
+    second.hover(position={"x": 300, "y": 40})
     keyboard(page).down("Shift")
     mouse(page).wheel(0, -300)
     page.tab.page.wait_for_function(  # type: ignore[attr-defined]

@@ -23,6 +23,7 @@ import { type Ground, GroundContext, grounded, read, useGround } from './ground.
 import { Help } from './help.js';
 import { Holders } from './holders.js';
 import { keysOf, tabsOf } from './keys.js';
+import { elided } from './labels.js';
 import { AnnotationLanes } from './lanes.js';
 import { Legend } from './legend.js';
 import { listen } from './listening.js';
@@ -158,8 +159,8 @@ function Headline() {
           {snapshot.report?.verdicts[device.device] ?? `${snapshot.name}, device ${device.device}`}
         </span>
         {snapshot.folder && (
-          <span class="dim" data-what="folder">
-            files in {snapshot.folder}
+          <span class="dim" data-what="folder" title={snapshot.folder}>
+            files in {elided([snapshot.folder], 60)}
           </span>
         )}
         {snapshot.notes.map((note) => (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memreplay.export.page.texts import Texts
 
 # Folders of installed packages and of Python's standard library.
-_INSTALLED = re.compile(r".*[/\\](?:(?:site|dist)-packages|python3[\d.]*)[/\\]")
+_INSTALLED = re.compile(r".*[/\\](?:(?:site|dist)-packages|python3[\d.]*)[/\\]", re.DOTALL)
 _AFTER_SEPARATOR = re.compile(r"(?<=[/\\])")
 _ROOT = 2  # the root and the first folder: files that differ in these share no folder
 
@@ -54,5 +54,7 @@ def short_name(file: str, folder: str) -> str:
     """
     if cell := cell_of(file):
         return cell
-    installed = _INSTALLED.sub("", file, count=1)  # perhaps in a virtual environment in `folder`
-    return installed.removeprefix(folder) if installed == file else installed
+    # First, because a virtual environment may be in `folder`.
+    if found := _INSTALLED.match(file):
+        return file[found.end() :]
+    return file.removeprefix(folder)

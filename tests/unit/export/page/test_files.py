@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 import memreplay as mr
@@ -46,6 +48,13 @@ def test_common_folder(files: list[str], folder: str) -> None:
 )
 def test_short_name(file: str, name: str) -> None:
     assert short_name(file, "/w/chat/") == name
+
+
+def test_long_names_take_linear_time() -> None:
+    path = "/" + 1_000_000 * "x"
+    began = process_time()
+    assert short_name(path, "/w/") == path
+    assert process_time() - began < 1
 
 
 def test_all_files_have_a_name() -> None:
