@@ -4,7 +4,7 @@
 import { Clock } from './clock.js';
 import { type Coded, type Counts, counts, decoded, integers, narrowed } from './columns.js';
 import { lowerBound, Series } from './curve.js';
-import { ALLOCATION, distinct } from './distinct.js';
+import { ALLOCATION, distinctColours } from './distinct.js';
 import { type Grouping, grouping } from './groups.js';
 import { Ends, Timeline } from './lives.js';
 import type { LifeColumns, LifeMeasure, Measure, PageDevice, Way } from './page.js';
@@ -121,7 +121,7 @@ export class Device {
   /** The group of each allocation; null if the device has no data for this key. */
   grouping(way: Way, measure: LifeMeasure): Grouping | null {
     if (way === ALLOCATION) {
-      const colours = this.once(`${way} ${measure}`, () => distinct(this.timeline(measure)));
+      const colours = this.once(`${way} ${measure}`, () => distinctColours(this.timeline(measure)));
       return { at: (id) => colours[id]! };
     }
     const said = this.said.groups.find((one) => one.way === way);

@@ -17,7 +17,7 @@ const MOST = 5;
 const SCATTER = 2_654_435_761;
 
 /** Returns a number below COLOURS for each allocation. */
-export function distinct(timeline: Timeline): Uint8Array {
+export function distinctColours(timeline: Timeline): Uint8Array {
   const { starts, neighbours } = adjacent(timeline);
   const n = starts.length - 1;
   const left = new Int32Array(n); // the number of neighbours that haven't been removed

@@ -17,7 +17,8 @@ import { count, percent, size } from './units.js';
 
 const MOST_ENLARGED = 12;
 
-export function Allocator() {
+/** The map and, below it, `blockers`, unless there's no room for them. */
+export function Allocator({ blockers = true }: { blockers?: boolean }) {
   const ground = useGround();
   const { engine, place, at, device, state, counted: measure } = ground;
   const colours = useColours(ground);
@@ -101,7 +102,7 @@ export function Allocator() {
         selected={state.pin}
         onSelect={(id) => change({ pin: id, group: null })}
       />
-      <Blockers />
+      {blockers && <Blockers />}
     </div>
   );
 }

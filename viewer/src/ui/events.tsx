@@ -6,6 +6,7 @@ import { Allocator } from './allocator.js';
 import { useAnswer } from './answers.js';
 import { Copying, type Rows } from './copying.js';
 import { groupLines, useGround } from './ground.js';
+import { groupWords } from './labels.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
 import { count, size } from './units.js';
@@ -84,7 +85,7 @@ export function Events() {
       title: 'allocated at, and its callers',
       cell: (one) => (
         <span class="name" title={nameOf(one)}>
-          {nameOf(one)}
+          {one.stack < 0 ? '' : groupWords(ground, 'stack', one.stack, true).join(' ← ')}
         </span>
       ),
     },
@@ -152,7 +153,7 @@ export function Events() {
           />
         )}
       </div>
-      <Allocator />
+      <Allocator blockers={false} />
     </div>
   );
 }

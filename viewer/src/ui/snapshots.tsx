@@ -47,7 +47,7 @@ function peakOf({ devices }: PageData, { measure }: State): string {
 }
 
 /** Names without the words that all begin with, for narrow places. */
-export function distinct(names: readonly string[]): string[] {
+export function withoutCommon(names: readonly string[]): string[] {
   const [first = ''] = names;
   if (names.every((one) => one.length <= FITS || one === first)) return [...names];
   let same = 0;
@@ -64,7 +64,7 @@ export function Picker() {
   const { page, place, state } = ground;
   if (page.kind === 'one' || page.snapshots.length < 2) return null;
   if (page.kind === 'compare') {
-    const names = distinct(page.snapshots.map(({ name }) => name));
+    const names = withoutCommon(page.snapshots.map(({ name }) => name));
     return (
       <fieldset class="choice picker" data-what="picker">
         <legend class="unseen">

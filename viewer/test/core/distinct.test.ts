@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { COLOURS, distinct } from '../../src/core/distinct.js';
+import { COLOURS, distinctColours } from '../../src/core/distinct.js';
 import { Ends, Timeline } from '../../src/core/lives.js';
 import * as slow from '../slow.js';
 import { bytesOf, endOf, world } from '../world.js';
@@ -13,7 +13,7 @@ test('allocations that are ever on top of each other have different colours', ()
       const begin = Int32Array.from(of.lives, (one) => one.begin);
       const end = Int32Array.from(of.lives, (one) => endOf(one, measure));
       const bytes = Uint32Array.from(of.lives, (one) => bytesOf(one, measure));
-      const colours = distinct(new Timeline(bytes, new Ends(begin, end, of.events)));
+      const colours = distinctColours(new Timeline(bytes, new Ends(begin, end, of.events)));
       for (let m = 0; m <= of.events; m++) {
         const live = slow.live(of, measure, m).filter((id) => bytes[id]);
         live.forEach((id, i) => {
@@ -37,7 +37,7 @@ test('a long stack that loses allocations in any order', () => {
     if (end[id]! < 2 * n) end[id] = n + k;
   });
   const timeline = new Timeline(new Uint32Array(n).fill(1), new Ends(begin, end, 2 * n));
-  const colours = distinct(timeline);
+  const colours = distinctColours(timeline);
   for (let m = n - 5; m <= 2 * n; m += 7) {
     const live = timeline.live(m);
     for (let i = 1; i < live.length; i++) assert.notEqual(colours[live[i]!], colours[live[i - 1]!]);

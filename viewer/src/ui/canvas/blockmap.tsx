@@ -43,17 +43,13 @@ export interface BlockMapProps {
   readonly selected?: number | null;
   readonly sort?: BlockSort;
   readonly scale?: BlockScale;
-  /** Bytes of a whole row; by default chosen from the segments' sizes. */
-  readonly rowBytes?: number;
-  /** How often these bytes are halved. */
+  /** How often the bytes of a whole row are halved. */
   readonly zoom?: number;
   /** Whether rows are in columns, so that all of them are seen at once. */
   readonly fold?: boolean;
   /** Called for the keys + and -. */
   readonly onZoom?: (by: 1 | -1) => void;
   readonly onSelect?: (id: number | null) => void;
-  readonly onHover?: (block: MapBlock | null) => void;
-  readonly label?: string;
 }
 
 const KEYS: Readonly<Record<string, BlockMove>> = {
@@ -68,7 +64,7 @@ export function BlockMap(props: BlockMapProps) {
   const { segments } = map;
   const { fold = false } = props;
   const usual = useMemo(() => rowBytesOf(segments), [segments]);
-  const rowBytes = (props.rowBytes ?? usual) / 2 ** (props.zoom ?? 0);
+  const rowBytes = usual / 2 ** (props.zoom ?? 0);
   const id = useId();
   const { frame, canvas, redraw } = useCanvas((surface) => draw(surface));
   const room = usePlotSize(frame);
@@ -130,7 +126,6 @@ export function BlockMap(props: BlockMapProps) {
     const block = blockOf(spot, piece);
     if (hovered.current?.segment !== spot.segment || hovered.current.offset !== spot.offset) {
       hovered.current = spot;
-      props.onHover?.(block);
       redraw();
     }
     const tip = block
@@ -142,7 +137,6 @@ export function BlockMap(props: BlockMapProps) {
     pointed.value = null;
     if (!hovered.current) return;
     hovered.current = null;
-    props.onHover?.(null);
     redraw();
   };
   const nameOf = (block: MapBlock): string | null =>
@@ -223,7 +217,7 @@ export function BlockMap(props: BlockMapProps) {
             ref={canvas}
             tabIndex={0}
             role="listbox"
-            aria-label={props.label ?? 'Segments and blocks'}
+            aria-label="Segments and blocks"
             aria-activedescendant={focused ? `${id}-block` : undefined}
             onPointerMove={hover}
             onPointerLeave={leave}

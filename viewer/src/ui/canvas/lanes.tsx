@@ -36,10 +36,8 @@ export interface LanesProps {
   readonly words?: (item: LaneItem) => readonly (readonly [string, string])[];
   readonly onPick?: (range: LaneRange, item: LaneItem) => void;
   readonly onZoom?: (range: LaneRange, item: LaneItem) => void;
-  readonly onHover?: (item: LaneItem | null) => void;
   /** Called when the keyboard moves to a range that isn't visible. */
   readonly onReveal?: (range: LaneRange) => void;
-  readonly label?: string;
 }
 
 const ROWS = 6;
@@ -142,10 +140,8 @@ export function Lanes(props: LanesProps) {
       return;
     }
     const place = { lane: hit.lane, range: hit.bar.range };
-    const item = itemOf(place);
     if (hovered.current?.range !== place.range || hovered.current.lane !== place.lane) {
       hovered.current = place;
-      props.onHover?.(hit.bar.merged ? null : item);
       redraw();
     }
     pointed.value = { tip: tipOf(place, hit.bar.merged), x: event.clientX, y: event.clientY };
@@ -154,7 +150,6 @@ export function Lanes(props: LanesProps) {
     pointed.value = null;
     if (!hovered.current) return;
     hovered.current = null;
-    props.onHover?.(null);
     redraw();
   };
 
@@ -236,7 +231,7 @@ export function Lanes(props: LanesProps) {
         ref={canvas}
         tabIndex={0}
         role="listbox"
-        aria-label={props.label ?? 'Annotations and steps'}
+        aria-label="Annotations and steps"
         aria-activedescendant={focused ? `${id}-item` : undefined}
         onPointerMove={hover}
         onPointerLeave={leave}

@@ -19,22 +19,14 @@ const TEXT_LEAST = 22;
 export interface Look {
   readonly shown: Shown;
   readonly boxes: Boxes;
-  /** Whether the root is at the bottom. */
-  readonly up: boolean;
-  /** Where the visible part begins, in device pixels from the top, and the height of all rows. */
+  /** Where the visible part begins, in device pixels from the top. */
   readonly scrolled: number;
-  readonly height: number;
   readonly zoom: number;
   readonly selected: number;
   readonly focused: number;
   readonly hovered: number;
   readonly highlight: ((node: number) => boolean) | null;
   readonly colour: (node: number) => string;
-}
-
-/** A row's top, in device pixels from the top of the graph. */
-export function rowTop(row: number, up: boolean, height: number, high: number): number {
-  return up ? height - (row + 1) * high : row * high;
 }
 
 interface Fill {
@@ -100,7 +92,7 @@ export function paintFlame(surface: Surface, look: Look): void {
   for (let row = 0; row < boxes.rows.length; row++) {
     const ofRow = boxes.rows[row];
     if (!ofRow) continue;
-    const top = Math.round(rowTop(row, look.up, look.height, high) - look.scrolled);
+    const top = Math.round(row * high - look.scrolled);
     const tall = Math.round(high) - gap;
     let drawn = 0;
     for (const box of ofRow) {
@@ -188,7 +180,7 @@ function outline(surface: Surface, look: Look, node: number, colour: Rgb, width:
   if (box === undefined) return;
   const { pen, ratio } = surface;
   const line = Math.max(1, Math.round(width * ratio));
-  const top = Math.round(rowTop(row, look.up, look.height, ROW * ratio) - look.scrolled);
+  const top = Math.round(row * ROW * ratio - look.scrolled);
   const from = Math.round(boxes.x[box]!);
   const wide = Math.max(Math.round(boxes.width[box]!), 3 * line);
   pen.lineWidth = line;
