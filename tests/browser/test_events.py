@@ -20,6 +20,12 @@ FILES = [one for one in EXAMPLES if one.name.startswith(("cuda_graphs", "two_gpu
 UNKNOWN = {"user_defined", "annotate", "workspace_snapshot", "empty_cache"}
 ALL = """async (device) => (await memreplay.engine.events(
   { snapshot: 0, device }, '', 0, Number.MAX_SAFE_INTEGER)).rows"""
+# By how many pixels the chosen row is outside of the visible part of its table.
+HIDDEN = """() => {
+  const at = (selector) => document.querySelector(`.events ${selector}`).getBoundingClientRect();
+  const row = at('tr.chosen');
+  return Math.max(at('thead').bottom - row.top, row.bottom - at('.scroller').bottom);
+}"""
 ROW = """(event) => document.querySelector(`[data-event="${event}"]`)"""
 
 
@@ -78,6 +84,7 @@ def test_an_event_moves_the_cursor_and_the_map(opened: OpenPage) -> None:
     # The row of the cursor is in view.
     oom = replay.events_of("oom")[0]
     assert page.tab.evaluate(f"(event) => ({ROW})(event)?.className", oom) == "chosen"
+    assert page.tab.evaluate(HIDDEN) < 1
     at = oom - 3
     page.tab.evaluate(f"(event) => ({ROW})(event).click()", at)
     page.settle()

@@ -221,6 +221,8 @@ def test_advice_is_not_to_install_a_package(folder: Path, package: str, line: st
     said = in_worker(line, folder).stderr
     assert said.endswith(": this page doesn't have it; install memreplay: pip install memreplay\n")
     assert said.count("\n") == 1
+
+
 def test_file_that_changed_is_explained(
     session: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

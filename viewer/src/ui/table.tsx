@@ -46,6 +46,8 @@ function useVirtual(scroller: RefObject<HTMLDivElement | null>, total: number, r
     getScrollElement: () => scroller.current,
     estimateSize: () => rowHeight,
     overscan: 8,
+    // The header covers as much of the visible part.
+    scrollPaddingEnd: scroller.current?.querySelector('thead')?.offsetHeight ?? rowHeight,
     observeElementRect,
     observeElementOffset,
     scrollToFn: elementScroll,

@@ -1,4 +1,4 @@
-"""Tests of commands/view/extras.py: failed requests and cards are those of `memreplay oom`."""
+"""Tests of commands/view/extras.py: failed requests and cards match `memreplay oom`."""
 
 from __future__ import annotations
 
