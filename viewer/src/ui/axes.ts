@@ -15,9 +15,9 @@ const DECIMAL = [1, 2, 5];
 const LONGEST = 11;
 
 /** Byte ticks from one height to another: not too many, round in their unit, and labeled exactly.
- * If such labels would be too long, they're relative to `base` (otherwise 0). */
+ * At least one tick isn't 0. If labels would be too long, they're relative to `base` (otherwise 0). */
 export function byteAxis(low: number, high: number, most: number): { ticks: Tick[]; base: number } {
-  const least = (high - low) / Math.max(most, 1);
+  const least = (high - low) / Math.max(most, 2);
   let step = 1;
   for (let unit = 1; unit < 2 ** 70 && step < least; unit *= 1024) {
     for (const one of BINARY) {
