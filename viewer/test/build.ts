@@ -146,7 +146,7 @@ function snapshot(of: World, columns: Columns): PageData {
     frame_file: columns.add(of.frames.map(([, file]) => file)),
     frame_line: columns.add(of.frames.map(([, , line]) => line)),
     frame_source: columns.add(of.frames.map(([, , , source]) => source ?? 0)),
-    frame_inner: columns.add(of.frames.map(() => 0)),
+    frame_allocator: columns.add(of.frames.map(() => 0)),
     stack_frames: columns.add(of.stacks.map(({ frames }) => frames.length)),
     frames: columns.add(
       of.stacks.flatMap(({ frames }) => frames),

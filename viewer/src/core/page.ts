@@ -212,7 +212,7 @@ export interface PageData {
   readonly frame_line: Coded;
   /** The source line: an index into `texts`, from 1; 0 if unknown. */
   readonly frame_source: Coded;
-  readonly frame_inner: Coded;
+  readonly frame_allocator: Coded;
   readonly stack_frames: Coded;
   readonly frames: Coded;
   readonly stack_code: Coded;

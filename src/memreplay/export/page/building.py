@@ -83,7 +83,7 @@ def page_data(
         "frame_line": columns.add(line),
         "frame_source": columns.add(_sources(snap, file, texts)),
         # String 0 is empty, as is frame 0.
-        "frame_inner": columns.add((function_ranks[function] == ALLOCATOR) * (function != 0)),
+        "frame_allocator": columns.add((function_ranks[function] == ALLOCATOR) * (function != 0)),
         "stack_frames": columns.add((offsets[1:] - offsets[:-1]) >> 2),
         "frames": columns.add(frames, differences=True),
         "stack_code": columns.add(is_code[frames]),

@@ -248,7 +248,7 @@ class PageData(Record, frozen=True, kw_only=True):
     frame_line: Coded
     frame_source: Coded
     """Source line: 1 + an index in `texts`; 0 if unknown."""
-    frame_inner: Coded
+    frame_allocator: Coded
     """1 for frames of the allocator and the stack recorder, which C++ stacks begin with."""
     stack_frames: Coded
     """Number of frames of each stack."""

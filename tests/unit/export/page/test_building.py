@@ -238,7 +238,7 @@ def test_frames_of_the_allocator_are_marked() -> None:
     names = ["torch::unwind::unwind()", "c10::cuda::malloc", "at::_ops::add::call", "forward"]
     made = SnapshotBuilder().alloc(0x1000, 8, frames=[(one, "/a.cpp", 0) for one in names])
     page = check(opened(made))
-    inner = page.column(page.data.frame_inner)
+    inner = page.column(page.data.frame_allocator)
     functions = [page.data.texts[one] for one in page.column(page.data.frame_function)]
     assert [inner[functions.index(one)] for one in names] == [1, 1, 0, 0]
 
