@@ -69,7 +69,12 @@ const BY_ALLOCATION: Coloured = {
 };
 
 function nearlyAll(sums: Float64Array): boolean {
-  return Math.max(0, ...sums) >= NEARLY_ALL * sums.reduce((sum, one) => sum + one, 0);
+  let [most, total] = [0, 0];
+  for (const one of sums) {
+    most = Math.max(most, one);
+    total += one;
+  }
+  return most >= NEARLY_ALL * total;
 }
 
 /** Returns the groups that have their own colour: those that fill most of the whole recording's
@@ -102,10 +107,12 @@ export function useColours(ground: Ground): Coloured {
     const mine = places.findIndex((one) => one.snapshot === place.snapshot);
     return (found[mine] ?? []).map(([group, i]) => ({ group, colour: GROUPS[i]! }));
   }, [sums, place.snapshot]);
-  const single =
-    state.colour === 'auto' && sums?.some((one) => one.some(Boolean)) && sums.every(nearlyAll);
+  const single = useMemo(
+    () => sums?.some((one) => one.some(Boolean)) && sums.every(nearlyAll),
+    [sums],
+  );
   const all = state.colour === ALLOCATION && ways.length > 0;
-  return all || single ? BY_ALLOCATION : { way, own };
+  return all || (single && state.colour === 'auto') ? BY_ALLOCATION : { way, own };
 }
 
 export function colourOf(colours: Coloured, shades: Shades, group: number): number {
