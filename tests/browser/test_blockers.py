@@ -113,7 +113,7 @@ def made() -> dict[str, Any]:
 
 
 def test_tab_shows_how_much_memory_is_blocked_and_by_which_groups(opened: OpenPage) -> None:
-    page = opened(made(), "tab=allocator&by=file&at=7")
+    page = opened(made(), "tab=allocator&by=file&at=6")
     assert (
         "28.0 MiB of the 68.0 MiB free are blocked by blocks in use next to them;"
         " empty_cache() gives back 40.0 MiB"
@@ -124,7 +124,7 @@ def test_tab_shows_how_much_memory_is_blocked_and_by_which_groups(opened: OpenPa
 
 
 def test_clicked_group_is_selected(opened: OpenPage) -> None:
-    page = opened(made(), "tab=allocator&by=file&at=7")
+    page = opened(made(), "tab=allocator&by=file&at=6")
     page.tab.evaluate("() => document.querySelector('[role=tabpanel] tr[data-group]').click()")
     page.settle()
     assert page.state()["of"] == "file"

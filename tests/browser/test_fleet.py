@@ -53,9 +53,12 @@ CELLS = """([rows, columns]) => {
 }"""
 
 
-def saved(found: FleetReport, folder: Path) -> Path:
+TOP = "(one) => document.querySelector(one).getBoundingClientRect().top"
+
+
+def saved(found: FleetReport, folder: Path, links: dict[str, str] | None = None) -> Path:
     path = folder / "fleet.html"
-    path.write_bytes(b"".join(page_html(*page_of_fleet(found), "fleet")))
+    path.write_bytes(b"".join(page_html(*page_of_fleet(found, links=links or {}), "fleet")))
     return path
 
 
@@ -116,6 +119,62 @@ def test_keys_select_ranks(opened: OpenPage, tmp_path: Path) -> None:
     page.tab.press("Escape")
     page.settle()
     assert page.state()["rank"] is None
+
+
+def test_ranks_open_their_own_pages(opened: OpenPage, tmp_path: Path) -> None:
+    found = mr.fleet(str(FOLDER), workers=1)
+    file = found.ranks[5].file
+    mr.open(file).view().save(tmp_path / "rank5.html")
+    page = opened(saved(found, tmp_path, {file: "rank5.html"}), "rank=5")
+    tab: Any = page.tab.page  # type: ignore[attr-defined]
+    own = (tmp_path / "rank5.html").as_uri()
+    page.tab.pages.append(own)
+    assert page.count("[role=tabpanel] tr a") == 1
+
+    def enter() -> None:
+        tab.locator("[data-what=heat]").focus()
+        page.tab.press("Enter")
+
+    for act in (lambda: tab.click("[role=tabpanel] tr a"), lambda: tab.click(".details a"), enter):
+        act()
+        tab.wait_for_url(own)
+        page.ready()
+        assert page.bytes("peak-bytes") == found.ranks[5].devices[0].peak_bytes
+        tab.go_back()
+        page.ready()
+        assert page.state()["rank"] == 5
+    # Enter still presses a focused button, and does nothing for a rank without a page.
+    page.set(rank=4)
+    enter()
+    tab.focus("button[aria-label=Help]")
+    page.tab.press("Enter")
+    page.settle()
+    assert page.count("dialog[open]") == 1
+
+
+def test_details_do_not_move_the_table_and_keys_are_listed(
+    opened: OpenPage, tmp_path: Path
+) -> None:
+    page = opened(saved(mr.fleet(str(FOLDER), workers=1), tmp_path))
+    before = page.tab.evaluate(TOP, "[role=tabpanel]")
+    page.set(rank=5, moment=3)
+    assert page.tab.evaluate(TOP, "[role=tabpanel]") == before
+    assert page.tab.evaluate(TOP, ".details") < 100
+    # The last line of the details is visible.
+    assert page.tab.evaluate(TOP, ".details .line:last-child") < 800
+    page.tab.press("c")
+    page.tab.press("2")
+    page.tab.press("?")
+    page.settle()
+    assert (page.state()["colour"], page.state()["tab"]) == ("median", "report")
+    for words in ("previous and next row", "own page", "this list", "double-click"):
+        assert words in page.text("dialog[open]")
+    page.tab.press("Escape")
+    page.settle()
+    assert page.count("dialog[open]") == 0
+    assert page.state()["rank"] == 5
+    page.set(side=500)
+    assert page.tab.evaluate("() => document.querySelector('.side').clientWidth") == 500
 
 
 def test_hostile_names_stay_text(opened: OpenPage, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.browser.viewed import Viewed
 
 pytestmark = pytest.mark.browser
 
-TABS = ("holders", "flame", "list", "between", "allocator", "report")
+TABS = ("holders", "flame", "list", "between", "allocator", "events", "report")
 # Elements that our pages don't have.
 FOREIGN = """() => {
   const own = 'html head meta title link style body main noscript script section header article'
@@ -63,7 +63,9 @@ def test_hostile_names_stay_text_everywhere(opened: OpenPage) -> None:
 
 def test_names_are_shown_unchanged(opened: OpenPage) -> None:
     """Each name is shown as commands print it, and can be searched for."""
+    # All of these were allocated only at the end; the page opens at the first failed request.
     page = opened(snapshot(*NAMES.values()), "by=function")
+    page.tab.press("m")
     (seen,) = page.seen([{}], all_rows=True)
     assert {row.name for row in seen.rows} >= set(map(clean, NAMES.values()))
     for text in NAMES.values():
@@ -136,5 +138,8 @@ def test_saved_svg_contains_names_as_text(opened: OpenPage, tmp_path: Path) -> N
             "text",
             "image",
             "path",
-        } | {"polyline"}
+            "polyline",
+            "clipPath",
+            "pattern",
+        }
         assert not [key for key in one.attrib if key.lower().startswith("on")]

@@ -12,7 +12,7 @@ from tests.browser.viewed import Viewed
 pytestmark = pytest.mark.browser
 
 EXAMPLE = next(one for one in EXAMPLES if one.name.startswith("leaky"))
-TABS = ("holders", "flame", "list", "between", "allocator", "report")
+TABS = ("holders", "flame", "list", "between", "allocator", "events", "report")
 SIZES = [(390, 844), (768, 1024), (1280, 720)]
 # Returns the elements that overflow the page or a container that doesn't scroll.
 STICKING_OUT = """() => [...document.querySelectorAll('body *')]

@@ -29,8 +29,13 @@ FIELDS = {
     "search": "a.*b & c=d #é训\\s+",
     "root": "innermost",
     "frames": "all",
+    "low": 4096,
+    "high": 1 << 30,
+    "carried": "hidden",
+    "zoom": "flame.3.-2",
     "pin": 12,
     "group": 3,
+    "address": "0x7f00",
 }
 
 
@@ -87,5 +92,7 @@ def test_page_follows_url_changes(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     page.tab.evaluate("() => { location.hash = '#at=99&measure=active'; }")
     page.settle()
-    assert page.moment() == 99
+    # The URL has the event's number, as the page shows it.
+    assert page.moment() == 100
+    assert "event 99" in page.text(".figures")
     assert page.state()["measure"] == "active"

@@ -15,7 +15,7 @@ from tests.views import everything
 
 pytestmark = pytest.mark.browser
 
-TABS = ("holders", "flame", "list", "between", "allocator", "report")
+TABS = ("holders", "flame", "list", "between", "allocator", "events", "report")
 
 
 def walk(page: Viewed) -> None:

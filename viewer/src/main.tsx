@@ -5,7 +5,7 @@ import { render } from 'preact';
 import { App } from './ui/app.js';
 import { columnsOf, pageOf } from './ui/page.js';
 import { type Handle, handle } from './ui/script.js';
-import { fromFragment, startOf, state, toFragment } from './ui/state.js';
+import { fromFragment, numbering, startOf, state, toFragment } from './ui/state.js';
 import { applyTheme } from './ui/theme.js';
 import { type Remote, remote } from './worker/rpc.js';
 import { type Hello, serve } from './worker/serve.js';
@@ -32,10 +32,11 @@ function show(root: HTMLElement): void {
   // Drop the columns here, because the worker has them now and they take half of the memory.
   for (const one of [...document.getElementsByClassName('memreplay-columns')]) one.remove();
   const start = startOf(page);
-  state.value = fromFragment(location.hash, start);
-  let said = toFragment(state.value, start);
+  const before = numbering(page);
+  state.value = fromFragment(location.hash, start, before);
+  let said = toFragment(state.value, start, before);
   effect(() => {
-    const fragment = toFragment(state.value, start);
+    const fragment = toFragment(state.value, start, before);
     if (fragment === said) return;
     said = fragment;
     try {
@@ -45,7 +46,7 @@ function show(root: HTMLElement): void {
     }
   });
   globalThis.addEventListener('hashchange', () => {
-    if (location.hash.slice(1) !== said) state.value = fromFragment(location.hash, start);
+    if (location.hash.slice(1) !== said) state.value = fromFragment(location.hash, start, before);
   });
   // Set the style before anything is drawn, because pictures read their colours from it.
   effect(applyTheme);

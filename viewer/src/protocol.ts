@@ -31,6 +31,8 @@ export interface Filter {
   /** Only allocations in this group, by this key. */
   readonly way?: Way;
   readonly group?: number;
+  /** Only allocations made during the recording, not those carried over. */
+  readonly recorded?: boolean;
 }
 
 /** The minimum and maximum bytes of all moments in each pixel column. A column without an event
@@ -47,6 +49,8 @@ export interface CurveQuery {
   readonly axis: Axis;
   readonly span: Span;
   readonly columns: number;
+  /** Leaves out allocations that were carried over. Reserved bytes don't depend on it. */
+  readonly recorded?: boolean;
 }
 
 export interface Peak {
@@ -56,7 +60,8 @@ export interface Peak {
 
 export interface PictureQuery {
   readonly place: Place;
-  readonly measure: Exclude<Measure, 'reserved'>;
+  /** For reserved memory, the picture shows pieces of segments, coloured by a `SegmentKey`. */
+  readonly measure: Measure;
   readonly axis: Axis;
   readonly span: Span;
   /** Bytes [low, high) from the bottom to the top. */
@@ -67,9 +72,13 @@ export interface PictureQuery {
   readonly colour: Colouring;
   /** The allocations that are drawn normally. All others are faded. */
   readonly highlight: Filter | null;
+  /** Leaves out allocations that were carried over: the stack then begins with the first one made
+   * during the recording. */
+  readonly recorded?: boolean;
 }
 
 export interface Colouring {
+  /** A key, or ALLOCATION (core/distinct.ts). */
   readonly way: Way;
   /** The groups with their own colour: [group, colour as 0xRRGGBB]. */
   readonly colours: readonly (readonly [number, number])[];
@@ -115,6 +124,11 @@ export interface Holder {
   readonly count: number;
 }
 
+export interface Held extends Holder {
+  /** Where the group is in the stack: the mean height of its bytes. */
+  readonly level: number;
+}
+
 export interface Holders {
   /** The total of allocations that pass the filter, and of all. The groups add up to `bytes`. */
   readonly bytes: number;
@@ -122,7 +136,7 @@ export interface Holders {
   readonly allBytes: number;
   readonly allCount: number;
   /** Groups, largest first; equally large groups by number. */
-  readonly groups: readonly Holder[];
+  readonly groups: readonly Held[];
 }
 
 /** What changed from one moment to a later one, by group: the net change is `came` - `went`.
@@ -219,6 +233,23 @@ export interface SegmentMap {
   readonly segments: readonly MapSegment[];
 }
 
+/** How pieces of segments are grouped. By pool: the pool's index. By size: 0 large, 1 small, 2
+ * expandable. By state: 0 free, 1 active. */
+export const SEGMENT_KEYS = ['pool', 'size', 'state'] as const;
+export type SegmentKey = (typeof SEGMENT_KEYS)[number];
+
+/** A segment, or a piece of an expandable one. Events are as in `Allocation`. */
+export interface Reservation {
+  readonly address: string;
+  readonly size: number;
+  readonly active: number;
+  readonly expandable: boolean;
+  readonly pool: string | null;
+  readonly stream: string | null;
+  readonly made: number | null;
+  readonly freed: number | null;
+}
+
 /** A group's blocks in use, and the free bytes that they keep from being returned: in each unit (a
  * segment, or a handle of an expandable one), each block in use blocks an equal part of the free
  * bytes. */
@@ -263,6 +294,41 @@ export interface Blocking {
   readonly pools: readonly PoolShare[];
 }
 
+export type Action =
+  | 'alloc'
+  | 'free_requested'
+  | 'free_completed'
+  | 'segment_alloc'
+  | 'segment_free'
+  | 'segment_map'
+  | 'segment_unmap'
+  | 'oom'
+  | 'snapshot'
+  | 'unknown';
+
+/** An event, as in the file. What isn't known is null or empty. */
+export interface EventRow {
+  /** Its number on the command line, and the moment after it. */
+  readonly event: number;
+  readonly moment: number;
+  /** Microseconds since the first event. */
+  readonly us: number | null;
+  readonly action: Action;
+  /** Requested bytes for allocations and frees. */
+  readonly bytes: number | null;
+  readonly address: string;
+  readonly pool: string | null;
+  readonly stream: string | null;
+  /** The allocation, and its group by stack; -1: none. */
+  readonly id: number;
+  readonly stack: number;
+}
+
+export interface Events {
+  readonly total: number;
+  readonly rows: readonly EventRow[];
+}
+
 /** A snapshot's frames: functions and files as indices into its `texts`, and lines. `sources`: 1
  * plus the index of the line's source text, or 0 if unknown. */
 export interface Frames {
@@ -270,6 +336,8 @@ export interface Frames {
   readonly files: Int32Array;
   readonly lines: Float64Array;
   readonly sources: Int32Array;
+  /** 1 for frames of the allocator and the stack recorder. */
+  readonly inner: Int32Array;
 }
 
 /** The frames of one stack, innermost first. */
@@ -277,6 +345,20 @@ export interface Stack {
   readonly frames: Int32Array;
   /** 1 for user or library code, 0 for plumbing. */
   readonly code: Uint8Array;
+}
+
+export interface BandQuery {
+  readonly place: Place;
+  readonly measure: Exclude<Measure, 'reserved'>;
+  readonly moment: number;
+  readonly id: number;
+  readonly recorded: boolean;
+}
+
+/** Bytes [low, high) of the stack. */
+export interface Band {
+  readonly low: number;
+  readonly high: number;
 }
 
 /** The worker's answers about the snapshots that it has opened. Each method throws an Error whose
@@ -291,8 +373,17 @@ export interface Engine {
   momentAt(place: Place, axis: Axis, x: number): number;
   xOf(place: Place, axis: Axis, moment: number): number;
   xsOf(place: Place, axis: Axis, moments: Float64Array): Float64Array;
-  /** Each allocation's group. */
-  groups(place: Place, measure: Exclude<Measure, 'reserved'>, way: Way): Int32Array;
+  /** The group of each allocation, or of each of `ids`. */
+  groups(
+    place: Place,
+    measure: Exclude<Measure, 'reserved'>,
+    way: Way,
+    ids?: readonly number[],
+  ): Int32Array;
+  /** Whether each frame matches a filter's regular expression. */
+  framesMet(snapshot: number, filter: Pick<Filter, 'include'>): Uint8Array;
+  /** The bytes [low, high) of the stack that an allocation fills at a moment; null if it isn't live. */
+  bandOf(query: BandQuery): Band | null;
   /** For each group, bytes times the moments at which they're live: how much of the picture it fills. */
   prominence(place: Place, way: Way): Float64Array;
   /** Bytes at a moment. */
@@ -309,9 +400,17 @@ export interface Engine {
     before: TreeQuery,
     after: TreeQuery,
   ): Tree & { readonly before: Float64Array; readonly frameOf: Uint8Array };
+  /** Bytes per line of a file, which is an index in the snapshot's `texts`; the groups are lines. */
+  lines(query: Omit<HoldersQuery, 'way'>, file: number): readonly Holder[];
   live(query: LiveQuery): LiveRows;
   /** Segments and blocks at a moment. */
   map(place: Place, moment: number): SegmentMap;
+  /** A device's events from the N-th on; with an address in hexadecimal, only those whose memory
+   * includes it. */
+  events(place: Place, address: string, from: number, limit: number): Events;
+  /** Bytes and numbers of pieces of segments at a moment, and one piece. */
+  segments(place: Place, moment: number, key: SegmentKey): readonly Holder[];
+  segment(place: Place, id: number, moment: number): Reservation;
   /** The groups that block free memory at a moment, by a key; sizes are block sizes. */
   blockers(place: Place, moment: number, way: Way): Blocking;
 }

@@ -122,6 +122,8 @@ function device(of: World, columns: Columns): PageDevice {
       const bytes = Math.max(...all);
       return { bytes, moment: all.indexOf(bytes) };
     }),
+    ooms: [],
+    card: null,
   };
 }
 
@@ -137,10 +139,14 @@ function snapshot(of: World, columns: Columns): PageData {
     report: null,
     notes: [],
     texts: of.texts,
+    folder: '',
+    files: [],
+    code: [],
     frame_function: columns.add(of.frames.map(([name]) => name)),
     frame_file: columns.add(of.frames.map(([, file]) => file)),
     frame_line: columns.add(of.frames.map(([, , line]) => line)),
     frame_source: columns.add(of.frames.map(([, , , source]) => source ?? 0)),
+    frame_allocator: columns.add(of.frames.map(() => 0)),
     stack_frames: columns.add(of.stacks.map(({ frames }) => frames.length)),
     frames: columns.add(
       of.stacks.flatMap(({ frames }) => frames),

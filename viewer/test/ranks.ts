@@ -11,6 +11,7 @@ export function rankOf(rank: number | null, more: Partial<PageRank> = {}): PageR
     host: null,
     group: 0,
     typical: null,
+    page: null,
     device: 0,
     peak_bytes: 0,
     reserved_bytes: 0,

@@ -37,6 +37,7 @@ export class Code {
       files: integers(data, said.frame_file),
       lines: decoded(data, said.frame_line),
       sources: integers(data, said.frame_source),
+      inner: integers(data, said.frame_allocator),
     };
     const lengths = integers(data, said.stack_frames);
     this.stacks = lengths.length;

@@ -3,7 +3,8 @@
 
 import { Clock } from './clock.js';
 import { type Coded, type Counts, counts, decoded, integers, narrowed } from './columns.js';
-import { Series } from './curve.js';
+import { lowerBound, Series } from './curve.js';
+import { ALLOCATION, distinctColours } from './distinct.js';
 import { type Grouping, grouping } from './groups.js';
 import { Ends, Timeline } from './lives.js';
 import type { LifeColumns, LifeMeasure, Measure, PageDevice, Way } from './page.js';
@@ -38,13 +39,26 @@ export class Device {
     return this.said.time ? this.clock.xOf('time', event + 1) : null;
   }
 
-  /** When each allocation is live, by one measure. Throws an Error if that contradicts the page. */
-  timeline(measure: LifeMeasure): Timeline {
+  /** When each allocation is live, by one measure; `recorded`: those that were carried over hold
+   * no bytes. Throws an Error if the bytes contradict the page. */
+  timeline(measure: LifeMeasure, recorded = false): Timeline {
+    const ends = this.ends(UNTIL_ASKED.has(measure));
+    if (recorded) {
+      return this.once(`recorded ${measure}`, () => {
+        const bytes = this.bytes(measure).slice();
+        return new Timeline(bytes.fill(0, 0, this.carried), ends);
+      });
+    }
     return this.once(`timeline ${measure}`, () => {
-      const made = new Timeline(this.bytes(measure), this.ends(UNTIL_ASKED.has(measure)));
+      const made = new Timeline(this.bytes(measure), ends);
       this.check(measure, made.usage);
       return made;
     });
+  }
+
+  /** The number of allocations that were carried over. They come first. */
+  get carried(): number {
+    return lowerBound(this.ends(false).begin, 0);
   }
 
   /** Bytes at each moment, by any measure. */
@@ -106,6 +120,10 @@ export class Device {
 
   /** The group of each allocation; null if the device has no data for this key. */
   grouping(way: Way, measure: LifeMeasure): Grouping | null {
+    if (way === ALLOCATION) {
+      const colours = this.once(`${way} ${measure}`, () => distinctColours(this.timeline(measure)));
+      return { at: (id) => colours[id]! };
+    }
     const said = this.said.groups.find((one) => one.way === way);
     if (!said) return null;
     const bySize = said.of_stacks === null && said.of_lives === null;

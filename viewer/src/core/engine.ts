@@ -3,13 +3,17 @@
 import type {
   Allocation,
   Axis,
+  Band,
+  BandQuery,
   Blocking,
   Changed,
   Curve,
   CurveQuery,
   Engine,
+  Events,
   Filter,
   Frames,
+  Holder,
   Holders,
   HoldersQuery,
   LiveQuery,
@@ -18,6 +22,8 @@ import type {
   Picture,
   PictureQuery,
   Place,
+  Reservation,
+  SegmentKey,
   SegmentMap,
   Stack,
   Tree,
@@ -28,13 +34,15 @@ import { Code } from './code.js';
 import { coloured } from './colour.js';
 import { maxima } from './curve.js';
 import { Device } from './device.js';
+import { History } from './events.js';
 import type { Grouping } from './groups.js';
 import { between, holders } from './holders.js';
+import { fileLines } from './lines.js';
 import { listing } from './listing.js';
 import { Pieces } from './map.js';
 import type { LifeMeasure, Measure, Page, Way } from './page.js';
 import { prominence } from './prominence.js';
-import { type Selection, selection, stacksMet } from './search.js';
+import { framesMet, type Selection, selection, stacksMet } from './search.js';
 import { paint } from './stack.js';
 import { callTree, type Live, treeOfBoth } from './tree.js';
 
@@ -45,6 +53,7 @@ interface Open {
   /** Search results: whether each stack matches. */
   readonly searches: Map<string, Uint8Array>;
   readonly pieces: Map<number, Pieces>;
+  readonly histories: Map<number, History>;
 }
 
 /** How many searches to keep, so that going back to one is fast. */
@@ -52,6 +61,7 @@ const SEARCHES = 8;
 
 export class PageEngine implements Engine {
   private readonly open: (Open | undefined)[] = [];
+  private last: { key: string; ids: Int32Array } = { key: '', ids: new Int32Array() };
 
   constructor(private readonly page: Page) {}
 
@@ -64,6 +74,7 @@ export class PageEngine implements Engine {
       devices: said.devices.map((one) => new Device(one, data)),
       searches: new Map(),
       pieces: new Map(),
+      histories: new Map(),
     };
   }
 
@@ -72,8 +83,9 @@ export class PageEngine implements Engine {
   }
 
   frames(snapshot: number): Frames {
-    const { functions, files, lines, sources } = this.snapshot(snapshot).code.frames;
+    const { functions, files, lines, sources, inner } = this.snapshot(snapshot).code.frames;
     return {
+      inner: inner.slice(),
       functions: functions.slice(),
       files: files.slice(),
       lines: lines.slice(),
@@ -85,10 +97,11 @@ export class PageEngine implements Engine {
     return this.snapshot(snapshot).code.stack(stack);
   }
 
-  curve({ place, measure, axis, span, columns }: CurveQuery): Curve {
+  curve({ place, measure, axis, span, columns, recorded = false }: CurveQuery): Curve {
     const device = this.device(place);
     const { from, to } = device.clock.ranges(axis, span, columns);
-    const usage = device.usage(measure);
+    const usage =
+      measure === 'reserved' ? device.usage(measure) : device.timeline(measure, recorded).usage;
     const low = new Float64Array(columns).fill(Number.NaN);
     const high = new Float64Array(columns).fill(Number.NaN);
     for (let c = 0; c < columns; c++) {
@@ -119,10 +132,27 @@ export class PageEngine implements Engine {
     return moments.map((moment) => clock.xOf(axis, moment));
   }
 
-  groups(place: Place, measure: LifeMeasure, way: Way): Int32Array {
+  groups(place: Place, measure: LifeMeasure, way: Way, ids?: readonly number[]): Int32Array {
     const device = this.device(place);
     const groups = this.grouping(device, way, measure);
+    if (ids) return Int32Array.from(ids, (id) => groups.at(id));
     return new Int32Array(device.lives).map((_, id) => groups.at(id));
+  }
+
+  framesMet(snapshot: number, { include = '' }: Pick<Filter, 'include'>): Uint8Array {
+    return framesMet(this.snapshot(snapshot).code, include);
+  }
+
+  bandOf({ place, measure, moment, id, recorded }: BandQuery): Band | null {
+    const device = this.device(place);
+    const timeline = device.timeline(measure, recorded);
+    let low = 0;
+    for (const one of timeline.live(within(device, moment))) {
+      const high = low + timeline.bytes[one]!;
+      if (one === id) return high > low ? { low, high } : null;
+      low = high;
+    }
+    return null;
   }
 
   prominence(place: Place, way: Way): Float64Array {
@@ -138,15 +168,26 @@ export class PageEngine implements Engine {
   picture(query: PictureQuery): Picture {
     const { place, measure, axis, span, width, colour } = query;
     const device = this.device(place);
-    const timeline = device.timeline(measure);
+    const usage =
+      measure === 'reserved'
+        ? device.usage(measure)
+        : device.timeline(measure, query.recorded).usage;
     const { from, to } = device.clock.ranges(axis, span, width);
-    const moments = from.map((first, x) =>
-      first < to[x]! ? timeline.usage.highestAt(first, to[x]!) : -1,
-    );
-    const ids = paint(timeline, moments, query);
+    const moments = from.map((first, x) => (first < to[x]! ? usage.highestAt(first, to[x]!) : -1));
+    if (measure === 'reserved') return this.pieces(place).picture(query, moments);
+    const timeline = device.timeline(measure, query.recorded);
+    const ids = this.painted(query, () => paint(timeline, moments, query));
     const groups = this.grouping(device, colour.way, measure);
     const highlight = this.selected(place, measure, query.highlight);
     return { pixels: coloured(ids, width, colour, groups, highlight), ids, moments };
+  }
+
+  /** The allocations in each pixel. The last ones are kept, because changing colours doesn't
+   * change them. */
+  private painted(query: PictureQuery, paint: () => Int32Array): Int32Array {
+    const key = JSON.stringify({ ...query, colour: null, highlight: null });
+    if (this.last.key !== key) this.last = { key, ids: paint() };
+    return new Int32Array(this.last.ids); // because it's transferred to the page
   }
 
   allocation(place: Place, id: number): Allocation {
@@ -188,6 +229,10 @@ export class PageEngine implements Engine {
     return treeOfBoth(this.what(before), this.what(after), after, after.least);
   }
 
+  lines(query: Omit<HoldersQuery, 'way'>, file: number): readonly Holder[] {
+    return fileLines(this.what(query), file);
+  }
+
   live(query: LiveQuery): LiveRows {
     const { place, measure, moment, filter, sort, descending, offset, limit } = query;
     const device = this.device(place);
@@ -202,6 +247,24 @@ export class PageEngine implements Engine {
 
   map(place: Place, moment: number): SegmentMap {
     return this.pieces(place).at(within(this.device(place), moment));
+  }
+
+  events(place: Place, address: string, from: number, limit: number): Events {
+    const device = this.device(place);
+    const { histories } = this.snapshot(place.snapshot);
+    const known =
+      histories.get(place.device) ??
+      new History(device, device.said.segments && this.pieces(place));
+    histories.set(place.device, known);
+    return known.rows(address, from, limit);
+  }
+
+  segments(place: Place, moment: number, key: SegmentKey): readonly Holder[] {
+    return this.pieces(place).holders(within(this.device(place), moment), key);
+  }
+
+  segment(place: Place, id: number, moment: number): Reservation {
+    return this.pieces(place).piece(id, within(this.device(place), moment));
   }
 
   blockers(place: Place, moment: number, way: Way): Blocking {
@@ -242,12 +305,13 @@ export class PageEngine implements Engine {
   /** The allocations that pass a filter; null for all. */
   private selected(place: Place, measure: LifeMeasure, filter: Filter | null): Selection | null {
     if (!filter) return null;
-    const { include, way, group } = filter;
+    const { include, way, group, recorded } = filter;
     const device = this.device(place);
     const met = include ? this.met(place.snapshot, include) : null;
     const groups = way === undefined ? null : this.grouping(device, way, measure);
-    if (!met && !groups) return null;
-    return selection(met, met && device.stacks, groups, group ?? -1);
+    const first = recorded ? device.carried : 0;
+    if (!met && !groups && !first) return null;
+    return selection(met, met && device.stacks, groups, group ?? -1, first);
   }
 
   private met(snapshot: number, include: string): Uint8Array {
@@ -262,7 +326,12 @@ export class PageEngine implements Engine {
     return found;
   }
 
-  private what({ place, measure, moment, filter }: TreeQuery): Live {
+  private what({
+    place,
+    measure,
+    moment,
+    filter,
+  }: Pick<TreeQuery, 'place' | 'measure' | 'moment' | 'filter'>): Live {
     const device = this.device(place);
     const named = device.ofStacks('line');
     return {

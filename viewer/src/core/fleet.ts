@@ -20,6 +20,8 @@ export interface PageRank {
   readonly group: number | null;
   /** For an odd rank: the number of the rank that it was compared with. */
   readonly typical: number | null;
+  /** The URL of the rank's own page, if it was there when this page was written. */
+  readonly page: string | null;
   readonly device: number | null;
   readonly peak_bytes: number;
   readonly reserved_bytes: number | null;

@@ -1,26 +1,29 @@
 // The holders of memory at a moment, by group, and what was allocated and freed between two
 // moments.
 
-import type { Changed, Holder, Holders } from '../protocol.js';
+import type { Changed, Held, Holders } from '../protocol.js';
 import type { Grouping } from './groups.js';
 import type { Timeline } from './lives.js';
 import type { Selection } from './search.js';
 
 /** Sums of groups. Their numbers may have gaps. */
 class Sums {
-  private readonly sums = new Map<number, { bytes: number; count: number }>();
+  private readonly sums = new Map<number, { bytes: number; count: number; heights: number }>();
 
-  add(group: number, bytes: number): void {
+  /** Adds an allocation; `height` is the middle of its bytes in the stack. */
+  add(group: number, bytes: number, height = 0): void {
     const sum = this.sums.get(group);
-    if (!sum) this.sums.set(group, { bytes, count: 1 });
+    if (!sum) this.sums.set(group, { bytes, count: 1, heights: bytes * height });
     else {
       sum.bytes += bytes;
       sum.count++;
+      sum.heights += bytes * height;
     }
   }
 
-  of(group: number): { readonly bytes: number; readonly count: number } {
-    return this.sums.get(group) ?? { bytes: 0, count: 0 };
+  of(group: number): Omit<Held, 'group'> {
+    const { bytes, count, heights } = this.sums.get(group) ?? { bytes: 0, count: 0, heights: 0 };
+    return { bytes, count, level: bytes ? heights / bytes : 0 };
   }
 
   get groups(): IterableIterator<number> {
@@ -40,13 +43,15 @@ export function holders(
   const sums = new Sums();
   let all = 0;
   let count = 0;
+  let height = 0;
   for (const id of live) {
+    height += bytes[id]!;
     if (selected && !selected.has(id)) continue;
-    sums.add(grouping.at(id), bytes[id]!);
+    sums.add(grouping.at(id), bytes[id]!, height - bytes[id]! / 2);
     all += bytes[id]!;
     count++;
   }
-  const groups: Holder[] = Array.from(sums.groups, (group) => ({ group, ...sums.of(group) }));
+  const groups: Held[] = Array.from(sums.groups, (group) => ({ group, ...sums.of(group) }));
   groups.sort((a, b) => b.bytes - a.bytes || a.group - b.group);
   return {
     bytes: all,

@@ -8,10 +8,7 @@ import type { Code } from './code.js';
 import type { Device } from './device.js';
 import type { Grouping } from './groups.js';
 import type { SegmentColumns } from './page.js';
-
-/** Bits of `SegmentColumns.kind`. */
-const EXPANDABLE = 1;
-const SMALL = 2;
+import { EXPANDABLE, Reserved, SMALL } from './reserved.js';
 
 interface Layout {
   readonly segments: readonly Laid[];
@@ -21,32 +18,19 @@ interface Layout {
 type Bare = { -readonly [K in keyof Omit<Laid, 'blocks'>]: Laid[K] };
 
 /** The pieces of a device's segments over all of its events. Addresses are in bytes from the base. */
-export class Pieces {
-  private readonly begin: Float64Array;
-  private readonly end: Float64Array;
-  private readonly address: Float64Array;
-  private readonly size: Float64Array;
+export class Pieces extends Reserved {
   private readonly segment: Float64Array;
-  private readonly pool: Float64Array;
-  private readonly stream: Float64Array;
-  private readonly kind: Float64Array;
   private last: (Layout & { readonly moment: number }) | null = null;
 
   constructor(
-    private readonly device: Device,
+    device: Device,
     columns: SegmentColumns,
     private readonly code: Code,
   ) {
-    const unit = device.said.address_unit;
-    this.begin = device.numbers(columns.begin);
-    this.end = device.numbers(columns.life).map((life, i) => life + this.begin[i]!);
-    this.address = device.numbers(columns.address).map((units) => units * unit);
-    this.size = device.numbers(columns.size);
+    super(device, columns);
     this.segment = device.numbers(columns.segment);
-    this.pool = device.numbers(columns.pool);
-    this.stream = device.numbers(columns.stream);
-    this.kind = device.numbers(columns.kind);
-    if (this.address.some((one, i) => one + this.size[i]! > Number.MAX_SAFE_INTEGER)) {
+    const { bytes } = this.timeline;
+    if (this.address.some((one, i) => one + bytes[i]! > Number.MAX_SAFE_INTEGER)) {
       throw new Error('the segments are too far apart to show');
     }
   }
@@ -136,7 +120,10 @@ export class Pieces {
 
   /** Adjacent pieces of a segment are merged, unless their pools are known and differ. */
   private segments(moment: number): Bare[] {
-    const { begin, end, address, size, segment, pool, stream, kind } = this;
+    const { address, segment, stream, kind } = this;
+    const { pool } = this.keys;
+    const { bytes: size, ends } = this.timeline;
+    const { begin, end } = ends;
     const { pools } = this.device.said;
     const live: number[] = [];
     for (let i = 0; i < begin.length && begin[i]! < moment; i++)

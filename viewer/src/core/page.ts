@@ -80,6 +80,8 @@ export interface SegmentColumns {
 export interface PageMark {
   readonly kind: 'oom' | 'snapshot' | 'step';
   readonly text: string;
+  /** The failed request, or the bytes that the snapshot event has. */
+  readonly bytes: number | null;
   /** The moment after the event; for a step, the moment at which the step begins. */
   readonly moment: number;
   /** For a step, the moment at which the step ends. */
@@ -90,6 +92,28 @@ export interface PageMark {
 export interface PagePeak {
   readonly bytes: number;
   readonly moment: number;
+}
+
+/** What `memreplay oom` says about a failed request; its mark has the size. */
+export interface PageFailure {
+  /** The moment after it. */
+  readonly moment: number;
+  /** The file and line that made the request, or empty. */
+  readonly asked_by: string;
+  readonly cause: string;
+  /** The cause as a sentence. */
+  readonly text: string;
+  /** Free bytes that this request couldn't use. */
+  readonly cached_bytes: number;
+  /** What would have helped: names and sentences; empty if that wasn't computed. */
+  readonly remedies: readonly (readonly [string, string])[];
+}
+
+/** The card's memory; if it isn't known, the card has at least as much. */
+export interface PageCard {
+  readonly bytes: number;
+  readonly known: boolean;
+  readonly text: string;
 }
 
 export interface PageDevice {
@@ -118,6 +142,9 @@ export interface PageDevice {
   /** How far the numbers of a measure can be trusted; a warning if they aren't exact. */
   readonly trust: Readonly<Record<Measure, PageNote>>;
   readonly peaks: Readonly<Record<Measure, PagePeak>>;
+  /** The first failed requests; all of them are in `marks`. */
+  readonly ooms: readonly PageFailure[];
+  readonly card: PageCard | null;
 }
 
 /** A block of a report, as in render/document.py; cells are text or locations in code. */
@@ -156,6 +183,8 @@ export interface PageReport {
   readonly blocks: readonly ReportBlock[];
   /** A line on each device, by its number. */
   readonly verdicts: Readonly<Record<number, string>>;
+  /** Why a device's numbers aren't exact, by its number. */
+  readonly reasons: Readonly<Record<number, string>>;
 }
 
 /** A snapshot on a page. Its columns are stored next to it, in base64. */
@@ -171,11 +200,19 @@ export interface PageData {
   /** Problems with the file as a whole (it's cut off, …). */
   readonly notes: readonly string[];
   readonly texts: readonly string[];
+  /** The folder with most of the user's files, which is left out of their names. */
+  readonly folder: string;
+  /** Each file and its name on the page, as indices in `texts`. */
+  readonly files: readonly (readonly [number, number])[];
+  /** Lines of groups that name code: the line's index in `texts`, the line in the source, and
+   * indices of the file, the function and the operator. */
+  readonly code: readonly (readonly number[])[];
   readonly frame_function: Coded;
   readonly frame_file: Coded;
   readonly frame_line: Coded;
   /** The source line: an index into `texts`, from 1; 0 if unknown. */
   readonly frame_source: Coded;
+  readonly frame_allocator: Coded;
   readonly stack_frames: Coded;
   readonly frames: Coded;
   readonly stack_code: Coded;

@@ -16,23 +16,27 @@ class Both implements Selection {
     private readonly stacks: Int32Array | null,
     private readonly groups: Grouping | null,
     private readonly group: number,
+    private readonly first: number,
   ) {}
 
   has(id: number): boolean {
     const { met, stacks, groups } = this;
+    if (id < this.first) return false;
     if (met && !met[stacks![id]!]) return false;
     return !groups || groups.at(id) === this.group;
   }
 }
 
-/** Selects the allocations of a group whose stack is in `met` (null: any stack). */
+/** Selects the allocations of a group whose stack is in `met` (null: any stack), from the number
+ * `first` on. */
 export function selection(
   met: Uint8Array | null,
   stacks: Int32Array | null,
   groups: Grouping | null,
   group: number,
+  first = 0,
 ): Selection {
-  return new Both(met, stacks, groups, group);
+  return new Both(met, stacks, groups, group, first);
 }
 
 /** Finds the operator in a C++ name: `at::_ops::add_::call` is `add_`. */
@@ -41,9 +45,9 @@ const OPERATOR = /at::_ops::(\w+)::(?:call|redispatch)\b/;
 const BEFORE = /^(?:… |via (?:[\w.-]+: )?)/;
 const BEHIND = /(?: +\((?:autograd|PyTorch's own)\)(?: +aten::\w+)?|(?<=\d) {2,}aten::\w+)$/;
 
-/** Returns, for each stack, whether the pattern matches one of its frames. The numbers after the
- * last stack, which mean no stack, never match. Throws an Error for an invalid regular expression. */
-export function stacksMet(code: Code, pattern: string): Uint8Array {
+/** Returns whether the pattern matches each frame. Throws an Error for an invalid regular
+ * expression. */
+export function framesMet(code: Code, pattern: string): Uint8Array {
   const searched = searches(pattern);
   const found = (text: string): boolean => searched.some((one) => one.test(text));
   const { functions, files, lines } = code.frames;
@@ -69,6 +73,13 @@ export function stacksMet(code: Code, pattern: string): Uint8Array {
     }
     if (met) frames[i] = 1;
   }
+  return frames;
+}
+
+/** Returns, for each stack, whether the pattern matches one of its frames. The numbers after the
+ * last stack, which mean no stack, never match. */
+export function stacksMet(code: Code, pattern: string): Uint8Array {
+  const frames = framesMet(code, pattern);
   const stacks = new Uint8Array(code.stacks + 2);
   for (let k = 0; k < code.stacks; k++) {
     for (let i = code.offsets[k]!; i < code.offsets[k + 1]!; i++) {

@@ -5,14 +5,20 @@ import { useAnswer } from './answers.js';
 import { Blockers } from './blockers.js';
 import { BlockMap } from './canvas/blockmap.js';
 import { commandOf } from './commands.js';
-import { Copying, canvasPng, type Rows } from './copying.js';
-import { groupLines, short, useGround } from './ground.js';
+import { Copying, type Rows } from './copying.js';
+import { Choice } from './flame.js';
+import { useGround } from './ground.js';
+import { groupWords } from './labels.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
+import { canvasSvg } from './saving.js';
 import { change } from './state.js';
 import { count, percent, size } from './units.js';
 
-export function Allocator() {
+const MOST_ENLARGED = 12;
+
+/** The map and, below it, `blockers`, unless there's no room for them. */
+export function Allocator({ blockers = true }: { blockers?: boolean }) {
   const ground = useGround();
   const { engine, place, at, device, state, counted: measure } = ground;
   const colours = useColours(ground);
@@ -37,6 +43,8 @@ export function Allocator() {
   const map = answer.value;
   if (!map) return null;
   const free = map.reserved - map.active;
+  const zoom = (by: 1 | -1) =>
+    change({ enlarged: Math.min(Math.max(state.enlarged + by, 0), MOST_ENLARGED) });
   return (
     <div class="panel allocator">
       <div class="toolbar">
@@ -51,10 +59,33 @@ export function Allocator() {
           </span>{' '}
           active, {size(free)} free{map.reserved > 0 ? ` (${percent(free / map.reserved)})` : ''}
         </span>
+        <Choice
+          label="How segments are laid out"
+          value={state.map}
+          choices={[
+            ['rows', 'rows'],
+            ['all', 'all at once'],
+          ]}
+          onChange={(next) => change({ map: next })}
+        />
+        <span hidden={state.map === 'all'}>
+          {([1, -1] as const).map((by) => (
+            <button
+              key={by}
+              type="button"
+              class="small"
+              aria-label={by > 0 ? 'Larger blocks' : 'Smaller blocks'}
+              disabled={by < 0 && state.enlarged < 1}
+              onClick={() => zoom(by)}
+            >
+              {by > 0 ? '+' : '−'}
+            </button>
+          ))}
+        </span>
         <Copying
           name="allocator"
           command={commandOf(ground, 'allocator')}
-          png={() => canvasPng('.mr-blocks canvas')}
+          picture={() => canvasSvg('.mr-blocks canvas')}
           csv={() => mapRows(map)}
         />
       </div>
@@ -63,12 +94,15 @@ export function Allocator() {
         colour={(id) => css(colourOf(colours, shades, groups.value?.[id] ?? 0))}
         name={(id) => {
           const group = stacks.value?.[id];
-          return group === undefined ? null : short(groupLines(ground, 'stack', group)[0] ?? '');
+          return group === undefined ? null : (groupWords(ground, 'stack', group)[0] ?? '');
         }}
+        fold={state.map === 'all'}
+        zoom={state.enlarged}
+        onZoom={zoom}
         selected={state.pin}
         onSelect={(id) => change({ pin: id, group: null })}
       />
-      <Blockers />
+      {blockers && <Blockers />}
     </div>
   );
 }

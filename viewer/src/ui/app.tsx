@@ -11,23 +11,30 @@ import { useAnswer } from './answers.js';
 import { Bar } from './bar.js';
 import { Between } from './between.js';
 import { commandOf } from './commands.js';
-import { anchors, ComparedContext, mapped, useCompared } from './comparing.js';
+import { ComparedContext, otherPlace, useCompared, useOther } from './comparing.js';
 import { Copying } from './copying.js';
 import { Details } from './details.js';
 import { Diff } from './diff.js';
+import { Events } from './events.js';
+import { FailureLine } from './failures.js';
+import { FileTab } from './file.js';
 import { FlameTab } from './flame.js';
 import { type Ground, GroundContext, grounded, read, useGround } from './ground.js';
 import { Help } from './help.js';
 import { Holders } from './holders.js';
-import { keysOf, listen, tabsOf } from './keys.js';
+import { keysOf, tabsOf } from './keys.js';
+import { elided } from './labels.js';
 import { AnnotationLanes } from './lanes.js';
 import { Legend } from './legend.js';
+import { listen } from './listening.js';
 import { Listing } from './listing.js';
 import { momentName } from './moving.js';
 import { Overview } from './overview.js';
+import { FullButton, Separator, sizesOf, useFull } from './panes.js';
 import { Picture } from './picture.js';
 import { Ranks } from './ranks.js';
 import { Blocks } from './report.js';
+import { BothPeaks, showNext, Which } from './snapshots.js';
 import { change, state, type Tab } from './state.js';
 import { count, percent, size } from './units.js';
 import { Windows } from './windows.js';
@@ -63,6 +70,10 @@ function TabPanel({ tab }: { tab: Tab }) {
       return <Between />;
     case 'allocator':
       return <Allocator />;
+    case 'events':
+      return <Events />;
+    case 'file':
+      return <FileTab />;
     case 'diff':
       return <Diff />;
     case 'ranks':
@@ -96,7 +107,7 @@ function Tabs() {
     );
   };
   return (
-    <section class="below">
+    <section class="below" data-tab={shown}>
       <div class="tabs" role="tablist" ref={list} onKeyDown={move}>
         {tabs.map(([one, name]) => (
           <button
@@ -113,6 +124,12 @@ function Tabs() {
           </button>
         ))}
       </div>
+      <FullButton
+        name="table"
+        hint="F"
+        on={ground.state.full === 'table'}
+        act={() => change({ full: ground.state.full === 'table' ? null : 'table' })}
+      />
       <div role="tabpanel" id="tab-panel" aria-labelledby={`tab-${shown}`} class="tab-panel">
         <Guard key={shown}>
           <TabPanel tab={shown} />
@@ -127,6 +144,7 @@ function Headline() {
   const ground = useGround();
   const { snapshot, device, state, at, engine, place } = ground;
   const { measure } = state;
+  const pair = useCompared();
   const bytes = useAnswer(JSON.stringify([place, measure, at]), async () => ({
     at,
     measure,
@@ -140,36 +158,42 @@ function Headline() {
         <span data-what="verdict">
           {snapshot.report?.verdicts[device.device] ?? `${snapshot.name}, device ${device.device}`}
         </span>
+        {snapshot.folder && (
+          <span class="dim" data-what="folder" title={snapshot.folder}>
+            files in {elided([snapshot.folder], 60)}
+          </span>
+        )}
         {snapshot.notes.map((note) => (
           <span key={note} class="warning">
             {note}
           </span>
         ))}
-        {device.trust[measure].warning && (
-          <span class="warning">
-            {measure} bytes: {device.trust[measure].text}
-          </span>
-        )}
+        <Doubts />
       </p>
+      <FailureLine />
       <dl class="figures" aria-live="polite">
-        <div>
-          <dt>
-            <button
-              type="button"
-              class="plain"
-              title="Put the cursor on it (m)"
-              onClick={() => change({ at: null, from: null, to: null })}
-            >
-              peak
-            </button>
-          </dt>
-          <dd data-what="peak-bytes" data-bytes={peak.bytes}>
-            {size(peak.bytes)}{' '}
-            <small>
-              {count(peak.bytes)} bytes {measure}, {momentName(ground, peak.moment)}
-            </small>
-          </dd>
-        </div>
+        {pair ? (
+          <BothPeaks pair={pair} />
+        ) : (
+          <div>
+            <dt>
+              <button
+                type="button"
+                class="plain"
+                title="Put the cursor on it (m)"
+                onClick={() => change({ at: peak.moment, from: null, to: null })}
+              >
+                peak
+              </button>
+            </dt>
+            <dd data-what="peak-bytes" data-bytes={peak.bytes}>
+              {size(peak.bytes)}{' '}
+              <small>
+                {count(peak.bytes)} bytes {measure}, {momentName(ground, peak.moment)}
+              </small>
+            </dd>
+          </div>
+        )}
         <div>
           <dt>cursor</dt>
           <dd
@@ -188,14 +212,34 @@ function Headline() {
           </dd>
         </div>
         {measure !== 'reserved' && <Spare />}
+        {device.card && (
+          <div>
+            <dt data-what="card">{device.card.text}</dt>
+          </div>
+        )}
       </dl>
     </section>
   );
 }
 
+/** Why the numbers aren't exact: those of the measure, and otherwise those of the device. */
+function Doubts() {
+  const { snapshot, device, state } = useGround();
+  const { measure } = state;
+  const of = device.trust[measure];
+  const all = snapshot.report?.reasons[device.device];
+  const own = of.warning && (measure !== 'requested' || !all);
+  if (!own && !all) return null;
+  return (
+    <span class="warning" data-what="doubts">
+      {own ? `${measure} bytes: ${of.text}` : all}
+    </span>
+  );
+}
+
 /** The reserved memory at the cursor, and how much of it is unused. */
 function Spare() {
-  const { engine, place, at } = useGround();
+  const { engine, place, at, device } = useGround();
   const answer = useAnswer(JSON.stringify([place, at]), async () => {
     const [reserved, active] = await Promise.all([
       engine.bytesAt(place, 'reserved', at),
@@ -205,11 +249,18 @@ function Spare() {
   });
   if (!answer.value) return null;
   const { reserved, active } = answer.value;
+  const doubt = device.trust.reserved;
   return (
     <div class="spare">
       <dt>reserved</dt>
       <dd data-what="cursor-reserved" data-bytes={reserved}>
-        {size(reserved)} <small>{size(Math.max(reserved - active, 0))} not in use</small>
+        {size(reserved)}{' '}
+        {doubt.warning && (
+          <small class="warning" title={doubt.text}>
+            inexact
+          </small>
+        )}{' '}
+        <small>{size(Math.max(reserved - active, 0))} not in use</small>
       </dd>
     </div>
   );
@@ -218,50 +269,59 @@ function Spare() {
 function Main({ ground }: { ground: Ground }) {
   const help = useSignal(false);
   const pair = useCompared();
-  const keys = useMemo(() => keysOf(() => (help.value = true)), []);
+  const grounds = pair ?? [ground];
+  const { state: value } = ground;
+  const compared = useRef(pair);
+  compared.current = pair;
+  const keys = useMemo(
+    () =>
+      keysOf(
+        () => (help.value = true),
+        (shown, step) => showNext(shown, compared.current, step),
+      ),
+    [],
+  );
   const now = useRef(ground);
   now.current = ground;
+  useFull(value.full);
   useEffect(() => listen(keys, () => (help.value ? null : now.current)), []);
   return (
     <GroundContext.Provider value={ground}>
       <Bar showHelp={() => (help.value = true)} />
       <Headline />
-      <div class={pair ? 'middle compared' : 'middle'}>
+      <div class={pair ? 'middle compared' : 'middle'} style={sizesOf(value)}>
         <div class="stage">
-          <Guard>
-            <Overview />
-          </Guard>
-          {pair && (
-            <GroundContext.Provider value={pair[1]}>
+          {grounds.map((one, i) => (
+            <GroundContext.Provider key={i} value={one}>
               <Guard>
                 <Overview />
               </Guard>
             </GroundContext.Provider>
-          )}
+          ))}
           <Windows />
-          {pair && <p class="which">{ground.snapshot.name}</p>}
-          <Guard>
-            <Picture />
-          </Guard>
-          <Guard>
-            <AnnotationLanes />
-          </Guard>
-          {pair && (
-            <GroundContext.Provider value={pair[1]}>
-              <p class="which">{pair[1].snapshot.name}</p>
-              <Guard>
-                <Picture />
-              </Guard>
-              <Guard>
-                <AnnotationLanes />
-              </Guard>
-            </GroundContext.Provider>
-          )}
+          {grounds.map((one, i) => (
+            <>
+              {pair && <Which own={one} />}
+              <GroundContext.Provider key={i} value={one}>
+                <Guard>
+                  <Picture />
+                </Guard>
+                <Guard>
+                  <AnnotationLanes />
+                </Guard>
+              </GroundContext.Provider>
+            </>
+          ))}
         </div>
+        <Separator kind="side" value={value.side} change={(side) => change({ side })} />
         <aside class="side">
-          <Guard>{ground.state.pin === null ? <Legend /> : <Details />}</Guard>
+          <Guard>
+            <Legend />
+            <Details />
+          </Guard>
         </aside>
       </div>
+      <Separator kind="tall" value={value.tall} change={(tall) => change({ tall })} />
       <Tabs />
       {help.value && <Help keys={keys} close={() => (help.value = false)} />}
     </GroundContext.Provider>
@@ -292,9 +352,11 @@ function Nothing({ page }: { page: Page }) {
 /** The frames of a device's snapshot, once the snapshot is read. */
 function useRead(engine: Remote, place: Place | null) {
   const { measure } = state.value;
-  return useAnswer(JSON.stringify([place, measure]), async () =>
-    place ? { place, frames: await read(engine, place, measure) } : null,
+  const key = JSON.stringify(place);
+  const answer = useAnswer(`${key} ${measure}`, async () =>
+    place ? { key, frames: await read(engine, place, measure) } : null,
   );
+  return { frames: answer.value?.key === key ? answer.value.frames : null, error: answer.error };
 }
 
 export function App({ page, engine }: { page: Page; engine: Remote }) {
@@ -304,12 +366,17 @@ export function App({ page, engine }: { page: Page; engine: Remote }) {
   const said = page.snapshots[snapshot];
   const device = Math.min(Math.max(value.device, 0), (said?.devices.length ?? 0) - 1);
   const there = said?.devices[device];
-  const place = useMemo(() => (there ? { snapshot, device } : null), [snapshot, device]);
-  const answer = useRead(engine, place);
-  if (place && answer.value?.place === place) {
-    last.current = grounded(page, engine, value, place, answer.value.frames, change);
+  const place = there ? { snapshot, device } : null;
+  const other = place && page.kind === 'compare' ? otherPlace(page, place) : null;
+  // Each of two compared snapshots stays with its question, whichever is shown.
+  const second = other !== null && snapshot === 1;
+  const one = useRead(engine, second ? other : place);
+  const two = useRead(engine, second ? place : other);
+  const [answer, its] = second ? [two, one] : [one, two];
+  if (place && answer.frames) {
+    last.current = grounded(page, engine, value, place, answer.frames, change);
   }
-  const pair = useOther(page, engine, last.current);
+  const pair = useOther(page, engine, last.current, other, its.frames);
   if (!there || !place) return <Nothing page={page} />;
   if (answer.error) {
     return (
@@ -319,63 +386,14 @@ export function App({ page, engine }: { page: Page; engine: Remote }) {
     );
   }
   return last.current ? (
-    <ComparedContext.Provider value={pair && [last.current, pair]}>
+    <ComparedContext.Provider
+      value={pair && (pair.place.snapshot ? [last.current, pair] : [pair, last.current])}
+    >
       <Main ground={last.current} />
     </ComparedContext.Provider>
   ) : (
     <div class="reading">
       <p class="dim">Reading {said?.name} …</p>
     </div>
-  );
-}
-
-/** The second of two snapshots, in sync with the first. */
-function useOther(page: Page, engine: Remote, first: Ground | null): Ground | null {
-  const snapshot = page.kind === 'compare' ? 1 : -1;
-  const devices = page.snapshots[snapshot]?.devices ?? [];
-  const same = devices.findIndex(({ device }) => device === first?.device.device);
-  const device = Math.max(same, 0);
-  const there = devices[device] !== undefined && first?.place.snapshot === 0;
-  const place = useMemo(() => (there ? { snapshot, device } : null), [there, snapshot, device]);
-  const answer = useRead(engine, place);
-  const ready = first && place && answer.value?.place === place ? answer.value.frames : null;
-  // On the time axis, the other moment is the one after the same interval; on the event axis, the one in the same step.
-  const time = first?.axis === 'time' && ready !== null && devices[device]!.last_us !== null;
-  const at = useAnswer(JSON.stringify([place, time, first?.place, first?.at]), async () =>
-    time && place && first
-      ? engine.momentAt(place, 'time', await engine.xOf(first.place, 'time', first.at))
-      : null,
-  );
-  if (!first || !place || !ready) return null;
-  const [a, b] = [anchors(first.device), anchors(devices[device]!)];
-  const there_ = (x: number) => (time ? x : mapped(a, b, x));
-  const back = (x: number) => (time ? x : mapped(b, a, x));
-  const { state } = first;
-  const through = (x: number | null | undefined, by: (x: number) => number) =>
-    x === null || x === undefined ? null : by(x);
-  const moment = state.at === null ? null : time ? at.value : mapped(a, b, state.at);
-  return grounded(
-    page,
-    engine,
-    {
-      ...state,
-      axis: time ? 'time' : 'event',
-      from: through(first.span.from, there_),
-      to: through(first.span.to, there_),
-      at: moment,
-      other: state.other === null || time ? null : mapped(a, b, state.other),
-      pin: null,
-      group: null,
-    },
-    place,
-    ready,
-    ({ from, to, at: picked, other, tab }) =>
-      change({
-        ...(from === undefined ? {} : { from: through(from, back) }),
-        ...(to === undefined ? {} : { to: through(to, back) }),
-        ...(picked == null || time ? {} : { at: Math.round(mapped(b, a, picked)) }),
-        ...(other == null || time ? {} : { other: Math.round(mapped(b, a, other)) }),
-        ...(tab === undefined ? {} : { tab }),
-      }),
   );
 }

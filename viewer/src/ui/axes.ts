@@ -1,6 +1,6 @@
 // Axis ticks at round numbers of bytes, events or time, each with a label.
 
-import { count, size } from './units.js';
+import { count, UNITS } from './units.js';
 
 export interface Tick {
   readonly at: number;
@@ -11,9 +11,13 @@ export interface Tick {
 const BINARY = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const DECIMAL = [1, 2, 5];
 
-/** Byte ticks from 0 up to a height: not too many, and round in their unit. */
-export function byteTicks(low: number, high: number, most: number): Tick[] {
-  const least = (high - low) / Math.max(most, 1);
+/** The longest label that fits next to the axis. */
+const LONGEST = 11;
+
+/** Byte ticks from one height to another: not too many, round in their unit, and labeled exactly.
+ * At least one tick isn't 0. If labels would be too long, they're relative to `base` (otherwise 0). */
+export function byteAxis(low: number, high: number, most: number): { ticks: Tick[]; base: number } {
+  const least = (high - low) / Math.max(most, 2);
   let step = 1;
   for (let unit = 1; unit < 2 ** 70 && step < least; unit *= 1024) {
     for (const one of BINARY) {
@@ -21,7 +25,27 @@ export function byteTicks(low: number, high: number, most: number): Tick[] {
       if (step >= least) break;
     }
   }
-  return ticks(low, high, step).map((at) => ({ at, label: at === 0 ? '0' : size(at) }));
+  const at = ticks(low, high, step);
+  const labeled = (base: number) => at.map((one) => ({ at: one, label: label(one - base, step) }));
+  const plain = labeled(0);
+  if (plain.every(({ label }) => label.length <= LONGEST)) return { ticks: plain, base: 0 };
+  const unit = 1024 ** (Math.floor(Math.log2(step) / 10) + 1);
+  const base = Math.floor(low / unit) * unit;
+  const relative = labeled(base).map((one) => ({ ...one, label: `+${one.label}` }));
+  return { ticks: relative, base };
+}
+
+export function byteTicks(low: number, high: number, most: number): Tick[] {
+  return byteAxis(low, high, most).ticks;
+}
+
+/** `1.25 GiB`, `1,152 MiB`: in the largest unit that takes at most two decimals, which is the same
+ * for all multiples of a step. */
+export function label(bytes: number, step: number): string {
+  if (bytes === 0) return '0';
+  let unit = 0;
+  while (bytes >= 1024 ** (unit + 1) && Number.isInteger((100 * step) / 1024 ** (unit + 1))) unit++;
+  return `${(bytes / 1024 ** unit).toLocaleString('en')} ${UNITS[unit]}`;
 }
 
 function decimalStep(least: number): number {

@@ -8,7 +8,9 @@ import type { Axis } from '../protocol.js';
 import { copyText, DoneButton } from './copying.js';
 import { useGround } from './ground.js';
 import { swapAxis } from './keys.js';
-import { change, type State } from './state.js';
+import { MEANINGS } from './meanings.js';
+import { ELSEWHERE, Picker, SyncSelect } from './snapshots.js';
+import { change } from './state.js';
 import { dark, nextTheme } from './theme.js';
 
 /** How long typing must pause before the search starts. */
@@ -58,16 +60,6 @@ function Search({ search }: { search: string }) {
   );
 }
 
-/** Reset the state that is specific to another device. */
-const ELSEWHERE: Partial<State> = {
-  from: null,
-  to: null,
-  at: null,
-  other: null,
-  pin: null,
-  group: null,
-};
-
 export function Bar({ showHelp }: { showHelp: () => void }) {
   const ground = useGround();
   const { page, place, snapshot, state, axis, device } = ground;
@@ -75,26 +67,12 @@ export function Bar({ showHelp }: { showHelp: () => void }) {
     <header class="bar">
       <h1 title={snapshot.file}>
         <span class="brand">memreplay</span>{' '}
-        <span class="file">{page.kind === 'one' ? snapshot.name : page.title}</span>
+        {page.kind !== 'compare' && (
+          <span class="file">{page.kind === 'one' ? snapshot.name : page.title}</span>
+        )}
       </h1>
       <div class="fields">
-        {page.kind === 'ranks' && page.snapshots.length > 1 && (
-          <label class="field">
-            {page.kind === 'ranks' ? 'rank' : 'snapshot'}{' '}
-            <select
-              value={place.snapshot}
-              onChange={(event) =>
-                change({ ...ELSEWHERE, snapshot: Number(event.currentTarget.value), device: 0 })
-              }
-            >
-              {page.snapshots.map((one, i) => (
-                <option key={one.name} value={i}>
-                  {one.name}
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
+        <Picker />
         {snapshot.devices.length > 1 && (
           <label class="field">
             device{' '}
@@ -116,10 +94,13 @@ export function Bar({ showHelp }: { showHelp: () => void }) {
           bytes{' '}
           <select
             value={state.measure}
+            title={MEANINGS[state.measure]}
             onChange={(event) => change({ measure: event.currentTarget.value as Measure })}
           >
             {MEASURES.map((one) => (
-              <option key={one}>{one}</option>
+              <option key={one} title={MEANINGS[one]}>
+                {one}
+              </option>
             ))}
           </select>
         </label>
@@ -137,6 +118,7 @@ export function Bar({ showHelp }: { showHelp: () => void }) {
             <option>time</option>
           </select>
         </label>
+        <SyncSelect />
       </div>
       <Search search={state.search} />
       <div class="buttons">

@@ -20,20 +20,16 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
   const way = wayOf(ground);
   const by = way === 'stack' ? [] : ['--by', way];
   // With a filter, the peak is that of the matching allocations; reserved bytes peak at another moment.
-  const peak = state.at === null && !state.search && state.measure !== 'reserved';
+  const highest = at === device.peaks[counted].moment;
+  const unfiltered = !state.search || tab === 'flame';
+  const peak = highest && unfiltered && state.measure !== 'reserved';
   const moment = peak ? ['peak', ...file] : ['at', ...file, event(ground, at)];
   switch (tab) {
     case 'holders':
       return [...moment, ...by, ...of, ...include];
     case 'flame':
       if (state.root === 'innermost' || state.group !== null) return null;
-      return [
-        ...moment,
-        '--tree',
-        ...(state.frames === 'all' ? ['--all-frames'] : []),
-        ...of,
-        ...include,
-      ];
+      return [...moment, '--tree', ...(state.frames === 'all' ? ['--all-frames'] : []), ...of];
     case 'list':
       if (state.group !== null) return null;
       return ['at', ...file, event(ground, at), '--list', ...of, ...include];
@@ -53,8 +49,12 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
       ];
     case 'ranks':
       return ['peak', ...file, ...of];
+    case 'events':
+      return null;
     case 'report':
       return ['report', ...file];
+    case 'file':
+      return null;
   }
 }
 

@@ -1,6 +1,7 @@
 // Copy or save from a view: the command line, a table as CSV, pictures.
 
 import { useSignal } from '@preact/signals';
+import { pngOf } from './saving.js';
 
 type Cell = string | number;
 export type Rows = readonly (readonly Cell[])[];
@@ -64,6 +65,24 @@ export function DoneButton(props: {
   );
 }
 
+/** Buttons that save a picture. */
+export function SavePicture({ name, picture }: { name: string; picture: () => string }) {
+  return (
+    <>
+      <DoneButton
+        label="SVG"
+        title="Save the picture as SVG"
+        act={() => save(`${name}.svg`, new Blob([picture()], { type: 'image/svg+xml' }))}
+      />
+      <DoneButton
+        label="PNG"
+        title="Save the picture as PNG"
+        act={async () => save(`${name}.png`, await pngOf(picture()))}
+      />
+    </>
+  );
+}
+
 /** A view's command line, and buttons to copy and save. */
 export function Copying(props: {
   name: string;
@@ -72,10 +91,10 @@ export function Copying(props: {
   /** How the command's output differs from the view. */
   note?: string;
   csv?: () => Rows | Promise<Rows>;
-  svg?: () => string;
-  png?: () => Promise<Blob>;
+  /** The view as an SVG file. */
+  picture?: () => string;
 }) {
-  const { name, command, csv, svg, png, note } = props;
+  const { name, command, csv, picture, note } = props;
   return (
     <div class="copying">
       {note && command !== null && <span class="dim">{note}:</span>}
@@ -105,31 +124,7 @@ export function Copying(props: {
           }
         />
       )}
-      {svg && (
-        <DoneButton
-          label="SVG"
-          title="Save the picture as SVG"
-          act={() => save(`${name}.svg`, new Blob([svg()], { type: 'image/svg+xml' }))}
-        />
-      )}
-      {png && (
-        <DoneButton
-          label="PNG"
-          title="Save the picture as PNG"
-          act={async () => save(`${name}.png`, await png())}
-        />
-      )}
+      {picture && <SavePicture name={name} picture={picture} />}
     </div>
   );
-}
-
-/** The drawing of a canvas as a PNG. */
-export function canvasPng(selector: string): Promise<Blob> {
-  const canvas = document.querySelector<HTMLCanvasElement>(selector);
-  return new Promise((done, failed) => {
-    if (!canvas) failed(new Error('there is no picture'));
-    canvas?.toBlob((blob) =>
-      blob ? done(blob) : failed(new Error("the browser couldn't create the picture")),
-    );
-  });
 }

@@ -1,9 +1,12 @@
 // Details of one allocation: its size, when it was live, and the code that requested it.
 
 import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import type { Allocation, Stack } from '../protocol.js';
 import { useAnswer } from './answers.js';
-import { type Ground, groupLines, short, useGround } from './ground.js';
+import { frameName } from './flame.js';
+import { type Ground, groupLines, useGround } from './ground.js';
+import { groupWords, placeOf } from './labels.js';
 import { change } from './state.js';
 import { count, fineDuration, size } from './units.js';
 
@@ -18,29 +21,27 @@ function life(one: Allocation, ground: Ground): string {
   return words.length ? words.join(', ') : `${ground.device.events} events`;
 }
 
-/** The lines to show: the few that fit in a tooltip, or all. */
+/** An allocation's size and name, the given lines, and its numbers: those that fit in a tooltip, or
+ * all. */
 export function AllocationLines(props: {
   ground: Ground;
   allocation: Allocation;
   brief?: boolean;
+  children?: ComponentChildren;
 }) {
   const { ground, allocation: one, brief } = props;
   const group = one.groups.stack;
-  const [name, ...callers] = group === undefined ? [] : groupLines(ground, 'stack', group);
+  const [name = ''] = group === undefined ? [] : groupWords(ground, 'stack', group, brief);
+  const whole = group === undefined ? '' : groupLines(ground, 'stack', group).join('\n');
   return (
     <div class="allocation" data-what="allocation" data-id={one.id}>
-      <p class="headline">
+      <p class="headline" title={whole}>
         <strong data-what="allocation-bytes" data-bytes={one.requested}>
           {size(one.requested)}
         </strong>{' '}
-        <span title={name ?? ''}>{brief ? short(name ?? '') : (name ?? '')}</span>
+        {name}
       </p>
-      {brief &&
-        callers.slice(0, 3).map((line) => (
-          <p class="caller" key={line}>
-            {short(line)}
-          </p>
-        ))}
+      {props.children}
       <dl class="pairs">
         <dt>requested</dt>
         <dd>{count(one.requested)} bytes</dd>
@@ -68,7 +69,7 @@ export function AllocationLines(props: {
                 return of === undefined ? null : (
                   <>
                     <dt>{title}</dt>
-                    <dd>{groupLines(ground, way, of)[0]}</dd>
+                    <dd>{groupWords(ground, way, of)[0]}</dd>
                   </>
                 );
               })}
@@ -79,37 +80,55 @@ export function AllocationLines(props: {
   );
 }
 
-/** A stack's frames, innermost first: only code, or all of them with plumbing dimmed. */
-export function StackLines({ ground, stack }: { ground: Ground; stack: Stack }) {
+/** A stack's frames, innermost first: only code, or all of them with plumbing dimmed. `most`: how
+ * many lines there is room for, if they can't be scrolled. */
+export function StackLines(props: { ground: Ground; stack: Stack; most?: number }) {
+  const { ground, stack, most } = props;
   const all = useSignal(false);
   const { snapshot } = ground;
-  const { functions, files, lines, sources } = ground.frames;
+  const { functions, files, lines, sources, inner } = ground.frames;
   if (!stack.frames.length) return <p class="dim">no stack was recorded</p>;
   const code = stack.code.some((one) => one === 1);
-  const shown = Array.from(stack.frames, (frame, i) => ({
+  // Without code, the innermost frames, which are the same in all stacks, aren't shown.
+  const first = code ? 0 : stack.frames.findIndex((frame) => !inner[frame]);
+  const chosen = Array.from(stack.frames, (frame, i) => ({
     frame,
     i,
     code: stack.code[i] === 1,
-  })).filter((one) => all.value || one.code || !code);
+  })).filter((one) => all.value || one.code || (!code && one.i >= first));
+  const shown = most === undefined || chosen.length <= most ? chosen : chosen.slice(0, most - 1);
   return (
     <>
       <ol class="frames">
         {shown.map(({ frame, i, code: own }) => {
-          const file = snapshot.texts[files[frame]!] ?? '';
+          const file = files[frame]!;
           const line = lines[frame]!;
           const source = snapshot.texts[sources[frame]! - 1];
           return (
-            <li key={i} class={own ? 'code' : 'plumbing'}>
+            <li key={i} class={own ? 'code' : 'plumbing'} title={frameName(ground, frame).detail}>
+              {most === undefined && snapshot.texts[file] ? (
+                <button
+                  type="button"
+                  class="plain file"
+                  onClick={() => change({ file, tab: 'file' })}
+                >
+                  {placeOf(snapshot, file, line)}
+                </button>
+              ) : (
+                <span class="file">{placeOf(snapshot, file, line, true)}</span>
+              )}{' '}
               <span>{snapshot.texts[functions[frame]!] || '(no function)'}</span>
-              <span class="file">{file && `${file}${line ? `:${line}` : ''}`}</span>
-              {source && <code class="source">{source}</code>}
+              {source && most === undefined && <code class="source">{source}</code>}
             </li>
           );
         })}
+        {shown.length < chosen.length && (
+          <li class="dim">… {chosen.length - shown.length} more, click</li>
+        )}
       </ol>
-      {code && (
+      {(code || first > 0) && most === undefined && (
         <button type="button" class="small" onClick={() => (all.value = !all.value)}>
-          {all.value ? 'code only' : `all ${stack.frames.length} frames`}
+          {all.value ? 'fewer frames' : `all ${stack.frames.length} frames`}
         </button>
       )}
     </>
@@ -137,8 +156,9 @@ export function Details() {
       >
         ×
       </button>
-      <AllocationLines ground={ground} allocation={allocation} />
-      <StackLines ground={ground} stack={stack} />
+      <AllocationLines ground={ground} allocation={allocation}>
+        <StackLines ground={ground} stack={stack} />
+      </AllocationLines>
     </section>
   );
 }

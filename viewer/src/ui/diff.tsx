@@ -1,14 +1,16 @@
 // The differences between two snapshots: the report of `memreplay diff`, and a flame graph.
 
 import { useAnswer } from './answers.js';
-import { Flame } from './canvas/flame.js';
+import { Flame, type FrameName } from './canvas/flame.js';
 import { commandOf } from './commands.js';
 import { useCompared } from './comparing.js';
-import { Copying, canvasPng } from './copying.js';
-import { FrameChoices, type FrameName, frameName } from './flame.js';
+import { Copying } from './copying.js';
+import { FrameChoices, frameName, zoomOf } from './flame.js';
 import { useGround } from './ground.js';
 import { momentName } from './moving.js';
 import { Blocks } from './report.js';
+import { canvasSvg } from './saving.js';
+import { LETTERS } from './snapshots.js';
 import { signedSize, size } from './units.js';
 
 const LEAST = 1 / 5000;
@@ -44,11 +46,14 @@ export function Diff() {
     <div class="panel">
       <div class="toolbar">
         <FrameChoices ground={ground} />
+        <ul class="key" aria-label="Colours">
+          <li class="more">■ grew</li>
+          <li class="less">■ shrank</li>
+        </ul>
         {tree && pair && (
           <span class="sum">
-            {size(tree.before[0] ?? 0)} at {momentName(pair[0], pair[0].at)} of{' '}
-            {pair[0].snapshot.name}, {size(tree.bytes[0] ?? 0)} at {momentName(pair[1], pair[1].at)}{' '}
-            of {pair[1].snapshot.name}:{' '}
+            {LETTERS[0]} {size(tree.before[0] ?? 0)} at {momentName(pair[0], pair[0].at)},{' '}
+            {LETTERS[1]} {size(tree.bytes[0] ?? 0)} at {momentName(pair[1], pair[1].at)}:{' '}
             <strong
               data-what="difference"
               data-bytes={(tree.bytes[0] ?? 0) - (tree.before[0] ?? 0)}
@@ -61,30 +66,36 @@ export function Diff() {
           name="diff"
           command={commandOf(ground, 'diff')}
           note="at the peaks"
-          png={() => canvasPng('.mr-flame canvas')}
+          picture={() => canvasSvg('.mr-flame canvas')}
         />
       </div>
       {answer.error && <p class="failed">{answer.error}</p>}
-      {tree && pair && (
-        <div class="graph">
-          <Flame
-            tree={tree}
-            before={tree.before}
-            names={(frame, node) => withoutLine(frameName(pair[tree.frameOf[node] ? 1 : 0], frame))}
-          />
-        </div>
-      )}
-      {page.diff && (
-        <>
-          <p class="dim">memreplay diff of the two peaks, independent of the cursors:</p>
-          <Blocks blocks={page.diff} />
-        </>
-      )}
+      <div class="differences">
+        {tree && pair && (
+          <div class="graph">
+            <Flame
+              tree={tree}
+              before={tree.before}
+              {...zoomOf(state, 'diff')}
+              names={(frame, node) =>
+                withoutLine(frameName(pair[tree.frameOf[node] ? 1 : 0], frame))
+              }
+            />
+          </div>
+        )}
+        {page.diff && (
+          <div>
+            <p class="dim">memreplay diff of the two peaks, independent of the cursors:</p>
+            <Blocks blocks={page.diff} />
+          </div>
+        )}
+      </div>
     </div>
   );
 }
 
 /** A node represents all lines of a function, because line numbers change between versions of a program. */
-function withoutLine({ title, detail }: FrameName): FrameName {
-  return { title, detail: detail.replace(/:\d+$/, '') };
+function withoutLine({ title, detail, where = '' }: FrameName): FrameName {
+  const [long, short] = [detail, where].map((one) => one.replace(/:\d+$/, ''));
+  return { title, detail: long!, where: short! };
 }

@@ -56,6 +56,8 @@ export function grounded(
   const device = snapshot.devices[place.device]!;
   const axis = device.last_us === null ? 'event' : state.axis;
   const whole = { from: 0, to: axis === 'event' ? device.events + 1 : device.last_us! + 1 };
+  // In a comparison, each cursor begins at its own peak.
+  const failure = page.kind === 'compare' ? undefined : device.ooms[0];
   const moment = (at: number) => Math.min(Math.max(Math.round(at), 0), device.events);
   return {
     page,
@@ -68,7 +70,7 @@ export function grounded(
     axis,
     whole,
     span: within(whole, state.from ?? whole.from, state.to ?? whole.to),
-    at: moment(state.at ?? device.peaks[state.measure].moment),
+    at: moment(state.at ?? failure?.moment ?? device.peaks[state.measure].moment),
     other: state.other === null ? null : moment(state.other),
     counted: state.measure === 'reserved' ? 'active' : state.measure,
     change,
@@ -104,9 +106,18 @@ export function groupLines({ snapshot, device }: Ground, way: Way, group: number
   return lines.length ? lines.map((one) => snapshot.texts[one] ?? '') : [`#${group}`];
 }
 
-/** A line with file names instead of paths, for narrow places. */
-export function short(line: string): string {
-  return line.replace(/(^|\s)\S*\/(?=[^\s/]+)/g, '$1');
+const NAMES = new WeakMap<PageGroups, readonly string[]>();
+
+/** The full names of a device's groups by a key. */
+export function namesOf(snapshot: PageData, device: PageDevice, way: Way): readonly string[] {
+  const groups = groupsOf(device, way);
+  if (!groups) return [];
+  let found = NAMES.get(groups);
+  if (!found) {
+    found = groups.lines.map((lines) => lines.map((one) => snapshot.texts[one]).join('\n'));
+    NAMES.set(groups, found);
+  }
+  return found;
 }
 
 /** The search or selection as a filter; null for none. */

@@ -7,6 +7,7 @@ import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
 import { type Ground, groupLines, groupsOf, toggled, useGround, wayOf, waysOf } from './ground.js';
+import { groupWords } from './labels.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
 import { change } from './state.js';
@@ -18,9 +19,9 @@ const TWO_LINES = 42;
 
 /** A group's name, with its callers on a second line. */
 export function GroupName({ ground, way, group }: { ground: Ground; way: Way; group: number }) {
-  const [name = '', ...callers] = groupLines(ground, way, group);
+  const [name = '', ...callers] = groupWords(ground, way, group);
   return (
-    <div class="group" title={[name, ...callers].join('\n')}>
+    <div class="group" title={groupLines(ground, way, group).join('\n')}>
       <div class="name">{name}</div>
       {callers.length > 0 && (
         <div class="callers">{callers.map((one) => `← ${one}`).join(' ')}</div>
@@ -65,7 +66,7 @@ export function Holders() {
   );
   const pinned = state.pin === null ? undefined : pin.value?.groups[way];
   if (answer.error) return <p class="failed">{answer.error}</p>;
-  const name = ({ group }: Holder) => groupLines(ground, way, group)[0] ?? '';
+  const name = ({ group }: Holder) => groupWords(ground, way, group)[0] ?? '';
   const groups = [...(found?.groups ?? [])];
   const { key, descending } = sort.value;
   if (key !== 'bytes' || !descending) {
@@ -138,6 +139,7 @@ export function Holders() {
             </span>{' '}
             <span class="dim">({count(found.bytes)} bytes)</span> in {count(found.count)}{' '}
             {found.count === 1 ? 'block' : 'blocks'}
+            {state.measure === 'reserved' && ' in use (active bytes)'}
             {search && found.allBytes > 0
               ? `, ${percent(found.bytes / found.allBytes)} of all`
               : ''}

@@ -1,17 +1,14 @@
 // Keys, their actions and their help: one list for all.
 
-import { counted } from './answers.js';
+import { mode, toggleMode } from './gestures.js';
 import { filterOf, type Ground } from './ground.js';
-import { goTo, lookAt, markMoments, pan, peakMoments, toNext, zoomBy } from './moving.js';
-import { change, type Tab } from './state.js';
+import type { KeyOf } from './listening.js';
+import { ALL, goTo, markMoments, pan, peakMoments, toNext, zoomBy } from './moving.js';
+import { panHeights, toggleCarried, zoomHeights } from './scale.js';
+import { change, FIRST_TABS, type Tab } from './state.js';
 import { nextTheme } from './theme.js';
 
-export interface Key {
-  readonly keys: readonly string[];
-  readonly shown: string;
-  readonly does: string;
-  act(ground: Ground, event: KeyboardEvent): unknown;
-}
+export type Key = KeyOf<Ground>;
 
 /** The fraction of the visible part that a large cursor step covers. */
 const LEAP = 0.02;
@@ -30,27 +27,34 @@ export const TAB_NAMES: readonly (readonly [Tab, string])[] = [
   ['list', 'Allocations'],
   ['between', 'Between cursors'],
   ['allocator', 'Allocator'],
+  ['events', 'Events'],
+  ['file', 'File'],
   ['report', 'Report'],
   ['diff', 'Diff'],
   ['ranks', 'Ranks'],
 ];
 
-/** The tabs of a page. */
-export function tabsOf({ page, snapshot }: Ground): readonly (readonly [Tab, string])[] {
+/** The tabs of a page; the one that it opens with comes first. */
+export function tabsOf({ page, snapshot, state }: Ground): readonly (readonly [Tab, string])[] {
+  const first = ([tab]: readonly [Tab, string]) => Number(tab === FIRST_TABS[page.kind]);
   return TAB_NAMES.filter(
     ([tab]) =>
+      (tab !== 'file' || state.file !== null) &&
       (tab !== 'diff' || page.kind === 'compare') &&
       (tab !== 'ranks' || page.kind === 'ranks') &&
       (tab !== 'report' || snapshot.report !== null),
-  );
+  ).sort((a, b) => first(b) - first(a));
 }
 
 function toSearch(): void {
   document.querySelector<HTMLInputElement>('#search')?.focus();
 }
 
-/** All keys. `showHelp` is called for `?`. */
-export function keysOf(showHelp: () => void): readonly Key[] {
+/** All keys. `showHelp` is called for `?`, and `next` to show the next or previous snapshot. */
+export function keysOf(
+  showHelp: () => void,
+  next: (ground: Ground, step: 1 | -1) => void,
+): readonly Key[] {
   return [
     {
       keys: ['ArrowLeft', 'ArrowRight'],
@@ -67,8 +71,32 @@ export function keysOf(showHelp: () => void): readonly Key[] {
     {
       keys: ['+', '=', '-', '_'],
       shown: '+ −',
-      does: 'zoom in and out around the cursor',
+      does: 'zoom in and out around the cursor, or in the focused map',
       act: (ground, { key }) => zoomBy(ground, key === '+' || key === '=' ? 0.5 : 2),
+    },
+    {
+      keys: ['v', 'V'],
+      shown: 'v V',
+      does: 'zoom the bytes in and out, around the selected allocation',
+      act: (ground, { key }) => zoomHeights(ground, key === 'v' ? 0.5 : 2),
+    },
+    {
+      keys: ['k', 'j'],
+      shown: 'k j',
+      does: 'scroll the bytes up and down',
+      act: (ground, { key }) => panHeights(ground, key === 'k' ? 0.25 : -0.25),
+    },
+    {
+      keys: ['z'],
+      shown: 'z',
+      does: 'the next drag zooms to a box',
+      act: () => toggleMode('box'),
+    },
+    {
+      keys: ['c'],
+      shown: 'c',
+      does: 'hide or show what was carried over',
+      act: toggleCarried,
     },
     {
       keys: ['a', 'd', 'h', 'l'],
@@ -91,8 +119,8 @@ export function keysOf(showHelp: () => void): readonly Key[] {
     {
       keys: ['0'],
       shown: '0',
-      does: 'show the whole recording',
-      act: (ground) => lookAt(ground, ground.whole),
+      does: 'show the whole recording, and the whole stack',
+      act: () => change(ALL),
     },
     {
       keys: ['p', 'P'],
@@ -105,7 +133,11 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       keys: ['m'],
       shown: 'm',
       does: 'highest peak',
-      act: (ground) => goTo(ground, ground.device.peaks[ground.state.measure].moment),
+      act: async (ground) => {
+        await goTo(ground, ground.device.peaks[ground.state.measure].moment);
+        // In a comparison, each cursor goes to its own peak.
+        if (ground.page.kind === 'compare') change({ at: null });
+      },
     },
     {
       keys: ['s', 'S'],
@@ -134,8 +166,8 @@ export function keysOf(showHelp: () => void): readonly Key[] {
     },
     { keys: ['/'], shown: '/', does: 'search', act: toSearch },
     {
-      keys: ['1', '2', '3', '4', '5', '6', '7'],
-      shown: '1 to 7',
+      keys: ['1', '2', '3', '4', '5', '6', '7', '8', '9'],
+      shown: '1 to 9',
       does: 'the tabs below',
       act: (ground, { key }) => {
         const tab = tabsOf(ground)[Number(key) - 1];
@@ -148,6 +180,21 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       does: 'events or time along the axis',
       act: (ground) => swapAxis(ground),
     },
+    {
+      keys: ['b', 'B'],
+      shown: 'b B',
+      does: 'the other snapshot, or the next and previous rank',
+      act: (ground, { key }) => next(ground, key === 'b' ? 1 : -1),
+    },
+    {
+      keys: ['f', 'F'],
+      shown: 'f F',
+      does: 'enlarge the picture, enlarge the table (Esc: the whole page)',
+      act: ({ state }, { key }) => {
+        const full = key === 'f' ? 'picture' : 'table';
+        change({ full: state.full === full ? null : full });
+      },
+    },
     { keys: ['t'], shown: 't', does: 'light or dark', act: nextTheme },
     {
       keys: ['Escape'],
@@ -155,7 +202,9 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       does: 'deselect, then clear the search',
       act: (ground) => {
         const { state } = ground;
-        if (state.pin !== null || state.group !== null) change({ pin: null, group: null });
+        if (mode.value !== 'move') mode.value = 'move';
+        else if (state.full) change({ full: null });
+        else if (state.pin !== null || state.group !== null) change({ pin: null, group: null });
         else if (filterOf(ground)) change({ search: '' });
         else change({ other: null });
       },
@@ -182,30 +231,4 @@ export async function swapAxis(ground: Ground): Promise<void> {
     engine.xOf(place, next, last),
   ]);
   change({ axis: next, from, to: Math.max(to, from + 1) });
-}
-
-/** Starts handling keys; returns a function that stops it. */
-export function listen(keys: readonly Key[], ground: () => Ground | null): () => void {
-  const act = (event: KeyboardEvent) => {
-    const target = event.target as Element | null;
-    const now = ground();
-    if (!now || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (target?.matches('input, select, textarea')) {
-      if (event.key === 'Escape') (target as HTMLElement).blur();
-      return;
-    }
-    // Some focused elements handle the arrow keys themselves.
-    if (
-      target?.closest('[role=tree], [role=tablist], .own-keys') &&
-      /^(Arrow|Home|End|Page|Escape)/.test(event.key)
-    ) {
-      return;
-    }
-    const key = keys.find((one) => one.keys.includes(event.key));
-    if (!key) return;
-    event.preventDefault();
-    void counted(Promise.resolve(key.act(now, event)));
-  };
-  document.addEventListener('keydown', act);
-  return () => document.removeEventListener('keydown', act);
 }

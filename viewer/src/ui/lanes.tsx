@@ -1,9 +1,11 @@
 // Annotations and steps as lanes under the picture, on the same axis.
 
+import { useMemo } from 'preact/hooks';
+import type { Span } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { Lanes } from './canvas/lanes.js';
 import { type Ground, useGround } from './ground.js';
-import { lookAt } from './moving.js';
+import { lookAt, momentName } from './moving.js';
 import { LEFT } from './sizes.js';
 import { count, counted, duration, fineDuration } from './units.js';
 
@@ -22,25 +24,31 @@ export function AnnotationLanes() {
     // On the event axis a moment has a width. Ranges begin and end in its middle, where the cursor is.
     const x = (await engine.xsOf(place, axis, moments)).map((one) => one + half);
     const [n, k] = [spans.length, marks.length];
+    const all = marks.map(({ kind, text, end }, i) => ({
+      kind,
+      text,
+      from: x[2 * n + i]!,
+      to: end === null ? null : x[2 * n + k + i]!,
+    }));
     return {
       spans: spans.map(({ name }, i) => ({ name, from: x[i]!, to: x[n + i]! })),
-      marks: marks.map(({ kind, text, end }, i) => ({
-        kind,
-        text,
-        from: x[2 * n + i]!,
-        to: end === null ? null : x[2 * n + k + i]!,
-      })),
+      steps: all.filter(({ kind }) => kind === 'step'),
+      points: all.filter(({ kind }) => kind !== 'step'),
     };
   });
   const cursors = useAnswer(JSON.stringify([place, axis, at, other]), async () => ({
     at: (await engine.xOf(place, axis, at)) + half,
     other: other === null ? null : (await engine.xOf(place, axis, other)) + half,
   }));
-  if (!answer.value || (!answer.value.spans.length && !answer.value.marks.length)) return null;
+  const spans = seenOf(answer.value?.spans, span);
+  const steps = seenOf(answer.value?.steps, span);
+  const points = seenOf(answer.value?.points, span);
+  const marks = useMemo(() => [...steps, ...points], [steps, points]);
+  if (!spans.length && !marks.length) return null;
   return (
     <Lanes
-      spans={answer.value.spans}
-      marks={answer.value.marks}
+      spans={spans}
+      marks={marks}
       span={span}
       left={LEFT}
       cursor={cursors.value?.at ?? null}
@@ -58,9 +66,24 @@ export function AnnotationLanes() {
         const half = (span.to - span.from) / 2;
         lookAt(ground, { from: (from + to) / 2 - half, to: (from + to) / 2 + half });
       }}
-      words={({ from, to }) => wordsOf(ground, from, to)}
+      words={({ kind, from, to }) =>
+        // These marks are events, and their moments come after them.
+        axis === 'event' && (kind === 'oom' || kind === 'snapshot')
+          ? [['at', momentName(ground, Math.floor(from))]]
+          : wordsOf(ground, from, to)
+      }
     />
   );
+}
+
+const NONE: readonly never[] = [];
+
+/** All items, or none if none of them is visible, so that they take no room then. */
+function seenOf<T extends { readonly from: number; readonly to: number | null }>(
+  items: readonly T[] = NONE,
+  { from, to }: Span,
+): readonly T[] {
+  return items.some((one) => one.from < to && (one.to ?? one.from) >= from) ? items : NONE;
 }
 
 /** When a range began, and how long it lasted. */

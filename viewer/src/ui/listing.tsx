@@ -7,6 +7,7 @@ import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying, type Rows } from './copying.js';
 import { filterOf, type Ground, groupLines, useGround } from './ground.js';
+import { groupWords } from './labels.js';
 import { Selected } from './selected.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
@@ -111,7 +112,8 @@ export function Listing() {
       title: 'allocated at, and its callers',
       cell: (one) => (
         <span class="name" title={nameOf(ground, one)}>
-          {nameOf(ground, one)}
+          {one.groups.stack !== undefined &&
+            groupWords(ground, 'stack', one.groups.stack).join(' ← ')}
         </span>
       ),
     },

@@ -1,9 +1,13 @@
 // Navigation: the cursor by events, peaks and marks; the view by windows and zoom.
 
+import { useRef } from 'preact/hooks';
 import type { Span } from '../protocol.js';
 import { eventOf, type Ground, within } from './ground.js';
+import type { State } from './state.js';
 
 const PEAKS = 100;
+/** The whole recording, and the whole stack. */
+export const ALL: Partial<State> = { from: null, to: null, low: null, high: null };
 
 /** Precise enough for any pixel, but short in a URL. */
 function rounded(x: number): number {
@@ -20,11 +24,26 @@ export function lookAt({ whole, change }: Ground, next: Span): void {
 export async function zoomBy(ground: Ground, factor: number): Promise<void> {
   const { engine, place, axis, at, span } = ground;
   const x = await engine.xOf(place, axis, at);
-  const fixed = x >= span.from && x <= span.to ? x : (span.from + span.to) / 2;
-  lookAt(ground, {
-    from: fixed - (fixed - span.from) * factor,
-    to: fixed + (span.to - fixed) * factor,
-  });
+  const inside = x >= span.from && x < span.to;
+  // On the event axis a moment has a width, and the cursor is in its middle.
+  const fixed = inside ? x + (axis === 'event' ? 0.5 : 0) : (span.from + span.to) / 2;
+  const from = fixed - (fixed - span.from) * factor;
+  const to = fixed + (span.to - fixed) * factor;
+  // The cursor's moment stays in view as a whole.
+  lookAt(ground, inside ? { from: Math.min(from, x), to: Math.max(to, x + 1) } : { from, to });
+}
+
+/** A double click shows the whole recording, with the cursor and the selection as they were before
+ * its first click. */
+export function useClicks(ground: Ground): { keep(): void; twice(): void } {
+  const before = useRef<Partial<State>[]>([]);
+  return {
+    keep: () => {
+      const { at, pin, group } = ground.state;
+      before.current = [...before.current.slice(-1), { at, pin, group }];
+    },
+    twice: () => ground.change({ ...before.current[0], ...ALL }),
+  };
 }
 
 /** Scrolls by a fraction of the view. */

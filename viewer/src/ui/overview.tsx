@@ -1,15 +1,20 @@
 // The whole recording as curves, with a brush that selects the part shown by the rest of the page.
 
-import { signal } from '@preact/signals';
+import { signal, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { MEASURES, type Measure } from '../core/page.js';
+import type { Span } from '../protocol.js';
 import { counted, useAnswer } from './answers.js';
 import { byteTicks } from './axes.js';
 import { fontOf, type Surface, useCanvas } from './canvas/canvas.js';
 import { css, type Rgb } from './canvas/colour.js';
 import { type CurvePlot, paintCurve } from './canvas/curves.js';
+import { cardWithin } from './card.js';
 import { type Ground, useGround } from './ground.js';
-import { lookAt } from './moving.js';
+import { MEANINGS } from './meanings.js';
+import { MomentLines } from './moment.js';
+import { lookAt, useClicks } from './moving.js';
+import { moving } from './painting.js';
 import { LEFT, usePlotSize } from './sizes.js';
 
 const COLOURS: Readonly<Record<Measure, Rgb>> = {
@@ -25,6 +30,8 @@ export const drawn = signal<ReadonlySet<Measure>>(new Set(['reserved']));
 const HEADROOM = 1.08;
 const [TOP, BOTTOM] = [8, 3];
 const CLICK_PX = 4;
+/** How near the pointer has to be to an edge of the visible part. */
+const EDGE_PX = 5;
 const MOST_MARKS = 200;
 const MOST_PEAKS = 12;
 
@@ -36,17 +43,20 @@ interface Marks {
   readonly ooms: readonly number[];
 }
 
-/** What dragging does: select a part, or move the visible part. */
+/** What dragging does: select a part, move the visible part, or move one of its edges. Edges are
+ * selections from the other edge on. */
 interface Drag {
   readonly from: number;
-  readonly moves: { readonly from: number; readonly to: number } | null;
-  to: number;
+  readonly moves: Span | null;
+  moved: boolean;
 }
 
 export function Overview() {
   const ground = useGround();
   const { engine, place, axis, whole, state, device, at, other, change, span } = ground;
   const drag = useRef<Drag | null>(null);
+  const pressed = useRef(0);
+  const hover = useSignal<{ x: number; at: number } | null>(null);
   const measures = MEASURES.filter((one) => one === state.measure || drawn.value.has(one));
   const marks = useAnswer(JSON.stringify([place, axis, state.measure, at, other]), async () => ({
     peaks: await Promise.all(
@@ -63,8 +73,8 @@ export function Overview() {
         .map(({ moment }) => engine.xOf(place, axis, moment)),
     ),
   }));
-  const { frame, canvas, redraw } = useCanvas((surface) => {
-    paint(surface, ground, measures, curves.value?.curves ?? [], marks.value, drag.current);
+  const { frame, canvas } = useCanvas((surface) => {
+    paint(surface, ground, measures, curves.value?.curves ?? [], marks.value);
   });
   const { width } = usePlotSize(frame);
   const columns = Math.max(Math.round((width - LEFT) * (globalThis.devicePixelRatio || 1)), 1);
@@ -74,41 +84,68 @@ export function Overview() {
     ),
   }));
 
-  const x = (event: PointerEvent) => {
+  const x = (event: MouseEvent) => {
     const part = (event.offsetX - LEFT) / Math.max(width - LEFT, 1);
     return whole.from + Math.min(Math.max(part, 0), 1) * (whole.to - whole.from);
   };
   const pixels = (length: number) => (length / (whole.to - whole.from)) * (width - LEFT);
+  const all = span.from <= whole.from && span.to >= whole.to;
+  /** The edge of the visible part opposite to the one at a position; null if none is there. */
+  const opposite = (at: number) => {
+    const near = ([edge]: readonly number[]) => !all && pixels(Math.abs(at - edge!)) <= EDGE_PX;
+    const edges = [
+      [span.to, span.from],
+      [span.from, span.to],
+    ];
+    return edges.find(near)?.[1] ?? null;
+  };
+  const inside = (at: number) => !all && at >= span.from && at <= span.to;
+  const look = (next: Span) => {
+    moving();
+    lookAt(ground, next);
+  };
+  const clicks = useClicks(ground);
+  const clicked = useRef(Promise.resolve());
   const handlers = {
     pointerdown(event: PointerEvent) {
       if (event.button !== 0) return;
       const from = x(event);
-      const all = span.from <= whole.from && span.to >= whole.to;
-      const inside = !all && from >= span.from && from <= span.to;
-      drag.current = { from, to: from, moves: inside ? span : null };
+      const edge = opposite(from);
+      const moves = edge === null && inside(from) ? span : null;
+      drag.current = { from: edge ?? from, moves, moved: false };
+      pressed.current = event.offsetX;
       canvas.current?.setPointerCapture(event.pointerId);
     },
     pointermove(event: PointerEvent) {
+      const to = x(event);
       const one = drag.current;
-      if (!one) return;
-      one.to = x(event);
+      if (!one) {
+        const edge = opposite(to) !== null;
+        canvas.current!.style.cursor = edge ? 'ew-resize' : inside(to) ? 'grab' : '';
+        hover.value = event.offsetX < LEFT ? null : { x: event.offsetX, at: to };
+        return;
+      }
+      hover.value = null;
+      one.moved ||= Math.abs(event.offsetX - pressed.current) >= CLICK_PX;
+      if (!one.moved) return;
       if (one.moves) {
-        const by = one.to - one.from;
-        lookAt(ground, { from: one.moves.from + by, to: one.moves.to + by });
-      } else redraw();
+        const by = to - one.from;
+        look({ from: one.moves.from + by, to: one.moves.to + by });
+      } else look({ from: Math.min(one.from, to), to: Math.max(one.from, to) });
     },
-    pointerup() {
+    pointerup(event: PointerEvent) {
       const one = drag.current;
       drag.current = null;
-      if (!one) return;
-      const [from, to] = [Math.min(one.from, one.to), Math.max(one.from, one.to)];
-      if (pixels(to - from) < CLICK_PX) {
-        void counted(engine.momentAt(place, axis, one.to).then((moment) => change({ at: moment })));
-      } else if (!one.moves) lookAt(ground, { from, to });
-      redraw();
+      if (!one || one.moved) return;
+      clicks.keep();
+      clicked.current = highestNear(ground, x(event), whole, columns).then((at) => change({ at }));
+      void counted(clicked.current);
+    },
+    pointerleave() {
+      hover.value = null;
     },
     dblclick() {
-      lookAt(ground, whole);
+      void counted(clicked.current.then(clicks.twice));
     },
   };
   // Keys on the picture below do what the pointer does here; these are the canvas's listeners.
@@ -117,23 +154,65 @@ export function Overview() {
   useEffect(() => {
     const one = canvas.current!;
     const stop = new AbortController();
-    const names = ['pointerdown', 'pointermove', 'pointerup'] as const;
-    for (const name of names) {
-      one.addEventListener(name, (event) => latest.current[name](event), { signal: stop.signal });
+    for (const name of Object.keys(handlers) as (keyof typeof handlers)[]) {
+      const listen = (event: Event) => latest.current[name](event as PointerEvent);
+      one.addEventListener(name, listen, { signal: stop.signal });
     }
-    one.addEventListener('dblclick', () => latest.current.dblclick(), { signal: stop.signal });
     return () => stop.abort();
   }, []);
 
   return (
     <section class="overview" aria-label="The whole recording">
       <div class="plot" ref={frame}>
-        <canvas
-          ref={canvas}
-          title="Drag to choose what is shown below; double-click for all of it"
-        />
+        <canvas ref={canvas} />
       </div>
+      {hover.value && (
+        <Near
+          ground={ground}
+          {...hover.value}
+          columns={columns}
+          right={hover.value.x > width / 2}
+        />
+      )}
     </section>
+  );
+}
+
+/** The moment with the most bytes in the pixel at a position on the axis: the one that is seen. */
+async function highestNear(
+  { engine, place, axis, state }: Ground,
+  at: number,
+  whole: Span,
+  columns: number,
+): Promise<number> {
+  const step = (whole.to - whole.from) / columns;
+  const from = whole.from + Math.floor((at - whole.from) / step) * step;
+  const [first, last] = await Promise.all([
+    engine.momentAt(place, axis, from),
+    engine.momentAt(place, axis, from + step),
+  ]);
+  const [peak] = await engine.peaks(place, state.measure, first, Math.max(last, first + 1), 1);
+  return peak?.moment ?? first;
+}
+
+/** What is under the pointer. */
+function Near(props: { ground: Ground; x: number; at: number; columns: number; right: boolean }) {
+  const { ground, x, at, columns, right } = props;
+  const { place, axis, state, whole } = ground;
+  const answer = useAnswer(JSON.stringify([place, axis, state.measure, at, columns]), () =>
+    highestNear(ground, at, whole, columns),
+  );
+  if (answer.value === null) return null;
+  return (
+    <>
+      <div class="crosshair" style={{ left: `${x}px`, height: '100%' }} />
+      <div
+        class="tooltip"
+        style={right ? { right: `calc(100% - ${x - 14}px)` } : { left: `${x + 14}px` }}
+      >
+        <MomentLines ground={ground} moment={answer.value} />
+      </div>
+    </>
   );
 }
 
@@ -150,7 +229,7 @@ export function Curves() {
               type="button"
               aria-pressed={on}
               class={on ? '' : 'off'}
-              title={`Bytes ${measure}: ${on ? 'drawn' : 'not drawn'}`}
+              title={`${MEANINGS[measure]} (${on ? 'drawn' : 'not drawn'})`}
               onClick={() => {
                 const next = new Set(drawn.value);
                 if (!next.delete(measure)) next.add(measure);
@@ -169,20 +248,20 @@ export function Curves() {
 
 function paint(
   surface: Surface,
-  { whole, span, state, axis }: Ground,
+  { whole, span, state, axis, device }: Ground,
   measures: readonly Measure[],
   curves: readonly Parameters<typeof paintCurve>[1]['curve'][],
   marks: Marks | null,
-  drag: Drag | null,
 ): void {
   const { pen, width, height, ratio, theme } = surface;
   const highest = curves.flatMap(({ high }) => high.reduce((a, b) => (b > a ? b : a), 0));
+  const card = cardWithin(device.card, Math.max(...highest, 1));
   const plot: CurvePlot = {
     left: Math.round(LEFT * ratio),
     right: width,
     top: TOP * ratio,
     bottom: height - BOTTOM * ratio,
-    high: Math.max(...highest, 1) * HEADROOM,
+    high: Math.max(...highest, card, 1) * HEADROOM,
   };
   const tall = plot.bottom - plot.top;
   const along = (at: number) =>
@@ -202,9 +281,20 @@ function paint(
     const filled = measure === state.measure;
     if (curve) paintCurve(pen, { curve, colour: COLOURS[measure], filled }, plot, 1.3 * ratio);
   });
+  if (card) {
+    const y = Math.round(plot.bottom - (card / plot.high) * tall) + 0.5;
+    pen.strokeStyle = css(theme.fg);
+    pen.lineWidth = ratio;
+    pen.setLineDash([6 * ratio, 4 * ratio]);
+    pen.beginPath();
+    pen.moveTo(plot.left, y);
+    pen.lineTo(plot.right, y);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
   const veil = (from: number, to: number) => {
-    pen.fillStyle = css(theme.dark ? [0, 0, 0] : [120, 130, 145]);
-    pen.globalAlpha = theme.dark ? 0.5 : 0.28;
+    pen.fillStyle = css(theme.bg);
+    pen.globalAlpha = 0.6;
     pen.fillRect(along(from), plot.top, along(to) - along(from), tall);
     pen.globalAlpha = 1;
   };
@@ -213,11 +303,6 @@ function paint(
     pen.lineWidth = ratio;
     pen.strokeRect(along(from), plot.top, Math.max(along(to) - along(from), 2 * ratio), tall);
   };
-  if (drag && !drag.moves && drag.to !== drag.from) {
-    const [from, to] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)];
-    veil(from, to);
-    framed(from, to);
-  }
   if (span.from > whole.from || span.to < whole.to) {
     veil(whole.from, span.from);
     veil(span.to, whole.to);
@@ -249,13 +334,21 @@ function paint(
     if (hollow) pen.stroke();
     else pen.fill();
   };
-  for (const at of marks.ooms) {
-    line(at, theme.more, []);
-    triangle(at, theme.more);
-  }
   // The highest peak is filled, the others are not.
   for (const at of marks.peaks.slice(1)) triangle(at, theme.fg, true);
   if (marks.peaks[0] !== undefined) triangle(marks.peaks[0], theme.fg);
+  let last = Number.NEGATIVE_INFINITY;
+  let together = 0;
+  marks.ooms.forEach((at, i) => {
+    line(at, theme.more, []);
+    triangle(at, theme.more);
+    together = px(at) - last < 10 * ratio ? together + 1 : 1;
+    if (together === 1) last = px(at);
+    const next = marks.ooms[i + 1];
+    if (together < 2 || (next !== undefined && px(next) - last < 10 * ratio)) return;
+    pen.fillStyle = css(theme.more);
+    pen.fillText(String(together), last - 7 * ratio, 5 * ratio);
+  });
   line(marks.at, theme.fg, []);
   if (marks.other !== null) line(marks.other, theme.fg, [3, 3]);
 }

@@ -1,6 +1,18 @@
-// Saves the stacked picture as an SVG with its axes, or as a PNG of that.
+// The stacked picture as an SVG file, with its axes, lanes and legend.
 
-const SCALE = 2;
+import type { Place } from '../protocol.js';
+import { svgOf } from './canvas/canvas.js';
+import { escaped } from './canvas/svg.js';
+import { elided } from './labels.js';
+import { pathsOf } from './outlines.js';
+import { shown } from './painting.js';
+import { file } from './saving.js';
+
+const TITLE = 24;
+const LEGEND = 400;
+const NAME = 44;
+const LINE = 18;
+const PAD = 12;
 /** The page's style properties for the elements of axes, because a saved file has no style sheet.
  * They become attributes, because the page's policy doesn't allow inline styles. */
 const LOOKS = [
@@ -13,68 +25,61 @@ const LOOKS = [
 ];
 const FONT = ['font-family', 'font-size', 'font-weight'];
 
-function styled(to: Element, style: CSSStyleDeclaration, names: readonly string[]): void {
-  for (const name of names) to.setAttribute(name, style.getPropertyValue(name));
-}
-
 function looked(from: Element, to: Element): void {
   const style = getComputedStyle(from);
-  if (to.matches('line, path, polyline, rect, text')) styled(to, style, LOOKS);
-  if (to.matches('text')) styled(to, style, FONT);
+  const names = [
+    ...(to.matches('line, path, polyline, rect, text') ? LOOKS : []),
+    ...(to.matches('text') ? FONT : []),
+  ];
+  for (const name of names) to.setAttribute(name, style.getPropertyValue(name));
   for (const [i, child] of [...from.children].entries()) looked(child, to.children[i]!);
 }
 
-/** The first picture of the page with its axes; `title` goes above it. */
-export function pictureSvg(title: string): string {
-  const stage = document.querySelector('.picture');
+const at = (x: number, y: number, inner: string) =>
+  `<g transform="translate(${x} ${y})">${inner}</g>`;
+
+/** The legend's rows, and their height. */
+function legend(side: Element | null): { readonly svg: string; readonly height: number } {
+  const rows = [...(side?.querySelectorAll('li') ?? [])].map((row, i) => {
+    const text = (selector: string) =>
+      escaped(elided([row.querySelector(selector)?.textContent ?? ''], NAME)[0]!);
+    const swatch = row.querySelector<HTMLElement>('.swatch')?.style.background ?? '';
+    const y = i * LINE + LINE;
+    return (
+      `<rect x="0" y="${y - 9}" width="10" height="10" rx="2" fill="${escaped(swatch)}"/>` +
+      `<text x="16" y="${y}">${text('.name')}</text>` +
+      `<text x="${LEGEND - PAD}" y="${y}" text-anchor="end">${text('.number')}</text>`
+    );
+  });
+  return { svg: rows.join(''), height: rows.length * LINE };
+}
+
+/** The picture of a snapshot with its axes, lanes and legend; `title` goes above it. */
+export function pictureSvg(title: string, { snapshot, device }: Place): string {
+  const stage = document.querySelector(`.picture[data-snapshot="${snapshot}"]`);
   const canvas = stage?.querySelector<HTMLCanvasElement>('canvas.stack');
   const over = stage?.querySelector<SVGSVGElement>('svg.over');
   if (!stage || !canvas || !over) throw new Error('there is no picture');
-  const [width, height] = [over.width.baseVal.value, over.height.baseVal.value + 24];
   const copy = over.cloneNode(true) as SVGSVGElement;
   looked(over, copy);
-  const NS = 'http://www.w3.org/2000/svg';
-  const file = document.createElementNS(NS, 'svg');
-  file.setAttribute('xmlns', NS);
-  file.setAttribute('width', String(width));
-  file.setAttribute('height', String(height));
-  file.setAttribute('viewBox', `0 0 ${width} ${height}`);
-  const style = getComputedStyle(document.body);
-  const back = document.createElementNS(NS, 'rect');
-  back.setAttribute('width', '100%');
-  back.setAttribute('height', '100%');
-  back.setAttribute('fill', style.backgroundColor);
-  const name = document.createElementNS(NS, 'text');
-  name.setAttribute('x', '8');
-  name.setAttribute('y', '16');
-  name.setAttribute('fill', style.color);
-  styled(name, style, FONT);
-  name.textContent = title;
-  const image = document.createElementNS(NS, 'image');
-  image.setAttribute('x', String(canvas.offsetLeft));
-  image.setAttribute('y', '24');
-  image.setAttribute('width', String(canvas.offsetWidth));
-  image.setAttribute('height', String(canvas.offsetHeight));
-  image.setAttribute('preserveAspectRatio', 'none');
-  image.setAttribute('href', canvas.toDataURL('image/png'));
-  copy.setAttribute('y', '24');
-  file.append(back, name, image, copy);
-  return new XMLSerializer().serializeToString(file);
-}
-
-/** The same as a PNG of twice the size. */
-export async function picturePng(title: string): Promise<Blob> {
-  const svg = pictureSvg(title);
-  const image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
-  await image.decode();
-  const canvas = document.createElement('canvas');
-  canvas.width = image.width * SCALE;
-  canvas.height = image.height * SCALE;
-  canvas.getContext('2d')!.drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((done, failed) =>
-    canvas.toBlob((blob) =>
-      blob ? done(blob) : failed(new Error("the browser couldn't create the picture")),
-    ),
+  const [wide, high] = [over.width.baseVal.value, over.height.baseVal.value];
+  const { offsetWidth: width, offsetHeight: height, offsetLeft: left } = canvas;
+  const now = shown.get(snapshot);
+  const same = now?.query.place.device === device && now.width === canvas.width;
+  const paths = same ? pathsOf(now) : null;
+  const image = paths
+    ? `<svg x="${left}" width="${width}" height="${height}" viewBox="0 0 ${now!.width} ${now!.height}" preserveAspectRatio="none">${paths}</svg>`
+    : `<image x="${left}" width="${width}" height="${height}" preserveAspectRatio="none" href="${canvas.toDataURL('image/png')}"/>`;
+  const lanes = stage.nextElementSibling?.querySelector<HTMLCanvasElement>('.mr-lanes > canvas');
+  const below = lanes && svgOf(lanes);
+  const key = legend(document.querySelector('.legend'));
+  const bottom = TITLE + Math.max(high + (below?.height ?? 0), key.height) + PAD;
+  return file(
+    wide + PAD + LEGEND,
+    bottom,
+    `<text x="8" y="16">${escaped(title)}</text>` +
+      at(0, TITLE, image + new XMLSerializer().serializeToString(copy)) +
+      (below ? at(0, TITLE + high, below.svg) : '') +
+      at(wide + PAD, TITLE, key.svg),
   );
 }

@@ -7,6 +7,7 @@ import { counted } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
 import { useGround } from './ground.js';
+import { ELSEWHERE } from './snapshots.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
 import { count, counted as numbered, signedSize, size } from './units.js';
@@ -137,18 +138,7 @@ export function Ranks() {
         row={(index) => rows[index]}
         rowHeight={30}
         chosen={(one) => one.snapshot === place.snapshot && one.device === place.device}
-        onChoose={({ snapshot, device }) =>
-          change({
-            snapshot,
-            device,
-            from: null,
-            to: null,
-            at: null,
-            other: null,
-            pin: null,
-            group: null,
-          })
-        }
+        onChoose={({ snapshot, device }) => change({ ...ELSEWHERE, snapshot, device })}
         onRange={(first, last) => {
           if (first !== seen.value[0] || last !== seen.value[1]) seen.value = [first, last];
         }}

@@ -2,7 +2,7 @@
 
 import type { Remote } from '../worker/rpc.js';
 import { asked } from './answers.js';
-import { type Shown, shown } from './picture.js';
+import { type Shown, shown } from './painting.js';
 import { change, type State, state } from './state.js';
 
 export interface Handle {
@@ -12,8 +12,8 @@ export interface Handle {
   state(): State;
   /** Changes the view; resolves when the whole page shows it. */
   set(partial: Partial<State>): Promise<void>;
-  /** The displayed stacked picture. */
-  picture(): Shown | null;
+  /** The displayed stacked picture, by default that of the snapshot in the header. */
+  picture(snapshot?: number): Shown | null;
 }
 
 const FRAMES = 3;
@@ -46,6 +46,6 @@ export function handle(engine: Remote): Handle {
       change(partial);
       return settled();
     },
-    picture: () => shown.now,
+    picture: (snapshot = state.value.snapshot) => shown.get(snapshot) ?? null,
   };
 }

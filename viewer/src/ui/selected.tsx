@@ -1,6 +1,7 @@
 // The selection that limits this view, with a button to clear it.
 
-import { type Ground, groupLines, groupsOf, short } from './ground.js';
+import { type Ground, groupLines, groupsOf } from './ground.js';
+import { elided, groupWords } from './labels.js';
 
 export function Selected({ ground }: { ground: Ground }) {
   const { state, device, change } = ground;
@@ -16,7 +17,7 @@ export function Selected({ ground }: { ground: Ground }) {
       onClick={() => change({ group: null })}
     >
       only {of === 'stack' ? '' : `${of} `}
-      <b>{short(name)}</b> ×
+      <b>{elided(groupWords(ground, of, group, true).slice(0, 1), 60)}</b> ×
     </button>
   );
 }

@@ -35,6 +35,8 @@ interface Props<Row> {
   readonly attributes?: (row: Row) => Record<string, string | number>;
   readonly onRange?: (first: number, last: number) => void;
   readonly empty?: string;
+  /** The index of a row to scroll to when it changes. */
+  readonly shown?: number | undefined;
 }
 
 function useVirtual(scroller: RefObject<HTMLDivElement | null>, total: number, rowHeight: number) {
@@ -44,6 +46,8 @@ function useVirtual(scroller: RefObject<HTMLDivElement | null>, total: number, r
     getScrollElement: () => scroller.current,
     estimateSize: () => rowHeight,
     overscan: 8,
+    // The header covers as much of the visible part.
+    scrollPaddingEnd: scroller.current?.querySelector('thead')?.offsetHeight ?? rowHeight,
     observeElementRect,
     observeElementOffset,
     scrollToFn: elementScroll,
@@ -69,6 +73,10 @@ export function Table<Row>(props: Props<Row>) {
   const first = items[0]?.index ?? 0;
   const last = items[items.length - 1]?.index ?? 0;
   useEffect(() => props.onRange?.(first, last), [first, last, total]);
+  const { shown = -1 } = props;
+  useEffect(() => {
+    if (shown >= 0) virtual.scrollToIndex(shown, { align: 'auto' });
+  }, [shown, row(shown)]);
   const move = (event: KeyboardEvent, index: number) => {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
     const to = event.key === 'Home' ? 0 : event.key === 'End' ? total - 1 : index + (step ?? 0);

@@ -1,7 +1,7 @@
 // Writes bytes, counts, shares, durations and times for people, as the command line does
 // (memreplay/render/units.py): the same number always gives the same text.
 
-const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'] as const;
+export const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'] as const;
 
 /** Formats a number with this many decimals. A number halfway between two results is rounded to
  * the even one, as in Python. `toFixed` rounds up, so 1,280 bytes would be 1.3 KiB here and 1.2

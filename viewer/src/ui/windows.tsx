@@ -1,12 +1,15 @@
 // The visible part of the recording, the windows around it, and the direction of the peak.
 
 import { useAnswer } from './answers.js';
-import { DoneButton, save } from './copying.js';
+import { SavePicture } from './copying.js';
+import { mode, toggleMode } from './gestures.js';
 import { eventOf, useGround } from './ground.js';
-import { lookAt, pan, zoomBy } from './moving.js';
+import { ALL, pan, zoomBy } from './moving.js';
 import { Curves } from './overview.js';
-import { ranging } from './picture.js';
-import { picturePng, pictureSvg } from './pictures.js';
+import { FullButton } from './panes.js';
+import { pictureSvg } from './pictures.js';
+import { showsSegments } from './segments.js';
+import { change } from './state.js';
 import { count, duration, counted as numbered, percent, size } from './units.js';
 
 export function Windows() {
@@ -22,7 +25,7 @@ export function Windows() {
     return { peak, from, to };
   });
   const found = inside.value;
-  const title = `${ground.snapshot.name}: ${ground.counted} bytes, device ${ground.device.device}`;
+  const title = `${ground.snapshot.name}: ${showsSegments(ground) ? 'reserved' : ground.counted} bytes, device ${ground.device.device}`;
   const peak = device.peaks[state.measure];
   const before = peak.moment < (found?.from ?? 0);
   const after = found !== null && peak.moment > found.to;
@@ -37,17 +40,6 @@ export function Windows() {
       >
         ‹{before && <b title="the highest peak is this way"> ▲</b>}
       </button>
-      <span class="range" data-what="range">
-        {all
-          ? axis === 'event'
-            ? `${ground.device.events === 1 ? '' : 'all '}${numbered(ground.device.events, 'event')}`
-            : `all of ${duration(device.last_us ?? 0)}`
-          : axis === 'event'
-            ? `events ${count(Math.max(eventOf(ground, Math.ceil(span.from)), 0))} to ${count(eventOf(ground, Math.floor(span.to)))}`
-            : `${duration(Math.round(span.from))} to ${duration(Math.round(span.to))}`}
-        {!all && ` (${percent((span.to - span.from) / (whole.to - whole.from))})`}
-        {!all && found?.peak && `, up to ${size(found.peak.bytes)}`}
-      </span>
       <button
         type="button"
         class="small"
@@ -77,8 +69,8 @@ export function Windows() {
       <button
         type="button"
         class="small"
-        onClick={() => lookAt(ground, whole)}
-        disabled={all}
+        onClick={() => ground.change(ALL)}
+        disabled={all && state.high === null}
         title="Whole recording (0)"
       >
         all
@@ -86,25 +78,40 @@ export function Windows() {
       <button
         type="button"
         class="small"
-        aria-pressed={ranging.value}
+        aria-pressed={mode.value === 'range'}
         title="Drag over the picture to select a range (or hold Shift)"
-        onClick={() => {
-          ranging.value = !ranging.value;
-        }}
+        onClick={() => toggleMode('range')}
       >
         range
       </button>
+      <button
+        type="button"
+        class="small"
+        aria-pressed={mode.value === 'box'}
+        title="Drag over the picture to zoom to a box (or hold Alt; z)"
+        onClick={() => toggleMode('box')}
+      >
+        box
+      </button>
+      <span class="range" data-what="range">
+        {all
+          ? axis === 'event'
+            ? `${ground.device.events === 1 ? '' : 'all '}${numbered(ground.device.events, 'event')}`
+            : `all of ${duration(device.last_us ?? 0)}`
+          : axis === 'event'
+            ? `events ${count(Math.max(eventOf(ground, Math.ceil(span.from)), 0))} to ${count(eventOf(ground, Math.floor(span.to)))}`
+            : `${duration(Math.round(span.from))} to ${duration(Math.round(span.to))}`}
+        {!all && ` (${percent((span.to - span.from) / (whole.to - whole.from))})`}
+        {!all && found?.peak && `, up to ${size(found.peak.bytes)}`}
+      </span>
       <Curves />
-      <DoneButton
-        label="SVG"
-        title="Save the picture as SVG"
-        act={() => save('memory.svg', new Blob([pictureSvg(title)], { type: 'image/svg+xml' }))}
+      <FullButton
+        name="picture"
+        hint="f"
+        on={state.full === 'picture'}
+        act={() => change({ full: state.full === 'picture' ? null : 'picture' })}
       />
-      <DoneButton
-        label="PNG"
-        title="Save the picture as PNG"
-        act={async () => save('memory.png', await picturePng(title))}
-      />
+      <SavePicture name="memory" picture={() => pictureSvg(title, place)} />
     </div>
   );
 }

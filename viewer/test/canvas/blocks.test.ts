@@ -7,6 +7,7 @@ import {
   type BlockLayout,
   blocksLaid,
   blocksOf,
+  folded,
   groupsOf,
   HEADING,
   pieceAt,
@@ -230,4 +231,27 @@ test('descriptions of blocks and holes', () => {
     `softmax, block of 2.0 KiB at 0x7f0000000400, ${place}, free pending`,
   );
   assert.equal(said(of, pieceAt(of, 3072)!, null), `hole of 1.0 KiB at 0x7f0000000c00, ${place}`);
+});
+
+test('folded rows are all in columns that fit', () => {
+  for (const [n, width, height] of [
+    [0, 1000, 300],
+    [3, 1000, 300],
+    [60, 700, 200],
+    [400, 700, 200],
+    [600, 500, 150],
+  ] as const) {
+    const segments = Array.from({ length: n }, (_, i) =>
+      segment(1 + (i % 9), [], { stream: String(i % 3) }),
+    );
+    const { starts, rows, rowBytes } = folded(segments, 'size', width, height);
+    assert.equal(rowBytes, 0); // each row has its own scale
+    assert.deepEqual([starts[0], starts.at(-1)], [0, rows.top.at(-1)]);
+    assert.ok(starts.length - 1 <= Math.max(1, Math.floor(width / 190)));
+    for (let column = 0; column + 1 < starts.length; column++) {
+      assert.ok(starts[column + 1]! - starts[column]! <= height + 1e-6);
+      assert.ok(rows.top.includes(starts[column]!)); // no row is cut in two
+    }
+    assert.equal(new Set(rows.segment.filter((one) => one >= 0)).size, n);
+  }
 });

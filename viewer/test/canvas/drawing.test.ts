@@ -15,7 +15,7 @@ import {
   type Rgb,
   softColours,
 } from '../../src/ui/canvas/colour.js';
-import { changeColour, shortPlace } from '../../src/ui/canvas/flame/paint.js';
+import { changeColour, placeFitted } from '../../src/ui/canvas/flame/paint.js';
 import { plain, TextWidths } from '../../src/ui/canvas/text.js';
 import { colourIn, themeOf } from '../../src/ui/canvas/theme.js';
 import { placed } from '../../src/ui/canvas/tooltip.js';
@@ -142,8 +142,17 @@ test('a tooltip stays within the window', () => {
   assert.equal(placed(10, 500, 390), 8);
 });
 
-test('a location in a box has no folder', () => {
-  assert.equal(shortPlace('/workspace/gpt/model.py:58'), 'model.py:58');
-  assert.equal(shortPlace('C:\\gpt\\model.py:58'), 'model.py:58');
-  assert.equal(shortPlace('model.py:58'), 'model.py:58');
+test('a location in a box keeps its line', () => {
+  assert.equal(
+    placeFitted('model.py:58', (text) => text.length <= 11),
+    'model.py:58',
+  );
+  assert.equal(
+    placeFitted('model.py:58', (text) => text.length <= 10),
+    ':58',
+  );
+  assert.equal(
+    placeFitted('', () => false),
+    '',
+  );
 });

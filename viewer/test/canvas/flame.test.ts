@@ -9,7 +9,6 @@ import {
   boxesOf,
   type Extents,
   extentsOf,
-  matchedBytes,
 } from '../../src/ui/canvas/flame/layout.js';
 import { type Move, moved, nodeAt, pathOf, placeOf } from '../../src/ui/canvas/flame/moves.js';
 import { described, restTip, type Shown, tipOf } from '../../src/ui/canvas/flame/words.js';
@@ -213,16 +212,6 @@ test('a path leads to the same node in another tree, or to its nearest ancestor'
   const of = Uint8Array.from([0, 1, 0, 0, 1, 0, 1]);
   assert.deepEqual(nodeAt(extents, pathOf(SMALL, 4, of), of), { node: 4, whole: true });
   assert.equal(nodeAt(extents, pathOf(SMALL, 1), of).whole, false);
-});
-
-test('matched bytes count once', () => {
-  const matches = (...frames: number[]) =>
-    matchedBytes(SMALL, (node) => frames.includes(SMALL.frame[node]!));
-  assert.equal(matches(1), 70);
-  assert.equal(matches(0, 1), 90);
-  assert.equal(matches(3), 40);
-  assert.equal(matches(9), 0);
-  assert.equal(matches(-1, 0), 100);
 });
 
 test('descriptions of a box', () => {

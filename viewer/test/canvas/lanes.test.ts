@@ -11,6 +11,7 @@ import {
   type Ranges,
 } from '../../src/ui/canvas/lanes/layout.js';
 import { modelOf, union } from '../../src/ui/canvas/lanes/model.js';
+import { joined } from '../../src/ui/canvas/lanes/paint.js';
 import { random } from './random.js';
 
 function rangesOf(pairs: readonly (readonly [number, number])[]): Ranges {
@@ -158,6 +159,26 @@ test('the bar under a pointer, or the nearest bar', () => {
   assert.equal(barAt(bars, 15, 4), -1);
   assert.equal(barAt(bars, 21, 4), 1);
   assert.equal(barAt(bars, 23, 4), 2);
+});
+
+test('points near each other are one bar, with their number', () => {
+  const near = joined(
+    [0, 4, 8.9, 9, 30].map((from, range) => ({
+      range,
+      merged: range === 1 ? 3 : 0,
+      from,
+      to: from,
+    })),
+    9,
+  );
+  assert.deepEqual(
+    near.map(({ range, merged, from, to }) => [range, merged, from, to]),
+    [
+      [0, 5, 0, 8.9],
+      [3, 0, 9, 9],
+      [4, 0, 30, 30],
+    ],
+  );
 });
 
 test('the first range that ends after a position', () => {

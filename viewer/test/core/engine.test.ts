@@ -6,7 +6,7 @@ import type { PictureQuery } from '../../src/protocol.js';
 import { built, opened } from '../build.js';
 import { random } from '../random.js';
 import * as slow from '../slow.js';
-import { NOTHING, world } from '../world.js';
+import { NOTHING, type World, world } from '../world.js';
 
 const place = { snapshot: 0, device: 0 };
 const AXES = ['event', 'time'] as const;
@@ -88,6 +88,55 @@ test('pictures by events and by time', () => {
         [...found.pixels],
         colours.flatMap((rgb) => [...rgb, 255]),
       );
+    }
+  }
+});
+
+/** The same recording without what was carried over. */
+function withoutCarried(of: World): World {
+  const lives = of.lives.map((one) => (one.begin < 0 ? { ...one, requested: 0, block: 0 } : one));
+  return { ...of, lives };
+}
+
+test('without what was carried over, the stack begins with the first allocation', () => {
+  const next = random(23);
+  for (let seed = 0; seed < 40; seed++) {
+    const of = world(seed, 1 + next(120));
+    const rest = withoutCarried(of);
+    const [engine, wanted] = [opened(of), opened(rest)];
+    const measure = next(2) ? 'active' : 'held';
+    const span = { from: 0, to: of.events + 1 };
+    const curve = { place, measure, axis: 'event', span, columns: 9 } as const;
+    assert.deepEqual(engine.curve({ ...curve, recorded: true }), wanted.curve(curve));
+    const query: PictureQuery = {
+      ...{ place, measure, axis: 'event', span, low: 0, high: 9_000, width: 9, height: 11 },
+      colour: { way: of.groups[0]!.way, colours: [], others: [1, 2], background: 3 },
+      highlight: null,
+    };
+    assert.deepEqual(engine.picture({ ...query, recorded: true }), wanted.picture(query));
+    for (let moment = 0; moment <= of.events; moment += 7) {
+      const at = { place, measure, moment, way: of.groups[0]!.way } as const;
+      const live = slow.live(of, measure, moment).filter((id) => of.lives[id]!.begin >= 0);
+      const found = engine.holders({ ...at, filter: { recorded: true } });
+      assert.equal(found.count, live.length);
+      assert.equal(found.bytes, slow.usage(rest, measure, moment));
+    }
+  }
+});
+
+test('the bytes of the stack that an allocation fills', () => {
+  const of = world(5, 90);
+  const engine = opened(of);
+  for (const recorded of [false, true]) {
+    for (let moment = 0; moment <= of.events; moment += 3) {
+      const live = slow.live(of, 'active', moment);
+      let low = 0;
+      of.lives.forEach((one, id) => {
+        const band = engine.bandOf({ place, measure: 'active', moment, id, recorded });
+        const bytes = live.includes(id) && !(recorded && one.begin < 0) ? one.block : 0;
+        assert.deepEqual(band, bytes ? { low, high: low + bytes } : null);
+        low += bytes;
+      });
     }
   }
 });

@@ -24,7 +24,13 @@ test('holders of live memory', () => {
         const groups = [...new Set(kept.map((id) => slow.group(of, way, measure, id)))].map(
           (group) => {
             const own = kept.filter((id) => slow.group(of, way, measure, id) === group);
-            return { group, bytes: bytes(own), count: own.length };
+            const heights = own.reduce((sum, id) => {
+              const below = bytes(live.filter((one) => one < id));
+              const size = bytesOf(of.lives[id]!, measure);
+              return sum + size * (below + size / 2);
+            }, 0);
+            const all = bytes(own);
+            return { group, bytes: all, count: own.length, level: all ? heights / all : 0 };
           },
         );
         assert.deepEqual(engine.holders({ place, measure, moment, way, filter }), {

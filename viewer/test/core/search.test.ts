@@ -61,6 +61,10 @@ test('patterns are found in frames', () => {
         .live(of, 'active', moment)
         .filter((id) => slow.met(of, means ?? new RegExp(pattern), id));
       assert.deepEqual(found(of, moment, { include: pattern }), wanted, pattern);
+      const regex = means ?? new RegExp(pattern);
+      const frames = of.frames.map((_, i) => slow.written(of, i).some((text) => regex.test(text)));
+      const met = opened(of).framesMet(0, { include: pattern });
+      assert.deepEqual([...met], frames.map(Number), pattern);
     }
   }
 });

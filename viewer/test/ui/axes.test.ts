@@ -1,12 +1,12 @@
 // Ticks are within the range, at round numbers, and not more than requested.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { byteTicks, eventTicks, timeTicks } from '../../src/ui/axes.js';
+import { byteAxis, byteTicks, eventTicks, label, timeTicks } from '../../src/ui/axes.js';
 
 test('byte ticks are at round numbers of their unit', () => {
   assert.deepEqual(
     byteTicks(0, 5.2 * 2 ** 30, 6).map(({ label }) => label),
-    ['0', '1.0 GiB', '2.0 GiB', '3.0 GiB', '4.0 GiB', '5.0 GiB'],
+    ['0', '1 GiB', '2 GiB', '3 GiB', '4 GiB', '5 GiB'],
   );
   assert.deepEqual(
     byteTicks(0, 1000, 4).map(({ at }) => at),
@@ -14,11 +14,38 @@ test('byte ticks are at round numbers of their unit', () => {
   );
 });
 
+/** The bytes that a label means. */
+function meant(text: string): number {
+  const [, number, unit] = /^\+?([\d,.]+)(?: (\w+))?$/.exec(text)!;
+  const power = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'].indexOf(unit ?? 'B');
+  return Number(number!.replaceAll(',', '')) * 1024 ** power;
+}
+
+test('a label means exactly the bytes at which it is', () => {
+  assert.deepEqual(
+    byteTicks(0, 1.3 * 2 ** 30, 6).map(({ label }) => label),
+    ['0', '256 MiB', '512 MiB', '768 MiB', '1 GiB', '1.25 GiB'],
+  );
+  assert.equal(label(9 * 2 ** 27, 2 ** 27), '1,152 MiB');
+  for (const low of [0, 1000, 5e6, 22 * 2 ** 30, 2 ** 40 + 12345]) {
+    for (const height of [4096, 1e5, 3e6, 4 * 2 ** 20, 7e9, 2 ** 41]) {
+      const { ticks, base } = byteAxis(low, low + height, 7);
+      assert.ok(ticks.length >= 2);
+      for (const { at, label } of ticks) {
+        assert.equal(base + meant(label), at);
+        assert.ok(label.length <= 12, label);
+      }
+      if (base) assert.equal(meant(label(base, 1024)), base);
+    }
+  }
+});
+
 test('ticks are few, ascending and within the range', () => {
   for (const high of [1, 7, 1023, 1024, 5e6, 3.3e9, 2 ** 40, 2 ** 52]) {
-    for (const most of [2, 5, 9]) {
+    for (const most of [1, 2, 5, 9]) {
       const found = byteTicks(0, high, most).map(({ at }) => at);
-      assert.ok(found.length >= 1 && found.length <= most + 1, `${high} ${most} ${found}`);
+      const more = Math.max(most, 2) + 1;
+      assert.ok(found.length >= 2 && found.length <= more, `${high} ${most} ${found}`);
       assert.ok(found.every((at, i) => at >= 0 && at <= high && (i === 0 || at > found[i - 1]!)));
     }
   }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from memreplay.commands.fleet.links import links_of
 from memreplay.commands.shared.errors import say
 from memreplay.commands.shared.output import byte_output
 from memreplay.export.page.fleet import Texts, fleet_page
@@ -21,6 +23,8 @@ from memreplay.render.units import counted, signed_size, size
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memreplay.export.page.coding import Coded
     from memreplay.fleets.result import FleetRank, FleetReport, RankGroup
 
@@ -28,22 +32,29 @@ HOLDERS = 8  # per rank
 DOUBT = "some files weren't read or aren't trustworthy: see the report"
 
 
-def page_of_fleet(report: FleetReport, top: int = TOP) -> tuple[FleetPage, list[bytes]]:
-    """Return the page's records and columns. Raises LimitError for values that a browser can't
-    represent exactly.
+def page_of_fleet(
+    report: FleetReport, top: int = TOP, links: Mapping[str, str] = MappingProxyType({})
+) -> tuple[FleetPage, list[bytes]]:
+    """Return the page's records and columns. `links`: the URLs of the files' own pages.
+
+    Raises LimitError for values that a browser can't represent exactly.
     """
     texts = Texts()
     groups: dict[int | None, int] = {
         rank: at for at, group in enumerate(report.groups) for rank in group.rank_numbers
     }
     typical: dict[int | None, int] = {odd.rank: odd.typical_rank for odd in report.outliers}
-    ranks = [
-        _rank(one, report, texts, groups.get(one.rank), typical.get(one.rank))
-        for one in report.ranks
-    ]
+    devices = sorted(one.devices[0].device for one in report.ranks if one.devices)
+    ranks = []
+    for one in report.ranks:
+        made = _rank(one, report, texts, groups.get(one.rank))
+        page = links.get(one.file)
+        if page is not None and noun_of(report) == "device" and one.devices:
+            page += f"#device={devices.index(one.devices[0].device)}"
+        ranks.append(replace(made, typical=typical.get(one.rank), page=page))
     curves = [_curve(one, report) for one in report.ranks]
 
-    def page(coded: Coded, n_bytes: int) -> FleetPage:
+    def whole(coded: Coded, n_bytes: int) -> FleetPage:
         return FleetPage(
             version=__version__,
             title=clean(report.input),
@@ -60,12 +71,13 @@ def page_of_fleet(report: FleetReport, top: int = TOP) -> tuple[FleetPage, list[
             report=blocks_of(fleet_document(report, top)),
         )
 
-    return fleet_page(ranks, curves, page)
+    return fleet_page(ranks, curves, whole)
 
 
 def write_fleet_page(report: FleetReport, output: str, top: int) -> None:
     """Write the page atomically, and print that it was written. Raises OSError, LimitError."""
-    page, columns = page_of_fleet(report, top)
+    links = links_of((one.file for one in report.ranks), output)
+    page, columns = page_of_fleet(report, top, links)
     with byte_output(output) as out:
         for piece in page_html(page, columns, "fleet"):
             out.write(piece)
@@ -74,9 +86,7 @@ def write_fleet_page(report: FleetReport, output: str, top: int) -> None:
         say(f"wrote {output}: {told}; open it in a browser")
 
 
-def _rank(
-    one: FleetRank, report: FleetReport, texts: Texts, group: int | None, typical: int | None
-) -> PageRank:
+def _rank(one: FleetRank, report: FleetReport, texts: Texts, group: int | None) -> PageRank:
     rank = PageRank(
         rank=one.rank,
         file=clean(one.file),
@@ -84,7 +94,7 @@ def _rank(
         error=None if one.error is None else clean(one.error),
         host=None if one.host is None else clean(one.host),
         group=group,
-        typical=typical,
+        typical=None,
     )
     if not one.devices:
         return rank

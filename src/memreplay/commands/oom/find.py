@@ -145,19 +145,13 @@ def _device(
     number, most, total_bytes = options.oom, options.most, options.total_memory
     events = replay.events_of("oom")
     free = _device_free(replay, events)
-    seen = _seen(replay, events, free)
-    if total_bytes is not None:
-        _check_card(snap, replay, total_bytes, seen)
     trust = map_verdict(snap, replay, strict=strict)
-    known = total_bytes if total_bytes is not None else snap.card_bytes(replay.device)
-    if known is not None and seen is not None and known < seen:
-        known = None  # the file contains an impossible value
-    card = seen if known is None else known
-    one = _Telling(snap, replay, groupers, card, card_known=known is not None)
+    card = card_of(snap, replay, total_bytes)
+    one = _Telling(snap, replay, groupers, card)
     return DeviceOoms(
         **inlined(DeviceOoms, device_facts(snap, replay, trust)),
-        total_memory_bytes=card,
-        total_memory_known=known is not None,
+        total_memory_bytes=card.bytes,
+        total_memory_known=card.known,
         ooms_total=len(events),
         ooms=tuple(
             one.tell(at, event, free.get(event))
@@ -165,6 +159,43 @@ def _device(
             if not number or not most or at <= most or at == number
         ),
     )
+
+
+class CardSize(NamedTuple):
+    """A card's memory."""
+
+    bytes: int | None
+    """None if it's unknown."""
+    known: bool
+    """Whether `bytes` is the card's size; otherwise it's the most memory observed on it."""
+
+
+def card_of(snap: Snapshot, replay: Replay, total_bytes: int | None = None) -> CardSize:
+    """Return the size of a device's card. `total_bytes`: the size that the user gave.
+
+    Raises UsageError if the recording can't come from a card with `total_bytes`.
+    """
+    events = replay.events_of("oom")
+    seen = _seen(replay, events, _device_free(replay, events))
+    if total_bytes is not None:
+        _check_card(snap, replay, total_bytes, seen)
+    known = total_bytes if total_bytes is not None else snap.card_bytes(replay.device)
+    if known is not None and seen is not None and known < seen:
+        known = None  # the file contains an impossible value
+    return CardSize(seen if known is None else known, known is not None)
+
+
+def brief_ooms(snap: Snapshot, replay: Replay, card: CardSize, most: int) -> tuple[Oom, ...]:
+    """Return a device's first `most` failed requests with their causes, but without remedies and
+    outlook, whose simulations take long.
+    """
+    events = replay.events_of("oom")[:most]
+    if not events:
+        return ()
+    free = _device_free(replay, events)
+    grouper = Grouper(snap, "stack", fold=True)
+    one = _Telling(snap, replay, _Groupers(grouper, grouper, 1, lambda: grouper), card)
+    return tuple(one.brief(at, event, free.get(event)) for at, event in enumerate(events, 1))
 
 
 def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> LastState | None:
@@ -238,22 +269,60 @@ class _Telling:
         snap: Snapshot,
         replay: Replay,
         groupers: _Groupers,
-        card: int | None,
-        *,
-        card_known: bool,
+        card: CardSize,
     ) -> None:
         self.replay = replay
         self.grouper, self.pinning, self.top, self.folded = groupers
         self.card = card
-        self.card_known = card_known
         self.active = replay.measure("active")
         self.deciding = Deciding(replay)
         from memreplay.commands.oom.outlook import Looking  # imported late: rarely needed
 
         self.looking = Looking(snap, replay, self.deciding)
 
+    def brief(self, number: int, event: int, free: int | None) -> Oom:
+        """Return one request and its cause, without what simulations tell about it."""
+        return self._failed(number, event, free)[0]
+
     def tell(self, number: int, event: int, free: int | None) -> Oom:
         """Explain one request."""
+        oom, asked, judged, found = self._failed(number, event, free)
+        largest, largest_bytes = self._largest(event, oom.active_bytes)
+        outlook = self.looking.after(event, asked.missing, oom.asked_by, largest)
+        pool_id = self.replay.value("pool", event)
+        pool = None if pool_id == _core.ABSENT_ID else pool_id
+        remedies = [
+            self.deciding.decided(one, event)
+            for one in _remedies(
+                judged,
+                asked,
+                _Elsewhere(
+                    outside=oom.outside_bytes,
+                    largest_group=largest_bytes,
+                    returnable=found.returnable[0],
+                    private=_free_of_private(found, pool),
+                    unneeded=outlook.unneeded_bytes,
+                    trained=outlook.trained,
+                ),
+                limited=self.replay.settings.max_split_bytes >= 0,
+            )
+        ]
+        if outlook.without_largest is not None:
+            remedies[-1] = replace(remedies[-1], enough=outlook.without_largest, is_simulated=True)
+        told = replace(
+            oom,
+            after_events=outlook.events,
+            after_allocations=outlook.allocations,
+            more_bytes=outlook.more_bytes,
+            to_end_bytes=outlook.to_end_bytes,
+            state_bytes=outlook.state_bytes,
+        )
+        return replace(told, remedies=tuple(_to_the_end(one, told) for one in remedies))
+
+    def _failed(
+        self, number: int, event: int, free: int | None
+    ) -> tuple[Oom, _Failed, FreeParts, BlockMap]:
+        """Return one request without remedies and outlook, and what these depend on."""
         replay = self.replay
         request, stream = replay.value("size", event), replay.value("stream", event)
         pool_id = replay.value("pool", event)
@@ -263,41 +332,19 @@ class _Telling:
         sums = found.sums()
         judged = found.judge(request, pool, stream, small)
         reserved = replay.measure("reserved").bytes_at(event)
-        expandable = replay.settings.expandable
         # If the driver's value is missing, assume that no memory was free.
         needed = segment_bytes(max(request, 0), replay.settings)
-        asked = _Failed(request, needed, free or 0, expandable)
-        outside = 0 if self.card is None or free is None else self.card - reserved - free
+        asked = _Failed(request, needed, free or 0, replay.settings.expandable)
+        card = self.card.bytes
+        outside = 0 if card is None or free is None else card - reserved - free
+        known_outside = outside if self.card.known else 0
         blockers, blockers_total, blockers_rest, blockers_count = blockers_of(
             self.active, found, self.pinning, self.top
         )
         used = self.active.bytes_at(event)
-        held = self.grouper.held(self.active, event, self.top, used)
         default = (0, 0)
-        asker = requester_of(self.grouper, self.active, event)
-        known_outside = outside if self.card_known else 0
-        largest, largest_bytes = self._largest(event, used)
-        outlook = self.looking.after(event, asked.missing, asker, largest)
-        remedies = [
-            self.deciding.decided(one, event)
-            for one in _remedies(
-                judged,
-                asked,
-                _Elsewhere(
-                    outside=outside,
-                    largest_group=largest_bytes,
-                    returnable=found.returnable[0],
-                    private=_free_of_private(found, pool),
-                    unneeded=outlook.unneeded_bytes,
-                    trained=outlook.trained,
-                ),
-                limited=replay.settings.max_split_bytes >= 0,
-            )
-        ]
-        if outlook.without_largest is not None:
-            remedies[-1] = replace(remedies[-1], enough=outlook.without_largest, is_simulated=True)
-        told = Oom(
-            **inlined(Oom, held),
+        oom = Oom(
+            **inlined(Oom, self.grouper.held(self.active, event, self.top, used)),
             backend=replay.backend.name,
             number=number,
             event_index=event,
@@ -308,14 +355,14 @@ class _Telling:
             request_bytes=request,
             needed_bytes=asked.needed,
             missing_bytes=asked.missing,
-            pool=default if pool_id == _core.ABSENT_ID else replay.pool_of(pool_id) or default,
-            pool_assumed=pool_id == _core.ABSENT_ID and found.has_private_pools,
+            pool=default if pool is None else replay.pool_of(pool) or default,
+            pool_assumed=pool is None and found.has_private_pools,
             stream=stream,
             kind="small" if small else "large",
-            asked_by=asker,
+            asked_by=requester_of(self.grouper, self.active, event),
             device_free_bytes=free,
             outside_bytes=outside,
-            outside_known=self.card_known and free is not None,
+            outside_known=self.card.known and free is not None,
             reserved_bytes=reserved,
             active_bytes=used,
             allocated_bytes=replay.measure("allocated").bytes_at(event),
@@ -324,11 +371,11 @@ class _Telling:
             cached_bytes=sums["free"],
             cached=_cached(judged),
             remedies=(),
-            after_events=outlook.events,
-            after_allocations=outlook.allocations,
-            more_bytes=outlook.more_bytes,
-            to_end_bytes=outlook.to_end_bytes,
-            state_bytes=outlook.state_bytes,
+            after_events=0,
+            after_allocations=0,
+            more_bytes=None,
+            to_end_bytes=None,
+            state_bytes=0,
             categories_source=categories_source(self.grouper.snap),
             categories=categories_at(self.grouper, self.active, event),
             pinned_bytes=found.blocked,
@@ -337,7 +384,7 @@ class _Telling:
             pins_rest_bytes=blockers_rest,
             pins_rest_count=blockers_count,
         )
-        return replace(told, remedies=tuple(_to_the_end(one, told) for one in remedies))
+        return oom, asked, judged, found
 
     def _largest(self, event: int, used: int) -> tuple[tuple[Grouper, int], int]:
         """Return the number (-1 for keys without code) and bytes of the largest group.

@@ -375,12 +375,17 @@ def _why(name: str, oom: Oom) -> str:
 
 
 def _remedies(oom: Oom) -> Pairs:
+    return Pairs(remedy_rows(oom))
+
+
+def remedy_rows(oom: Oom) -> tuple[tuple[str, str], ...]:
+    """Return what would have helped: names, and sentences."""
     rows = [(remedy_title(one.name), remedy_text(one, oom)) for one in oom.remedies]
     held = sum(one.bytes for one in oom.categories if one.category in ACTIVATIONS)
     if oom.active_bytes and held >= ACTIVATIONS_SHARE * oom.active_bytes:
         part = f"{size(held)} ({percent(held / oom.active_bytes)})"
         rows.append(("activations", _ACTIVATIONS.format(held=part)))
-    return Pairs(tuple(rows))
+    return tuple(rows)
 
 
 def _is_limited(oom: Oom) -> bool:

@@ -10,6 +10,7 @@ from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.leaks.records import DOUBTS
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, NOT_RECORDED
 from memreplay.commands.leaks.text import grew_late, leaking_noun, odds_text
+from memreplay.commands.oom.result import Oom
 from memreplay.commands.oom.text import cause_text
 from memreplay.commands.report.advice_text import (
     RECORDING,
@@ -154,6 +155,11 @@ def headline(device: DeviceOverview) -> tuple[str, str, str]:
     return (f"{name}: {high}", ran, _label(device))
 
 
+def doubts_line(device: DeviceOverview) -> str:
+    """Return the reasons why the device's numbers aren't exact; "" for exact numbers."""
+    return "" if _label(device) == "exact" else _trust(device)
+
+
 def _is_of_the_end(device: DeviceOverview) -> bool:
     """Return whether only the final state is known, so that there's no peak."""
     return bool(NOT_RECORDED.intersection(device.reasons))
@@ -227,12 +233,10 @@ def _oom(device: DeviceOverview) -> str:
             return f"{none}. All memory was freed by the end"
         return f"{none}. Ended at {part} of the peak"
     oom = device.oom.ooms[0]
-    by = ""
-    if oom.asked_by.user:
-        frame = oom.asked_by.frames[oom.asked_by.user[0]]
-        by = f" by {place_text(frame)}"
-        if frame.source:
-            by += f" ({clean_short(frame.source, SHOWN_SOURCE)})"
+    place = asked_at(oom)
+    by = f" by {place}" if place else ""
+    if place and (source := oom.asked_by.frames[oom.asked_by.user[0]].source):
+        by += f" ({clean_short(source, SHOWN_SOURCE)})"
     total = device.oom.ooms_total
     asked = f"{size(oom.request_bytes)}{by}"
     asked = (
@@ -245,6 +249,12 @@ def _oom(device: DeviceOverview) -> str:
         went_on = counted(oom.after_events, "event")
         words += f" The program caught the error and went on for {went_on}."
     return words
+
+
+def asked_at(oom: Oom) -> str:
+    """Return the file and line of user code that made the request; "" if unknown."""
+    user = oom.asked_by.user
+    return place_text(oom.asked_by.frames[user[0]]) if user else ""
 
 
 def _reserved(device: DeviceOverview) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from memreplay.analysis.selecting.selection import TotalMemory
 from memreplay.commands.shared.declaring import Arg, as_command
 from memreplay.commands.shared.folders import holds_files
 from memreplay.commands.shared.output import Output, check_output
@@ -25,6 +26,7 @@ class ViewOptions(Options, frozen=True):
     """Options for what to do with the page."""
 
     opens: Annotated[bool, Opt("Open the page in a browser.", flag="--open")] = False
+    total_memory: TotalMemory = None
 
 
 @as_command(
@@ -60,7 +62,7 @@ def command(
     # Silently replacing an earlier page is fine, but replacing any other file isn't.
     replaced = output.output is None and is_page(page)
     check_output(page, force=output.force or replaced, read=files, binary=True)
-    made, exit_code = _made(files, reading)
+    made, exit_code = _made(files, reading, options.total_memory)
     if made is None:
         return exit_code
     from memreplay.commands.view.writing import write_page  # imported late: loads the native core
@@ -71,14 +73,16 @@ def command(
     return exit_code
 
 
-def _made(files: tuple[str, ...], reading: Reading) -> tuple[Made | None, int]:
+def _made(
+    files: tuple[str, ...], reading: Reading, total_memory: int | None
+) -> tuple[Made | None, int]:
     """Return the page (or None), and the highest exit code of any file."""
     folders = [file for file in files if file != "-" and holds_files(file)]
     if not folders:
-        return page_of_files(files, reading)
+        return page_of_files(files, reading, total_memory)
     if len(files) > 1:
         raise UsageError(
             f"{folders[0]} is a folder, which can't be combined with other files;"
             " memreplay diff compares two folders"
         )
-    return page_of_folder(folders[0], reading)
+    return page_of_folder(folders[0], reading, total_memory)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from memreplay.commands.shared.errors import CUT_OFF, attempt, name_of, say
 from memreplay.commands.shared.progress import several_progress, working
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.commands.view.options import given_options
+from memreplay.commands.view.options import Given, given_options
 from memreplay.io.parallel import started
 
 if TYPE_CHECKING:
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     Made = tuple[Page, list[bytes]]
 
 
-def page_of_files(files: tuple[str, ...], reading: Reading) -> tuple[Made | None, int]:
+def page_of_files(
+    files: tuple[str, ...], reading: Reading, total_memory: int | None = None
+) -> tuple[Made | None, int]:
     """Return the page and 0, or None and the error's exit code."""
-    rules, asked = reading.config.rules(), given_options(reading)
+    rules, given = reading.config.rules(), Given(given_options(reading), total_memory)
     # Import the page builder while files are being read.
     loading = Thread(target=_load)
     is_loading = started(loading)
@@ -47,8 +49,8 @@ def page_of_files(files: tuple[str, ...], reading: Reading) -> tuple[Made | None
         with ExitStack() as until, working("writing the page"):
             base, *new = map(until.enter_context, snapshots)
             if new:
-                return compared_page(base, new[0], rules, asked)
-            return one_page(base, rules, asked)
+                return compared_page(base, new[0], rules, given)
+            return one_page(base, rules, given)
 
     made = attempt(", ".join(map(name_of, files)), work)
     if any(snap.truncation is not None for snap in snapshots):

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from memreplay.analysis.selecting.answering import as_snapshot
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.report.find import ReportOptions, overview
-from memreplay.commands.report.text import headline, report_document
+from memreplay.commands.report.text import doubts_line, headline, report_document
+from memreplay.commands.view.extras import extras_of
 from memreplay.commands.view.names import short_name
-from memreplay.commands.view.options import project_options, range_options_of
+from memreplay.commands.view.options import NOTHING_GIVEN, Given, project_options, range_options_of
 from memreplay.errors import LimitError, UsageError
 from memreplay.export.page.building import page_data
 from memreplay.export.page.html import page_html
@@ -49,57 +50,60 @@ def snapshot_data(
     rules: tuple[Rule, ...] | None = None,
     *,
     report: bool = True,
-    asked: tuple[str, ...] | None = None,
+    given: Given = NOTHING_GIVEN,
 ) -> Data:
     """Return a snapshot's page data, including the one-page report if `report` is set.
 
-    `asked`: options that make other commands select the same part, except those that follow from
-    the snapshot. Raises LimitError for data that a browser would show wrong or not at all.
+    Raises LimitError for data that a browser would show wrong or not at all, UsageError if a card
+    is larger than the given size.
     """
     _check_exact(snap)
-    said = None
+    said, found, total = None, None, given.total_memory
     if report:
-        found = overview(snap, Selection(rules=rules, fold=True), ReportOptions())
+        found = overview(snap, Selection(rules=rules, fold=True), ReportOptions(total_memory=total))
+        doubts = {one.device: doubts_line(one) for one in found.devices}
         said = PageReport(
             blocks_of(report_document(found)),
             {one.device: ", ".join(headline(one)) for one in found.devices},
+            {device: line for device, line in doubts.items() if line},
         )
+    extras = extras_of(snap, found, total)
+    if report:
         for device in snap.devices:
             for usage in map(snap.replay(device).measure, MEASURES):
                 usage.release()
-    more = project_options(snap.project) if asked is None else asked
+    more = project_options(snap.project) if given.options is None else given.options
     made = page_data(
         snap,
         name=name or short_name(snap.file),
         rules=rules,
         report=said,
         options=(*range_options_of(snap), *more),
+        extras=extras,
     )
     _check_room((made,))
     return made
 
 
 def one_page(
-    snap: Snapshot,
-    rules: tuple[Rule, ...] | None = None,
-    asked: tuple[str, ...] | None = None,
+    snap: Snapshot, rules: tuple[Rule, ...] | None = None, given: Given = NOTHING_GIVEN
 ) -> Made:
-    """Return the page of one snapshot. Raises LimitError."""
-    return page_of([snapshot_data(snap, rules=rules, asked=asked)])
+    """Return the page of one snapshot. Raises LimitError, UsageError."""
+    return page_of([snapshot_data(snap, rules=rules, given=given)])
 
 
 def compared_page(
     base: Snapshot,
     new: Snapshot,
     rules: tuple[Rule, ...] | None = None,
-    asked: tuple[str, ...] | None = None,
+    given: Given = NOTHING_GIVEN,
 ) -> Made:
-    """Return the page of two snapshots with their diff. Raises LimitError."""
+    """Return the page of two snapshots with their diff. Raises LimitError, UsageError."""
     # Imported late: most pages show one snapshot
     from memreplay.commands.diff.find import DiffOptions, diff_report
     from memreplay.commands.diff.text import diff_document
 
-    both = [snapshot_data(snap, rules=rules, asked=asked) for snap in (base, new)]
+    both = [snapshot_data(snap, rules=rules, given=given) for snap in (base, new)]
     _check_room(both)
     diff: tuple[ReportBlock, ...]
     try:
@@ -127,17 +131,22 @@ def view(
     *,
     height: int = HEIGHT,
     rules: tuple[Rule, ...] | None = None,
+    total_memory: int | None = None,
 ) -> PageView:
     """Return the interactive page of a snapshot, or of the snapshot and a later one (`after`), like
     `memreplay view`.
 
     Notebooks show it; `.save("page.html")` writes it. `height`: the notebook frame's height in
-    pixels. `rules`: category rules. Raises LimitError if the page is too large for a browser.
+    pixels. `rules`: category rules. `total_memory`: the card's memory in bytes, if the file doesn't
+    say. Raises LimitError if the page is too large for a browser.
     """
     first: Snapshot = as_snapshot(snap)
     second: Snapshot | None = None if after is None else as_snapshot(after)
-    made = one_page(first, rules) if second is None else compared_page(first, second, rules)
-    page, columns = made
+    given = Given(total_memory=total_memory)
+    if second is None:
+        page, columns = one_page(first, rules, given)
+    else:
+        page, columns = compared_page(first, second, rules, given)
     return PageView(b"".join(page_html(page, columns)), page.title, height)
 
 

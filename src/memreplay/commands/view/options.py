@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.render.ranges import range_options
 
 if TYPE_CHECKING:
     from memreplay.commands.shared.source import Reading
     from memreplay.snapshot.snapshot import Snapshot
+
+
+class Given(NamedTuple):
+    """Arguments besides the files."""
+
+    options: tuple[str, ...] | None = None
+    """Options that make other commands select the same part, except those that follow from a
+    snapshot; None to take the project's folders from the snapshot.
+    """
+    total_memory: int | None = None
+    """The card's memory in bytes."""
+
+
+NOTHING_GIVEN = Given()
 
 
 def range_options_of(snap: Snapshot) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from memreplay.commands.shared.errors import CUT_OFF, attempt, say
 from memreplay.commands.shared.folders import rank_files
 from memreplay.commands.shared.progress import several_progress
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.commands.view.options import given_options
+from memreplay.commands.view.options import Given, given_options
 
 if TYPE_CHECKING:
     from memreplay.commands.shared.progress import Showing
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     Made = tuple[Page, list[bytes]]
 
 
-def page_of_folder(folder: str, reading: Reading) -> tuple[Made | None, int]:
+def page_of_folder(
+    folder: str, reading: Reading, total_memory: int | None
+) -> tuple[Made | None, int]:
     """Return the page of the readable ranks (None if there are none), and the highest exit code of
     any file.
     """
@@ -27,7 +29,7 @@ def page_of_folder(folder: str, reading: Reading) -> tuple[Made | None, int]:
     if listed is None:
         return None, worst
     files, alone = listed
-    rules, asked = reading.config.rules(), given_options(reading)
+    rules, given = reading.config.rules(), Given(given_options(reading), total_memory)
 
     def data_of(rank: int, showing: Showing) -> Data:
         from memreplay.commands.view.find import snapshot_data
@@ -35,7 +37,7 @@ def page_of_folder(folder: str, reading: Reading) -> tuple[Made | None, int]:
         with opened(files[rank], reading, showing) as snap:
             if snap.truncation is not None:
                 say(f"rank {rank}: {CUT_OFF}")
-            return snapshot_data(snap, f"rank {rank}", rules, report=False, asked=asked)
+            return snapshot_data(snap, f"rank {rank}", rules, report=False, given=given)
 
     found: dict[int, Data] = {}
     with several_progress(len(files)) as showing:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import memreplay._core as _core
 from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.categories.rules import DEFAULT_RULES
-from memreplay.analysis.code.plumbing import LIBRARY
+from memreplay.analysis.code.plumbing import ALLOCATOR, LIBRARY, USER
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.groups.ways.base import Known
 from memreplay.analysis.trust.trust import verdict
 from memreplay.engine.query._vectors import constant, joined, vector, zeros
 from memreplay.export.page.addresses import addresses_of
 from memreplay.export.page.coding import Columns, check_exact
+from memreplay.export.page.files import file_names
 from memreplay.export.page.groups import Grouping
 from memreplay.export.page.lives import lives
 from memreplay.export.page.marks import Marks, marks
@@ -21,6 +24,7 @@ from memreplay.export.page.records import (
     LifeColumns,
     PageData,
     PageDevice,
+    PageExtras,
     PagePeak,
     PageReport,
     PageSpan,
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
+_NO_EXTRAS: Mapping[int, PageExtras] = MappingProxyType({})
 # Each frame's function, file and line.
 _FRAME_FIELDS = ("name", "file", "line")
 
@@ -56,12 +61,13 @@ def page_data(
     rules: tuple[Rule, ...] | None = None,
     report: PageReport | None = None,
     options: tuple[str, ...] = (),
+    extras: Mapping[int, PageExtras] = _NO_EXTRAS,
 ) -> tuple[PageData, bytes]:
     """Return the records, and the columns as a zlib stream.
 
     `name`: the name on the page, by default the file's. `rules`: category rules, by default the
     built-in ones. `report`: the output of `memreplay report`. `options`: command-line options that
-    make other commands select the same part.
+    make other commands select the same part. `extras`: failed requests and cards, by device.
     """
     columns, texts = Columns(sum(snap.events_by_device.values())), Texts()
     dimensions = Dimensions(Known(snap, DEFAULT_RULES if rules is None else rules, fold=True))
@@ -70,11 +76,14 @@ def page_data(
     places = vector([texts.place(snap.native.string(one)) for one in used])[places]
     offsets, frames = _column(snap, "stack_offsets"), _column(snap, "stack_frames")
     is_code = vector(dimensions.known.file_rank)[file] <= LIBRARY
+    function_ranks = vector(dimensions.known.function_rank)
     coded = {
         "frame_function": columns.add(places[: len(function)]),
         "frame_file": columns.add(places[len(function) :]),
         "frame_line": columns.add(line),
         "frame_source": columns.add(_sources(snap, file, texts)),
+        # String 0 is empty, as is frame 0.
+        "frame_allocator": columns.add((function_ranks[function] == ALLOCATOR) * (function != 0)),
         "stack_frames": columns.add((offsets[1:] - offsets[:-1]) >> 2),
         "frames": columns.add(frames, differences=True),
         "stack_code": columns.add(is_code[frames]),
@@ -82,7 +91,13 @@ def page_data(
     marked = {device: marks(snap, snap.replay(device)) for device in snap.devices}
     making = _Making(dimensions, columns, texts)
     devices = tuple(
-        _device(snap, snap.replay(device), making, found) for device, found in marked.items()
+        _device(snap, snap.replay(device), making, found, extras.get(device, PageExtras()))
+        for device, found in marked.items()
+    )
+    ranks = dimensions.known.file_rank
+    files = {i: snap.native.string(i) for i in file.distinct()}
+    names = file_names(
+        files.values(), (one for i, one in files.items() if ranks[i] == USER and one), texts
     )
     return (
         PageData(
@@ -94,6 +109,9 @@ def page_data(
                 *_notes(snap, devices),
                 *(note for one in marked.values() for note in one.notes),
             ),
+            folder=names.folder,
+            files=names.names,
+            code=texts.code(),
             texts=texts.all(),
             devices=devices,
             bytes=columns.bytes,
@@ -122,6 +140,7 @@ def _device(
     replay: Replay,
     making: _Making,
     marked: Marks,
+    extras: PageExtras,
 ) -> PageDevice:
     dimensions, columns, texts = making
     those = lives(snap, replay)
@@ -164,6 +183,8 @@ def _device(
         segments=None if parts is None else _segments(parts, addresses, columns),
         trust={name: _trust(snap, replay, name) for name in MEASURES},
         peaks=peaks,
+        ooms=extras.ooms,
+        card=extras.card,
     )
 
 

@@ -33,6 +33,8 @@ class PageRank(Record, frozen=True, kw_only=True):
     """Index of the rank's group in `groups`."""
     typical: int | None
     """For an outlier: the number of the rank it was compared with."""
+    page: str | None = None
+    """The URL of the rank's own page; None if there was none when this page was written."""
     device: int | None = None
     """The device with the highest peak. The fields below describe it."""
     peak_bytes: int = 0

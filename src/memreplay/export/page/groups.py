@@ -12,7 +12,6 @@ from memreplay.analysis.groups.ways.base import STACK, Way
 from memreplay.analysis.groups.ways.blocks import ByPart, BySize, size_label
 from memreplay.engine.query._vectors import counting, joined, vector, zeros
 from memreplay.export.page.records import PageGroups
-from memreplay.render.blocks import place_text
 from memreplay.render.holders import coded_row, distinguish_rows
 from memreplay.snapshot.model import Coded, Label
 
@@ -145,11 +144,8 @@ class Grouping:
     def _lines(self, way: str, labels: list[Label]) -> tuple[tuple[int, ...], ...]:
         named = [_named(label) for label in labels]
         rows = distinguish_rows([coded_row((), one, way, all_frames=False) for one in named], named)
-        place = self._texts.place
-        return tuple(
-            (place(place_text(row.cells[-1])), *(place(place_text(one)) for one, _ in row.below))
-            for row in rows
-        )
+        label = self._texts.label
+        return tuple((label(row.cells[-1]), *(label(one) for one, _ in row.below)) for row in rows)
 
 
 def _page_groups(

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.steps.boundaries import find_steps
+from memreplay.export.page.coding import MOST as LARGEST
 from memreplay.export.page.records import PageMark
 from memreplay.render.units import count, counted, size
 from memreplay.texts import clean
@@ -48,9 +49,11 @@ def marks(snap: Snapshot, replay: Replay) -> Marks:
 
 def _ooms(replay: Replay) -> Iterator[PageMark]:
     for event in replay.events_of("oom"):
+        request = replay.request_of(event)[0]
         yield PageMark(
             kind="oom",
-            text=f"out of memory: {size(replay.request_of(event)[0])} failed",
+            text=f"out of memory: {size(request)} failed",
+            bytes=_exact(request),
             moment=event - replay.first_event + 1,
             end=None,
         )
@@ -58,8 +61,18 @@ def _ooms(replay: Replay) -> Iterator[PageMark]:
 
 def _snapshots(replay: Replay) -> Iterator[PageMark]:
     for event in replay.events_of("snapshot"):
-        moment = event - replay.first_event + 1
-        yield PageMark(kind="snapshot", text="snapshot", moment=moment, end=None)
+        yield PageMark(
+            kind="snapshot",
+            text="snapshot",
+            bytes=_exact(replay.value("size", event)),
+            moment=event - replay.first_event + 1,
+            end=None,
+        )
+
+
+def _exact(number: int) -> int | None:
+    """Return None for a number that JavaScript can't hold; files may have any."""
+    return number if abs(number) <= LARGEST else None
 
 
 def _steps(snap: Snapshot, replay: Replay) -> Iterator[PageMark]:
@@ -71,6 +84,7 @@ def _steps(snap: Snapshot, replay: Replay) -> Iterator[PageMark]:
         yield PageMark(
             kind="step",
             text=f"step {count(number)}" + (f" ({clean(one.name)})" if one.name else ""),
+            bytes=None,
             moment=one.first,
             end=one.stop,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from memreplay.export.page.coding import Coded
 from memreplay.render.blocks import NoteBlock, ReportBlock
@@ -108,10 +108,49 @@ class PageMark(Record, frozen=True, kw_only=True):
 
     kind: Literal["oom", "snapshot", "step"]
     text: str
+    bytes: int | None
+    """The failed request; for a snapshot event, its number of bytes. None for a step, and for
+    numbers that JavaScript can't hold.
+    """
     moment: int
     """Number of events up to the marked one, including that event."""
     end: int | None
     """For a step, number of events before its end; otherwise None."""
+
+
+class PageFailure(Record, frozen=True, kw_only=True):
+    """The explanation of a failed request, as in `memreplay oom`; its mark has the size."""
+
+    moment: int
+    """Number of events up to the failed request, including it."""
+    asked_by: str
+    """The file and line that made the request; "" if unknown."""
+    cause: str
+    """The cause's name."""
+    text: str
+    """The cause as a sentence."""
+    cached_bytes: int
+    """Free bytes in the allocator's cache, which this request couldn't use."""
+    remedies: tuple[tuple[str, str], ...]
+    """Names and descriptions of the remedies; empty if they weren't computed."""
+
+
+class PageCard(Record, frozen=True):
+    """A card's memory."""
+
+    bytes: int
+    known: bool
+    """Whether `bytes` is the card's size; otherwise the card has at least as much."""
+    text: str
+    """The formatted size and, if known, the memory used outside PyTorch."""
+
+
+class PageExtras(NamedTuple):
+    """A device's failed requests and card."""
+
+    ooms: tuple[PageFailure, ...] = ()
+    """The first failed requests."""
+    card: PageCard | None = None
 
 
 class PagePeak(Record, frozen=True):
@@ -166,6 +205,10 @@ class PageDevice(Record, frozen=True, kw_only=True):
     exact.
     """
     peaks: dict[MeasureName, PagePeak]
+    ooms: tuple[PageFailure, ...]
+    """The first failed requests. `marks` has the others."""
+    card: PageCard | None
+    """The card's memory; None if it's unknown."""
 
 
 class PageReport(Record, frozen=True):
@@ -174,6 +217,8 @@ class PageReport(Record, frozen=True):
     blocks: tuple[ReportBlock, ...]
     verdicts: dict[int, str]
     """One line on each device, by its number."""
+    reasons: dict[int, str]
+    """Why the numbers of a device aren't exact, by its number; exact devices are left out."""
 
 
 class PageData(Record, frozen=True, kw_only=True):
@@ -190,11 +235,21 @@ class PageData(Record, frozen=True, kw_only=True):
     """Problems with the file, and what the page leaves out."""
     texts: tuple[str, ...]
     """Names of functions, files and groups."""
+    folder: str
+    """The folder with most of the user's files, which the page leaves out of their paths."""
+    files: tuple[tuple[int, int], ...]
+    """Each file and its name on the page, as indices in `texts`."""
+    code: tuple[tuple[int, ...], ...]
+    """The groups' lines that name code: the line as an index in `texts`, the source line, and the
+    file, function and operator as indices in `texts`.
+    """
     frame_function: Coded
     frame_file: Coded
     frame_line: Coded
     frame_source: Coded
     """Source line: 1 + an index in `texts`; 0 if unknown."""
+    frame_allocator: Coded
+    """1 for frames of the allocator and the stack recorder, which C++ stacks begin with."""
     stack_frames: Coded
     """Number of frames of each stack."""
     frames: Coded

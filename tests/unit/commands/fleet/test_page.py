@@ -144,5 +144,7 @@ def test_each_device_of_a_file_has_a_row(tmp_path: Path) -> None:
     assert page.headline.startswith("2 devices: highest peak 200.0 MiB requested on device 1")
     assert page.noun == "device"
     assert [one.name for one in page.groups] == ["device 0", "device 1"]
+    linked, _ = page_of_fleet(mr.fleet(str(path), workers=1), links={str(path): "snap.html"})
+    assert [one.page for one in linked.ranks] == ["snap.html#device=0", "snap.html#device=1"]
     two = page_of_fleet(report(rank(0, SAME), rank(1, SAME)))[0]
     assert (two.noun, two.groups[0].name) == ("rank", "ranks 0, 1")

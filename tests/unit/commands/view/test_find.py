@@ -9,9 +9,10 @@ from memreplay.commands.diff.text import diff_document
 from memreplay.commands.report.text import report_document
 from memreplay.commands.view import find
 from memreplay.commands.view.find import compared_page, one_page, ranks_page, snapshot_data, view
+from memreplay.commands.view.options import Given
 from memreplay.errors import LimitError
 from memreplay.export.page.records import PageReport
-from memreplay.render.blocks import HeadingBlock, NoteBlock, blocks_of
+from memreplay.render.blocks import HeadingBlock, NoteBlock, PairsBlock, blocks_of
 from memreplay.snapshot.model import MEASURES
 from tests import build
 from tests.build import SnapshotBuilder
@@ -47,6 +48,20 @@ def heading_of(report: PageReport, device: int) -> str:
     """Return the device's heading in the report."""
     headings = [one.text for one in report.blocks if isinstance(one, HeadingBlock)]
     return next(text for text in headings if text.startswith(f"device {device}:"))
+
+
+def test_reasons_are_the_trust_line_of_the_report() -> None:
+    snap = mr.open(EXAMPLE)
+    page, _ = one_page(snap)
+    assert page.snapshots[0].report is not None
+    assert page.snapshots[0].report.reasons == {}
+    made = SnapshotBuilder().alloc(0x1000, 64).free(0x9000, 8).build()
+    page, _ = one_page(mr.open(build.dump(made)))
+    report = page.snapshots[0].report
+    assert report is not None
+    pairs = next(one for one in report.blocks if isinstance(one, PairsBlock))
+    assert report.reasons == {0: dict(pairs.rows)["trust"]}
+    assert report.reasons[0].startswith("Not trustworthy: the file has no segments")
 
 
 def test_every_device_has_a_verdict() -> None:
@@ -177,5 +192,5 @@ def test_suggested_commands_repeat_the_project() -> None:
     data = build.dump(SnapshotBuilder().alloc(0x1000, 64, frames=[("f", "a/f.py", 1)]).build())
     page, _ = one_page(mr.open(data, project=("a",), stop=1))
     assert page.snapshots[0].options == ("--to", "1", "--project", "a")
-    page, _ = one_page(mr.open(data, project=("a",)), asked=("--config", "none"))
+    page, _ = one_page(mr.open(data, project=("a",)), given=Given(("--config", "none")))
     assert page.snapshots[0].options == ("--config", "none")

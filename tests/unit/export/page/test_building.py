@@ -234,12 +234,21 @@ def test_frames_have_their_source_line() -> None:
     assert not any(plain.column(plain.data.frame_source))
 
 
+def test_frames_of_the_allocator_are_marked() -> None:
+    names = ["torch::unwind::unwind()", "c10::cuda::malloc", "at::_ops::add::call", "forward"]
+    made = SnapshotBuilder().alloc(0x1000, 8, frames=[(one, "/a.cpp", 0) for one in names])
+    page = check(opened(made))
+    inner = page.column(page.data.frame_allocator)
+    functions = [page.data.texts[one] for one in page.column(page.data.frame_function)]
+    assert [inner[functions.index(one)] for one in names] == [1, 1, 0, 0]
+
+
 def test_page_is_named_after_its_file(tmp_path: Path) -> None:
     path = tmp_path / "snap.pkl"
     path.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 8).build()))
     data = Read(mr.open(path)).data
     assert (data.name, data.file, data.report) == ("snap.pkl", str(path), None)
-    report = PageReport((NoteBlock("so", warning=False),), {0: "device 0: fine"})
+    report = PageReport((NoteBlock("so", warning=False),), {0: "device 0: fine"}, {0: "why"})
     assert Read(mr.open(path), report=report).data.report == report
 
 

@@ -22,11 +22,17 @@ def test_ooms_and_snapshots_become_marks() -> None:
     made.snapshot_event(1024).oom(512)
     snap = mr.open(build.dump(made.build()))
     found = marks(snap, snap.replay(0)).found
-    assert [(one.kind, one.text, one.moment, one.end) for one in found] == [
-        ("oom", "out of memory: 3.0 GiB failed", 2, None),
-        ("oom", "out of memory: 512 B failed", 5, None),
-        ("snapshot", "snapshot", 4, None),
+    assert [(one.kind, one.text, one.bytes, one.moment, one.end) for one in found] == [
+        ("oom", "out of memory: 3.0 GiB failed", 3 << 30, 2, None),
+        ("oom", "out of memory: 512 B failed", 512, 5, None),
+        ("snapshot", "snapshot", 1024, 4, None),
     ]
+
+
+def test_mark_has_no_number_that_a_browser_would_round() -> None:
+    made = SnapshotBuilder().oom((1 << 53) - 1).oom(1 << 53).snapshot_event(1 << 60)
+    snap = mr.open(build.dump(made.build()))
+    assert [one.bytes for one in marks(snap, snap.replay(0)).found] == [(1 << 53) - 1, None, None]
 
 
 def test_range_has_only_its_marks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memreplay.export.page.texts import Texts
+from memreplay.render.document import Place
 
 
 def test_every_text_is_stored_once() -> None:
@@ -17,3 +18,11 @@ def test_invalid_characters_are_escaped() -> None:
         texts.place(text)
     assert texts.all() == ("\\ud800", "a\\x1b[31m", "\\u202eevil", "naïve 训练 <b>")
     "".join(texts.all()).encode()
+
+
+def test_labels_that_name_code_keep_their_parts() -> None:
+    texts = Texts()
+    place = Place("forward", "a.py", 3, "add")
+    assert [texts.label(one) for one in (place, "(no stack)", place)] == [0, 4, 0]
+    assert texts.all() == ("forward  a.py:3  add", "a.py", "forward", "add", "(no stack)")
+    assert texts.code() == ((0, 3, 1, 2, 3),)

@@ -3,17 +3,28 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import type { MapBlock, SegmentMap } from '../../protocol.js';
+import { usePlotSize } from '../sizes.js';
 import {
+  type BlockLayout,
   type BlockScale,
   type BlockSort,
   blocksLaid,
   blocksOf,
+  folded,
   type Piece,
   pieceAt,
   rowAt,
+  rowBytesOf,
 } from './blocks/layout.js';
 import { type BlockMove, movedSpot, pieceOf, shownOrder, spotOf } from './blocks/moves.js';
-import { bytesAPixel, paintBlocks, type Spot, sideOf } from './blocks/paint.js';
+import {
+  bytesAPixel,
+  COLUMN_GAP,
+  paintBlocks,
+  paintFolded,
+  type Spot,
+  sideOf,
+} from './blocks/paint.js';
 import { blockTip, holeTip, said } from './blocks/words.js';
 import './canvas.css';
 import { type Surface, useCanvas } from './canvas.js';
@@ -32,11 +43,13 @@ export interface BlockMapProps {
   readonly selected?: number | null;
   readonly sort?: BlockSort;
   readonly scale?: BlockScale;
-  /** Bytes of a whole row; by default chosen from the segments' sizes. */
-  readonly rowBytes?: number;
+  /** How often the bytes of a whole row are halved. */
+  readonly zoom?: number;
+  /** Whether rows are in columns, so that all of them are seen at once. */
+  readonly fold?: boolean;
+  /** Called for the keys + and -. */
+  readonly onZoom?: (by: 1 | -1) => void;
   readonly onSelect?: (id: number | null) => void;
-  readonly onHover?: (block: MapBlock | null) => void;
-  readonly label?: string;
 }
 
 const KEYS: Readonly<Record<string, BlockMove>> = {
@@ -49,12 +62,19 @@ const KEYS: Readonly<Record<string, BlockMove>> = {
 export function BlockMap(props: BlockMapProps) {
   const { map, colour, highlight = null, selected = null, sort = 'size', scale = 'size' } = props;
   const { segments } = map;
-  const { rowBytes } = props;
+  const { fold = false } = props;
+  const usual = useMemo(() => rowBytesOf(segments), [segments]);
+  const rowBytes = usual / 2 ** (props.zoom ?? 0);
   const id = useId();
-  const layout = useMemo(
-    () => blocksLaid(segments, { sort, scale, ...(rowBytes ? { rowBytes } : {}) }),
-    [segments, sort, scale, rowBytes],
-  );
+  const { frame, canvas, redraw } = useCanvas((surface) => draw(surface));
+  const room = usePlotSize(frame);
+  const [wide, high] = fold ? [room.width, room.height] : [0, 0];
+  const layout: BlockLayout & { readonly starts?: readonly number[] } = useMemo(() => {
+    if (fold) return folded(segments, sort, wide, high);
+    return blocksLaid(segments, { sort, scale, rowBytes });
+  }, [segments, sort, scale, rowBytes, fold, wide, high]);
+  const { starts = [0, 0] } = layout;
+  const columns = starts.length - 1;
   const order = useMemo(() => shownOrder(layout), [layout]);
   const [focus, setFocus] = useState<Spot | null>(null);
   const [active, setActive] = useState(false);
@@ -64,28 +84,34 @@ export function BlockMap(props: BlockMapProps) {
   const tall = layout.rows.top.at(-1)!;
 
   const draw = (surface: Surface) => {
-    paintBlocks(surface, {
+    const look = {
       layout,
-      scrolled: frame.current?.scrollTop ?? 0,
+      scrolled: surface.whole ? 0 : (frame.current?.scrollTop ?? 0),
       colour,
       highlight,
       selected,
       hovered: hovered.current,
       focused: active ? focused : null,
-    });
+    };
+    if (fold) paintFolded(surface, look, starts);
+    else paintBlocks(surface, look);
   };
-  const { frame, canvas, redraw } = useCanvas(draw);
 
   const blockOf = (spot: Spot, piece: Piece): MapBlock | null =>
     blocksOf(segments[spot.segment]!)[piece.block] ?? null;
   const under = (event: MouseEvent): { spot: Spot; piece: Piece } | null => {
     const box = frame.current;
     if (!box) return null;
-    const row = rowAt(layout, event.offsetY + box.scrollTop);
+    const step = (box.clientWidth + COLUMN_GAP) / columns;
+    const column = Math.min(Math.floor(event.offsetX / step), columns - 1);
+    const y = starts[column]! + event.offsetY + box.scrollTop;
+    if (fold && y >= starts[column + 1]!) return null;
+    const row = rowAt(layout, y);
     const segment = layout.rows.segment[row] ?? -1;
-    const x = event.offsetX - sideOf(box.clientWidth);
+    const width = step - COLUMN_GAP;
+    const x = event.offsetX - column * step - sideOf(width, fold);
     if (segment < 0 || x < 0) return null;
-    const within = x * bytesAPixel(layout, row, box.clientWidth);
+    const within = x * bytesAPixel(layout, row, width, fold);
     if (within >= layout.rows.bytes[row]!) return null;
     const offset = layout.rows.offset[row]! + Math.floor(within);
     const piece = pieceAt(segments[segment]!, offset);
@@ -100,7 +126,6 @@ export function BlockMap(props: BlockMapProps) {
     const block = blockOf(spot, piece);
     if (hovered.current?.segment !== spot.segment || hovered.current.offset !== spot.offset) {
       hovered.current = spot;
-      props.onHover?.(block);
       redraw();
     }
     const tip = block
@@ -112,7 +137,6 @@ export function BlockMap(props: BlockMapProps) {
     pointed.value = null;
     if (!hovered.current) return;
     hovered.current = null;
-    props.onHover?.(null);
     redraw();
   };
   const nameOf = (block: MapBlock): string | null =>
@@ -132,7 +156,7 @@ export function BlockMap(props: BlockMapProps) {
 
   const reveal = (spot: Spot) => {
     const box = frame.current;
-    if (!box) return;
+    if (!box || fold) return;
     const first = layout.firstRow[spot.segment]!;
     const row = first + (layout.rowBytes ? Math.floor(spot.offset / layout.rowBytes) : 0);
     const top = layout.rows.top[row]!;
@@ -156,6 +180,8 @@ export function BlockMap(props: BlockMapProps) {
       select(focused);
     } else if (event.key === 'Escape' && selected !== null) {
       props.onSelect?.(null);
+    } else if (props.onZoom && /^[-+=_]$/.test(event.key)) {
+      props.onZoom(/[+=]/.test(event.key) ? 1 : -1);
     } else return;
     event.preventDefault();
     event.stopPropagation();
@@ -176,7 +202,7 @@ export function BlockMap(props: BlockMapProps) {
     return said(segments[spot.segment]!, piece, block && nameOf(block));
   };
   return (
-    <div class="mr-frame mr-blocks" style={{ height: `${tall}px` }}>
+    <div class="mr-frame mr-blocks" style={{ height: fold ? '100%' : `${tall}px` }}>
       <div
         class="mr-scroll"
         ref={frame}
@@ -185,13 +211,13 @@ export function BlockMap(props: BlockMapProps) {
           redraw();
         }}
       >
-        <div class="mr-tall" style={{ height: `${tall}px` }}>
+        <div class="mr-tall" style={{ height: fold ? '100%' : `${tall}px` }}>
           <canvas
             class="mr-canvas"
             ref={canvas}
             tabIndex={0}
             role="listbox"
-            aria-label={props.label ?? 'Segments and blocks'}
+            aria-label="Segments and blocks"
             aria-activedescendant={focused ? `${id}-block` : undefined}
             onPointerMove={hover}
             onPointerLeave={leave}

@@ -2,6 +2,7 @@
 
 import type { RefObject } from 'preact';
 import { useCallback, useLayoutEffect, useRef } from 'preact/hooks';
+import { SvgPen } from './svg.js';
 import { type Theme, themeAt, whenThemeChanges } from './theme.js';
 
 /** The drawing surface. All coordinates are device pixels, so that edges are sharp. */
@@ -13,6 +14,8 @@ export interface Surface {
   /** Device pixels per CSS pixel. */
   readonly ratio: number;
   readonly theme: Theme;
+  /** Whether all content is drawn, from the top, instead of the visible part. */
+  readonly whole?: boolean;
 }
 
 export interface Drawn {
@@ -23,8 +26,32 @@ export interface Drawn {
   readonly redraw: () => void;
 }
 
+type Draw = (surface: Surface) => void;
+
+/** What draws each canvas. */
+const drawing = new WeakMap<HTMLCanvasElement, { frame: HTMLDivElement; draw: Draw }>();
+
+/** A canvas's whole content as SVG, with its size in CSS pixels; null if there is none. */
+export function svgOf(
+  canvas: HTMLCanvasElement,
+): { readonly svg: string; readonly width: number; readonly height: number } | null {
+  const known = drawing.get(canvas);
+  if (!known) return null;
+  const { clientWidth: width, scrollHeight: height } = known.frame;
+  const pen = new SvgPen();
+  known.draw({
+    pen: pen as unknown as CanvasRenderingContext2D,
+    width,
+    height,
+    ratio: 1,
+    theme: themeAt(canvas),
+    whole: true,
+  });
+  return { svg: pen.text, width, height };
+}
+
 /** Draws after each render, and when the size, the resolution or the theme change. */
-export function useCanvas(draw: (surface: Surface) => void): Drawn {
+export function useCanvas(draw: Draw): Drawn {
   const frame = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const latest = useRef(draw);
@@ -39,7 +66,10 @@ export function useCanvas(draw: (surface: Surface) => void): Drawn {
     });
   }, []);
 
-  useLayoutEffect(redraw);
+  useLayoutEffect(() => {
+    drawing.set(canvas.current!, { frame: frame.current!, draw: latest.current });
+    redraw();
+  });
   useLayoutEffect(() => {
     const sizes = new ResizeObserver(redraw);
     sizes.observe(frame.current!);
@@ -56,11 +86,7 @@ export function useCanvas(draw: (surface: Surface) => void): Drawn {
   return { frame, canvas, redraw };
 }
 
-function drawOn(
-  frame: HTMLDivElement,
-  canvas: HTMLCanvasElement,
-  draw: (surface: Surface) => void,
-): void {
+function drawOn(frame: HTMLDivElement, canvas: HTMLCanvasElement, draw: Draw): void {
   const ratio = devicePixelRatio || 1;
   const width = Math.round(frame.clientWidth * ratio);
   const height = Math.round(frame.clientHeight * ratio);

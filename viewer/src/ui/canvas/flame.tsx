@@ -1,18 +1,17 @@
-// A tree of calls as an icicle (the root on top) or a flame graph (the root at the bottom).
+// A tree of calls as boxes, with the root on top.
 
 import { useSignal } from '@preact/signals';
-import { useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
+import { useCallback, useId, useMemo, useRef, useState } from 'preact/hooks';
 import type { Tree } from '../../protocol.js';
 import './canvas.css';
 import { type Surface, useCanvas } from './canvas.js';
 import { type Boxes, boxAt, boxesOf, extentsOf } from './flame/layout.js';
 import { type Move, moved, nodeAt, type Path, pathOf, placeOf } from './flame/moves.js';
-import { changeColour, paintFlame, ROW, rowTop } from './flame/paint.js';
+import { changeColour, paintFlame, ROW } from './flame/paint.js';
 import { described, type FrameName, nameOf, restTip, type Shown, tipOf } from './flame/words.js';
 import { themeAt } from './theme.js';
 import { type Pointed, Tooltip } from './tooltip.js';
 
-export { matchedBytes } from './flame/layout.js';
 export { type Path, pathOf } from './flame/moves.js';
 export type { FrameName } from './flame/words.js';
 
@@ -25,26 +24,16 @@ export interface FlameProps {
   readonly names: (frame: number, node: number) => FrameName;
   /** A CSS colour, or a theme colour such as `var(--hole)`. Not used for differences. */
   readonly colour?: (node: number) => string;
-  /** The total for percentages; by default the root's bytes. */
-  readonly total?: number;
-  /** `down`: an icicle, `up`: a flame graph. */
-  readonly direction?: 'down' | 'up';
   /** Matching nodes are drawn normally, all others faded. */
   readonly highlight?: ((node: number) => boolean) | null;
-  /** The selected and the zoomed node, as paths, which are also valid in another tree. By
-   * default, the graph keeps its own. */
-  readonly selected?: Path | null;
-  readonly zoom?: Path;
-  readonly onSelect?: (node: number, path: Path) => void;
-  readonly onZoom?: (path: Path) => void;
-  readonly onHover?: (node: number | null) => void;
-  readonly label?: string;
+  /** The zoomed node, as a path, which is also valid in another tree. */
+  readonly zoom: Path;
+  readonly onZoom: (path: Path) => void;
 }
 
 const NO_PATH: Path = [];
 const LEAST = 0.5;
 
-/** Keys for an icicle; in a flame graph, up and down are swapped. */
 const KEYS: Readonly<Record<string, Move>> = {
   ArrowUp: 'parent',
   ArrowDown: 'child',
@@ -52,16 +41,13 @@ const KEYS: Readonly<Record<string, Move>> = {
   ArrowRight: 'next',
   Home: 'first',
 };
-const TURNED: Readonly<Record<string, string>> = { ArrowUp: 'ArrowDown', ArrowDown: 'ArrowUp' };
 
 export function Flame(props: FlameProps) {
-  const { tree, before = null, names, colour, highlight = null, direction = 'down' } = props;
+  const { tree, before = null, names, colour, highlight = null } = props;
   const { frameOf } = tree;
-  const up = direction === 'up';
   const id = useId();
   const extents = useMemo(() => extentsOf(tree, before), [tree, before]);
-  const [ownZoom, setOwnZoom] = useState<Path>(NO_PATH);
-  const [ownSelected, setOwnSelected] = useState<Path | null>(null);
+  const [selectedPath, setSelected] = useState<Path | null>(null);
   const [focusPath, setFocusPath] = useState<Path>(NO_PATH);
   const [active, setActive] = useState(false);
   const hovered = useRef(-1);
@@ -69,30 +55,23 @@ export function Flame(props: FlameProps) {
   const pointed = useSignal<Pointed | null>(null);
 
   const find = (path: Path) => nodeAt(extents, path, frameOf);
-  const zoom = find(props.zoom ?? ownZoom).node;
-  const selectedPath = props.selected === undefined ? ownSelected : props.selected;
+  const zoom = find(props.zoom).node;
   const selected = selectedPath ? find(selectedPath) : null;
   const selectedNode = selected?.whole && selectedPath?.length ? selected.node : -1;
   const focused = find(focusPath).node;
-  const shown: Shown = { extents, before, names, total: props.total ?? tree.bytes[0] ?? 0 };
+  const shown: Shown = { extents, before, names, total: tree.bytes[0] ?? 0 };
 
   const draw = (surface: Surface) => {
     const { width, height, ratio, theme } = surface;
     const high = ROW * ratio;
-    const all = Math.max(extents.rows * high, up ? height : 0);
-    const scrolled = (frame.current?.scrollTop ?? 0) * ratio;
-    const [top, bottom] = up
-      ? [all - scrolled - height, all - scrolled]
-      : [scrolled, scrolled + height];
-    const first = Math.floor(top / high);
-    const last = Math.ceil(bottom / high);
+    const scrolled = surface.whole ? 0 : (frame.current?.scrollTop ?? 0) * ratio;
+    const first = Math.floor(scrolled / high);
+    const last = Math.ceil((scrolled + height) / high);
     boxes.current = boxesOf(extents, { zoom, width, least: LEAST * ratio, first, last });
     paintFlame(surface, {
       shown,
       boxes: boxes.current,
-      up,
       scrolled,
-      height: all,
       zoom,
       selected: selectedNode,
       focused: active ? focused : -1,
@@ -111,10 +90,7 @@ export function Flame(props: FlameProps) {
     const box = frame.current;
     if (!now || !box) return -1;
     const ratio = devicePixelRatio || 1;
-    const high = extents.rows * ROW;
-    const y = event.offsetY + box.scrollTop;
-    const all = Math.max(high, up ? box.clientHeight : 0);
-    const row = Math.floor((up ? all - y : y) / ROW);
+    const row = Math.floor((event.offsetY + box.scrollTop) / ROW);
     return boxAt(now, row, event.offsetX * ratio);
   };
 
@@ -126,7 +102,6 @@ export function Flame(props: FlameProps) {
     const merged = now.merged[box]!;
     if (hovered.current !== node) {
       hovered.current = node;
-      props.onHover?.(merged ? null : node);
       redraw();
     }
     const tip = merged ? restTip(shown, node, merged) : tipOf(shown, node, colourOf(node));
@@ -136,7 +111,6 @@ export function Flame(props: FlameProps) {
     pointed.value = null;
     if (hovered.current < 0) return;
     hovered.current = -1;
-    props.onHover?.(null);
     redraw();
   };
   const colourOf = (node: number): string => {
@@ -145,15 +119,12 @@ export function Flame(props: FlameProps) {
   };
 
   const zoomTo = (node: number) => {
-    const path = pathOf(tree, node, frameOf);
-    setOwnZoom(path);
-    props.onZoom?.(path);
+    props.onZoom(pathOf(tree, node, frameOf));
   };
   const select = (node: number) => {
     const path = pathOf(tree, node, frameOf);
-    setOwnSelected(path);
+    setSelected(path);
     setFocusPath(path);
-    props.onSelect?.(node, path);
   };
   const click = (event: MouseEvent) => {
     const box = under(event);
@@ -168,8 +139,7 @@ export function Flame(props: FlameProps) {
   const reveal = (node: number) => {
     const box = frame.current;
     if (!box) return;
-    const all = Math.max(extents.rows * ROW, up ? box.clientHeight : 0);
-    const top = rowTop(tree.depth[node]!, up, all, ROW);
+    const top = tree.depth[node]! * ROW;
     if (top < box.scrollTop) box.scrollTop = top;
     else if (top + ROW > box.scrollTop + box.clientHeight)
       box.scrollTop = top + ROW - box.clientHeight;
@@ -177,7 +147,7 @@ export function Flame(props: FlameProps) {
 
   const key = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const move = KEYS[up ? (TURNED[event.key] ?? event.key) : event.key];
+    const move = KEYS[event.key];
     if (move) {
       const node = moved(extents, focused, move);
       setFocusPath(pathOf(tree, node, frameOf));
@@ -197,12 +167,6 @@ export function Flame(props: FlameProps) {
     event.stopPropagation();
   };
 
-  // A flame graph begins at its root.
-  const rows = extents.rows;
-  useEffect(() => {
-    if (up && frame.current && rows > 0) frame.current.scrollTop = frame.current.scrollHeight;
-  }, [up, rows]);
-
   const scroll = useCallback(() => {
     pointed.value = null;
     redraw();
@@ -218,7 +182,7 @@ export function Flame(props: FlameProps) {
             ref={canvas}
             tabIndex={0}
             role="tree"
-            aria-label={props.label ?? 'Calls by memory held'}
+            aria-label="Calls by memory held"
             aria-activedescendant={`${id}-node`}
             onPointerMove={hover}
             onPointerLeave={leave}
@@ -248,7 +212,7 @@ export function Flame(props: FlameProps) {
       {zoom > 0 && (
         <button
           type="button"
-          class={up ? 'mr-button mr-top' : 'mr-button'}
+          class="mr-button"
           title={`Zoomed to ${nameOf(shown, zoom).title}`}
           onClick={() => zoomTo(0)}
         >

@@ -36,14 +36,14 @@ export interface LanesProps {
   readonly words?: (item: LaneItem) => readonly (readonly [string, string])[];
   readonly onPick?: (range: LaneRange, item: LaneItem) => void;
   readonly onZoom?: (range: LaneRange, item: LaneItem) => void;
-  readonly onHover?: (item: LaneItem | null) => void;
   /** Called when the keyboard moves to a range that isn't visible. */
   readonly onReveal?: (range: LaneRange) => void;
-  readonly label?: string;
 }
 
 const ROWS = 6;
 const ALL_ROWS = 40;
+/** The maximum number of names in the tooltip of several marks. */
+const NAMES = 10;
 /** How near a pointer has to be to a narrow bar, in CSS pixels. */
 const NEAR = 4;
 const KINDS = {
@@ -103,11 +103,22 @@ export function Lanes(props: LanesProps) {
     const bar = ofLane[barAt(ofLane, (event.offsetX - left) * ratio, NEAR * ratio)];
     return bar ? { lane, bar } : null;
   };
-  const tipOf = (item: LaneItem, merged: number): Tip => {
+  const tipOf = (place: Place, merged: number): Tip => {
+    const item = itemOf(place);
     const detail = KINDS[item.kind];
+    if (merged && item.kind !== 'span' && item.kind !== 'step') {
+      const lane = lanes.find(({ kind }) => kind === 'point')!;
+      const first = place.range;
+      const all = Array.from({ length: Math.min(merged, NAMES) }, (_, i) => lane.item(first + i));
+      const rows = all.map((one): [string, string] => [
+        one.name,
+        (props.words?.(one) ?? []).map(([, text]) => text).join(', '),
+      ]);
+      if (merged > NAMES) rows.push(['…', `${merged - NAMES} more`]);
+      return { title: counted(merged, 'mark'), rows };
+    }
     if (merged) {
-      const nouns = { span: 'annotation', step: 'step', oom: 'mark', snapshot: 'mark' } as const;
-      const title = counted(merged, nouns[item.kind]);
+      const title = counted(merged, item.kind === 'step' ? 'step' : 'annotation');
       return { title, detail: `narrower than a pixel; first: ${item.name}`, rows: [] };
     }
     const rows = props.words?.(item) ?? [];
@@ -129,19 +140,16 @@ export function Lanes(props: LanesProps) {
       return;
     }
     const place = { lane: hit.lane, range: hit.bar.range };
-    const item = itemOf(place);
     if (hovered.current?.range !== place.range || hovered.current.lane !== place.lane) {
       hovered.current = place;
-      props.onHover?.(hit.bar.merged ? null : item);
       redraw();
     }
-    pointed.value = { tip: tipOf(item, hit.bar.merged), x: event.clientX, y: event.clientY };
+    pointed.value = { tip: tipOf(place, hit.bar.merged), x: event.clientX, y: event.clientY };
   };
   const leave = () => {
     pointed.value = null;
     if (!hovered.current) return;
     hovered.current = null;
-    props.onHover?.(null);
     redraw();
   };
 
@@ -223,7 +231,7 @@ export function Lanes(props: LanesProps) {
         ref={canvas}
         tabIndex={0}
         role="listbox"
-        aria-label={props.label ?? 'Annotations and steps'}
+        aria-label="Annotations and steps"
         aria-activedescendant={focused ? `${id}-item` : undefined}
         onPointerMove={hover}
         onPointerLeave={leave}

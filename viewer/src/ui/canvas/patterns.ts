@@ -1,6 +1,7 @@
 // Hatched and striped fills.
 
 import { css, type Rgb } from './colour.js';
+import { SvgPen } from './svg.js';
 
 const made = new Map<string, CanvasPattern>();
 
@@ -10,7 +11,8 @@ export function hatched(
   colour: Rgb,
   step: number,
   width: number,
-): CanvasPattern {
+): CanvasPattern | string {
+  if (context instanceof SvgPen) return context.hatched(css(colour), step, width);
   const key = `${css(colour)} ${step} ${width}`;
   const known = made.get(key);
   if (known) return known;

@@ -58,7 +58,7 @@ export function Tooltip({ pointed }: { readonly pointed: Signal<Pointed | null> 
       {rows.length > 0 && (
         <dl>
           {rows.map(([name, value]) => (
-            <div key={name}>
+            <div key={`${name} ${value}`}>
               <dt>{plain(name)}</dt>
               <dd>{plain(value)}</dd>
             </div>

@@ -1,11 +1,17 @@
 // A fleet's page: facts about all ranks, the picture of ranks by time, the selected rank, a table.
 
+import { useSignal } from '@preact/signals';
+import { useEffect, useMemo } from 'preact/hooks';
 import { ORDERS, type Order } from '../../core/fleet.js';
 import { copyText, DoneButton } from '../copying.js';
+import { Help } from '../help.js';
+import { listen } from '../listening.js';
+import { Separator, sizesOf } from '../panes.js';
 import { Blocks } from '../report.js';
 import { dark, nextTheme } from '../theme.js';
 import { Details } from './details.js';
 import { HeatLegend, HeatMap } from './heat.js';
+import { keysOf } from './keys.js';
 import { List } from './list.js';
 import { COLOURS, type Colouring, change, state, TABS } from './state.js';
 import { rowsTitle } from './words.js';
@@ -20,7 +26,8 @@ const COLOUR_NAMES: Record<Colouring, string> = {
   bytes: 'bytes',
   median: 'to the median',
 };
-function Bar() {
+
+function Bar({ showHelp }: { showHelp: () => void }) {
   const { page } = useWorld();
   const { order, colour } = state.value;
   return (
@@ -64,8 +71,11 @@ function Bar() {
           done="copied"
           act={() => copyText(location.href)}
         />
-        <button type="button" class="small" onClick={nextTheme} title="Light or dark">
+        <button type="button" class="small" onClick={nextTheme} title="Light or dark (t)">
           {dark.value ? 'light' : 'dark'}
+        </button>
+        <button type="button" class="small" onClick={showHelp} title="Keys (?)" aria-label="Help">
+          ?
         </button>
       </div>
     </header>
@@ -101,24 +111,39 @@ function Tabs() {
 
 export function FleetApp({ world }: { world: World }) {
   const { page } = world;
+  const help = useSignal(false);
+  const showHelp = () => {
+    help.value = true;
+  };
+  const keys = useMemo(() => keysOf(showHelp), []);
+  useEffect(() => listen(keys, () => (help.value ? null : world)), [world]);
   return (
     <WorldContext.Provider value={world}>
-      <Bar />
+      <Bar showHelp={showHelp} />
       <section class="headline">
         <p class="verdict">
           <span data-what="verdict">{page.headline}</span>
           {page.doubt && <span class="warning">{page.doubt}</span>}
         </p>
       </section>
-      <div class="middle">
+      <div class="middle fleet" style={sizesOf(state.value)}>
         <div class="stage">
           <HeatMap />
+          <Tabs />
         </div>
+        <Separator kind="side" value={state.value.side} change={(side) => change({ side })} />
         <aside class="side">
           <Details />
         </aside>
       </div>
-      <Tabs />
+      {help.value && (
+        <Help keys={keys} close={() => (help.value = false)}>
+          <dt>click</dt>
+          <dd>selects a {page.noun}; in the picture, also a column</dd>
+          <dt>double-click</dt>
+          <dd>in the picture: opens the {page.noun}'s own page, as a click on its name does</dd>
+        </Help>
+      )}
     </WorldContext.Provider>
   );
 }

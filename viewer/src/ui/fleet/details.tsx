@@ -96,6 +96,13 @@ export function Details() {
         ×
       </button>
       <h2>{rankName(page, one)}</h2>
+      {one.page !== null && (
+        <p>
+          <a href={one.page} title="Enter, or double-click the row in the picture">
+            Open its page
+          </a>
+        </p>
+      )}
       {trouble && <p class="warning">{trouble}</p>}
       {one.device !== null && (
         <dl class="pairs">

@@ -21,6 +21,7 @@ import { css } from '../canvas/colour.js';
 import { plain } from '../canvas/text.js';
 import { type Pointed, Tooltip } from '../canvas/tooltip.js';
 import { count, counted, percent, size } from '../units.js';
+import { openPage } from './keys.js';
 import { change, state } from './state.js';
 import { momentName, overWords, rankName, troubleWords } from './words.js';
 import { useWorld, type World } from './world.js';
@@ -229,28 +230,6 @@ function Drawn() {
       y: event.clientY,
     };
   };
-  const move = (event: KeyboardEvent) => {
-    const { rank, moment } = state.value;
-    const row = rank === null ? -1 : heat.order.indexOf(rank);
-    const rows: Record<string, number> = {
-      ArrowDown: row + 1,
-      ArrowUp: row - 1,
-      PageDown: row + 10,
-      PageUp: row - 10,
-      Home: 0,
-      End: heat.order.length - 1,
-    };
-    const to = rows[event.key];
-    if (to !== undefined) {
-      const last = heat.order.length - 1;
-      change({ rank: heat.order[Math.min(Math.max(to, 0), last)] ?? null });
-    } else if (event.key === 'ArrowRight' || event.key === 'ArrowLeft') {
-      const next = (moment ?? -1) + (event.key === 'ArrowRight' ? 1 : -1);
-      change({ moment: Math.min(Math.max(next, 0), curves.moments - 1) });
-    } else if (event.key === 'Escape') change({ rank: null, moment: null });
-    else return;
-    event.preventDefault();
-  };
   const { rank, moment } = state.value;
   const high = Math.min(Math.max(page.ranks.length * ROW, LEAST), MOST) + PLOT + GAP + AXIS;
   return (
@@ -270,7 +249,7 @@ function Drawn() {
           const cell = at(event);
           if (cell) change({ rank: cell.rank, moment: cell.moment });
         }}
-        onKeyDown={move}
+        onDblClick={() => openPage(world)}
       />
       <p class="mr-unseen" aria-live="polite">
         {rank !== null && page.ranks[rank] ? rankName(page, page.ranks[rank]!) : ''}

@@ -6,8 +6,9 @@ import { Copying } from '../copying.js';
 import { quoted } from '../quoting.js';
 import { type Column, Table } from '../table.js';
 import { count, counted, size } from '../units.js';
+import { RankLink } from './link.js';
 import { change, type Sort, state } from './state.js';
-import { mostWords, overWords, rankName, rowsTitle, sizeOrNot, troubleWords } from './words.js';
+import { mostWords, overWords, rowsTitle, sizeOrNot, troubleWords } from './words.js';
 import { useWorld } from './world.js';
 
 const HEIGHT = 22;
@@ -88,7 +89,7 @@ export function List() {
       title: page.noun,
       width: '7rem',
       sortable: true,
-      cell: ({ one }) => rankName(page, one),
+      cell: ({ one }) => <RankLink one={one} />,
     },
     bytes('peak', 'peak', ({ peak_bytes }) => peak_bytes),
     {

@@ -20,6 +20,8 @@ export interface State {
   readonly tab: Tab;
   readonly sort: Sort;
   readonly descending: boolean;
+  /** The width of the details, in pixels; null: as usual. */
+  readonly side: number | null;
 }
 
 export const START: State = {
@@ -30,6 +32,7 @@ export const START: State = {
   tab: 'ranks',
   sort: 'peak',
   descending: true,
+  side: null,
 };
 
 const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
@@ -43,7 +46,7 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
 export function fromFragment(fragment: string): State {
   const found: Record<string, unknown> = { ...START };
   for (const [key, value] of new URLSearchParams(fragment.replace(/^#/, ''))) {
-    if (key === 'rank' || key === 'moment') {
+    if (key === 'rank' || key === 'moment' || key === 'side') {
       if (/^\d{1,9}$/.test(value)) found[key] = Number(value);
     } else if (key === 'descending') found[key] = value === 'true';
     else if (CHOICES[key as keyof State]?.includes(value)) found[key] = value;

@@ -41,6 +41,11 @@ export interface BlockLayout {
 /** CSS pixels. */
 export const HEADING = 30;
 export const SEGMENT = 20;
+const HEADING_FOLDED = 18;
+/** The usual height of rows in columns, and the least width of a column. */
+const FOLDED = 15;
+const COLUMN = 190;
+const LEAST_HIGH = 0.1;
 /** Parts of one segment are closer together. */
 export const PART = 17;
 /** With the default scale, a segment has at most this many rows. */
@@ -123,7 +128,13 @@ export function rowBytesOf(segments: readonly MapSegment[]): number {
 
 export function blocksLaid(
   segments: readonly MapSegment[],
-  options: { readonly sort: BlockSort; readonly scale: BlockScale; readonly rowBytes?: number },
+  options: {
+    readonly sort: BlockSort;
+    readonly scale: BlockScale;
+    readonly rowBytes?: number;
+    /** The height of all rows, instead of the usual ones. */
+    readonly high?: number;
+  },
 ): BlockLayout {
   const groups = groupsOf(segments, options.sort);
   const said = options.rowBytes ?? rowBytesOf(segments);
@@ -150,7 +161,7 @@ export function blocksLaid(
     row++;
   };
   groups.forEach((group, g) => {
-    push(g, -1, 0, 0, HEADING);
+    push(g, -1, 0, 0, options.high ? HEADING_FOLDED : HEADING);
     for (const one of group.segments) {
       const { size } = segments[one]!;
       const parts = partsOf(size, rowBytes);
@@ -158,12 +169,40 @@ export function blocksLaid(
       for (let part = 0; part < parts; part++) {
         const offset = part * rowBytes;
         const bytes = parts === 1 ? size : Math.min(rowBytes, size - offset);
-        push(g, one, offset, bytes, part + 1 < parts ? PART : SEGMENT);
+        push(g, one, offset, bytes, options.high ?? (part + 1 < parts ? PART : SEGMENT));
       }
     }
   });
   rows.top[count] = top;
   return { segments, groups, rows, rowBytes, firstRow };
+}
+
+/** Rows in columns, so that all of them are seen at once. */
+export interface FoldedLayout extends BlockLayout {
+  /** Where each column begins, in CSS pixels from the top of the layout; then the last one's end. */
+  readonly starts: readonly number[];
+}
+
+/** Lays out segments, all equally wide, in columns that fill a part of the page, with lower rows if there are many. */
+export function folded(
+  segments: readonly MapSegment[],
+  sort: BlockSort,
+  width: number,
+  height: number,
+): FoldedLayout {
+  const most = Math.max(1, Math.floor(width / COLUMN));
+  for (let high = FOLDED; ; high *= 0.85) {
+    const layout = blocksLaid(segments, { sort, scale: 'same', high });
+    const { top } = layout.rows;
+    const starts = [0];
+    for (let row = 0; row + 1 < top.length; row++) {
+      if (top[row + 1]! - starts[starts.length - 1]! > Math.max(height, HEADING)) {
+        starts.push(top[row]!);
+      }
+    }
+    if (starts.length <= most || high < LEAST_HIGH)
+      return { ...layout, starts: [...starts, top.at(-1)!] };
+  }
 }
 
 function largestOf(segments: readonly MapSegment[]): number {

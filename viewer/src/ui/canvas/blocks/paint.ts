@@ -12,10 +12,14 @@ import { groupName, groupSums, segmentCount, shortSums } from './words.js';
 
 /** CSS pixels for sizes next to segments, if the page isn't too narrow. */
 const SIDE = 70;
+const SIDE_COLUMN = 66;
 const NARROW = 480;
 const TEXT = 11;
+/** The size of the smallest text that can be read. */
+const SMALL_TEXT = 8;
 const NAME = 12;
 const TEXT_LEAST = 44;
+export const COLUMN_GAP = 12;
 
 export interface Spot {
   readonly segment: number;
@@ -27,6 +31,8 @@ export interface BlocksLook {
   readonly layout: BlockLayout;
   /** CSS pixels. */
   readonly scrolled: number;
+  /** Whether this is one of several columns, which have no heading that stays on top. */
+  readonly column?: boolean;
   readonly colour: (id: number) => string;
   readonly highlight: ((id: number) => boolean) | null;
   readonly selected: number | null;
@@ -35,19 +41,42 @@ export interface BlocksLook {
 }
 
 /** Where segments begin, in CSS pixels. */
-export function sideOf(width: number): number {
+export function sideOf(width: number, column = false): number {
+  if (column) return SIDE_COLUMN;
   return width < NARROW ? 0 : SIDE;
 }
 
 /** Bytes per CSS pixel in a row. */
-export function bytesAPixel(layout: BlockLayout, row: number, width: number): number {
-  const room = Math.max(width - sideOf(width), 1);
+export function bytesAPixel(
+  layout: BlockLayout,
+  row: number,
+  width: number,
+  column = false,
+): number {
+  const room = Math.max(width - sideOf(width, column), 1);
   return (layout.rowBytes || layout.rows.bytes[row]!) / room;
 }
 
+/** All rows in columns. */
+export function paintFolded(surface: Surface, look: BlocksLook, starts: readonly number[]): void {
+  const { pen, ratio } = surface;
+  const wide = (surface.width / ratio + COLUMN_GAP) / (starts.length - 1);
+  for (let column = 0; column + 1 < starts.length; column++) {
+    const height = (starts[column + 1]! - starts[column]!) * ratio;
+    const width = (wide - COLUMN_GAP) * ratio;
+    pen.save();
+    pen.translate(Math.round(column * wide * ratio), 0);
+    paintBlocks(
+      { ...surface, width, height },
+      { ...look, scrolled: starts[column]!, column: true },
+    );
+    pen.restore();
+  }
+}
+
 interface Pens {
-  readonly hole: CanvasPattern;
-  readonly waiting: CanvasPattern;
+  readonly hole: CanvasPattern | string;
+  readonly waiting: CanvasPattern | string;
   readonly ground: string;
   readonly fills: Map<string, readonly [string, Rgb]>;
 }
@@ -67,10 +96,13 @@ export function paintBlocks(surface: Surface, look: BlocksLook): void {
   const first = Math.max(rowAt(layout, scrolled), 0);
   for (let row = first; row < rows.group.length && rows.top[row]! < bottom; row++) {
     if (rows.segment[row]! >= 0) segmentRow(surface, look, row, pens);
-    else heading(surface, look, rows.group[row]!, rows.top[row]! - scrolled);
+    else {
+      const height = rows.top[row + 1]! - rows.top[row]!;
+      heading(surface, look, rows.group[row]!, rows.top[row]! - scrolled, height);
+    }
   }
   // The topmost heading stays visible until the next one pushes it out.
-  if (scrolled <= 0 || first >= rows.group.length) return;
+  if (scrolled <= 0 || look.column || first >= rows.group.length) return;
   const group = rows.group[first]!;
   let next = first;
   while (
@@ -87,10 +119,16 @@ export function paintBlocks(surface: Surface, look: BlocksLook): void {
   heading(surface, look, group, pushed);
 }
 
-function heading(surface: Surface, look: BlocksLook, group: number, top: number): void {
+function heading(
+  surface: Surface,
+  look: BlocksLook,
+  group: number,
+  top: number,
+  height = HEADING,
+): void {
   const { pen, ratio, theme, width } = surface;
   const said = look.layout.groups[group]!;
-  const middle = (top + HEADING / 2 + 2) * ratio;
+  const middle = (top + height / 2 + 2) * ratio;
   pen.font = fontOf(surface, NAME, 600);
   pen.fillStyle = css(theme.fg);
   const name = widthsOf(pen).fitted(groupName(said.pool, said.stream), width);
@@ -128,14 +166,18 @@ function segmentRow(surface: Surface, look: BlocksLook, row: number, pens: Pens)
   const offset = rows.offset[row]!;
   const end = offset + rows.bytes[row]!;
   const top = Math.round((rows.top[row]! - scrolled) * ratio);
-  const gap = offset + rows.bytes[row]! < segment.size ? 1 : 3;
-  const high = Math.round((rows.top[row + 1]! - rows.top[row]! - gap) * ratio);
-  const left = Math.round(sideOf(surface.width / ratio) * ratio);
-  const scale = ratio / bytesAPixel(layout, row, surface.width / ratio);
+  const rowHigh = rows.top[row + 1]! - rows.top[row]!;
+  const gap = Math.min(offset + rows.bytes[row]! < segment.size ? 1 : 3, rowHigh / 4);
+  const high = Math.max(Math.round((rowHigh - gap) * ratio), 1);
+  const labelled = high > TEXT * ratio;
+  const left = Math.round(sideOf(surface.width / ratio, look.column) * ratio);
+  const scale = ratio / bytesAPixel(layout, row, surface.width / ratio, look.column);
   // Each pixel shows the block that has the byte at its middle.
   const pixel = (byte: number) => left + Math.ceil((byte - offset) * scale - 0.5);
   const right = Math.max(pixel(end), left + 1);
-  if (left > 0 && offset === 0) sizeLabel(surface, segment, left, top + high / 2);
+  if (left > 0 && offset === 0 && rowHigh >= SMALL_TEXT) {
+    sizeLabel(surface, segment, left, top + high / 2, Math.min(TEXT, rowHigh));
+  }
   pen.fillStyle = pens.ground;
   pen.fillRect(left, top, right - left, high);
   pen.fillStyle = pens.hole;
@@ -162,7 +204,7 @@ function segmentRow(surface: Surface, look: BlocksLook, row: number, pens: Pens)
       pen.fillStyle = css(theme.bg);
       pen.fillRect(to - line, top, line, high);
     }
-    if (wide >= TEXT_LEAST * ratio && block.offset >= offset) {
+    if (labelled && wide >= TEXT_LEAST * ratio && block.offset >= offset) {
       blockLabel(surface, block.size, from, wide, top + high / 2, colour);
     }
     if (look.selected !== null && block.id === look.selected) {
@@ -198,9 +240,15 @@ function frame(
   pen.strokeRect(from + line / 2, top + line / 2, Math.max(to - from - line, line), high - line);
 }
 
-function sizeLabel(surface: Surface, segment: MapSegment, left: number, middle: number): void {
+function sizeLabel(
+  surface: Surface,
+  segment: MapSegment,
+  left: number,
+  middle: number,
+  font: number,
+): void {
   const { pen, ratio, theme } = surface;
-  pen.font = fontOf(surface, TEXT);
+  pen.font = fontOf(surface, font);
   pen.fillStyle = css(theme.muted);
   const text = size(segment.size);
   pen.fillText(text, left - 8 * ratio - widthsOf(pen).width(text), middle + 0.5 * ratio);

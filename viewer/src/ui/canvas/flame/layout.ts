@@ -143,18 +143,3 @@ export function ancestors(tree: Tree, node: number): number[] {
   for (let one = tree.parent[node]!; one >= 0; one = tree.parent[one]!) found.push(one);
   return found.reverse();
 }
-
-/** Bytes of all nodes that match a predicate, including the nodes below; each byte counts once. */
-export function matchedBytes(tree: Tree, matches: (node: number) => boolean): number {
-  let bytes = 0;
-  let inside = Number.POSITIVE_INFINITY;
-  for (let node = 0; node < tree.parent.length; node++) {
-    const depth = tree.depth[node]!;
-    if (depth > inside) continue;
-    inside = Number.POSITIVE_INFINITY;
-    if (!matches(node)) continue;
-    bytes += tree.bytes[node]!;
-    inside = depth;
-  }
-  return bytes;
-}

@@ -19,22 +19,14 @@ const TEXT_LEAST = 22;
 export interface Look {
   readonly shown: Shown;
   readonly boxes: Boxes;
-  /** Whether the root is at the bottom. */
-  readonly up: boolean;
-  /** Where the visible part begins, in device pixels from the top, and the height of all rows. */
+  /** Where the visible part begins, in device pixels from the top. */
   readonly scrolled: number;
-  readonly height: number;
   readonly zoom: number;
   readonly selected: number;
   readonly focused: number;
   readonly hovered: number;
   readonly highlight: ((node: number) => boolean) | null;
   readonly colour: (node: number) => string;
-}
-
-/** A row's top, in device pixels from the top of the graph. */
-export function rowTop(row: number, up: boolean, height: number, high: number): number {
-  return up ? height - (row + 1) * high : row * high;
 }
 
 interface Fill {
@@ -100,7 +92,7 @@ export function paintFlame(surface: Surface, look: Look): void {
   for (let row = 0; row < boxes.rows.length; row++) {
     const ofRow = boxes.rows[row];
     if (!ofRow) continue;
-    const top = Math.round(rowTop(row, look.up, look.height, high) - look.scrolled);
+    const top = Math.round(row * high - look.scrolled);
     const tall = Math.round(high) - gap;
     let drawn = 0;
     for (const box of ofRow) {
@@ -129,7 +121,7 @@ export function paintFlame(surface: Surface, look: Look): void {
   outline(surface, look, look.focused, theme.accent, 2);
 }
 
-/** The name, then its location and bytes if there's room. */
+/** The location and the name, then the bytes if there's room. */
 function label(
   surface: Surface,
   look: Look,
@@ -143,33 +135,37 @@ function label(
   const widths = widthsOf(pen);
   const pad = PAD * ratio;
   const room = wide - 2 * pad;
-  const { title, detail } = nameOf(look.shown, node);
-  const text = widths.fitted(plain(title, 200), room);
-  if (!text) return;
+  const { title, where = '' } = nameOf(look.shown, node);
   const y = middle + 0.5 * ratio;
+  const gap = 6 * ratio;
+  const name = plain(title, 200);
+  const wanted = widths.width(name);
+  const place = placeFitted(plain(where, 200), (text) => widths.width(text) + gap + wanted <= room);
+  const width = place ? widths.width(place) : 0;
+  // If there's no room for both, the line is kept, and the end of the name is cut.
+  const shown = widths.fitted(place, room);
+  if (shown) {
+    pen.fillStyle = ink.soft;
+    pen.fillText(shown, from + pad, y);
+  }
+  const start = place ? width + gap : 0;
+  const text = widths.fitted(name, room - start);
   pen.fillStyle = ink.ink;
-  pen.fillText(text, from + pad, y);
-  let used = widths.width(text) + 8 * ratio;
+  if (text) pen.fillText(text, from + pad + start, y);
   const { tree } = look.shown.extents;
   const { before } = look.shown;
   const bytes = tree.bytes[node]!;
   const sum = before ? signedSize(bytes - before[node]!) : size(bytes);
   const sumWidth = widths.width(sum);
   pen.fillStyle = ink.soft;
-  // If there's no room for both, bytes are left out before locations.
-  const withSum = used + sumWidth <= room;
-  if (withSum) pen.fillText(sum, from + wide - pad - sumWidth, y);
-  const left = room - used - (withSum ? sumWidth + 12 * ratio : 0);
-  if (detail && left > 40 * ratio) {
-    const place = widths.fitted(plain(shortPlace(detail), 200), left);
-    pen.fillText(place, from + pad + used, y);
-    used += widths.width(place);
+  if (start + wanted + 8 * ratio + sumWidth <= room) {
+    pen.fillText(sum, from + wide - pad - sumWidth, y);
   }
 }
 
-/** Shortens `/workspace/gpt/model.py:58` to `model.py:58`; the tooltip has the folder. */
-export function shortPlace(detail: string): string {
-  return detail.slice(Math.max(detail.lastIndexOf('/'), detail.lastIndexOf('\\')) + 1);
+/** `model.py:58` if it fits, otherwise `:58`. */
+export function placeFitted(where: string, fits: (text: string) => boolean): string {
+  return fits(where) ? where : where.slice(Math.max(where.lastIndexOf(':'), 0));
 }
 
 function outline(surface: Surface, look: Look, node: number, colour: Rgb, width: number): void {
@@ -184,7 +180,7 @@ function outline(surface: Surface, look: Look, node: number, colour: Rgb, width:
   if (box === undefined) return;
   const { pen, ratio } = surface;
   const line = Math.max(1, Math.round(width * ratio));
-  const top = Math.round(rowTop(row, look.up, look.height, ROW * ratio) - look.scrolled);
+  const top = Math.round(row * ROW * ratio - look.scrolled);
   const from = Math.round(boxes.x[box]!);
   const wide = Math.max(Math.round(boxes.width[box]!), 3 * line);
   pen.lineWidth = line;

@@ -8,6 +8,8 @@ import type { Extents } from './layout.js';
 export interface FrameName {
   readonly title: string;
   readonly detail: string;
+  /** The location without folders, which comes first in the box. */
+  readonly where?: string;
 }
 
 /** The total for percentages, and the tree's total before. */

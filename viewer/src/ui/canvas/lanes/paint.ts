@@ -66,7 +66,8 @@ export function paintLanes(surface: Surface, look: LanesLook): Bar[][] {
     pen.clip();
     pen.translate(left, 0);
     pen.font = fontOf(surface, TEXT);
-    const drawn = barsOf(lane.ranges, lane.row, seen);
+    const bars = barsOf(lane.ranges, lane.row, seen);
+    const drawn = lane.kind === 'point' ? joined(bars, NEAR * ratio) : bars;
     if (lane.kind === 'more') more(surface, drawn, top, high);
     else if (lane.kind !== 'point') {
       for (const bar of drawn) {
@@ -199,8 +200,21 @@ function sideLabel(surface: Surface, lane: Lane, left: number, top: number, high
   pen.fillText(cut, left - 6 * ratio - widths.width(cut), top + high / 2);
 }
 
-/** Points nearer to each other than this many CSS pixels are one. */
-const NEAR = 3;
+/** Points nearer to each other than this many CSS pixels are one, with their number. */
+const NEAR = 9;
+
+/** The bars of points, with points near each other in one bar. */
+export function joined(bars: readonly Bar[], near: number): Bar[] {
+  const found: Bar[] = [];
+  for (const bar of bars) {
+    const last = found.at(-1);
+    if (last && bar.from - last.from < near) {
+      const merged = (last.merged || 1) + (bar.merged || 1);
+      found[found.length - 1] = { ...last, merged, to: bar.to };
+    } else found.push(bar);
+  }
+  return found;
+}
 
 function points(
   surface: Surface,
@@ -212,11 +226,10 @@ function points(
 ): void {
   const { pen, ratio, theme } = surface;
   const half = 4.5 * ratio;
-  let last = Number.NEGATIVE_INFINITY;
-  for (const { range, from } of bars) {
-    if (from < last + NEAR * ratio || from > width) continue;
-    last = from;
-    const oom = lane.item(range).kind === 'oom';
+  for (const { range, merged, from } of bars) {
+    if (from > width) continue;
+    const of = Array.from({ length: merged || 1 }, (_, i) => lane.item(range + i).kind);
+    const oom = of.includes('oom');
     const x = Math.round(from) + 0.5;
     const chosen = [look.hovered, look.focused].some(
       (one) => one?.lane === at && one.range === range,
@@ -243,6 +256,11 @@ function points(
     }
     pen.closePath();
     pen.fill();
+    if (merged) {
+      pen.font = fontOf(surface, LABEL);
+      const text = String(merged);
+      pen.fillText(text, x - half - 3 * ratio - widthsOf(pen).width(text), half + ratio);
+    }
     if (chosen) {
       pen.strokeStyle = css(theme.fg);
       pen.lineWidth = ratio;
