@@ -26,9 +26,11 @@ from tests.web.app import PICTURE, shown
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = "examples/transformer_step.pkl.gz"
 OTHER = "examples/transformer_deeper.pkl.gz"
+OOM = "examples/serving_oom.pkl.gz"
 APP = ROOT / "build" / "web" / "memreplay.html"
 
-COLOURS = 112
+COLOURS = 256
+SCALE = 2  # pixels of the picture for each of the page
 TOP = 20  # rows of each rank on the fleet page
 
 
@@ -47,6 +49,7 @@ class Shot(NamedTuple):
 
 SHOTS = (
     Shot("view", (EXAMPLE,), ""),
+    Shot("view-oom", (OOM,), "", height=860),
     Shot(
         "view-dark",
         (EXAMPLE,),
@@ -62,7 +65,7 @@ SHOTS = (
 
 
 def main(folder: Path) -> None:
-    """Draw one PNG per shot."""
+    """Draw one picture per shot."""
     from playwright.sync_api import sync_playwright
 
     target = folder.absolute()
@@ -76,16 +79,18 @@ def main(folder: Path) -> None:
                 write_fleet_page(memreplay.fleet(shot.files[0], workers=1), str(page), TOP)
             else:
                 memreplay.view(*map(memreplay.open, shot.files)).save(str(page))
-            draw(browser, page, shot, target / f"{shot.name}.png")
+            draw(browser, page, shot, target / f"{shot.name}.webp")
         if APP.exists():
-            draw_app(browser, target / "browser.png")
+            draw_app(browser, target / "browser.webp")
         browser.close()
 
 
 def draw(browser: Any, page: Path, shot: Shot, target: Path) -> None:
     """Draw one picture."""
     context = browser.new_context(
-        viewport={"width": shot.width, "height": shot.height}, color_scheme=shot.scheme
+        viewport={"width": shot.width, "height": shot.height},
+        color_scheme=shot.scheme,
+        device_scale_factor=SCALE,
     )
     tab = context.new_page()
     tab.goto(f"{page.as_uri()}#{shot.fragment}")
@@ -98,7 +103,9 @@ def draw(browser: Any, page: Path, shot: Shot, target: Path) -> None:
 
 def draw_app(browser: Any, target: Path) -> None:
     """Draw the page that runs memreplay, with an example open."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 800}, color_scheme="light", device_scale_factor=SCALE
+    )
     tab = context.new_page()
     tab.goto(APP.as_uri())
     tab.set_input_files("#choose", EXAMPLE)
@@ -110,9 +117,10 @@ def draw_app(browser: Any, target: Path) -> None:
 
 def save(tab: Any, target: Path) -> None:
     """Save a picture of a tab."""
-    small = Image.open(io.BytesIO(tab.screenshot(scale="css"))).convert("RGB")
-    # The colours are flat, so a palette is as good, in a third of the bytes.
-    small.quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
+    drawn = Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
+    # Smoothed text has more colours than anyone sees.
+    few = drawn.quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB")
+    few.save(target, lossless=True, quality=100, method=6)
     print(f"{target.name}: {target.stat().st_size:,} bytes")  # noqa: T201
 
 
