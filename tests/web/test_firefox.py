@@ -25,7 +25,7 @@ READY = """async () => {
   }
   return document.body.dataset.state;
 }"""
-# Wait until the page has a file of this name; the browser says so later.
+# Wait until the page has a file of this name. The browser chooses it a little later.
 CHOSEN = """async (name) => {
   const line = document.getElementById('line');
   for (let i = 0; i < 1200 && !line.value.includes(name); i++) {
