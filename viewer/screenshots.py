@@ -2,11 +2,13 @@
 
     .venv-viewer/bin/python viewer/screenshots.py docs/images
 
-The page that runs memreplay in a browser is drawn if `make web` has built it.
+The page that runs memreplay in a browser is drawn if `make web` has built it, and PyTorch's viewer
+if it can be downloaded.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import sys
@@ -20,7 +22,9 @@ import memreplay
 from memreplay.commands.fleet.page import write_fleet_page
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
+from official_viewer import Official, official
 from tests.web.app import PICTURE, shown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -82,6 +86,8 @@ def main(folder: Path) -> None:
             draw(browser, page, shot, target / f"{shot.name}.webp")
         if APP.exists():
             draw_app(browser, target / "browser.webp")
+        if theirs := official(Path(scratch)):
+            draw_theirs(browser, theirs, target / "memory-viz.webp")
         browser.close()
 
 
@@ -111,6 +117,22 @@ def draw_app(browser: Any, target: Path) -> None:
     tab.set_input_files("#choose", EXAMPLE)
     shown(tab).evaluate(PICTURE)
     tab.wait_for_selector("body[data-state=ready]")
+    save(tab, target)
+    context.close()
+
+
+def draw_theirs(browser: Any, theirs: Official, target: Path) -> None:
+    """Draw PyTorch's viewer with an example."""
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 540}, device_scale_factor=SCALE
+    )
+    tab = context.new_page()
+    theirs.open(tab)
+    with tempfile.TemporaryDirectory() as scratch:
+        unpacked = Path(scratch, Path(EXAMPLE).stem)
+        unpacked.write_bytes(gzip.decompress(Path(EXAMPLE).read_bytes()))
+        theirs.drop(tab, unpacked)
+        theirs.show_all(tab)
     save(tab, target)
     context.close()
 
