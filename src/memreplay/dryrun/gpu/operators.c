@@ -19,12 +19,15 @@
 static void (*set_included)(uint16_t key, char included);
 static _Bool (*is_included)(uint16_t key);
 static int (*set_inside)(int what); /* gpu/values.c */
+static int (*is_on_card)(uint64_t at);
+static int (*is_any_known)(uint64_t at, uint64_t bytes);
 static void (*set_answers)(const int64_t *them, int n, int rest, int as);
 enum { OUTSIDE, NOTED, NOT_NOTED };
 
 static uint16_t key, key_of_modes;
 static PyObject *tensor_types, *tensor_base, *float_types;
 static PyObject *name_is_cuda, *name_dtype, *name_numel, *name_device, *name_out, *name_handler;
+static PyObject *name_data_ptr, *name_nbytes, *name_is_contiguous;
 static PyObject *no_handler; /* Tensor.__torch_dispatch__ */
 static long most_floats, most_others; /* elements of a tensor whose values are computed */
 
@@ -34,7 +37,8 @@ enum {
     COPIES = 2,  /* may copy from the host */
     TESTS = 4,   /* floats don't make the result floats */
     WRITES = 8,  /* into arguments */
-    READS = 16   /* reads values that it needs for sizes */
+    READS = 16,  /* reads values that it needs for sizes */
+    FIRST = 32   /* writes into its first argument only */
 };
 
 /* The arguments of an operator, as far as they've been looked at. */
@@ -154,6 +158,26 @@ static int tell(PyObject *function, PyObject *a, PyObject *b, PyObject *c, PyObj
     return 1;
 }
 
+/* Whether nothing is known of what an operator writes, which needn't be forgotten then. */
+static int has_nothing_known(PyObject *args, const struct arguments *all) {
+    uint64_t numbers[2]; /* its address and bytes */
+    PyObject *names[] = {name_data_ptr, name_nbytes};
+    if (!(all->flags & FIRST) || all->has_handler || !PyTuple_Size(args))
+        return 0;
+    PyObject *it = PyTuple_GetItem(args, 0), *dense = PyObject_CallMethodObjArgs(it, name_is_contiguous, NULL);
+    int known = dense != Py_True;
+    Py_XDECREF(dense);
+    for (int i = 0; i < 2 && !known; i++) {
+        PyObject *found = i ? PyObject_GetAttr(it, names[i])
+                            : PyObject_CallMethodObjArgs(it, names[i], NULL);
+        numbers[i] = found ? PyLong_AsUnsignedLongLong(found) : 0;
+        known = !found;
+        Py_XDECREF(found);
+    }
+    PyErr_Clear();
+    return !known && is_on_card(numbers[0]) && !is_any_known(numbers[0], numbers[1]);
+}
+
 /* Call the operator itself. Where it calls Python code, that code's operators aren't hooked. */
 static PyObject *call(PyObject *operator, PyObject *args, PyObject *kwargs, int noted) {
     int before = set_inside(is_included(key_of_modes) ? NOT_NOTED : noted);
@@ -185,7 +209,7 @@ static PyObject *compute(PyObject *self, PyObject *args, PyObject *kwargs) {
         set_answers(NULL, 0, 0, 0);
     if (out && is_computed)
         done = tell(PyTuple_GetItem(self, AFTER), found ? found : Py_None, args, kwargs, out);
-    else if (all.flags & WRITES)
+    else if ((all.flags & WRITES) && !(out && has_nothing_known(args, &all)))
         done = tell(PyTuple_GetItem(self, FORGET), args, kwargs, NULL, NULL);
     Py_XDECREF(found);
     if (!done)
@@ -246,6 +270,11 @@ static PyObject *begin(PyObject *module, PyObject *args) {
     name_dtype = PyUnicode_InternFromString("dtype");
     name_numel = PyUnicode_InternFromString("numel");
     name_device = PyUnicode_InternFromString("device");
+    name_data_ptr = PyUnicode_InternFromString("data_ptr");
+    name_nbytes = PyUnicode_InternFromString("nbytes");
+    name_is_contiguous = PyUnicode_InternFromString("is_contiguous");
+    if (!name_data_ptr || !name_nbytes || !name_is_contiguous)
+        return NULL;
     name_out = PyUnicode_InternFromString("out");
     name_handler = PyUnicode_InternFromString("__torch_dispatch__");
     if (!name_is_cuda || !name_dtype || !name_numel || !name_device || !name_out || !name_handler)
@@ -257,9 +286,12 @@ static PyObject *begin(PyObject *module, PyObject *args) {
     void *c10 = dlopen(core, RTLD_NOLOAD | RTLD_LAZY);
     set_inside = gpu ? (int (*)(int))dlsym(gpu, "memreplay_values_inside") : NULL;
     set_answers = gpu ? (void (*)(const int64_t *, int, int, int))dlsym(gpu, "memreplay_answers") : NULL;
+    is_on_card = gpu ? (int (*)(uint64_t))dlsym(gpu, "memreplay_is_on_card") : NULL;
+    is_any_known =
+        gpu ? (int (*)(uint64_t, uint64_t))dlsym(gpu, "memreplay_is_any_known") : NULL;
     is_included = c10 ? (_Bool (*)(uint16_t))dlsym(c10, IS_INCLUDED) : NULL;
     set_included = c10 ? (void (*)(uint16_t, char))dlsym(c10, SET_INCLUDED) : NULL;
-    return PyBool_FromLong(set_inside && set_answers && is_included && set_included);
+    return PyBool_FromLong(set_inside && set_answers && is_on_card && is_any_known && is_included && set_included);
 }
 
 static PyMethodDef methods[] = {{"begin", begin, METH_VARARGS, ""},

@@ -34,7 +34,7 @@ MOST_RUNS = 1 << 12  # of elements that follow each other
 TRIMMED_BYTES = 64 << 20
 PARALLEL = 1 << 15  # elements; PyTorch uses several threads for more
 UNKNOWN, KNOWN, SAMPLED, DOUBTFUL = range(4)  # as in gpu/messages.h
-FACTORY, COPIES, TESTS, WRITES, READS = 1, 2, 4, 8, 16  # as in operators.c
+FACTORY, COPIES, TESTS, WRITES, READS, FIRST = 1, 2, 4, 8, 16, 32  # as in operators.c
 NOTED, NOT_NOTED = 1, 2  # as in operators.c
 
 # The operators that are computed; those that end with an underscore write into an argument.
@@ -272,7 +272,8 @@ class Operator:
         self.is_placed = any(one.name == "device" for one in arguments)
         factory = not any("Tensor" in str(one.type) and not one.is_out for one in arguments)
         flags = (flags & ~FACTORY) | (FACTORY if factory else 0)
-        self.flags = flags | (WRITES if self.written else 0)
+        first = len(self.written) == 1 and self.written[0][0] == 0
+        self.flags = flags | (WRITES if self.written else 0) | (FIRST if first else 0)
         self.masked = name.startswith(("index", "_index_put")) or name == "masked_select"
 
     def members(self) -> tuple[Any, ...]:
