@@ -319,7 +319,7 @@ def made_into_outputs(device: str) -> Any:
 
 
 class Marked(torch.Tensor):
-    """A subclass without operators of its own."""
+    """A tensor that only has another name."""
 
 
 def subclass(device: str) -> Any:
