@@ -23,6 +23,13 @@ pytestmark = [
 ]
 
 PROGRAMS = 200
+LARGE = """
+import resource, torch
+torch.zeros(1, device="cuda")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+kept = [torch.zeros(4_000_000, dtype=torch.long, device="cuda") for _ in range(100)]
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
 NAMES = (
     "add,subtract,compare,divide,clamp,where,sum,cumsum,select,nonzero,unique,bincount,repeat"
     ",gather,scatter,sort,concatenate,roll,fill,shift,positions,transpose,write"
@@ -64,6 +71,27 @@ def test_everyday_values_are_those_of_the_host(tmp_path: Path) -> None:
         name: on_host for name, (on_host, _) in read.items()
     }
     assert report["reads"] == []
+
+
+def test_what_is_not_known_is_said(tmp_path: Path) -> None:
+    read, report = both(tmp_path, "uncertain")
+    said = {place["function"] for place in report["reads"]}
+    assert len(read) > 5
+    assert [name for name, (on_host, on_card) in read.items() if on_host != on_card] == [
+        name for name, (on_host, on_card) in read.items() if on_host != on_card and name in said
+    ]
+
+
+def test_large_integers_do_not_fill_the_host(tmp_path: Path) -> None:
+    program = tmp_path / "large.py"
+    program.write_text(LARGE)
+    out = tmp_path / "large.pickle"
+    command = [sys.executable, "-m", "memreplay", "dryrun", "--force", "-o", str(out), "--"]
+    done = subprocess.run(
+        [*command, PYTHON, str(program)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[0]) < 2048
 
 
 def test_generated_values_are_those_of_the_host(tmp_path: Path) -> None:

@@ -302,8 +302,36 @@ def in_backward(device: str) -> Any:
     return used.unique().numel()
 
 
+def buffer_filled_in_part(device: str) -> Any:
+    buffer = torch.empty(3, 10, dtype=torch.long, device=device)
+    buffer[:, :6] = tokens(device)
+    buffer[:, 8].fill_(4)
+    wide = torch.empty(3000, 100, dtype=torch.long, device=device)
+    wide[:, :99] = 1
+    return buffer[:, 1:5].tolist(), buffer[:, 8].sum().item(), LENGTHS.to(device).tolist()
+
+
+def made_into_outputs(device: str) -> Any:
+    made, total = (torch.empty(0, dtype=torch.long, device=device) for _ in range(2))
+    torch.arange(7, out=made)
+    torch.add(made, 1, out=total)
+    return made.tolist(), total.tolist()
+
+
+class Marked(torch.Tensor):
+    """A tensor that only has another name."""
+
+
+def subclass(device: str) -> Any:
+    marked = tokens(device).clone().as_subclass(Marked)
+    marked += 1
+    return (marked > 3).sum().item(), type(marked).__name__
+
+
 PROGRAMS: dict[str, Callable[[str], Any]] = {
     name: made
     for name, made in list(globals().items())
-    if callable(made) and getattr(made, "__module__", "") == __name__ and name != "tokens"
+    if callable(made)
+    and getattr(made, "__module__", "") == __name__
+    and name not in ("tokens", "Marked")
 }

@@ -14,7 +14,7 @@ from tests.unit.dryrun.library import CARD, GIB, MIB, load, malloc, places, read
 UNKNOWN, KNOWN, SAMPLED, DOUBTFUL = range(4)
 OUTSIDE, NOTED, NOT_NOTED = range(3)
 KEY = 7
-HOOKED = ctypes.CFUNCTYPE(c_int, ctypes.c_uint16)
+HOOKED = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_uint16)
 
 
 @pytest.fixture(scope="module")

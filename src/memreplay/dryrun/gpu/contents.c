@@ -86,21 +86,26 @@ static void forget(uint64_t at, uint64_t end) {
         forget_all();
 }
 
+static void give_back_pages(uint64_t at, uint64_t end) {
+    uint64_t first = (at + PAGE - 1) / PAGE * PAGE, last = end / PAGE * PAGE;
+    if (last > first + LARGE)
+        madvise((void *)(uintptr_t)first, last - first, MADV_DONTNEED);
+}
+
 /* Return the pages of large known ranges to the system, before they are forgotten. */
 static void give_back(uint64_t at, uint64_t end) {
-    for (int64_t i = first_behind(&known, at); i < known.n && known.them[i].at < end; i++) {
-        uint64_t first = (known.them[i].at + PAGE - 1) / PAGE * PAGE;
-        uint64_t last = known.them[i].end / PAGE * PAGE;
-        if (known.them[i].at >= at && known.them[i].end <= end && last > first + LARGE)
-            madvise((void *)(uintptr_t)first, last - first, MADV_DONTNEED);
-    }
+    for (int64_t i = first_behind(&known, at); i < known.n && known.them[i].at < end; i++)
+        if (known.them[i].at >= at && known.them[i].end <= end)
+            give_back_pages(known.them[i].at, known.them[i].end);
 }
 
 /* Returns 0 if too much is known already; the range is unknown then. */
 static int know(uint64_t at, uint64_t end, enum knowledge as) {
     forget(at, end);
-    if (end - at > SMALL && known_bytes + (end - at) > MOST_BYTES)
+    if (end - at > SMALL && known_bytes + (end - at) > MOST_BYTES) {
+        give_back_pages(at, end);
         return 0;
+    }
     if (known.n >= MOST)
         forget_all();
     int64_t i = first_behind(&known, at);
@@ -183,6 +188,7 @@ int set_known(uint64_t at, uint64_t bytes, enum knowledge as) {
 void forget_known(uint64_t at, uint64_t bytes) {
     expect_no_more(at, at + bytes);
     pthread_mutex_lock(&lock);
+    give_back(at, at + bytes);
     forget(at, at + bytes);
     pthread_mutex_unlock(&lock);
 }

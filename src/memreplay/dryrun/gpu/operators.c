@@ -13,14 +13,22 @@
 
 /* c10::impl::tls_set_dispatch_key_included(DispatchKey, bool) */
 #define SET_INCLUDED "_ZN3c104impl29tls_set_dispatch_key_includedENS_11DispatchKeyEb"
+/* c10::impl::tls_is_dispatch_key_included(DispatchKey) */
+#define IS_INCLUDED "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE"
 
 static void (*set_included)(uint16_t key, char included);
+static _Bool (*is_included)(uint16_t key);
 static int (*set_inside)(int what); /* gpu/values.c */
+static int (*is_on_card)(uint64_t at);
+static int (*is_any_known)(uint64_t at, uint64_t bytes);
+static void (*set_answers)(const int64_t *them, int n, int rest, int as);
 enum { OUTSIDE, NOTED, NOT_NOTED };
 
-static uint16_t key;
+static uint16_t key, key_of_modes;
 static PyObject *tensor_types, *tensor_base, *float_types;
-static PyObject *name_is_cuda, *name_dtype, *name_numel, *name_device;
+static PyObject *name_is_cuda, *name_dtype, *name_numel, *name_device, *name_out, *name_handler;
+static PyObject *name_data_ptr, *name_nbytes, *name_is_contiguous;
+static PyObject *no_handler; /* Tensor.__torch_dispatch__ */
 static long most_floats, most_others; /* elements of a tensor whose values are computed */
 
 /* What is known about an operator. */
@@ -29,26 +37,46 @@ enum {
     COPIES = 2,  /* may copy from the host */
     TESTS = 4,   /* floats don't make the result floats */
     WRITES = 8,  /* into arguments */
-    READS = 16   /* reads values that it needs for sizes */
+    READS = 16,  /* reads values that it needs for sizes */
+    FIRST = 32   /* writes into its first argument only */
 };
 
 /* The arguments of an operator, as far as they've been looked at. */
 struct arguments {
     long flags, elements;
     int is_cuda, is_float;
+    int has_handler; /* an operator calls Python code, which may call others */
 };
 
 enum { FAILED = -1, LEAVE, COMPUTE };
 
+/* Whether it's a tensor without a handler of its own. Types of such tensors are remembered. */
+static int is_plain_tensor(PyObject *it, struct arguments *all) {
+    PyObject *type = (PyObject *)Py_TYPE(it);
+    int found = PySequence_Contains(tensor_types, type);
+    if (found)
+        return found;
+    found = PyObject_IsInstance(it, tensor_base);
+    if (found != 1)
+        return found;
+    PyObject *handler = PyObject_GetAttr(type, name_handler);
+    if (!handler)
+        return FAILED;
+    Py_DECREF(handler);
+    if (handler == no_handler)
+        return PyList_Append(tensor_types, type) ? FAILED : 1;
+    all->has_handler = 1;
+    return 0;
+}
+
 /* Look at one argument. LEAVE: its values can't be computed. */
 static int look_at(PyObject *it, struct arguments *all) {
-    int is_tensor = PySequence_Contains(tensor_types, (PyObject *)Py_TYPE(it));
+    int is_tensor = is_plain_tensor(it, all);
     if (is_tensor < 0)
         return FAILED;
     if (!is_tensor) {
-        int is_subclass = PyObject_IsInstance(it, tensor_base);
         all->is_float |= PyFloat_Check(it) && !(all->flags & TESTS);
-        return is_subclass < 0 ? FAILED : is_subclass ? LEAVE : COMPUTE;
+        return all->has_handler ? LEAVE : COMPUTE;
     }
     PyObject *found = PyObject_CallMethodObjArgs(it, name_numel, NULL);
     if (!found)
@@ -78,74 +106,125 @@ static int look_at(PyObject *it, struct arguments *all) {
 }
 
 /* Whether it's worth trying to compute an operator's result: it must be small, and on the card. */
-static int is_worth_it(PyObject *args, PyObject *kwargs, long flags) {
-    struct arguments all = {.flags = flags};
-    PyObject *device = kwargs ? PyDict_GetItemWithError(kwargs, name_device) : NULL;
-    PyObject *type = kwargs ? PyDict_GetItemWithError(kwargs, name_dtype) : NULL;
+static int is_worth_it(PyObject *args, PyObject *kwargs, struct arguments *all) {
+    PyObject *device = PyDict_GetItemWithError(kwargs, name_device);
+    PyObject *type = PyDict_GetItemWithError(kwargs, name_dtype);
     if (type && type != Py_None) {
         int is_float = PySet_Contains(float_types, type);
         if (is_float < 0)
             return FAILED;
-        all.is_float = is_float;
+        all->is_float = is_float;
     }
-    if (flags & FACTORY)
-        return device && device != Py_None;
+    if (all->flags & FACTORY)
+        return (device && device != Py_None) || PyDict_GetItemWithError(kwargs, name_out);
+    int worst = COMPUTE;
     for (Py_ssize_t i = 0, n = PyTuple_Size(args); i < n; i++) {
         PyObject *it = PyTuple_GetItem(args, i);
-        int found = COMPUTE;
-        if (PyList_Check(it))
-            for (Py_ssize_t j = 0; j < PyList_Size(it) && found == COMPUTE; j++)
-                found = look_at(PyList_GetItem(it, j), &all);
-        else
-            found = look_at(it, &all);
-        if (found != COMPUTE)
-            return found;
+        int is_list = PyList_Check(it);
+        for (Py_ssize_t j = 0, m = is_list ? PyList_Size(it) : 1; j < m; j++) {
+            int found = look_at(is_list ? PyList_GetItem(it, j) : it, all);
+            worst = found < worst ? found : worst;
+        }
     }
-    if (!all.is_cuda)
-        return (flags & COPIES) && device && device != Py_None && all.elements <= most_others;
-    return all.elements <= (all.is_float ? most_floats : most_others);
+    if (worst != COMPUTE)
+        return worst;
+    if (!all->is_cuda)
+        return (all->flags & COPIES) && device && device != Py_None && all->elements <= most_others;
+    return all->elements <= (all->is_float ? most_floats : most_others);
+}
+
+/* Clear an error, unless it's an interrupt, which the program must see. */
+static int is_cleared(void) {
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return 0;
+    PyErr_Clear();
+    return 1;
 }
 
 /* Call Python, which notes what it can. Its errors mean that it noted nothing, and the program
- * doesn't see them. */
-static void tell(PyObject *function, PyObject *a, PyObject *b, PyObject *c, PyObject *d) {
+ * doesn't see them. Returns 0 when interrupted. */
+static int tell(PyObject *function, PyObject *a, PyObject *b, PyObject *c, PyObject *d) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     PyObject *done = PyObject_CallFunctionObjArgs(function, a, b, c, d, NULL);
-    if (!done)
-        PyErr_Clear();
+    if (!done && !is_cleared()) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+        return 0;
+    }
     Py_XDECREF(done);
     PyErr_Restore(type, value, trace);
+    return 1;
+}
+
+/* Whether nothing is known of what an operator writes, which needn't be forgotten then. */
+static int has_nothing_known(PyObject *args, const struct arguments *all) {
+    uint64_t numbers[2]; /* its address and bytes */
+    PyObject *names[] = {name_data_ptr, name_nbytes};
+    if (!(all->flags & FIRST) || all->has_handler || !PyTuple_Size(args))
+        return 0;
+    PyObject *it = PyTuple_GetItem(args, 0), *dense = PyObject_CallMethodObjArgs(it, name_is_contiguous, NULL);
+    int known = dense != Py_True;
+    Py_XDECREF(dense);
+    for (int i = 0; i < 2 && !known; i++) {
+        PyObject *found = i ? PyObject_GetAttr(it, names[i])
+                            : PyObject_CallMethodObjArgs(it, names[i], NULL);
+        numbers[i] = found ? PyLong_AsUnsignedLongLong(found) : 0;
+        known = !found;
+        Py_XDECREF(found);
+    }
+    PyErr_Clear();
+    return !known && is_on_card(numbers[0]) && !is_any_known(numbers[0], numbers[1]);
+}
+
+/* Call the operator itself. Where it calls Python code, that code's operators aren't hooked. */
+static PyObject *call(PyObject *operator, PyObject *args, PyObject *kwargs, int noted) {
+    int before = set_inside(is_included(key_of_modes) ? NOT_NOTED : noted);
+    PyObject *out = PyObject_Call(operator, args, kwargs);
+    set_inside(before);
+    return out;
 }
 
 /* The members of a hook. */
 enum { REAL, BEFORE, AFTER, FORGET, FLAGS };
 
-static PyObject *hook(PyObject *self, PyObject *args, PyObject *kwargs) {
-    PyObject *found = NULL, *out = NULL;
-    PyObject *named = kwargs ? Py_NewRef(kwargs) : PyDict_New();
-    long flags = PyLong_AsLong(PyTuple_GetItem(self, FLAGS));
-    set_included(key, 0);
-    int compute = named ? is_worth_it(args, named, flags) : FAILED;
-    if (compute == FAILED) {
+static PyObject *compute(PyObject *self, PyObject *args, PyObject *kwargs) {
+    PyObject *found = NULL;
+    struct arguments all = {.flags = PyLong_AsLong(PyTuple_GetItem(self, FLAGS))};
+    int is_computed = is_worth_it(args, kwargs, &all);
+    if (is_computed == FAILED) {
         PyErr_Clear();
-        compute = LEAVE;
+        is_computed = LEAVE;
     }
-    if (named && compute == COMPUTE && (flags & READS)) {
-        found = PyObject_CallFunctionObjArgs(PyTuple_GetItem(self, BEFORE), args, named, NULL);
-        if (!found)
-            PyErr_Clear();
+    int reads = is_computed && (all.flags & READS), done = 1;
+    if (reads) {
+        found = PyObject_CallFunctionObjArgs(PyTuple_GetItem(self, BEFORE), args, kwargs, NULL);
+        if (!found && !is_cleared())
+            return NULL;
     }
-    int before = set_inside(NOTED);
-    out = PyObject_Call(PyTuple_GetItem(self, REAL), args, kwargs);
-    set_inside(before);
-    if (out && named && compute == COMPUTE)
-        tell(PyTuple_GetItem(self, AFTER), found ? found : Py_None, args, named, out);
-    else if (named && (flags & WRITES))
-        tell(PyTuple_GetItem(self, FORGET), args, named, NULL, NULL);
-    set_included(key, 1);
+    PyObject *out =
+        call(PyTuple_GetItem(self, REAL), args, kwargs, all.has_handler ? NOT_NOTED : NOTED);
+    if (reads)
+        set_answers(NULL, 0, 0, 0);
+    if (out && is_computed)
+        done = tell(PyTuple_GetItem(self, AFTER), found ? found : Py_None, args, kwargs, out);
+    else if ((all.flags & WRITES) && !(out && has_nothing_known(args, &all)))
+        done = tell(PyTuple_GetItem(self, FORGET), args, kwargs, NULL, NULL);
     Py_XDECREF(found);
-    Py_XDECREF(named);
+    if (!done)
+        Py_CLEAR(out);
+    return out;
+}
+
+static PyObject *hook(PyObject *self, PyObject *args, PyObject *kwargs) {
+    PyObject *named = kwargs ? Py_NewRef(kwargs) : PyDict_New();
+    if (!named)
+        return NULL;
+    set_included(key, 0);
+    PyObject *out = compute(self, args, named);
+    set_included(key, 1);
+    Py_DECREF(named);
     return out;
 }
 
@@ -153,9 +232,8 @@ static PyObject *hook(PyObject *self, PyObject *args, PyObject *kwargs) {
  * writes is noted. */
 static PyObject *passing(PyObject *self, PyObject *args, PyObject *kwargs) {
     set_included(key, 0);
-    int before = set_inside((int)PyLong_AsLong(PyTuple_GetItem(self, 1)));
-    PyObject *out = PyObject_Call(PyTuple_GetItem(self, 0), args, kwargs);
-    set_inside(before);
+    PyObject *out =
+        call(PyTuple_GetItem(self, 0), args, kwargs, (int)PyLong_AsLong(PyTuple_GetItem(self, 1)));
     set_included(key, 1);
     return out;
 }
@@ -174,30 +252,46 @@ static PyObject *passed(PyObject *module, PyObject *pair) {
     return PyCFunction_NewEx(&passing_is, pair, NULL);
 }
 
-/* begin(key, card, core, tensor_types, tensor_base, float_types, most_floats, most_others): whether
+/* begin(key, key_of_modes, card, core, tensor_types, tensor_base, float_types, most_floats, most_others): whether
  * the functions needed are there. */
 static PyObject *begin(PyObject *module, PyObject *args) {
     (void)module;
     const char *card, *core;
-    int of_key;
-    if (!PyArg_ParseTuple(args, "issOOOll", &of_key, &card, &core, &tensor_types, &tensor_base,
+    int of_key, of_modes;
+    if (!PyArg_ParseTuple(args, "iissOOOll", &of_key, &of_modes, &card, &core, &tensor_types, &tensor_base,
                           &float_types, &most_floats, &most_others))
         return NULL;
     Py_INCREF(tensor_types);
     Py_INCREF(tensor_base);
     Py_INCREF(float_types);
     key = (uint16_t)of_key;
+    key_of_modes = (uint16_t)of_modes;
     name_is_cuda = PyUnicode_InternFromString("is_cuda");
     name_dtype = PyUnicode_InternFromString("dtype");
     name_numel = PyUnicode_InternFromString("numel");
     name_device = PyUnicode_InternFromString("device");
-    if (!name_is_cuda || !name_dtype || !name_numel || !name_device)
+    name_data_ptr = PyUnicode_InternFromString("data_ptr");
+    name_nbytes = PyUnicode_InternFromString("nbytes");
+    name_is_contiguous = PyUnicode_InternFromString("is_contiguous");
+    if (!name_data_ptr || !name_nbytes || !name_is_contiguous)
+        return NULL;
+    name_out = PyUnicode_InternFromString("out");
+    name_handler = PyUnicode_InternFromString("__torch_dispatch__");
+    if (!name_is_cuda || !name_dtype || !name_numel || !name_device || !name_out || !name_handler)
+        return NULL;
+    no_handler = PyObject_GetAttr(tensor_base, name_handler);
+    if (!no_handler)
         return NULL;
     void *gpu = dlopen(card, RTLD_NOLOAD | RTLD_LAZY);
     void *c10 = dlopen(core, RTLD_NOLOAD | RTLD_LAZY);
     set_inside = gpu ? (int (*)(int))dlsym(gpu, "memreplay_values_inside") : NULL;
+    set_answers = gpu ? (void (*)(const int64_t *, int, int, int))dlsym(gpu, "memreplay_answers") : NULL;
+    is_on_card = gpu ? (int (*)(uint64_t))dlsym(gpu, "memreplay_is_on_card") : NULL;
+    is_any_known =
+        gpu ? (int (*)(uint64_t, uint64_t))dlsym(gpu, "memreplay_is_any_known") : NULL;
+    is_included = c10 ? (_Bool (*)(uint16_t))dlsym(c10, IS_INCLUDED) : NULL;
     set_included = c10 ? (void (*)(uint16_t, char))dlsym(c10, SET_INCLUDED) : NULL;
-    return PyBool_FromLong(set_inside && set_included);
+    return PyBool_FromLong(set_inside && set_answers && is_on_card && is_any_known && is_included && set_included);
 }
 
 static PyMethodDef methods[] = {{"begin", begin, METH_VARARGS, ""},

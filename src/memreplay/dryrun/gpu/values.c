@@ -8,7 +8,7 @@
 
 /* c10::impl::tls_is_dispatch_key_included, and the key whose operators are hooked: whether this
  * thread's operators are. */
-static int (*is_included)(uint16_t key);
+static _Bool (*is_included)(uint16_t key);
 static uint16_t key;
 
 /* What runs in this thread: code outside of hooked operators, an operator whose writes are noted
@@ -16,7 +16,7 @@ static uint16_t key;
 enum { OUTSIDE, NOTED, NOT_NOTED };
 static __thread int inside;
 
-API void memreplay_values_begin(int (*is_hooked)(uint16_t), int of_key) {
+API void memreplay_values_begin(_Bool (*is_hooked)(uint16_t), int of_key) {
     is_included = is_hooked;
     key = (uint16_t)of_key;
 }
@@ -55,6 +55,10 @@ int are_writes_noted(const void *code) {
 
 API int memreplay_knowledge(uint64_t at, uint64_t bytes) {
     return bytes ? look_up(at, bytes) : KNOWN;
+}
+
+API int memreplay_is_on_card(uint64_t at) {
+    return is_device_address((const void *)(uintptr_t)at);
 }
 
 API int memreplay_is_any_known(uint64_t at, uint64_t bytes) {

@@ -30,9 +30,11 @@ IS_INCLUDED = "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE"
 # Tensors with more bytes aren't computed.
 MOST_FLOAT_BYTES = 1 << 16
 MOST_BYTES = 32 << 20
+MOST_RUNS = 1 << 12  # of elements that follow each other
+TRIMMED_BYTES = 64 << 20
 PARALLEL = 1 << 15  # elements; PyTorch uses several threads for more
 UNKNOWN, KNOWN, SAMPLED, DOUBTFUL = range(4)  # as in gpu/messages.h
-FACTORY, COPIES, TESTS, WRITES, READS = 1, 2, 4, 8, 16  # as in operators.c
+FACTORY, COPIES, TESTS, WRITES, READS, FIRST = 1, 2, 4, 8, 16, 32  # as in operators.c
 NOTED, NOT_NOTED = 1, 2  # as in operators.c
 
 # The operators that are computed; those that end with an underscore write into an argument.
@@ -67,7 +69,10 @@ RANDOM = {"randint", "randint_like", "randperm", "random_", "normal_"}
 # These overwrite all of their argument, which needn't be known before.
 OVERWRITING = {"fill_", "zero_", "random_", "normal_", "copy_"}
 # Operators that write into arguments although their schemas don't say so.
-SILENT = {"batch_norm", "native_batch_norm", "cudnn_batch_norm", "instance_norm"}
+SILENT = """
+batch_norm native_batch_norm cudnn_batch_norm instance_norm _batch_norm_impl_index
+batch_norm_update_stats batch_norm_gather_stats batch_norm_gather_stats_with_counts
+"""
 # Python code that the dispatcher doesn't call with an operator's arguments.
 NOT_HOOKED = {
     "aten::where",
@@ -90,17 +95,18 @@ class Values:
     def __init__(self, torch: Any, card: str) -> None:
         self.torch = torch
         self.tensors = [torch.Tensor, torch.nn.Parameter]
-        self.floats = {
-            getattr(torch, name)
-            for name in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
-        }
+        types = {one for one in vars(torch).values() if isinstance(one, torch.dtype)}
+        self.floats = {one for one in types if one.is_floating_point or one.is_complex}
         self.cpu = torch.device("cpu")
         self.generator = torch.Generator().manual_seed(0)
         self.library = ctypes.CDLL(card)
         where = [ctypes.c_uint64, ctypes.c_uint64]
         self.library.memreplay_knowledge.argtypes = where
         self.library.memreplay_is_any_known.argtypes = where
+        self.library.memreplay_is_on_card.argtypes = where[:1]
         self.library.memreplay_know.argtypes = [*where, ctypes.c_int]
+        self.trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
+        self.computed_bytes = 0  # since the last trim
         self.registered: list[Any] = []
         self.hooks = 0
 
@@ -117,7 +123,44 @@ class Values:
             if not size:
                 return 0, 0
             elements += (size - 1) * stride
-        return tensor.data_ptr(), elements * tensor.element_size()
+        at = tensor.data_ptr()
+        if not self.library.memreplay_is_on_card(at):  # it has no memory of its own
+            raise CannotError
+        return at, elements * tensor.element_size()
+
+    def runs(self, tensor: Any, place: tuple[int, int]) -> list[tuple[int, int]]:
+        """Return the address and bytes of each run of elements; nothing if they are too many."""
+        run, count, outer = 1, 1, []
+        for stride, size in sorted(zip(tensor.stride(), tensor.shape)):  # noqa: B905
+            if stride <= run:
+                run += (size - 1) * stride
+            elif size > 1:
+                outer.append((stride, size))
+                count *= size
+        if count == 1:
+            return [place]
+        if count > MOST_RUNS:
+            return []
+        one = tensor.element_size()
+        starts = [place[0]]
+        for stride, size in outer:
+            starts = [start + i * stride * one for start in starts for i in range(size)]
+        return [(start, run * one) for start in starts]
+
+    def knowledge(self, tensor: Any, place: tuple[int, int]) -> int:
+        """Return how far a tensor's values are known."""
+        found: int = self.library.memreplay_knowledge(*place)
+        if found != UNKNOWN or tensor.numel() * tensor.element_size() == place[1]:
+            return found
+        runs = self.runs(tensor, place)
+        if len(runs) < 2:  # nothing lies between
+            return UNKNOWN
+        for one in runs:
+            its = self.library.memreplay_knowledge(*one)
+            if its == UNKNOWN:
+                return UNKNOWN
+            found = max(found, its)
+        return found
 
     def on_host(self, tensor: Any, place: tuple[int, int]) -> Any:
         """Return a CPU tensor over the same memory."""
@@ -130,31 +173,35 @@ class Values:
 
     def note(self, tensor: Any, state: int) -> None:
         """Note that a tensor's values are known, doubtful, or unknown."""
-        at, n_bytes = self.place(tensor)
-        if not n_bytes:
+        place = self.place(tensor)
+        if not place[1] or (state == UNKNOWN and not self.library.memreplay_is_any_known(*place)):
             return
-        size = tensor.element_size()
-        know = self.library.memreplay_know
-        if state == UNKNOWN:
-            if self.library.memreplay_is_any_known(at, n_bytes):
-                know(at, n_bytes, UNKNOWN)
-        elif tensor.numel() * size == n_bytes or self.library.memreplay_knowledge(at, n_bytes):
-            know(at, n_bytes, state)
-        else:  # what lies between its elements isn't known
-            torch = self.torch
-            elements = torch.arange(n_bytes // size, device=self.cpu)
-            for i in elements.as_strided(tensor.shape, tensor.stride()).flatten().tolist():
-                know(at + i * size, size, state)
+        runs = self.runs(tensor, place)
+        if not runs:  # what lies between them is forgotten, or as it was
+            runs = [place]
+            if not self.library.memreplay_knowledge(*place):
+                state = UNKNOWN
+        for at, n_bytes in runs:
+            self.library.memreplay_know(at, n_bytes, state)
+
+    def count(self, n_bytes: int) -> None:
+        """Return the host's memory now and then: large results leave holes in its heap."""
+        self.computed_bytes += n_bytes
+        if self.computed_bytes > TRIMMED_BYTES:
+            self.computed_bytes = 0
+            if self.trim:
+                self.trim(0)
 
     # --- hooks
 
     def begin(self, native: Any, core: str) -> bool:
         """Hook the operators. Return whether that's possible with this PyTorch."""
         c = self.torch._C
-        key = int(c._dispatch_key_parse(KEY).value)
+        key, modes = (int(c._dispatch_key_parse(name).value) for name in (KEY, "Python"))
         most = MOST_FLOAT_BYTES // 4, MOST_BYTES
         card = self.library._name
-        if not native.begin(key, card, core, self.tensors, self.torch.Tensor, self.floats, *most):
+        tensors = self.tensors, self.torch.Tensor, self.floats
+        if not native.begin(key, modes, card, core, *tensors, *most):
             return False
         made = self.torch.library.Library("_", "IMPL")
         made.fallback(self.torch.library.fallthrough_kernel, KEY)
@@ -182,7 +229,7 @@ class Values:
 
     def all_hooks(self, native: Any) -> Iterator[tuple[str, Any]]:
         """Yield the names of operators that need a hook, each with its hook."""
-        flags = dict.fromkeys(OTHERS.split(), 0)
+        flags, silent = dict.fromkeys(OTHERS.split(), 0), set(SILENT.split())
         kinds = (FACTORIES, FACTORY), (TESTING, TESTS), (COPYING, COPIES | READS), (READING, READS)
         for names, flag in kinds:
             for name in names.split():
@@ -195,7 +242,7 @@ class Values:
             name, _, overload = name.partition(".")
             computed = name in flags
             schema = c._get_schema(f"aten::{name}", overload)
-            writes = schema.is_mutable or name in SILENT
+            writes = schema.is_mutable or name in silent
             # Such an operator makes a tensor of the number, which Python code can't be passed.
             first = bool(schema.arguments) and str(schema.arguments[0].type) == "number"
             if not (computed or writes or first):
@@ -222,9 +269,11 @@ class Operator:
             for i, one in enumerate(arguments)
             if one.alias_info is not None and one.alias_info.is_write
         ]
-        factory = not any("Tensor" in str(one.type) for one in arguments)
+        self.is_placed = any(one.name == "device" for one in arguments)
+        factory = not any("Tensor" in str(one.type) and not one.is_out for one in arguments)
         flags = (flags & ~FACTORY) | (FACTORY if factory else 0)
-        self.flags = flags | (WRITES if self.written else 0)
+        first = len(self.written) == 1 and self.written[0][0] == 0
+        self.flags = flags | (WRITES if self.written else 0) | (FIRST if first else 0)
         self.masked = name.startswith(("index", "_index_put")) or name == "masked_select"
 
     def members(self) -> tuple[Any, ...]:
@@ -265,8 +314,6 @@ class Operator:
     def after(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Write the results where the operator would have written them."""
         values = self.values
-        if self.flags & READS:
-            self.answer([], KNOWN)
         with Apart(values.torch):
             try:
                 if self.flags & FACTORY and not self.is_small(out):
@@ -313,7 +360,7 @@ class Operator:
         mine = [host.of(one, i in written) for i, one in enumerate(args)]
         host.overwrites = True  # outputs that the program passes by name
         by_name = {name: host.of(one, name in named) for name, one in kwargs.items()}
-        if "device" in by_name or self.flags & FACTORY:
+        if self.is_placed and ("device" in by_name or self.flags & FACTORY):
             by_name["device"] = values.cpu
         if by_name.get("pin_memory"):
             by_name["pin_memory"] = False
@@ -359,8 +406,12 @@ class Operator:
             if self.flags & COPIES and type(one) in values.tensors and not one.is_cuda:
                 one.copy_(its)
             elif values.is_ours(one):
-                values.on_host(one, values.place(one)).copy_(its)
+                if one.is_conj() or one.is_neg():  # its memory isn't what it reads as
+                    raise CannotError
+                place = values.place(one)
+                values.on_host(one, place).copy_(its)
                 values.note(one, state)
+                values.count(place[1])
 
     # --- numbers that an operator reads
 
@@ -430,16 +481,16 @@ class OnHost:
         self.most = max(self.most, it.numel())
         if it.device.type == "cpu":
             return it
-        if not it.is_cuda or it.dtype.is_complex:
+        if not it.is_cuda or it.dtype.is_complex or it.is_neg():
             raise CannotError
         if self.name.endswith("_like") or self.name.startswith("new_"):  # only its shape matters
             empty = values.torch.empty_strided
             return empty(it.shape, it.stride(), dtype=it.dtype, device=values.cpu)
         is_float = it.dtype in values.floats
-        place = at, n_bytes = values.place(it)
+        place = _, n_bytes = values.place(it)
         if n_bytes > (MOST_FLOAT_BYTES if is_float else MOST_BYTES):
             raise CannotError
-        state = values.library.memreplay_knowledge(at, n_bytes)
+        state = values.knowledge(it, place)
         if state == KNOWN or (written and self.overwrites):
             return values.on_host(it, place)
         if (is_float and state != SAMPLED) or (state == UNKNOWN and n_bytes > MOST_FLOAT_BYTES):
@@ -448,7 +499,7 @@ class OnHost:
         if state == UNKNOWN:  # it reads as zeros
             if not written:
                 return values.torch.zeros(it.shape, dtype=it.dtype, device=values.cpu)
-            ctypes.memset(at, 0, n_bytes)
+            return values.on_host(it, place).zero_()
         return values.on_host(it, place)
 
 
