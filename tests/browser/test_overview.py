@@ -92,6 +92,36 @@ def test_hover_says_what_there_was(opened: OpenPage) -> None:
     assert page.moment() == moment
 
 
+@pytest.mark.parametrize("axis", ["event", "time"])
+def test_a_triangle_is_its_peak(opened: OpenPage, axis: str) -> None:
+    """Also if the pointer is at its rim, where the curve is lower."""
+    page = opened(EXAMPLE)
+    page.set(axis=axis)
+    plot, replay = Plot(page), mr.open(EXAMPLE).replay(0)
+    first, last = replay.time_us(0), replay.time_us(replay.events - 1)
+    assert first is not None
+    assert last is not None
+    plot.y = page.tab.evaluate(
+        "() => document.querySelector('.overview canvas').getBoundingClientRect().y + 3"
+    )
+    peaks = replay.measure().peaks(12)
+    before = next(peak for peak in peaks if peak.event_index < peaks[0].event_index)
+    # By time, triangles of other peaks overlap.
+    for peak in (peaks[0],) if axis == "time" else (peaks[0], before, peaks[-1]):
+        moment, time = peak.event_index + 1, peak.time_us
+        assert time is not None
+        part = (moment + 0.5) / (replay.events + 1)
+        if axis == "time":
+            part = (time - first) / (last - first)
+        for away in (-2, 2):
+            plot.go(part + away / plot.width)
+            assert page.tab.evaluate(SAID)["moment"] == moment
+            plot.mouse.down()
+            plot.mouse.up()
+            page.settle()
+            assert page.moment() == moment
+
+
 def test_edges_drag_and_the_picture_follows(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     at = page.moment()

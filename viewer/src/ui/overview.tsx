@@ -34,13 +34,23 @@ const CLICK_PX = 4;
 const EDGE_PX = 5;
 const MOST_MARKS = 200;
 const MOST_PEAKS = 12;
+/** Half the width of a triangle. */
+const MARK_PX = 5;
+/** Triangles this near to each other look like one. */
+const SAME_PX = 2;
+
+/** A triangle above the curves. */
+interface Mark {
+  readonly moment: number;
+  readonly x: number;
+}
 
 /** Where things are along the axis. */
 interface Marks {
-  readonly peaks: readonly number[];
+  readonly peaks: readonly Mark[];
   readonly at: number;
   readonly other: number | null;
-  readonly ooms: readonly number[];
+  readonly ooms: readonly Mark[];
 }
 
 /** What dragging does: select a part, move the visible part, or move one of its edges. Edges are
@@ -56,13 +66,15 @@ export function Overview() {
   const { engine, place, axis, whole, state, device, at, other, change, span } = ground;
   const drag = useRef<Drag | null>(null);
   const pressed = useRef(0);
-  const hover = useSignal<{ x: number; at: number } | null>(null);
+  const hover = useSignal<{ x: number; at: number; marked: number | null } | null>(null);
   const measures = MEASURES.filter((one) => one === state.measure || drawn.value.has(one));
+  const placed = async ({ moment }: { readonly moment: number }) => ({
+    moment,
+    x: await engine.xOf(place, axis, moment),
+  });
   const marks = useAnswer(JSON.stringify([place, axis, state.measure, at, other]), async () => ({
     peaks: await Promise.all(
-      (await engine.peaks(place, state.measure, 0, device.events + 1, MOST_PEAKS)).map(
-        ({ moment }) => engine.xOf(place, axis, moment),
-      ),
+      (await engine.peaks(place, state.measure, 0, device.events + 1, MOST_PEAKS)).map(placed),
     ),
     at: await engine.xOf(place, axis, at),
     other: other === null ? null : await engine.xOf(place, axis, other),
@@ -70,7 +82,7 @@ export function Overview() {
       device.marks
         .filter(({ kind }) => kind === 'oom')
         .slice(0, MOST_MARKS)
-        .map(({ moment }) => engine.xOf(place, axis, moment)),
+        .map(placed),
     ),
   }));
   const { frame, canvas } = useCanvas((surface) => {
@@ -99,6 +111,15 @@ export function Overview() {
     ];
     return edges.find(near)?.[1] ?? null;
   };
+  /** The moment of the nearest triangle under the pointer, of the highest peak if they overlap. */
+  const markedAt = (event: MouseEvent) => {
+    if (!marks.value || event.offsetY > TOP) return null;
+    const from = x(event) - middle(axis);
+    const away = ({ x }: Mark) => pixels(Math.abs(x - from));
+    const under = [...marks.value.ooms, ...marks.value.peaks].filter((one) => away(one) <= MARK_PX);
+    const nearest = Math.min(...under.map(away));
+    return under.find((one) => away(one) <= nearest + SAME_PX)?.moment ?? null;
+  };
   const inside = (at: number) => !all && at >= span.from && at <= span.to;
   const look = (next: Span) => {
     moving();
@@ -122,7 +143,8 @@ export function Overview() {
       if (!one) {
         const edge = opposite(to) !== null;
         canvas.current!.style.cursor = edge ? 'ew-resize' : inside(to) ? 'grab' : '';
-        hover.value = event.offsetX < LEFT ? null : { x: event.offsetX, at: to };
+        hover.value =
+          event.offsetX < LEFT ? null : { x: event.offsetX, at: to, marked: markedAt(event) };
         return;
       }
       hover.value = null;
@@ -138,7 +160,9 @@ export function Overview() {
       drag.current = null;
       if (!one || one.moved) return;
       clicks.keep();
-      clicked.current = highestNear(ground, x(event), whole, columns).then((at) => change({ at }));
+      const marked = markedAt(event);
+      const found = marked ?? highestNear(ground, x(event), whole, columns);
+      clicked.current = Promise.resolve(found).then((at) => change({ at }));
       void counted(clicked.current);
     },
     pointerleave() {
@@ -195,13 +219,24 @@ async function highestNear(
   return peak?.moment ?? first;
 }
 
-/** What is under the pointer. */
-function Near(props: { ground: Ground; x: number; at: number; columns: number; right: boolean }) {
-  const { ground, x, at, columns, right } = props;
+/** How far into a moment its marks are: on the event axis a moment has a width. */
+function middle(axis: Ground['axis']): number {
+  return axis === 'event' ? 0.5 : 0;
+}
+
+/** What is under the pointer: at a triangle its moment, otherwise the highest in the pixel. */
+function Near(props: {
+  ground: Ground;
+  x: number;
+  at: number;
+  marked: number | null;
+  columns: number;
+  right: boolean;
+}) {
+  const { ground, x, at, marked, columns, right } = props;
   const { place, axis, state, whole } = ground;
-  const answer = useAnswer(JSON.stringify([place, axis, state.measure, at, columns]), () =>
-    highestNear(ground, at, whole, columns),
-  );
+  const key = JSON.stringify([place, axis, state.measure, at, marked, columns]);
+  const answer = useAnswer(key, async () => marked ?? highestNear(ground, at, whole, columns));
   if (answer.value === null) return null;
   return (
     <>
@@ -309,9 +344,7 @@ function paint(
     framed(span.from, span.to);
   }
   if (!marks) return;
-  // On the event axis a moment has a width; marks are in its middle.
-  const half = axis === 'event' ? 0.5 : 0;
-  const px = (at: number) => along(at + half);
+  const px = (at: number) => along(at + middle(axis));
   const line = (at: number, colour: Rgb, dash: readonly number[]) => {
     pen.strokeStyle = css(colour);
     pen.lineWidth = ratio;
@@ -327,24 +360,24 @@ function paint(
     pen.strokeStyle = css(colour);
     pen.lineWidth = ratio;
     pen.beginPath();
-    pen.moveTo(px(at) - 5 * ratio, 0);
-    pen.lineTo(px(at) + 5 * ratio, 0);
+    pen.moveTo(px(at) - MARK_PX * ratio, 0);
+    pen.lineTo(px(at) + MARK_PX * ratio, 0);
     pen.lineTo(px(at), plot.top);
     pen.closePath();
     if (hollow) pen.stroke();
     else pen.fill();
   };
   // The highest peak is filled, the others are not.
-  for (const at of marks.peaks.slice(1)) triangle(at, theme.fg, true);
-  if (marks.peaks[0] !== undefined) triangle(marks.peaks[0], theme.fg);
+  for (const { x } of marks.peaks.slice(1)) triangle(x, theme.fg, true);
+  if (marks.peaks[0] !== undefined) triangle(marks.peaks[0].x, theme.fg);
   let last = Number.NEGATIVE_INFINITY;
   let together = 0;
-  marks.ooms.forEach((at, i) => {
+  marks.ooms.forEach(({ x: at }, i) => {
     line(at, theme.more, []);
     triangle(at, theme.more);
     together = px(at) - last < 10 * ratio ? together + 1 : 1;
     if (together === 1) last = px(at);
-    const next = marks.ooms[i + 1];
+    const next = marks.ooms[i + 1]?.x;
     if (together < 2 || (next !== undefined && px(next) - last < 10 * ratio)) return;
     pen.fillStyle = css(theme.more);
     pen.fillText(String(together), last - 7 * ratio, 5 * ratio);
