@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from memreplay.explore.explored import Marks
     from memreplay.explore.palette import Palette
 
-NAMES = {"annotations": "annotation", "steps": "step", "peaks": "peak", "ooms": "failed request"}
+NAMES = {
+    "annotations": "annotation",
+    "steps": "step",
+    "peaks": "peak",
+    "ooms": "failed request (o)",  # with its key, because the failure explains itself there
+}
 
 
 class Chosen(NamedTuple):

@@ -18,7 +18,7 @@ def test_tabs_name_the_views_and_switch_them() -> None:
 
     async def do(pilot: Any) -> None:
         (line,) = [one for one in screen(app) if TABS in one]
-        assert line.endswith("! failed request  ▲ peak")  # no steps, no annotations
+        assert line.endswith("! failed request (o)  ▲ peak")  # no steps, no annotations
         for key, view in (("2", "groups"), ("4", "segments"), ("tab", "tree")):
             await pilot.press(key)
             assert (app.looked.view, app.legend.tabs.active) == (view, view)
