@@ -91,6 +91,17 @@ def test_numbers_match_the_report(opened: OpenPage, tmp_path: Path) -> None:
     assert "keep_history" in page.text("[role=tabpanel]")
 
 
+def test_a_narrow_window_marks_odd_ranks(opened: OpenPage, tmp_path: Path) -> None:
+    found = mr.fleet(str(FOLDER), workers=1)
+    page = opened(saved(found, tmp_path), viewport={"width": 1000, "height": 800})
+    marked = page.tab.evaluate(
+        "() => [...document.querySelectorAll('[role=tabpanel] tr[data-rank] .warning')]"
+        ".filter((one) => one.checkVisibility() && one.textContent)"
+        ".map((one) => [one.closest('tr').dataset.rank, one.title])"
+    )
+    assert marked == [["5", "unlike any other"]]
+
+
 def test_colours_match_the_numbers(opened: OpenPage, tmp_path: Path) -> None:
     found = mr.fleet(str(FOLDER), workers=1)
     page = opened(saved(found, tmp_path))

@@ -59,6 +59,16 @@ function Spark({ curves, place, most }: { curves: Curves; place: number; most: n
   );
 }
 
+/** Marks a rank that needs a look, also where the column with the words doesn't fit. */
+function Odd({ trouble }: { trouble: string }) {
+  if (!trouble) return null;
+  return (
+    <span class="warning" role="img" aria-label={trouble} title={trouble}>
+      !
+    </span>
+  );
+}
+
 export function List() {
   const { page, curves, lying, median } = useWorld();
   const { sort, descending, rank } = state.value;
@@ -89,7 +99,11 @@ export function List() {
       title: page.noun,
       width: '7rem',
       sortable: true,
-      cell: ({ one }) => <RankLink one={one} />,
+      cell: ({ one }) => (
+        <>
+          <RankLink one={one} /> <Odd trouble={troubleWords(one)} />
+        </>
+      ),
     },
     bytes('peak', 'peak', ({ peak_bytes }) => peak_bytes),
     {
