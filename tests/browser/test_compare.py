@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import memreplay as mr
+from memreplay.commands.app import app
 from tests.browser.conftest import OpenPage
 from tests.browser.test_layout import STICKING_OUT, wide
 from tests.browser.viewed import Viewed
@@ -146,6 +148,21 @@ def test_equal_groups_have_equal_colours(opened: OpenPage, compared: Path) -> No
         both = found[0].keys() & found[1].keys()
         assert len(both) > 2
         assert {name: found[0][name] for name in both} == {name: found[1][name] for name in both}
+
+
+def test_ranks_have_equal_colours(opened: OpenPage, tmp_path: Path) -> None:
+    path = tmp_path / "ranks.html"
+    command = ["view", str(ROOT / "examples" / "fsdp_odd_ranks"), "-o", str(path)]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    page = opened(path)
+    seen: dict[str, str] = {}
+    for rank in (5, 0, 3, 5):
+        page.set(snapshot=rank)
+        found = page.tab.evaluate(LEGEND)
+        assert len(found) > 4
+        assert len(set(found.values())) == len(found)
+        assert {name: seen.get(name, colour) for name, colour in found.items()} == found
+        seen |= found
 
 
 def test_legend_lists_the_colours_of_the_other_picture(opened: OpenPage, tmp_path: Path) -> None:

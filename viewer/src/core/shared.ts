@@ -39,3 +39,31 @@ export function shared(
     }),
   );
 }
+
+/** Returns the colours of a picture's names, which are shown one picture after another: a name keeps
+ * the colour that it had before, and a new one gets a free one. `before` has the names so far. */
+export function kept(
+  before: Map<string, number>,
+  names: readonly string[],
+  most: number,
+): readonly number[] {
+  const used = new Set<number>();
+  const found = names.map((name) => {
+    const colour = before.get(name) ?? -1;
+    if (colour < 0 || used.has(colour)) return -1;
+    used.add(colour);
+    return colour;
+  });
+  const taken = new Set(before.values());
+  for (const [i, name] of names.entries()) {
+    if (found[i]! >= 0) continue;
+    const free = Array.from({ length: most }, (_, one) => one).filter((one) => !used.has(one));
+    const colour = free.find((one) => !taken.has(one)) ?? free[0];
+    if (colour === undefined) continue;
+    found[i] = colour;
+    used.add(colour);
+    taken.add(colour);
+    before.set(name, colour);
+  }
+  return found;
+}

@@ -3,7 +3,7 @@
 import { useMemo } from 'preact/hooks';
 import { ALLOCATION, COLOURS } from '../core/distinct.js';
 import type { Way } from '../core/page.js';
-import { shared } from '../core/shared.js';
+import { kept, shared } from '../core/shared.js';
 import type { Allocation, Place } from '../protocol.js';
 import type { Remote } from '../worker/rpc.js';
 import { useAnswer } from './answers.js';
@@ -77,11 +77,20 @@ function nearlyAll(sums: Float64Array): boolean {
   return most >= NEARLY_ALL * total;
 }
 
+/** The colours of names on the ranks that were shown so far. */
+const remembered = new Map<Way, Map<string, number>>();
+
+function ofRanks(way: Way): Map<string, number> {
+  const found = remembered.get(way) ?? new Map<string, number>();
+  remembered.set(way, found);
+  return found;
+}
+
 /** Returns the groups that have their own colour: those that fill most of the whole recording's
  * picture. They keep it at every zoom and for every measure, and in both of two pictures. Unless a
  * key was chosen, it's by category, or by allocation if that would be a single colour. */
 export function useColours(ground: Ground): Coloured {
-  const { engine, place, state, device } = ground;
+  const { engine, page, place, state, device } = ground;
   const ways = waysOf(device);
   const usual = ways.includes('category') ? 'category' : (ways[0] ?? 'stack');
   const way = ways.includes(state.colour) ? state.colour : usual;
@@ -105,7 +114,18 @@ export function useColours(ground: Ground): Coloured {
       GROUPS.length,
     );
     const mine = places.findIndex((one) => one.snapshot === place.snapshot);
-    return (found[mine] ?? []).map(([group, i]) => ({ group, colour: GROUPS[i]! }));
+    const own = found[mine] ?? [];
+    if (page.kind !== 'ranks') return own.map(([group, i]) => ({ group, colour: GROUPS[i]! }));
+    const names = namesOf(ground.snapshot, device, way);
+    const colours = kept(
+      ofRanks(way),
+      own.map(([group]) => names[group] || `#${group}`),
+      GROUPS.length,
+    );
+    return own.flatMap(([group], i) => {
+      const colour = GROUPS[colours[i]!];
+      return colour === undefined ? [] : [{ group, colour }];
+    });
   }, [sums, place.snapshot]);
   const single = useMemo(
     () => sums?.some((one) => one.some(Boolean)) && sums.every(nearlyAll),

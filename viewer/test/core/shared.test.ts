@@ -1,7 +1,7 @@
 // Colours of groups in several pictures: the same name has the same colour.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Side, shared } from '../../src/core/shared.js';
+import { kept, type Side, shared } from '../../src/core/shared.js';
 import { random } from '../random.js';
 
 function side(sums: number[], names: (string | null)[], moments = 1): Side {
@@ -66,4 +66,16 @@ test('a name has one colour, and a colour one name', () => {
     const got = [...colours.keys()].map(share).sort((x, y) => y - x);
     assert.deepEqual(got, best.slice(0, 4));
   }
+});
+
+test('a name keeps its colour from one picture to the next', () => {
+  const before = new Map<string, number>();
+  assert.deepEqual(kept(before, ['a', 'b'], 3), [0, 1]);
+  assert.deepEqual(kept(before, ['c', 'b'], 3), [2, 1]);
+  assert.deepEqual(kept(before, ['b', 'a', 'c'], 3), [1, 0, 2]);
+  // All colours are taken; `d` gets one that this picture doesn't use.
+  assert.deepEqual(kept(before, ['b', 'd'], 3), [1, 0]);
+  assert.deepEqual(kept(before, ['a', 'b', 'c'], 3), [0, 1, 2]);
+  // The first of two names with one colour keeps it.
+  assert.deepEqual(kept(before, ['d', 'a', 'b', 'c'], 3), [0, -1, 1, 2]);
 });
