@@ -240,6 +240,7 @@ def main() -> None:
     path = os.environ.get("MEMREPLAY_CHROMIUM", "/usr/bin/chromium")
     if not Path(path).exists():
         sys.exit("no chromium: `ci/viewer-tools` gets it, or MEMREPLAY_CHROMIUM names it")
+    DATA.mkdir(exist_ok=True)
     files = [DATA / f"{size}mb.pkl" for size in asked.sizes.split(",") if size] + asked.files
     for file in files:
         if not file.exists():
