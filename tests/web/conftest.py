@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
@@ -29,6 +30,16 @@ OpenApp = Callable[..., App]
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Print nothing."""
+
+
+def endless(folder: Path) -> Path:
+    """Write a small file that takes long to read: a gigabyte of None, each popped again."""
+    file = folder / "endless.pkl.gz"
+    with gzip.open(file, "wb", compresslevel=1) as out:
+        out.write(b"\x80\x02")
+        for _ in range(1000):
+            out.write(b"N0" * (1 << 19))
+    return file
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.web.app import App
-from tests.web.conftest import OpenApp
+from tests.web.conftest import OpenApp, endless
 
 pytestmark = pytest.mark.browser
 
@@ -110,12 +110,7 @@ def test_command_that_needs_a_terminal_is_explained(empty: App) -> None:
 
 
 def test_stopped_line_leaves_a_working_page(empty: App, tmp_path: Path) -> None:
-    file = tmp_path / "endless.pkl.gz"
-    with gzip.open(file, "wb", compresslevel=1) as out:
-        out.write(b"\x80\x02")
-        for _ in range(1000):  # a gigabyte of None, each popped again
-            out.write(b"N0" * (1 << 19))
-    empty.page.set_input_files("#choose", [str(file)])
+    empty.page.set_input_files("#choose", [str(endless(tmp_path))])
     empty.page.wait_for_selector("#progress:not([hidden])")
     assert empty.page.inner_text("#status") == "Reading endless.pkl.gz"
     empty.page.click("#stop")

@@ -11,7 +11,7 @@ import pytest
 from tests.browser.tabs import ChromiumTab, url_of
 from tests.conftest import ROOT
 from tests.web.app import PATIENCE_MS, App
-from tests.web.conftest import SINGLE, native
+from tests.web.conftest import SINGLE, endless, native
 
 pytestmark = pytest.mark.browser
 
@@ -165,12 +165,7 @@ def test_reading_beforehand_is_not_shown(empty: App, tmp_path: Path) -> None:
 
 
 def test_stop_ends_what_waits_as_well(empty: App, tmp_path: Path) -> None:
-    file = tmp_path / "endless.pkl.gz"
-    with gzip.open(file, "wb", compresslevel=1) as out:
-        out.write(b"\x80\x02")
-        for _ in range(1000):  # a gigabyte of None, each popped again
-            out.write(b"N0" * (1 << 19))
-    empty.page.set_input_files("#choose", [str(file)])
+    empty.page.set_input_files("#choose", [str(endless(tmp_path))])
     for tab in ("Peak", "Report"):
         empty.page.click(f"[role=tab]:text-is('{tab}')")
     empty.page.click("#stop")

@@ -6,7 +6,7 @@ import { freePath } from './dropped.js';
 export interface Setting {
   label: string;
   option: string;
-  /** The values to choose from, perhaps with other words for them; none for a text field. "on" alone is a flag. */
+  /** The values to choose from, some with a label; a text field has none. A flag has only "on". */
   values?: readonly (string | readonly [string, string])[];
   /** What applies without the option. */
   otherwise?: string;

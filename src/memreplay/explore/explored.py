@@ -89,11 +89,11 @@ class Explored:
         self.opened: set[int] = set()  # addresses of expanded segments
         self.share = TREE_SHARE
         self.most = FIRST_ROWS
-        self.roots: list[Hashable] = []  # calls that are shown alone, each below the one before
+        self.roots: list[Hashable] = []  # calls that the tree was limited to, one inside the other
 
     @property
     def root(self) -> Hashable | None:
-        """The call that is shown alone, if any."""
+        """The call that the tree is limited to, if any."""
         return self.roots[-1] if self.roots else None
 
     # ---- available data

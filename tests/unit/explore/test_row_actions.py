@@ -115,7 +115,7 @@ def test_focus_nests() -> None:
         second = app.explored.root
         assert second not in (None, first)
         assert app.rows.count < outer
-        await pilot.press("c")  # already alone
+        await pilot.press("c")  # the tree already begins here
         await pilot.press("escape")
         assert (app.explored.root, app.key_of_row()) == (first, second)
         await pilot.press("escape")

@@ -33,7 +33,7 @@ const snapshot = {
   code: [[10, 12, 0, 8, 9]],
 } as unknown as PageData;
 
-test('a file is named by its path in the folder, or by its name alone', () => {
+test('a file is named by its path in the folder, or just by its name', () => {
   assert.equal(placeOf(snapshot, 0, 12), 'model.py:12');
   assert.equal(placeOf(snapshot, 2, 3), 'tools/util.py:3');
   assert.equal(placeOf(snapshot, 2, 0, true), 'tools/util.py'); // another one has this name

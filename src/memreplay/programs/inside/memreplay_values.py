@@ -108,7 +108,6 @@ class Values:
         self.trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
         self.computed_bytes = 0  # since the last trim
         self.registered: list[Any] = []
-        self.hooks = 0
 
     # --- tensors
 
@@ -210,7 +209,6 @@ class Values:
         register = self.registered[1].m.impl
         for name, hook in self.all_hooks(native):
             register(name, KEY, hook)
-            self.hooks += 1
         included = ctypes.cast(getattr(ctypes.CDLL(core), IS_INCLUDED), ctypes.c_void_p)
         self.library.memreplay_values_begin(included, key)
         self.in_threads(lambda: c._dispatch_tls_set_dispatch_key_included(KEY, True))
