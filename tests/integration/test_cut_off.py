@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 
 import memreplay as mr
 from memreplay.commands.app import app
+from memreplay.io.dataset_files import FORMATS
 from tests import build
 from tests.allocator import Machine
 from tests.allocator_blocks import GIB, MIB
 from tests.commanding import command_runner
+from tests.fuzz.datasets import exported, unpacked
 
 UNKNOWN = "devices 1, 2 unknown"
 
@@ -153,3 +156,27 @@ def test_truncated_real_file_shows_nothing_of_the_missing_device(
         _, out, err = run(command, "--salvage", str(path))
         assert UNKNOWN in err
         assert "384.8" not in out
+
+
+def test_truncated_bare_list_has_its_devices() -> None:
+    segments = [
+        {"device": device, "address": 4096, "total_size": 2 * MIB, "blocks": []}
+        for device in (0, 1)
+    ]
+    data = pickle.dumps(segments)
+    snap = opened(data[:-1])
+    assert (snap.devices, snap.unknown_devices) == ((0, 1), ())
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_dataset_of_a_truncated_old_snapshot_has_the_same_devices(tmp_path: Path, fmt: str) -> None:
+    """In PyTorch 2.0, blocks have a history, and the traces follow the segments."""
+    history = [{"addr": 4096, "real_size": 500, "frames": []}]
+    block = {"size": 512, "requested_size": 500, "state": "active_allocated", "history": history}
+    segment = {"device": 0, "address": 4096, "total_size": 2 * MIB, "blocks": [block]}
+    data = pickle.dumps({"segments": [segment], "device_traces": []})
+    snap = opened(data[: data.index(b"device_traces")])
+    assert (snap.devices, snap.unknown_devices) == ((), (0,))
+    unpacked(exported(snap, fmt), str(tmp_path))
+    again = mr.open(tmp_path)
+    assert (again.devices, again.unknown_devices) == ((), (0,))

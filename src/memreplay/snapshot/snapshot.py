@@ -149,8 +149,8 @@ class Snapshot(Staying):
         Their segments are present and show the final state, but any events are missing. They aren't
         in `devices`.
         """
-        if self.truncation is None or not self._traits.isdisjoint(("bare_list", "history")):
-            return ()
+        if self.truncation is None or "bare_list" in self.traits:
+            return ()  # a bare list of segments has no traces that could be missing
         traces = list(self.native.traces())
         # The file may have been cut just after the last device's trace began.
         begun = {device for device, *_ in traces[:-1]} | {
