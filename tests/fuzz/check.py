@@ -372,6 +372,8 @@ def check_against_python(data: bytes, outcome: str) -> None:
     try:
         # Remove frames, because Python's unpickler takes unlimited memory for some nested frames.
         snapshot = oracle.load(build.unframe(data))
+        if isinstance(snapshot, dict) and not snapshot.keys() & {"segments", "device_traces"}:
+            return  # the oracle doesn't look for a snapshot inside other values
         devices = oracle.devices(snapshot)
         rows = [row for trace in oracle.columns(snapshot) for row in trace]
         for device in devices:

@@ -28,7 +28,7 @@ _MAGIC = (
 # Pickles of protocol 0 are text, too. A file that starts like such a pickle is read as a pickle,
 # especially if it imports a name (names have no spaces).
 _PICKLE = re.compile(
-    r"\([dlt](?:(?:p\d*)?(?:\s|\Z)|[(VSIFLcgNs.a\])])"
+    r"\(+[dlt](?:(?:p\d*)?(?:\s|\Z)|[(VSIFLcgNs.a\])])"
     r"|\(*(?:[ci][\w.]+\n[\w.]+\n|[IL]-?\d+L?\n|F[-\d.e]+\n|[SV][^\n]*\n[p.]|P\S*\n[.p]|[\])}])"
 )
 _PYTHON = re.compile(

@@ -183,7 +183,9 @@ class _Retelling:
         names = {code: snap.action_name(code) for code in range(256)}
         self.actions = vector(
             [
-                self.adding.action(name.encode()) if name and code >= len(_core.ACTIONS) else code
+                self.adding.action(name.encode("utf-8", "surrogatepass"))
+                if name and code >= len(_core.ACTIONS)
+                else code
                 for code, name in names.items()
             ],
             "B",

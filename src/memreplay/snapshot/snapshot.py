@@ -733,9 +733,11 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
                 native.truncation = cut_stream(error, native.n_events, native.n_segments)
                 if not salvage:
                     raise
+        if native.truncation is not None and (
+            not (native.has_segments or native.has_traces) or _is_other_type(stream.head)
+        ):
+            raise native.truncation
         if not native.has_segments and not native.has_traces:
-            if native.truncation is not None:
-                raise native.truncation
             raise SnapshotError(
                 "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
                 hint="record one with torch.cuda.memory._dump_snapshot(path)",
@@ -760,6 +762,13 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
             project=project,
         )
     )
+
+
+def _is_other_type(head: bytes) -> bool:
+    """Return whether a truncated file isn't a snapshot, although it could be read as one."""
+    from memreplay.io.foreign import other_file_type
+
+    return other_file_type(head) is not None
 
 
 def _is_profile(head: bytes) -> bool:

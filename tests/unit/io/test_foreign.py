@@ -46,6 +46,17 @@ NAMED = [
 ]
 
 
+@pytest.mark.parametrize("data", [b"((dp0\nVsegments\np1\n", b"(((l."])
+def test_nested_text_pickle_is_not_text(data: bytes) -> None:
+    assert other_file_type(data) is None
+
+
+@pytest.mark.parametrize("salvage", [False, True])
+def test_text_that_begins_like_a_pickle_is_text(salvage: bool) -> None:
+    with pytest.raises(SnapshotError, match=r"but text \('\(lp0J.'\)"):
+        mr.open(b"(lp0J.", salvage=salvage)
+
+
 @pytest.mark.parametrize("data, what", NAMED)
 def test_common_wrong_files_are_named(data: bytes, what: str) -> None:
     with pytest.raises(SnapshotError) as error:

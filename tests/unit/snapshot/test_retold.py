@@ -164,6 +164,18 @@ def test_simulation_may_have_no_events() -> None:
     assert again.replay(0).recorded.outcome.oom_count == 1
 
 
+def test_action_names_may_be_odd() -> None:
+    """A pickle's strings can have lone surrogates."""
+    event = {"action": "\ud800", "addr": None, "size": 100, "stream": 0, "frames": None}
+    b = build.SnapshotBuilder().segment_alloc(2**40, 20 << 20).alloc(2**40, 5 << 20)
+    made = b.finish_segments().build()
+    made["device_traces"][0].append(event)
+    snap = mr.open(build.dump(made))
+    assert "\ud800" in map(snap.action_name, range(256))
+    again = retold(snap, {0: snap.replay(0).simulate()})
+    assert again.replay(0).measure("requested").peak.bytes == 5 << 20
+
+
 def test_simulations_of_another_snapshot_are_refused() -> None:
     b = build.SnapshotBuilder(2)
     for device in (0, 1):

@@ -17,7 +17,7 @@ MOST_BYTES = 2**63 - 1  # the engine checks its sums against the same limit
 Count = Annotated[int, Meta(ge=0, le=MOST)]
 Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES)]  # a sum can be larger than any single size
 Index = Annotated[int, Meta(ge=-1, le=MOST)]
-Line = Annotated[int, Meta(ge=-MOST, le=MOST)]  # a snapshot can contain negative line numbers
+Line = Annotated[int, Meta(ge=-MOST_BYTES - 1, le=MOST_BYTES)]  # negative ones are possible
 
 
 class BaselineGroup(Record, frozen=True, kw_only=True):

@@ -232,8 +232,9 @@ def test_baseline_is_distinguished_from_a_snapshot() -> None:
         assert not is_baseline(data)
 
 
-def test_negative_lines_and_odd_names_read_back() -> None:
+@pytest.mark.parametrize("line", [-1, 2**31 - 1, 2**62, 2**63 - 1, -(2**63)])
+def test_odd_lines_and_names_read_back(line: int) -> None:
     builder = SnapshotBuilder()
-    builder.alloc(512, 10, frames=[("\ud800", "/é/训练.py", -1), ("f\n", "", 2**31 - 1)])
+    builder.alloc(512, 10, frames=[("\ud800", "/é/训练.py", line), ("f\n", "", 1)])
     baseline = baseline_of(mr.open(build.dump(builder.build())))
     assert parse_baseline(render_baseline(baseline).encode()) == baseline
