@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
 
 from memreplay.errors import UsageError
+from memreplay.recording.holders import SECONDS, TOP
 from memreplay.recording.logs import keep_quiet, log
 from memreplay.recording.session import CannotRecordError, Session, Wanted
 
@@ -50,6 +51,10 @@ class Recorder:
     source : bool
         Store those lines of the program's own source code that occur in stacks (at most 1 MiB), so
         that reports can show them. Anyone who has the file can read them.
+    holders : bool
+        Store in each snapshot which objects keep the memory alive (variables, modules, optimizers,
+        autograd graphs, tracebacks, reference cycles). Looking for them takes at most about two
+        seconds each time.
     every : int, optional
         Also write a snapshot after every N steps (e.g. `snap.step-100.pickle`).
     on_signal : bool
@@ -81,6 +86,7 @@ class Recorder:
         stacks: Literal["auto", "python", "all"] = "auto",
         max_entries: int | None = None,
         source: bool = False,
+        holders: bool = False,
         every: int | None = None,
         on_signal: bool = True,
         overwrite: bool = False,
@@ -95,6 +101,7 @@ class Recorder:
             stacks=stacks,
             max_entries=max_entries,
             source=source,
+            holders=holders,
             every=every,
             on_signal=on_signal,
             overwrite=overwrite,
@@ -173,6 +180,28 @@ class Recorder:
                 "nothing is being recorded; call snapshot() between start() and stop()"
             )
         return self._session.snapshot()
+
+    def holders(self, top: int = TOP, seconds: float = SECONDS) -> dict[str, Any]:
+        """Return which objects keep the memory alive that is in use now.
+
+        Parameters
+        ----------
+        top : int
+            How many groups to return, largest first.
+        seconds : float
+            How long to look, about. What wasn't found by then is in the group "unknown".
+
+        Returns
+        -------
+        dict
+            As in a snapshot (docs/format.md): `groups`, a list of dicts with the holder's `kind`,
+            `name`, `function`, `file` and `line`, and the `bytes` and `count` of its allocations.
+
+        Raises UsageError if nothing is being recorded.
+        """
+        if not self.recording:
+            raise UsageError("nothing is being recorded; call holders() between start() and stop()")
+        return self._session.who_holds(top, seconds)
 
     def __enter__(self) -> Recorder:
         return self.start()

@@ -29,6 +29,7 @@ from memreplay.recording.facts import (
     statistics_of,
 )
 from memreplay.recording.guarding import Guard, from_a_signal
+from memreplay.recording.holders import SECONDS, TOP, Holders, nothing_collected, sizes_of
 from memreplay.recording.logs import Say, log
 from memreplay.recording.noting import Given, Noting
 from memreplay.recording.source_lines import source_lines
@@ -56,6 +57,7 @@ class Wanted(NamedTuple):
     stacks: Literal["auto", "python", "all"] = "auto"
     max_entries: int | None = None
     source: bool = False
+    holders: bool = False
     every: int | None = None
     on_signal: bool = True
     overwrite: bool = False
@@ -86,6 +88,7 @@ class Session:
         self.models, self.given_optimizers = as_list(wanted.model), as_list(wanted.optimizer)
         self.stacks, self.max_entries = wanted.stacks, wanted.max_entries
         self.history, self.source = wanted.history, wanted.source
+        self.holders = wanted.holders
         self.every, self.on_signal, self.overwrite = wanted.every, wanted.on_signal, overwrite
         self.say = say
         self.ooms: list[str] = []
@@ -295,9 +298,11 @@ class Session:
 
     def snapshot(self) -> dict[str, Any]:
         """Return a snapshot of the current state: PyTorch's `_snapshot()` plus the notes."""
-        sure = self.noting.look()
-        counted = statistics_of(self.devices)
-        found: dict[str, Any] = self.devices.memory._snapshot()
+        with nothing_collected() if self.holders else contextlib.nullcontext():
+            sure = self.noting.look()
+            counted = statistics_of(self.devices)
+            found: dict[str, Any] = self.devices.memory._snapshot()
+            held = self.held(found["segments"], TOP, SECONDS) if self.holders else {}
         kept = kept_events(
             found["device_traces"],
             self.max_entries,
@@ -313,9 +318,21 @@ class Session:
             "python": platform.python_version(),
             **kept,
             **({"source_lines": lines} if lines else {}),
+            **({"holders": held} if held else {}),
             **self.noting.found(found["device_traces"], sure),
         }
         return found
+
+    def who_holds(self, top: int, seconds: float) -> dict[str, Any]:
+        """Return who keeps the memory alive that is in use now."""
+        with nothing_collected():
+            return self.held(self.devices.memory._snapshot()["segments"], top, seconds)
+
+    def held(self, segments: list[dict[str, Any]], top: int, seconds: float) -> dict[str, Any]:
+        def look() -> dict[str, Any]:
+            return Holders(self.torch, self.kind, sizes_of(segments), seconds=seconds).look(top)
+
+        return self.guard.run("finding who holds memory", look) or {}
 
     def facts(self) -> dict[str, Any]:
         return run_facts(self.torch, self.devices, ranks_of(self.torch))

@@ -27,6 +27,14 @@ _PASSED_ON: list[signal.Signals] = [
 class RecordOptions(RecordingOptions, frozen=True):
     """Options for what to record, and where to write."""
 
+    holders: Annotated[
+        bool,
+        Opt(
+            "Store which Python objects keep the memory alive: variables, modules, autograd graphs."
+            " Takes up to two seconds per snapshot.",
+            brief="Store which Python objects keep the memory alive.",
+        ),
+    ] = False
     every: Annotated[
         int | None,
         Opt(
@@ -67,6 +75,7 @@ def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
             "stacks": options.stacks,
             "max_entries": options.max_entries,
             "source": options.source,
+            "holders": options.holders,
             "every": options.every,
             "overwrite": replaces,
         }

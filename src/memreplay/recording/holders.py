@@ -1,0 +1,408 @@
+"""Find out which objects of a program keep its memory alive.
+
+An allocation lives as long as something refers to its tensor: a variable, an attribute, a list, a
+closure, a traceback, or the autograd graph of another tensor. `Holders.look` walks from all tensors
+up to the variables of running functions and of modules, in bounded time, and adds up the bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import time
+import types
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from memreplay.engine.record._living import living
+from memreplay.engine.record._referring import Referrers
+from memreplay.recording import naming
+from memreplay.recording.guarding import Guard
+from memreplay.recording.naming import Place, Way
+from memreplay.recording.tensors import Addresses, own
+
+SECONDS = 2.0
+DEEPEST = 16  # maximum number of references between a tensor and a variable
+TOP = 20
+NODES = 3  # number of autograd nodes to name in a group
+RAW = "_raw_saved_"
+PARAMETERS, GRADIENTS, STATE = "parameters", "gradients", "optimizer state"
+
+
+class Key(NamedTuple):
+    """What all storages in a group have in common."""
+
+    kind: str
+    text: str
+    place: Place = Place()
+    type: str = ""
+
+
+class Group:
+    """Storages with the same holder."""
+
+    def __init__(self) -> None:
+        self.bytes = self.count = 0
+        self.graph_bytes = self.graph_count = 0
+        self.small_views = 0  # views of less than half of a storage
+        self.nodes: Counter[str] = Counter()
+
+
+class Holders:
+    """Looks at all objects of the process, once.
+
+    Parameters
+    ----------
+    torch : module
+        PyTorch.
+    kind : str
+        The kind of device: "cuda" or "xpu".
+    sizes : mapping
+        Bytes of each live block by address.
+    seconds : float
+        How long to look, about. Holders that weren't found by then are "unknown".
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        kind: str,
+        sizes: Mapping[int, int],
+        *,
+        seconds: float = SECONDS,
+        guard: Guard | None = None,
+    ) -> None:
+        self.torch, self.sizes, self.seconds = torch, sizes, seconds
+        self.addresses = Addresses(torch, kind, guard)
+        self.left = dict(sizes)  # blocks without a known holder
+        self.groups: dict[Key, Group] = defaultdict(Group)
+        self.graph = Referrers()
+        self.children: dict[int, list[int]] = defaultdict(list)  # object -> what it refers to
+        self.parents: dict[int, int] = {}  # object -> the next one on its way to a variable
+        self.entering: Counter[int] = Counter()  # object -> number of references that were found
+        self.complete = True
+
+    def look(self, top: int = TOP) -> dict[str, Any]:
+        """Return the largest groups in the form stored in a snapshot (docs/format.md)."""
+        began = time.monotonic()
+        self.until = began + self.seconds
+        frames = naming.running(sys._getframe())
+        self.locals = naming.local_variables(frames)
+        self.globals = naming.module_variables()
+        self.find(self.start(), {id(frames), *map(id, frames)})
+        self.owned()
+        self.variables()
+        self.gradients()
+        self.autograd()
+        self.rest()
+        self.locals = self.globals = {}  # these refer to frames, which refer to this object
+        found = sorted(self.groups.items(), key=lambda one: (-one[1].bytes, one[0]))
+        others = found[top:]
+        return {
+            "groups": [described(key, group) for key, group in found[:top]],
+            "other_groups": len(others),
+            "other_bytes": sum(group.bytes for _, group in others),
+            "total_bytes": sum(self.sizes.values()),
+            "seconds": round(time.monotonic() - began, 3),
+            "complete": self.complete,
+        }
+
+    # --- the objects ------------------------------------------------------------------------------
+
+    def start(self) -> list[int]:
+        """Add tensors with memory or a graph, models and optimizers."""
+        tensors, modules, optimizers = living(
+            self.torch.Tensor, self.torch.nn.Module, self.torch.optim.Optimizer
+        )
+        self.blocks: dict[int, list[int]] = {}  # tensor -> its blocks
+        self.graphs: dict[int, Any] = {}  # tensor -> the last node of its graph
+        for one in tensors:
+            blocks = [at for at in self.addresses.all(one) if at in self.sizes]
+            node = self.node_of(one)
+            if blocks or node is not None:
+                at = self.graph.add(one)
+                self.blocks[at] = blocks
+                if node is not None:
+                    self.graphs[at] = node
+        inner = {
+            id(child)
+            for one in modules
+            for child in (own(one, "_modules") or {}).values()
+            if child is not None
+        }
+        self.modules = modules
+        self.models = [self.graph.add(one) for one in modules if id(one) not in inner]
+        self.optimizers = [self.graph.add(one) for one in optimizers]
+        self.ignored = {id(self.modules)}
+        return list(range(len(self.graph.objects)))
+
+    def node_of(self, tensor: Any) -> Any:
+        if type(tensor).__name__ in self.addresses.without_memory:
+            return None
+        try:
+            return self.torch._C.TensorBase.grad_fn.__get__(tensor)
+        except (AttributeError, RuntimeError):
+            return None
+
+    def find(self, frontier: list[int], ignored: set[int]) -> None:
+        """Find the shortest way from a variable to each object."""
+        ignored |= self.ignored
+        self.connect(frontier)
+        for _ in range(DEEPEST):
+            frontier = [at for at in frontier if at not in self.parents]
+            if not frontier:
+                return
+            if time.monotonic() > self.until:
+                break
+            known = len(self.graph.objects)
+            touched = set()
+            for child, parent in self.graph.widen(frontier, ignored):
+                self.children[parent].append(child)
+                self.entering[child] += 1
+                touched.add(parent)
+            self.connect(touched)
+            frontier = list(range(known, len(self.graph.objects)))
+        self.complete = False
+
+    def connect(self, found: Iterable[int]) -> None:
+        """Connect what these objects lead to, if they are variables or connected themselves."""
+        queue = deque(sorted((at for at in found if self.is_root(at)), key=self.rank))
+        for at in queue:
+            self.parents.setdefault(at, -1)
+        queue.extend(at for at in found if at in self.parents and not self.is_root(at))
+        while queue:
+            at = queue.popleft()
+            for child in self.children.get(at, ()):
+                if child not in self.parents:
+                    self.parents[child] = at
+                    queue.append(child)
+
+    def rank(self, at: int) -> tuple[bool, int]:
+        """Sort functions' variables first, because they say most."""
+        return id(self.graph.objects[at]) not in self.locals, at
+
+    def is_root(self, at: int) -> bool:
+        one = self.graph.objects[at]
+        return (
+            id(one) in self.locals
+            or id(one) in self.globals
+            or issubclass(type(one), (type, types.ModuleType))
+        )
+
+    # --- names ------------------------------------------------------------------------------------
+
+    def key_of(self, at: int) -> Key:
+        """Return who holds an object."""
+        if at not in self.parents:
+            return self.unrooted(at)
+        chain = [at]
+        while self.parents[chain[-1]] >= 0:
+            chain.append(self.parents[chain[-1]])
+        objects = [self.graph.objects[one] for one in reversed(chain)]
+        root = objects[0]
+        variable = self.locals.get(id(root))
+        kind = "variable"
+        if variable is not None:
+            way = Way(variable.name, naming.frame_place(variable.frame))
+        elif id(root) in self.globals:
+            module = self.globals[id(root)]
+            way = Way("", naming.module_place(module))
+        else:
+            way = Way(naming.root_name(root), Place())
+        way = naming.spelled(way, objects)
+        if any(type(one) is types.TracebackType for one in objects):
+            kind = "exception"
+        shown = objects[1] if id(root) in self.globals and len(objects) > 1 else root
+        return Key(kind, way.text.lstrip("."), way.place, type(shown).__name__)
+
+    def unrooted(self, at: int) -> Key:
+        """Return who holds an object that no variable leads to."""
+        seen, queue = {at}, [at]
+        referrers = self.referrers
+        while queue:
+            for parent in referrers[queue.pop()]:
+                if parent not in seen:
+                    seen.add(parent)
+                    queue.append(parent)
+        objects = self.graph.objects
+        others = (objects[one] for one in seen if one not in self.blocks)
+        names = sorted({naming.class_name(one) for one in others} - {""})
+        probe = [object()]
+        alone = sys.getrefcount(probe[0])  # what it says of an object in one list
+        garbage = all(
+            sys.getrefcount(objects[one]) - alone == self.entering[one] for one in seen
+        )
+        kind = "cycle" if garbage and len(seen) > 1 else "unknown"
+        return Key(kind, ", ".join(names[:NODES]))
+
+    @property
+    def referrers(self) -> Mapping[int, list[int]]:
+        found = self.__dict__.get("_referrers")
+        if found is None:
+            found = defaultdict(list)
+            for parent, children in self.children.items():
+                for child in children:
+                    found[child].append(parent)
+            self._referrers = found
+        return found
+
+    # --- bytes ------------------------------------------------------------------------------------
+
+    def take(self, key: Key, blocks: Iterable[int]) -> int:
+        """Give blocks that have no holder yet to a group. Return their bytes."""
+        taken = [self.left.pop(at) for at in blocks if at in self.left]
+        if taken:
+            group = self.groups[key]
+            group.bytes += sum(taken)
+            group.count += len(taken)
+        return sum(taken)
+
+    def owned(self) -> None:
+        """Take what models and optimizers hold."""
+        for at in self.models:
+            key = self.key_of(at)
+            for module in self.below(self.graph.objects[at]):
+                for part in ("_parameters", "_buffers"):
+                    for tensor in (own(module, part) or {}).values():
+                        if self.addresses.is_tensor(tensor):
+                            self.take(key._replace(kind=PARAMETERS), self.addresses.all(tensor))
+                            self.take_gradient(key, tensor)
+        for at in self.optimizers:
+            key = self.key_of(at)._replace(kind=STATE)
+            state = own(self.graph.objects[at], "state")
+            for tensor in self.addresses.found_in(state):
+                self.take(key, self.addresses.all(tensor))
+
+    def below(self, module: Any) -> Iterator[Any]:
+        seen, queue = {id(module)}, [module]
+        while queue:
+            one = queue.pop()
+            yield one
+            for child in (own(one, "_modules") or {}).values():
+                if child is not None and id(child) not in seen:
+                    seen.add(id(child))
+                    queue.append(child)
+
+    def take_gradient(self, key: Key, tensor: Any) -> None:
+        base = self.torch._C.TensorBase
+        try:
+            kept = base.is_leaf.__get__(tensor) or base.retains_grad.__get__(tensor)
+            gradient = base._grad.__get__(tensor) if kept else None
+        except (AttributeError, RuntimeError):
+            return
+        if gradient is not None:
+            self.take(key._replace(kind=GRADIENTS), self.addresses.all(gradient))
+
+    def variables(self) -> None:
+        """Take what variables hold, then what nothing in Python leads to."""
+        self.keys = {at: self.key_of(at) for at in self.blocks}
+        certain = sorted(self.blocks, key=lambda at: self.keys[at].kind == "unknown")
+        for at in certain:
+            if self.keys[at].kind == "unknown":
+                continue  # the autograd graph of another tensor may hold it
+            taken = self.take(self.keys[at], self.blocks[at])
+            if taken:
+                own_bytes = size_of(self.graph.objects[at])
+                self.groups[self.keys[at]].small_views += 2 * own_bytes < taken
+
+    def gradients(self) -> None:
+        for at in self.blocks:
+            self.take_gradient(self.keys[at], self.graph.objects[at])
+
+    def autograd(self) -> None:
+        """Take what autograd graphs saved for a backward pass."""
+        seen: set[Any] = set()
+        # Tensors inside a graph may have Python objects, too.
+        for at in sorted(self.graphs, key=lambda at: self.keys[at].kind == "unknown"):
+            key = self.keys[at]
+            queue = [self.graphs[at]]
+            while queue:
+                node = queue.pop()
+                if node is None or node in seen:
+                    continue
+                seen.add(node)
+                if len(seen) % 256 == 0 and time.monotonic() > self.until:
+                    self.complete = False
+                    return
+                for tensor in saved(node):
+                    count = len(self.left)
+                    taken = self.take(key, self.addresses.all(tensor))
+                    if taken:
+                        group = self.groups[key]
+                        group.graph_bytes += taken
+                        group.graph_count += count - len(self.left)
+                        group.nodes[node.name()] += taken
+                queue += [one for one, _ in node.next_functions]
+
+    def rest(self) -> None:
+        for at, key in self.keys.items():
+            if key.kind == "unknown":
+                self.take(key, self.blocks[at])
+        self.take(Key("unknown", ""), list(self.left))
+
+
+@contextlib.contextmanager
+def nothing_collected() -> Iterator[None]:
+    """Keep the garbage collector from freeing what's being looked at."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def sizes_of(segments: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+    """Return the bytes of each block in use by address, from PyTorch's segments."""
+    found = {}
+    for segment in segments:
+        at = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] == "active_allocated":
+                found[block.get("address", at)] = block.get("requested_size", block["size"])
+            at += block["size"]
+    return found
+
+
+def saved(node: Any) -> Iterator[Any]:
+    """Yield the tensors that a node saved, without calling the program's hooks."""
+    for name in names_of(type(node)):
+        found = getattr(node, name, None)
+        for one in found if isinstance(found, (list, tuple)) else (found,):
+            tensor = getattr(one, "data", None)  # None if a hook replaced it, or in old PyTorch
+            if tensor is not None:
+                yield tensor
+
+
+_names: dict[type, list[str]] = {}
+
+
+def names_of(node: type) -> list[str]:
+    found = _names.get(node)
+    if found is None:
+        found = _names[node] = [name for name in dir(node) if name.startswith(RAW)]
+    return found
+
+
+def size_of(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
+
+
+def described(key: Key, group: Group) -> dict[str, Any]:
+    return {
+        "kind": key.kind,
+        "name": key.text,
+        "function": key.place.function,
+        "file": key.place.file,
+        "line": key.place.line,
+        "type": key.type,
+        "bytes": group.bytes,
+        "count": group.count,
+        "graph_bytes": group.graph_bytes,
+        "graph_count": group.graph_count,
+        "nodes": [name for name, _ in group.nodes.most_common(NODES)],
+        "small_views": group.small_views,
+    }
