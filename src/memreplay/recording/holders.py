@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import sys
 import time
 import types
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from memreplay.engine.record._living import living
 from memreplay.engine.record._referring import Referrers
 from memreplay.recording import naming
+from memreplay.recording.facts import is_library, library_folders
 from memreplay.recording.guarding import Guard
 from memreplay.recording.naming import Place, Way
 from memreplay.recording.tensors import Addresses, own
@@ -26,6 +28,7 @@ from memreplay.recording.tensors import Addresses, own
 SECONDS = 2.0
 DEEPEST = 16  # maximum number of references between a tensor and a variable
 TOP = 20
+LONGEST = 500  # maximum length of a text, in characters
 NODES = 3  # number of autograd nodes to name in a group
 RAW = "_raw_saved_"
 PARAMETERS, GRADIENTS, STATE = "parameters", "gradients", "optimizer state"
@@ -45,7 +48,7 @@ class Group:
 
     def __init__(self) -> None:
         self.bytes = self.count = 0
-        self.graph_bytes = self.graph_count = 0
+        self.autograd_bytes = self.autograd_count = 0
         self.small_views = 0  # views of less than half of a storage
         self.nodes: Counter[str] = Counter()
 
@@ -89,7 +92,8 @@ class Holders:
         began = time.monotonic()
         self.until = began + self.seconds
         frames = naming.running(sys._getframe())
-        self.locals = naming.local_variables(frames)
+        folders = library_folders(os.path.dirname(self.torch.__file__ or ""))
+        self.locals = naming.local_variables(frames, lambda file: is_library(file, folders))
         self.globals = naming.module_variables()
         self.find(self.start(), {id(frames), *map(id, frames)})
         self.owned()
@@ -97,7 +101,7 @@ class Holders:
         self.gradients()
         self.autograd()
         self.rest()
-        self.locals = self.globals = {}  # these refer to frames, which refer to this object
+        self.locals, self.globals = {}, {}  # frames refer to this object
         found = sorted(self.groups.items(), key=lambda one: (-one[1].bytes, one[0]))
         others = found[top:]
         return {
@@ -231,9 +235,7 @@ class Holders:
         names = sorted({naming.class_name(one) for one in others} - {""})
         probe = [object()]
         alone = sys.getrefcount(probe[0])  # what it says of an object in one list
-        garbage = all(
-            sys.getrefcount(objects[one]) - alone == self.entering[one] for one in seen
-        )
+        garbage = all(sys.getrefcount(objects[one]) - alone == self.entering[one] for one in seen)
         kind = "cycle" if garbage and len(seen) > 1 else "unknown"
         return Key(kind, ", ".join(names[:NODES]))
 
@@ -331,8 +333,8 @@ class Holders:
                     taken = self.take(key, self.addresses.all(tensor))
                     if taken:
                         group = self.groups[key]
-                        group.graph_bytes += taken
-                        group.graph_count += count - len(self.left)
+                        group.autograd_bytes += taken
+                        group.autograd_count += count - len(self.left)
                         group.nodes[node.name()] += taken
                 queue += [one for one, _ in node.next_functions]
 
@@ -394,15 +396,15 @@ def size_of(tensor: Any) -> int:
 def described(key: Key, group: Group) -> dict[str, Any]:
     return {
         "kind": key.kind,
-        "name": key.text,
-        "function": key.place.function,
-        "file": key.place.file,
+        "name": key.text[:LONGEST],
+        "function": key.place.function[:LONGEST],
+        "file": key.place.file[:LONGEST],
         "line": key.place.line,
-        "type": key.type,
+        "type_name": key.type[:LONGEST],
         "bytes": group.bytes,
         "count": group.count,
-        "graph_bytes": group.graph_bytes,
-        "graph_count": group.graph_count,
-        "nodes": [name for name, _ in group.nodes.most_common(NODES)],
+        "autograd_bytes": group.autograd_bytes,
+        "autograd_count": group.autograd_count,
+        "nodes": [name[:LONGEST] for name, _ in group.nodes.most_common(NODES)],
         "small_views": group.small_views,
     }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import types
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from memreplay.recording.tensors import own
@@ -70,10 +71,15 @@ def locals_of(frame: types.FrameType) -> list[tuple[str, Any]]:
     return found
 
 
-def local_variables(frames: Iterable[types.FrameType]) -> dict[int, Local]:
-    """Return the variables of functions by the id of their value; the innermost function wins."""
+def local_variables(
+    frames: Sequence[types.FrameType], is_library: Callable[[str], bool]
+) -> dict[int, Local]:
+    """Return the variables of functions by the id of their value.
+
+    The program's own functions come before a library's, then inner functions before outer ones.
+    """
     found: dict[int, Local] = {}
-    for frame in frames:
+    for frame in sorted(frames, key=lambda frame: is_library(frame.f_code.co_filename)):
         for name, value in locals_of(frame):
             found.setdefault(id(value), Local(frame, name))
     return found
@@ -152,22 +158,22 @@ class Way:
             self.place = place
 
 
-def spelled(start: Way, chain: Sequence[object]) -> Way:
+def spelled(start: Way, chain: Sequence[Any]) -> Way:
     """Return the way along a chain of objects, each of which refers to the next."""
     way = start
     skip = ""  # what the next step is called, if the object before it says so
-    for at, (one, following) in enumerate(zip(chain, chain[1:], strict=False)):
+    for at, (one, following) in enumerate(pairwise(chain)):
         before = chain[at - 1] if at else None
         name, skip = skip, ""
         kind = type(one)
         if issubclass(kind, dict):
-            key = key_of(one, following)  # type: ignore[arg-type]
+            key = key_of(one, following)
             if before is not None and own(before, "__dict__") is one:
                 if key in OF_MODULES:
                     skip = str(key)
                 else:
                     way.text += f".{key}"
-            elif (name or before is None) and type(key) is str:
+            elif (name or not way.text) and type(key) is str:
                 way.text += f".{key}"  # a module's variable, or a part of a torch.nn.Module
             else:
                 way.text += index(key)
@@ -175,8 +181,8 @@ def spelled(start: Way, chain: Sequence[object]) -> Way:
             if isinstance(following, tuple) or type(following) is dict:
                 way.into(f"{one.__qualname__}()", code_place(one.__code__))
         elif issubclass(kind, types.CellType):
-            function = next((f for f in reversed(chain[:at]) if type(f) is types.FunctionType), None)
-            way.text += closed_over(function, one)
+            functions = (one for one in reversed(chain[:at]) if type(one) is types.FunctionType)
+            way.text += closed_over(next(functions, None), one)
         elif issubclass(kind, LISTS):
             if type(before) is not types.FunctionType:
                 way.text += "[…]"
@@ -203,8 +209,10 @@ def spelled(start: Way, chain: Sequence[object]) -> Way:
             found = attribute(one, following)
             if found in OF_MODULES:
                 skip = found
-            else:
-                way.text += f".{found}" if found else ".…"
+            elif not found and type(following).__name__.endswith("Backward"):
+                way.text += ".grad_fn"  # an autograd function's context, held by its output
+            elif found:
+                way.text += f".{found}"
     return way
 
 

@@ -36,7 +36,16 @@ def events(path: str | Path) -> int:
 def test_only_public_names_are_listed(tmp_path: Path) -> None:
     recorder = mr.record(tmp_path / "snap.pickle")
     assert mr.record is Recorder
-    assert dir(recorder) == ["dump", "path", "recording", "snapshot", "start", "step", "stop"]
+    assert dir(recorder) == [
+        "dump",
+        "holders",
+        "path",
+        "recording",
+        "snapshot",
+        "start",
+        "step",
+        "stop",
+    ]
     assert all(getattr(Recorder, name).__doc__ for name in dir(recorder))
     assert not hasattr(recorder, "__dict__")
 

@@ -12,6 +12,7 @@ from memreplay.analysis.groups.requesting import Asker
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import By, Exactness, Group, MeasureName, OfBackend, Part, Parted
 from memreplay.snapshot.record import Record
+from memreplay.snapshot.recorded_holders import RecordedHolders
 
 Cause = Literal[
     "request_too_large",
@@ -269,6 +270,8 @@ class OomReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memr
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceOoms, ...]
+    held_by: RecordedHolders | None = None
+    """Which Python objects held the memory; null if that wasn't recorded."""
     chosen: int = 1
     """Number of the failed request to show in detail; 0 for all."""
 

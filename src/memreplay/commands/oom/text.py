@@ -22,6 +22,7 @@ from memreplay.render.kinds import kinds_text
 from memreplay.render.mapped import ALONE, Rest, blockers_table, elapsed, part_text
 from memreplay.render.places import file_word
 from memreplay.render.reasons import notes_of, reason_notes
+from memreplay.render.recorded_holders import holder_blocks
 from memreplay.render.trust import seen_text, trust_label
 from memreplay.render.units import count, counted, known_size, percent, size, time_utc
 from memreplay.snapshot.backends import for_backend
@@ -152,7 +153,7 @@ def oom_document(report: OomReport, *, all_frames: bool = False) -> Document:
         return tuple(blocks)
     failed = [device for device in report.devices if device.ooms]
     blocks += device_blocks([_section(device, report, all_frames) for device in failed])
-    return tuple(blocks)
+    return (*blocks, *holder_blocks(report.held_by))
 
 
 def _end(end: LastState, device: DeviceOoms, report: OomReport, all_frames: bool) -> list[Block]:

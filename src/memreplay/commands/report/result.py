@@ -13,6 +13,7 @@ from memreplay.commands.steps.result import DeviceSteps
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, Frame, OfBackend
 from memreplay.snapshot.record import Record
+from memreplay.snapshot.recorded_holders import RecordedHolders
 
 
 class Advice(Record, frozen=True):
@@ -140,6 +141,8 @@ class Overview(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memre
     file: str
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
+    held_by: RecordedHolders | None
+    """Which Python objects held the memory; null if that wasn't recorded."""
     devices: tuple[DeviceOverview, ...]
     """One entry per device, worst first."""
 

@@ -1,0 +1,1 @@
+"""Programs that keep memory alive, in common ways and in harmless ones."""

@@ -1,0 +1,31 @@
+"""Run each program, and write who holds its memory: python -m tests.truth.held OUT."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+import torch
+
+import memreplay
+from tests.truth.held import programs
+
+
+def main(out: str) -> None:
+    found = {}
+    with memreplay.record(Path(out).with_suffix(".pickle"), overwrite=True) as recorder:
+        torch.zeros(1, device="cuda")
+        for name, program in programs.PROGRAMS.items():
+            gc.collect()
+            gc.disable()  # cycles are there until the end of the program
+            before = torch.cuda.memory_stats()["requested_bytes.all.current"]
+            found[name] = program(partial(recorder.holders, seconds=60))
+            found[name]["before"] = before
+            gc.enable()
+    Path(out).write_text(json.dumps(found))
+
+
+main(sys.argv[1])

@@ -1,0 +1,261 @@
+"""Programs, each of which asks who holds its memory before it ends."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+Ask = Callable[[], dict[str, Any]]
+PROGRAMS: dict[str, Callable[[Ask], dict[str, Any]]] = {}
+MIB = 1 << 20
+KEPT: list[torch.Tensor] = []
+
+
+def program(function: Callable[[Ask], dict[str, Any]]) -> Callable[[Ask], dict[str, Any]]:
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+def empty(mib: int) -> torch.Tensor:
+    return torch.empty(mib * MIB, dtype=torch.uint8, device="cuda")
+
+
+def model() -> nn.Module:
+    return nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512)).cuda()
+
+
+def batch(rows: int = 512) -> torch.Tensor:
+    return torch.randn(rows, 512, device="cuda")
+
+
+class Node:
+    """An object of a program."""
+
+    def __init__(self) -> None:
+        self.data = empty(8)
+        self.me = self
+
+
+class Cache:
+    """Keys and values of earlier tokens."""
+
+    def __init__(self) -> None:
+        self.layers: dict[str, list[torch.Tensor]] = {"keys": [], "values": []}
+
+
+# ---- leaks ---------------------------------------------------------------------------------------
+
+
+@program
+def losses(ask: Ask) -> dict[str, Any]:
+    """Add up losses without .item()."""
+    net = model()
+    history = []
+    for _ in range(5):
+        loss = net(batch()).square().mean()
+        history.append(loss)
+    del loss
+    return ask()
+
+
+@program
+def total_loss(ask: Ask) -> dict[str, Any]:
+    """Add each loss to a variable, with its graph."""
+    net = model()
+    total = torch.zeros((), device="cuda")
+    for _ in range(5):
+        total = total + net(batch()).square().mean()
+    return ask()
+
+
+def fail(held: torch.Tensor) -> None:
+    work = held + 1
+    raise ValueError(f"{work.dim()} dimension")
+
+
+@program
+def exception(ask: Ask) -> dict[str, Any]:
+    """Keep an exception, and with its traceback the variables of the functions that it left."""
+    errors = []
+    try:
+        fail(empty(8))
+    except ValueError as error:
+        errors.append(error)
+    return ask()
+
+
+@program
+def hook(ask: Ask) -> dict[str, Any]:
+    """Register a hook with a closure."""
+    net = nn.Linear(4, 4)
+
+    def register() -> None:
+        seen = empty(8)
+
+        def look(*_: object) -> None:
+            seen.sum()
+
+        net.register_forward_hook(look)
+
+    register()
+    return ask()
+
+
+@program
+def cycle(ask: Ask) -> dict[str, Any]:
+    """Drop an object that refers to itself."""
+    Node()
+    return ask()
+
+
+@program
+def cached_outputs(ask: Ask) -> dict[str, Any]:
+    """Cache a function's outputs."""
+
+    @functools.cache
+    def computed(number: int) -> torch.Tensor:
+        return empty(2)
+
+    for number in range(4):
+        computed(number)
+    return ask()
+
+
+@program
+def kv_cache(ask: Ask) -> dict[str, Any]:
+    """Keep keys and values of all requests."""
+    cache = Cache()
+    for _ in range(4):
+        cache.layers["keys"].append(empty(1))
+        cache.layers["values"].append(empty(1))
+    return ask()
+
+
+@program
+def view(ask: Ask) -> dict[str, Any]:
+    """Keep a small view of a large tensor."""
+    first = empty(8)[:10].detach()
+    return {**ask(), "first": first.numel()}
+
+
+@program
+def module_variable(ask: Ask) -> dict[str, Any]:
+    """Keep tensors in a variable of the module."""
+    KEPT.extend(empty(2) for _ in range(4))
+    found = ask()
+    KEPT.clear()
+    return found
+
+
+@program
+def generator(ask: Ask) -> dict[str, Any]:
+    """Keep a suspended generator."""
+
+    def batches() -> Iterator[int]:
+        prefetched = empty(8)
+        yield 1
+        prefetched.sum()
+
+    running = batches()
+    next(running)
+    return ask()
+
+
+@program
+def attribute(ask: Ask) -> dict[str, Any]:
+    """Keep an activation as an attribute of a module, for a look at it later."""
+    net = model()
+
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = net
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.inner.last = self.inner(x)
+            return self.inner.last.mean()
+
+    outer = Outer()
+    outer(batch())
+    return ask()
+
+
+@program
+def custom_function(ask: Ask) -> dict[str, Any]:
+    """Keep tensors in the context of an autograd function."""
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.mask = empty(8)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+            return gradients[0]
+
+    output = Twice.apply(torch.ones(4, device="cuda", requires_grad=True))
+    return {**ask(), "output": output.numel()}
+
+
+# ---- harmless ------------------------------------------------------------------------------------
+
+
+@program
+def clean_training(ask: Ask) -> dict[str, Any]:
+    net = model()
+    optimizer = torch.optim.Adam(net.parameters())
+    for _ in range(3):
+        net(batch()).square().mean().backward()
+        optimizer.step()
+    return ask()
+
+
+@program
+def clean_zeroed(ask: Ask) -> dict[str, Any]:
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    history = []
+    for _ in range(3):
+        loss = net(batch()).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        history.append(loss.detach())
+    return ask()
+
+
+@program
+def clean_inference(ask: Ask) -> dict[str, Any]:
+    net = model()
+    with torch.no_grad():
+        for _ in range(3):
+            output = net(batch())
+    return {**ask(), "output": output.dim()}
+
+
+@program
+def clean_checkpointed(ask: Ask) -> dict[str, Any]:
+    """Saved-tensor hooks mustn't be called, because they would recompute."""
+    net = model()
+    x = batch()
+    output = checkpoint(net, x, use_reentrant=False)
+    return {**ask(), "output": output.dim()}
+
+
+@program
+def clean_buffers(ask: Ask) -> dict[str, Any]:
+    net = nn.BatchNorm1d(MIB).cuda()
+    return {**ask(), "features": net.num_features}
+
+
+@program
+def clean_tied(ask: Ask) -> dict[str, Any]:
+    net = model()
+    net[2].weight = net[0].weight
+    return ask()

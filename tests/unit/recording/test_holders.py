@@ -1,0 +1,56 @@
+"""Helpers of recording/holders.py; a dry run tests the rest (tests/integration/test_holders.py)."""
+
+from __future__ import annotations
+
+import gc
+from types import SimpleNamespace
+
+import pytest
+
+from memreplay.recording.holders import nothing_collected, saved, sizes_of
+
+
+def test_sizes_are_those_of_blocks_in_use() -> None:
+    block = {"address": 512, "size": 1024, "requested_size": 1000, "state": "active_allocated"}
+    old = {"size": 512, "state": "active_allocated"}
+    free = {"address": 4096, "size": 512, "requested_size": 400, "state": "inactive"}
+    segments = [
+        {"address": 512, "blocks": [block]},
+        {"address": 2048, "blocks": [{"size": 512, "state": "inactive"}, old]},
+        {"address": 4096, "blocks": [free]},
+    ]
+    assert sizes_of(segments) == {512: 1000, 2560: 512}
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_collector_is_as_before(enabled: bool) -> None:
+    was = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with nothing_collected():
+            assert not gc.isenabled()
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if was else gc.disable)()
+
+
+def test_only_raw_tensors_of_a_node_are_read() -> None:
+    class Node:
+        def __init__(self) -> None:
+            self._raw_saved_self = SimpleNamespace(data="a")
+            self._raw_saved_tensors = (SimpleNamespace(data="b"), SimpleNamespace(data=None))
+            self._raw_saved_scalar = SimpleNamespace()
+
+        _raw_saved_self: object
+        _raw_saved_tensors: object
+        _raw_saved_scalar: object
+
+        @property
+        def _saved_self(self) -> object:
+            raise AssertionError("this calls the program's hooks")
+
+        def __dir__(self) -> list[str]:
+            raise AssertionError("the type's names are used")
+
+    Node._raw_saved_self = Node._raw_saved_tensors = Node._raw_saved_scalar = None
+    assert list(saved(Node())) == ["a", "b"]
