@@ -159,7 +159,7 @@ def test_truncated_real_file_shows_nothing_of_the_missing_device(
 
 
 def test_truncated_bare_list_has_its_devices() -> None:
-    segments = [
+    segments: list[dict[str, Any]] = [
         {"device": device, "address": 4096, "total_size": 2 * MIB, "blocks": []}
         for device in (0, 1)
     ]

@@ -1,4 +1,4 @@
-"""Who holds a program's memory, in a dry run."""
+"""The holders of programs' memory, in a dry run."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def holder_blocks(found: RecordedHolders | None, shown: int = SHOWN) -> list[Blo
         rows.append(Row(cells, style="dim"))
     titles = ("bytes", "share", "count", "held by")
     blocks: list[Block] = [
-        Heading((f"who held the {size(found.total_bytes)} in use when this was written",)),
+        Heading((f"{size(found.total_bytes)} in use when this was written", "by holder")),
         Table(titles, ("right", "right", "right", "left"), tuple(rows)),
     ]
     if not found.complete:

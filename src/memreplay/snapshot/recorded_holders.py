@@ -1,4 +1,4 @@
-"""Validate the notes on who held the memory, because the file is untrusted."""
+"""Validate the notes on the holders of memory, because the file is untrusted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class HeldBy(Record, frozen=True):
 
 
 class RecordedHolders(Record, frozen=True):
-    """Who held the allocations that were live when the snapshot was written, on all devices."""
+    """The holders of all allocations on all devices when the snapshot was written."""
 
     groups: Annotated[tuple[HeldBy, ...], Meta(max_length=10_000)]
     """Largest first."""
@@ -78,7 +78,7 @@ class RecordedHolders(Record, frozen=True):
 
 
 def recorded_holders(snap: Snapshot) -> RecordedHolders | None:
-    """Return the notes; None if there are none, or if they aren't valid."""
+    """Return the notes; None if they are missing or invalid."""
     found = snap.recorder.get("holders")
     try:
         made = convert(found, RecordedHolders)

@@ -22,6 +22,9 @@ class Plain:
     def __init__(self, **given: Any) -> None:
         self.__dict__.update(given)
 
+    def __getattr__(self, _: str) -> Any:
+        raise AttributeError
+
 
 class Slotted:
     """An object with slots, one of them empty."""
@@ -141,7 +144,7 @@ def test_variables_arent_kept_alive() -> None:
 
 def test_values_of_modules_and_classes_are_left_alone() -> None:
     code = compile("seen = locals_of(frame())", "<string>", "exec")
-    space = {"locals_of": naming.locals_of, "frame": sys._getframe}
+    space: dict[str, Any] = {"locals_of": naming.locals_of, "frame": sys._getframe}
     exec(code, space)
     assert space["seen"] == []
     assert "frame" in space

@@ -21,7 +21,7 @@ def only(one: HeldBy) -> RecordedHolders:
 
 def test_rows_add_up_to_the_total() -> None:
     assert text(NOTES).splitlines() == [
-        "who held the 4.0 MiB in use when this was written",
+        "4.0 MiB in use when this was written, by holder",
         "",
         "  bytes  share  count  held by",
         "3.0 MiB  75.0%      6  losses[…] (list) in train()  /home/ana/train.py:12",

@@ -141,7 +141,7 @@ class Overview(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memre
     file: str
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
-    held_by: RecordedHolders | None
+    held_by: RecordedHolders | None = None
     """Which Python objects held the memory; null if that wasn't recorded."""
     devices: tuple[DeviceOverview, ...]
     """One entry per device, worst first."""

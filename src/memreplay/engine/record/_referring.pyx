@@ -78,7 +78,7 @@ cdef class Referrers:
         cdef Py_ssize_t at, n
         cdef size_t before, i = 0, j
         cdef PyObject* one
-        cdef set skipped = {id(self.objects), id(found), id(pairs), id(wanted), id(ignored), *ignored}
+        cdef set skipped = ignored | {id(x) for x in (self.objects, found, pairs, wanted, ignored)}
         if map64_init(&places, new_seed()) != 0:
             raise MemoryError
         buf_init(&hits, sizeof(uint32_t))

@@ -14,7 +14,8 @@ from memreplay.engine.record._referring import Referrers
 class Node:
     """An object of the program."""
 
-    __slots__ = ("__weakref__", "held", "other")
+    held: object
+    other: object
 
     def __eq__(self, _: object) -> bool:
         raise AssertionError("the program's code was run")
