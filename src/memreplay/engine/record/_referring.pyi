@@ -1,5 +1,8 @@
 """Find the objects that refer to others, as the garbage collector sees them."""
 
+from typing_extensions import disjoint_base
+
+@disjoint_base
 class Referrers:
     """A growing list of objects, and who refers to them.
 
