@@ -102,7 +102,7 @@ def _list(row: Mapping[str, Any], name: str, n: int | None = None) -> list[int]:
 def _type(row: Mapping[str, Any]) -> str:
     found: str = row["dtype"]
     if found not in _TYPES:
-        raise ValueError(f"dtype {found!r} is none of {', '.join(_TYPES)}")
+        raise ValueError(f"dtype {found!r} isn't one of {', '.join(_TYPES)}")
     return found
 
 
@@ -111,7 +111,7 @@ def _convolution(row: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
     output swapped.
     """
     if row["op"] not in _CONVOLUTIONS:
-        raise ValueError(f"op {row['op']!r} is none of {', '.join(_CONVOLUTIONS + _NETWORKS)}")
+        raise ValueError(f"op {row['op']!r} isn't one of {', '.join(_CONVOLUTIONS + _NETWORKS)}")
     transposed = "Transpose" in row["op"]
     x = _list(row, "y" if transposed else "x")
     spatial = len(x) - 2
@@ -164,8 +164,8 @@ def _network(row: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
     if "workspace" in row:
         sizes = _bytes(row["workspace"]), _bytes(row["reserve"])
     else:
-        # The workspace is the largest temporary allocation. What's kept are outputs, then the
-        # reserve space.
+        # The workspace is the largest temporary allocation. The reserve space is the last one
+        # that outlives the call.
         forward = _list(row, "forward_temporary")
         sizes = _bytes(max(forward)), _bytes(_list(row, "forward_kept")[-1])
     numbers = {

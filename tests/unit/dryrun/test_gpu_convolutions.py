@@ -311,7 +311,7 @@ def test_sizes_follow_from_the_shapes(gpu: Any, of: Convolution) -> None:
     assert workspace(gpu, of) == expected(taken, 132)
 
 
-# --- what isn't estimated ------------------------------------------------------------------------
+# --- no estimate ---------------------------------------------------------------------------------
 
 
 def counts(gpu: Any) -> tuple[int, list[int]]:

@@ -112,8 +112,8 @@ def test_file_may_be_compressed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"op": "Linear"}, "op 'Linear' is none of"),
-        ({"dtype": "int8"}, "dtype 'int8' is none of"),
+        ({"op": "Linear"}, "op 'Linear' isn't one of"),
+        ({"dtype": "int8"}, "dtype 'int8' isn't one of"),
         ({"stride": [1]}, "stride needs 2 numbers"),
         ({"x": "32"}, "x is not a list of integers"),
         ({"forward": -1}, "-1 is not a number of bytes"),

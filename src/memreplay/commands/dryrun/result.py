@@ -115,7 +115,7 @@ class Estimate(Record, frozen=True):
     """Workspaces of cuDNN whose sizes were estimated, or measured on a real card."""
 
     of: EstimateOf
-    """What they're for, or `measured` if `--workspaces` has their sizes."""
+    """The operators that they're for; `measured` if `--workspaces` has their sizes."""
     count: int
     """Number of queries for a size."""
     peak_bytes: int
