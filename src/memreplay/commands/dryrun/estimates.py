@@ -6,8 +6,6 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from memreplay.commands.dryrun.result import Estimate, EstimateOf
 
 if TYPE_CHECKING:
@@ -66,9 +64,8 @@ def _live(snap: Snapshot, device: int, kinds: dict[int, int]) -> Counter[int]:
     replay = snap.replay(device)
     live = replay.live_at(event=replay.peak.event_index)
     found: Counter[int] = Counter()
-    for row in np.flatnonzero(np.isin(live.size, list(kinds))):
-        if _is_cudnn(snap, int(live.stack[row])):
-            size = int(live.size[row])
+    for size, stack in zip(live.size.tolist(), live.stack.tolist(), strict=True):
+        if size in kinds and _is_cudnn(snap, stack):
             found[kinds[size]] += size
     return found
 
