@@ -107,7 +107,7 @@ def test_unknown_values_are_reported(tmp_path: Path) -> None:
     }
     assert not any(line == 12 for _, line, _ in reads)
     assert {one["name"] for one in report["workspaces"]} >= {"cuSOLVER", "cuFFT"}
-    assert [one["of"] for one in report["estimates"]] == ["convolutions"]
+    assert [one["name"] for one in report["estimates"]] == ["convolutions"]
     assert report["unanswered"] == []
 
 
@@ -127,7 +127,7 @@ def test_recurrent_network_keeps_what_it_does_on_a_card(tmp_path: Path) -> None:
     code, report = reported(tmp_path, "--gpu", "H200", "--", PYTHON, str(program))
     assert (code, report["exact"], report["workspaces"]) == (0, False, [])
     (estimate,) = report["estimates"]
-    assert estimate["of"] == "recurrent networks"
+    assert estimate["name"] == "recurrent networks"
     states = 132 * 2048 * 24  # of the dropout's random numbers
     assert estimate["peak_bytes"] == 83968320 + 18125056 + states
     assert estimate["error_bytes"] == estimate["peak_bytes"] // 100

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from memreplay.commands.dryrun.result import Estimate, EstimateOf
+from memreplay.commands.dryrun.result import Estimate, EstimateName
 
 if TYPE_CHECKING:
     from memreplay.dryrun.launch import Process
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # In the same order as in gpu/unknown.h. The errors, as shares of the size, are those on an H200
 # (docs/dryrun.md).
-KINDS: tuple[tuple[EstimateOf, float], ...] = (
+KINDS: tuple[tuple[EstimateName, float], ...] = (
     ("convolutions", 0.15),
     ("convolutions, channels last", 0.5),
     ("recurrent networks", 0.01),
@@ -47,7 +47,7 @@ class Estimates:
         """Return what was estimated, by kind."""
         return tuple(
             Estimate(
-                of=name,
+                name=name,
                 count=self.counts[kind],
                 peak_bytes=self.most[kind],
                 error_bytes=int(self.most[kind] * share),

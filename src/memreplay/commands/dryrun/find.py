@@ -110,7 +110,7 @@ def dryrun_report(
         reads=reads,
         workspaces=workspaces,
         estimates=estimates,
-        measured_where=None if setup.workspaces is None else setup.workspaces.where,
+        workspaces_source=None if setup.workspaces is None else setup.workspaces.where,
         unanswered=unanswered,
         values_known=all(one.facts.get("values") for one in ended.processes if one.facts),
         processes=processes,

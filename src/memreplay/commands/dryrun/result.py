@@ -12,7 +12,7 @@ from memreplay.render.document import Answer, Document
 from memreplay.snapshot.record import Record
 
 Outcome = Literal["ended", "out_of_memory", "failed", "killed", "timed_out", "interrupted"]
-EstimateOf = Literal[
+EstimateName = Literal[
     "convolutions", "convolutions, channels last", "recurrent networks", "measured"
 ]
 Verdict = Literal["fits", "does_not_fit", "over_budget", "not_known"]
@@ -114,7 +114,7 @@ class Unknown(Record, frozen=True):
 class Estimate(Record, frozen=True):
     """Workspaces of cuDNN whose sizes were estimated, or measured on a real card."""
 
-    of: EstimateOf
+    name: EstimateName
     """The operators that they're for; `measured` if `--workspaces` has their sizes."""
     count: int
     """Number of queries for a size."""
@@ -179,7 +179,7 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """Libraries that were asked for a workspace size, which only the real libraries know."""
     estimates: tuple[Estimate, ...]
     """Workspaces with estimated or measured sizes."""
-    measured_where: str | None
+    workspaces_source: str | None
     """The card and the versions that `--workspaces` was measured with; null without it."""
     unanswered: tuple[Unknown, ...]
     """Functions that may return a size but that a dry run doesn't implement."""

@@ -181,7 +181,7 @@ def _not_known(report: DryrunReport) -> list[str]:
         if lost > 1:
             who = f"{count(lost)} processes ended without reporting their memory"
         lines.append(f"not exact: {who}")
-    lines += [_estimate(one, report.measured_where) for one in report.estimates]
+    lines += [_estimate(one, report.workspaces_source) for one in report.estimates]
     for one in report.workspaces:
         lines.append(
             f"not exact: workspaces of {one.name} aren't counted ({counted(one.count, 'call')})"
@@ -195,14 +195,14 @@ def _not_known(report: DryrunReport) -> list[str]:
 
 def _estimate(one: Estimate, where: str | None) -> str:
     share = "none in the peak"
-    if one.of == "measured":
+    if one.name == "measured":
         if one.peak_bytes:
             share = f"{size(one.peak_bytes)} of the peak"
         source = f" ({clean(where)})" if where else ""
         return f"measured: sizes of cuDNN's workspaces, {share}{source}"
     if one.peak_bytes:
         share = f"{size(one.peak_bytes)} of the peak, ±{size(one.error_bytes)} on an H200"
-    return f"estimate: cuDNN's workspaces for {one.of}, {share}"
+    return f"estimate: cuDNN's workspaces for {one.name}, {share}"
 
 
 def _place(one: ValueRead) -> str:

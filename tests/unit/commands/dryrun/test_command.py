@@ -379,7 +379,7 @@ def test_estimates_in_the_peak_are_named(ground: Ground) -> None:
     assert (code, found["exact"], found["peak_bytes"] >= n_bytes) == (0, False, True)
     assert found["estimates"] == [
         {
-            "of": "recurrent networks",
+            "name": "recurrent networks",
             "count": 1,
             "peak_bytes": n_bytes,
             "error_bytes": n_bytes // 100,
@@ -399,7 +399,7 @@ def test_measured_workspaces_reach_the_program(
     Path("measured.jsonl").write_text(f'{{"device": "NVIDIA L4"}}\n{json.dumps(row)}\n')
     ground.program(f"import os\nprint(open(os.environ['MEMREPLAY_GPU_WORKSPACES']).read())\n{FITS}")
     found, code = ground.told("--workspaces", "measured.jsonl")
-    assert (code, found["measured_where"]) == (0, "NVIDIA L4")
+    assert (code, found["workspaces_source"]) == (0, "NVIDIA L4")
     key = "GRU float16 input=1 hidden=2 layers=3 directions=1 dropout=0 batch=4 time=5"
     assert f"{key}\t6 7\n" in capfd.readouterr().err
     Path("measured.jsonl").write_text("{")

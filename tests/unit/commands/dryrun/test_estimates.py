@@ -71,7 +71,7 @@ def test_process_without_estimates_has_none(tmp_path: Path) -> None:
 
 
 def numbers(*estimates: Estimate, where: str | None = None) -> list[str]:
-    made = report(estimates=estimates, exact=False, measured_where=where)
+    made = report(estimates=estimates, exact=False, workspaces_source=where)
     (pairs,) = (one for one in dryrun_document(made) if isinstance(one, Pairs))
     names = [name for name, _ in pairs.rows]
     return [text for _, text in pairs.rows[names.index("numbers") :]]
