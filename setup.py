@@ -159,13 +159,16 @@ CARD = (
     "collectives",
     "compiled",
     "contents",
+    "convolutions",
     "cudnn",
+    "descriptors",
     "fourier",
     "host",
     "images",
     "kernels",
     "libraries",
     "malloc",
+    "measured",
     "messages",
     "places",
     "reads",
@@ -181,7 +184,7 @@ CARD = (
     "values",
     "virtual",
 )
-HEADERS = ("arrivals", "contents", "gpu", "messages", "tensors", "unknown")
+HEADERS = ("arrivals", "contents", "convolutions", "gpu", "messages", "tensors", "unknown")
 dryrun = [
     Extension(
         f"memreplay.dryrun.{name}",

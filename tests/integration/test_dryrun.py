@@ -106,8 +106,31 @@ def test_unknown_values_are_reported(tmp_path: Path) -> None:
         ("copy", 8, False),
     }
     assert not any(line == 12 for _, line, _ in reads)
-    assert {one["name"] for one in report["workspaces"]} >= {"cuDNN", "cuSOLVER", "cuFFT"}
+    assert {one["name"] for one in report["workspaces"]} >= {"cuSOLVER", "cuFFT"}
+    assert [one["name"] for one in report["estimates"]] == ["convolutions"]
     assert report["unanswered"] == []
+
+
+def test_recurrent_network_keeps_what_it_does_on_a_card(tmp_path: Path) -> None:
+    """Measured on an H200: a workspace of 83,968,320 bytes and reserve space of 18,125,056."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch\n"
+        "net = torch.nn.LSTM(256, 512, 2, batch_first=True, bidirectional=True, dropout=0.2)\n"
+        "net = net.cuda()\n"
+        "x = torch.randn(8, 50, 256, device='cuda')\n"
+        "y, _ = net(x)\n"
+        "before = torch.cuda.memory_allocated()\n"
+        "y.sum().backward()\n"
+        "print(before)\n"
+    )
+    code, report = reported(tmp_path, "--gpu", "H200", "--", PYTHON, str(program))
+    assert (code, report["exact"], report["workspaces"]) == (0, False, [])
+    (estimate,) = report["estimates"]
+    assert estimate["name"] == "recurrent networks"
+    states = 132 * 2048 * 24  # of the dropout's random numbers
+    assert estimate["peak_bytes"] == 83968320 + 18125056 + states
+    assert estimate["error_bytes"] == estimate["peak_bytes"] // 100
 
 
 def test_each_rank_has_its_own_card_and_peak(tmp_path: Path) -> None:

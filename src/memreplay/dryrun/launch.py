@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from memreplay.dryrun.cards import Card, environment
 from memreplay.dryrun.python import Torch, interpreter, torch_of
 from memreplay.dryrun.runtime import NoCudaError, Runtime, built, lay_out
+from memreplay.dryrun.workspaces import Measured
 from memreplay.errors import UsageError
 from memreplay.programs.starting import INSIDE, handled
 
@@ -48,6 +49,8 @@ class Setup(NamedTuple):
     max_entries: int | None = None
     source: bool = False
     """Whether snapshots include source lines."""
+    workspaces: Measured | None = None
+    """Measured workspaces; others are estimated."""
     timeout: float | None = None
     stdout: int | None = None
     """File descriptor for the command's stdout; None inherits ours."""
@@ -112,6 +115,10 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
         _check_card(setup.card, runtime.cuda)
         variables = _environment(torch, runtime, setup, folder)
         variables["MEMREPLAY_GPU_MESSAGES"] = libraries
+        if setup.workspaces is not None:
+            table = Path(libraries, "workspaces")
+            table.write_text(setup.workspaces.table())
+            variables["MEMREPLAY_GPU_WORKSPACES"] = str(table)
         began = time.monotonic()
         try:
             child = subprocess.Popen(

@@ -129,7 +129,9 @@ LIBRARY = """
 #include <stddef.h>
 int cudaMalloc(void **, size_t), cudaMemGetInfo(size_t *, size_t *), cudaSetDevice(int);
 int cudaGetDeviceCount(int *), cudaMemcpy(void *, void *, size_t, int);
-int cudnnDropoutGetStatesSize(void *, size_t *), cusparseStrangeGetSize(int), cusparseStrange(int);
+int cusparseStrangeGetSize(int), cusparseStrange(int);
+int cudnnGetCTCLossWorkspaceSize_v8(void *, int, void *, void *, void *, size_t *);
+int cudnnDropoutGetStatesSize(void *, size_t *);
 int take(void **at, size_t bytes) { return cudaMalloc(at, bytes); }
 int sizes(size_t *left, size_t *whole) { return cudaMemGetInfo(left, whole); }
 int choose(int device) { return cudaSetDevice(device); }
@@ -140,7 +142,10 @@ int _ZN2at4_ops7nonzero4callEv(void) {
 int _ZN2at4_ops19_local_scalar_dense4callEv(void) {
     char value[4]; void *at; cudaMalloc(&at, 4); return cudaMemcpy(value, at, 4, 2) + 7;
 }
-int workspace(void) { size_t bytes; return cudnnDropoutGetStatesSize(0, &bytes); }
+int workspace(void) {
+    size_t bytes; return cudnnGetCTCLossWorkspaceSize_v8(0, 0, 0, 0, 0, &bytes);
+}
+int generators(void) { size_t bytes; cudnnDropoutGetStatesSize(0, &bytes); return (int)bytes; }
 int strange(void) { return cusparseStrangeGetSize(1) + cusparseStrange(2); }
 """
 METADATA = """Metadata-Version: 2.1

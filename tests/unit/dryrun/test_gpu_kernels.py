@@ -78,7 +78,7 @@ def test_any_convolution_gets_one_engine(gpu: Any) -> None:
         ("cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize", 8),
         ("cudnnGetBatchNormalizationBackwardExWorkspaceSize", 10),
         ("cudnnGetBatchNormalizationTrainingExReserveSpaceSize", 5),
-        ("cudnnDropoutGetStatesSize", 1),
+        ("cudnnGetCTCLossWorkspaceSize_v8", 5),
     ],
 )
 def test_unknown_sizes_are_counted(gpu: Any, function: str, arguments: int) -> None:
@@ -86,6 +86,22 @@ def test_unknown_sizes_are_counted(gpu: Any, function: str, arguments: int) -> N
     before = asked.value
     assert gpu[function](*[None] * arguments, byref(n_bytes)) == 0
     assert (n_bytes.value, asked.value) == (0, before + 1)
+
+
+@pytest.mark.parametrize(
+    "function, between",
+    [
+        ("cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize", 6),
+        ("cudnnGetBatchNormalizationBackwardExWorkspaceSize", 8),
+        ("cudnnGetBatchNormalizationTrainingExReserveSpaceSize", 3),
+    ],
+)
+def test_normalization_of_each_channel_needs_nothing(gpu: Any, function: str, between: int) -> None:
+    """CUDNN_BATCHNORM_SPATIAL is 1."""
+    asked, n_bytes = c_uint64.in_dll(gpu, "memreplay_workspaces"), c_size_t(99)
+    before = asked.value
+    assert gpu[function](None, 1, *[None] * between, byref(n_bytes)) == 0
+    assert (n_bytes.value, asked.value) == (0, before)
 
 
 def test_any_matrix_product_gets_one_plan(gpu: Any) -> None:

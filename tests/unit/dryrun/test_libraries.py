@@ -47,7 +47,6 @@ SIZES = [
     ("cuSPARSELt", "cusparseLtMatmulGetWorkspace", 2, c_size_t),
     ("cuDNN", "cudnnGetCTCLossWorkspaceSize", 8, c_size_t),
     ("cuDNN", "cudnnGetConvolutionForwardWorkspaceSize", 6, c_size_t),
-    ("cuDNN", "cudnnDropoutGetStatesSize", 1, c_size_t),
 ]
 
 
@@ -67,7 +66,6 @@ def test_unknown_size_is_zero_and_counted(
         ("cusolverDnXgeqrf_bufferSize", 10),
         ("cusolverDnXsyevd_bufferSize", 11),
         ("cusolverDnXgeev_bufferSize", 17),
-        ("cudnnGetRNNTempSpaceSizes", 4),
         ("cusparseLtSpMMACompressedSize2", 2),
     ],
 )

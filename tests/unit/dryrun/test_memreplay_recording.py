@@ -332,7 +332,7 @@ def test_nothing_is_counted_without_a_card(
 ) -> None:
     monkeypatch.delenv("MEMREPLAY_DRYRUN_CARD", raising=False)
     monkeypatch.delenv("MEMREPLAY_DRYRUN_MORE", raising=False)
-    assert (recording.workspaces(), recording.calls()) == ({}, {})
+    assert (recording.workspaces(), recording.estimates(), recording.calls()) == ({}, {}, {})
     monkeypatch.setenv("MEMREPLAY_DRYRUN_MORE", str(built("_unanswered")))
     assert recording.calls() == {}
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.dryrun.budgets import Judge
+from memreplay.commands.dryrun.estimates import Estimates
 from memreplay.commands.dryrun.processes import most_on_a_card, processes_of
 from memreplay.commands.dryrun.result import (
     DryCard,
@@ -56,7 +57,8 @@ def dryrun_report(
     command, setup, ended = run
     capacity = usable_bytes(setup.total_bytes, setup.card.context_bytes)
     judge = Judge(budget) if budget is not None else None
-    processes = processes_of(ended.processes, files, judge)
+    estimating = Estimates()
+    processes = processes_of(ended.processes, files, estimating, judge)
     outcome = _outcome(ended, processes)
     peak_bytes, shared = most_on_a_card(ended.processes, processes, setup.card.context_bytes)
     written = {one.pid: str(one.pickle) for one in ended.processes if one.pickle is not None}
@@ -75,6 +77,7 @@ def dryrun_report(
             if outcome == "out_of_memory":
                 ooms = _ooms(snap, selection)
     reads, workspaces, unanswered = reads_of(ended), workspaces_of(ended), unanswered_of(ended)
+    estimates = estimating.found()
     lost = any(one.lost for one in processes)
     return DryrunReport(
         command=tuple(command),
@@ -103,9 +106,11 @@ def dryrun_report(
         spare_bytes=capacity - peak_bytes,
         shared=shared,
         budget=judge.headline if judge is not None else None,
-        exact=not (reads or workspaces or unanswered or lost),
+        exact=not (reads or workspaces or estimates or unanswered or lost),
         reads=reads,
         workspaces=workspaces,
+        estimates=estimates,
+        workspaces_source=None if setup.workspaces is None else setup.workspaces.where,
         unanswered=unanswered,
         values_known=all(one.facts.get("values") for one in ended.processes if one.facts),
         processes=processes,

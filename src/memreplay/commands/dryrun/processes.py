@@ -12,6 +12,7 @@ from memreplay.snapshot.snapshot import open as open_snapshot
 
 if TYPE_CHECKING:
     from memreplay.commands.dryrun.budgets import Judge
+    from memreplay.commands.dryrun.estimates import Estimates
     from memreplay.dryrun.launch import Process
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -25,16 +26,22 @@ _STATISTICS = {
 
 
 def processes_of(
-    raw: Sequence[Process], files: Mapping[int, str], judge: Judge | None = None
+    raw: Sequence[Process],
+    files: Mapping[int, str],
+    estimates: Estimates,
+    judge: Judge | None = None,
 ) -> tuple[DryProcess, ...]:
-    """Summarize the processes that used a card, reading each snapshot once and checking budgets.
+    """Summarize the processes that used a card, reading each snapshot once, looking for estimates
+    and checking budgets.
 
     Raises SnapshotError for an unreadable snapshot.
     """
-    return tuple(_process(one, files.get(one.pid), judge) for one in raw)
+    return tuple(_process(one, files.get(one.pid), estimates, judge) for one in raw)
 
 
-def _process(process: Process, file: str | None, judge: Judge | None) -> DryProcess:
+def _process(
+    process: Process, file: str | None, estimates: Estimates, judge: Judge | None
+) -> DryProcess:
     facts = process.facts
     counted = [
         DryDevice(
@@ -51,6 +58,7 @@ def _process(process: Process, file: str | None, judge: Judge | None) -> DryProc
             # Allocators of other PyTorch versions may not count everything, so use the recording as
             # a lower bound.
             devices = [_at_least(one, snap) for one in counted]
+            estimates.look(process, snap)
             if judge is not None:
                 judge.judge(snap, devices)
     return DryProcess(

@@ -12,6 +12,9 @@ from memreplay.render.document import Answer, Document
 from memreplay.snapshot.record import Record
 
 Outcome = Literal["ended", "out_of_memory", "failed", "killed", "timed_out", "interrupted"]
+EstimateName = Literal[
+    "convolutions", "convolutions, channels last", "recurrent networks", "measured"
+]
 Verdict = Literal["fits", "does_not_fit", "over_budget", "not_known"]
 
 
@@ -108,6 +111,20 @@ class Unknown(Record, frozen=True):
     """Number of calls."""
 
 
+class Estimate(Record, frozen=True):
+    """Workspaces of cuDNN whose sizes were estimated, or measured on a real card."""
+
+    name: EstimateName
+    """The operators that they're for; `measured` if `--workspaces` has their sizes."""
+    count: int
+    """Number of queries for a size."""
+    peak_bytes: int
+    """How much of them is part of the peak of requested memory, in the process with most of them.
+    """
+    error_bytes: int
+    """The error of `peak_bytes`, according to [measurements](dryrun.md#workspaces) on an H200."""
+
+
 class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun/1"):
     """The result of `memreplay dryrun`."""
 
@@ -151,7 +168,7 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """The line that says whether limits were met. Only with `--max-peak` or `--max-reserved`."""
     exact: bool
     """Whether the numbers are independent of everything that a dry run doesn't know. If true, the
-    next three fields are empty, and each process reported its memory. If the program didn't finish,
+    next four fields are empty, and each process reported its memory. If the program didn't finish,
     this only covers the part that ran.
     """
     reads: tuple[ValueRead, ...]
@@ -160,6 +177,10 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """
     workspaces: tuple[Unknown, ...]
     """Libraries that were asked for a workspace size, which only the real libraries know."""
+    estimates: tuple[Estimate, ...]
+    """Workspaces with estimated or measured sizes."""
+    workspaces_source: str | None
+    """The card and the versions that `--workspaces` was measured with; null without it."""
     unanswered: tuple[Unknown, ...]
     """Functions that may return a size but that a dry run doesn't implement."""
     values_known: bool

@@ -109,6 +109,16 @@ class DryrunOptions(RecordingOptions, frozen=True):
             parse=parse_size,
         ),
     ] = None
+    workspaces: Annotated[
+        str | None,
+        Opt(
+            "Take the sizes of cuDNN's workspaces from measurements on a real card (JSON lines)."
+            " Others are estimated.",
+            "FILE",
+            path="file",
+            brief="Measured sizes of cuDNN's workspaces (JSON lines).",
+        ),
+    ] = None
     timeout: Annotated[
         float | None,
         Opt(
@@ -141,6 +151,7 @@ class DryrunOptions(RecordingOptions, frozen=True):
 def setup_of(asked: DryrunOptions) -> Setup:
     """Return the machine to simulate. Raises UsageError for an unknown card."""
     from memreplay.dryrun.launch import Setup
+    from memreplay.dryrun.workspaces import read_measured
 
     card = find(asked.gpu)
     if asked.total_memory is not None and asked.total_memory <= card.context_bytes:
@@ -158,6 +169,7 @@ def setup_of(asked: DryrunOptions) -> Setup:
         stacks=asked.stacks,
         max_entries=asked.max_entries,
         source=asked.source,
+        workspaces=None if asked.workspaces is None else read_measured(asked.workspaces),
         timeout=asked.timeout,
         # Keep the program's output out of the JSON.
         stdout=_STDERR if asked.as_json else None,

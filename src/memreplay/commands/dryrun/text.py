@@ -6,7 +6,7 @@ import os
 import shlex
 import signal
 
-from memreplay.commands.dryrun.result import DryProcess, DryrunReport, ValueRead
+from memreplay.commands.dryrun.result import DryProcess, DryrunReport, Estimate, ValueRead
 from memreplay.commands.oom.result import OomReport
 from memreplay.commands.peak.result import PeakReport
 from memreplay.render.document import Block, Document, Note, Pairs, Row, Table
@@ -57,10 +57,11 @@ def verdict_text(report: DryrunReport) -> str:
 
 def _all_known(report: DryrunReport) -> bool:
     """Return whether every size is known. Values that the program read from the GPU only matter if
-    they're used as sizes.
+    they're used as sizes, and estimates only if their error may be more than what's left.
     """
     sizes = any(one.makes_sizes for one in report.reads)
-    return not (sizes or report.workspaces or report.unanswered)
+    error = sum(one.error_bytes for one in report.estimates)
+    return not (sizes or report.workspaces or report.unanswered or error > report.spare_bytes)
 
 
 def dryrun_document(report: DryrunReport) -> Document:
@@ -180,6 +181,7 @@ def _not_known(report: DryrunReport) -> list[str]:
         if lost > 1:
             who = f"{count(lost)} processes ended without reporting their memory"
         lines.append(f"not exact: {who}")
+    lines += [_estimate(one, report.workspaces_source) for one in report.estimates]
     for one in report.workspaces:
         lines.append(
             f"not exact: workspaces of {one.name} aren't counted ({counted(one.count, 'call')})"
@@ -189,6 +191,18 @@ def _not_known(report: DryrunReport) -> list[str]:
         more = f" and {len(report.unanswered) - 3} more" if len(report.unanswered) > 3 else ""
         lines.append(f"not exact: unsupported functions were called: {names}{more}")
     return lines
+
+
+def _estimate(one: Estimate, where: str | None) -> str:
+    share = "none in the peak"
+    if one.name == "measured":
+        if one.peak_bytes:
+            share = f"{size(one.peak_bytes)} of the peak"
+        source = f" ({clean(where)})" if where else ""
+        return f"measured: sizes of cuDNN's workspaces, {share}{source}"
+    if one.peak_bytes:
+        share = f"{size(one.peak_bytes)} of the peak, ±{size(one.error_bytes)} on an H200"
+    return f"estimate: cuDNN's workspaces for {one.name}, {share}"
 
 
 def _place(one: ValueRead) -> str:

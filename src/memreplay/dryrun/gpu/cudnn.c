@@ -1,10 +1,8 @@
-/* cuDNN. Every query gets the same answer: an engine that needs no workspace. The real workspace
- * size depends on the library and the GPU, so each query for it is counted as an unknown of the
- * run. */
+/* cuDNN's versions and handles, and functions whose workspaces aren't known. The real sizes depend on
+ * the library and the GPU, so each query is counted as an unknown of the run. */
 #include "unknown.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Return the version that PyTorch was built with, which the launcher passes. */
 API size_t cudnnGetVersion(void) {
@@ -48,49 +46,8 @@ MAKES_HANDLE(cudnnCreate)
 MAKES_HANDLE(cudnnCreateActivationDescriptor)
 MAKES_HANDLE(cudnnCreateConvolutionDescriptor)
 MAKES_HANDLE(cudnnCreateCTCLossDescriptor)
-MAKES_HANDLE(cudnnCreateDropoutDescriptor)
 MAKES_HANDLE(cudnnCreatePoolingDescriptor)
 MAKES_HANDLE(cudnnCreateSpatialTransformerDescriptor)
-
-/* --- operations by descriptors: convolutions, attention ------------------------------------------ */
-
-/* cudnnBackendAttributeName_t and cudnnBackendAttributeType_t (cudnn_graph.h; only the values that
- * programs use). */
-enum {
-    HEURISTIC_RESULTS = 202,
-    ENGINE_OF_CONFIGURATION = 300,
-    PLAN_WORKSPACE_BYTES = 402,
-    ENGINES_OF_GRAPH = 802
-};
-enum { TYPE_INT64 = 3, TYPE_INT32 = 23 };
-
-API int cudnnBackendCreateDescriptor(int type, void **made) {
-    CALLED;
-    (void)type;
-    *made = HANDLE;
-    return SUCCESS;
-}
-
-API int cudnnBackendDestroyDescriptor(void *descriptor) {
-    (void)descriptor;
-    return SUCCESS;
-}
-
-API int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t asked,
-                                 int64_t *count, void *values) {
-    CALLED;
-    (void)descriptor;
-    int64_t none = 0, *found = count ? count : &none;
-    size_t bytes = type == TYPE_INT64 ? sizeof(int64_t) : type == TYPE_INT32 ? sizeof(int32_t) : 0;
-    *found = name == HEURISTIC_RESULTS || name == ENGINE_OF_CONFIGURATION || bytes;
-    if (bytes && values && asked > 0)
-        memset(values, 0, bytes); /* neither a workspace nor shared memory is needed */
-    if (name == ENGINES_OF_GRAPH && bytes && values && asked > 0)
-        *(int64_t *)values = 1024; /* every engine number that a program asks for exists */
-    if (name == PLAN_WORKSPACE_BYTES)
-        not_known(CUDNN);
-    return SUCCESS;
-}
 
 /* --- convolutions with the functions that predate descriptors ------------------------------------ */
 
@@ -127,11 +84,24 @@ CONVOLUTION(Forward)
 CONVOLUTION(BackwardData)
 CONVOLUTION(BackwardFilter)
 
-/* --- normalization, dropout, losses -------------------------------------------------------------- */
+/* --- normalization, losses ----------------------------------------------------------------------- */
 
-NEEDS(CUDNN, 8, size_t, cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize)
-NEEDS(CUDNN, 10, size_t, cudnnGetBatchNormalizationBackwardExWorkspaceSize)
-NEEDS(CUDNN, 5, size_t, cudnnGetBatchNormalizationTrainingExReserveSpaceSize)
-NEEDS(CUDNN, 1, size_t, cudnnDropoutGetStatesSize)
+/* cudnnBatchNormMode_t: one mean for each channel. A recording on an H200 shows that it needs neither
+ * a workspace nor reserve space; nothing is known of PERSISTENT (channels last). */
+enum { SPATIAL = 1 };
+
+#define NORMALIZATION(before, function)                                                          \
+    API int function(void *handle, int mode, ANY_##before, size_t *needed) {                     \
+        CALLED;                                                                                  \
+        (void)handle;                                                                            \
+        *needed = 0;                                                                             \
+        if (mode != SPATIAL)                                                                     \
+            not_known(CUDNN);                                                                    \
+        return SUCCESS;                                                                          \
+    }
+
+NORMALIZATION(6, cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize)
+NORMALIZATION(8, cudnnGetBatchNormalizationBackwardExWorkspaceSize)
+NORMALIZATION(3, cudnnGetBatchNormalizationTrainingExReserveSpaceSize)
 NEEDS(CUDNN, 8, size_t, cudnnGetCTCLossWorkspaceSize)
 NEEDS(CUDNN, 5, size_t, cudnnGetCTCLossWorkspaceSize_v8)

@@ -1,5 +1,6 @@
 /* Functions that return how much memory a library call needs. The real size depends on the library
- * and the GPU. Here it's 0, and each query is counted. */
+ * and the GPU. For convolutions and recurrent networks it's estimated, otherwise it's 0. Each query is
+ * counted. */
 #ifndef MEMREPLAY_UNKNOWN_H
 #define MEMREPLAY_UNKNOWN_H
 
@@ -10,6 +11,21 @@ enum library { CUDNN, CUSOLVER, CUFFT, CUSPARSE, CUSPARSELT, LIBRARIES };
 
 /* Count a query that can't be answered here. */
 void not_known(enum library of);
+
+/* How a size was found: by an estimate, or in the user's measurements. In the same order as in
+ * commands/dryrun/estimates.py. */
+enum estimate { CONVOLUTIONS, CHANNELS_LAST, RECURRENT, MEASURED, ESTIMATES };
+
+/* Count a query that's answered with an estimate, and remember its size. */
+void estimated(enum estimate how, int64_t bytes);
+
+/* --- measured.c --------------------------------------------------------------------------------- */
+
+enum { KEY = 512 }; /* the maximum length of a key */
+
+/* Find a configuration in the user's measurements, and its two sizes in bytes: of the workspace and of
+ * the reserve space. Returns 0 if it's not there. */
+int find_measured(const char *key, uint64_t sizes[2]);
 
 /* Ignored arguments. None is a floating-point number, so each takes the next position, whatever its
  * type. */

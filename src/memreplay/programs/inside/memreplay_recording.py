@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FUNCTIONS = 4096  # must match gpu/unanswered.c
+ESTIMATES = 4  # kinds of estimates; must match gpu/unknown.h
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -301,6 +302,7 @@ class Recording:
             "statistics": statistics,
             "unanswered": calls(),
             "workspaces": workspaces(),
+            "estimates": estimates(),
             "reads": self.reads.counted() if self.reads is not None else [],
             "values": self.values,
         }
@@ -519,6 +521,23 @@ def workspaces() -> dict[str, int]:
     libraries = names.decode().split(",")
     counts = (ctypes.c_uint64 * len(libraries)).in_dll(card, "memreplay_workspaces_of")
     return {name: counts[i] for i, name in enumerate(libraries) if counts[i]}
+
+
+def estimates() -> dict[str, Any]:
+    """Return how often sizes of workspaces were estimated, by kind (gpu/unknown.h), and the
+    different sizes: pairs of a kind and bytes.
+    """
+    path = TOLD.get("MEMREPLAY_DRYRUN_CARD")
+    if not path:
+        return {}
+    import ctypes
+
+    card = ctypes.CDLL(path)
+    counts = (ctypes.c_uint64 * ESTIMATES).in_dll(card, "memreplay_estimates_of")
+    n = ctypes.c_uint64.in_dll(card, "memreplay_n_estimated").value
+    pairs = (ctypes.c_uint64 * (2 * n)).in_dll(card, "memreplay_estimated")
+    sizes = [(pairs[i], pairs[i + 1]) for i in range(0, 2 * n, 2)]
+    return {"counts": list(counts), "sizes": sizes}
 
 
 def calls() -> dict[int, int]:

@@ -12,6 +12,8 @@ from memreplay.commands.dryrun.result import (
     DryDevice,
     DryProcess,
     DryrunReport,
+    Estimate,
+    EstimateName,
     Outcome,
     Unknown,
     ValueRead,
@@ -59,6 +61,13 @@ READS = st.builds(
     makes_sizes=st.booleans(),
     random=st.booleans(),
 )
+ESTIMATES = st.builds(
+    Estimate,
+    name=st.sampled_from(get_args(EstimateName)),
+    count=COUNTS,
+    peak_bytes=BYTES,
+    error_bytes=BYTES,
+)
 UNKNOWN = st.lists(st.builds(Unknown, name=NAMES, count=COUNTS), max_size=5).map(tuple)
 
 
@@ -76,10 +85,11 @@ def reports(draw: st.DrawFn) -> DryrunReport:
         "failed": st.integers(1, 255),
         "killed": st.integers(-64, -1),
     }
-    reads, workspaces, unanswered = (
+    reads, workspaces, unanswered, estimates = (
         draw(st.lists(READS, max_size=8).map(tuple)),
         draw(UNKNOWN),
         draw(UNKNOWN),
+        draw(st.lists(ESTIMATES, max_size=4).map(tuple)),
     )
     return DryrunReport(
         command=tuple(draw(st.lists(NAMES, min_size=1, max_size=3))),
@@ -96,9 +106,11 @@ def reports(draw: st.DrawFn) -> DryrunReport:
         spare_bytes=spare,
         shared=draw(st.booleans()),
         budget=draw(NAMES) if broken else draw(st.none() | NAMES),
-        exact=not reads and not workspaces and not unanswered,
+        exact=not (reads or workspaces or unanswered or estimates),
         reads=reads,
         workspaces=workspaces,
+        estimates=estimates,
+        workspaces_source=draw(st.none() | NAMES),
         unanswered=unanswered,
         values_known=draw(st.booleans()),
         processes=tuple(draw(st.lists(PROCESSES, max_size=20))),
@@ -148,6 +160,8 @@ def report(**changes: Any) -> DryrunReport:
         "exact": True,
         "reads": (),
         "workspaces": (),
+        "estimates": (),
+        "workspaces_source": None,
         "unanswered": (),
         "values_known": True,
         "processes": (one_process(7, device, file="dryrun.pickle"),),

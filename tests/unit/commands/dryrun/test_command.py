@@ -370,6 +370,45 @@ def test_reads_of_gpu_values_are_listed(ground: Ground) -> None:
 
 
 @pytest.mark.slow
+def test_estimates_in_the_peak_are_named(ground: Ground) -> None:
+    ground.program(
+        "import torch\nfrom torch.cuda import library\ntorch.take(library().generators())\n"
+    )
+    found, code = ground.told("--gpu", "A100-80")
+    n_bytes = 108 * 2048 * 24
+    assert (code, found["exact"], found["peak_bytes"] >= n_bytes) == (0, False, True)
+    assert found["estimates"] == [
+        {
+            "name": "recurrent networks",
+            "count": 1,
+            "peak_bytes": n_bytes,
+            "error_bytes": n_bytes // 100,
+        }
+    ]
+    words = " ".join(ground.ask("--gpu", "A100-80").stdout.split())
+    assert words.startswith("fits: ")
+    assert "estimate: cuDNN's workspaces for recurrent networks, 5.1 MiB of the peak" in words
+
+
+@pytest.mark.slow
+def test_measured_workspaces_reach_the_program(
+    ground: Ground, capfd: pytest.CaptureFixture[str]
+) -> None:
+    row = {"op": "GRU", "input": 1, "hidden": 2, "layers": 3, "bidirectional": False, "batch": 4}
+    row |= {"time": 5, "dtype": "float16", "dropout": 0, "workspace": 6, "reserve": 7}
+    Path("measured.jsonl").write_text(f'{{"device": "NVIDIA L4"}}\n{json.dumps(row)}\n')
+    ground.program(f"import os\nprint(open(os.environ['MEMREPLAY_GPU_WORKSPACES']).read())\n{FITS}")
+    found, code = ground.told("--workspaces", "measured.jsonl")
+    assert (code, found["workspaces_source"]) == (0, "NVIDIA L4")
+    key = "GRU float16 input=1 hidden=2 layers=3 directions=1 dropout=0 batch=4 time=5"
+    assert f"{key}\t6 7\n" in capfd.readouterr().err
+    Path("measured.jsonl").write_text("{")
+    done = ground.ask("--workspaces", "measured.jsonl")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "measured.jsonl, line 1: not JSON" in done.stderr
+
+
+@pytest.mark.slow
 def test_program_may_fail_because_of_unknown_values(ground: Ground) -> None:
     ground.program(UNKNOWN + "raise SystemExit(3)")
     done = ground.ask()

@@ -316,6 +316,7 @@ def test_unknown_values_are_added_up(left: Left) -> None:
         {"reads": [read("item", 1, 1)]},
         {"workspaces": {"cuDNN": 1}},
         {"unanswered": {"0": 1}},
+        {"estimates": {"counts": [0, 0, 1, 0], "sizes": []}},
     ],
 )
 def test_any_unknown_value_makes_the_result_inexact(left: Left, facts: dict[str, Any]) -> None:
