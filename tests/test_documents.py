@@ -91,6 +91,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/dryrun.md": {"pip install --no-deps torch": INSTALLS},
     "docs/export.md": {"select t.name, max(c.value)": "is of Perfetto's own tables"},
     "docs/format.md": {"GLOBAL torch.jit._pickle": DRAWING},
+    "docs/holders.md": {"14.4 GiB in use": "the recorder needs PyTorch"},
     "docs/mcp.md": {
         "> files": AGENT,
         "> leaks": AGENT,
