@@ -2,7 +2,7 @@
 
 import { useAnswer } from './answers.js';
 import { type Ground, useGround } from './ground.js';
-import { goTo, lookAt, markMoments, momentName } from './moving.js';
+import { goTo, lookAt, markMoments, middle, momentName } from './moving.js';
 import { quoted } from './quoting.js';
 import { LEFT } from './sizes.js';
 import { size } from './units.js';
@@ -107,7 +107,7 @@ export function FailureMarks({ width }: { width: number }) {
       Float64Array.from(marks, ({ moment }) => moment),
     ),
   );
-  const half = axis === 'event' ? 0.5 : 0;
+  const half = middle(axis);
   const shown: { px: number; of: typeof marks }[] = [];
   answer.value?.forEach((x, i) => {
     const mark = marks[i];

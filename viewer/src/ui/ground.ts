@@ -28,6 +28,8 @@ export interface Ground {
   readonly counted: Exclude<Measure, 'reserved'>;
   /** Changes the view. Positions on the axis are specific to this device. */
   readonly change: (partial: Partial<State>) => void;
+  /** Moves the cursor. In a comparison, that doesn't choose this snapshot. */
+  readonly move: (at: number) => void;
 }
 
 export const GroundContext = createContext<Ground | null>(null);
@@ -74,6 +76,7 @@ export function grounded(
     other: state.other === null ? null : moment(state.other),
     counted: state.measure === 'reserved' ? 'active' : state.measure,
     change,
+    move: (at) => change({ at }),
   };
 }
 
