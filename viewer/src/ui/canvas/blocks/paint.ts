@@ -34,7 +34,6 @@ export interface BlocksLook {
   /** Whether this is one of several columns, which have no heading that stays on top. */
   readonly column?: boolean;
   readonly colour: (id: number) => string;
-  readonly highlight: ((id: number) => boolean) | null;
   readonly selected: number | null;
   readonly hovered: Spot | null;
   readonly focused: Spot | null;
@@ -144,15 +143,11 @@ function heading(
 
 function fillOf(surface: Surface, look: BlocksLook, id: number, pens: Pens) {
   const text = id < 0 ? 'var(--muted)' : look.colour(id);
-  const faded = look.highlight !== null && !(id >= 0 && look.highlight(id));
-  const key = faded ? `${text} faded` : text;
-  let found = pens.fills.get(key);
+  let found = pens.fills.get(text);
   if (!found) {
-    const { theme } = surface;
-    const base = colourIn(theme, text);
-    const colour = faded ? mixed(theme.bg, base, 0.18) : base;
+    const colour = colourIn(surface.theme, text);
     found = [css(colour), colour];
-    pens.fills.set(key, found);
+    pens.fills.set(text, found);
   }
   return found;
 }
