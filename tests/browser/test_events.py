@@ -85,6 +85,7 @@ def test_an_event_moves_the_cursor_and_the_map(opened: OpenPage) -> None:
     oom = replay.events_of("oom")[0]
     assert page.tab.evaluate(f"(event) => ({ROW})(event)?.className", oom) == "chosen"
     assert page.tab.evaluate(HIDDEN) < 1
+    assert page.tab.evaluate(f"(event) => ({ROW})(event).getBoundingClientRect().bottom", oom) < 800
     at = oom - 3
     page.tab.evaluate(f"(event) => ({ROW})(event).click()", at)
     page.settle()
