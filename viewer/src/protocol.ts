@@ -170,6 +170,18 @@ export interface Tree {
   readonly count: Int32Array;
 }
 
+/** The trees of two snapshots, merged: `before` has the first one's bytes, `bytes` and `own` the
+ * second one's. */
+export interface TreeOfBoth extends Tree {
+  readonly before: Float64Array;
+  /** Which snapshot a frame is from: 0 for the first, 1 for the second. */
+  readonly frameOf: Uint8Array;
+  /** The node's line in each snapshot; 0 if there is none, or if it represents all lines of a
+   * function, because they can't be matched. */
+  readonly lineBefore: Float64Array;
+  readonly lineAfter: Float64Array;
+}
+
 export interface TreeQuery {
   readonly place: Place;
   readonly measure: Exclude<Measure, 'reserved'>;
@@ -393,13 +405,7 @@ export interface Engine {
   holders(query: HoldersQuery): Holders;
   between(query: HoldersQuery, later: number): readonly Changed[];
   tree(query: TreeQuery): Tree;
-  /** The trees of two snapshots, merged: `before` has the first one's bytes, `bytes` and `own` the
-   * second one's. Nodes match if their frames have the same function and file, whatever the line.
-   * `frameOf` says which snapshot a frame is from: 0 for the first, 1 for the second. */
-  treeOfDifferences(
-    before: TreeQuery,
-    after: TreeQuery,
-  ): Tree & { readonly before: Float64Array; readonly frameOf: Uint8Array };
+  treeOfDifferences(before: TreeQuery, after: TreeQuery): TreeOfBoth;
   /** Bytes per line of a file, which is an index in the snapshot's `texts`; the groups are lines. */
   lines(query: Omit<HoldersQuery, 'way'>, file: number): readonly Holder[];
   live(query: LiveQuery): LiveRows;

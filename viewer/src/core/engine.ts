@@ -27,6 +27,7 @@ import type {
   SegmentMap,
   Stack,
   Tree,
+  TreeOfBoth,
   TreeQuery,
 } from '../protocol.js';
 import { allocation } from './allocation.js';
@@ -222,10 +223,7 @@ export class PageEngine implements Engine {
     return callTree(this.what(query), query, query.least);
   }
 
-  treeOfDifferences(
-    before: TreeQuery,
-    after: TreeQuery,
-  ): Tree & { readonly before: Float64Array; readonly frameOf: Uint8Array } {
+  treeOfDifferences(before: TreeQuery, after: TreeQuery): TreeOfBoth {
     return treeOfBoth(this.what(before), this.what(after), after, after.least);
   }
 
