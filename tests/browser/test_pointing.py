@@ -32,6 +32,29 @@ def box_of(page: Viewed, selector: str) -> dict[str, float]:
     return found
 
 
+def test_group_of_one_allocation_has_its_details(opened: OpenPage) -> None:
+    page = opened(FAILED)
+    rows = page.tab.evaluate(
+        "() => [...document.querySelectorAll('[role=tabpanel] tr[data-group]')]"
+        ".map((one) => [Number(one.dataset.group), Number(one.cells[2].textContent)])"
+    )
+    single = next(group for group, count in rows if count == 1)
+    several = next(group for group, count in rows if count > 1)
+    row = "[role=tabpanel] tr[data-group='{}']"
+    for group, shown in ((single, 1), (several, 0), (single, 1), (single, 0)):
+        page.tab.page.click(row.format(group))  # type: ignore[attr-defined]
+        page.settle()
+        assert page.count(".details [data-what=allocation]") == shown
+    page.tab.page.click(row.format(single))  # type: ignore[attr-defined]
+    page.settle()
+    state = page.state()
+    groups = page.engine("allocation", where(page)["place"], state["pin"])["groups"]
+    assert groups["stack"] == single == state["group"]
+    page.tab.press("Escape")
+    page.settle()
+    assert (page.state()["pin"], page.state()["group"]) == (None, None)
+
+
 def test_legend_is_in_the_order_of_the_stack(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
     rows = page.tab.evaluate(LEGEND)

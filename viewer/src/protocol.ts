@@ -363,7 +363,9 @@ export interface BandQuery {
   readonly place: Place;
   readonly measure: Exclude<Measure, 'reserved'>;
   readonly moment: number;
-  readonly id: number;
+  /** One allocation, or all that pass the filter. */
+  readonly id: number | null;
+  readonly filter: Filter | null;
   readonly recorded: boolean;
 }
 
@@ -394,7 +396,7 @@ export interface Engine {
   ): Int32Array;
   /** Whether each frame matches a filter's regular expression. */
   framesMet(snapshot: number, filter: Pick<Filter, 'include'>): Uint8Array;
-  /** The bytes [low, high) of the stack that an allocation fills at a moment; null if it isn't live. */
+  /** The part of the stack that has these allocations at a moment; null if none is live. */
   bandOf(query: BandQuery): Band | null;
   /** For each group, bytes times the moments at which they're live: how much of the picture it fills. */
   prominence(place: Place, way: Way): Float64Array;

@@ -144,16 +144,20 @@ export class PageEngine implements Engine {
     return framesMet(this.snapshot(snapshot).code, include);
   }
 
-  bandOf({ place, measure, moment, id, recorded }: BandQuery): Band | null {
+  bandOf({ place, measure, moment, id, filter, recorded }: BandQuery): Band | null {
     const device = this.device(place);
     const timeline = device.timeline(measure, recorded);
-    let low = 0;
+    const selected = this.selected(place, measure, filter);
+    let [low, first, end] = [0, -1, 0];
     for (const one of timeline.live(within(device, moment))) {
       const high = low + timeline.bytes[one]!;
-      if (one === id) return high > low ? { low, high } : null;
+      if (high > low && (selected ? selected.has(one) : one === id)) {
+        if (first < 0) first = low;
+        end = high;
+      }
       low = high;
     }
-    return null;
+    return first < 0 ? null : { low: first, high: end };
   }
 
   prominence(place: Place, way: Way): Float64Array {

@@ -5,7 +5,7 @@ import type { Changed } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
-import { eventOf, groupLines, groupsOf, toggled, useGround, wayOf } from './ground.js';
+import { choose, eventOf, groupLines, groupsOf, useGround, wayOf } from './ground.js';
 import { GroupName, WaySelect } from './holders.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
@@ -122,7 +122,7 @@ export function Between() {
           sort.value = { key: next as Key, descending: key === next ? !descending : true };
         }}
         chosen={({ group }) => state.group === group && state.of === way}
-        onChoose={({ group }) => change(toggled(ground, way, group))}
+        onChoose={({ group }) => choose(ground, way, group)}
         attributes={({ group }) => ({ 'data-group': group })}
         empty="no changes in between"
       />

@@ -6,7 +6,7 @@ import type { Holder } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
-import { type Ground, groupLines, groupsOf, toggled, useGround, wayOf, waysOf } from './ground.js';
+import { choose, type Ground, groupLines, groupsOf, useGround, wayOf, waysOf } from './ground.js';
 import { groupWords } from './labels.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
@@ -172,7 +172,7 @@ export function Holders() {
           };
         }}
         chosen={({ group }) => (state.group === group && state.of === way) || pinned === group}
-        onChoose={({ group }) => change(toggled(ground, way, group))}
+        onChoose={({ group }) => choose(ground, way, group)}
         attributes={({ group }) => ({ 'data-group': group })}
         empty={state.search ? 'no live allocation matches' : 'no live allocations'}
       />

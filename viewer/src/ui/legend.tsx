@@ -8,15 +8,7 @@ import type { Allocation, Place } from '../protocol.js';
 import type { Remote } from '../worker/rpc.js';
 import { useAnswer } from './answers.js';
 import { useCompared } from './comparing.js';
-import {
-  type Ground,
-  groupLines,
-  groupsOf,
-  namesOf,
-  toggled,
-  useGround,
-  waysOf,
-} from './ground.js';
+import { choose, type Ground, groupLines, groupsOf, namesOf, useGround, waysOf } from './ground.js';
 import { distinct, elided, groupWords } from './labels.js';
 import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
 import { type PointedAt, pointed } from './pointing.js';
@@ -314,7 +306,7 @@ function Groups({ ground, colours }: { ground: Ground; colours: Coloured }) {
           total={now?.bytes}
           chosen={state.of === way && state.group === group}
           marks={{ snapshot: place.snapshot, groups: { [way]: group } }}
-          choose={() => change(toggled(ground, way, group))}
+          choose={() => choose(ground, way, group)}
         />
       </li>
     );
