@@ -35,7 +35,7 @@ export function Allocator({ blockers = true }: { blockers?: boolean }) {
   if (device.segments === null) {
     return (
       <p class="hint">
-        The segments of this device cannot be shown: what the file says of them does not add up.
+        This device's segments can't be shown, because the file's data about them is inconsistent.
       </p>
     );
   }

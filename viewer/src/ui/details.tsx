@@ -10,6 +10,9 @@ import { groupWords, placeOf } from './labels.js';
 import { change } from './state.js';
 import { count, fineDuration, size } from './units.js';
 
+/** Files whose lines are addresses. */
+const BINARY = /\.so(\.\d+)*$/;
+
 function life(one: Allocation, ground: Ground): string {
   const { madeUs, freedUs, made, freed } = one;
   if (made === null && freed === null) return 'all of the recording';
@@ -47,7 +50,7 @@ export function AllocationLines(props: {
         <dd>{count(one.requested)} bytes</dd>
         <dt>block</dt>
         <dd>{count(one.block)} bytes</dd>
-        <dt>made</dt>
+        <dt>allocated</dt>
         <dd>{one.made === null ? 'before the recording' : `event ${count(one.made)}`}</dd>
         <dt>freed</dt>
         <dd>
@@ -106,7 +109,7 @@ export function StackLines(props: { ground: Ground; stack: Stack; most?: number 
           const source = snapshot.texts[sources[frame]! - 1];
           return (
             <li key={i} class={own ? 'code' : 'plumbing'} title={frameName(ground, frame).detail}>
-              {most === undefined && snapshot.texts[file] ? (
+              {most === undefined && snapshot.texts[file] && !BINARY.test(snapshot.texts[file]) ? (
                 <button
                   type="button"
                   class="plain file"

@@ -45,7 +45,7 @@ export function Diff() {
   return (
     <div class="panel">
       <div class="toolbar">
-        <FrameChoices ground={ground} />
+        <FrameChoices ground={ground} tab="diff" />
         <ul class="key" aria-label="Colours">
           <li class="more">■ grew</li>
           <li class="less">■ shrank</li>

@@ -47,7 +47,7 @@ export function Listing() {
   const rows = async (): Promise<Rows> => {
     const all = await engine.live({ ...asked, offset: 0, limit: Number.MAX_SAFE_INTEGER });
     return [
-      ['requested_bytes', 'block_bytes', 'made', 'freed', 'address', 'stack'],
+      ['requested_bytes', 'block_bytes', 'allocated', 'freed', 'address', 'stack'],
       ...all.rows.map((one) => [
         one.requested,
         one.block,

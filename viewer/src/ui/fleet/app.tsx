@@ -24,7 +24,7 @@ const ORDER_NAMES: Record<Exclude<Order, 'rank'>, string> = {
 };
 const COLOUR_NAMES: Record<Colouring, string> = {
   bytes: 'bytes',
-  median: 'to the median',
+  median: 'vs. median',
 };
 
 function Bar({ showHelp }: { showHelp: () => void }) {
