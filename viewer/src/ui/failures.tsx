@@ -2,6 +2,7 @@
 
 import { useAnswer } from './answers.js';
 import { type Ground, useGround } from './ground.js';
+import { elided } from './labels.js';
 import { goTo, lookAt, markMoments, middle, momentName } from './moving.js';
 import { quoted } from './quoting.js';
 import { LEFT } from './sizes.js';
@@ -11,6 +12,8 @@ import { size } from './units.js';
 const [BEFORE, AFTER] = [120, 30];
 /** Marks nearer to each other than this many pixels are one, with a number. */
 const NEAR = 12;
+/** Characters of the code that made the request. */
+const CODE = 160;
 /** The maximum number of names in a mark's text. */
 const NAMES = 10;
 
@@ -54,7 +57,8 @@ export function FailureLine() {
       <p>
         <span>
           <b>{mark?.text}</b>
-          {told?.asked_by && ` at ${told.asked_by}`}, {momentName(ground, moment)}
+          {told?.asked_by && <span title={told.asked_by}> at {elided([told.asked_by], CODE)}</span>}
+          , {momentName(ground, moment)}
           {told && `: ${told.cause}`}
         </span>
         <span>

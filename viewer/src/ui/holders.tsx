@@ -31,6 +31,7 @@ export function GroupName({ ground, way, group }: { ground: Ground; way: Way; gr
 }
 
 export function WaySelect({ ground }: { ground: Ground }) {
+  if (!waysOf(ground.device).length) return null;
   return (
     <label class="field">
       by{' '}

@@ -241,18 +241,20 @@ function Colours() {
   );
   return (
     <section class="legend" aria-label="Colours">
-      <label class="field">
-        colour by{' '}
-        <select
-          value={colours.way}
-          onChange={(event) => change({ colour: event.currentTarget.value as Way })}
-        >
-          {waysOf(device).map((one) => (
-            <option key={one}>{one}</option>
-          ))}
-          <option>{ALLOCATION}</option>
-        </select>
-      </label>{' '}
+      {waysOf(device).length > 0 && (
+        <label class="field">
+          colour by{' '}
+          <select
+            value={colours.way}
+            onChange={(event) => change({ colour: event.currentTarget.value as Way })}
+          >
+            {waysOf(device).map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+            <option>{ALLOCATION}</option>
+          </select>
+        </label>
+      )}{' '}
       <Carried ground={ground} />
       {carried.value ? (
         <p class="dim" data-what="without">
