@@ -97,7 +97,7 @@ export function Allocator({ blockers = true }: { blockers?: boolean }) {
           return group === undefined ? null : (groupWords(ground, 'stack', group)[0] ?? '');
         }}
         fold={state.map === 'all'}
-        zoom={state.enlarged}
+        zoom={Math.min(Math.max(state.enlarged, 0), MOST_ENLARGED)}
         onZoom={zoom}
         selected={state.pin}
         onSelect={(id) => change({ pin: id, group: null })}
