@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.browser
 
 EXAMPLE = next(one for one in EXAMPLES if one.name.startswith("transformer_step"))
 FAILED = next(one for one in EXAMPLES if one.name.startswith("serving_oom"))
+DEEPER = next(one for one in EXAMPLES if one.name.startswith("transformer_deeper"))
 LEGEND = """() => [...document.querySelectorAll('.legend > ul:not(.absent) > li')].map((one) => ({
   group: Number(one.dataset.group),
   bytes: Number(one.querySelector('[data-what=legend-bytes]').dataset.bytes),
@@ -145,6 +147,43 @@ def test_search_marks_boxes_of_the_flame_graph(opened: OpenPage) -> None:
     # The key names the boxes' files.
     assert "model.py" in page.text(".key")
     assert page.count(".key .swatch") == 2
+
+
+def test_tooltips_fit_into_the_window(opened: OpenPage, tmp_path: Path) -> None:
+    """Even if they have many frames with long names, as the backward pass does."""
+    path = tmp_path / "both.html"
+    mr.open(EXAMPLE).view(mr.open(DEEPER)).save(str(path))
+    page = opened(path, viewport={"width": 1440, "height": 900})
+    seen, copies = 0, None
+    for which in (0, 1):
+        left, top, width, height = page.tab.evaluate(
+            "(one) => { const { left, top, width, height } = document"
+            ".querySelectorAll('[data-what=picture]')[one].getBoundingClientRect();"
+            " return [left, top, width, height]; }",
+            which,
+        )
+        for part in (0.45, 0.5, 0.55, 0.6, 0.65):
+            at = left + 0.635 * width, top + part * height
+            mouse(page).move(*at)
+            page.settle()
+            if "_to_copy" in page.text(".tooltip"):
+                copies = at
+            box = page.tab.evaluate(
+                "() => document.querySelector('.tooltip:has(.frames)')"
+                "?.getBoundingClientRect().toJSON()"
+            )
+            if box:
+                seen += 1
+                assert box["top"] >= 0
+                assert box["bottom"] <= 900
+    assert seen > 2
+    # Frames whose names aren't known are left out of stacks without code.
+    assert copies
+    mouse(page).click(*copies)
+    page.settle()
+    frames = page.text(".details .frames")
+    assert "_to_copy" in frames
+    assert "??" not in frames
 
 
 def test_links_keep_the_flame_graphs_zoom(opened: OpenPage) -> None:

@@ -31,7 +31,7 @@ export function Windows() {
   const after = found !== null && peak.moment > found.to;
   const range = all
     ? axis === 'event'
-      ? `${device.events === 1 ? '' : 'all '}${numbered(device.events, 'event')}`
+      ? `${device.events > 1 ? 'all ' : ''}${numbered(device.events, 'event')}`
       : `all of ${duration(device.last_us ?? 0)}`
     : axis === 'event'
       ? `events ${count(Math.max(eventOf(ground, Math.ceil(span.from)), 0))}–${count(eventOf(ground, Math.floor(span.to)))}`
