@@ -133,6 +133,14 @@ def test_four_mib_on_top_of_22_gib_can_be_seen_and_hit(opened: OpenPage) -> None
     page.tab.press("v")
     page.settle()
     assert (page.state()["low"], page.state()["high"]) == (22 * GIB - 34 * MIB, whole_above(of))
+    # A double click on the axis does the same.
+    fitted = page.state()
+    mouse(page).dblclick(box["x"] - 30, box["y"] + 50)
+    page.settle()
+    assert page.state() == {**fitted, "low": None, "high": None}
+    mouse(page).dblclick(box["x"] - 30, box["y"] + 50)
+    page.settle()
+    assert page.state() == fitted
     # e and E zoom in steps.
     for key, times in (("e", 0.5), ("E", 1)):
         page.tab.press(key)

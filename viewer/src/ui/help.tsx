@@ -37,7 +37,8 @@ export function Help(props: {
             <dt>wheel, pinch</dt>
             <dd>
               zooms around the pointer, and takes along a cursor that would not be visible; with
-              Shift, or over the axis, it zooms the bytes; double-click shows all again
+              Shift, or over the axis, it zooms the bytes; double-click shows all again, on the axis
+              it does what v does
             </dd>
             <dt>drag</dt>
             <dd>

@@ -15,7 +15,7 @@ import { MomentLines } from './moment.js';
 import { keepInside, lookAt, middle, momentName, useClicks } from './moving.js';
 import { moving, useSight } from './painting.js';
 import { pointed } from './pointing.js';
-import { type Scale, useScale, withoutCarried } from './scale.js';
+import { fitHeights, type Scale, useScale, withoutCarried } from './scale.js';
 import { SegmentLines, segmentColours, showsSegments } from './segments.js';
 import { LEFT, usePlotSize } from './sizes.js';
 import { type Heights, lookedAt, scrolled, zoomedBytes } from './vertical.js';
@@ -265,7 +265,11 @@ function useGestures(
         show(found && x !== null && y !== null ? { ...found, x, y } : null, null);
       },
     }),
-    onDblClick: clicks.twice,
+    onDblClick: (event: MouseEvent) => {
+      const onAxis = event.clientX - stage.current!.getBoundingClientRect().left < LEFT;
+      if (onAxis) void counted(fitHeights(ground));
+      else clicks.twice();
+    },
   };
 }
 
