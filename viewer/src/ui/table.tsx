@@ -63,9 +63,9 @@ function useRows(total: number, rowHeight: number) {
     const box = scroller.current!;
     // The header stays on top, and the window may end above the table's end.
     const head = box.querySelector('thead')!.offsetHeight;
-    const below = innerHeight - box.getBoundingClientRect().top;
-    const room =
-      (below < 4 * rowHeight ? box.clientHeight : Math.min(box.clientHeight, below)) - head;
+    const below = innerHeight - box.getBoundingClientRect().top - head;
+    const all = box.clientHeight - head;
+    const room = below < rowHeight ? all : Math.min(all, below);
     const [most, least] = [row * rowHeight, (row + 1) * rowHeight - room];
     const { scrollTop } = box;
     if (scrollTop > most || scrollTop < least) {

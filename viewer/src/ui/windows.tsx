@@ -10,7 +10,7 @@ import { FullButton } from './panes.js';
 import { pictureSvg } from './pictures.js';
 import { showsSegments } from './segments.js';
 import { change } from './state.js';
-import { count, duration, counted as numbered, percent, size } from './units.js';
+import { count, duration, fineDuration, counted as numbered, percent, size } from './units.js';
 
 export function Windows() {
   const ground = useGround();
@@ -35,7 +35,7 @@ export function Windows() {
       : `all of ${duration(device.last_us ?? 0)}`
     : axis === 'event'
       ? `events ${count(Math.max(eventOf(ground, Math.ceil(span.from)), 0))}–${count(eventOf(ground, Math.floor(span.to)))}`
-      : `${duration(Math.round(span.from))} to ${duration(Math.round(span.to))}`;
+      : `${fineDuration(Math.round(span.from))} to ${fineDuration(Math.round(span.to))}`;
   return (
     <div class="windows">
       <button
