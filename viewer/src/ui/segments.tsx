@@ -72,7 +72,7 @@ export function SegmentLegend({ shades }: { shades: Shades }) {
               <span class="number" data-what="segment-bytes" data-bytes={bytes}>
                 {size(bytes)}
               </span>
-              <span class="number share">{percent(bytes / whole)}</span>
+              <span class="number share">{whole > 0 ? percent(bytes / whole) : ''}</span>
             </span>
           </li>
         ))}
