@@ -135,6 +135,16 @@ def test_differences_are_visible_at_once_with_both_peaks(opened: OpenPage, compa
     assert page.bytes("difference") == peaks[1] - peaks[0]
 
 
+def test_names_of_the_snapshots_are_not_cut(opened: OpenPage, compared: Path) -> None:
+    for width in (1000, 1440):
+        page = opened(compared, viewport={"width": width, "height": 700})
+        names = page.tab.evaluate(
+            "() => [...document.querySelectorAll('.picker .name')]"
+            ".map((one) => [one.innerText, one.scrollWidth - one.clientWidth])"
+        )
+        assert names == [["…step.pkl.gz", 0], ["…deeper.pkl.gz", 0]]
+
+
 def test_comparison_fits_a_narrow_window(opened: OpenPage, compared: Path) -> None:
     page = opened(compared, viewport={"width": 390, "height": 844})
     assert wide(page) <= 0
