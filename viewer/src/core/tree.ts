@@ -200,49 +200,74 @@ class Lines {
   }
 }
 
-/** Numbers for the names of two snapshots' frames: frames of the same function, file and line have
- * the same number. */
-class Names {
+/** The functions of two snapshots, by their names and files. */
+class Functions {
   private readonly texts = new Map<string, number>();
-  private readonly numbers = new Map<string, number>();
-  private readonly known: Same[] = [];
-  /** The lines of each function, by its name and file. */
-  private readonly functions = new Map<number, Lines>();
+  private readonly lines = new Map<number, Lines>();
 
-  constructor(private readonly both: readonly [Live, Live]) {
-    both.forEach((of, which) => {
-      of.code.frames.lines.forEach((line, frame) => {
-        const name = this.function(of, frame);
-        const lines = this.functions.get(name) ?? new Lines();
-        this.functions.set(name, lines);
+  constructor(both: readonly [Code, Code]) {
+    both.forEach((code, which) => {
+      code.frames.lines.forEach((line, frame) => {
+        const name = this.name(code, frame);
+        const lines = this.lines.get(name) ?? new Lines();
+        this.lines.set(name, lines);
         lines.of[which]!.add(line);
       });
     });
   }
 
-  private text({ code }: Live, place: number): number {
-    return numbered(this.texts, code.texts[place] ?? '');
+  text({ texts }: Code, place: number): number {
+    return numbered(this.texts, texts[place] ?? '');
   }
 
-  private function(of: Live, frame: number): number {
-    const { functions, files } = of.code.frames;
-    return this.text(of, functions[frame]!) * 2 ** 26 + this.text(of, files[frame]!);
+  /** The number of a frame's function. */
+  name(code: Code, frame: number): number {
+    const { functions, files } = code.frames;
+    return this.text(code, functions[frame]!) * 2 ** 26 + this.text(code, files[frame]!);
+  }
+
+  match(name: number): ReadonlyMap<number, number> | null {
+    return this.lines.get(name)?.match() ?? null;
+  }
+}
+
+/** The functions of the snapshots that were compared last. */
+const compared = new WeakMap<Code, readonly [Code, Functions]>();
+
+function functionsOf(before: Code, after: Code): Functions {
+  const known = compared.get(after);
+  if (known?.[0] === before) return known[1];
+  const found = new Functions([before, after]);
+  compared.set(after, [before, found]);
+  return found;
+}
+
+/** Numbers for the names of two snapshots' frames: frames of the same function, file and line have
+ * the same number. */
+class Names {
+  private readonly numbers = new Map<string, number>();
+  private readonly known: Same[] = [];
+  private readonly functions: Functions;
+
+  constructor(private readonly both: readonly [Live, Live]) {
+    this.functions = functionsOf(both[0].code, both[1].code);
   }
 
   /** The keys of one snapshot's frames. */
   keys(which: 0 | 1): (frame: number) => number {
     const known = new Map<number, number>();
-    const of = this.both[which];
+    const { functions } = this;
+    const { code, lines } = this.both[which];
     return (frame) => {
       if (frame < 0 && frame > NAMED) return frame;
       const found = known.get(frame);
       if (found !== undefined) return found;
       const name =
         frame < 0
-          ? -1 - this.text(of, of.lines[NAMED - frame]?.[0] ?? -1)
-          : this.function(of, frame);
-      const match = this.functions.get(name)?.match();
-      const line = match ? of.code.frames.lines[frame]! : 0;
+          ? -1 - functions.text(code, lines[NAMED - frame]?.[0] ?? -1)
+          : functions.name(code, frame);
+      const match = functions.match(name);
+      const line = match ? code.frames.lines[frame]! : 0;
       const number = numbered(this.numbers, `${name}:${which ? line : (match?.get(line) ?? 0)}`);
       const same = this.known[number] ?? { frames: [], lines: [0, 0] };
       this.known[number] = same;
