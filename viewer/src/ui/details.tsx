@@ -6,7 +6,7 @@ import type { Allocation, Stack } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { frameName } from './flame.js';
 import { type Ground, groupLines, useGround } from './ground.js';
-import { elided, groupWords, placeOf } from './labels.js';
+import { elided, groupWords, placeOf, withoutParameters } from './labels.js';
 import { change } from './state.js';
 import { count, fineDuration, size } from './units.js';
 
@@ -111,8 +111,13 @@ export function StackLines(props: { ground: Ground; stack: Stack; most?: number 
           const file = files[frame]!;
           const line = lines[frame]!;
           const source = snapshot.texts[sources[frame]! - 1];
+          const name = snapshot.texts[functions[frame]!] || '(no function)';
           return (
-            <li key={i} class={own ? 'code' : 'plumbing'} title={frameName(ground, frame).detail}>
+            <li
+              key={i}
+              class={own ? 'code' : 'plumbing'}
+              title={`${name}\n${frameName(ground, frame).detail}`}
+            >
               {most === undefined && snapshot.texts[file] && !BINARY.test(snapshot.texts[file]) ? (
                 <button
                   type="button"
@@ -124,7 +129,7 @@ export function StackLines(props: { ground: Ground; stack: Stack; most?: number 
               ) : (
                 <span class="file">{placeOf(snapshot, file, line, true)}</span>
               )}{' '}
-              <span>{snapshot.texts[functions[frame]!] || '(no function)'}</span>
+              <span>{withoutParameters(name)}</span>
               {source && most === undefined && <code class="source">{source}</code>}
             </li>
           );

@@ -62,6 +62,11 @@ export function groupWords(ground: Ground, way: Way, group: number, brief = fals
   });
 }
 
+/** A C++ function without its parameters. */
+export function withoutParameters(name: string): string {
+  return name.replace(/\([^()]*(?:\([^()]*\)[^()]*)*\)(?: const)?$/, '') || name;
+}
+
 /** The places of each text in a list. */
 function places(texts: readonly string[]): number[][] {
   const found = new Map<string, number[]>();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { PageData, PageDevice } from '../../src/core/page.js';
 import type { Ground } from '../../src/ui/ground.js';
-import { distinct, elided, groupWords, placeOf } from '../../src/ui/labels.js';
+import { distinct, elided, groupWords, placeOf, withoutParameters } from '../../src/ui/labels.js';
 
 const texts = [
   '/w/chat/model.py',
@@ -78,5 +78,20 @@ test('shortened labels that differ stay distinct', () => {
     const found = elided(some, 16);
     assert.equal(new Set(found).size, new Set(some).size, JSON.stringify([some, found]));
     for (const [i, one] of found.entries()) if (some[i]!.length <= 16) assert.equal(one, some[i]);
+  }
+});
+
+test('C++ functions are named without their parameters', () => {
+  for (const [name, short] of [
+    ['at::_ops::mm::call(at::Tensor const&, at::Tensor const&)', 'at::_ops::mm::call'],
+    ['f(std::function<void (int)>, int (*)(char)) const', 'f'],
+    ['(anonymous namespace)::g(int)', '(anonymous namespace)::g'],
+    ['A::operator()(int)', 'A::operator()'],
+    ['forward', 'forward'],
+    ['<lambda>', '<lambda>'],
+    ['(no function)', '(no function)'],
+    ['f(', 'f('],
+  ] as const) {
+    assert.equal(withoutParameters(name), short);
   }
 });
