@@ -114,6 +114,27 @@ def highest(page: Viewed) -> None:
     assert page.bytes("cursor-bytes") == most
 
 
+def test_pinching_a_touchpad_zooms_as_fast_as_a_wheel(opened: OpenPage) -> None:
+    """Browsers report it as small movements of a wheel with Ctrl."""
+    page = opened(EXAMPLE)
+    lengths = []
+    for by, ctrl in ((-80, False), (-10, True)):
+        page.set(**{"from": None, "to": None})
+        page.tab.evaluate(
+            """([deltaY, ctrlKey]) => {
+              const one = document.querySelector('.picture');
+              const { left, width } = one.getBoundingClientRect();
+              const at = { clientX: left + width / 2, bubbles: true, cancelable: true };
+              one.dispatchEvent(new WheelEvent('wheel', { ...at, deltaY, ctrlKey }));
+            }""",
+            [by, ctrl],
+        )
+        page.settle()
+        span = page.tab.evaluate(SPAN, 0)
+        lengths.append(span["to"] - span["from"])
+    assert lengths[0] == pytest.approx(lengths[1])
+
+
 def test_failed_request_stays_visible(opened: OpenPage) -> None:
     page = opened(OOM)
     at = page.moment()

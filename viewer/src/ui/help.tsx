@@ -36,9 +36,9 @@ export function Help(props: {
             <dd>moves the cursor there and selects the allocation</dd>
             <dt>wheel, pinch</dt>
             <dd>
-              zooms around the pointer, and takes along a cursor that would not be visible; with
-              Shift, or over the axis, it zooms the bytes; double-click shows all again, on the axis
-              it does what v does
+              zooms around the pointer, where a cursor that would leave the view goes; with Shift,
+              or over the axis, it zooms the bytes; double-click shows all again, on the axis it
+              does what v does
             </dd>
             <dt>drag</dt>
             <dd>

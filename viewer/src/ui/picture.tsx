@@ -21,6 +21,8 @@ import { LEFT, usePlotSize } from './sizes.js';
 import { type Heights, lookedAt, scrolled, zoomedBytes } from './vertical.js';
 
 const BOTTOM = 20;
+/** Pinching a touchpad is reported as a wheel with Ctrl that moves this much less. */
+const PINCH = 8;
 /** Heights in a tooltip: of everything but the stack, and of a line of the stack. */
 const TIP_NUMBERS = 150;
 const TIP_LINE = 17;
@@ -226,7 +228,7 @@ function useGestures(
     } else if (Math.abs(deltaX) > Math.abs(deltaY)) {
       const by = (deltaX / plot.width) * (span.to - span.from);
       look({ from: span.from + by, to: span.to + by });
-    } else zoom(span, part, factorOf(deltaY));
+    } else zoom(span, part, factorOf(event.ctrlKey ? deltaY * PINCH : deltaY));
   };
   // Browsers treat wheel listeners as passive by default.
   const wheel = useRef(onWheel);
