@@ -229,6 +229,8 @@ export interface MapBlock {
 export interface MapSegment {
   readonly address: string;
   readonly size: number;
+  /** Its group by the key `size`, see SEGMENT_KEYS. */
+  readonly kind: number;
   readonly pool: string | null;
   readonly stream: string | null;
   readonly active: number;

@@ -12,6 +12,7 @@ import { groupWords } from './labels.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
 import { canvasSvg } from './saving.js';
+import { blockColour, showsSegments } from './segments.js';
 import { change } from './state.js';
 import { count, percent, size } from './units.js';
 
@@ -91,7 +92,13 @@ export function Allocator({ blockers = true }: { blockers?: boolean }) {
       </div>
       <BlockMap
         map={map}
-        colour={(id) => css(colourOf(colours, shades, groups.value?.[id] ?? 0))}
+        colour={(id, segment) =>
+          css(
+            showsSegments(ground)
+              ? blockColour(ground, segment, shades)
+              : colourOf(colours, shades, groups.value?.[id] ?? 0),
+          )
+        }
         name={(id) => {
           const group = stacks.value?.[id];
           return group === undefined ? null : (groupWords(ground, 'stack', group)[0] ?? '');

@@ -36,6 +36,7 @@ function segment(
   return {
     address: '0x7f0000000000',
     size,
+    kind: 0,
     pool: '0:0',
     stream: '0',
     active,

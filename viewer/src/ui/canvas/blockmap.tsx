@@ -2,7 +2,7 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
-import type { MapBlock, SegmentMap } from '../../protocol.js';
+import type { MapBlock, MapSegment, SegmentMap } from '../../protocol.js';
 import { usePlotSize } from '../sizes.js';
 import {
   type BlockLayout,
@@ -31,7 +31,7 @@ import { type Pointed, Tooltip } from './tooltip.js';
 export interface BlockMapProps {
   readonly map: SegmentMap;
   /** The colour of an allocation's block, as CSS or one of the theme's. */
-  readonly colour: (id: number) => string;
+  readonly colour: (id: number, segment: MapSegment) => string;
   /** An allocation's name in tooltips. */
   readonly name?: (id: number) => string | null;
   readonly selected?: number | null;
@@ -120,7 +120,12 @@ export function BlockMap(props: BlockMapProps) {
       redraw();
     }
     const tip = block
-      ? blockTip(segment, block, nameOf(block), block.id < 0 ? 'var(--muted)' : colour(block.id))
+      ? blockTip(
+          segment,
+          block,
+          nameOf(block),
+          block.id < 0 ? 'var(--muted)' : colour(block.id, segment),
+        )
       : holeTip(segment, piece);
     pointed.value = { tip, x: event.clientX, y: event.clientY };
   };

@@ -33,7 +33,7 @@ export interface BlocksLook {
   readonly scrolled: number;
   /** Whether this is one of several columns, which have no heading that stays on top. */
   readonly column?: boolean;
-  readonly colour: (id: number) => string;
+  readonly colour: (id: number, segment: MapSegment) => string;
   readonly selected: number | null;
   readonly hovered: Spot | null;
   readonly focused: Spot | null;
@@ -141,8 +141,8 @@ function heading(
   pen.fillText(text ?? widths.fitted(sums[2]!, width - used), used, middle);
 }
 
-function fillOf(surface: Surface, look: BlocksLook, id: number, pens: Pens) {
-  const text = id < 0 ? 'var(--muted)' : look.colour(id);
+function fillOf(surface: Surface, look: BlocksLook, id: number, segment: MapSegment, pens: Pens) {
+  const text = id < 0 ? 'var(--muted)' : look.colour(id, segment);
   let found = pens.fills.get(text);
   if (!found) {
     const colour = colourIn(surface.theme, text);
@@ -185,7 +185,7 @@ function segmentRow(surface: Surface, look: BlocksLook, row: number, pens: Pens)
     const from = pixel(Math.max(block.offset, offset));
     const to = pixel(Math.min(block.offset + block.size, end));
     if (to <= from) continue;
-    const [fill, colour] = fillOf(surface, look, block.id, pens);
+    const [fill, colour] = fillOf(surface, look, block.id, segment, pens);
     const wide = to - from > 3 * line ? to - from - line : to - from;
     pen.fillStyle = fill;
     pen.fillRect(from, top, to - from, high);
