@@ -7,7 +7,7 @@ import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
 import { choose, type Ground, groupLines, groupsOf, useGround, wayOf, waysOf } from './ground.js';
-import { groupWords } from './labels.js';
+import { groupWords, nameAndCallers } from './labels.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
 import { change } from './state.js';
@@ -19,7 +19,7 @@ const TWO_LINES = 42;
 
 /** A group's name, with its callers on a second line. */
 export function GroupName({ ground, way, group }: { ground: Ground; way: Way; group: number }) {
-  const [name = '', ...callers] = groupWords(ground, way, group);
+  const [name, ...callers] = nameAndCallers(ground, way, group);
   return (
     <div class="group" title={groupLines(ground, way, group).join('\n')}>
       <div class="name">{name}</div>

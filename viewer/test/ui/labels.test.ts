@@ -4,7 +4,14 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { PageData, PageDevice } from '../../src/core/page.js';
 import type { Ground } from '../../src/ui/ground.js';
-import { distinct, elided, groupWords, placeOf, withoutParameters } from '../../src/ui/labels.js';
+import {
+  distinct,
+  elided,
+  groupWords,
+  nameAndCallers,
+  placeOf,
+  withoutParameters,
+} from '../../src/ui/labels.js';
 
 const texts = [
   '/w/chat/model.py',
@@ -47,6 +54,20 @@ test('a line that names code begins with the place', () => {
   const ground = { snapshot, device } as Ground;
   assert.deepEqual(groupWords(ground, 'stack', 0), ['model.py:12 forward aten::linear']);
   assert.deepEqual(groupWords(ground, 'stack', 1), ['(no stack)']);
+});
+
+test('callers have no folders, which would hide the callers after them', () => {
+  const there = {
+    ...snapshot,
+    texts: [...texts, '/w/chat/app/main.py', 'app/main.py', 'main  /w/chat/app/main.py:9', 'main'],
+    files: [...snapshot.files, [13, 14]],
+    code: [...snapshot.code, [15, 9, 13, 16]],
+  } as unknown as PageData;
+  const device = { groups: [{ way: 'stack', lines: [[15, 15]] }] } as unknown as PageDevice;
+  assert.deepEqual(nameAndCallers({ snapshot: there, device } as Ground, 'stack', 0), [
+    'app/main.py:9 main',
+    'main.py:9 main',
+  ]);
 });
 
 test('labels that are the same get the first callers that differ', () => {
