@@ -6,7 +6,7 @@ import { build } from 'esbuild';
 const folder = process.argv[2] ?? '../src/memreplay/export/page/assets';
 
 // What is in the bundle and is not the project's: its licence goes with each copy, and a page is one.
-const LIBRARIES = ['preact', '@preact/signals', '@preact/signals-core', '@tanstack/virtual-core'];
+const LIBRARIES = ['preact', '@preact/signals', '@preact/signals-core'];
 
 function licences() {
   const texts = LIBRARIES.map((name) => readFileSync(`node_modules/${name}/LICENSE`, 'utf8'));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import memreplay as mr
 from memreplay.commands.app import app
 from tests.browser.conftest import OpenPage
 from tests.browser.test_layout import STICKING_OUT, wide
+from tests.browser.test_saving import saved
 from tests.browser.viewed import Viewed
 from tests.conftest import ROOT
 
@@ -63,8 +65,13 @@ def test_both_snapshots_are_shown_with_their_differences(opened: OpenPage, compa
     assert page.tab.evaluate("() => document.querySelectorAll('.picture').length") == 2
     assert page.tab.evaluate(CURSORS) == [one.event_index + 1 for one in peaks]
     assert page.bytes("difference") == peaks[1].bytes - peaks[0].bytes
-    # The differences from `memreplay diff` are below the graph.
+    # The differences from `memreplay diff` are beside the graph, which says how wide boxes are,
+    # which line grew, and by how much.
     assert "+317.6 MiB" in page.text()
+    assert "the larger of A and B" in page.text("[data-what=widths]")
+    flame = saved(page, ".toolbar", "SVG").read_text()
+    assert re.search(r"model\.py:28</text>.*\+120\.0 MiB</text>", flame)
+    assert ":29</text>" in flame
 
 
 def test_cursors_move_together(opened: OpenPage, compared: Path) -> None:
@@ -126,6 +133,16 @@ def test_differences_are_visible_at_once_with_both_peaks(opened: OpenPage, compa
     page.tab.press("m")
     page.settle()
     assert page.bytes("difference") == peaks[1] - peaks[0]
+
+
+def test_names_of_the_snapshots_are_not_cut(opened: OpenPage, compared: Path) -> None:
+    for width in (1000, 1440):
+        page = opened(compared, viewport={"width": width, "height": 700})
+        names = page.tab.evaluate(
+            "() => [...document.querySelectorAll('.picker .name')]"
+            ".map((one) => [one.innerText, one.scrollWidth - one.clientWidth])"
+        )
+        assert names == [["…step.pkl.gz", 0], ["…deeper.pkl.gz", 0]]
 
 
 def test_comparison_fits_a_narrow_window(opened: OpenPage, compared: Path) -> None:

@@ -85,6 +85,7 @@ def test_an_event_moves_the_cursor_and_the_map(opened: OpenPage) -> None:
     oom = replay.events_of("oom")[0]
     assert page.tab.evaluate(f"(event) => ({ROW})(event)?.className", oom) == "chosen"
     assert page.tab.evaluate(HIDDEN) < 1
+    assert page.tab.evaluate(f"(event) => ({ROW})(event).getBoundingClientRect().bottom", oom) < 800
     at = oom - 3
     page.tab.evaluate(f"(event) => ({ROW})(event).click()", at)
     page.settle()
@@ -111,7 +112,12 @@ def test_address_lists_the_events_of_its_blocks(opened: OpenPage) -> None:
         "() => [...document.querySelectorAll('[data-event]')].map((one) => +one.dataset.event)"
     )
     assert found == sorted(found)
-    assert {one for one in same if one <= found[-1]} <= set(found)
+    assert {one for one in same if found[0] <= one <= found[-1]} <= set(found)
+    # The list is where the cursor is, although the cursor is at another event.
+    place = {"snapshot": 0, "device": 0}
+    every = [one["event"] for one in page.engine("events", place, hex(at), 0, 1 << 30)["rows"]]
+    assert max(one for one in every if one < page.moment()) in found
+    assert page.tab.evaluate("() => document.querySelector('.events .scroller').scrollTop") > 0
     page.set(address="0xnothing")
     assert "not a hexadecimal address" in page.text("[role=tabpanel]")
     page.set(address="")

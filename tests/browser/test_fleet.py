@@ -171,6 +171,12 @@ def test_details_do_not_move_the_table_and_keys_are_listed(
     page.set(rank=5, moment=3)
     assert page.tab.evaluate(TOP, "[role=tabpanel]") == before
     assert page.tab.evaluate(TOP, ".details") < 100
+    # Names of code aren't cut.
+    hidden = """() => [...document.querySelectorAll('.details .name')]
+      .map((one) => [one.scrollWidth - one.clientWidth, one.innerText])"""
+    names = page.tab.evaluate(hidden)
+    assert [one for one, _ in names if one > 0] == []
+    assert "keep_history metrics.py:10" in [name for _, name in names]
     # The last line of the details is visible.
     assert page.tab.evaluate(TOP, ".details .line:last-child") < 800
     page.tab.press("c")

@@ -102,6 +102,9 @@ def test_longest_names_do_not_widen_the_page(opened: OpenPage) -> None:
         page.set(tab=tab, at=7, other=2)
         check(page)
         assert page.tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    # Nor do they push the picture out of the window.
+    top = page.tab.evaluate("() => document.querySelector('.picture').getBoundingClientRect().top")
+    assert 0 < top < 500
 
 
 @pytest.mark.parametrize("name", ["data", "bidi", "shell"])

@@ -151,6 +151,17 @@ def test_question_mark_opens_the_list_of_keys(opened: OpenPage) -> None:
     assert page.count("[role=dialog], dialog[open]") == 0
 
 
+def test_list_of_keys_begins_at_its_top_in_low_windows(opened: OpenPage) -> None:
+    page = opened(EXAMPLE, viewport={"width": 1000, "height": 500})
+    page.tab.press("?")
+    page.settle()
+    assert page.tab.evaluate("() => document.querySelector('dialog').scrollTop") == 0
+    assert page.tab.evaluate("() => document.activeElement.textContent") == "Close"
+    page.tab.press("Enter")
+    page.settle()
+    assert page.count("dialog[open]") == 0
+
+
 def test_tab_reaches_everything(opened: OpenPage) -> None:
     """Each tab stop has a name, is visible and shows its focus; after the last one, the focus wraps
     around.

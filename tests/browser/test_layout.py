@@ -12,6 +12,7 @@ from tests.browser.viewed import Viewed
 pytestmark = pytest.mark.browser
 
 EXAMPLE = next(one for one in EXAMPLES if one.name.startswith("leaky"))
+OOM = next(one for one in EXAMPLES if one.name.startswith("serving_oom"))
 TABS = ("holders", "flame", "list", "between", "allocator", "events", "report")
 SIZES = [(390, 844), (768, 1024), (1280, 720)]
 # Returns the elements that overflow the page or a container that doesn't scroll.
@@ -89,6 +90,29 @@ def test_layout_follows_the_window(opened: OpenPage) -> None:
         page.settle()
         assert wide(page) <= 0
         assert page.picture().query["width"] > width / 2
+
+
+@pytest.mark.parametrize("size", [(1000, 700), (1280, 800), (1440, 900), (1920, 1080)], ids=str)
+def test_visible_range_is_legible(opened: OpenPage, size: tuple[int, int]) -> None:
+    """The line above the picture shows the range in full, and doesn't move the picture."""
+    page = opened(OOM, viewport={"width": size[0], "height": size[1]})
+    top = "() => document.querySelector('.picture').getBoundingClientRect().top"
+    hidden = """() => {
+      const { scrollWidth, clientWidth } = document.querySelector('[data-what=range]');
+      return scrollWidth - clientWidth;
+    }"""
+    tops = set()
+    for part in ({"from": None, "to": None}, {"from": 10_000, "to": 16_000.5}):
+        page.set(**part)
+        tops.add(page.tab.evaluate(top))
+        assert page.tab.evaluate(hidden) <= 0
+        # All buttons beside it are in one row, at the right.
+        rows = page.tab.evaluate(
+            "() => [...document.querySelectorAll('.tools button.small')]"
+            ".map((one) => one.getBoundingClientRect().top)"
+        )
+        assert len(set(rows)) == 1
+    assert len(tops) == 1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

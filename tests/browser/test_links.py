@@ -10,6 +10,7 @@ import pytest
 import memreplay as mr
 from tests import build
 from tests.browser.conftest import EXAMPLES, OpenPage
+from tests.browser.test_layout import wide
 from tests.views import everything
 
 pytestmark = pytest.mark.browser
@@ -72,6 +73,8 @@ def test_link_shows_the_same_picture_and_numbers(opened: OpenPage) -> None:
         "at=1.5&other=-3&from=7&to=2&device=0.5&snapshot=-1",
         "__proto__=1&constructor=2&toString=3",
         "%E0%A4%A&=&&==",
+        "side=-1&tall=-5&enlarged=-9&file=99&tab=file&zoom=flame.x.NaN&low=9&high=-9",
+        "side=1e9&tall=1e12&enlarged=1e9&tab=allocator&low=1e15&high=1e300",
         "search=" + "(" * 5000,
     ],
 )
@@ -80,6 +83,11 @@ def test_broken_links_show_as_much_as_possible(opened: OpenPage, fragment: str) 
     page = opened(snapshot, fragment)
     assert page.bytes("peak-bytes") == mr.open(build.dump(snapshot)).replay(0).peak.bytes
     assert "cannot be shown" not in page.text()
+    assert wide(page) <= 0
+    heights = page.tab.evaluate(
+        "() => [...document.querySelectorAll('.picture, .side')].map((one) => one.clientHeight)"
+    )
+    assert all(80 <= height <= 2500 for height in heights)
 
 
 def test_url_stays_short(opened: OpenPage, example: Path) -> None:

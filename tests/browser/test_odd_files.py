@@ -61,6 +61,20 @@ def test_page_shows_a_single_event(opened: OpenPage, page_of: PageOf) -> None:
         assert page.text("[role=tabpanel]")
 
 
+def test_only_failed_requests(opened: OpenPage) -> None:
+    made = SnapshotBuilder()
+    for _ in range(30):
+        made.oom(1 << 30)
+    page = opened(made.build())
+    walk(page)
+    # Nothing can be grouped, and nothing is known of the card.
+    assert page.count("select:empty") == 0
+    assert page.count("[data-what=card]") == 0
+    page.tab.press("o")
+    page.settle()
+    assert "2 of 30" in page.text("[data-what=failure]")
+
+
 def test_zero_byte_allocations_are_shown(opened: OpenPage) -> None:
     page = opened(SnapshotBuilder().alloc(0x1000, 0).alloc(0x2000, 0).build())
     assert page.bytes("peak-bytes") == 0

@@ -124,7 +124,6 @@ def test_a_triangle_is_its_peak(opened: OpenPage, axis: str) -> None:
 
 def test_edges_drag_and_the_picture_follows(opened: OpenPage) -> None:
     page = opened(EXAMPLE)
-    at = page.moment()
     plot = Plot(page)
     all_ = plot.shown()[1]
 
@@ -148,6 +147,7 @@ def test_edges_drag_and_the_picture_follows(opened: OpenPage) -> None:
     plot.go(0.9)
     assert plot.cursor() == "crosshair"
     # A double click shows all of it again, with the cursor where it was.
+    at = page.moment()
     plot.mouse.dblclick(plot.left + 0.9 * plot.width, plot.y)
     page.settle()
     assert plot.shown() == (0, all_)

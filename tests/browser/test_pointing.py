@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.browser
 
 EXAMPLE = next(one for one in EXAMPLES if one.name.startswith("transformer_step"))
 FAILED = next(one for one in EXAMPLES if one.name.startswith("serving_oom"))
+DEEPER = next(one for one in EXAMPLES if one.name.startswith("transformer_deeper"))
 LEGEND = """() => [...document.querySelectorAll('.legend > ul:not(.absent) > li')].map((one) => ({
   group: Number(one.dataset.group),
   bytes: Number(one.querySelector('[data-what=legend-bytes]').dataset.bytes),
@@ -30,6 +32,29 @@ def box_of(page: Viewed, selector: str) -> dict[str, float]:
         "(one) => document.querySelector(one).getBoundingClientRect().toJSON()", selector
     )
     return found
+
+
+def test_group_of_one_allocation_has_its_details(opened: OpenPage) -> None:
+    page = opened(FAILED)
+    rows = page.tab.evaluate(
+        "() => [...document.querySelectorAll('[role=tabpanel] tr[data-group]')]"
+        ".map((one) => [Number(one.dataset.group), Number(one.cells[2].textContent)])"
+    )
+    single = next(group for group, count in rows if count == 1)
+    several = next(group for group, count in rows if count > 1)
+    row = "[role=tabpanel] tr[data-group='{}']"
+    for group, shown in ((single, 1), (several, 0), (single, 1), (single, 0)):
+        page.tab.page.click(row.format(group))  # type: ignore[attr-defined]
+        page.settle()
+        assert page.count(".details [data-what=allocation]") == shown
+    page.tab.page.click(row.format(single))  # type: ignore[attr-defined]
+    page.settle()
+    state = page.state()
+    groups = page.engine("allocation", where(page)["place"], state["pin"])["groups"]
+    assert groups["stack"] == single == state["group"]
+    page.tab.press("Escape")
+    page.settle()
+    assert (page.state()["pin"], page.state()["group"]) == (None, None)
 
 
 def test_legend_is_in_the_order_of_the_stack(opened: OpenPage) -> None:
@@ -124,6 +149,43 @@ def test_search_marks_boxes_of_the_flame_graph(opened: OpenPage) -> None:
     assert page.count(".key .swatch") == 2
 
 
+def test_tooltips_fit_into_the_window(opened: OpenPage, tmp_path: Path) -> None:
+    """Even if they have many frames with long names, as the backward pass does."""
+    path = tmp_path / "both.html"
+    mr.open(EXAMPLE).view(mr.open(DEEPER)).save(str(path))
+    page = opened(path, viewport={"width": 1440, "height": 900})
+    seen, copies = 0, None
+    for which in (0, 1):
+        left, top, width, height = page.tab.evaluate(
+            "(one) => { const { left, top, width, height } = document"
+            ".querySelectorAll('[data-what=picture]')[one].getBoundingClientRect();"
+            " return [left, top, width, height]; }",
+            which,
+        )
+        for part in (0.45, 0.5, 0.55, 0.6, 0.65):
+            at = left + 0.635 * width, top + part * height
+            mouse(page).move(*at)
+            page.settle()
+            if "_to_copy" in page.text(".tooltip"):
+                copies = at
+            box = page.tab.evaluate(
+                "() => document.querySelector('.tooltip:has(.frames)')"
+                "?.getBoundingClientRect().toJSON()"
+            )
+            if box:
+                seen += 1
+                assert box["top"] >= 0
+                assert box["bottom"] <= 900
+    assert seen > 2
+    # Frames whose names aren't known are left out of stacks without code.
+    assert copies
+    mouse(page).click(*copies)
+    page.settle()
+    frames = page.text(".details .frames")
+    assert "_to_copy" in frames
+    assert "??" not in frames
+
+
 def test_links_keep_the_flame_graphs_zoom(opened: OpenPage) -> None:
     page = opened(EXAMPLE, "tab=flame&colour=category")
     box = box_of(page, ".mr-flame canvas")
@@ -131,12 +193,14 @@ def test_links_keep_the_flame_graphs_zoom(opened: OpenPage) -> None:
     page.settle()
     zoom = page.state()["zoom"]
     assert zoom.startswith("flame.")
-    assert page.count(".mr-flame .mr-button") == 1
+    assert page.count("[data-what=zoomed]") == 1
     page.tab.page.reload()  # type: ignore[attr-defined]
     page.ready()
     assert page.state()["zoom"] == zoom
-    assert page.count(".mr-flame .mr-button") == 1
-    page.tab.evaluate("() => document.querySelector('.mr-flame .mr-button').click()")
+    assert page.count("[data-what=zoomed]") == 1
+    # The button is beside the graph, not on top of it.
+    assert page.count(".mr-flame button") == 0
+    page.tab.evaluate("() => document.querySelector('[data-what=zoomed]').click()")
     page.settle()
     assert page.state()["zoom"] == ""
 

@@ -15,6 +15,7 @@ from tests.browser.viewed import Viewed
 pytestmark = pytest.mark.browser
 
 EXAMPLE = next(one for one in EXAMPLES if one.name.startswith("serving"))
+GRAPHS = next(one for one in EXAMPLES if one.name.startswith("cuda_graphs"))
 LEGEND = """() => [...document.querySelectorAll('.legend li')].map((one) => [
   one.querySelector('.name').textContent,
   Number(one.querySelector('[data-what=segment-bytes]').dataset.bytes),
@@ -79,6 +80,29 @@ def test_the_segment_map(opened: OpenPage) -> None:
     tab.page.hover(".mr-blocks canvas", position={"x": 120, "y": 60})
     tab.page.wait_for_selector(".mr-tip")
     assert "segment" in page.text(".mr-tip")
+
+
+def test_the_map_has_the_colours_of_the_legend(opened: OpenPage) -> None:
+    page = opened(GRAPHS, "measure=reserved&tab=allocator")
+    for key in ("pool", "size", "state"):
+        page.set(segments=key)
+        colours = page.tab.evaluate(
+            """() => Object.fromEntries([...document.querySelectorAll('.legend li')].map((one) => [
+              one.querySelector('.name').innerText,
+              one.querySelector('.swatch').style.background,
+            ]))"""
+        )
+        wanted = {_hex(colour) for name, colour in colours.items() if name != "free"}
+        svg = saved(page, "SVG")
+        # Other colours are those of free memory and text.
+        fills = set(re.findall(r'<rect [^>]*fill="(#\w{6})"', svg))
+        assert wanted <= fills
+        assert len(fills - wanted) <= 2
+        assert len(wanted) == {"pool": 2, "size": 2, "state": 1}[key]
+
+
+def _hex(colour: str) -> str:
+    return "#" + "".join(f"{int(one):02x}" for one in re.findall(r"\d+", colour))
 
 
 def heights(page: Viewed) -> dict[str, float]:

@@ -41,6 +41,11 @@ def below() -> dict[str, Any]:
     return made.build()
 
 
+def whole_above(of: Recording) -> int:
+    """Return the end of the visible bytes with a margin above the highest moment."""
+    return max(usage(of)) + 34 * MIB
+
+
 def stage(page: Viewed) -> dict[str, float]:
     found: dict[str, float] = page.tab.evaluate(
         "() => document.querySelector('[data-what=picture]').getBoundingClientRect().toJSON()"
@@ -113,12 +118,35 @@ def test_four_mib_on_top_of_22_gib_can_be_seen_and_hit(opened: OpenPage) -> None
     page.settle()
     assert page.count("[data-what=heights]") == 0
     assert page.picture().query["high"] == whole
-    # v zooms around the selected allocation, even from far away.
+    # One press of v fits the selected allocation, another one shows the whole stack again.
     page.set(at=1, pin=small)
-    for _ in range(8):
+    for _ in range(2):
         page.tab.press("v")
         page.settle()
-    assert (page.picture().ids == small).any()
+        column = page.picture().ids[:, page.picture().ids.shape[1] // 4]
+        assert 0.4 < (column == small).mean() < 0.6
+        page.tab.press("v")
+        page.settle()
+        assert page.picture().query["high"] == whole
+    # Without a selection, it fits what changes in the visible part.
+    page.set(pin=None, **{"from": 0, "to": 4})
+    page.tab.press("v")
+    page.settle()
+    assert (page.state()["low"], page.state()["high"]) == (22 * GIB - 34 * MIB, whole_above(of))
+    # A double click on the axis does the same.
+    fitted = page.state()
+    mouse(page).dblclick(box["x"] - 30, box["y"] + 50)
+    page.settle()
+    assert page.state() == {**fitted, "low": None, "high": None}
+    mouse(page).dblclick(box["x"] - 30, box["y"] + 50)
+    page.settle()
+    assert page.state() == fitted
+    # e and E zoom in steps.
+    for key, times in (("e", 0.5), ("E", 1)):
+        page.tab.press(key)
+        page.settle()
+        found = page.picture().query
+        assert found["high"] - found["low"] == pytest.approx(times * 136 * MIB, rel=0.02)
 
 
 def test_box_zoom(opened: OpenPage) -> None:

@@ -3,6 +3,7 @@
 import { effect } from '@preact/signals';
 import { render } from 'preact';
 import { curvesOf, type FleetPage } from './core/fleet.js';
+import { keepInAddress } from './ui/address.js';
 import { FleetApp } from './ui/fleet/app.js';
 import { change, fromFragment, type State, state, toFragment } from './ui/fleet/state.js';
 import { worldOf } from './ui/fleet/world.js';
@@ -17,21 +18,12 @@ function frames(): Promise<void> {
 async function show(root: HTMLElement): Promise<void> {
   const page = recordsOf(document) as FleetPage;
   const world = worldOf(page, await curvesOf(page, columnsOf(document)[0] ?? ''));
-  state.value = fromFragment(location.hash);
-  let said = toFragment(state.value);
-  effect(() => {
-    const fragment = toFragment(state.value);
-    if (fragment === said) return;
-    said = fragment;
-    try {
-      history.replaceState(null, '', `#${fragment}`);
-    } catch {
-      // Inside a notebook's frame, the URL can't be changed.
-    }
-  });
-  globalThis.addEventListener('hashchange', () => {
-    if (location.hash.slice(1) !== said) state.value = fromFragment(location.hash);
-  });
+  keepInAddress(
+    (fragment) => {
+      state.value = fromFragment(fragment);
+    },
+    () => toFragment(state.value),
+  );
   effect(applyTheme);
   root.textContent = '';
   render(<FleetApp world={world} />, root);

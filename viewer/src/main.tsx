@@ -2,6 +2,7 @@
 
 import { effect } from '@preact/signals';
 import { render } from 'preact';
+import { keepInAddress } from './ui/address.js';
 import { App } from './ui/app.js';
 import { columnsOf, pageOf } from './ui/page.js';
 import { type Handle, handle } from './ui/script.js';
@@ -33,21 +34,12 @@ function show(root: HTMLElement): void {
   for (const one of [...document.getElementsByClassName('memreplay-columns')]) one.remove();
   const start = startOf(page);
   const before = numbering(page);
-  state.value = fromFragment(location.hash, start, before);
-  let said = toFragment(state.value, start, before);
-  effect(() => {
-    const fragment = toFragment(state.value, start, before);
-    if (fragment === said) return;
-    said = fragment;
-    try {
-      history.replaceState(null, '', `#${fragment}`);
-    } catch {
-      // Inside a notebook's frame, the URL can't be changed.
-    }
-  });
-  globalThis.addEventListener('hashchange', () => {
-    if (location.hash.slice(1) !== said) state.value = fromFragment(location.hash, start, before);
-  });
+  keepInAddress(
+    (fragment) => {
+      state.value = fromFragment(fragment, start, before);
+    },
+    () => toFragment(state.value, start, before),
+  );
   // Set the style before anything is drawn, because pictures read their colours from it.
   effect(applyTheme);
   root.textContent = '';

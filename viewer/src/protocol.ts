@@ -170,6 +170,18 @@ export interface Tree {
   readonly count: Int32Array;
 }
 
+/** The trees of two snapshots, merged: `before` has the first one's bytes, `bytes` and `own` the
+ * second one's. */
+export interface TreeOfBoth extends Tree {
+  readonly before: Float64Array;
+  /** Which snapshot a frame is from: 0 for the first, 1 for the second. */
+  readonly frameOf: Uint8Array;
+  /** The node's line in each snapshot; 0 if there is none, or if it represents all lines of a
+   * function, because they can't be matched. */
+  readonly lineBefore: Float64Array;
+  readonly lineAfter: Float64Array;
+}
+
 export interface TreeQuery {
   readonly place: Place;
   readonly measure: Exclude<Measure, 'reserved'>;
@@ -217,6 +229,8 @@ export interface MapBlock {
 export interface MapSegment {
   readonly address: string;
   readonly size: number;
+  /** Its group by the key `size`, see SEGMENT_KEYS. */
+  readonly kind: number;
   readonly pool: string | null;
   readonly stream: string | null;
   readonly active: number;
@@ -351,7 +365,9 @@ export interface BandQuery {
   readonly place: Place;
   readonly measure: Exclude<Measure, 'reserved'>;
   readonly moment: number;
-  readonly id: number;
+  /** One allocation, or all that pass the filter. */
+  readonly id: number | null;
+  readonly filter: Filter | null;
   readonly recorded: boolean;
 }
 
@@ -382,7 +398,7 @@ export interface Engine {
   ): Int32Array;
   /** Whether each frame matches a filter's regular expression. */
   framesMet(snapshot: number, filter: Pick<Filter, 'include'>): Uint8Array;
-  /** The bytes [low, high) of the stack that an allocation fills at a moment; null if it isn't live. */
+  /** The part of the stack that has these allocations at a moment; null if none is live. */
   bandOf(query: BandQuery): Band | null;
   /** For each group, bytes times the moments at which they're live: how much of the picture it fills. */
   prominence(place: Place, way: Way): Float64Array;
@@ -393,13 +409,7 @@ export interface Engine {
   holders(query: HoldersQuery): Holders;
   between(query: HoldersQuery, later: number): readonly Changed[];
   tree(query: TreeQuery): Tree;
-  /** The trees of two snapshots, merged: `before` has the first one's bytes, `bytes` and `own` the
-   * second one's. Nodes match if their frames have the same function and file, whatever the line.
-   * `frameOf` says which snapshot a frame is from: 0 for the first, 1 for the second. */
-  treeOfDifferences(
-    before: TreeQuery,
-    after: TreeQuery,
-  ): Tree & { readonly before: Float64Array; readonly frameOf: Uint8Array };
+  treeOfDifferences(before: TreeQuery, after: TreeQuery): TreeOfBoth;
   /** Bytes per line of a file, which is an index in the snapshot's `texts`; the groups are lines. */
   lines(query: Omit<HoldersQuery, 'way'>, file: number): readonly Holder[];
   live(query: LiveQuery): LiveRows;

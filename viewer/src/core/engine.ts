@@ -27,6 +27,7 @@ import type {
   SegmentMap,
   Stack,
   Tree,
+  TreeOfBoth,
   TreeQuery,
 } from '../protocol.js';
 import { allocation } from './allocation.js';
@@ -143,16 +144,20 @@ export class PageEngine implements Engine {
     return framesMet(this.snapshot(snapshot).code, include);
   }
 
-  bandOf({ place, measure, moment, id, recorded }: BandQuery): Band | null {
+  bandOf({ place, measure, moment, id, filter, recorded }: BandQuery): Band | null {
     const device = this.device(place);
     const timeline = device.timeline(measure, recorded);
-    let low = 0;
+    const selected = this.selected(place, measure, filter);
+    let [low, first, end] = [0, -1, 0];
     for (const one of timeline.live(within(device, moment))) {
       const high = low + timeline.bytes[one]!;
-      if (one === id) return high > low ? { low, high } : null;
+      if (high > low && (selected ? selected.has(one) : one === id)) {
+        if (first < 0) first = low;
+        end = high;
+      }
       low = high;
     }
-    return null;
+    return first < 0 ? null : { low: first, high: end };
   }
 
   prominence(place: Place, way: Way): Float64Array {
@@ -222,10 +227,7 @@ export class PageEngine implements Engine {
     return callTree(this.what(query), query, query.least);
   }
 
-  treeOfDifferences(
-    before: TreeQuery,
-    after: TreeQuery,
-  ): Tree & { readonly before: Float64Array; readonly frameOf: Uint8Array } {
+  treeOfDifferences(before: TreeQuery, after: TreeQuery): TreeOfBoth {
     return treeOfBoth(this.what(before), this.what(after), after, after.least);
   }
 

@@ -97,8 +97,15 @@ export function bytesAt({ moments, bytes }: Curves, rank: number, moment: number
   return bytes[rank * moments + moment] ?? Number.NaN;
 }
 
-/** The distribution over all ranks at one moment. For an even number of ranks, the median is the
- * mean of the middle two, rounded down. NaN if no rank has the moment. */
+/** The median of sorted numbers: of an even number, the mean of the middle two, rounded down. */
+export function medianOf(sorted: readonly number[]): number {
+  const { length } = sorted;
+  const half = length >> 1;
+  const middle = sorted[half] ?? Number.NaN;
+  return length % 2 ? middle : Math.floor((sorted[half - 1]! + middle) / 2);
+}
+
+/** The distribution over all ranks at one moment. NaN if no rank has the moment. */
 export interface Lying {
   readonly min: number;
   readonly median: number;
@@ -112,9 +119,7 @@ export function lyingOf(curves: Curves): Lying[] {
       .sort((a, b) => a - b);
     const { length } = there;
     if (!length) return { min: Number.NaN, median: Number.NaN, max: Number.NaN };
-    const half = length >> 1;
-    const median = length % 2 ? there[half]! : Math.floor((there[half - 1]! + there[half]!) / 2);
-    return { min: there[0]!, median, max: there[length - 1]! };
+    return { min: there[0]!, median: medianOf(there), max: there[length - 1]! };
   });
 }
 

@@ -54,6 +54,7 @@ export class Pieces extends Reserved {
       return {
         address: this.text(one.address),
         size: one.size,
+        kind: one.expandable ? 2 : Number(one.small),
         ...this.named(one),
         active,
         largestFree: Math.max(largestFree, one.size - end),

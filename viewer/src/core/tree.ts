@@ -4,7 +4,7 @@
 // command line can show a chain of calls; and it can be inverted, with the calls that allocate at
 // the root.
 
-import type { Tree, TreeQuery } from '../protocol.js';
+import type { Tree, TreeOfBoth, TreeQuery } from '../protocol.js';
 import { type Code, NAMED, ROOT } from './code.js';
 import { grown, type Timeline } from './lives.js';
 import type { Selection } from './search.js';
@@ -171,37 +171,116 @@ export function callTree(live: Live, shape: Shape, least: number): Tree {
   };
 }
 
-/** Numbers for the names of two snapshots' frames. Frames of the same function and file have the
- * same number, because lines move between versions of a program. */
-class Names {
+/** A frame of each of two snapshots, if both have it, and their lines: 0 if there's no line, or
+ * more than one. */
+interface Same {
+  readonly frames: (number | undefined)[];
+  readonly lines: number[];
+}
+
+/** A function's lines in two snapshots, which may be of different versions of a program. */
+class Lines {
+  readonly of = [new Set<number>(), new Set<number>()] as const;
+  private matched: ReadonlyMap<number, number> | null | undefined;
+
+  /** The second snapshot's line for each of the first one's. If one of them has all lines of the
+   * other, they match by number; if they have equally many, by their order; otherwise it's null, and
+   * only the whole function can be compared. */
+  match(): ReadonlyMap<number, number> | null {
+    if (this.matched === undefined) {
+      const [was, is] = this.of;
+      const [a, b] = this.of.map((one) => [...one].sort((x, y) => x - y));
+      const same = a!.every((one) => is.has(one)) || b!.every((one) => was.has(one));
+      this.matched =
+        same || was.size === is.size
+          ? new Map(a!.map((line, i) => [line, same ? line : b![i]!]))
+          : null;
+    }
+    return this.matched;
+  }
+}
+
+/** The functions of two snapshots, by their names and files. */
+class Functions {
   private readonly texts = new Map<string, number>();
-  private readonly numbers = new Map<number, number>();
-  /** For each key, a frame with that name, and which of the two snapshots it's from. */
-  private readonly frames: (readonly [number, 0 | 1])[] = [];
+  private readonly lines = new Map<number, Lines>();
+
+  constructor(both: readonly [Code, Code]) {
+    both.forEach((code, which) => {
+      code.frames.lines.forEach((line, frame) => {
+        const name = this.name(code, frame);
+        const lines = this.lines.get(name) ?? new Lines();
+        this.lines.set(name, lines);
+        lines.of[which]!.add(line);
+      });
+    });
+  }
+
+  text({ texts }: Code, place: number): number {
+    return numbered(this.texts, texts[place] ?? '');
+  }
+
+  /** The number of a frame's function. */
+  name(code: Code, frame: number): number {
+    const { functions, files } = code.frames;
+    return this.text(code, functions[frame]!) * 2 ** 26 + this.text(code, files[frame]!);
+  }
+
+  match(name: number): ReadonlyMap<number, number> | null {
+    return this.lines.get(name)?.match() ?? null;
+  }
+}
+
+/** The functions of the snapshots that were compared last. */
+const compared = new WeakMap<Code, readonly [Code, Functions]>();
+
+function functionsOf(before: Code, after: Code): Functions {
+  const known = compared.get(after);
+  if (known?.[0] === before) return known[1];
+  const found = new Functions([before, after]);
+  compared.set(after, [before, found]);
+  return found;
+}
+
+/** Numbers for the names of two snapshots' frames: frames of the same function, file and line have
+ * the same number. */
+class Names {
+  private readonly numbers = new Map<string, number>();
+  private readonly known: Same[] = [];
+  private readonly functions: Functions;
+
+  constructor(private readonly both: readonly [Live, Live]) {
+    this.functions = functionsOf(both[0].code, both[1].code);
+  }
 
   /** The keys of one snapshot's frames. */
-  keys({ code, lines }: Live, which: 0 | 1): (frame: number) => number {
+  keys(which: 0 | 1): (frame: number) => number {
     const known = new Map<number, number>();
-    const { functions, files } = code.frames;
+    const { functions } = this;
+    const { code, lines } = this.both[which];
     return (frame) => {
       if (frame < 0 && frame > NAMED) return frame;
       const found = known.get(frame);
       if (found !== undefined) return found;
-      const text = (place: number): number => numbered(this.texts, code.texts[place] ?? '');
       const name =
         frame < 0
-          ? -1 - text(lines[NAMED - frame]?.[0] ?? -1)
-          : text(functions[frame]!) * 2 ** 26 + text(files[frame]!);
-      const number = numbered(this.numbers, name);
-      // The second snapshot's frame, if it has one.
-      if (this.frames[number]?.[1] !== which) this.frames[number] = [frame, which];
+          ? -1 - functions.text(code, lines[NAMED - frame]?.[0] ?? -1)
+          : functions.name(code, frame);
+      const match = functions.match(name);
+      const line = match ? code.frames.lines[frame]! : 0;
+      const number = numbered(this.numbers, `${name}:${which ? line : (match?.get(line) ?? 0)}`);
+      const same = this.known[number] ?? { frames: [], lines: [0, 0] };
+      this.known[number] = same;
+      same.frames[which] ??= frame;
+      same.lines[which] = line;
       known.set(frame, number);
       return number;
     };
   }
 
-  frame(key: number): readonly [number, 0 | 1] {
-    return key < 0 ? [key, 1] : this.frames[key]!;
+  /** The frames with a key. */
+  same(key: number): Same {
+    return key < 0 ? { frames: [undefined, key], lines: [0, 0] } : this.known[key]!;
   }
 }
 
@@ -214,17 +293,12 @@ function numbered<T>(numbers: Map<T, number>, one: T): number {
 
 /** Merges two trees. `before` has the first one's bytes; everything else is the second one's. A
  * node's children are sorted by the larger of their two byte counts. */
-export function treeOfBoth(
-  before: Live,
-  after: Live,
-  shape: Shape,
-  least: number,
-): Tree & { readonly before: Float64Array; readonly frameOf: Uint8Array } {
+export function treeOfBoth(before: Live, after: Live, shape: Shape, least: number): TreeOfBoth {
   const tree = new Growing();
-  const names = new Names();
+  const names = new Names([before, after]);
   const [was, is] = [new Weights(), new Weights()];
-  fold(tree, was, before, shape, names.keys(before, 0));
-  fold(tree, is, after, shape, names.keys(after, 1));
+  fold(tree, was, before, shape, names.keys(0));
+  fold(tree, is, after, shape, names.keys(1));
   const first = was.totals(tree);
   const { bytes, count } = is.totals(tree);
   const most = (node: number): number => Math.max(first.bytes[node]!, bytes[node]!);
@@ -233,11 +307,13 @@ export function treeOfBoth(
     (node) => most(node) >= least,
     (a, b) => most(b) - most(a) || byKey(tree.key[a]!, tree.key[b]!),
   );
-  const frames = order.map((node) => names.frame(tree.key[node]!));
+  const same = order.map((node) => names.same(tree.key[node]!));
   return {
     ...placed(tree, order),
-    frame: Int32Array.from(frames, ([frame]) => frame),
-    frameOf: Uint8Array.from(frames, ([, of]) => of),
+    frame: Int32Array.from(same, ({ frames: [first = 0, second = first] }) => second),
+    frameOf: Uint8Array.from(same, ({ frames }) => Number(frames[1] !== undefined)),
+    lineBefore: Float64Array.from(same, ({ lines }) => lines[0]!),
+    lineAfter: Float64Array.from(same, ({ lines }) => lines[1]!),
     bytes: Float64Array.from(order, (node) => bytes[node]!),
     own: Float64Array.from(order, (node) => is.own[node]!),
     count: Int32Array.from(order, (node) => count[node]!),

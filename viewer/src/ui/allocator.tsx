@@ -12,6 +12,7 @@ import { groupWords } from './labels.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
 import { canvasSvg } from './saving.js';
+import { blockColour, showsSegments } from './segments.js';
 import { change } from './state.js';
 import { count, percent, size } from './units.js';
 
@@ -35,7 +36,7 @@ export function Allocator({ blockers = true }: { blockers?: boolean }) {
   if (device.segments === null) {
     return (
       <p class="hint">
-        The segments of this device cannot be shown: what the file says of them does not add up.
+        This device's segments can't be shown, because the file's data about them is inconsistent.
       </p>
     );
   }
@@ -91,13 +92,19 @@ export function Allocator({ blockers = true }: { blockers?: boolean }) {
       </div>
       <BlockMap
         map={map}
-        colour={(id) => css(colourOf(colours, shades, groups.value?.[id] ?? 0))}
+        colour={(id, segment) =>
+          css(
+            showsSegments(ground)
+              ? blockColour(ground, segment, shades)
+              : colourOf(colours, shades, groups.value?.[id] ?? 0),
+          )
+        }
         name={(id) => {
           const group = stacks.value?.[id];
           return group === undefined ? null : (groupWords(ground, 'stack', group)[0] ?? '');
         }}
         fold={state.map === 'all'}
-        zoom={state.enlarged}
+        zoom={Math.min(Math.max(state.enlarged, 0), MOST_ENLARGED)}
         onZoom={zoom}
         selected={state.pin}
         onSelect={(id) => change({ pin: id, group: null })}

@@ -5,13 +5,12 @@ import { useEffect } from 'preact/hooks';
 import { MEASURES, type Measure } from '../core/page.js';
 import { searches } from '../core/search.js';
 import type { Axis } from '../protocol.js';
-import { copyText, DoneButton } from './copying.js';
+import { Buttons } from './buttons.js';
 import { useGround } from './ground.js';
 import { swapAxis } from './keys.js';
 import { MEANINGS } from './meanings.js';
 import { ELSEWHERE, Picker, SyncSelect } from './snapshots.js';
 import { change } from './state.js';
-import { dark, nextTheme } from './theme.js';
 
 /** How long typing must pause before the search starts. */
 const TYPING_MS = 200;
@@ -121,20 +120,7 @@ export function Bar({ showHelp }: { showHelp: () => void }) {
         <SyncSelect />
       </div>
       <Search search={state.search} />
-      <div class="buttons">
-        <DoneButton
-          label="link"
-          title="Copy a link to this view"
-          done="copied"
-          act={() => copyText(location.href)}
-        />
-        <button type="button" class="small" onClick={nextTheme} title="Light or dark (t)">
-          {dark.value ? 'light' : 'dark'}
-        </button>
-        <button type="button" class="small" onClick={showHelp} title="Keys (?)" aria-label="Help">
-          ?
-        </button>
-      </div>
+      <Buttons showHelp={showHelp} />
     </header>
   );
 }

@@ -5,7 +5,7 @@ import type { Changed } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
-import { eventOf, groupLines, groupsOf, toggled, useGround, wayOf } from './ground.js';
+import { choose, eventOf, groupLines, groupsOf, useGround, wayOf } from './ground.js';
 import { GroupName, WaySelect } from './holders.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
@@ -31,8 +31,8 @@ export function Between() {
   if (other === null) {
     return (
       <p class="hint">
-        Hold Shift and drag over the picture, or press [ and ] at two places, to see what came and
-        what went in between.
+        Hold Shift and drag over the picture, or press [ and ] at two moments, to see what was
+        allocated and freed in between.
       </p>
     );
   }
@@ -63,8 +63,8 @@ export function Between() {
   });
   const columns: Column<Changed>[] = [
     bytes('bytes', 'net', (one) => signedSize(one.bytes)),
-    { ...bytes('came', 'came', (one) => size(one.came)), spare: true },
-    { ...bytes('went', 'went', (one) => size(one.went)), spare: true },
+    { ...bytes('came', 'allocated', (one) => size(one.came)), spare: true },
+    { ...bytes('went', 'freed', (one) => size(one.went)), spare: true },
     {
       key: 'count',
       title: 'count',
@@ -100,7 +100,7 @@ export function Between() {
           command={commandOf(ground, 'between')}
           note="lists both ends"
           csv={() => [
-            ['net_bytes', 'came_bytes', 'went_bytes', 'count', way],
+            ['net_bytes', 'allocated_bytes', 'freed_bytes', 'count', way],
             ...rows.map((one) => [
               one.bytes,
               one.came,
@@ -122,7 +122,7 @@ export function Between() {
           sort.value = { key: next as Key, descending: key === next ? !descending : true };
         }}
         chosen={({ group }) => state.group === group && state.of === way}
-        onChoose={({ group }) => change(toggled(ground, way, group))}
+        onChoose={({ group }) => choose(ground, way, group)}
         attributes={({ group }) => ({ 'data-group': group })}
         empty="no changes in between"
       />

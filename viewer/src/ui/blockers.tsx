@@ -5,11 +5,10 @@ import type { Blocker, Blocking, PoolShare } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { groupName } from './canvas/blocks/words.js';
 import { Copying, type Rows } from './copying.js';
-import { type Ground, groupLines, groupsOf, toggled, useGround, wayOf } from './ground.js';
+import { choose, type Ground, groupLines, groupsOf, useGround, wayOf } from './ground.js';
 import { GroupName, WaySelect } from './holders.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
-import { change } from './state.js';
 import { type Column, Table } from './table.js';
 import { count, percent, size } from './units.js';
 
@@ -122,7 +121,7 @@ export function Blockers() {
             sort.value = { key: next as Key, descending: key === next ? !descending : true };
           }}
           chosen={({ group }) => (state.group === group && state.of === way) || pinned === group}
-          onChoose={({ group }) => change(toggled(ground, way, group))}
+          onChoose={({ group }) => choose(ground, way, group)}
           attributes={({ group }) => ({ 'data-group': group })}
           empty={found ? 'no free memory is blocked here' : '…'}
         />

@@ -159,18 +159,21 @@ export function useOther(
     group: name !== undefined && same >= 0 ? same : null,
     file: path >= 0 ? path : null,
   };
-  return grounded(page, engine, state, side.place, frames, (partial) => {
+  const home = () => matching(engine, sync, side, first);
+  const move = (at: number) =>
+    void counted(Promise.resolve(home().moment(at)).then((at) => change({ at })));
+  const ground = grounded(page, engine, state, side.place, frames, (partial) => {
     const { from, to, ...rest } = partial;
     // A click selects here, so the page shows this snapshot. Moving the view moves both.
     const picked = ['at', 'other', 'pin', 'group'].some((one) => one in partial);
     if (picked) change({ ...state, ...partial });
     else if (from === undefined && to === undefined) change(rest);
     else {
-      const home = matching(engine, sync, side, first);
-      const ends = matched(home, { at: null, other: null, from: from ?? null, to: to ?? null });
+      const ends = matched(home(), { at: null, other: null, from: from ?? null, to: to ?? null });
       void counted(ends.then((found) => change({ ...rest, from: found.from, to: found.to })));
     }
   });
+  return { ...ground, move };
 }
 
 function through<T>(x: number | null, by: (x: number) => T): T | null {

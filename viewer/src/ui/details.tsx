@@ -6,9 +6,14 @@ import type { Allocation, Stack } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { frameName } from './flame.js';
 import { type Ground, groupLines, useGround } from './ground.js';
-import { groupWords, placeOf } from './labels.js';
+import { elided, groupWords, placeOf, withoutParameters } from './labels.js';
 import { change } from './state.js';
 import { count, fineDuration, size } from './units.js';
+
+/** Characters of a name in a tooltip. */
+const MOST = 300;
+/** Files whose lines are addresses. */
+const BINARY = /\.so(\.\d+)*$/;
 
 function life(one: Allocation, ground: Ground): string {
   const { madeUs, freedUs, made, freed } = one;
@@ -39,7 +44,7 @@ export function AllocationLines(props: {
         <strong data-what="allocation-bytes" data-bytes={one.requested}>
           {size(one.requested)}
         </strong>{' '}
-        {name}
+        {brief ? elided([name], MOST) : name}
       </p>
       {props.children}
       <dl class="pairs">
@@ -47,7 +52,7 @@ export function AllocationLines(props: {
         <dd>{count(one.requested)} bytes</dd>
         <dt>block</dt>
         <dd>{count(one.block)} bytes</dd>
-        <dt>made</dt>
+        <dt>allocated</dt>
         <dd>{one.made === null ? 'before the recording' : `event ${count(one.made)}`}</dd>
         <dt>freed</dt>
         <dd>
@@ -89,13 +94,15 @@ export function StackLines(props: { ground: Ground; stack: Stack; most?: number 
   const { functions, files, lines, sources, inner } = ground.frames;
   if (!stack.frames.length) return <p class="dim">no stack was recorded</p>;
   const code = stack.code.some((one) => one === 1);
-  // Without code, the innermost frames, which are the same in all stacks, aren't shown.
+  // Without code, the innermost frames, which are the same in all stacks, aren't shown, nor frames
+  // whose functions aren't known.
   const first = code ? 0 : stack.frames.findIndex((frame) => !inner[frame]);
+  const named = (frame: number) => snapshot.texts[functions[frame]!] !== '??';
   const chosen = Array.from(stack.frames, (frame, i) => ({
     frame,
     i,
     code: stack.code[i] === 1,
-  })).filter((one) => all.value || one.code || (!code && one.i >= first));
+  })).filter((one) => all.value || one.code || (!code && one.i >= first && named(one.frame)));
   const shown = most === undefined || chosen.length <= most ? chosen : chosen.slice(0, most - 1);
   return (
     <>
@@ -104,9 +111,14 @@ export function StackLines(props: { ground: Ground; stack: Stack; most?: number 
           const file = files[frame]!;
           const line = lines[frame]!;
           const source = snapshot.texts[sources[frame]! - 1];
+          const name = snapshot.texts[functions[frame]!] || '(no function)';
           return (
-            <li key={i} class={own ? 'code' : 'plumbing'} title={frameName(ground, frame).detail}>
-              {most === undefined && snapshot.texts[file] ? (
+            <li
+              key={i}
+              class={own ? 'code' : 'plumbing'}
+              title={`${name}\n${frameName(ground, frame).detail}`}
+            >
+              {most === undefined && snapshot.texts[file] && !BINARY.test(snapshot.texts[file]) ? (
                 <button
                   type="button"
                   class="plain file"
@@ -117,7 +129,7 @@ export function StackLines(props: { ground: Ground; stack: Stack; most?: number 
               ) : (
                 <span class="file">{placeOf(snapshot, file, line, true)}</span>
               )}{' '}
-              <span>{snapshot.texts[functions[frame]!] || '(no function)'}</span>
+              <span>{withoutParameters(name)}</span>
               {source && most === undefined && <code class="source">{source}</code>}
             </li>
           );

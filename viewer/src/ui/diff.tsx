@@ -45,7 +45,7 @@ export function Diff() {
   return (
     <div class="panel">
       <div class="toolbar">
-        <FrameChoices ground={ground} />
+        <FrameChoices ground={ground} tab="diff" />
         <ul class="key" aria-label="Colours">
           <li class="more">■ grew</li>
           <li class="less">■ shrank</li>
@@ -73,12 +73,19 @@ export function Diff() {
       <div class="differences">
         {tree && pair && (
           <div class="graph">
+            <p class="dim" data-what="widths">
+              At the cursors: a box is as wide as the larger of A and B, and shows the change:
+            </p>
             <Flame
               tree={tree}
               before={tree.before}
               {...zoomOf(state, 'diff')}
               names={(frame, node) =>
-                withoutLine(frameName(pair[tree.frameOf[node] ? 1 : 0], frame))
+                withLines(
+                  frameName(pair[tree.frameOf[node] ? 1 : 0], frame),
+                  tree.lineBefore[node]!,
+                  tree.lineAfter[node]!,
+                )
               }
             />
           </div>
@@ -94,8 +101,9 @@ export function Diff() {
   );
 }
 
-/** A node represents all lines of a function, because line numbers change between versions of a program. */
-function withoutLine({ title, detail, where = '' }: FrameName): FrameName {
-  const [long, short] = [detail, where].map((one) => one.replace(/:\d+$/, ''));
+/** `model.py:28→31`: the frame's line in each snapshot. */
+function withLines({ title, detail, where = '' }: FrameName, a: number, b: number): FrameName {
+  const lines = a && b && a !== b ? `:${a}→${b}` : a || b ? `:${a || b}` : '';
+  const [long, short] = [detail, where].map((one) => one.replace(/:\d+$/, lines));
   return { title, detail: long!, where: short! };
 }

@@ -142,7 +142,9 @@ export function Events() {
             row={(index) => rows[index]}
             rowHeight={26}
             shown={
-              answer.value?.key === key ? rows.findIndex(({ moment }) => moment === at) : undefined
+              answer.value?.key === key
+                ? rows.filter(({ moment }) => moment <= at).length - 1
+                : undefined
             }
             chosen={({ moment }) => moment === at}
             onChoose={({ moment, id }) =>

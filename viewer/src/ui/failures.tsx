@@ -2,7 +2,8 @@
 
 import { useAnswer } from './answers.js';
 import { type Ground, useGround } from './ground.js';
-import { goTo, lookAt, markMoments, momentName } from './moving.js';
+import { elided } from './labels.js';
+import { goTo, lookAt, markMoments, middle, momentName } from './moving.js';
 import { quoted } from './quoting.js';
 import { LEFT } from './sizes.js';
 import { size } from './units.js';
@@ -11,6 +12,8 @@ import { size } from './units.js';
 const [BEFORE, AFTER] = [120, 30];
 /** Marks nearer to each other than this many pixels are one, with a number. */
 const NEAR = 12;
+/** Characters of the code that made the request. */
+const CODE = 160;
 /** The maximum number of names in a mark's text. */
 const NAMES = 10;
 
@@ -54,7 +57,8 @@ export function FailureLine() {
       <p>
         <span>
           <b>{mark?.text}</b>
-          {told?.asked_by && ` at ${told.asked_by}`}, {momentName(ground, moment)}
+          {told?.asked_by && <span title={told.asked_by}> at {elided([told.asked_by], CODE)}</span>}
+          , {momentName(ground, moment)}
           {told && `: ${told.cause}`}
         </span>
         <span>
@@ -107,7 +111,7 @@ export function FailureMarks({ width }: { width: number }) {
       Float64Array.from(marks, ({ moment }) => moment),
     ),
   );
-  const half = axis === 'event' ? 0.5 : 0;
+  const half = middle(axis);
   const shown: { px: number; of: typeof marks }[] = [];
   answer.value?.forEach((x, i) => {
     const mark = marks[i];

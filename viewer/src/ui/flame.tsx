@@ -81,8 +81,9 @@ export function Choice<T extends string>(props: {
   );
 }
 
-export function FrameChoices({ ground }: { ground: Ground }) {
+export function FrameChoices({ ground, tab }: { ground: Ground; tab: Tab }) {
   const { state } = ground;
+  const { zoom, onZoom } = zoomOf(state, tab);
   return (
     <>
       <Choice
@@ -103,6 +104,11 @@ export function FrameChoices({ ground }: { ground: Ground }) {
         ]}
         onChange={(frames) => change({ frames })}
       />
+      {zoom.length > 0 && (
+        <button type="button" class="small" data-what="zoomed" onClick={() => onZoom([])}>
+          show all
+        </button>
+      )}
     </>
   );
 }
@@ -176,7 +182,7 @@ export function FlameTab() {
   return (
     <div class="panel">
       <div class="toolbar">
-        <FrameChoices ground={ground} />
+        <FrameChoices ground={ground} tab="flame" />
         {tree && (
           <span class="sum">
             <span data-what="total" data-bytes={tree.bytes[0]}>

@@ -22,8 +22,7 @@ export function factorOf(delta: number): number {
 }
 
 /** Zooms a span around a position (0 to 1) that stays fixed. */
-export function zoomed(span: Span, part: number, delta: number): Span {
-  const factor = factorOf(delta);
+export function zoomed(span: Span, part: number, factor: number): Span {
   const fixed = span.from + part * (span.to - span.from);
   return { from: fixed - (fixed - span.from) * factor, to: fixed + (span.to - fixed) * factor };
 }

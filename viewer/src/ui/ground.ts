@@ -5,7 +5,8 @@ import { useContext } from 'preact/hooks';
 import type { Measure, Page, PageData, PageDevice, PageGroups, Way } from '../core/page.js';
 import type { Axis, Filter, Frames, Place, Span } from '../protocol.js';
 import type { Remote } from '../worker/rpc.js';
-import type { State } from './state.js';
+import { counted } from './answers.js';
+import { state as current, type State } from './state.js';
 
 export interface Ground {
   readonly page: Page;
@@ -28,6 +29,8 @@ export interface Ground {
   readonly counted: Exclude<Measure, 'reserved'>;
   /** Changes the view. Positions on the axis are specific to this device. */
   readonly change: (partial: Partial<State>) => void;
+  /** Moves the cursor. In a comparison, that doesn't choose this snapshot. */
+  readonly move: (at: number) => void;
 }
 
 export const GroundContext = createContext<Ground | null>(null);
@@ -74,6 +77,7 @@ export function grounded(
     other: state.other === null ? null : moment(state.other),
     counted: state.measure === 'reserved' ? 'active' : state.measure,
     change,
+    move: (at) => change({ at }),
   };
 }
 
@@ -128,10 +132,22 @@ export function filterOf({ state, device }: Ground): Filter | null {
   return { ...(search ? { include: search } : {}), ...(selected ? { way: of, group } : {}) };
 }
 
-/** Selects a group, or clears the selection if the group is already selected. */
-export function toggled({ state }: Ground, way: Way, group: number): Partial<State> {
-  const chosen = state.group === group && state.of === way;
-  return chosen ? { group: null } : { of: way, group, pin: null };
+/** Selects a group, with its allocation if a single one is live, or clears the selection if the
+ * group is already selected. */
+export function choose(ground: Ground, way: Way, group: number): void {
+  const { engine, place, counted: measure, at: moment, state, change } = ground;
+  const chosen = ({ group: one, of }: State) => one === group && of === way;
+  if (chosen(state)) {
+    change({ group: null, pin: null });
+    return;
+  }
+  change({ of: way, group, pin: null });
+  const order = { sort: 'bytes', descending: true, offset: 0, limit: 1 } as const;
+  const found = engine.live({ place, measure, moment, filter: { way, group }, ...order });
+  const pinned = found.then(({ total, rows }) => {
+    if (total === 1 && chosen(current.value)) change({ pin: rows[0]!.id });
+  });
+  void counted(pinned);
 }
 
 /** The number of the event before a moment, as the command line counts: -1 for the start. */

@@ -17,6 +17,9 @@ export function Help(props: {
   useEffect(() => dialog.current?.showModal(), []);
   return (
     <dialog ref={dialog} class="help" onClose={close} aria-label="Keys and mouse">
+      <form method="dialog">
+        <button type="submit">Close</button>
+      </form>
       <h2>Keys and mouse</h2>
       <dl class="pairs">
         {keys.map(({ shown, does }) => (
@@ -33,7 +36,9 @@ export function Help(props: {
             <dd>moves the cursor there and selects the allocation</dd>
             <dt>wheel, pinch</dt>
             <dd>
-              zooms; with Shift, or over the axis, it zooms the bytes; double-click shows all again
+              zooms around the pointer, where a cursor that would leave the view goes; with Shift,
+              or over the axis, it zooms the bytes; double-click shows all again, on the axis it
+              does what v does
             </dd>
             <dt>drag</dt>
             <dd>
@@ -48,9 +53,6 @@ export function Help(props: {
         )}
       </dl>
       {!children && <Meanings />}
-      <form method="dialog">
-        <button type="submit">Close</button>
-      </form>
     </dialog>
   );
 }

@@ -6,8 +6,8 @@ import type { Holder } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
-import { type Ground, groupLines, groupsOf, toggled, useGround, wayOf, waysOf } from './ground.js';
-import { groupWords } from './labels.js';
+import { choose, type Ground, groupLines, groupsOf, useGround, wayOf, waysOf } from './ground.js';
+import { groupWords, nameAndCallers } from './labels.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
 import { change } from './state.js';
@@ -19,7 +19,7 @@ const TWO_LINES = 42;
 
 /** A group's name, with its callers on a second line. */
 export function GroupName({ ground, way, group }: { ground: Ground; way: Way; group: number }) {
-  const [name = '', ...callers] = groupWords(ground, way, group);
+  const [name, ...callers] = nameAndCallers(ground, way, group);
   return (
     <div class="group" title={groupLines(ground, way, group).join('\n')}>
       <div class="name">{name}</div>
@@ -31,6 +31,7 @@ export function GroupName({ ground, way, group }: { ground: Ground; way: Way; gr
 }
 
 export function WaySelect({ ground }: { ground: Ground }) {
+  if (!waysOf(ground.device).length) return null;
   return (
     <label class="field">
       by{' '}
@@ -172,7 +173,7 @@ export function Holders() {
           };
         }}
         chosen={({ group }) => (state.group === group && state.of === way) || pinned === group}
-        onChoose={({ group }) => change(toggled(ground, way, group))}
+        onChoose={({ group }) => choose(ground, way, group)}
         attributes={({ group }) => ({ 'data-group': group })}
         empty={state.search ? 'no live allocation matches' : 'no live allocations'}
       />

@@ -4,7 +4,7 @@ import { mode, toggleMode } from './gestures.js';
 import { filterOf, type Ground } from './ground.js';
 import type { KeyOf } from './listening.js';
 import { ALL, goTo, markMoments, pan, peakMoments, toNext, zoomBy } from './moving.js';
-import { panHeights, toggleCarried, zoomHeights } from './scale.js';
+import { fitHeights, panHeights, toggleCarried, zoomHeights } from './scale.js';
 import { change, FIRST_TABS, type Tab } from './state.js';
 import { nextTheme } from './theme.js';
 
@@ -75,10 +75,16 @@ export function keysOf(
       act: (ground, { key }) => zoomBy(ground, key === '+' || key === '=' ? 0.5 : 2),
     },
     {
-      keys: ['v', 'V'],
-      shown: 'v V',
-      does: 'zoom the bytes in and out, around the selected allocation',
-      act: (ground, { key }) => zoomHeights(ground, key === 'v' ? 0.5 : 2),
+      keys: ['v'],
+      shown: 'v',
+      does: 'fit the bytes of the selection, or of what changes; again: the whole stack',
+      act: fitHeights,
+    },
+    {
+      keys: ['e', 'E'],
+      shown: 'e E',
+      does: 'zoom the bytes in and out, around the selection',
+      act: (ground, { key }) => zoomHeights(ground, key === 'e' ? 0.5 : 2),
     },
     {
       keys: ['k', 'j'],

@@ -62,6 +62,17 @@ export function groupWords(ground: Ground, way: Way, group: number, brief = fals
   });
 }
 
+/** A group's name with its file's folders, and its callers without. */
+export function nameAndCallers(ground: Ground, way: Way, group: number): string[] {
+  const [name = ''] = groupWords(ground, way, group);
+  return [name, ...groupWords(ground, way, group, true).slice(1)];
+}
+
+/** A C++ function without its parameters. */
+export function withoutParameters(name: string): string {
+  return name.replace(/\([^()]*(?:\([^()]*\)[^()]*)*\)(?: const)?$/, '') || name;
+}
+
 /** The places of each text in a list. */
 function places(texts: readonly string[]): number[][] {
   const found = new Map<string, number[]>();

@@ -5,14 +5,14 @@ import type { Span } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { Lanes } from './canvas/lanes.js';
 import { type Ground, useGround } from './ground.js';
-import { lookAt, momentName } from './moving.js';
+import { lookAt, middle, momentName, zoomTo } from './moving.js';
 import { LEFT } from './sizes.js';
 import { count, counted, duration, fineDuration } from './units.js';
 
 export function AnnotationLanes() {
   const ground = useGround();
   const { engine, place, axis, device, span, at, other, change } = ground;
-  const half = axis === 'event' ? 0.5 : 0;
+  const half = middle(axis);
   const answer = useAnswer(JSON.stringify([place, axis]), async () => {
     const { spans, marks } = device;
     const moments = Float64Array.from([
@@ -61,7 +61,7 @@ export function AnnotationLanes() {
         // A point sets one cursor; a range sets both.
         change({ at: one, other: to > from ? two : null });
       }}
-      onZoom={({ from, to }) => lookAt(ground, { from, to })}
+      onZoom={({ from, to }) => zoomTo(ground, { from, to })}
       onReveal={({ from, to }) => {
         const half = (span.to - span.from) / 2;
         lookAt(ground, { from: (from + to) / 2 - half, to: (from + to) / 2 + half });

@@ -8,15 +8,7 @@ import type { Allocation, Place } from '../protocol.js';
 import type { Remote } from '../worker/rpc.js';
 import { useAnswer } from './answers.js';
 import { useCompared } from './comparing.js';
-import {
-  type Ground,
-  groupLines,
-  groupsOf,
-  namesOf,
-  toggled,
-  useGround,
-  waysOf,
-} from './ground.js';
+import { choose, type Ground, groupLines, groupsOf, namesOf, useGround, waysOf } from './ground.js';
 import { distinct, elided, groupWords } from './labels.js';
 import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
 import { type PointedAt, pointed } from './pointing.js';
@@ -249,18 +241,20 @@ function Colours() {
   );
   return (
     <section class="legend" aria-label="Colours">
-      <label class="field">
-        colour by{' '}
-        <select
-          value={colours.way}
-          onChange={(event) => change({ colour: event.currentTarget.value as Way })}
-        >
-          {waysOf(device).map((one) => (
-            <option key={one}>{one}</option>
-          ))}
-          <option>{ALLOCATION}</option>
-        </select>
-      </label>{' '}
+      {waysOf(device).length > 0 && (
+        <label class="field">
+          colour by{' '}
+          <select
+            value={colours.way}
+            onChange={(event) => change({ colour: event.currentTarget.value as Way })}
+          >
+            {waysOf(device).map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+            <option>{ALLOCATION}</option>
+          </select>
+        </label>
+      )}{' '}
       <Carried ground={ground} />
       {carried.value ? (
         <p class="dim" data-what="without">
@@ -314,7 +308,7 @@ function Groups({ ground, colours }: { ground: Ground; colours: Coloured }) {
           total={now?.bytes}
           chosen={state.of === way && state.group === group}
           marks={{ snapshot: place.snapshot, groups: { [way]: group } }}
-          choose={() => change(toggled(ground, way, group))}
+          choose={() => choose(ground, way, group)}
         />
       </li>
     );

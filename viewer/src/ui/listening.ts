@@ -24,7 +24,7 @@ export function listen<Page>(keys: readonly KeyOf<Page>[], page: () => Page | nu
     // Some focused elements handle the arrow keys themselves.
     if (
       target?.closest('[role=tree], [role=tablist], .own-keys') &&
-      /^(Arrow|Home|End|Page|Escape)/.test(event.key)
+      /^(Arrow|Home|End|Page)/.test(event.key)
     ) {
       return;
     }

@@ -7,7 +7,7 @@ import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying, type Rows } from './copying.js';
 import { filterOf, type Ground, groupLines, useGround } from './ground.js';
-import { groupWords } from './labels.js';
+import { nameAndCallers } from './labels.js';
 import { Selected } from './selected.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
@@ -47,7 +47,7 @@ export function Listing() {
   const rows = async (): Promise<Rows> => {
     const all = await engine.live({ ...asked, offset: 0, limit: Number.MAX_SAFE_INTEGER });
     return [
-      ['requested_bytes', 'block_bytes', 'made', 'freed', 'address', 'stack'],
+      ['requested_bytes', 'block_bytes', 'allocated', 'freed', 'address', 'stack'],
       ...all.rows.map((one) => [
         one.requested,
         one.block,
@@ -113,7 +113,7 @@ export function Listing() {
       cell: (one) => (
         <span class="name" title={nameOf(ground, one)}>
           {one.groups.stack !== undefined &&
-            groupWords(ground, 'stack', one.groups.stack).join(' ← ')}
+            nameAndCallers(ground, 'stack', one.groups.stack).join(' ← ')}
         </span>
       ),
     },

@@ -1,7 +1,8 @@
 // Navigation: the cursor by events, peaks and marks; the view by windows and zoom.
 
 import { useRef } from 'preact/hooks';
-import type { Span } from '../protocol.js';
+import type { Axis, Span } from '../protocol.js';
+import { counted } from './answers.js';
 import { eventOf, type Ground, within } from './ground.js';
 import type { State } from './state.js';
 
@@ -14,10 +15,39 @@ function rounded(x: number): number {
   return Math.round(x * 100) / 100;
 }
 
-export function lookAt({ whole, change }: Ground, next: Span): void {
+/** Shows this part, or as much of it as there is, and returns it. */
+export function lookAt({ whole, change }: Ground, next: Span): Span {
   const { from, to } = within(whole, rounded(next.from), rounded(next.to));
   const all = from <= whole.from && to >= whole.to;
   change(all ? { from: null, to: null } : { from, to });
+  return { from, to };
+}
+
+/** Zooms to a part. */
+export function zoomTo(ground: Ground, next: Span, around?: number): void {
+  keepInside(ground, lookAt(ground, next), around);
+}
+
+/** After zooming, moves a cursor whose moment isn't visible: to the position around which the view
+ * was zoomed, if there is one, otherwise to the highest visible moment. */
+export function keepInside(ground: Ground, span: Span, around?: number): void {
+  const { engine, place, axis, at, state, move } = ground;
+  const moved = async () => {
+    const [first = 0, last = 0, fixed = 0] = await Promise.all(
+      [span.from, span.to, around ?? 0].map((x) => engine.momentAt(place, axis, x)),
+    );
+    const end = (await engine.xOf(place, axis, last)) < span.to ? last + 1 : last;
+    if (at >= first && at < end) return;
+    if (around !== undefined) return move(Math.min(fixed, end - 1));
+    const [peak] = await engine.peaks(place, state.measure, first, end, 1);
+    move(peak?.moment ?? first);
+  };
+  void counted(moved());
+}
+
+/** How far into a moment its marks are: on the event axis a moment has a width. */
+export function middle(axis: Axis): number {
+  return axis === 'event' ? 0.5 : 0;
 }
 
 /** Zooms around the cursor if it's visible, otherwise around the middle. */
@@ -25,12 +55,12 @@ export async function zoomBy(ground: Ground, factor: number): Promise<void> {
   const { engine, place, axis, at, span } = ground;
   const x = await engine.xOf(place, axis, at);
   const inside = x >= span.from && x < span.to;
-  // On the event axis a moment has a width, and the cursor is in its middle.
-  const fixed = inside ? x + (axis === 'event' ? 0.5 : 0) : (span.from + span.to) / 2;
+  const fixed = inside ? x + middle(axis) : (span.from + span.to) / 2;
   const from = fixed - (fixed - span.from) * factor;
   const to = fixed + (span.to - fixed) * factor;
   // The cursor's moment stays in view as a whole.
-  lookAt(ground, inside ? { from: Math.min(from, x), to: Math.max(to, x + 1) } : { from, to });
+  if (inside) lookAt(ground, { from: Math.min(from, x), to: Math.max(to, x + 1) });
+  else zoomTo(ground, { from, to }, fixed);
 }
 
 /** A double click shows the whole recording, with the cursor and the selection as they were before

@@ -13,7 +13,7 @@ import { cardWithin } from './card.js';
 import { type Ground, useGround } from './ground.js';
 import { MEANINGS } from './meanings.js';
 import { MomentLines } from './moment.js';
-import { lookAt, useClicks } from './moving.js';
+import { keepInside, lookAt, middle, useClicks } from './moving.js';
 import { moving } from './painting.js';
 import { LEFT, usePlotSize } from './sizes.js';
 
@@ -59,6 +59,8 @@ interface Drag {
   readonly from: number;
   readonly moves: Span | null;
   moved: boolean;
+  /** The part that is visible now. */
+  seen?: Span;
 }
 
 export function Overview() {
@@ -121,9 +123,9 @@ export function Overview() {
     return under.find((one) => away(one) <= nearest + SAME_PX)?.moment ?? null;
   };
   const inside = (at: number) => !all && at >= span.from && at <= span.to;
-  const look = (next: Span) => {
+  const look = (one: Drag, next: Span) => {
     moving();
-    lookAt(ground, next);
+    one.seen = lookAt(ground, next);
   };
   const clicks = useClicks(ground);
   const clicked = useRef(Promise.resolve());
@@ -152,12 +154,13 @@ export function Overview() {
       if (!one.moved) return;
       if (one.moves) {
         const by = to - one.from;
-        look({ from: one.moves.from + by, to: one.moves.to + by });
-      } else look({ from: Math.min(one.from, to), to: Math.max(one.from, to) });
+        look(one, { from: one.moves.from + by, to: one.moves.to + by });
+      } else look(one, { from: Math.min(one.from, to), to: Math.max(one.from, to) });
     },
     pointerup(event: PointerEvent) {
       const one = drag.current;
       drag.current = null;
+      if (one?.seen && !one.moves) keepInside(ground, one.seen);
       if (!one || one.moved) return;
       clicks.keep();
       const marked = markedAt(event);
@@ -217,11 +220,6 @@ async function highestNear(
   ]);
   const [peak] = await engine.peaks(place, state.measure, first, Math.max(last, first + 1), 1);
   return peak?.moment ?? first;
-}
-
-/** How far into a moment its marks are: on the event axis a moment has a width. */
-function middle(axis: Ground['axis']): number {
-  return axis === 'event' ? 0.5 : 0;
 }
 
 /** What is under the pointer: at a triangle its moment, otherwise the highest in the pixel. */

@@ -1,6 +1,6 @@
 // The page's data, embedded in the document.
 
-import type { Page, PageData, PageDevice } from '../core/page.js';
+import type { Page } from '../core/page.js';
 
 const PAGE = 'memreplay-page';
 const COLUMNS = 'memreplay-columns';
@@ -20,12 +20,4 @@ export function recordsOf(root: Document): unknown {
 /** The columns of each snapshot, in base64. */
 export function columnsOf(root: Document): string[] {
   return [...root.getElementsByClassName(COLUMNS)].map((one) => one.textContent ?? '');
-}
-
-export function snapshotOf(page: Page, snapshot: number): PageData {
-  return page.snapshots[snapshot]!;
-}
-
-export function deviceOf(page: Page, snapshot: number, device: number): PageDevice | undefined {
-  return page.snapshots[snapshot]?.devices[device];
 }

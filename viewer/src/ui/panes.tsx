@@ -27,7 +27,7 @@ export function Separator(props: {
     const box = parts()[0]?.getBoundingClientRect();
     return Math.round((tall ? box?.height : box?.width) ?? 0);
   };
-  const to = (next: number) => change(Math.round(Math.min(Math.max(next, least), most)));
+  const to = (next: number) => change(bounded(next, { least, most }));
   const drag = useRef<{ readonly from: number; readonly size: number } | null>(null);
   const at = (event: PointerEvent) => (tall ? event.clientY : event.clientX);
   const now = useSignal(least as number);
@@ -76,11 +76,15 @@ export function Separator(props: {
   );
 }
 
+function bounded(size: number, { least, most }: { least: number; most: number }): number {
+  return Math.round(Math.min(Math.max(size, least), most));
+}
+
 /** Sizes for the style sheet: custom properties of the panes. */
 export function sizesOf(state: { tall?: number | null; side: number | null }) {
   return {
-    ...(state.tall == null ? {} : { '--tall': `${state.tall}px` }),
-    ...(state.side === null ? {} : { '--side': `${state.side}px` }),
+    ...(state.tall == null ? {} : { '--tall': `${bounded(state.tall, KINDS.tall)}px` }),
+    ...(state.side === null ? {} : { '--side': `${bounded(state.side, KINDS.side)}px` }),
   };
 }
 

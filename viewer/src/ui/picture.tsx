@@ -12,15 +12,17 @@ import { type Box, dragged, factorOf, type Mode, mode, zoomed } from './gestures
 import { filterOf, type Ground, useGround } from './ground.js';
 import { useColours, useShades } from './legend.js';
 import { MomentLines } from './moment.js';
-import { lookAt, momentName, useClicks } from './moving.js';
+import { keepInside, lookAt, middle, momentName, useClicks } from './moving.js';
 import { moving, useSight } from './painting.js';
 import { pointed } from './pointing.js';
-import { type Scale, useScale, withoutCarried } from './scale.js';
+import { fitHeights, type Scale, useScale, withoutCarried } from './scale.js';
 import { SegmentLines, segmentColours, showsSegments } from './segments.js';
 import { LEFT, usePlotSize } from './sizes.js';
 import { type Heights, lookedAt, scrolled, zoomedBytes } from './vertical.js';
 
 const BOTTOM = 20;
+/** Pinching a touchpad is reported as a wheel with Ctrl that moves this much less. */
+const PINCH = 8;
 /** Heights in a tooltip: of everything but the stack, and of a line of the stack. */
 const TIP_NUMBERS = 150;
 const TIP_LINE = 17;
@@ -104,7 +106,7 @@ export function Picture() {
     event.preventDefault();
     event.stopPropagation();
     void ground.engine.xOf(place, axis, at).then((x) => {
-      const found = sight.column(x + (axis === 'event' ? 0.5 : 0));
+      const found = sight.column(x + middle(axis));
       const now = state.pin === null ? -1 : found.indexOf(state.pin);
       const next = now < 0 || step === 0 ? found.length - 1 : now + step;
       const pin = found[Math.min(Math.max(next, 0), found.length - 1)];
@@ -192,7 +194,11 @@ function useGestures(
   const clicks = useClicks(ground);
   const look = (next: Span) => {
     moving();
-    lookAt(ground, next);
+    return lookAt(ground, next);
+  };
+  const zoom = (seen: Span, part: number, factor: number) => {
+    const around = seen.from + part * (seen.to - seen.from);
+    keepInside(ground, look(zoomed(seen, part, factor)), around);
   };
   const lookUp = (next: Heights) => {
     moving();
@@ -206,7 +212,7 @@ function useGestures(
       const both = Promise.all([x0, x1].map((px) => engine.momentAt(place, axis, along(px))));
       void counted(both.then(([at, other]) => change({ at: at!, other: other!, tab: 'between' })));
     } else {
-      look({ from: along(Math.max(x0, LEFT)), to: along(x1) });
+      keepInside(ground, look({ from: along(Math.max(x0, LEFT)), to: along(x1) }));
       lookUp({ low: up(Math.min(y1, plot.height)), high: up(Math.max(y0, 0)) });
     }
   };
@@ -222,7 +228,7 @@ function useGestures(
     } else if (Math.abs(deltaX) > Math.abs(deltaY)) {
       const by = (deltaX / plot.width) * (span.to - span.from);
       look({ from: span.from + by, to: span.to + by });
-    } else look(zoomed(span, part, deltaY));
+    } else zoom(span, part, factorOf(event.ctrlKey ? deltaY * PINCH : deltaY));
   };
   // Browsers treat wheel listeners as passive by default.
   const wheel = useRef(onWheel);
@@ -244,12 +250,7 @@ function useGestures(
         change(scrolled(scale, rise, scale.whole));
       },
       pinch: ({ span }, factor, px) => {
-        const part = Math.min(Math.max((px - LEFT) / plot.width, 0), 1);
-        const fixed = span.from + part * (span.to - span.from);
-        look({
-          from: fixed - (fixed - span.from) / factor,
-          to: fixed + (span.to - fixed) / factor,
-        });
+        zoom(span, Math.min(Math.max((px - LEFT) / plot.width, 0), 1), 1 / factor);
       },
       select: (does, box, done) => {
         show(null, done ? null : does === 'box' ? box : { ...box, y0: 0, y1: plot.height });
@@ -266,7 +267,11 @@ function useGestures(
         show(found && x !== null && y !== null ? { ...found, x, y } : null, null);
       },
     }),
-    onDblClick: clicks.twice,
+    onDblClick: (event: MouseEvent) => {
+      const onAxis = event.clientX - stage.current!.getBoundingClientRect().left < LEFT;
+      if (onAxis) void counted(fitHeights(ground));
+      else clicks.twice();
+    },
   };
 }
 
@@ -362,12 +367,16 @@ function Over(props: {
   const { span, place, axis, at, other, engine } = ground;
   // What is allocated since the start isn't comparable with the card's size.
   const card = withoutCarried(ground) ? null : ground.device.card;
+  const { events } = ground.device;
+  const extent = async (moment: number): Promise<Span> => ({
+    from: await engine.xOf(place, axis, moment),
+    to: moment < events ? await engine.xOf(place, axis, moment + 1) : Infinity,
+  });
   const places = useAnswer(JSON.stringify([place, axis, at, other]), async () => ({
-    at: await engine.xOf(place, axis, at),
-    other: other === null ? null : await engine.xOf(place, axis, other),
+    at: await extent(at),
+    other: other === null ? null : await extent(other),
   }));
-  // On the event axis a moment has a width; lines are in its middle.
-  const half = axis === 'event' ? 0.5 : 0;
+  const half = middle(axis);
   const px = (x: number) => LEFT + ((x - span.from) / (span.to - span.from)) * plot.width;
   const py = (bytes: number) => plot.height * (1 - (bytes - low) / (high - low));
   const bytes = byteAxis(low, high, plot.height / 44);
@@ -378,10 +387,13 @@ function Over(props: {
         ? ''
         : `${LEFT + (i * plot.width) / reserved.length},${Math.min(Math.max(py(bytes), -2), plot.height).toFixed(1)}`,
     ).join(' ');
-  const cursor = places.value && px(places.value.at + half);
-  const second = places.value?.other != null ? px(places.value.other + half) : null;
+  const cursor = places.value && px(places.value.at.from + half);
+  const second = places.value?.other ? px(places.value.other.from + half) : null;
   const clamped = (x: number) => Math.min(Math.max(x, LEFT), LEFT + plot.width);
-  const inside = (x: number | null) => x !== null && x >= LEFT - 1 && x <= LEFT + plot.width + 1;
+  // A line stays in view as long as any part of its moment does.
+  const lines = [places.value?.at, places.value?.other].map((one) =>
+    one && one.to > span.from && one.from < span.to ? clamped(px(one.from + half)) : null,
+  );
   return (
     <svg class="over" width={LEFT + plot.width} height={plot.height + BOTTOM} aria-hidden="true">
       {bytes.ticks
@@ -452,17 +464,14 @@ function Over(props: {
       {cursor !== null && second !== null && (
         <path class="range" d={`M${clamped(cursor)},1.5 H${clamped(second)}`} />
       )}
-      {inside(cursor) && (
-        <g class="cursor">
-          <line x1={cursor!} x2={cursor!} y1={0} y2={plot.height} />
-          <path d={`M${cursor! - 5},0 h10 l-5,6 z`} />
-        </g>
-      )}
-      {inside(second) && (
-        <g class="cursor other">
-          <line x1={second!} x2={second!} y1={0} y2={plot.height} />
-          <path d={`M${second! - 5},0 h10 l-5,6 z`} />
-        </g>
+      {lines.map(
+        (x, i) =>
+          x !== null && (
+            <g key={i} class={i ? 'cursor other' : 'cursor'}>
+              <line x1={x} x2={x} y1={0} y2={plot.height} />
+              <path d={`M${x - 5},0 h10 l-5,6 z`} />
+            </g>
+          ),
       )}
     </svg>
   );

@@ -2,6 +2,7 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { medianOf } from '../core/fleet.js';
 import type { Curve, Place } from '../protocol.js';
 import { counted } from './answers.js';
 import { commandOf } from './commands.js';
@@ -54,7 +55,7 @@ export function Ranks() {
     )
     .sort((a, b) => b.peak - a.peak);
   const most = rows[0]?.peak ?? 1;
-  const median = rows[Math.floor(rows.length / 2)]?.peak ?? 0;
+  const median = medianOf(rows.map(({ peak }) => peak).reverse());
   const key = (one: Place) => `${one.snapshot} ${one.device} ${measure}`;
   useEffect(() => {
     let gone = false;
@@ -103,7 +104,7 @@ export function Ranks() {
     },
     {
       key: 'median',
-      title: 'to the median',
+      title: 'vs. median',
       right: true,
       width: '8rem',
       spare: true,

@@ -1,6 +1,6 @@
 // Segments in the picture of reserved memory: their colours, the legend, and one segment's details.
 
-import { type Colouring, SEGMENT_KEYS, type SegmentKey } from '../protocol.js';
+import { type Colouring, type MapSegment, SEGMENT_KEYS, type SegmentKey } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { groupName } from './canvas/blocks/words.js';
 import { type Ground, useGround } from './ground.js';
@@ -22,6 +22,21 @@ export function showsSegments({ state, device }: Ground): boolean {
 function colourOf(key: SegmentKey, group: number, shades: Shades): number {
   if (key === 'state') return group ? GROUPS[0]! : shades.others[0]!;
   return GROUPS[group % GROUPS.length]!;
+}
+
+/** The colour of a segment's blocks in use, as in the legend. */
+export function blockColour(
+  { state, device }: Ground,
+  { pool, kind }: MapSegment,
+  shades: Shades,
+): number {
+  const key = state.segments;
+  const groups = {
+    pool: device.pools.findIndex((one) => (one?.join(':') ?? null) === pool),
+    size: kind,
+    state: 1,
+  };
+  return colourOf(key, Math.max(groups[key], 0), shades);
 }
 
 export function segmentColours({ state, device }: Ground, shades: Shades): Colouring {
@@ -72,7 +87,7 @@ export function SegmentLegend({ shades }: { shades: Shades }) {
               <span class="number" data-what="segment-bytes" data-bytes={bytes}>
                 {size(bytes)}
               </span>
-              <span class="number share">{percent(bytes / whole)}</span>
+              <span class="number share">{whole > 0 ? percent(bytes / whole) : ''}</span>
             </span>
           </li>
         ))}

@@ -8,7 +8,7 @@ import { change, type State, SYNCS, type Sync } from './state.js';
 import { count, signedSize, size } from './units.js';
 
 /** Names up to this length stay whole. */
-const FITS = 26;
+const FITS = 20;
 
 /** The names of two compared snapshots. */
 export const LETTERS = ['A', 'B'];

@@ -1,13 +1,7 @@
 // A table of any length: rows are created when they scroll into view.
 
-import {
-  elementScroll,
-  observeElementOffset,
-  observeElementRect,
-  Virtualizer,
-} from '@tanstack/virtual-core';
-import type { ComponentChildren, RefObject } from 'preact';
-import { useEffect, useMemo, useReducer, useRef } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 export interface Column<Row> {
   readonly key: string;
@@ -39,26 +33,46 @@ interface Props<Row> {
   readonly shown?: number | undefined;
 }
 
-function useVirtual(scroller: RefObject<HTMLDivElement | null>, total: number, rowHeight: number) {
-  const [, again] = useReducer((n: number) => n + 1, 0);
-  const options = {
-    count: total,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => rowHeight,
-    overscan: 8,
-    // The header covers as much of the visible part.
-    scrollPaddingEnd: scroller.current?.querySelector('thead')?.offsetHeight ?? rowHeight,
-    observeElementRect,
-    observeElementOffset,
-    scrollToFn: elementScroll,
-    onChange: () => again(0),
+/** The number of rows above and below the visible ones that are there as well. */
+const MORE = 8;
+
+/** The rows [first, end) that are there, given the rows' height. */
+function useRows(total: number, rowHeight: number) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const [fit, setFit] = useState(0);
+  useLayoutEffect(() => {
+    const box = scroller.current!;
+    const look = () => {
+      setTop(Math.floor(box.scrollTop / rowHeight));
+      setFit(Math.ceil(box.clientHeight / rowHeight));
+    };
+    const stop = new AbortController();
+    box.addEventListener('scroll', look, { passive: true, signal: stop.signal });
+    const resized = new ResizeObserver(look);
+    resized.observe(box);
+    look();
+    return () => {
+      stop.abort();
+      resized.disconnect();
+    };
+  }, [rowHeight]);
+  const first = Math.max(Math.min(top, total - fit) - MORE, 0);
+  /** Scrolls to a row that isn't visible, to the middle or only as far as necessary. */
+  const reveal = (row: number, middle: boolean) => {
+    const box = scroller.current!;
+    // The header stays on top, and the window may end above the table's end.
+    const head = box.querySelector('thead')!.offsetHeight;
+    const below = innerHeight - box.getBoundingClientRect().top - head;
+    const all = box.clientHeight - head;
+    const room = below < rowHeight ? all : Math.min(all, below);
+    const [most, least] = [row * rowHeight, (row + 1) * rowHeight - room];
+    const { scrollTop } = box;
+    if (scrollTop > most || scrollTop < least) {
+      box.scrollTop = middle ? (most + least) / 2 : scrollTop > most ? most : least;
+    }
   };
-  const virtual = useMemo(() => new Virtualizer<HTMLDivElement, HTMLDivElement>(options), []);
-  virtual.setOptions(options);
-  useEffect(() => virtual._didMount(), []);
-  useEffect(() => virtual._willUpdate());
-  useEffect(() => virtual.measure(), [rowHeight]);
-  return virtual;
+  return { scroller, first, end: Math.min(first + fit + 2 * MORE, total), reveal };
 }
 
 function classOf<Row>({ right, spare }: Column<Row>): string {
@@ -67,15 +81,11 @@ function classOf<Row>({ right, spare }: Column<Row>): string {
 
 export function Table<Row>(props: Props<Row>) {
   const { columns, total, row, rowHeight, sort, chosen } = props;
-  const scroller = useRef<HTMLDivElement>(null);
-  const virtual = useVirtual(scroller, total, rowHeight);
-  const items = virtual.getVirtualItems();
-  const first = items[0]?.index ?? 0;
-  const last = items[items.length - 1]?.index ?? 0;
-  useEffect(() => props.onRange?.(first, last), [first, last, total]);
+  const { scroller, first, end, reveal } = useRows(total, rowHeight);
+  useEffect(() => props.onRange?.(first, Math.max(end - 1, 0)), [first, end, total]);
   const { shown = -1 } = props;
   useEffect(() => {
-    if (shown >= 0) virtual.scrollToIndex(shown, { align: 'auto' });
+    if (shown >= 0) reveal(shown, true);
   }, [shown, row(shown)]);
   const move = (event: KeyboardEvent, index: number) => {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
@@ -89,13 +99,13 @@ export function Table<Row>(props: Props<Row>) {
       return;
     }
     const target = Math.min(Math.max(to, 0), total - 1);
-    virtual.scrollToIndex(target);
+    reveal(target, false);
     requestAnimationFrame(() =>
       scroller.current?.querySelector<HTMLElement>(`[data-index="${target}"]`)?.focus(),
     );
   };
-  const above = items[0]?.start ?? 0;
-  const below = virtual.getTotalSize() - (items[items.length - 1]?.end ?? 0);
+  const above = first * rowHeight;
+  const below = (total - end) * rowHeight;
   return (
     <div class="scroller" ref={scroller}>
       <table class="rows" aria-label={props.label} aria-rowcount={total + 1}>
@@ -133,18 +143,19 @@ export function Table<Row>(props: Props<Row>) {
         </thead>
         <tbody class="own-keys">
           {above > 0 && <tr class="room" style={{ height: `${above}px` }} />}
-          {items.map((item) => {
-            const one = row(item.index);
+          {Array.from({ length: Math.max(end - first, 0) }, (_, i) => {
+            const index = first + i;
+            const one = row(index);
             return (
               <tr
-                key={item.key}
-                aria-rowindex={item.index + 2}
-                data-index={item.index}
-                tabIndex={item.index === first ? 0 : -1}
+                key={index}
+                aria-rowindex={index + 2}
+                data-index={index}
+                tabIndex={index === first ? 0 : -1}
                 class={one && chosen?.(one) ? 'chosen' : ''}
                 style={{ height: `${rowHeight}px` }}
                 onClick={() => one && props.onChoose?.(one)}
-                onKeyDown={(event) => move(event, item.index)}
+                onKeyDown={(event) => move(event, index)}
                 {...(one ? props.attributes?.(one) : {})}
               >
                 {columns.map((column) => (

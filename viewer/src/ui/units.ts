@@ -83,28 +83,3 @@ export function fineDuration(us: number): string {
   if (us < 999_995) return `${fixed(us / 1e3, 2)} ms`;
   return us < 59_995_000 ? `${fixed(us / 1e6, 2)} s` : duration(us);
 }
-
-/** `+0.412 s`, `-3 us`: a time relative to another. */
-export function signedDuration(us: number): string {
-  return us < 0 ? duration(us) : `+${duration(us)}`;
-}
-
-/** The range of microseconds that a date can represent: years 1 to 9999. */
-const FIRST_US = -62_135_596_800_000_000;
-const BEHIND_US = 253_402_300_800_000_000;
-
-/** Formats microseconds since the epoch as `2026-07-12 16:40:22.412345 UTC`. */
-export function timeUtc(us: number): string {
-  // This isn't a valid time, but it's what the file contains.
-  if (!(us >= FIRST_US && us < BEHIND_US)) return `${us} us since 1970`;
-  const seconds = Math.floor(us / 1e6);
-  const rest = String(us - seconds * 1e6).padStart(6, '0');
-  const text = new Date(seconds * 1e3).toISOString();
-  return `${text.slice(0, 10)} ${text.slice(11, 19)}.${rest} UTC`;
-}
-
-/** `events 1,000 to 1,999 of 10,000`: which part of a trace was read. */
-export function rangeWords(first: number, events: number, whole: number): string {
-  if (events === 0) return `none of ${counted(whole, 'event')}`;
-  return `events ${count(first)} to ${count(first + events - 1)} of ${count(whole)}`;
-}

@@ -10,7 +10,7 @@ import { FullButton } from './panes.js';
 import { pictureSvg } from './pictures.js';
 import { showsSegments } from './segments.js';
 import { change } from './state.js';
-import { count, duration, counted as numbered, percent, size } from './units.js';
+import { count, duration, fineDuration, counted as numbered, percent, size } from './units.js';
 
 export function Windows() {
   const ground = useGround();
@@ -29,6 +29,13 @@ export function Windows() {
   const peak = device.peaks[state.measure];
   const before = peak.moment < (found?.from ?? 0);
   const after = found !== null && peak.moment > found.to;
+  const range = all
+    ? axis === 'event'
+      ? `${device.events > 1 ? 'all ' : ''}${numbered(device.events, 'event')}`
+      : `all of ${duration(device.last_us ?? 0)}`
+    : axis === 'event'
+      ? `events ${count(Math.max(eventOf(ground, Math.ceil(span.from)), 0))}–${count(eventOf(ground, Math.floor(span.to)))}`
+      : `${fineDuration(Math.round(span.from))} to ${fineDuration(Math.round(span.to))}`;
   return (
     <div class="windows">
       <button
@@ -93,25 +100,24 @@ export function Windows() {
       >
         box
       </button>
-      <span class="range" data-what="range">
-        {all
-          ? axis === 'event'
-            ? `${ground.device.events === 1 ? '' : 'all '}${numbered(ground.device.events, 'event')}`
-            : `all of ${duration(device.last_us ?? 0)}`
-          : axis === 'event'
-            ? `events ${count(Math.max(eventOf(ground, Math.ceil(span.from)), 0))} to ${count(eventOf(ground, Math.floor(span.to)))}`
-            : `${duration(Math.round(span.from))} to ${duration(Math.round(span.to))}`}
-        {!all && ` (${percent((span.to - span.from) / (whole.to - whole.from))})`}
+      <span
+        class="range"
+        data-what="range"
+        title={`${range}, ${percent((span.to - span.from) / (whole.to - whole.from))} of the recording`}
+      >
+        {range}
         {!all && found?.peak && `, up to ${size(found.peak.bytes)}`}
       </span>
-      <Curves />
-      <FullButton
-        name="picture"
-        hint="f"
-        on={state.full === 'picture'}
-        act={() => change({ full: state.full === 'picture' ? null : 'picture' })}
-      />
-      <SavePicture name="memory" picture={() => pictureSvg(title, place)} />
+      <div class="tools">
+        <Curves />
+        <FullButton
+          name="picture"
+          hint="f"
+          on={state.full === 'picture'}
+          act={() => change({ full: state.full === 'picture' ? null : 'picture' })}
+        />
+        <SavePicture name="memory" picture={() => pictureSvg(title, place)} />
+      </div>
     </div>
   );
 }

@@ -36,6 +36,7 @@ function segment(
   return {
     address: '0x7f0000000000',
     size,
+    kind: 0,
     pool: '0:0',
     stream: '0',
     active,
@@ -63,7 +64,7 @@ test('segments are grouped by pool and stream, with sums', () => {
     segment(20, [], { pool: '0:0' }),
     segment(5, [[0, 5]], { pool: null, stream: null }),
   ];
-  const groups = groupsOf(segments, 'size');
+  const groups = groupsOf(segments);
   assert.deepEqual(
     groups.map(({ segments: own, ...rest }) => [own, groupName(rest.pool, rest.stream)]),
     [
@@ -81,21 +82,14 @@ test('segments are grouped by pool and stream, with sums', () => {
   assert.equal(groupSums(groups[2]!), '5 B reserved, 5 B active, 0 B free');
 });
 
-test('segments are sorted by size, by free bytes, or by address', () => {
-  const segments = [
-    segment(10, [], { address: '0xffffffffffffff00' }),
-    segment(30, [[0, 25]], { address: '0x10' }),
-    segment(20, [[0, 5]], { address: '0xfffffffffffffe00' }),
-  ];
-  const sorted = (sort: 'size' | 'free' | 'address') => groupsOf(segments, sort)[0]!.segments;
-  assert.deepEqual(sorted('size'), [1, 2, 0]);
-  assert.deepEqual(sorted('free'), [2, 0, 1]);
-  assert.deepEqual(sorted('address'), [1, 2, 0]);
+test('segments are sorted by size', () => {
+  const segments = [segment(10, []), segment(30, [[0, 25]]), segment(10, []), segment(20, [])];
+  assert.deepEqual(groupsOf(segments)[0]!.segments, [1, 3, 0, 2]);
 });
 
 test('a segment too large for a row continues in the next one', () => {
   const segments = [segment(25, []), segment(10, []), segment(3, [], { stream: '1' })];
-  const layout = blocksLaid(segments, { sort: 'size', scale: 'size', rowBytes: 10 });
+  const layout = blocksLaid(segments, 10);
   assert.deepEqual(rowsOf(layout), [
     [0, -1, 0, 0],
     [0, 0, 0, 10],
@@ -106,7 +100,7 @@ test('a segment too large for a row continues in the next one', () => {
     [1, 2, 0, 3],
   ]);
   assert.deepEqual([...layout.firstRow], [1, 4, 6]);
-  const same = blocksLaid(segments, { sort: 'size', scale: 'same' });
+  const same = blocksLaid(segments, 0, 15);
   assert.deepEqual(
     rowsOf(same).map(([, one, , bytes]) => [one, bytes]),
     [
@@ -120,11 +114,7 @@ test('a segment too large for a row continues in the next one', () => {
 });
 
 test('a height is in the row that is drawn there', () => {
-  const layout = blocksLaid([segment(25, []), segment(10, [])], {
-    sort: 'size',
-    scale: 'size',
-    rowBytes: 10,
-  });
+  const layout = blocksLaid([segment(25, []), segment(10, [])], 10);
   const { top } = layout.rows;
   for (let row = 0; row < layout.rows.group.length; row++) {
     assert.equal(rowAt(layout, top[row]!), row);
@@ -133,7 +123,7 @@ test('a height is in the row that is drawn there', () => {
   assert.equal(top[1], HEADING);
   assert.equal(rowAt(layout, -1), -1);
   assert.equal(rowAt(layout, top.at(-1)!), -1);
-  assert.equal(rowAt(blocksLaid([], { sort: 'size', scale: 'size' }), 0), -1);
+  assert.equal(rowAt(blocksLaid([], 10), 0), -1);
 });
 
 test('rows are as long as most segments need', () => {
@@ -183,7 +173,7 @@ test('each byte is in the piece that holds it', () => {
 
 test('keys lead from piece to piece and from segment to segment', () => {
   const segments = [segment(10, [[2, 3]]), segment(25, [[0, 25]]), segment(6, [], { stream: '1' })];
-  const layout = blocksLaid(segments, { sort: 'size', scale: 'size', rowBytes: 10 });
+  const layout = blocksLaid(segments, 10);
   const order = shownOrder(layout);
   assert.deepEqual(order, [1, 0, 2]);
   const at = (one: number, offset: number) => ({ segment: one, offset });
@@ -198,11 +188,7 @@ test('keys lead from piece to piece and from segment to segment', () => {
   assert.deepEqual(movedSpot(layout, order, at(0, 9), 'up'), at(1, 24));
   assert.deepEqual(movedSpot(layout, order, at(0, 9), 'down'), at(2, 5));
   assert.deepEqual(movedSpot(layout, order, at(2, 5), 'down'), at(2, 5));
-  const whole = blocksLaid([segment(20, []), segment(10, [])], {
-    sort: 'size',
-    scale: 'size',
-    rowBytes: 10,
-  });
+  const whole = blocksLaid([segment(20, []), segment(10, [])], 10);
   assert.deepEqual(movedSpot(whole, [0, 1], at(1, 3), 'up'), at(0, 13));
   assert.deepEqual(spotOf(layout, segments[0]!.blocks[0]!.id), at(0, 2));
   assert.equal(spotOf(layout, -5), null);
@@ -244,7 +230,7 @@ test('folded rows are all in columns that fit', () => {
     const segments = Array.from({ length: n }, (_, i) =>
       segment(1 + (i % 9), [], { stream: String(i % 3) }),
     );
-    const { starts, rows, rowBytes } = folded(segments, 'size', width, height);
+    const { starts, rows, rowBytes } = folded(segments, width, height);
     assert.equal(rowBytes, 0); // each row has its own scale
     assert.deepEqual([starts[0], starts.at(-1)], [0, rows.top.at(-1)]);
     assert.ok(starts.length - 1 <= Math.max(1, Math.floor(width / 190)));

@@ -132,11 +132,27 @@ test('the bytes of the stack that an allocation fills', () => {
       const live = slow.live(of, 'active', moment);
       let low = 0;
       of.lives.forEach((one, id) => {
-        const band = engine.bandOf({ place, measure: 'active', moment, id, recorded });
+        const asked = { place, measure: 'active', moment, recorded } as const;
+        const band = engine.bandOf({ ...asked, id, filter: null });
         const bytes = live.includes(id) && !(recorded && one.begin < 0) ? one.block : 0;
         assert.deepEqual(band, bytes ? { low, high: low + bytes } : null);
         low += bytes;
       });
+      // Of several allocations, it's everything from the lowest to the highest.
+      const met = of.lives.map((one, id) => {
+        const bytes = live.includes(id) && !(recorded && one.begin < 0) ? one.block : 0;
+        return { bytes, of: slow.met(of, /main/, id) };
+      });
+      const first = met.findIndex(({ of, bytes }) => of && bytes);
+      const last = met.reduce((last, { of, bytes }, i) => (of && bytes ? i : last), -1);
+      const below = (end: number) => met.slice(0, end).reduce((sum, { bytes }) => sum + bytes, 0);
+      assert.deepEqual(
+        engine.bandOf({
+          ...{ place, measure: 'active', moment, recorded, id: null },
+          filter: { include: 'main' },
+        }),
+        first < 0 ? null : { low: below(first), high: below(last + 1) },
+      );
     }
   }
 });

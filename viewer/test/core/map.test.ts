@@ -96,6 +96,8 @@ test('segments and their blocks', () => {
       }
       assert.deepEqual(segment.blocks, blocks);
       assert.deepEqual([segment.active, segment.largestFree], [active, free]);
+      const small = pieces.some((one) => one.small);
+      assert.equal(segment.kind, pieces[0]!.expandable ? 2 : small ? 1 : 0);
     });
     assert.equal(map.reserved, slow.usage(of, 'reserved', moment));
     assert.equal(map.active, covered);

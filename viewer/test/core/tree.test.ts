@@ -113,6 +113,63 @@ test('calls and the bytes that they hold', () => {
   }
 });
 
+/** The lines of a function in a snapshot's frames. */
+function linesOf({ frames, texts }: World, name: string, file: string): number[] {
+  const own = frames.filter(([f, path]) => texts[f] === name && texts[path] === file);
+  return [...new Set(own.map(([, , line]) => line))].sort((a, b) => a - b);
+}
+
+/** The line of a function's second version that is a line of its first version; null if only the
+ * whole function can be compared. */
+function matched(was: readonly number[], is: readonly number[], line: number): number | null {
+  const subset = (some: readonly number[], all: readonly number[]) =>
+    some.every((one) => all.includes(one));
+  if (subset(was, is) || subset(is, was)) return line;
+  return was.length === is.length ? is[was.indexOf(line)]! : null;
+}
+
+test('lines of a function match by number, by their order, or not at all', () => {
+  const of = (...lines: number[]): World => ({
+    ...NOTHING,
+    lives: lines.map((_, stack) => ({
+      ...{ begin: -1, end: 0, asked: 0, requested: 10 + stack, block: 512, stack },
+      ...{ pool: 0, stream: 0, address: null },
+    })),
+    stacks: lines.map((_, frame) => ({ frames: [frame], code: [1] })),
+    texts: ['f', 'a.py'],
+    frames: lines.map((line) => [0, 1, line] as const),
+    pools: [null],
+    streams: ['0'],
+  });
+  const asked: TreeQuery = {
+    ...{ place, measure: 'requested', moment: 0, root: 'outermost', frames: 'code' },
+    ...{ filter: null, least: 0 },
+  };
+  const lines = (a: World, b: World) => {
+    const second = { ...asked, place: { snapshot: 1, device: 0 } };
+    const tree = opened(a, b).treeOfDifferences(asked, second);
+    const all = [...tree.lineBefore].map((line, node) => [line, tree.lineAfter[node]!] as const);
+    return all.slice(1).sort(([a, b], [c, d]) => (a || b) - (c || d));
+  };
+  assert.deepEqual(lines(of(3, 9), of(3, 9)), [
+    [3, 3],
+    [9, 9],
+  ]);
+  // The second version runs another line.
+  assert.deepEqual(lines(of(3, 9), of(3, 5, 9)), [
+    [3, 3],
+    [0, 5],
+    [9, 9],
+  ]);
+  // A line was added above.
+  assert.deepEqual(lines(of(3, 9), of(4, 10)), [
+    [3, 4],
+    [9, 10],
+  ]);
+  // Anything may have changed.
+  assert.deepEqual(lines(of(3, 9), of(4, 5, 10)), [[0, 0]]);
+});
+
 test('two snapshots as one tree', () => {
   const next = random(16);
   for (let seed = 0; seed < 100; seed++) {
@@ -138,10 +195,15 @@ test('two snapshots as one tree', () => {
     };
     const tree = opened(first, turned).treeOfDifferences(asked, other);
     const called = (of: World) => (frame: number) => {
-      const [name, file] = of.frames[frame] ?? [];
+      const [name, file, line] = of.frames[frame] ?? [];
       const groups = of.groups.find(({ way }) => way === 'line');
       if (frame <= -16) return `as ${of.texts[groups!.lines![-16 - frame]!]}`;
-      return frame < 0 ? String(frame) : `${of.texts[name!]} in ${of.texts[file!]}`;
+      if (frame < 0) return String(frame);
+      const [function_, path] = [of.texts[name!]!, of.texts[file!]!];
+      const was = linesOf(first, function_, path);
+      const is = linesOf(turned, function_, path);
+      const whole = matched(was, is, was[0] ?? 0) === null;
+      return `${function_} in ${path}:${whole ? '?' : of === turned ? line : matched(was, is, line!)}`;
     };
     const names = paths(tree, (node) =>
       called(tree.frameOf[node] ? turned : first)(tree.frame[node]!),
@@ -156,6 +218,10 @@ test('two snapshots as one tree', () => {
       const { bytes, count, own } = is.get(key) ?? { bytes: 0, count: 0, own: 0 };
       assert.deepEqual([tree.bytes[node], tree.count[node], tree.own[node]], [bytes, count, own]);
       assert.equal(tree.before[node], was.get(key)?.bytes ?? 0);
+      // Nodes say at which line they are, unless they represent a whole function.
+      const said = tree.frameOf[node] ? tree.lineAfter[node] : tree.lineBefore[node];
+      const frame = (tree.frameOf[node] ? turned : first).frames[tree.frame[node]!];
+      assert.equal(said, /:\d+$/.test(key) ? frame![2] : 0);
     });
     const before = new Map<number, number>();
     tree.parent.forEach((parent, node) => {

@@ -4,7 +4,14 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { PageData, PageDevice } from '../../src/core/page.js';
 import type { Ground } from '../../src/ui/ground.js';
-import { distinct, elided, groupWords, placeOf } from '../../src/ui/labels.js';
+import {
+  distinct,
+  elided,
+  groupWords,
+  nameAndCallers,
+  placeOf,
+  withoutParameters,
+} from '../../src/ui/labels.js';
 
 const texts = [
   '/w/chat/model.py',
@@ -49,6 +56,20 @@ test('a line that names code begins with the place', () => {
   assert.deepEqual(groupWords(ground, 'stack', 1), ['(no stack)']);
 });
 
+test('callers have no folders, which would hide the callers after them', () => {
+  const there = {
+    ...snapshot,
+    texts: [...texts, '/w/chat/app/main.py', 'app/main.py', 'main  /w/chat/app/main.py:9', 'main'],
+    files: [...snapshot.files, [13, 14]],
+    code: [...snapshot.code, [15, 9, 13, 16]],
+  } as unknown as PageData;
+  const device = { groups: [{ way: 'stack', lines: [[15, 15]] }] } as unknown as PageDevice;
+  assert.deepEqual(nameAndCallers({ snapshot: there, device } as Ground, 'stack', 0), [
+    'app/main.py:9 main',
+    'main.py:9 main',
+  ]);
+});
+
 test('labels that are the same get the first callers that differ', () => {
   assert.deepEqual(distinct([]), []);
   assert.deepEqual(
@@ -78,5 +99,20 @@ test('shortened labels that differ stay distinct', () => {
     const found = elided(some, 16);
     assert.equal(new Set(found).size, new Set(some).size, JSON.stringify([some, found]));
     for (const [i, one] of found.entries()) if (some[i]!.length <= 16) assert.equal(one, some[i]);
+  }
+});
+
+test('C++ functions are named without their parameters', () => {
+  for (const [name, short] of [
+    ['at::_ops::mm::call(at::Tensor const&, at::Tensor const&)', 'at::_ops::mm::call'],
+    ['f(std::function<void (int)>, int (*)(char)) const', 'f'],
+    ['(anonymous namespace)::g(int)', '(anonymous namespace)::g'],
+    ['A::operator()(int)', 'A::operator()'],
+    ['forward', 'forward'],
+    ['<lambda>', '<lambda>'],
+    ['(no function)', '(no function)'],
+    ['f(', 'f('],
+  ] as const) {
+    assert.equal(withoutParameters(name), short);
   }
 });

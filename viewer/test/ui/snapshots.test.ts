@@ -8,6 +8,8 @@ test('a long common beginning is left out, up to a whole word', () => {
     '…ctx128.pkl',
     '…ctx1024.pkl',
   ]);
+  const names = ['transformer_step.pkl.gz', 'transformer_deeper.pkl.gz'];
+  assert.deepEqual(withoutCommon(names), ['…step.pkl.gz', '…deeper.pkl.gz']);
 });
 
 test('short, equal or different names stay whole', () => {

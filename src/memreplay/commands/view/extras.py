@@ -55,7 +55,7 @@ def _failure(oom: Oom, replay: Replay) -> PageFailure:
 
 
 def _card(card: CardSize, ooms: tuple[Oom, ...]) -> PageCard | None:
-    if card.bytes is None or card.bytes > LARGEST:
+    if not card.bytes or card.bytes > LARGEST:
         return None
     if not card.known:
         return PageCard(card.bytes, known=False, text=f"card of at least {size(card.bytes)}")

@@ -2,12 +2,10 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
-import type { MapBlock, SegmentMap } from '../../protocol.js';
+import type { MapBlock, MapSegment, SegmentMap } from '../../protocol.js';
 import { usePlotSize } from '../sizes.js';
 import {
   type BlockLayout,
-  type BlockScale,
-  type BlockSort,
   blocksLaid,
   blocksOf,
   folded,
@@ -30,19 +28,13 @@ import './canvas.css';
 import { type Surface, useCanvas } from './canvas.js';
 import { type Pointed, Tooltip } from './tooltip.js';
 
-export type { BlockScale, BlockSort } from './blocks/layout.js';
-
 export interface BlockMapProps {
   readonly map: SegmentMap;
   /** The colour of an allocation's block, as CSS or one of the theme's. */
-  readonly colour: (id: number) => string;
+  readonly colour: (id: number, segment: MapSegment) => string;
   /** An allocation's name in tooltips. */
   readonly name?: (id: number) => string | null;
-  /** Matching blocks are drawn normally, all others faded. */
-  readonly highlight?: ((id: number) => boolean) | null;
   readonly selected?: number | null;
-  readonly sort?: BlockSort;
-  readonly scale?: BlockScale;
   /** How often the bytes of a whole row are halved. */
   readonly zoom?: number;
   /** Whether rows are in columns, so that all of them are seen at once. */
@@ -60,7 +52,7 @@ const KEYS: Readonly<Record<string, BlockMove>> = {
 };
 
 export function BlockMap(props: BlockMapProps) {
-  const { map, colour, highlight = null, selected = null, sort = 'size', scale = 'size' } = props;
+  const { map, colour, selected = null } = props;
   const { segments } = map;
   const { fold = false } = props;
   const usual = useMemo(() => rowBytesOf(segments), [segments]);
@@ -70,9 +62,9 @@ export function BlockMap(props: BlockMapProps) {
   const room = usePlotSize(frame);
   const [wide, high] = fold ? [room.width, room.height] : [0, 0];
   const layout: BlockLayout & { readonly starts?: readonly number[] } = useMemo(() => {
-    if (fold) return folded(segments, sort, wide, high);
-    return blocksLaid(segments, { sort, scale, rowBytes });
-  }, [segments, sort, scale, rowBytes, fold, wide, high]);
+    if (fold) return folded(segments, wide, high);
+    return blocksLaid(segments, rowBytes);
+  }, [segments, rowBytes, fold, wide, high]);
   const { starts = [0, 0] } = layout;
   const columns = starts.length - 1;
   const order = useMemo(() => shownOrder(layout), [layout]);
@@ -88,7 +80,6 @@ export function BlockMap(props: BlockMapProps) {
       layout,
       scrolled: surface.whole ? 0 : (frame.current?.scrollTop ?? 0),
       colour,
-      highlight,
       selected,
       hovered: hovered.current,
       focused: active ? focused : null,
@@ -129,7 +120,12 @@ export function BlockMap(props: BlockMapProps) {
       redraw();
     }
     const tip = block
-      ? blockTip(segment, block, nameOf(block), block.id < 0 ? 'var(--muted)' : colour(block.id))
+      ? blockTip(
+          segment,
+          block,
+          nameOf(block),
+          block.id < 0 ? 'var(--muted)' : colour(block.id, segment),
+        )
       : holeTip(segment, piece);
     pointed.value = { tip, x: event.clientX, y: event.clientY };
   };

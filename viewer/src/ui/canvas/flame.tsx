@@ -8,7 +8,7 @@ import { type Surface, useCanvas } from './canvas.js';
 import { type Boxes, boxAt, boxesOf, extentsOf } from './flame/layout.js';
 import { type Move, moved, nodeAt, type Path, pathOf, placeOf } from './flame/moves.js';
 import { changeColour, paintFlame, ROW } from './flame/paint.js';
-import { described, type FrameName, nameOf, restTip, type Shown, tipOf } from './flame/words.js';
+import { described, type FrameName, restTip, type Shown, tipOf } from './flame/words.js';
 import { themeAt } from './theme.js';
 import { type Pointed, Tooltip } from './tooltip.js';
 
@@ -209,16 +209,6 @@ export function Flame(props: FlameProps) {
       <div class="mr-unseen" aria-live="polite">
         {active ? described(shown, focused) : ''}
       </div>
-      {zoom > 0 && (
-        <button
-          type="button"
-          class="mr-button"
-          title={`Zoomed to ${nameOf(shown, zoom).title}`}
-          onClick={() => zoomTo(0)}
-        >
-          Show all
-        </button>
-      )}
       <Tooltip pointed={pointed} />
     </div>
   );

@@ -3,12 +3,11 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { ORDERS, type Order } from '../../core/fleet.js';
-import { copyText, DoneButton } from '../copying.js';
+import { Buttons } from '../buttons.js';
 import { Help } from '../help.js';
 import { listen } from '../listening.js';
 import { Separator, sizesOf } from '../panes.js';
 import { Blocks } from '../report.js';
-import { dark, nextTheme } from '../theme.js';
 import { Details } from './details.js';
 import { HeatLegend, HeatMap } from './heat.js';
 import { keysOf } from './keys.js';
@@ -24,7 +23,7 @@ const ORDER_NAMES: Record<Exclude<Order, 'rank'>, string> = {
 };
 const COLOUR_NAMES: Record<Colouring, string> = {
   bytes: 'bytes',
-  median: 'to the median',
+  median: 'vs. median',
 };
 
 function Bar({ showHelp }: { showHelp: () => void }) {
@@ -64,20 +63,7 @@ function Bar({ showHelp }: { showHelp: () => void }) {
         </label>
         <HeatLegend />
       </div>
-      <div class="buttons">
-        <DoneButton
-          label="link"
-          title="Copy a link to this view"
-          done="copied"
-          act={() => copyText(location.href)}
-        />
-        <button type="button" class="small" onClick={nextTheme} title="Light or dark (t)">
-          {dark.value ? 'light' : 'dark'}
-        </button>
-        <button type="button" class="small" onClick={showHelp} title="Keys (?)" aria-label="Help">
-          ?
-        </button>
-      </div>
+      <Buttons showHelp={showHelp} />
     </header>
   );
 }

@@ -6,7 +6,7 @@ import { copyText, DoneButton } from '../copying.js';
 import { quoted } from '../quoting.js';
 import { count, percent, size } from '../units.js';
 import { change, state } from './state.js';
-import { momentName, overWords, rankName, troubleWords } from './words.js';
+import { briefly, momentName, overWords, rankName, troubleWords } from './words.js';
 import { useWorld } from './world.js';
 
 function Shares({
@@ -20,14 +20,15 @@ function Shares({
 }) {
   const { page } = useWorld();
   if (!shares.length) return null;
+  const names = briefly(shares.map(({ text }) => page.texts[text] ?? ''));
   return (
     <>
       <h3>{title}</h3>
       <ul class="parts">
-        {shares.map(({ text, bytes }) => (
+        {shares.map(({ text, bytes }, i) => (
           <li key={text}>
             <span class="name" title={page.texts[text]}>
-              {page.texts[text]}
+              {names[i]}
             </span>
             <span class="number">{size(bytes)}</span>
             <span class="number share">{of ? percent(bytes / of) : ''}</span>
@@ -56,7 +57,7 @@ function pairsOf(one: PageRank, median: number): Pairs {
   const over = overWords(one.peak_bytes, median);
   const all: Pairs = [
     ['peak', `${size(one.peak_bytes)} (${count(one.peak_bytes)} bytes)`],
-    ['to the median', over && `${over} (${size(median)})`],
+    ['vs. median', over && `${over} (${size(median)})`],
     ['in step', one.step === null ? '' : count(one.step)],
     ['reserved', one.reserved_bytes === null ? '' : size(one.reserved_bytes)],
     ['headroom', one.headroom_bytes === null ? '' : size(one.headroom_bytes)],
@@ -116,7 +117,7 @@ export function Details() {
             <>
               <dt>{momentName(page, moment, curves.moments)}</dt>
               <dd data-what="moment-bytes" data-bytes={now}>
-                {size(now)}, {overWords(now, lying[moment]!.median)} to the median of all
+                {size(now)}, {overWords(now, lying[moment]!.median)} vs. the median of all
               </dd>
             </>
           )}
@@ -127,9 +128,9 @@ export function Details() {
         <>
           <h3>beside the largest group</h3>
           <ul class="parts">
-            {group.differs.map((line) => (
+            {briefly(group.differs).map((line, i) => (
               <li key={line}>
-                <span class="name" title={line}>
+                <span class="name" title={group.differs[i]}>
                   {line}
                 </span>
               </li>

@@ -279,7 +279,7 @@ function tipOf(world: World, rank: number, moment: number) {
     ? []
     : ([
         [momentName(page, moment, curves.moments), `${size(bytes)} (${count(bytes)} bytes)`],
-        ['to the median', over],
+        ['vs. median', over],
       ] as const);
   return {
     title: rankName(page, one),
@@ -308,7 +308,9 @@ export function HeatLegend() {
       <span class="number">{words(scale.low)}</span>
       <i style={{ background: `linear-gradient(to right, ${stops.join(', ')})` }} />
       <span class="number">{words(scale.high)}</span>
-      {colour === 'median' && <span class="dim">to the median of all {world.page.noun}s then</span>}
+      {colour === 'median' && (
+        <span class="dim">vs. the median of all {world.page.noun}s then</span>
+      )}
     </span>
   );
 }

@@ -108,9 +108,9 @@ export function List() {
     bytes('peak', 'peak', ({ peak_bytes }) => peak_bytes),
     {
       key: 'over',
-      title: 'to the median',
+      title: 'vs. median',
       right: true,
-      width: '8rem',
+      width: '7.5rem',
       spare: true,
       cell: ({ one }) => (one.device === null ? '' : overWords(one.peak_bytes, median)),
     },

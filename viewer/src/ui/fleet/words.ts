@@ -48,3 +48,11 @@ export function mostWords(page: FleetPage, one: PageRank): string {
 export function sizeOrNot(bytes: number | null): string {
   return bytes === null ? '' : size(bytes);
 }
+
+/** Names of code without their files' folders, unless another name would look the same. */
+export function briefly(names: readonly string[]): string[] {
+  const short = names.map((one) => one.replace(/(?<=^|\s)\S*[/\\](?=[^/\\\s]+:\d+$)/, ''));
+  return names.map((one, i) =>
+    short.some((other, k) => other === short[i] && names[k] !== one) ? one : short[i]!,
+  );
+}

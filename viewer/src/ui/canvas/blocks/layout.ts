@@ -2,10 +2,6 @@
 
 import type { MapBlock, MapSegment } from '../../../protocol.js';
 
-export type BlockSort = 'size' | 'free' | 'address';
-/** How wide segments are. `size`: in proportion to their size; `same`: all as wide as the page. */
-export type BlockScale = 'size' | 'same';
-
 export interface BlockGroup {
   readonly pool: string | null;
   readonly stream: string | null;
@@ -48,15 +44,15 @@ const COLUMN = 190;
 const LEAST_HIGH = 0.1;
 /** Parts of one segment are closer together. */
 export const PART = 17;
-/** With the default scale, a segment has at most this many rows. */
+/** A segment has at most this many rows. */
 const MOST_PARTS = 32;
 /** Segments are wide enough to be seen if at most this many of them fit in a row. */
 const SEEN = 16;
 /** The smallest segment that the allocator makes. */
 const LEAST_ROW = 2 ** 21;
 
-/** Groups by pool and stream, largest first; segments in a group are in order. */
-export function groupsOf(segments: readonly MapSegment[], sort: BlockSort): BlockGroup[] {
+/** Groups by pool and stream, and segments in a group, largest first. */
+export function groupsOf(segments: readonly MapSegment[]): BlockGroup[] {
   const found = new Map<string, number[]>();
   segments.forEach(({ pool, stream }, i) => {
     const key = `${pool === null ? 'none' : `=${pool}`} ${stream === null ? 'none' : `=${stream}`}`;
@@ -64,7 +60,6 @@ export function groupsOf(segments: readonly MapSegment[], sort: BlockSort): Bloc
     if (known) known.push(i);
     else found.set(key, [i]);
   });
-  const orders = sortKeys(segments, sort);
   const groups = [...found.values()].map((members): BlockGroup => {
     let [reserved, active, largestFree] = [0, 0, 0];
     for (const one of members) {
@@ -73,7 +68,7 @@ export function groupsOf(segments: readonly MapSegment[], sort: BlockSort): Bloc
       active += segment.active;
       largestFree = Math.max(largestFree, segment.largestFree);
     }
-    members.sort((one, other) => orders[other]! - orders[one]! || one - other);
+    members.sort((one, other) => segments[other]!.size - segments[one]!.size || one - other);
     const { pool, stream } = segments[members[0]!]!;
     return {
       pool,
@@ -88,32 +83,6 @@ export function groupsOf(segments: readonly MapSegment[], sort: BlockSort): Bloc
   return groups.sort((one, other) => other.reserved - one.reserved);
 }
 
-/** Segments with larger keys come first. */
-function sortKeys(segments: readonly MapSegment[], sort: BlockSort): Float64Array {
-  if (sort !== 'address') {
-    return Float64Array.from(segments, ({ size, active }) =>
-      sort === 'size' ? size : size - active,
-    );
-  }
-  // Addresses have up to 64 bits, which don't fit in a number.
-  const addresses = segments.map(({ address }) => addressOf(address));
-  const order = addresses.map((_, i) => i);
-  order.sort((one, other) => (addresses[one]! < addresses[other]! ? -1 : 1));
-  const keys = new Float64Array(segments.length);
-  order.forEach((one, place) => {
-    keys[one] = -place;
-  });
-  return keys;
-}
-
-function addressOf(text: string): bigint {
-  try {
-    return BigInt(text);
-  } catch {
-    return 0n;
-  }
-}
-
 /** Returns the number of bytes per row if segments are as wide as they are large. This is the size
  * of the largest segment, unless most segments would then be hardly visible. In that case, rows
  * have fewer bytes, but enough to avoid too many rows. */
@@ -126,19 +95,15 @@ export function rowBytesOf(segments: readonly MapSegment[]): number {
   return 2 ** Math.ceil(Math.log2(Math.max(common, largest / MOST_PARTS, LEAST_ROW)));
 }
 
+/** Lays out segments in rows of this many bytes. With a height, each segment fills a row of that
+ * height. */
 export function blocksLaid(
   segments: readonly MapSegment[],
-  options: {
-    readonly sort: BlockSort;
-    readonly scale: BlockScale;
-    readonly rowBytes?: number;
-    /** The height of all rows, instead of the usual ones. */
-    readonly high?: number;
-  },
+  wanted: number,
+  height?: number,
 ): BlockLayout {
-  const groups = groupsOf(segments, options.sort);
-  const said = options.rowBytes ?? rowBytesOf(segments);
-  const rowBytes = options.scale === 'same' ? 0 : Math.max(said, largestOf(segments) / 4096);
+  const groups = groupsOf(segments);
+  const rowBytes = height ? 0 : Math.max(wanted, largestOf(segments) / 4096);
   const firstRow = new Int32Array(segments.length);
   let count = groups.length;
   for (const { size } of segments) count += partsOf(size, rowBytes);
@@ -161,7 +126,7 @@ export function blocksLaid(
     row++;
   };
   groups.forEach((group, g) => {
-    push(g, -1, 0, 0, options.high ? HEADING_FOLDED : HEADING);
+    push(g, -1, 0, 0, height ? HEADING_FOLDED : HEADING);
     for (const one of group.segments) {
       const { size } = segments[one]!;
       const parts = partsOf(size, rowBytes);
@@ -169,7 +134,7 @@ export function blocksLaid(
       for (let part = 0; part < parts; part++) {
         const offset = part * rowBytes;
         const bytes = parts === 1 ? size : Math.min(rowBytes, size - offset);
-        push(g, one, offset, bytes, options.high ?? (part + 1 < parts ? PART : SEGMENT));
+        push(g, one, offset, bytes, height ?? (part + 1 < parts ? PART : SEGMENT));
       }
     }
   });
@@ -186,13 +151,12 @@ export interface FoldedLayout extends BlockLayout {
 /** Lays out segments, all equally wide, in columns that fill a part of the page, with lower rows if there are many. */
 export function folded(
   segments: readonly MapSegment[],
-  sort: BlockSort,
   width: number,
   height: number,
 ): FoldedLayout {
   const most = Math.max(1, Math.floor(width / COLUMN));
   for (let high = FOLDED; ; high *= 0.85) {
-    const layout = blocksLaid(segments, { sort, scale: 'same', high });
+    const layout = blocksLaid(segments, 0, high);
     const { top } = layout.rows;
     const starts = [0];
     for (let row = 0; row + 1 < top.length; row++) {

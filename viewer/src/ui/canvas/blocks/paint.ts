@@ -33,8 +33,7 @@ export interface BlocksLook {
   readonly scrolled: number;
   /** Whether this is one of several columns, which have no heading that stays on top. */
   readonly column?: boolean;
-  readonly colour: (id: number) => string;
-  readonly highlight: ((id: number) => boolean) | null;
+  readonly colour: (id: number, segment: MapSegment) => string;
   readonly selected: number | null;
   readonly hovered: Spot | null;
   readonly focused: Spot | null;
@@ -142,17 +141,13 @@ function heading(
   pen.fillText(text ?? widths.fitted(sums[2]!, width - used), used, middle);
 }
 
-function fillOf(surface: Surface, look: BlocksLook, id: number, pens: Pens) {
-  const text = id < 0 ? 'var(--muted)' : look.colour(id);
-  const faded = look.highlight !== null && !(id >= 0 && look.highlight(id));
-  const key = faded ? `${text} faded` : text;
-  let found = pens.fills.get(key);
+function fillOf(surface: Surface, look: BlocksLook, id: number, segment: MapSegment, pens: Pens) {
+  const text = id < 0 ? 'var(--muted)' : look.colour(id, segment);
+  let found = pens.fills.get(text);
   if (!found) {
-    const { theme } = surface;
-    const base = colourIn(theme, text);
-    const colour = faded ? mixed(theme.bg, base, 0.18) : base;
+    const colour = colourIn(surface.theme, text);
     found = [css(colour), colour];
-    pens.fills.set(key, found);
+    pens.fills.set(text, found);
   }
   return found;
 }
@@ -190,7 +185,7 @@ function segmentRow(surface: Surface, look: BlocksLook, row: number, pens: Pens)
     const from = pixel(Math.max(block.offset, offset));
     const to = pixel(Math.min(block.offset + block.size, end));
     if (to <= from) continue;
-    const [fill, colour] = fillOf(surface, look, block.id, pens);
+    const [fill, colour] = fillOf(surface, look, block.id, segment, pens);
     const wide = to - from > 3 * line ? to - from - line : to - from;
     pen.fillStyle = fill;
     pen.fillRect(from, top, to - from, high);

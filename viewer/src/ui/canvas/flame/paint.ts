@@ -76,7 +76,8 @@ export function changeColour(theme: Theme, bytes: number, before: number): strin
   const share = larger > 0 ? (bytes - before) / larger : 0;
   // The theme's colours are meant for text; boxes are larger, so they get softer colours.
   const [more, less] = [mixed(theme.more, theme.bg, 0.2), mixed(theme.less, theme.bg, 0.2)];
-  return css(diverging(share, none, more, less));
+  // Most changes are a small part, but still visible.
+  return css(diverging(Math.sign(share) * Math.sqrt(Math.abs(share)), none, more, less));
 }
 
 export function paintFlame(surface: Surface, look: Look): void {
@@ -121,7 +122,7 @@ export function paintFlame(surface: Surface, look: Look): void {
   outline(surface, look, look.focused, theme.accent, 2);
 }
 
-/** The location and the name, then the bytes if there's room. */
+/** The location and the name, then the bytes if there's room. Changes come before names. */
 function label(
   surface: Surface,
   look: Look,
@@ -134,13 +135,26 @@ function label(
   const { pen, ratio } = surface;
   const widths = widthsOf(pen);
   const pad = PAD * ratio;
-  const room = wide - 2 * pad;
+  const { tree } = look.shown.extents;
+  const { before } = look.shown;
+  const bytes = tree.bytes[node]!;
+  const sum = before ? signedSize(bytes - before[node]!) : size(bytes);
+  const sumWidth = widths.width(sum);
   const { title, where = '' } = nameOf(look.shown, node);
   const y = middle + 0.5 * ratio;
   const gap = 6 * ratio;
+  const least =
+    before && bytes !== before[node]
+      ? widths.width(placeFitted(where, () => false)) + gap
+      : Infinity;
+  const kept = least + sumWidth <= wide - 2 * pad ? sumWidth + gap : 0;
+  const room = wide - 2 * pad - kept;
   const name = plain(title, 200);
   const wanted = widths.width(name);
-  const place = placeFitted(plain(where, 200), (text) => widths.width(text) + gap + wanted <= room);
+  const place = placeFitted(
+    plain(where, 200),
+    (text) => widths.width(text) + gap + (kept ? 0 : wanted) <= room,
+  );
   const width = place ? widths.width(place) : 0;
   // If there's no room for both, the line is kept, and the end of the name is cut.
   const shown = widths.fitted(place, room);
@@ -152,13 +166,8 @@ function label(
   const text = widths.fitted(name, room - start);
   pen.fillStyle = ink.ink;
   if (text) pen.fillText(text, from + pad + start, y);
-  const { tree } = look.shown.extents;
-  const { before } = look.shown;
-  const bytes = tree.bytes[node]!;
-  const sum = before ? signedSize(bytes - before[node]!) : size(bytes);
-  const sumWidth = widths.width(sum);
   pen.fillStyle = ink.soft;
-  if (start + wanted + 8 * ratio + sumWidth <= room) {
+  if (kept || start + wanted + 8 * ratio + sumWidth <= room) {
     pen.fillText(sum, from + wide - pad - sumWidth, y);
   }
 }
