@@ -167,6 +167,7 @@ CARD = (
     "libraries",
     "malloc",
     "messages",
+    "outside",
     "places",
     "reads",
     "recording",

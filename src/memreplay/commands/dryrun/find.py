@@ -21,7 +21,6 @@ from memreplay.commands.dryrun.result import (
 from memreplay.commands.dryrun.unknowns import reads_of, unanswered_of, workspaces_of
 from memreplay.commands.oom.find import OomOptions, oom_report
 from memreplay.commands.peak.find import peak_report
-from memreplay.snapshot.cards import usable_bytes
 from memreplay.snapshot.snapshot import open as open_snapshot
 
 if TYPE_CHECKING:
@@ -54,11 +53,11 @@ def dryrun_report(
     """
     selection = selection or Selection()
     command, setup, ended = run
-    capacity = usable_bytes(setup.total_bytes, setup.card.context_bytes)
     judge = Judge(budget) if budget is not None else None
-    processes = processes_of(ended.processes, files, judge)
+    processes = processes_of(ended.processes, files, setup.card, judge)
     outcome = _outcome(ended, processes)
-    peak_bytes, shared = most_on_a_card(ended.processes, processes, setup.card.context_bytes)
+    most = most_on_a_card(ended.processes, processes, setup.card.context_bytes)
+    spare_bytes = setup.total_bytes - most.reserved - most.outside
     written = {one.pid: str(one.pickle) for one in ended.processes if one.pickle is not None}
     raw = {name: written[pid] for pid, name in files.items()}
     shown = _shown(processes, outcome, raw)
@@ -83,6 +82,7 @@ def dryrun_report(
             name=setup.card.name,
             total_memory_bytes=setup.total_bytes,
             context_bytes=setup.card.context_bytes,
+            outside_measured=setup.card.is_outside_measured,
             count=setup.cards,
         ),
         settings=setup.settings,
@@ -95,13 +95,14 @@ def dryrun_report(
         cards_asked=ended.cards,
         verdict=_verdict(
             outcome,
-            peak_bytes <= capacity,
+            spare_bytes >= 0,
             broken=judge is not None and judge.broken,
             all_known=not lost,
         ),
-        peak_bytes=peak_bytes,
-        spare_bytes=capacity - peak_bytes,
-        shared=shared,
+        peak_bytes=most.reserved,
+        outside_bytes=most.outside,
+        spare_bytes=spare_bytes,
+        shared=most.shared,
         budget=judge.headline if judge is not None else None,
         exact=not (reads or workspaces or unanswered or lost),
         reads=reads,

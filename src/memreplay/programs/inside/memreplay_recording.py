@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FUNCTIONS = 4096  # must match gpu/unanswered.c
+OUTSIDE_PARTS = 7  # must match gpu/gpu.h
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -301,6 +302,7 @@ class Recording:
             "statistics": statistics,
             "unanswered": calls(),
             "workspaces": workspaces(),
+            "outside": outside(len(statistics)),
             "reads": self.reads.counted() if self.reads is not None else [],
             "values": self.values,
         }
@@ -519,6 +521,21 @@ def workspaces() -> dict[str, int]:
     libraries = names.decode().split(",")
     counts = (ctypes.c_uint64 * len(libraries)).in_dll(card, "memreplay_workspaces_of")
     return {name: counts[i] for i, name in enumerate(libraries) if counts[i]}
+
+
+def outside(devices: int) -> list[list[int]]:
+    """Return, for each card, how often each part of the memory outside the allocator was taken at
+    once. The order of parts is that of `enum outside` in gpu/gpu.h.
+    """
+    path = TOLD.get("MEMREPLAY_DRYRUN_CARD")
+    if not path:
+        return []
+    import ctypes
+
+    counts = (ctypes.c_uint32 * OUTSIDE_PARTS * devices).in_dll(
+        ctypes.CDLL(path), "memreplay_outside"
+    )
+    return [list(one) for one in counts]
 
 
 def calls() -> dict[int, int]:

@@ -16,7 +16,7 @@ from memreplay.commands.dryrun.result import DryDevice, DryrunReport
 from memreplay.commands.dryrun.running import DryrunOptions
 from memreplay.errors import MemreplayError, NothingToTellError, UsageError
 from memreplay.render.plain import render_plain
-from tests.unit.commands.dryrun.reports import GIB, one_process, report
+from tests.unit.commands.dryrun.reports import GIB, one_process, outside, report
 from tests.unit.commands.dryrun.test_running import ASKED
 
 FITS = report()
@@ -123,7 +123,7 @@ def test_table_has_a_row_per_run() -> None:
         ComparedRun("A10G", FAILED),
         ComparedRun("H100", None, "no\nway"),
     )
-    caught = one_process(7, DryDevice(0, GIB, GIB, GIB, GIB, 4, 1))
+    caught = one_process(7, DryDevice(0, outside(), GIB, GIB, GIB, GIB, 4, 1))
     said = comparison_text(ComparedRun("T4", replace(FITS, processes=(caught,))))
     assert "warning: T4: 4 requests failed and the program continued; see" in said
     assert r"warning: H100: no\nway" in comparison_text(ComparedRun("H100", None, "no\nway"))
