@@ -21,7 +21,7 @@ from memreplay.errors import MemreplayError, UsageError
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
-    from memreplay.render.document import Document
+    from memreplay.render.document import Document, Row
 
 _MOST_RUNS = 64
 
@@ -31,12 +31,12 @@ def compare(asked: DryrunOptions, selection: Selection) -> int:
     output = asked.output or DEFAULT
     each = [(name, one) for name, one in _each(asked)]
     for name, _ in each:
-        check_names(_file(output, name), force=asked.replaces)
+        check_names(file_of(output, name), force=asked.replaces)
     runs, failed = [], 0
     for at, (name, one) in enumerate(each, 1):
         say(f"run {at} of {len(each)}: {name}")
         try:
-            report = ran(replace(one, output=_file(output, name), force=True), selection)
+            report = ran(replace(one, output=file_of(output, name), force=True), selection)
             runs.append(ComparedRun(name, report))
             if report.outcome == "interrupted":
                 break
@@ -75,7 +75,7 @@ def _each(asked: DryrunOptions) -> list[tuple[str, DryrunOptions]]:
             found.append((word, replace(asked, settings=(settings,), compare=None)))
         else:
             found.append((find(word).key, replace(asked, gpu=word, compare=None)))
-    names = [_file("", name) for name, _ in found]
+    names = [file_of("", name) for name, _ in found]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"--compare names {found[names.index(name)][0]} twice")
@@ -84,43 +84,54 @@ def _each(asked: DryrunOptions) -> list[tuple[str, DryrunOptions]]:
     return found
 
 
-def _file(output: str, name: str) -> str:
+def file_of(output: str, name: str) -> str:
+    """Return the name of a run's snapshot: `output` with the run's name before its suffix."""
     stem, ending = split(output)
     word = "".join(one if one.isalnum() or one in "._-" else "-" for one in name)
     return f"{stem}.{word}{ending}"
 
 
-def comparison_document(found: DryrunComparison) -> Document:
-    """Build a table with a row per run, in the given order."""
-    from memreplay.commands.dryrun.text import verdict_text, warnings_of
-    from memreplay.render.document import Note, Row, Table
+TITLES = ("run", "allocated", "reserved", "to spare", "exact", "verdict")
+
+
+def run_row(run: ComparedRun) -> Row:
+    """Return a run's row in a table of runs."""
+    from memreplay.commands.dryrun.text import verdict_text
+    from memreplay.render.document import Row
     from memreplay.render.units import size
     from memreplay.texts import clean
 
-    rows = []
+    one = run.report
+    if one is None:
+        return Row((clean(run.name), "-", "-", "-", "-", "not run"), style="warning")
+    devices = [device for process in one.processes for device in process.devices]
+    allocated = max((device.allocated_peak_bytes for device in devices), default=0)
+    return Row(
+        (
+            clean(run.name),
+            size(allocated),
+            size(one.peak_bytes),
+            size(one.spare_bytes) if one.outcome == "ended" else "-",
+            "yes" if one.exact else "no",
+            verdict_text(one),
+        ),
+        style="plain" if one.verdict == "fits" else "warning",
+    )
+
+
+def comparison_document(found: DryrunComparison) -> Document:
+    """Build a table with a row per run, in the given order."""
+    from memreplay.commands.dryrun.text import warnings_of
+    from memreplay.render.document import Note, Table
+    from memreplay.texts import clean
+
+    rows = tuple(map(run_row, found.runs))
     notes = []
     for run in found.runs:
-        one = run.report
-        if one is None:
-            rows.append(Row((clean(run.name), "-", "-", "-", "-", "not run"), style="warning"))
-            notes.append(Note(f"{clean(run.name)}: {clean(run.error or '')}", "warning"))
-            continue
-        devices = [device for process in one.processes for device in process.devices]
-        allocated = max((device.allocated_peak_bytes for device in devices), default=0)
-        rows.append(
-            Row(
-                (
-                    clean(run.name),
-                    size(allocated),
-                    size(one.peak_bytes),
-                    size(one.spare_bytes) if one.outcome == "ended" else "-",
-                    "yes" if one.exact else "no",
-                    verdict_text(one),
-                ),
-                style="plain" if one.verdict == "fits" else "warning",
-            )
-        )
-        notes += [Note(f"{clean(run.name)}: {words}", "warning") for words in warnings_of(one)]
-    titles = ("run", "allocated", "reserved", "to spare", "exact", "verdict")
-    table = Table(titles, ("left", "right", "right", "right", "left", "left"), tuple(rows))
+        name = clean(run.name)
+        if run.report is None:
+            notes.append(Note(f"{name}: {clean(run.error or '')}", "warning"))
+        else:
+            notes += [Note(f"{name}: {words}", "warning") for words in warnings_of(run.report)]
+    table = Table(TITLES, ("left", "right", "right", "right", "left", "left"), rows)
     return (table, *notes)
