@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from memreplay.analysis.comparing.operators import reasons
 from memreplay.commands.dryrun.comparing_result import ComparedRun, DryrunComparison
 from memreplay.commands.dryrun.running import (
     DEFAULT,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from memreplay.render.document import Document, Row
 
 _MOST_RUNS = 64
+_SAME = 0.01  # share of a peak by which another one may differ without being explained
 
 
 def compare(asked: DryrunOptions, selection: Selection) -> int:
@@ -44,7 +47,7 @@ def compare(asked: DryrunOptions, selection: Selection) -> int:
             say(f"{name}: {error}")
             failed = failed or error.exit_code
             runs.append(ComparedRun(name, None, str(error)))
-    found = DryrunComparison(runs=tuple(runs))
+    found = explained(runs)
     if asked.as_json:
         from memreplay.render.record_json import render_json
 
@@ -91,6 +94,66 @@ def file_of(output: str, name: str) -> str:
     return f"{stem}.{word}{ending}"
 
 
+def explained(runs: Sequence[ComparedRun]) -> DryrunComparison:
+    """Compare the runs' peaks, and find out which operators make them differ."""
+    peaks = {run.name: _peak(run) for run in runs}
+    known = {name: peak for name, peak in peaks.items() if peak is not None}
+    lowest = min(known, key=lambda name: known[name].requested_peak_bytes, default=None)
+    if lowest is None:
+        return DryrunComparison(runs=tuple(runs), lowest=None)
+    return DryrunComparison(
+        runs=tuple(_explained(run, peaks[run.name], known[lowest]) for run in runs),
+        lowest=lowest,
+    )
+
+
+class _Peak(NamedTuple):
+    """A run's process and card with the highest peak."""
+
+    file: str
+    device: int
+    requested_peak_bytes: int
+
+
+def _peak(run: ComparedRun) -> _Peak | None:
+    for process in run.report.processes if run.report else ():
+        if run.report and process.file is not None and process.file == run.report.shown:
+            highest = max(process.devices, key=lambda one: one.requested_peak_bytes, default=None)
+            if highest is not None:
+                return _Peak(process.file, highest.device, highest.requested_peak_bytes)
+    return None
+
+
+def _explained(run: ComparedRun, peak: _Peak | None, lowest: _Peak) -> ComparedRun:
+    from memreplay.snapshot.snapshot import open as open_snapshot
+
+    more = peak.requested_peak_bytes - lowest.requested_peak_bytes if peak else 0
+    if peak is None or more <= _SAME * lowest.requested_peak_bytes:
+        return replace(run, more_bytes=more)
+    if peak.device != lowest.device:
+        return replace(run, more_bytes=more)
+    with open_snapshot(lowest.file) as base, open_snapshot(peak.file) as new:
+        return replace(run, more_bytes=more, reasons=reasons(base, new, peak.device))
+
+
+def _words(run: ComparedRun, found: DryrunComparison) -> str:
+    """Return why a run's peak is higher than the lowest one."""
+    from memreplay.commands.dryrun.text import short_path
+    from memreplay.render.units import size
+    from memreplay.texts import clean
+
+    parts = []
+    for one in run.reasons:
+        words = f"{size(one.bytes)} in {one.operator}"
+        if one.place:
+            words += f" ({short_path(one.place)})"
+        if one.instead:
+            words += f", where {found.lowest} calls {one.instead}"
+        parts.append(words)
+    first = f"{run.name}: its peak is {size(run.more_bytes)} higher than {found.lowest}'s"
+    return clean(f"{first}: {'; '.join(parts)}")
+
+
 TITLES = ("run", "allocated", "reserved", "to spare", "exact", "verdict")
 
 
@@ -134,4 +197,5 @@ def comparison_document(found: DryrunComparison) -> Document:
         else:
             notes += [Note(f"{name}: {words}", "warning") for words in warnings_of(run.report)]
     table = Table(TITLES, ("left", "right", "right", "right", "left", "left"), rows)
+    notes += [Note(_words(run, found)) for run in found.runs if run.reasons]
     return (table, *notes)

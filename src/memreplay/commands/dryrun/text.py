@@ -214,12 +214,12 @@ def _place(one: ValueRead) -> str:
     times = f" ({count(one.count)} times)" if one.count > 1 else ""
     if not one.file:
         return f"{one.operator}, in a C++ thread (a backward pass){times}"
-    library = f", by {_short(one.through)}" if one.through else ""
+    library = f", by {short_path(one.through)}" if one.through else ""
     line = f":{one.line}" if one.line else ""
-    return clean(f"{one.operator} in {one.function} {_short(one.file)}{line}{library}{times}")
+    return clean(f"{one.operator} in {one.function} {short_path(one.file)}{line}{library}{times}")
 
 
-def _short(file: str) -> str:
+def short_path(file: str) -> str:
     """Shorten a path: relative to the working directory if it's below it, otherwise its last three
     parts.
     """
