@@ -20,6 +20,7 @@ import pytest
 
 from memreplay.dryrun import launch, runtime
 from memreplay.dryrun.cards import find
+from memreplay.dryrun.installing import Installer
 from memreplay.dryrun.launch import Ended, Process, Setup, run
 from memreplay.dryrun.runtime import NoCudaError
 from memreplay.errors import UsageError
@@ -162,10 +163,10 @@ def test_card_for_which_torch_has_no_kernels_is_an_error(
     card: str, cuda: int, words: str | None
 ) -> None:
     if words is None:
-        launch._check_card(find(card), cuda)
+        launch._check_card(find(card), cuda, Installer("python"))
         return
     with pytest.raises(NoCudaError, match=words):
-        launch._check_card(find(card), cuda)
+        launch._check_card(find(card), cuda, Installer("python"))
 
 
 def test_signal_handlers_are_restored(out: Path) -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.dryrun.budgets import Judge
+from memreplay.commands.dryrun.hints import hint_of
 from memreplay.commands.dryrun.processes import most_on_a_card, processes_of
 from memreplay.commands.dryrun.result import (
     DryCard,
@@ -91,6 +92,7 @@ def dryrun_report(
         exit_code=ended.status,
         seconds=round(ended.seconds, 3),
         error=_error(ended.processes),
+        hint=hint_of(ended) if outcome == "failed" else None,
         stopped_by=ended.stopped_by,
         cards_asked=ended.cards,
         verdict=_verdict(

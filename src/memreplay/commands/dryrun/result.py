@@ -154,6 +154,8 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """How long the command ran."""
     error: str | None
     """The exception that ended the command, if known."""
+    hint: str | None
+    """What helps if the program failed because a file or something from the network is missing."""
     cards_asked: int
     """Number of cards needed, given the device numbers that the program used."""
     verdict: Verdict

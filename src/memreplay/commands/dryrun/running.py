@@ -246,6 +246,7 @@ def _folder_beside(output: str) -> Iterator[Path]:
 
 def _nothing(ended: Ended, cards: int) -> None:
     """Raise an error because no process left a snapshot."""
+    from memreplay.commands.dryrun.hints import hint_of
     from memreplay.commands.dryrun.text import signal_name
 
     if ended.stopped_by:
@@ -273,7 +274,8 @@ def _nothing(ended: Ended, cards: int) -> None:
         last = ended.processes[0].last_call
         rest = f" and left no snapshot; its last CUDA call was {last}"
     else:
-        rest = " before it used a GPU"
+        hint = hint_of(ended)
+        rest = " before it used a GPU" + (f": {hint}" if hint else "")
     raise _ProgramFailedError(f"the program {how}{rest}")
 
 

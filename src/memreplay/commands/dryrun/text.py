@@ -289,7 +289,9 @@ def warnings_of(report: DryrunReport) -> list[str]:
         for device in one.devices
         if one.file is not None and device.recorded_peak_bytes < device.requested_peak_bytes
     ]
-    if report.outcome == "failed" and report.reads:
+    if report.hint:
+        found.append(clean(report.hint))
+    elif report.outcome == "failed" and report.reads:
         found.append(
             "it had read GPU values that a dry run doesn't compute (see numbers); with real values"
             " it may not fail"

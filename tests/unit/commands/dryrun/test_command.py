@@ -245,10 +245,9 @@ def test_missing_torch_is_an_error(ground: Ground, tmp_path: Path) -> None:
     done = ground.ask(program=(python, "prog.py"))
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert (
-        f"{python} has no torch; install it: `{python} -m pip install --no-deps torch`, then"
-        f" `{python} -m pip install filelock "
-    ) in done.stderr
+    assert f"{python} has no torch; install it: `" in done.stderr
+    assert done.stderr.count(f"{python} ") >= 3  # in each line
+    assert " --no-deps torch`, then `" in done.stderr
 
 
 def test_torch_without_cuda_is_an_error(ground: Ground) -> None:
@@ -256,8 +255,14 @@ def test_torch_without_cuda_is_an_error(ground: Ground) -> None:
     (ground.torch / "lib/libtorch_cuda.so").unlink()
     done = ground.ask()
     assert done.exit_code == 2
-    hint = "`pip install --force-reinstall --no-deps torch` on Linux"
-    assert f"this torch was built without CUDA; {hint}" in done.stderr
+    assert done.stderr.count("\n") == 1
+    line = f"`{sys.executable} -m pip install --force-reinstall --no-deps torch`"
+    assert f"this torch (9.9) was built without CUDA; replace it with the CUDA build: {line}" in (
+        done.stderr
+    )
+    assert "or estimate a training step with this torch: memreplay.estimate in Python" in (
+        done.stderr
+    )
     write_hip = ground.torch / "lib/libtorch_hip.so"
     write_hip.symlink_to("/proc/self/exe")
     done = ground.ask()

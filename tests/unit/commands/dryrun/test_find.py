@@ -12,6 +12,7 @@ from memreplay.commands.dryrun.find import Run, dryrun_report
 from memreplay.commands.dryrun.processes import total
 from memreplay.commands.dryrun.result import DryOutside, DryrunReport
 from memreplay.dryrun.cards import Card, find
+from memreplay.dryrun.installing import Installer
 from memreplay.dryrun.launch import Ended, Process, Setup
 from memreplay.dryrun.python import Torch
 from tests import build
@@ -21,7 +22,7 @@ from tests.unit.dryrun.fake_torch import GIB, MIB
 CARD = find("T4")
 MEMORY = 8 * GIB
 ROOM = MEMORY - CARD.context_bytes
-TORCH = Torch("python", Path("torch"), "9.9", None)
+TORCH = Torch("python", Path("torch"), "9.9", None, Installer("python"))
 FUNCTIONS = (
     *("cudaFuncGetAttributes", "cudaGetErrorName", "cudnnSetStream", "cusparseSpMM_bufferSize"),
     *("cuStreamQuery", "__cudaGetKernel", "ncclGroupEnd"),
