@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay.analysis.code.naming import place_of
 from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.analysis.code.plumbing import code_of, file_rank
 from memreplay.snapshot.record import Record
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
 WORKSPACE = "cuBLAS's workspaces"
 """What allocations by cuBLAS's handles are called. Their size depends on the card."""
 _WORKSPACE = re.compile(r"\bat::cuda::(?:getCurrentCUDABlas|setWorkspace|getCUDABlasLtWorkspace)")
-_MOST = 3  # maximum number of reasons
+_MOST = 3  # maximum number of causes
 _LEAST_SHARE = 0.1  # smaller parts of the difference aren't mentioned
 
 
-class Reason(Record, frozen=True):
+class Cause(Record, frozen=True):
     """A part of what a run needs more at its peak than another one."""
 
     operator: str
@@ -33,11 +32,13 @@ class Reason(Record, frozen=True):
     `aten::_scaled_dot_product_attention_math`. The other run doesn't call it, except if it's
     cuBLAS's workspaces.
     """
-    place: str
-    """The program's line that holds most of it, such as `train.py:12`; "" if there is none."""
+    file: str
+    """The program's file that holds most of it; "" if it has no frame in the program."""
+    line: int
+    """The line in this file."""
     bytes: int
     """What it holds at the peak; for cuBLAS's workspaces, more than in the other run."""
-    instead: str
+    base_operator: str
     """What the other run calls at this line and this one doesn't; "" if there is nothing."""
 
 
@@ -46,7 +47,8 @@ class _Stack(NamedTuple):
 
     operators: tuple[str, ...]
     """Operators and autograd nodes, each once, outermost first."""
-    place: str
+    place: tuple[str, int]
+    """The program's innermost file and line; ("", 0) if there is none."""
 
 
 class _Run:
@@ -89,7 +91,7 @@ class _Run:
 
 def _read(frames: tuple[Frame, ...]) -> _Stack:
     user, _ = code_of([file_rank(frame.file) for frame in frames])
-    place = place_of(frames[user[0]]).place if user else ""
+    place = (frames[user[0]].file, frames[user[0]].line) if user else ("", 0)
     return _Stack(tuple(dict.fromkeys(_names(frames))), place)
 
 
@@ -104,7 +106,7 @@ def _names(frames: tuple[Frame, ...]) -> Iterator[str]:
             yield f"{node} (autograd)"
 
 
-def reasons(base: Snapshot, new: Snapshot, device: int) -> tuple[Reason, ...]:
+def causes(base: Snapshot, new: Snapshot, device: int) -> tuple[Cause, ...]:
     """Return why `new` needs more memory at its peak than `base`, largest part first.
 
     Each part is held by an operator that only `new` calls. Empty if no such operator holds a tenth
@@ -114,7 +116,7 @@ def reasons(base: Snapshot, new: Snapshot, device: int) -> tuple[Reason, ...]:
     least = _LEAST_SHARE * (after.peak_bytes - before.peak_bytes)
     if least <= 0:
         return ()
-    found: list[Reason] = []
+    found: list[Cause] = []
     left = dict(after.held)
     only = after.operators - before.operators
     while len(found) < _MOST:
@@ -126,30 +128,30 @@ def reasons(base: Snapshot, new: Snapshot, device: int) -> tuple[Reason, ...]:
             break
         its = [stack for stack in left if operator in after.stacks[stack].operators]
         place = _place(after, its, left)
-        found.append(Reason(operator, place, n_bytes, _instead(before, after, place)))
+        found.append(Cause(operator, *place, n_bytes, _instead(before, after, place)))
         for stack in its:
             del left[stack]
     found += _workspaces(before, after, least)
     return tuple(sorted(found, key=lambda one: -one.bytes)[:_MOST])
 
 
-def _place(run: _Run, stacks: Iterable[int], held: Mapping[int, int]) -> str:
-    places: Counter[str] = Counter()
+def _place(run: _Run, stacks: Iterable[int], held: Mapping[int, int]) -> tuple[str, int]:
+    places: Counter[tuple[str, int]] = Counter()
     for stack in stacks:
         places[run.stacks[stack].place] += held[stack]
     return places.most_common(1)[0][0]
 
 
-def _instead(base: _Run, new: _Run, place: str) -> str:
+def _instead(base: _Run, new: _Run, place: tuple[str, int]) -> str:
     """Return the operator that allocates most at this line and that only `base` calls."""
-    if not place:
+    if place == ("", 0):
         return ""
     there = [stack for stack, one in base.stacks.items() if one.place == place]
     found = base.by_operator(there, base.operators - new.operators - {WORKSPACE}, base.taken)
     return found.most_common(1)[0][0] if found else ""
 
 
-def _workspaces(base: _Run, new: _Run, least: float) -> list[Reason]:
+def _workspaces(base: _Run, new: _Run, least: float) -> list[Cause]:
     held = [run.by_operator(run.held, {WORKSPACE}, run.held)[WORKSPACE] for run in (base, new)]
     more = held[1] - held[0]
-    return [Reason(WORKSPACE, "", more, "")] if more >= least and held[0] else []
+    return [Cause(WORKSPACE, "", 0, more, "")] if more >= least and held[0] else []

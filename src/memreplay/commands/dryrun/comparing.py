@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from memreplay.analysis.comparing.operators import reasons
+from memreplay.analysis.comparing.operators import causes
 from memreplay.commands.dryrun.comparing_result import ComparedRun, DryrunComparison
 from memreplay.commands.dryrun.running import (
     DEFAULT,
@@ -129,11 +129,11 @@ def _explained(run: ComparedRun, peak: _Peak | None, lowest: _Peak) -> ComparedR
 
     more = peak.requested_peak_bytes - lowest.requested_peak_bytes if peak else 0
     if peak is None or more <= _SAME * lowest.requested_peak_bytes:
-        return replace(run, more_bytes=more)
+        return replace(run, change_bytes=more)
     if peak.device != lowest.device:
-        return replace(run, more_bytes=more)
+        return replace(run, change_bytes=more)
     with open_snapshot(lowest.file) as base, open_snapshot(peak.file) as new:
-        return replace(run, more_bytes=more, reasons=reasons(base, new, peak.device))
+        return replace(run, change_bytes=more, causes=causes(base, new, peak.device))
 
 
 def _words(run: ComparedRun, found: DryrunComparison) -> str:
@@ -143,14 +143,14 @@ def _words(run: ComparedRun, found: DryrunComparison) -> str:
     from memreplay.texts import clean
 
     parts = []
-    for one in run.reasons:
+    for one in run.causes:
         words = f"{size(one.bytes)} in {one.operator}"
-        if one.place:
-            words += f" ({short_path(one.place)})"
-        if one.instead:
-            words += f", where {found.lowest} calls {one.instead}"
+        if one.file:
+            words += f" ({short_path(one.file)}:{one.line})"
+        if one.base_operator:
+            words += f", where {found.lowest} calls {one.base_operator}"
         parts.append(words)
-    first = f"{run.name}: its peak is {size(run.more_bytes)} higher than {found.lowest}'s"
+    first = f"{run.name}: its peak is {size(run.change_bytes)} higher than {found.lowest}'s"
     return clean(f"{first}: {'; '.join(parts)}")
 
 
@@ -197,5 +197,5 @@ def comparison_document(found: DryrunComparison) -> Document:
         else:
             notes += [Note(f"{name}: {words}", "warning") for words in warnings_of(run.report)]
     table = Table(TITLES, ("left", "right", "right", "right", "left", "left"), rows)
-    notes += [Note(_words(run, found)) for run in found.runs if run.reasons]
+    notes += [Note(_words(run, found)) for run in found.runs if run.causes]
     return (table, *notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.analysis.comparing.operators import Reason
+from memreplay.analysis.comparing.operators import Cause
 from memreplay.commands.dryrun.result import DryrunReport
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.record import Record
@@ -17,9 +17,9 @@ class ComparedRun(Record, frozen=True):
     """The run's report; null if there is none."""
     error: str | None = None
     """The reason for the missing report."""
-    more_bytes: int = 0
+    change_bytes: int = 0
     """How much higher the peak of requested memory is than that of the run `lowest`."""
-    reasons: tuple[Reason, ...] = ()
+    causes: tuple[Cause, ...] = ()
     """What this consists of, as far as operators explain it, largest part first."""
 
 

@@ -92,10 +92,10 @@ def _found(
     return DryrunLargest(
         argument=argument,
         gpu=find(asked.gpu).key,
-        low=numbers.low,
-        high=numbers.high,
-        step=numbers.step,
-        largest=largest,
+        min_value=numbers.low,
+        max_value=numbers.high,
+        value_step=numbers.step,
+        largest_value=largest,
         next_fits=False if is_next else None,
         tried=tuple(tried),
     )
@@ -107,7 +107,11 @@ def _verdict(one: TriedValue) -> str:
 
 def _drop_snapshots(found: DryrunLargest) -> None:
     """Remove snapshots other than those of the largest number that fits and the next one."""
-    kept = {found.largest, (found.largest or 0) + found.step, found.tried[-1].value}
+    kept = {
+        found.largest_value,
+        (found.largest_value or 0) + found.value_step,
+        found.tried[-1].value,
+    }
     for one in found.tried:
         if one.value not in kept and one.run.report is not None:
             for process in one.run.report.processes:
@@ -121,7 +125,7 @@ def _exit_code(found: DryrunLargest) -> int:
         return 128 + last.stopped_by
     if "not_known" in map(_verdict, found.tried):
         return PROGRAM_FAILED
-    return DOES_NOT_FIT if found.largest is None else 0
+    return DOES_NOT_FIT if found.largest_value is None else 0
 
 
 def answer_line(found: DryrunLargest) -> str:
@@ -132,10 +136,10 @@ def answer_line(found: DryrunLargest) -> str:
     best = _best(found)
     if best is not None:
         known = verdict_text(best).removeprefix("fits")
-        words = f"{found.argument.replace(HERE, str(found.largest))} fits {found.gpu}{known}"
+        words = f"{found.argument.replace(HERE, str(found.largest_value))} fits {found.gpu}{known}"
         words += f" ({size(best.spare_bytes)} to spare)"
         if found.next_fits is False:
-            return clean(f"{words}; {(found.largest or 0) + found.step} doesn't")
+            return clean(f"{words}; {(found.largest_value or 0) + found.value_step} doesn't")
         if not stopped:
             return clean(f"{words}; larger numbers weren't tried (--range)")
         words += "; larger numbers aren't known: "
@@ -154,7 +158,7 @@ def _reason(run: ComparedRun) -> str:
 
 
 def _best(found: DryrunLargest) -> DryrunReport | None:
-    return next((one.run.report for one in found.tried if one.value == found.largest), None)
+    return next((one.run.report for one in found.tried if one.value == found.largest_value), None)
 
 
 def largest_document(found: DryrunLargest) -> Document:

@@ -25,13 +25,13 @@ class DryrunLargest(
     """The part of the command with the number, such as `--batch {}`."""
     gpu: str
     """Name of the card."""
-    low: int
+    min_value: int
     """The first number tried."""
-    high: int
+    max_value: int
     """The limit."""
-    step: int
+    value_step: int
     """The distance between possible numbers."""
-    largest: int | None
+    largest_value: int | None
     """The largest number that fits; null if none does."""
     next_fits: bool | None
     """Whether the next larger number fits: false if it was tried and doesn't, null if it wasn't

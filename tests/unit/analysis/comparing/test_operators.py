@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.comparing.operators import WORKSPACE, Reason, reasons
+from memreplay.analysis.comparing.operators import WORKSPACE, Cause, causes
 from tests import build
 from tests.build import SnapshotBuilder
 
@@ -47,7 +47,7 @@ BLAS = [
     ("at::_ops::mm::call(at::Tensor const&)", "??", 0),
     *LINEAR,
 ]
-LINE = "/home/me/train.py:8"
+FILE = "/home/me/train.py"
 
 
 def snapshot(folder: Path, *blocks: tuple[Any, int], freed: int = 0) -> mr.Snapshot:
@@ -68,40 +68,40 @@ def snapshot(folder: Path, *blocks: tuple[Any, int], freed: int = 0) -> mr.Snaps
 def test_operator_and_what_the_other_run_calls_are_named(tmp_path: Path) -> None:
     base = snapshot(tmp_path, (FLASH, 10), (LINEAR, 100))
     new = snapshot(tmp_path, (MATH, 300), (MATH, 200), (LINEAR, 100), (SOFTMAX, 90))
-    assert reasons(base, new, 0) == (
+    assert causes(base, new, 0) == (
         # Both call attention, and bmm is only a part of _attention_math.
-        Reason("aten::_attention_math", LINE, 500 * MIB, "aten::_flash"),
-        Reason("SoftmaxBackward0 (autograd)", "", 90 * MIB, ""),
+        Cause("aten::_attention_math", FILE, 8, 500 * MIB, "aten::_flash"),
+        Cause("SoftmaxBackward0 (autograd)", "", 0, 90 * MIB, ""),
     )
-    assert reasons(new, base, 0) == ()
+    assert causes(new, base, 0) == ()
 
 
 def test_larger_workspaces_are_named(tmp_path: Path) -> None:
     base = snapshot(tmp_path, (BLAS, 8), (LINEAR, 100))
     new = snapshot(tmp_path, (BLAS, 32), (LINEAR, 100))
-    assert reasons(base, new, 0) == (Reason(WORKSPACE, "", 24 * MIB, ""),)
+    assert causes(base, new, 0) == (Cause(WORKSPACE, "", 0, 24 * MIB, ""),)
     # Other operators' memory may be the reason, but it isn't cuBLAS's.
     new = snapshot(tmp_path, (BLAS, 32), (LINEAR, 900))
-    assert reasons(base, new, 0) == ()
+    assert causes(base, new, 0) == ()
 
 
 def test_small_parts_are_not_mentioned(tmp_path: Path) -> None:
     base = snapshot(tmp_path, (LINEAR, 100))
     new = snapshot(tmp_path, (LINEAR, 200), (SOFTMAX, 10))
-    assert reasons(base, new, 0) == ()
+    assert causes(base, new, 0) == ()
     new = snapshot(tmp_path, (LINEAR, 190), (SOFTMAX, 10))
-    assert reasons(base, new, 0) == (Reason("SoftmaxBackward0 (autograd)", "", 10 * MIB, ""),)
+    assert causes(base, new, 0) == (Cause("SoftmaxBackward0 (autograd)", "", 0, 10 * MIB, ""),)
 
 
 def test_only_memory_at_the_peak_counts(tmp_path: Path) -> None:
     base = snapshot(tmp_path, (LINEAR, 100))
     new = snapshot(tmp_path, (MATH, 150), (LINEAR, 200), freed=1)
-    assert reasons(base, new, 0) == ()
+    assert causes(base, new, 0) == ()
 
 
-def test_recording_without_stacks_has_no_reasons(tmp_path: Path) -> None:
+def test_recording_without_stacks_has_no_causes(tmp_path: Path) -> None:
     base, new = snapshot(tmp_path, ([], 100)), snapshot(tmp_path, ([], 200))
-    assert reasons(base, new, 0) == ()
+    assert causes(base, new, 0) == ()
 
 
 NAMES = [MATH, FLASH, SOFTMAX, LINEAR]
@@ -130,7 +130,7 @@ def test_largest_part_is_that_of_the_operator_with_most_bytes(
         for operator in OPERATORS[kind] - called:
             held[operator] += size
     more = sum(size for _, size in new) - sum(size for _, size in base)
-    found = reasons(
+    found = causes(
         snapshot(folder, *((NAMES[kind], size) for kind, size in base)),
         snapshot(folder, *((NAMES[kind], size) for kind, size in new)),
         0,

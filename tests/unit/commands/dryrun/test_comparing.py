@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from memreplay.analysis.comparing.operators import Reason
+from memreplay.analysis.comparing.operators import Cause
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.dryrun import comparing
 from memreplay.commands.dryrun.comparing import compare, comparison_document, explained
@@ -178,17 +178,17 @@ def test_operators_explain_higher_peaks(tmp_path: Any, monkeypatch: pytest.Monke
     runs = [of_file("T4", 100), missing, of_file("L4", 20), of_file("H100", 20)]
     found = explained(runs)
     assert found.lowest == "L4"
-    assert [run.more_bytes for run in found.runs] == [80 << 20, 0, 0, 0]
-    place = "/home/me/train.py:8"
-    assert [run.reasons for run in found.runs] == [
-        (Reason(MATH, place, 92 << 20, FLASH),),
+    assert [run.change_bytes for run in found.runs] == [80 << 20, 0, 0, 0]
+    file = "/home/me/train.py"
+    assert [run.causes for run in found.runs] == [
+        (Cause(MATH, file, 8, 92 << 20, FLASH),),
         (),
         (),
         (),
     ]
     said = " ".join(render_plain(comparison_document(found), width=80).split())
     assert said.endswith(
-        f"note: T4: its peak is 80.0 MiB higher than L4's: 92.0 MiB in {MATH} ({place}), where L4"
+        f"note: T4: its peak is 80.0 MiB higher than L4's: 92.0 MiB in {MATH} ({file}:8), where L4"
         f" calls {FLASH}"
     )
     check_against("dryrun-comparison-1.json", json.loads(render_json(found)))
@@ -199,6 +199,6 @@ def test_peaks_are_only_explained_if_they_differ(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # without any files
     found = explained([of_file("T4", 1005), of_file("L4", 1000)])
-    assert (found.lowest, found.runs[0].more_bytes) == ("L4", 5 << 20)
+    assert (found.lowest, found.runs[0].change_bytes) == ("L4", 5 << 20)
     assert "higher" not in render_plain(comparison_document(found), width=80)
     assert explained([ComparedRun("T4", None, "no")]).lowest is None

@@ -177,8 +177,8 @@ def test_json_has_all_runs(find: Find) -> None:
     check_against("dryrun-largest-1.json", found)
     assert code == 0
     assert (found["argument"], found["gpu"]) == ("--batch {}", "T4")
-    assert (found["low"], found["high"], found["step"]) == (1, 65536, 1)
-    assert (found["largest"], found["next_fits"]) == (49, False)
+    assert (found["min_value"], found["max_value"], found["value_step"]) == (1, 65536, 1)
+    assert (found["largest_value"], found["next_fits"]) == (49, False)
     tried = [1, 2, 4, 8, 16, 32, 64, 48, 56, 52, 50, 49]
     assert [one["value"] for one in found["tried"]] == tried
     assert [one["run"]["report"]["verdict"] == "fits" for one in found["tried"]] == [
