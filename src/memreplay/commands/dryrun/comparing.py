@@ -97,7 +97,8 @@ def file_of(output: str, name: str) -> str:
 def explained(runs: Sequence[ComparedRun]) -> DryrunComparison:
     """Compare the runs' peaks, and find out which operators make them differ."""
     peaks = {run.name: _peak(run) for run in runs}
-    known = {name: peak for name, peak in peaks.items() if peak is not None}
+    # A program that ran out of memory would have needed more.
+    known = {name: peak for name, peak in peaks.items() if peak is not None and peak.is_whole}
     lowest = min(known, key=lambda name: known[name].requested_peak_bytes, default=None)
     if lowest is None:
         return DryrunComparison(runs=tuple(runs), lowest=None)
@@ -113,6 +114,8 @@ class _Peak(NamedTuple):
     file: str
     device: int
     requested_peak_bytes: int
+    is_whole: bool
+    """Whether the program ended normally, so that it didn't need more."""
 
 
 def _peak(run: ComparedRun) -> _Peak | None:
@@ -120,7 +123,8 @@ def _peak(run: ComparedRun) -> _Peak | None:
         if run.report and process.file is not None and process.file == run.report.shown:
             highest = max(process.devices, key=lambda one: one.requested_peak_bytes, default=None)
             if highest is not None:
-                return _Peak(process.file, highest.device, highest.requested_peak_bytes)
+                whole = run.report.outcome == "ended"
+                return _Peak(process.file, highest.device, highest.requested_peak_bytes, whole)
     return None
 
 
@@ -150,7 +154,8 @@ def _words(run: ComparedRun, found: DryrunComparison) -> str:
         if one.base_operator:
             words += f", where {found.lowest} calls {one.base_operator}"
         parts.append(words)
-    first = f"{run.name}: its peak is {size(run.change_bytes)} higher than {found.lowest}'s"
+    least = "" if run.report and run.report.outcome == "ended" else "at least "
+    first = f"{run.name}: its peak is {least}{size(run.change_bytes)} higher than {found.lowest}'s"
     return clean(f"{first}: {'; '.join(parts)}")
 
 

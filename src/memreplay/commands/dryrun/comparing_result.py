@@ -33,7 +33,9 @@ class DryrunComparison(
     runs: tuple[ComparedRun, ...]
     """The runs, in the given order."""
     lowest: str | None
-    """The run with the lowest peak of requested memory; null without reports."""
+    """The run with the lowest peak of requested memory, of those that ended normally; null if none
+    did.
+    """
 
     def document(self) -> Document:
         from memreplay.commands.dryrun.comparing import comparison_document

@@ -194,6 +194,27 @@ def test_operators_explain_higher_peaks(tmp_path: Any, monkeypatch: pytest.Monke
     check_against("dryrun-comparison-1.json", json.loads(render_json(found)))
 
 
+def test_program_without_enough_memory_is_never_the_lowest(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, (operator, megabytes) in {"T4": (MATH, 92), "L4": (FLASH, 12)}.items():
+        Path(FILES[name]).write_bytes(build.dump(attention(operator, megabytes)))
+
+    def out_of_memory(requested: int) -> ComparedRun:
+        run = of_file("T4", requested)
+        assert run.report is not None
+        failed = replace(run.report, outcome="out_of_memory", verdict="does_not_fit")
+        return replace(run, report=failed)
+
+    found = explained([out_of_memory(10), of_file("L4", 20)])
+    assert (found.lowest, [run.causes for run in found.runs]) == ("L4", [(), ()])
+    found = explained([out_of_memory(100), of_file("L4", 20)])
+    said = " ".join(render_plain(comparison_document(found), width=80).split())
+    assert f"note: T4: its peak is at least 80.0 MiB higher than L4's: 92.0 MiB in {MATH}" in said
+    assert explained([out_of_memory(10)]).lowest is None
+
+
 def test_peaks_are_only_explained_if_they_differ(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

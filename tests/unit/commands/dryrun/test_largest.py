@@ -85,7 +85,7 @@ def test_largest_number_and_the_next_one_are_named(find: Find) -> None:
     assert [int(row[1]) for row in rows] == [1, 2, 4, 8, 16, 32, 48, 49, 50, 52, 56, 64]
     assert rows[-1][-3:] == ["out", "of", "memory"]
     assert "note: 12 runs, assuming that a larger number needs at least as much memory" in out
-    assert "warning: less than 50.0 MiB to spare: it may not fit" in out
+    assert "warning: less than 64.0 MiB to spare: it may not fit" in out
     # Only the snapshots of these two are kept.
     assert sorted(path.name for path in Path().iterdir()) == ["out.49.pickle", "out.50.pickle"]
 

@@ -30,7 +30,7 @@ def test_list_has_a_row_per_card() -> None:
     assert rows["L40"][-1] == "estimated"
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
-    assert "Real programs were within 50.0 MiB of this" in text
+    assert "Real programs were within 64.0 MiB of this" in text
 
 
 def test_json_has_the_sources() -> None:
