@@ -59,7 +59,7 @@ class Installer(NamedTuple):
         return f"{python} -m pip {words}"
 
     def install(self) -> str:
-        """Return how to install torch where there is none."""
+        """Return how to install torch."""
         lines = [self.line(INSTALL_TORCH), self.line(INSTALL_IMPORTED)]
         if not (self.pip or self.uv or self.managed):
             lines.insert(0, f"{shlex.quote(self.python)} -m ensurepip")

@@ -59,7 +59,7 @@ class Card(NamedTuple):
 
     @property
     def outside(self) -> Outside:
-        """What the driver and libraries take when first used."""
+        """The memory that the driver and libraries take when first used."""
         blas_workspace = _BLAS_WORKSPACE.get(self.major, 4 * _MIB)
         return _MEASURED._replace(
             cublas=2 * blas_workspace + 2 * _MIB,
@@ -83,7 +83,7 @@ class Card(NamedTuple):
 class Outside(NamedTuple):
     """Bytes that the driver and libraries take outside PyTorch's allocator, after the context.
 
-    The order is that of `enum outside` in dryrun/gpu/gpu.h.
+    The order must match `enum outside` in dryrun/gpu/gpu.h.
     """
 
     kernels: int

@@ -139,7 +139,7 @@ def test_communicators_take_memory_until_they_are_destroyed(gpu: Any) -> None:
     assert counts(gpu) == [[0] * 6 + [1], [0] * 6 + [1]]
     assert gpu.ncclCommDestroy(c_void_p(at[0])) == 0
     assert outside(gpu) == 526.8
-    # What was taken at most is still known.
+    # The maximum isn't forgotten.
     assert counts(gpu)[0] == [0] * 6 + [1]
     gpu.ncclCommDestroy(c_void_p(at[1]))
     # A communicator of one rank needs no buffers.

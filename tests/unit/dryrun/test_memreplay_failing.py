@@ -1,4 +1,4 @@
-"""A program that lacks a file or the network is told apart from other failures."""
+"""A program that lacks a file or the network is distinguished from other failures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ HUB, NETWORK = {"kind": "hub", "name": ""}, {"kind": "network", "name": ""}
             {"kind": "file", "name": "data/x.bin"},
         ),
         (FileNotFoundError(2, "No such file", b"a\xff"), {"kind": "file", "name": "a\udcff"}),
-        (FileNotFoundError("nothing is here"), {"kind": "file", "name": ""}),
+        (FileNotFoundError("nothing found"), {"kind": "file", "name": ""}),
         (FileNotFoundError(2, "No", "x" * 999), {"kind": "file", "name": "x" * 200}),
         (PermissionError(13, "No", "x"), None),
         (ValueError("no"), None),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 WORKSPACE = "cuBLAS's workspaces"
-"""What allocations by cuBLAS's handles are called. Their size depends on the card."""
+"""The name for allocations by cuBLAS's handles, whose size depends on the card."""
 _WORKSPACE = re.compile(r"\bat::cuda::(?:getCurrentCUDABlas|setWorkspace|getCUDABlasLtWorkspace)")
 _MOST = 3  # maximum number of causes
 _LEAST_SHARE = 0.1  # smaller parts of the difference aren't mentioned
@@ -37,18 +37,18 @@ class Cause(Record, frozen=True):
     line: int
     """The line in this file."""
     bytes: int
-    """What it holds at the peak; for cuBLAS's workspaces, more than in the other run."""
+    """Its bytes at the peak; for cuBLAS's workspaces, the difference to the other run."""
     base_operator: str
-    """What the other run calls at this line and this one doesn't; "" if there is nothing."""
+    """The operator that only the other run calls at this line; "" if there isn't one."""
 
 
 class _Stack(NamedTuple):
-    """What a stack's frames say."""
+    """The facts in a stack's frames."""
 
     operators: tuple[str, ...]
     """Operators and autograd nodes, each once, outermost first."""
     place: tuple[str, int]
-    """The program's innermost file and line; ("", 0) if there is none."""
+    """The program's innermost file and line; ("", 0) if no frame is in the program."""
 
 
 class _Run:

@@ -20,7 +20,7 @@ class ComparedRun(Record, frozen=True):
     change_bytes: int = 0
     """How much higher the peak of requested memory is than that of the run `lowest`."""
     causes: tuple[Cause, ...] = ()
-    """What this consists of, as far as operators explain it, largest part first."""
+    """The operators that hold this memory, as far as they explain it, largest part first."""
 
 
 class DryrunComparison(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memreplay.commands.dryrun.running import DryrunOptions
 
 HERE = "{}"
-"""What the command has instead of the number."""
+"""The text that the number replaces."""
 
 
 def find_largest(asked: DryrunOptions, selection: Selection) -> int:

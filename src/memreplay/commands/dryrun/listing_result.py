@@ -30,9 +30,8 @@ class ListedGpu(Record, frozen=True):
     nccl_bytes: int
     """Memory for each NCCL communicator of several ranks: an estimate."""
     known: Known
-    """Where `training_bytes` comes from: measured on this card (`measured`), measured at the start
-    and estimated from another card after that (`start_measured`), or estimated from a similar card
-    (`estimated`).
+    """The source of `training_bytes`: `measured` on this card, `start_measured` if the rest is
+    estimated from another card, or `estimated` from a similar card.
     """
     source: str
     """Where the card's figures come from."""

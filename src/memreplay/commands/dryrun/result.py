@@ -155,7 +155,7 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     error: str | None
     """The exception that ended the command, if known."""
     hint: str | None
-    """What helps if the program failed because a file or something from the network is missing."""
+    """Advice if the program failed because a file or something from the network is missing."""
     cards_asked: int
     """Number of cards needed, given the device numbers that the program used."""
     verdict: Verdict

@@ -525,7 +525,7 @@ def workspaces() -> dict[str, int]:
 
 def outside(devices: int) -> list[list[int]]:
     """Return, for each card, how often each part of the memory outside the allocator was taken at
-    once. The order of parts is that of `enum outside` in gpu/gpu.h.
+    once. Parts are in the order of `enum outside` in gpu/gpu.h.
     """
     path = TOLD.get("MEMREPLAY_DRYRUN_CARD")
     if not path:

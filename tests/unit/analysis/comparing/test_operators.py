@@ -52,7 +52,7 @@ FILE = "/home/me/train.py"
 
 def snapshot(folder: Path, *blocks: tuple[Any, int], freed: int = 0) -> mr.Snapshot:
     """Return a snapshot with these allocations, in MiB. The first `freed` ones are freed before the
-    others are made.
+    others are allocated.
     """
     b = SnapshotBuilder()
     for i, (frames, size) in enumerate(blocks):

@@ -144,7 +144,7 @@ def test_cuda_context_takes_its_share_of_the_card(left: Left, reserved: int, fit
 
 
 def test_libraries_take_memory_outside_the_allocator(left: Left) -> None:
-    """The counts are those of a training program with matrix products and cuDNN on an H200."""
+    """A training program with matrix products and cuDNN has these counts on an H200."""
     card = find("H200")
     left.process(statistics(GIB), outside=[[1, 2, 1, 2, 0, 0, 0]])
     made = left.report(card=card)

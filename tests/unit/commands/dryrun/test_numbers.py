@@ -20,7 +20,7 @@ def ranges(draw: st.DrawFn) -> Range:
 
 @given(numbers=ranges(), limit=st.integers(-1, 1300))
 def test_largest_number_that_fits_is_found(numbers: Range, limit: int) -> None:
-    """The oracle goes through all numbers."""
+    """The oracle checks all numbers."""
     possible = range(numbers.low, numbers.high + 1, numbers.step)
     tried: dict[int, bool] = {}
 
@@ -33,7 +33,7 @@ def test_largest_number_that_fits_is_found(numbers: Range, limit: int) -> None:
     search(numbers, fits)
     expected = max((one for one in possible if one <= limit), default=None)
     assert max((one for one, good in tried.items() if good), default=None) == expected
-    # The next number was tried, or there is none.
+    # The next number was tried, unless it's above the limit.
     following = possible[0] if expected is None else expected + numbers.step
     assert tried.get(following) is False or following not in possible
     assert len(tried) <= 2 * math.log2(len(possible) + 1) + 3
