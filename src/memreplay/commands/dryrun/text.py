@@ -150,14 +150,20 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
 
 
 def _outside(report: DryrunReport) -> str:
-    """Return what is taken outside PyTorch's allocator on the fullest card. If only one process
-    uses one card, list who takes it.
+    """Return the memory outside PyTorch's allocator on the fullest card. If only one process uses
+    that card, list what takes it.
     """
     whole = f"{size(report.outside_bytes)} (an estimate)"
-    devices = [one for process in report.processes for one in process.devices]
-    if len(devices) != 1:
+    fullest = [
+        one.outside
+        for process in report.processes
+        for one in process.devices
+        if one.reserved_peak_bytes == report.peak_bytes
+        and total(one.outside) == report.outside_bytes
+    ]
+    if report.shared or not fullest:
         return whole
-    (outside,) = (one.outside for one in devices)
+    outside = fullest[0]
     parts = (
         ("CUDA", outside.cuda_bytes),
         ("cuBLAS", outside.cublas_bytes),

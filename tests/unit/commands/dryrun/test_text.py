@@ -164,6 +164,16 @@ def process(rank: int | None, **changes: Any) -> DryProcess:
     return replace(one, **changes)
 
 
+def test_fullest_card_has_its_memory_outside_pytorch_listed() -> None:
+    less = DryDevice(0, outside(GIB // 4), GIB, GIB, GIB, GIB, 0, 0)
+    most = DryDevice(0, outside(), 3 * GIB, GIB, GIB, GIB, 0, 0)
+    processes = one_process(1, less, rank=0), one_process(2, most, rank=1)
+    found = text(report(processes=processes))
+    assert "outside   1.0 GiB (an estimate): CUDA 512.0 MiB, cuBLAS 512.0 MiB\n" in found
+    found = text(report(processes=processes, shared=True))
+    assert "outside   1.0 GiB (an estimate)\n" in found
+
+
 def test_ranks_are_rows_of_a_table() -> None:
     crashed = process(2, file=None, last_call="ncclAllReduce", devices=())
     made = report(processes=(process(0), process(1), crashed, process(None, pid=9)), shared=True)
