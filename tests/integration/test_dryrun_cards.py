@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import memreplay as mr
 from memreplay.snapshot.cards import OUTSIDE_ERROR, find
 from tests.conftest import ROOT
 
@@ -93,6 +94,9 @@ def test_training_program_takes_as_much_as_on_a_card(tmp_path: Path) -> None:
     assert 750.8 <= round(found["outside_bytes"] / 2**20, 1) <= 772.8
     card = find("H200")
     assert abs(found["outside_bytes"] - card.training_bytes) < OUTSIDE_ERROR
+    with mr.open(found["shown"]) as snap:
+        # Simulations and reports on the snapshot leave as much of the card.
+        assert snap.replay(0).context_bytes(card.bytes) == found["outside_bytes"]
     assert found["spare_bytes"] == card.bytes - found["peak_bytes"] - found["outside_bytes"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref, c_int, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import byref, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,11 @@ def counts(gpu: Any) -> list[list[int]]:
     return [list(one) for one in (c_uint32 * PARTS * 2).in_dll(gpu, "memreplay_outside")]
 
 
+def most(gpu: Any) -> int:
+    gpu.memreplay_outside_bytes.restype = c_uint64
+    return int(gpu.memreplay_outside_bytes(0))
+
+
 def test_steps_are_those_of_a_real_h200(gpu: Any) -> None:
     """The figures were measured with torch.cuda.mem_get_info()."""
     assert outside(gpu) == 526.8
@@ -70,6 +75,7 @@ def test_steps_are_those_of_a_real_h200(gpu: Any) -> None:
     assert gpu.cufftCreate(byref(plan)) == 0
     assert outside(gpu) == 798.8
     assert counts(gpu) == [[1, 1, 1, 1, 1, 1, 0], [0] * PARTS]
+    assert round(most(gpu) / MIB, 1) == 798.8
 
 
 def test_backward_pass_takes_its_own_handles(gpu: Any) -> None:
@@ -140,6 +146,7 @@ def test_communicators_take_memory_until_they_are_destroyed(gpu: Any) -> None:
     assert gpu.ncclCommDestroy(c_void_p(at[0])) == 0
     assert outside(gpu) == 526.8
     # The maximum isn't forgotten.
+    assert most(gpu) == H200.context_bytes + H200.outside.nccl
     assert counts(gpu)[0] == [0] * 6 + [1]
     gpu.ncclCommDestroy(c_void_p(at[1]))
     # A communicator of one rank needs no buffers.

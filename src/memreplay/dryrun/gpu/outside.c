@@ -29,3 +29,12 @@ void outside_gone(enum outside part, int device) {
     __atomic_sub_fetch(&now[device][part], 1, __ATOMIC_RELAXED);
     give_outside(device, card()->outside[part]);
 }
+
+/* Return the most memory that a card has had taken outside the program's allocator, including the
+ * context. */
+API uint64_t memreplay_outside_bytes(int device) {
+    uint64_t bytes = card()->context;
+    for (int part = 0; part < OUTSIDE_PARTS; part++)
+        bytes += memreplay_outside[device][part] * card()->outside[part];
+    return bytes;
+}

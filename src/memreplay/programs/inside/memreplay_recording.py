@@ -360,6 +360,8 @@ class Recording:
         """Return the facts of the run, stored under memreplay's key (docs/format.md)."""
         facts = beside("facts", RECORDING)
         found: dict[str, Any] = facts.run_facts(self.torch, self.torch.cuda, self.ranks)
+        for card, taken in zip(found["cards"], outside_bytes(len(found["cards"]))):  # noqa: B905
+            card["context_bytes"] = taken
         return {**found, "recorder": "dryrun", "visible": self.visible}
 
 
@@ -536,6 +538,18 @@ def outside(devices: int) -> list[list[int]]:
         ctypes.CDLL(path), "memreplay_outside"
     )
     return [list(one) for one in counts]
+
+
+def outside_bytes(devices: int) -> list[int]:
+    """Return the most memory that each card has had taken outside the allocator."""
+    path = TOLD.get("MEMREPLAY_DRYRUN_CARD")
+    if not path:
+        return []
+    import ctypes
+
+    taken = ctypes.CDLL(path).memreplay_outside_bytes
+    taken.restype = ctypes.c_uint64
+    return [taken(i) for i in range(devices)]
 
 
 def calls() -> dict[int, int]:
