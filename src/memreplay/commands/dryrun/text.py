@@ -263,6 +263,11 @@ def warnings_of(report: DryrunReport) -> list[str]:
             f"less than {size(OUTSIDE_ERROR)} to spare: it may not fit, because memory outside"
             " PyTorch is an estimate"
         )
+    if report.verdict == "does_not_fit" and _missing_bytes(report) < OUTSIDE_ERROR:
+        found.append(
+            f"less than {size(OUTSIDE_ERROR)} missing: it may fit, because memory outside PyTorch"
+            " is an estimate"
+        )
     if report.shared:
         found.append(
             "several processes used one card: their peaks are added up, as if simultaneous"
@@ -316,6 +321,16 @@ def warnings_of(report: DryrunReport) -> list[str]:
             f" {clean(report.shown or '')}"
         )
     return found
+
+
+def _missing_bytes(report: DryrunReport) -> int:
+    """Return how much more memory the program would have needed to get past its failure."""
+    if report.outcome == "out_of_memory":
+        for device in report.ooms:
+            for one in device.ooms:
+                return one.request_bytes - (one.device_free_bytes or 0)
+        return OUTSIDE_ERROR
+    return -report.spare_bytes
 
 
 def _name(one: DryProcess) -> str:

@@ -102,6 +102,9 @@ def test_program_that_runs_out_of_memory_fails(
     assert done.stdout.splitlines()[0] == (
         "does not fit: out of memory on 512.0 MiB (T4): 1.0 GiB requested, 372.9 MiB free"
     )
+    close = "less than 64.0 MiB missing: it may fit"
+    assert close not in done.stdout
+    assert close in ground.ask("--gpu", "T4", "--total-memory", "1100MiB").stdout
     assert "device 0: 1.0 GiB request failed at event" in done.stdout
     # The card's size is known, so the memory used outside PyTorch is known, too.
     assert "card        512.0 MiB, 133.1 MiB used outside PyTorch" in done.stdout

@@ -12,7 +12,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from memreplay.commands.dryrun.result import DryDevice, DryProcess, DryrunReport, Unknown, ValueRead
-from memreplay.commands.dryrun.text import dryrun_document, verdict_line
+from memreplay.commands.dryrun.text import dryrun_document, verdict_line, warnings_of
 from memreplay.render.fit import cell_width
 from memreplay.render.plain import render_plain
 from tests.unit.commands.dryrun.reports import GIB, one_process, outside, report, reports
@@ -172,6 +172,22 @@ def test_fullest_card_has_its_memory_outside_pytorch_listed() -> None:
     assert "outside   1.0 GiB (an estimate): CUDA 512.0 MiB, cuBLAS 512.0 MiB\n" in found
     found = text(report(processes=processes, shared=True))
     assert "outside   1.0 GiB (an estimate)\n" in found
+
+
+@pytest.mark.parametrize(
+    "spare_mib, words",
+    [
+        (64, None),
+        (63, "less than 64.0 MiB to spare: it may not fit"),
+        (0, "less than 64.0 MiB to spare: it may not fit"),
+        (-63, "less than 64.0 MiB missing: it may fit"),
+        (-64, None),
+    ],
+)
+def test_estimate_may_change_a_close_verdict(spare_mib: int, words: str | None) -> None:
+    verdict = "fits" if spare_mib >= 0 else "does_not_fit"
+    found = warnings_of(report(verdict=verdict, spare_bytes=spare_mib << 20))
+    assert [one.partition(",")[0] for one in found] == ([words] if words else [])
 
 
 def test_ranks_are_rows_of_a_table() -> None:
