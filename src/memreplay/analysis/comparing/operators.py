@@ -24,7 +24,7 @@ _MOST = 3  # maximum number of causes
 _LEAST_SHARE = 0.1  # smaller parts of the difference aren't mentioned
 
 
-class Cause(Record, frozen=True):
+class OperatorCause(Record, frozen=True):
     """A part of what a run needs more at its peak than another one."""
 
     operator: str
@@ -106,7 +106,7 @@ def _names(frames: tuple[Frame, ...]) -> Iterator[str]:
             yield f"{node} (autograd)"
 
 
-def causes(base: Snapshot, new: Snapshot, device: int) -> tuple[Cause, ...]:
+def causes(base: Snapshot, new: Snapshot, device: int) -> tuple[OperatorCause, ...]:
     """Return why `new` needs more memory at its peak than `base`, largest part first.
 
     Each part is held by an operator that only `new` calls. Empty if no such operator holds a tenth
@@ -116,7 +116,7 @@ def causes(base: Snapshot, new: Snapshot, device: int) -> tuple[Cause, ...]:
     least = _LEAST_SHARE * (after.peak_bytes - before.peak_bytes)
     if least <= 0:
         return ()
-    found: list[Cause] = []
+    found: list[OperatorCause] = []
     left = dict(after.held)
     only = after.operators - before.operators
     while len(found) < _MOST:
@@ -128,7 +128,7 @@ def causes(base: Snapshot, new: Snapshot, device: int) -> tuple[Cause, ...]:
             break
         its = [stack for stack in left if operator in after.stacks[stack].operators]
         place = _place(after, its, left)
-        found.append(Cause(operator, *place, n_bytes, _instead(before, after, place)))
+        found.append(OperatorCause(operator, *place, n_bytes, _instead(before, after, place)))
         for stack in its:
             del left[stack]
     found += _workspaces(before, after, least)
@@ -151,7 +151,7 @@ def _instead(base: _Run, new: _Run, place: tuple[str, int]) -> str:
     return found.most_common(1)[0][0] if found else ""
 
 
-def _workspaces(base: _Run, new: _Run, least: float) -> list[Cause]:
+def _workspaces(base: _Run, new: _Run, least: float) -> list[OperatorCause]:
     held = [run.by_operator(run.held, {WORKSPACE}, run.held)[WORKSPACE] for run in (base, new)]
     more = held[1] - held[0]
-    return [Cause(WORKSPACE, "", 0, more, "")] if more >= least and held[0] else []
+    return [OperatorCause(WORKSPACE, "", 0, more, "")] if more >= least and held[0] else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.analysis.comparing.operators import Cause
+from memreplay.analysis.comparing.operators import OperatorCause
 from memreplay.commands.dryrun.result import DryrunReport
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.record import Record
@@ -19,7 +19,7 @@ class ComparedRun(Record, frozen=True):
     """The reason for the missing report."""
     change_bytes: int = 0
     """How much higher the peak of requested memory is than that of the run `lowest`."""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[OperatorCause, ...] = ()
     """The operators that hold this memory, as far as they explain it, largest part first."""
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.comparing.operators import WORKSPACE, Cause, causes
+from memreplay.analysis.comparing.operators import WORKSPACE, OperatorCause, causes
 from tests import build
 from tests.build import SnapshotBuilder
 
@@ -70,8 +70,8 @@ def test_operator_and_what_the_other_run_calls_are_named(tmp_path: Path) -> None
     new = snapshot(tmp_path, (MATH, 300), (MATH, 200), (LINEAR, 100), (SOFTMAX, 90))
     assert causes(base, new, 0) == (
         # Both call attention, and bmm is only a part of _attention_math.
-        Cause("aten::_attention_math", FILE, 8, 500 * MIB, "aten::_flash"),
-        Cause("SoftmaxBackward0 (autograd)", "", 0, 90 * MIB, ""),
+        OperatorCause("aten::_attention_math", FILE, 8, 500 * MIB, "aten::_flash"),
+        OperatorCause("SoftmaxBackward0 (autograd)", "", 0, 90 * MIB, ""),
     )
     assert causes(new, base, 0) == ()
 
@@ -79,7 +79,7 @@ def test_operator_and_what_the_other_run_calls_are_named(tmp_path: Path) -> None
 def test_larger_workspaces_are_named(tmp_path: Path) -> None:
     base = snapshot(tmp_path, (BLAS, 8), (LINEAR, 100))
     new = snapshot(tmp_path, (BLAS, 32), (LINEAR, 100))
-    assert causes(base, new, 0) == (Cause(WORKSPACE, "", 0, 24 * MIB, ""),)
+    assert causes(base, new, 0) == (OperatorCause(WORKSPACE, "", 0, 24 * MIB, ""),)
     # Other operators' memory may be the reason, but it isn't cuBLAS's.
     new = snapshot(tmp_path, (BLAS, 32), (LINEAR, 900))
     assert causes(base, new, 0) == ()
@@ -90,7 +90,9 @@ def test_small_parts_are_not_mentioned(tmp_path: Path) -> None:
     new = snapshot(tmp_path, (LINEAR, 200), (SOFTMAX, 10))
     assert causes(base, new, 0) == ()
     new = snapshot(tmp_path, (LINEAR, 190), (SOFTMAX, 10))
-    assert causes(base, new, 0) == (Cause("SoftmaxBackward0 (autograd)", "", 0, 10 * MIB, ""),)
+    assert causes(base, new, 0) == (
+        OperatorCause("SoftmaxBackward0 (autograd)", "", 0, 10 * MIB, ""),
+    )
 
 
 def test_only_memory_at_the_peak_counts(tmp_path: Path) -> None:

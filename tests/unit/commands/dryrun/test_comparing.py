@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from memreplay.analysis.comparing.operators import Cause
+from memreplay.analysis.comparing.operators import OperatorCause
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.dryrun import comparing
 from memreplay.commands.dryrun.comparing import compare, comparison_document, explained
@@ -181,7 +181,7 @@ def test_operators_explain_higher_peaks(tmp_path: Any, monkeypatch: pytest.Monke
     assert [run.change_bytes for run in found.runs] == [80 << 20, 0, 0, 0]
     file = "/home/me/train.py"
     assert [run.causes for run in found.runs] == [
-        (Cause(MATH, file, 8, 92 << 20, FLASH),),
+        (OperatorCause(MATH, file, 8, 92 << 20, FLASH),),
         (),
         (),
         (),
