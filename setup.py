@@ -170,6 +170,7 @@ CARD = (
     "malloc",
     "measured",
     "messages",
+    "outside",
     "places",
     "reads",
     "recording",

@@ -39,7 +39,7 @@ from click.testing import CliRunner
 import memreplay
 from memreplay.analysis.comparing.budgets import BudgetOptions
 from memreplay.commands.app import app
-from memreplay.dryrun.runtime import INSTALL_IMPORTED, INSTALL_TORCH, REPLACE_TORCH
+from memreplay.dryrun.installing import INSTALL_IMPORTED, INSTALL_TORCH, REPLACE_TORCH
 from tests.blocks import Block, blocks_of, commands_of
 from tests.conftest import ROOT
 

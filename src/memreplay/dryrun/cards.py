@@ -31,6 +31,7 @@ def environment(
         "major": card.major,
         "minor": card.minor,
         "sms": card.sms,
+        **card.outside._asdict(),
         **limits._asdict(),
         "l2": card.l2,
         "bus_width": card.bus_width,

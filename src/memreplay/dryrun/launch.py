@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memreplay.dryrun.cards import Card, environment
+from memreplay.dryrun.installing import Installer
 from memreplay.dryrun.python import Torch, interpreter, torch_of
-from memreplay.dryrun.runtime import NoCudaError, Runtime, built, lay_out
+from memreplay.dryrun.runtime import CpuTorchError, NoCudaError, Runtime, built, lay_out
 from memreplay.dryrun.workspaces import Measured
 from memreplay.errors import UsageError
 from memreplay.programs.starting import INSIDE, handled
@@ -93,6 +94,10 @@ class Ended(NamedTuple):
     """Number of cards needed for all device numbers used."""
     stopped_by: int = 0
     """The signal we received and forwarded; 0 for none. See `end_by_signal`."""
+    missing: tuple[tuple[str, str], ...] = ()
+    """Kind and name of what processes were missing when they failed, as in
+    inside/memreplay_failing.py.
+    """
 
 
 def end_by_signal(number: int) -> None:
@@ -111,8 +116,8 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
     built("_gpu")  # check this before using Linux-only features
     torch = torch_of(interpreter(command))
     with tempfile.TemporaryDirectory(prefix="memreplay-", dir=_parent()) as libraries:
-        runtime = lay_out(torch.package, Path(libraries))
-        _check_card(setup.card, runtime.cuda)
+        runtime = _lay_out(torch, Path(libraries))
+        _check_card(setup.card, runtime.cuda, torch.installer)
         variables = _environment(torch, runtime, setup, folder)
         variables["MEMREPLAY_GPU_MESSAGES"] = libraries
         if setup.workspaces is not None:
@@ -142,6 +147,7 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
         tuple(processes),
         max((one.cards for one in calls), default=0),
         waited.stopped_by,
+        tuple(_missing(folder)),
     )
 
 
@@ -160,14 +166,28 @@ def _parent() -> str | None:
     return None
 
 
-def _check_card(card: Card, cuda: int) -> None:
+def _lay_out(torch: Torch, folder: Path) -> Runtime:
+    """Like lay_out(), but for a CPU build, say what to do."""
+    try:
+        return lay_out(torch.package, folder)
+    except CpuTorchError:
+        raise NoCudaError(
+            f"this torch ({torch.version or 'of unknown version'}) was built without CUDA; replace"
+            f" it with the CUDA build: `{torch.installer.replace(torch.version)}` (to run it"
+            " outside dry runs too, leave out --no-deps: NVIDIA's libraries take some GB), or"
+            " estimate a training step with this torch: memreplay.estimate in Python"
+        ) from None
+
+
+def _check_card(card: Card, cuda: int, installer: Installer) -> None:
     """Raise NoCudaError if CUDA has no kernels for the card."""
     capability = f"{card.major}.{card.minor}"
     least = _FIRST_CAPABILITY.get(cuda, (0, 0))
     if (card.major, card.minor) < least:
         raise NoCudaError(
             f"{card.key} has compute capability {capability}, but this torch is for CUDA {cuda},"
-            f" which needs at least {least[0]}.{least[1]}; use a torch for CUDA 12"
+            f" which needs at least {least[0]}.{least[1]}; use a torch for CUDA 12:"
+            f" `{installer.for_old_cards()}`"
         )
     if cuda < 12 and card.major > 9:
         raise NoCudaError(
@@ -368,6 +388,13 @@ def _processes(folder: Path) -> Iterator[Process]:
             yield Process(
                 pid, pickle if whole else None, facts, calls.last, calls.before > 0, writing
             )
+
+
+def _missing(folder: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.glob("*.missing")):
+        with suppress(OSError, ValueError):
+            said = json.loads(path.read_text(encoding="utf-8"))
+            yield said["kind"], said["name"]
 
 
 class _Calls(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from memreplay.dryrun.runtime import INSTALL_IMPORTED, INSTALL_TORCH, NoCudaError
+from memreplay.dryrun.installing import NEW_PYTHON, Installer
+from memreplay.dryrun.runtime import NoCudaError
 from memreplay.errors import UsageError
 
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*t?$")
@@ -21,9 +23,21 @@ _FIRST_BYTES = 4096
 
 # Find torch without importing it, because importing takes seconds and may have side effects.
 _ASK = """
-import importlib.util
+import importlib.util, json, os, platform, sys, sysconfig
 spec = importlib.util.find_spec("torch")
+try:
+    made_by = open(os.path.join(sys.prefix, "pyvenv.cfg")).read()
+except OSError:
+    made_by = ""
+managed = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
 print("memreplay asks:")
+print(json.dumps({
+    "version": sys.version_info[:2],
+    "machine": platform.machine(),
+    "pip": importlib.util.find_spec("pip") is not None,
+    "uv": "\\nuv = " in "\\n" + made_by,
+    "managed": sys.prefix == sys.base_prefix and os.path.exists(managed),
+}))
 print(*(spec.submodule_search_locations or [""] if spec else [""])[:1])
 if spec:
     from importlib import metadata
@@ -45,6 +59,8 @@ class Torch(NamedTuple):
     version: str
     cudnn: int | None
     """The cuDNN version that it was built for, in cudnnGetVersion's format; None if unknown."""
+    installer: Installer
+    """How to install another one."""
 
 
 def interpreter(command: Sequence[str]) -> str:
@@ -101,14 +117,17 @@ def torch_of(python: str) -> Torch:
     if asked.returncode or not lines:
         last = asked.stderr.strip().splitlines()[-1:] or [f"exit code {asked.returncode}"]
         raise UsageError(f"{python} doesn't run: {last[0]}")
-    if not lines[0]:
-        run = shlex.join((python, "-m"))
+    said = json.loads(lines[0])
+    said["uv"] = said["uv"] or (not said["pip"] and shutil.which("uv") is not None)
+    installer = Installer(python, **{**said, "version": tuple(said["version"])})
+    if not lines[1]:
+        run = f", and dry-run with {NEW_PYTHON}" if installer.managed else ""
         raise NoCudaError(
-            f"{python} has no torch; install it: `{run} {INSTALL_TORCH}`, then"
-            f" `{run} {INSTALL_IMPORTED}` (a dry run needs none of NVIDIA's libraries)"
+            f"{python} has no torch; install it: {installer.install()}{run} (a dry run needs none"
+            " of NVIDIA's libraries)"
         )
-    version = lines[1] if len(lines) > 1 else ""
-    return Torch(python, Path(lines[0]), version, _cudnn(lines[2:]))
+    version = lines[2] if len(lines) > 2 else ""
+    return Torch(python, Path(lines[1]), version, _cudnn(lines[3:]), installer)
 
 
 def _cudnn(requirements: list[str]) -> int | None:

@@ -35,19 +35,14 @@ _THEIRS = re.compile(
 )
 
 
-# PyTorch's CUDA build without NVIDIA's libraries, and then what it imports.
-INSTALL_TORCH = "pip install --no-deps torch"
-INSTALL_IMPORTED = (
-    "pip install filelock typing-extensions sympy networkx jinja2 fsspec numpy setuptools"
-)
-# pip keeps an installed CPU build unless told otherwise.
-REPLACE_TORCH = "pip install --force-reinstall --no-deps torch"
-
-
 class NoCudaError(MemreplayError):
     """This torch doesn't support dry runs, because it was built without CUDA or for another kind of
     GPU.
     """
+
+
+class CpuTorchError(NoCudaError):
+    """This torch was built without CUDA."""
 
 
 class Runtime(NamedTuple):
@@ -113,10 +108,7 @@ def _version(libraries: set[str], torch: Path) -> int:
             return int(found[1])
     if (torch / "lib" / "libtorch_hip.so").exists():
         raise NoCudaError("this torch was built for AMD; a dry run needs a CUDA build")
-    raise NoCudaError(
-        f"this torch was built without CUDA; `{REPLACE_TORCH}` on Linux installs a CUDA build"
-        " without NVIDIA's libraries"
-    )
+    raise CpuTorchError("this torch was built without CUDA")
 
 
 def _missing(all_needs: list[Needs], gpu: Needs) -> tuple[str, ...]:

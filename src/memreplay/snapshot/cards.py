@@ -57,6 +57,50 @@ class Card(NamedTuple):
         """The limits for the card's compute capability."""
         return _LIMITS[self.major, self.minor]
 
+    @property
+    def outside(self) -> Outside:
+        """The memory that the driver and libraries take when first used."""
+        blas_workspace = _BLAS_WORKSPACE.get(self.major, 4 * _MIB)
+        return _MEASURED._replace(
+            cublas=2 * blas_workspace + 2 * _MIB,
+            cusolver=2 * blas_workspace + 34 * _MIB,
+            nccl=_NCCL_NVLINK if self.key in _NVLINK else _NCCL_PCIE,
+        )
+
+    @property
+    def is_outside_measured(self) -> bool:
+        """Whether `outside` was measured on this card, rather than estimated from another."""
+        return self.key == _MEASURED_ON
+
+    @property
+    def training_bytes(self) -> int:
+        """Memory outside PyTorch's allocator in a usual training program on one card."""
+        outside = self.outside
+        each = outside.kernels + 2 * outside.cublas + outside.cublas_more + 2 * outside.cudnn
+        return self.context_bytes + each
+
+
+class Outside(NamedTuple):
+    """Bytes that the driver and libraries take outside PyTorch's allocator, after the context.
+
+    The order must match `enum outside` in dryrun/gpu/gpu.h.
+    """
+
+    kernels: int
+    """With the first kernel."""
+    cublas: int
+    """With each cuBLAS handle: PyTorch has one per thread, so training takes two."""
+    cublas_more: int
+    """With cuBLAS's further kernels."""
+    cudnn: int
+    """With each cuDNN handle, of which PyTorch also has one per thread."""
+    cusolver: int
+    """With the first use of cuSOLVER."""
+    cufft: int
+    """With the first use of cuFFT."""
+    nccl: int
+    """With each NCCL communicator of several ranks."""
+
 
 class Limits(NamedTuple):
     """Properties that all cards with the same compute capability share."""
@@ -85,6 +129,28 @@ _LIMITS = {
     (10, 3): Limits(227 * _KIB, 228 * _KIB, 2048, 32),
     (12, 0): Limits(99 * _KIB, 100 * _KIB, 1536, 24),
 }
+
+# Steps of torch.cuda.mem_get_info() on an H200 (PyTorch 2.11, CUDA 13.0, cuDNN 9.19, driver
+# 580.159): 526.8 MiB after the start, 528.8 after the first kernel, 594.8 after a product in fp32,
+# 684.8 in bf16, 692.8 after a convolution, 790.8 after linear algebra, 798.8 after an FFT. Seven
+# training programs there had 750.8 (without cuDNN) to 772.8 MiB, which is the sum for two threads,
+# or up to 6 MiB more. Five others had 810 to 812 MiB on an H100 and an H200.
+_MEASURED = Outside(2 * _MIB, 66 * _MIB, 90 * _MIB, 8 * _MIB, 98 * _MIB, 8 * _MIB, 0)
+_MEASURED_ON = "H200"
+# The size of cuBLAS's own workspace by compute capability, if not 4 MiB (cublasSetWorkspace() in
+# cuBLAS's manual). A handle is assumed to take two of these and 2 MiB, which is right for the H200;
+# cuSOLVER is assumed to have a cuBLAS handle. Other parts are assumed to be the same on all cards.
+# This gives 47 MiB too much for the two cards whose OOM's rest is known (RTX3090, V100-32).
+_BLAS_WORKSPACE = {9: 32 * _MIB, 10: 32 * _MIB, 12: 12 * _MIB}
+OUTSIDE_ERROR = 64 * _MIB
+"""How wrong the sum can be, as far as is known: the five others without cuDNN have 61 MiB more."""
+# A communicator of more than two ranks on A100s with NVLink (NVIDIA/nccl issue 964; 544 MiB with
+# two). Buffers grow with the number of channels; without NVLink, NCCL uses 2 instead of 24, so this
+# part is assumed to be a twelfth. Newer cards may take twice as much.
+_NCCL_NVLINK, _NCCL_PCIE = 688 * _MIB, 57 * _MIB
+_NVLINK = (
+    "V100-16", "V100-32", "A100-40", "A100-80", "H100", "H20", "H200", "GH200", "B200", "B300",
+)  # fmt: skip
 
 # How contexts were measured. "idle": total minus free memory, as a program sees it before its first
 # allocation. "startup": the same, from vLLM's line "Free memory on device (FREE/TOTAL GiB) on

@@ -17,9 +17,10 @@ import pytest
 from memreplay.dryrun.cards import CARDS, EXACT, OF_ANOTHER, TO_GIB, TO_MIB, Card, environment, find
 from memreplay.dryrun.runtime import built
 from memreplay.errors import UsageError
+from memreplay.snapshot.cards import OUTSIDE_ERROR
 from tests.conftest import ROOT
 
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 BY_KEY = {card.key: card for card in CARDS}
 
 
@@ -166,6 +167,29 @@ def test_library_reports_the_cards_properties(tmp_path: Path, card: Card) -> Non
         106: limits.blocks_sm,
     }
     assert {which: attribute(gpu, which) for which in said} == said
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.key)
+def test_memory_outside_the_allocator_is_plausible(card: Card) -> None:
+    outside = card.outside
+    # the sum for a program that trains on one card, with two threads that use cuBLAS and cuDNN
+    taken = [outside.kernels, *[outside.cublas, outside.cudnn] * 2, outside.cublas_more]
+    assert card.training_bytes == card.context_bytes + sum(taken)
+    assert card.context_bytes + 100 * MIB < card.training_bytes < 1 * GIB
+    assert 0 < outside.nccl < GIB
+    assert all(each % MIB == 0 for each in outside)
+
+
+def test_estimates_are_near_what_was_reported() -> None:
+    """Out-of-memory messages told how much a process had besides PyTorch's memory."""
+    for key, reported in (("RTX3090", 0.31), ("V100-32", 0.38)):
+        assert abs(find(key).training_bytes - reported * GIB) < OUTSIDE_ERROR
+    for key in ("H100", "H200"):
+        without_cudnn = find(key).training_bytes - 2 * find(key).outside.cudnn
+        for reported_mib in (750.8, 766.8, 772.8, 812):
+            for taken in (find(key).training_bytes, without_cudnn):
+                assert abs(taken - reported_mib * MIB) < OUTSIDE_ERROR
+    assert [card.key for card in CARDS if card.is_outside_measured] == ["H200"]
 
 
 def test_memory_can_be_overridden(tmp_path: Path) -> None:

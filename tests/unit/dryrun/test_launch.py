@@ -20,6 +20,7 @@ import pytest
 
 from memreplay.dryrun import launch, runtime
 from memreplay.dryrun.cards import find
+from memreplay.dryrun.installing import Installer
 from memreplay.dryrun.launch import Ended, Process, Setup, run
 from memreplay.dryrun.runtime import NoCudaError
 from memreplay.errors import UsageError
@@ -59,7 +60,9 @@ def test_result_describes_a_command_that_ended(out: Path) -> None:
     assert {"cusparseStrange", "cusparseStrangeGetSize"} <= set(ended.unanswered)
     (process,) = ended.processes
     assert process.pickle == out / f"{process.pid}.pickle"
-    assert process.facts["cards"] == [{"name": "Tesla T4", "total_bytes": CARD.bytes}]
+    assert process.facts["cards"] == [
+        {"name": "Tesla T4", "total_bytes": CARD.bytes, "context_bytes": CARD.context_bytes}
+    ]
     assert process.last_call.startswith("cu")
 
 
@@ -75,7 +78,8 @@ def test_stdout_belongs_to_the_program(out: Path, capfd: pytest.CaptureFixture[s
 def test_program_sees_the_simulated_cards(out: Path) -> None:
     code = "import torch; torch.cuda.init(); print(torch.cuda.device_count())"
     (process,) = ran(out, code, total_bytes=700 * MIB, cards=4).processes
-    assert process.facts["cards"] == [{"name": "Tesla T4", "total_bytes": 700 * MIB}] * 4
+    card = {"name": "Tesla T4", "total_bytes": 700 * MIB, "context_bytes": CARD.context_bytes}
+    assert process.facts["cards"] == [card] * 4
 
 
 def test_process_that_only_counts_cards_is_not_listed(out: Path) -> None:
@@ -162,10 +166,10 @@ def test_card_for_which_torch_has_no_kernels_is_an_error(
     card: str, cuda: int, words: str | None
 ) -> None:
     if words is None:
-        launch._check_card(find(card), cuda)
+        launch._check_card(find(card), cuda, Installer("python"))
         return
     with pytest.raises(NoCudaError, match=words):
-        launch._check_card(find(card), cuda)
+        launch._check_card(find(card), cuda, Installer("python"))
 
 
 def test_signal_handlers_are_restored(out: Path) -> None:

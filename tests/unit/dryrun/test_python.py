@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import platform
 import shutil
 import sys
 from pathlib import Path
@@ -109,7 +111,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_torch_is_found_with_its_version(packages: Path) -> None:
-    assert torch_of(sys.executable) == (sys.executable, packages / "torch", "9.9", 92600)
+    assert torch_of(sys.executable)[:4] == (sys.executable, packages / "torch", "9.9", 92600)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +133,26 @@ def test_cudnn_version_is_read_from_the_metadata(
     assert (found.version, found.cudnn) == ("8.8", version)
 
 
+def test_python_says_how_packages_are_installed(
+    packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = torch_of(sys.executable).installer
+    assert (found.python, found.version) == (sys.executable, sys.version_info[:2])
+    assert found.machine == platform.machine()
+    assert found.pip == (importlib.util.find_spec("pip") is not None)
+    assert not found.managed
+    # Replace what the question reads.
+    (tmp_path / "pyvenv.cfg").write_text("home = /usr/bin\nuv = 0.9.1\n")
+    (tmp_path / "EXTERNALLY-MANAGED").touch()
+    (packages / "sitecustomize.py").write_text(
+        "import sys, sysconfig\n"
+        f"sys.prefix = sys.base_prefix = {str(tmp_path)!r}\n"
+        f"sysconfig.get_path = lambda name: {str(tmp_path)!r}\n"
+    )
+    found = torch_of(sys.executable).installer
+    assert (found.uv, found.managed) == (True, True)
+
+
 def test_torch_is_not_imported(packages: Path) -> None:
     (packages / "torch/__init__.py").write_text("raise SystemExit('it ran')")
     assert torch_of(sys.executable).version == "9.9"
@@ -138,21 +160,25 @@ def test_torch_is_not_imported(packages: Path) -> None:
 
 def test_torch_without_metadata_is_found(packages: Path) -> None:
     shutil.rmtree(packages / "torch-9.9.dist-info")
-    assert torch_of(sys.executable)[1:] == (packages / "torch", "", None)
+    assert torch_of(sys.executable)[1:4] == (packages / "torch", "", None)
 
 
 def test_python_startup_output_is_ignored(packages: Path) -> None:
     (packages / "sitecustomize.py").write_text("print('welcome')\nprint()")
-    assert torch_of(sys.executable)[1:] == (packages / "torch", "9.9", 92600)
+    assert torch_of(sys.executable)[1:4] == (packages / "torch", "9.9", 92600)
 
 
 def test_python_without_torch_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
     python = str(python_without(tmp_path))
-    with pytest.raises(
-        NoCudaError, match=r"/python3 has no torch; install it: `.* -m pip install --no-d"
+    (tmp_path / "uv").touch(0o755)
+    for path, words in (
+        (os.defpath, rf"`{python} -m ensurepip`, then `{python} -m pip install --no-deps torch`"),
+        (str(tmp_path), rf"`uv pip install --python {python} --no-deps torch`"),
     ):
-        torch_of(python)
+        monkeypatch.setenv("PATH", path)
+        with pytest.raises(NoCudaError, match=f"/python3 has no torch; install it: {words}, then"):
+            torch_of(python)
 
 
 def test_program_that_is_not_python_is_an_error(

@@ -67,7 +67,7 @@ def test_program_is_recorded_from_cuda_startup(dry: Dry) -> None:
         "version": 1,
         "recorder": "dryrun",
         "torch": "9.9",
-        "cards": [{"name": "A card", "total_bytes": 1 << 30}] * 2,
+        "cards": [{"name": "A card", "total_bytes": 1 << 30, "context_bytes": 0}] * 2,
         "visible": None,
         "rank": 3,
         "world_size": None,

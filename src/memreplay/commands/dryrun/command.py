@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import click
 from msgspec.structs import replace
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.dryrun.comparing import compare
+from memreplay.commands.dryrun.largest import find_largest
+from memreplay.commands.dryrun.listing import list_document, listed_gpus
 from memreplay.commands.dryrun.result import DryrunReport
 from memreplay.commands.dryrun.running import DryrunOptions, exit_code, ran
 from memreplay.commands.dryrun.text import dryrun_document, verdict_line
-from memreplay.commands.shared.declaring import OF_PROGRAM, Program, as_command
+from memreplay.commands.shared.declaring import OF_PROGRAM, Arg, as_command
 from memreplay.commands.shared.output import wants_colour, write
 from memreplay.commands.shared.showing import Shown, text_of
+from memreplay.errors import UsageError
 from memreplay.render.document import Document, Heading
+
+MaybeProgram = Annotated[tuple[str, ...], Arg("-- COMMAND...", required=False, raw=True)]
+"""A program to run, unless GPUs are listed."""
 
 
 @as_command(
@@ -22,6 +30,7 @@ from memreplay.render.document import Document, Heading
         "memreplay dryrun --gpu A100-80 -- python train.py",
         "memreplay dryrun --gpu RTX4090 --set expandable_segments:True -- python train.py",
         "memreplay dryrun --compare T4,L4,A100-40 -- python train.py",
+        "memreplay dryrun --gpu H100 --largest -- python train.py --batch {}",
         "memreplay dryrun --gpu H100 -- torchrun --nproc-per-node 8 train.py",
         "memreplay dryrun --gpu L4 --max-peak 20GiB -- pytest tests/test_memory.py",
     ),
@@ -37,13 +46,24 @@ from memreplay.render.document import Document, Heading
     screen=True,
     context=OF_PROGRAM,
 )
-def command(program: Program, options: DryrunOptions, selection: Selection, shown: Shown) -> int:
+def command(
+    program: MaybeProgram, options: DryrunOptions, selection: Selection, shown: Shown
+) -> int:
     """Run COMMAND with PyTorch's own CUDA allocator on a fake GPU: every allocation happens, but
     nothing is computed. Show whether the program fits the card, its peak, and what holds memory
     then. The program isn't changed. Needs PyTorch's CUDA build for Linux (pip install --no-deps
     torch).
     """
     asked = replace(options, program=program, as_json=shown.format == "json")
+    if asked.list_gpus:
+        write(text_of(listed_gpus(), shown, list_document))
+        return 0
+    if not program:
+        raise click.UsageError("Missing argument '-- COMMAND...'.")
+    if asked.compare is not None and asked.largest:
+        raise UsageError("--compare and --largest can't be combined")
+    if asked.largest:
+        return find_largest(asked, selection)
     if asked.compare is not None:
         return compare(asked, selection)
     report = ran(asked, selection)

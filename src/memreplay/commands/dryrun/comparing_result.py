@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memreplay.analysis.comparing.operators import OperatorCause
 from memreplay.commands.dryrun.result import DryrunReport
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.record import Record
@@ -16,6 +17,10 @@ class ComparedRun(Record, frozen=True):
     """The run's report; null if there is none."""
     error: str | None = None
     """The reason for the missing report."""
+    change_bytes: int = 0
+    """How much higher the peak of requested memory is than that of the run `lowest`."""
+    causes: tuple[OperatorCause, ...] = ()
+    """The operators that hold this memory, as far as they explain it, largest part first."""
 
 
 class DryrunComparison(
@@ -27,6 +32,10 @@ class DryrunComparison(
 
     runs: tuple[ComparedRun, ...]
     """The runs, in the given order."""
+    lowest: str | None
+    """The run with the lowest peak of requested memory, of those that ended normally; null if none
+    did.
+    """
 
     def document(self) -> Document:
         from memreplay.commands.dryrun.comparing import comparison_document

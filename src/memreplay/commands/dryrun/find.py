@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.dryrun.budgets import Judge
 from memreplay.commands.dryrun.estimates import Estimates
+from memreplay.commands.dryrun.hints import hint_of
 from memreplay.commands.dryrun.processes import most_on_a_card, processes_of
 from memreplay.commands.dryrun.result import (
     DryCard,
@@ -22,7 +23,6 @@ from memreplay.commands.dryrun.result import (
 from memreplay.commands.dryrun.unknowns import reads_of, unanswered_of, workspaces_of
 from memreplay.commands.oom.find import OomOptions, oom_report
 from memreplay.commands.peak.find import peak_report
-from memreplay.snapshot.cards import usable_bytes
 from memreplay.snapshot.snapshot import open as open_snapshot
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ def dryrun_report(
     """
     selection = selection or Selection()
     command, setup, ended = run
-    capacity = usable_bytes(setup.total_bytes, setup.card.context_bytes)
     judge = Judge(budget) if budget is not None else None
     estimating = Estimates()
-    processes = processes_of(ended.processes, files, estimating, judge)
+    processes = processes_of(ended.processes, files, setup.card, estimating, judge)
     outcome = _outcome(ended, processes)
-    peak_bytes, shared = most_on_a_card(ended.processes, processes, setup.card.context_bytes)
+    most = most_on_a_card(ended.processes, processes, setup.card.context_bytes)
+    spare_bytes = setup.total_bytes - most.reserved - most.outside
     written = {one.pid: str(one.pickle) for one in ended.processes if one.pickle is not None}
     raw = {name: written[pid] for pid, name in files.items()}
     shown = _shown(processes, outcome, raw)
@@ -86,6 +86,7 @@ def dryrun_report(
             name=setup.card.name,
             total_memory_bytes=setup.total_bytes,
             context_bytes=setup.card.context_bytes,
+            outside_measured=setup.card.is_outside_measured,
             count=setup.cards,
         ),
         settings=setup.settings,
@@ -94,17 +95,19 @@ def dryrun_report(
         exit_code=ended.status,
         seconds=round(ended.seconds, 3),
         error=_error(ended.processes),
+        hint=hint_of(ended) if outcome == "failed" else None,
         stopped_by=ended.stopped_by,
         cards_asked=ended.cards,
         verdict=_verdict(
             outcome,
-            peak_bytes <= capacity,
+            spare_bytes >= 0,
             broken=judge is not None and judge.broken,
             all_known=not lost,
         ),
-        peak_bytes=peak_bytes,
-        spare_bytes=capacity - peak_bytes,
-        shared=shared,
+        peak_bytes=most.reserved,
+        outside_bytes=most.outside,
+        spare_bytes=spare_bytes,
+        shared=most.shared,
         budget=judge.headline if judge is not None else None,
         exact=not (reads or workspaces or estimates or unanswered or lost),
         reads=reads,

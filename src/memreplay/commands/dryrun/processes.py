@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from memreplay.commands.dryrun.result import DryDevice, DryProcess
+from memreplay.commands.dryrun.result import DryDevice, DryOutside, DryProcess
+from memreplay.snapshot.cards import Outside
 from memreplay.snapshot.snapshot import open as open_snapshot
 
 if TYPE_CHECKING:
     from memreplay.commands.dryrun.budgets import Judge
     from memreplay.commands.dryrun.estimates import Estimates
     from memreplay.dryrun.launch import Process
+    from memreplay.snapshot.cards import Card
     from memreplay.snapshot.snapshot import Snapshot
 
 _STATISTICS = {
@@ -28,6 +30,7 @@ _STATISTICS = {
 def processes_of(
     raw: Sequence[Process],
     files: Mapping[int, str],
+    card: Card,
     estimates: Estimates,
     judge: Judge | None = None,
 ) -> tuple[DryProcess, ...]:
@@ -36,16 +39,18 @@ def processes_of(
 
     Raises SnapshotError for an unreadable snapshot.
     """
-    return tuple(_process(one, files.get(one.pid), estimates, judge) for one in raw)
+    return tuple(_process(one, files.get(one.pid), card, estimates, judge) for one in raw)
 
 
 def _process(
-    process: Process, file: str | None, estimates: Estimates, judge: Judge | None
+    process: Process, file: str | None, card: Card, estimates: Estimates, judge: Judge | None
 ) -> DryProcess:
     facts = process.facts
+    outside = facts.get("outside") or []
     counted = [
         DryDevice(
             device=i,
+            outside=outside_of(card, outside[i] if i < len(outside) else ()),
             recorded_peak_bytes=0,
             **{name: one.get(key, 0) for name, key in _STATISTICS.items()},
         )
@@ -88,16 +93,49 @@ def _at_least(device: DryDevice, snap: Snapshot) -> DryDevice:
     return replace(device, recorded_peak_bytes=recorded, **found)
 
 
+def outside_of(card: Card, counts: Sequence[int]) -> DryOutside:
+    """Return what a process takes outside the allocator. `counts`: how often it took each part."""
+    times = Outside(*counts) if counts else Outside(*[0] * len(Outside._fields))
+    each = card.outside
+    return DryOutside(
+        cuda_bytes=card.context_bytes + times.kernels * each.kernels,
+        cublas_bytes=times.cublas * each.cublas + times.cublas_more * each.cublas_more,
+        cudnn_bytes=times.cudnn * each.cudnn,
+        cusolver_bytes=times.cusolver * each.cusolver,
+        cufft_bytes=times.cufft * each.cufft,
+        nccl_bytes=times.nccl * each.nccl,
+    )
+
+
+def total(outside: DryOutside) -> int:
+    """Add up the memory outside the allocator."""
+    return (
+        outside.cuda_bytes
+        + outside.cublas_bytes
+        + outside.cudnn_bytes
+        + outside.cusolver_bytes
+        + outside.cufft_bytes
+        + outside.nccl_bytes
+    )
+
+
+class Most(NamedTuple):
+    """The most memory that is used on one card at a time."""
+
+    reserved: int
+    outside: int
+    shared: bool
+    """Whether several processes used the card at that time."""
+
+
 def most_on_a_card(
     raw: Sequence[Process], processes: Sequence[DryProcess], context_bytes: int
-) -> tuple[int, bool]:
-    """Return the most memory reserved on one card at a time, and whether processes shared that
-    card.
+) -> Most:
+    """Return the most memory used on one card at a time.
 
-    A process is assumed to use its peak memory from its first use of a card until it ends. Every
-    process on a card but the first adds a CUDA context.
+    A process is assumed to use its peak memory from its first use of a card until it ends.
     """
-    of_card: dict[int, list[tuple[float, float, int]]] = {}
+    of_card: dict[int, list[tuple[float, float, DryDevice]]] = {}
     for one, process in zip(raw, processes, strict=True):
         began, ended = one.facts.get("began") or 0.0, one.facts.get("ended") or float("inf")
         visible = [
@@ -106,12 +144,16 @@ def most_on_a_card(
         for device in process.devices:
             i = device.device
             card = visible[i] if i < len(visible) else i
-            of_card.setdefault(card, []).append((began, ended, device.reserved_peak_bytes))
-    most, shared = 0, False
+            of_card.setdefault(card, []).append((began, ended, device))
+    most = Most(0, context_bytes, shared=False)
     for users in of_card.values():
         for moment, _, _ in users:
-            there = [peak for began, ended, peak in users if began <= moment < ended]
-            taken = sum(there) + max(len(there) - 1, 0) * context_bytes
-            if taken > most:
-                most, shared = taken, len(there) > 1
-    return most, shared
+            there = [device for began, ended, device in users if began <= moment < ended]
+            taken = Most(
+                sum(one.reserved_peak_bytes for one in there),
+                sum(total(one.outside) for one in there),
+                len(there) > 1,
+            )
+            if taken.reserved + taken.outside > most.reserved + most.outside:
+                most = taken
+    return most

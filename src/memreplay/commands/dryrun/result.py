@@ -28,15 +28,38 @@ class DryCard(Record, frozen=True):
     total_memory_bytes: int
     """Total memory that PyTorch reports."""
     context_bytes: int
-    """Memory used by CUDA itself: [an estimate](dryrun.md#what-is-exact)."""
+    """Memory that CUDA itself takes at the start."""
+    outside_measured: bool
+    """Whether the memory that libraries take later was measured on this card, rather than
+    [estimated](dryrun.md#memory-outside-pytorch) from another.
+    """
     count: int
     """Number of cards."""
+
+
+class DryOutside(Record, frozen=True):
+    """[Memory outside PyTorch's allocator](dryrun.md#memory-outside-pytorch): an estimate."""
+
+    cuda_bytes: int
+    """CUDA itself, with the code of the program's kernels."""
+    cublas_bytes: int
+    """cuBLAS: handles and kernels."""
+    cudnn_bytes: int
+    """cuDNN: handles."""
+    cusolver_bytes: int
+    """cuSOLVER."""
+    cufft_bytes: int
+    """cuFFT."""
+    nccl_bytes: int
+    """NCCL: the buffers of communicators."""
 
 
 class DryDevice(Record, frozen=True):
     """One process's use of one card."""
 
     device: int
+    outside: DryOutside
+    """Memory that the process takes outside PyTorch's allocator."""
     reserved_peak_bytes: int
     """Peak of reserved memory."""
     allocated_peak_bytes: int
@@ -148,6 +171,8 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """How long the command ran."""
     error: str | None
     """The exception that ended the command, if known."""
+    hint: str | None
+    """Advice if the program failed because a file or something from the network is missing."""
     cards_asked: int
     """Number of cards needed, given the device numbers that the program used."""
     verdict: Verdict
@@ -156,14 +181,16 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """
     peak_bytes: int
     """Most memory reserved on one card at a time, by all processes that use it."""
+    outside_bytes: int
+    """Memory that these processes take outside PyTorch's allocator:
+    [an estimate](dryrun.md#memory-outside-pytorch).
+    """
     spare_bytes: int
-    """Memory left on the most used card, after subtracting `context_bytes`; negative if the
-    processes together exceed the card.
+    """Memory left on that card: its total, minus `peak_bytes` and `outside_bytes`. Negative if that
+    is more than the card has.
     """
     shared: bool
-    """Whether processes shared a card. If they did, their peaks are added up, with a CUDA context
-    for each but the first.
-    """
+    """Whether processes shared a card. If they did, their memory is added up."""
     budget: str | None
     """The line that says whether limits were met. Only with `--max-peak` or `--max-reserved`."""
     exact: bool

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from memreplay.analysis.selecting.selection import TotalMemory
 from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.commands.dryrun.keeping import keep, names, older
+from memreplay.commands.dryrun.numbers import Range, parse_range
 from memreplay.commands.shared.ending import undone_by_signals
 from memreplay.commands.shared.names import check_names
 from memreplay.commands.shared.output import Force
@@ -92,6 +93,30 @@ class DryrunOptions(RecordingOptions, frozen=True):
             brief="Run once for each of these GPUs or settings.",
         ),
     ] = None
+    largest: Annotated[
+        bool,
+        Opt(
+            "Find the largest number that fits, by doubling and bisection. COMMAND has {} in its"
+            " place: python train.py --batch {}.",
+            brief="Find the largest {} in COMMAND that fits.",
+        ),
+    ] = False
+    numbers: Annotated[
+        Range | None,
+        Opt(
+            "Numbers that --largest may try.",
+            "LOW:HIGH[:STEP]",
+            flag="--range",
+            parse=parse_range,
+            shown="1:65536",
+            needs="largest",
+            rare=True,
+        ),
+    ] = None
+    list_gpus: Annotated[
+        bool,
+        Opt("List the GPUs, and what they have taken outside PyTorch.", brief="List the GPUs."),
+    ] = False
     max_peak: Annotated[
         int | None,
         Opt(
@@ -233,6 +258,7 @@ def _folder_beside(output: str) -> Iterator[Path]:
 
 def _nothing(ended: Ended, cards: int) -> None:
     """Raise an error because no process left a snapshot."""
+    from memreplay.commands.dryrun.hints import hint_of
     from memreplay.commands.dryrun.text import signal_name
 
     if ended.stopped_by:
@@ -260,7 +286,8 @@ def _nothing(ended: Ended, cards: int) -> None:
         last = ended.processes[0].last_call
         rest = f" and left no snapshot; its last CUDA call was {last}"
     else:
-        rest = " before it used a GPU"
+        hint = hint_of(ended)
+        rest = " before it used a GPU" + (f": {hint}" if hint else "")
     raise _ProgramFailedError(f"the program {how}{rest}")
 
 

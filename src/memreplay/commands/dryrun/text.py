@@ -6,12 +6,13 @@ import os
 import shlex
 import signal
 
+from memreplay.commands.dryrun.processes import total
 from memreplay.commands.dryrun.result import DryProcess, DryrunReport, Estimate, ValueRead
 from memreplay.commands.oom.result import OomReport
 from memreplay.commands.peak.result import PeakReport
 from memreplay.render.document import Block, Document, Note, Pairs, Row, Table
 from memreplay.render.units import count, counted, size
-from memreplay.snapshot.cards import usable_bytes
+from memreplay.snapshot.cards import OUTSIDE_ERROR
 from memreplay.texts import clean
 
 _MOST_PLACES = 5
@@ -21,7 +22,8 @@ _MOST_RANKS = 16
 def verdict_line(report: DryrunReport) -> str:
     """Return the line that says whether the program fits, and the margin."""
     if report.outcome == "out_of_memory":
-        return f"does not fit: out of memory on {_card(report, whole=True)}{_asked(report)}"
+        card = f"{size(report.card.total_memory_bytes)} ({report.card.key})"
+        return f"does not fit: out of memory on {card}{_asked(report)}"
     peak = f"{size(report.peak_bytes)} reserved at most"
     if report.outcome == "timed_out":
         return f"stopped after {report.seconds:.0f} s (--timeout): {peak} until then"
@@ -35,14 +37,15 @@ def verdict_line(report: DryrunReport) -> str:
             f"the program failed with exit code {report.exit_code}, not for lack of memory: {peak}"
             " until then"
         )
+    outside = f"(estimate: {size(report.outside_bytes)} outside PyTorch)"
     if report.verdict == "does_not_fit":
-        return f"does not fit: {peak} of {_card(report)}, {size(-report.spare_bytes)} too much"
+        return f"does not fit {report.card.key}: {size(-report.spare_bytes)} too much {outside}"
     if report.verdict == "over_budget":
         return f"over its budget: {clean(report.budget or '')}"
     if report.verdict == "not_known":
         return f"not known: a process ended without reporting its memory; known so far: {peak}"
     known = "" if _all_known(report) else ", as far as is known"
-    return f"fits{known}: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare"
+    return f"fits {report.card.key}{known}, {size(report.spare_bytes)} to spare {outside}"
 
 
 def verdict_text(report: DryrunReport) -> str:
@@ -95,11 +98,6 @@ def _as_oom(report: DryrunReport, file: str) -> OomReport:
     )
 
 
-def _card(report: DryrunReport, *, whole: bool = False) -> str:
-    usable = usable_bytes(report.card.total_memory_bytes, 0 if whole else report.card.context_bytes)
-    return f"{size(usable)} ({report.card.key})"
-
-
 def _asked(report: DryrunReport) -> str:
     for device in report.ooms:
         for one in device.ooms:
@@ -126,12 +124,13 @@ def _last_call(report: DryrunReport) -> str:
 def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
     card = report.card
     many = f"{card.count} x " if card.count > 1 else ""
-    own = f", {size(card.context_bytes)} of it taken by CUDA itself (an estimate)"
-    total = size(card.total_memory_bytes) + (own if card.context_bytes else "")
     pairs = [
         ("program", clean(shlex.join(report.command))),
-        ("card", f"{many}{card.name}, {total}"),
+        ("card", f"{many}{card.name}, {size(card.total_memory_bytes)}"),
     ]
+    if report.processes:
+        pairs.append(("memory", f"{size(report.peak_bytes)} reserved at most"))
+        pairs.append(("outside", _outside(report)))
     if report.settings is not None:
         pairs.append(("settings", clean(report.settings)))
     if report.budget is not None and report.verdict != "over_budget":
@@ -149,6 +148,32 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
         lines = _not_known(report) or [whole]
         pairs += [("" if i else "numbers", line) for i, line in enumerate(lines)]
     return pairs
+
+
+def _outside(report: DryrunReport) -> str:
+    """Return the memory outside PyTorch's allocator on the fullest card. If only one process uses
+    that card, list what takes it.
+    """
+    whole = f"{size(report.outside_bytes)} (an estimate)"
+    fullest = [
+        one.outside
+        for process in report.processes
+        for one in process.devices
+        if one.reserved_peak_bytes == report.peak_bytes
+        and total(one.outside) == report.outside_bytes
+    ]
+    if report.shared or not fullest:
+        return whole
+    outside = fullest[0]
+    parts = (
+        ("CUDA", outside.cuda_bytes),
+        ("cuBLAS", outside.cublas_bytes),
+        ("cuDNN", outside.cudnn_bytes),
+        ("cuSOLVER", outside.cusolver_bytes),
+        ("cuFFT", outside.cufft_bytes),
+        ("NCCL", outside.nccl_bytes),
+    )
+    return f"{whole}: {', '.join(f'{name} {size(taken)}' for name, taken in parts if taken)}"
 
 
 def _not_known(report: DryrunReport) -> list[str]:
@@ -209,12 +234,12 @@ def _place(one: ValueRead) -> str:
     times = f" ({count(one.count)} times)" if one.count > 1 else ""
     if not one.file:
         return f"{one.operator}, in a C++ thread (a backward pass){times}"
-    library = f", by {_short(one.through)}" if one.through else ""
+    library = f", by {short_path(one.through)}" if one.through else ""
     line = f":{one.line}" if one.line else ""
-    return clean(f"{one.operator} in {one.function} {_short(one.file)}{line}{library}{times}")
+    return clean(f"{one.operator} in {one.function} {short_path(one.file)}{line}{library}{times}")
 
 
-def _short(file: str) -> str:
+def short_path(file: str) -> str:
     """Shorten a path: relative to the working directory if it's below it, otherwise its last three
     parts.
     """
@@ -225,7 +250,6 @@ def _short(file: str) -> str:
 
 
 def _ranks(report: DryrunReport) -> Table:
-    capacity = usable_bytes(report.card.total_memory_bytes, report.card.context_bytes)
     rows = []
     for one in report.processes[:_MOST_RANKS]:
         name = f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"
@@ -234,8 +258,9 @@ def _ranks(report: DryrunReport) -> Table:
             continue
         for device in one.devices:
             reserved = device.reserved_peak_bytes
+            spare = report.card.total_memory_bytes - reserved - total(device.outside)
             file = clean(one.file) if one.file is not None else "not written"
-            cells = (str(device.device), size(reserved), size(capacity - reserved), file)
+            cells = (str(device.device), size(reserved), size(spare), file)
             rows.append(Row((name, *cells)))
     more = len(report.processes) - _MOST_RANKS
     if more > 0:
@@ -247,6 +272,16 @@ def _ranks(report: DryrunReport) -> Table:
 def warnings_of(report: DryrunReport) -> list[str]:
     """Return further warnings, one line each."""
     found = []
+    if report.verdict == "fits" and report.spare_bytes < OUTSIDE_ERROR:
+        found.append(
+            f"less than {size(OUTSIDE_ERROR)} to spare: it may not fit, because memory outside"
+            " PyTorch is an estimate"
+        )
+    if report.verdict == "does_not_fit" and _missing_bytes(report) < OUTSIDE_ERROR:
+        found.append(
+            f"less than {size(OUTSIDE_ERROR)} missing: it may fit, because memory outside PyTorch"
+            " is an estimate"
+        )
     if report.shared:
         found.append(
             "several processes used one card: their peaks are added up, as if simultaneous"
@@ -279,7 +314,9 @@ def warnings_of(report: DryrunReport) -> list[str]:
         for device in one.devices
         if one.file is not None and device.recorded_peak_bytes < device.requested_peak_bytes
     ]
-    if report.outcome == "failed" and report.reads:
+    if report.hint:
+        found.append(clean(report.hint))
+    elif report.outcome == "failed" and report.reads:
         found.append(
             "it had read GPU values that a dry run doesn't compute (see numbers); with real values"
             " it may not fail"
@@ -298,6 +335,16 @@ def warnings_of(report: DryrunReport) -> list[str]:
             f" {clean(report.shown or '')}"
         )
     return found
+
+
+def _missing_bytes(report: DryrunReport) -> int:
+    """Return how much more memory the program would have needed to get past its failure."""
+    if report.outcome == "out_of_memory":
+        for device in report.ooms:
+            for one in device.ooms:
+                return one.request_bytes - (one.device_free_bytes or 0)
+        return OUTSIDE_ERROR
+    return -report.spare_bytes
 
 
 def _name(one: DryProcess) -> str:

@@ -19,7 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t base, end, fresh; /* the mapping, and the start of its unused part */
 static struct span *spans;        /* spans of the used part, by address, without gaps */
 static int64_t n_spans, room;
-static uint64_t used[MAX_DEVICES];
+static uint64_t used[MAX_DEVICES], outside[MAX_DEVICES];
 
 int have_room(void **elements, int64_t n, int64_t *room, size_t element_bytes) {
     int64_t more = 2 * n + 64;
@@ -154,7 +154,8 @@ int device_of(const void *at) {
 }
 
 static uint64_t left_of(int device) {
-    return card()->bytes - card()->context - used[device];
+    uint64_t whole = card()->bytes - card()->context, taken = used[device] + outside[device];
+    return taken < whole ? whole - taken : 0;
 }
 
 uint64_t free_bytes_of(int device) {
@@ -177,5 +178,17 @@ int take_bytes(int device, uint64_t bytes) {
 void give_bytes(int device, uint64_t bytes) {
     pthread_mutex_lock(&lock);
     used[device] -= bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+void take_outside(int device, uint64_t bytes) {
+    pthread_mutex_lock(&lock);
+    outside[device] += bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+void give_outside(int device, uint64_t bytes) {
+    pthread_mutex_lock(&lock);
+    outside[device] -= bytes;
     pthread_mutex_unlock(&lock);
 }

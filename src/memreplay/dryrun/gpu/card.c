@@ -52,6 +52,10 @@ static void describe(void) {
     snprintf(the_card.name, sizeof the_card.name, "%s", name ? name : "NVIDIA A100-SXM4-80GB");
     the_card.bytes = number(text, "bytes", 85094825984);
     the_card.context = number(text, "context", 0);
+    static const char *const parts[OUTSIDE_PARTS] = {"kernels", "cublas", "cublas_more", "cudnn",
+                                                     "cusolver", "cufft", "nccl"};
+    for (int i = 0; i < OUTSIDE_PARTS; i++)
+        the_card.outside[i] = number(text, parts[i], 0);
     if (the_card.context > the_card.bytes)
         the_card.context = the_card.bytes;
     the_card.cuda = number(text, "cuda", 13);

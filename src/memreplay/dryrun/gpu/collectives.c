@@ -74,6 +74,8 @@ static int made(struct communicator **out, int ranks, int rank, const char *name
                                 .sent = counts, .received = counts + ranks};
     snprintf(it->name, sizeof it->name, "%s", name);
     it->channel = ranks > 1 ? open_channel(name, ranks, rank) : NULL;
+    if (ranks > 1)
+        outside_each(COMMUNICATOR);
     *out = it;
     return SUCCESS;
 }
@@ -108,11 +110,13 @@ API int ncclCommInitAll(struct communicator **out, int devices, const int *list)
     CALLED;
     struct unique_id id;
     int error = ncclGetUniqueId(&id);
+    int before = current_device();
     for (int rank = 0; rank < devices && !error; rank++) {
-        error = made_by_id(&out[rank], devices, rank, &id);
+        error = cudaSetDevice(list ? list[rank] : rank);
         if (!error)
-            out[rank]->device = list ? list[rank] : rank;
+            error = made_by_id(&out[rank], devices, rank, &id);
     }
+    cudaSetDevice(before);
     return error;
 }
 
@@ -191,6 +195,8 @@ API int ncclCommGetAsyncError(struct communicator *of, int *error) {
 /* The channel stays open, because messages from it may still be awaited. */
 API int ncclCommDestroy(struct communicator *of) {
     CALLED;
+    if (of && of->ranks > 1)
+        outside_gone(COMMUNICATOR, of->device);
     if (of)
         free(of->sent);
     free(of);

@@ -72,6 +72,7 @@ API int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigne
                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                        void *stream, void **arguments, void **packed) {
     CALLED;
+    outside_once(KERNELS);
     (void)function, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y;
     (void)block_z, (void)shared_bytes, (void)packed;
     if (is_captured(stream) || !are_writes_noted(NULL))
@@ -90,6 +91,7 @@ API int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid
 API int cuLaunchKernelEx(const void *configuration, void *function, void **arguments,
                          void **packed) {
     CALLED;
+    outside_once(KERNELS);
     (void)configuration, (void)function, (void)packed;
     if (!are_writes_noted(NULL))
         may_write(arguments);

@@ -26,11 +26,17 @@ enum { MEMORY_UNREGISTERED = 0, MEMORY_HOST = 1, MEMORY_DEVICE = 2 };
 
 enum { MAX_DEVICES = 64 };
 
+/* What takes memory outside the program's allocator, after the context: the first kernel, a cuBLAS
+ * handle, cuBLAS's further kernels, a cuDNN handle, cuSOLVER, cuFFT, an NCCL communicator. Must be
+ * in the same order as `Outside` in snapshot/cards.py. */
+enum outside { KERNELS, BLAS, BLAS_MORE, DNN, SOLVER, FFT, COMMUNICATOR, OUTSIDE_PARTS };
+
 /* The card, as the launcher describes it. Sizes are bytes. */
 struct card {
     char name[256];
     uint64_t bytes;
     uint64_t context; /* bytes that CUDA itself takes */
+    uint64_t outside[OUTSIDE_PARTS]; /* bytes of each part, per use */
     int cuda;  /* the CUDA version that the program was built with: 11, 12 or 13 */
     int count; /* number of cards */
     int major, minor;
@@ -67,6 +73,18 @@ int device_of(const void *at);
 int take_bytes(int device, uint64_t bytes);
 void give_bytes(int device, uint64_t bytes);
 uint64_t free_bytes_of(int device);
+/* Count these bytes as used or freed outside the program's allocator. The card may be full. */
+void take_outside(int device, uint64_t bytes);
+void give_outside(int device, uint64_t bytes);
+
+/* --- what libraries take (outside.c) ------------------------------------------------------------ */
+
+/* Take this part's memory on the current device once more. Returns how often it's taken now. */
+int outside_each(enum outside part);
+/* Take this part's memory on the current device unless that has happened before. */
+void outside_once(enum outside part);
+/* Note that a communicator's memory is free again. */
+void outside_gone(enum outside part, int device);
 
 /* --- streams ------------------------------------------------------------------------------------ */
 
@@ -100,6 +118,7 @@ int is_anything_known(void);
 
 API int cudaMalloc(void **at, size_t bytes);
 API int cudaFree(void *at);
+API int cudaSetDevice(int asked);
 API int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream);
 API int cudaDriverGetVersion(int *version);
 API int cudaRuntimeGetVersion(int *version);

@@ -4,14 +4,28 @@
 
 #include <string.h>
 
+/* `caller`: the kernel, or the code that launches it. */
+static int launched(const void *caller, void **arguments, void *stream) {
+    outside_once(KERNELS);
+    if (is_captured(stream) || !are_writes_noted(caller))
+        may_write(arguments);
+    return SUCCESS;
+}
+
 /* A dim3 is passed by value, in two registers. */
 API int cudaLaunchKernel(const void *function, uint64_t grid_xy, unsigned grid_z, uint64_t block_xy,
                          unsigned block_z, void **arguments, size_t shared_bytes, void *stream) {
     CALLED;
     (void)grid_xy, (void)grid_z, (void)block_xy, (void)block_z, (void)shared_bytes;
-    if (is_captured(stream) || !are_writes_noted(function))
-        may_write(arguments);
-    return SUCCESS;
+    return launched(function, arguments, stream);
+}
+
+/* What code compiled with CUDA 13 calls. It passes a handle instead of the kernel. */
+API int __cudaLaunchKernel(const void *handle, uint64_t grid_xy, unsigned grid_z, uint64_t block_xy,
+                           unsigned block_z, void **arguments, size_t shared_bytes, void *stream) {
+    CALLED;
+    (void)handle, (void)grid_xy, (void)grid_z, (void)block_xy, (void)block_z, (void)shared_bytes;
+    return launched(__builtin_return_address(0), arguments, stream);
 }
 
 API int cudaLaunchCooperativeKernel(const void *function, uint64_t grid_xy, unsigned grid_z,
@@ -31,9 +45,7 @@ struct configuration {
 API int cudaLaunchKernelExC(const struct configuration *how, const void *function,
                             void **arguments) {
     CALLED;
-    if (is_captured(how->stream) || !are_writes_noted(function))
-        may_write(arguments);
-    return SUCCESS;
+    return launched(function, arguments, how->stream);
 }
 
 /* The fields of cudaFuncAttributes that are set. The struct has 56 bytes in CUDA 11, 144 since

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FUNCTIONS = 4096  # must match gpu/unanswered.c
 ESTIMATES = 4  # kinds of estimates; must match gpu/unknown.h
+OUTSIDE_PARTS = 7  # must match gpu/gpu.h
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -303,6 +304,7 @@ class Recording:
             "unanswered": calls(),
             "workspaces": workspaces(),
             "estimates": estimates(),
+            "outside": outside(len(statistics)),
             "reads": self.reads.counted() if self.reads is not None else [],
             "values": self.values,
         }
@@ -360,6 +362,8 @@ class Recording:
         """Return the facts of the run, stored under memreplay's key (docs/format.md)."""
         facts = beside("facts", RECORDING)
         found: dict[str, Any] = facts.run_facts(self.torch, self.torch.cuda, self.ranks)
+        for card, taken in zip(found["cards"], outside_bytes(len(found["cards"]))):  # noqa: B905
+            card["context_bytes"] = taken
         return {**found, "recorder": "dryrun", "visible": self.visible}
 
 
@@ -538,6 +542,33 @@ def estimates() -> dict[str, Any]:
     pairs = (ctypes.c_uint64 * (2 * n)).in_dll(card, "memreplay_estimated")
     sizes = [(pairs[i], pairs[i + 1]) for i in range(0, 2 * n, 2)]
     return {"counts": list(counts), "sizes": sizes}
+
+
+def outside(devices: int) -> list[list[int]]:
+    """Return, for each card, how often each part of the memory outside the allocator was taken at
+    once. Parts are in the order of `enum outside` in gpu/gpu.h.
+    """
+    path = TOLD.get("MEMREPLAY_DRYRUN_CARD")
+    if not path:
+        return []
+    import ctypes
+
+    counts = (ctypes.c_uint32 * OUTSIDE_PARTS * devices).in_dll(
+        ctypes.CDLL(path), "memreplay_outside"
+    )
+    return [list(one) for one in counts]
+
+
+def outside_bytes(devices: int) -> list[int]:
+    """Return the most memory that each card has had taken outside the allocator."""
+    path = TOLD.get("MEMREPLAY_DRYRUN_CARD")
+    if not path:
+        return []
+    import ctypes
+
+    taken = ctypes.CDLL(path).memreplay_outside_bytes
+    taken.restype = ctypes.c_uint64
+    return [taken(i) for i in range(devices)]
 
 
 def calls() -> dict[int, int]:

@@ -70,6 +70,17 @@ def prepare(torch: ModuleType) -> None:
         loaded("memreplay_outside", OUTSIDE).prepare(torch, TOLD["MEMREPLAY_RECORD"])
 
 
+def note_failure() -> None:
+    """Note why the program failed, for the cases where a hint helps."""
+    if getattr(sys, "last_value", None) is None:
+        return
+    try:
+        module = loaded("memreplay_failing", os.path.join(HERE, "memreplay_failing.py"))
+        module.write(os.path.join(TOLD["MEMREPLAY_DRYRUN"], f"{os.getpid()}.missing"))
+    except Exception as error:  # the program has its own error, which matters more
+        sys.stderr.write(f"memreplay: no hint: {error}\n")
+
+
 def loaded(name: str, path: str) -> Any:
     """Load a module by path, because the program may have changed sys.path."""
     from importlib.util import module_from_spec, spec_from_file_location
@@ -95,6 +106,10 @@ def import_the_other() -> None:
         spec.loader.exec_module(module)
 
 
+if "MEMREPLAY_DRYRUN" in TOLD:
+    import atexit
+
+    atexit.register(note_failure)
 if "MEMREPLAY_DRYRUN" in TOLD or "MEMREPLAY_RECORD" in TOLD:
     sys.meta_path.insert(0, AfterTorch)
 import_the_other()

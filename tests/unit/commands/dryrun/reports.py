@@ -10,6 +10,7 @@ from memreplay.commands.dryrun.find import _verdict
 from memreplay.commands.dryrun.result import (
     DryCard,
     DryDevice,
+    DryOutside,
     DryProcess,
     DryrunReport,
     Estimate,
@@ -31,6 +32,7 @@ BYTES = st.integers(0, 200 * GIB)
 DEVICES = st.builds(
     DryDevice,
     device=st.integers(0, 7),
+    outside=st.builds(DryOutside, *[st.integers(0, GIB)] * 6),
     reserved_peak_bytes=BYTES,
     allocated_peak_bytes=BYTES,
     requested_peak_bytes=BYTES,
@@ -78,7 +80,8 @@ def reports(draw: st.DrawFn) -> DryrunReport:
     total = draw(st.just(card.bytes) | st.integers(card.context_bytes + 1, 1 << 40))
     outcome: Outcome = draw(st.sampled_from(get_args(Outcome)))
     peak = draw(BYTES)
-    spare = total - card.context_bytes - peak
+    outside = draw(st.integers(card.context_bytes, 2 * GIB))
+    spare = total - outside - peak
     broken = draw(st.booleans())
     statuses = {
         "ended": st.just(0),
@@ -93,16 +96,25 @@ def reports(draw: st.DrawFn) -> DryrunReport:
     )
     return DryrunReport(
         command=tuple(draw(st.lists(NAMES, min_size=1, max_size=3))),
-        card=DryCard(card.key, card.name, total, card.context_bytes, draw(st.integers(1, 8))),
+        card=DryCard(
+            card.key,
+            card.name,
+            total,
+            card.context_bytes,
+            card.is_outside_measured,
+            draw(st.integers(1, 8)),
+        ),
         settings=draw(st.none() | NAMES),
         torch=draw(NAMES),
         outcome=outcome,
         exit_code=draw(statuses.get(outcome, st.integers(-64, 255))),
         seconds=draw(st.floats(0, 1e6)),
         error=draw(st.none() | NAMES),
+        hint=draw(st.none() | NAMES),
         cards_asked=draw(st.integers(0, 9)),
         verdict=_verdict(outcome, spare >= 0, broken=broken, all_known=draw(st.booleans())),
         peak_bytes=peak,
+        outside_bytes=outside,
         spare_bytes=spare,
         shared=draw(st.booleans()),
         budget=draw(NAMES) if broken else draw(st.none() | NAMES),
@@ -123,6 +135,11 @@ def reports(draw: st.DrawFn) -> DryrunReport:
     )
 
 
+def outside(cuda_bytes: int = GIB // 2, cublas_bytes: int = GIB // 2) -> DryOutside:
+    """Return memory outside the allocator, 1 GiB by default."""
+    return DryOutside(cuda_bytes, cublas_bytes, 0, 0, 0, 0)
+
+
 def one_process(pid: int, *devices: DryDevice, **changes: Any) -> DryProcess:
     """Return a process that wrote its snapshot, with these fields changed."""
     usual: dict[str, Any] = {
@@ -141,19 +158,21 @@ def one_process(pid: int, *devices: DryDevice, **changes: Any) -> DryProcess:
 
 def report(**changes: Any) -> DryrunReport:
     """Return the report of a program that fits, with these fields changed."""
-    device = DryDevice(0, 3 * GIB, 2 * GIB, GIB, GIB, 0, 0)
+    device = DryDevice(0, outside(), 3 * GIB, 2 * GIB, GIB, GIB, 0, 0)
     fits: dict[str, Any] = {
         "command": ("python", "my train.py"),
-        "card": DryCard("T4", "Tesla T4", 16 * GIB, GIB, 1),
+        "card": DryCard("T4", "Tesla T4", 16 * GIB, GIB // 2, False, 1),
         "settings": None,
         "torch": "9.9",
         "outcome": "ended",
         "exit_code": 0,
         "seconds": 3.25,
         "error": None,
+        "hint": None,
         "cards_asked": 1,
         "verdict": "fits",
         "peak_bytes": 3 * GIB,
+        "outside_bytes": GIB,
         "spare_bytes": 12 * GIB,
         "shared": False,
         "budget": None,

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from memreplay.analysis.comparing.operators import OperatorCause
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.dryrun import comparing
-from memreplay.commands.dryrun.comparing import compare, comparison_document
+from memreplay.commands.dryrun.comparing import compare, comparison_document, explained
 from memreplay.commands.dryrun.comparing_result import ComparedRun, DryrunComparison
 from memreplay.commands.dryrun.result import DryDevice, DryrunReport
 from memreplay.commands.dryrun.running import DryrunOptions
 from memreplay.errors import MemreplayError, NothingToTellError, UsageError
 from memreplay.render.plain import render_plain
-from tests.unit.commands.dryrun.reports import GIB, one_process, report
+from memreplay.render.record_json import render_json
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.unit.commands.dryrun.reports import GIB, one_process, outside, report
 from tests.unit.commands.dryrun.test_running import ASKED
+from tests.unit.render.schemas import check_against
 
 FITS = report()
 NOT = report(verdict="does_not_fit", spare_bytes=-GIB)
@@ -99,7 +106,9 @@ def test_invalid_names_are_rejected(run: Run) -> None:
 
 
 def comparison_text(*runs: ComparedRun) -> str:
-    return render_plain(comparison_document(DryrunComparison(runs=runs)), width=120)
+    return render_plain(
+        comparison_document(DryrunComparison(runs=runs, lowest=runs[0].name)), width=120
+    )
 
 
 def table(*runs: ComparedRun) -> list[list[str]]:
@@ -123,7 +132,7 @@ def test_table_has_a_row_per_run() -> None:
         ComparedRun("A10G", FAILED),
         ComparedRun("H100", None, "no\nway"),
     )
-    caught = one_process(7, DryDevice(0, GIB, GIB, GIB, GIB, 4, 1))
+    caught = one_process(7, DryDevice(0, outside(), GIB, GIB, GIB, GIB, 4, 1))
     said = comparison_text(ComparedRun("T4", replace(FITS, processes=(caught,))))
     assert "warning: T4: 4 requests failed and the program continued; see" in said
     assert r"warning: H100: no\nway" in comparison_text(ComparedRun("H100", None, "no\nway"))
@@ -136,3 +145,81 @@ def test_table_has_a_row_per_run() -> None:
         ["A10G", "2.0 GiB", "3.0 GiB", "-", "yes", "failed"],
         ["H100", "-", "-", "-", "-", "not run"],
     ]
+
+
+FILES = {"T4": "t4.pickle", "L4": "l4.pickle", "H100": "h100.pickle"}
+MATH, FLASH = "aten::_scaled_dot_product_attention_math", "aten::_flash_attention_forward"
+
+
+def attention(operator: str, megabytes: int) -> Any:
+    """Return a snapshot in which a line of the program calls an operator."""
+    b = SnapshotBuilder()
+    frames = [
+        (f"at::_ops::{operator.removeprefix('aten::')}::call(at::Tensor const&)", "??", 0),
+        ("forward", "/home/me/train.py", 8),
+    ]
+    b.alloc(1 << 30, megabytes << 20, frames=frames)
+    b.alloc(1 << 40, 8 << 20, frames=[("main", "/home/me/train.py", 2)])
+    return b.finish_segments().build()
+
+
+def of_file(name: str, requested: int) -> ComparedRun:
+    device = DryDevice(0, outside(), GIB, GIB, requested << 20, requested << 20, 0, 0)
+    file = FILES[name]
+    return ComparedRun(name, report(shown=file, processes=(one_process(7, device, file=file),)))
+
+
+def test_operators_explain_higher_peaks(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sizes = {"T4": (MATH, 92), "L4": (FLASH, 12), "H100": (FLASH, 12)}
+    for name, (operator, megabytes) in sizes.items():
+        Path(FILES[name]).write_bytes(build.dump(attention(operator, megabytes)))
+    missing = ComparedRun("A10G", None, "no")
+    runs = [of_file("T4", 100), missing, of_file("L4", 20), of_file("H100", 20)]
+    found = explained(runs)
+    assert found.lowest == "L4"
+    assert [run.change_bytes for run in found.runs] == [80 << 20, 0, 0, 0]
+    file = "/home/me/train.py"
+    assert [run.causes for run in found.runs] == [
+        (OperatorCause(MATH, file, 8, 92 << 20, FLASH),),
+        (),
+        (),
+        (),
+    ]
+    said = " ".join(render_plain(comparison_document(found), width=80).split())
+    assert said.endswith(
+        f"note: T4: its peak is 80.0 MiB higher than L4's: 92.0 MiB in {MATH} ({file}:8), where L4"
+        f" calls {FLASH}"
+    )
+    check_against("dryrun-comparison-1.json", json.loads(render_json(found)))
+
+
+def test_program_without_enough_memory_is_never_the_lowest(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, (operator, megabytes) in {"T4": (MATH, 92), "L4": (FLASH, 12)}.items():
+        Path(FILES[name]).write_bytes(build.dump(attention(operator, megabytes)))
+
+    def out_of_memory(requested: int) -> ComparedRun:
+        run = of_file("T4", requested)
+        assert run.report is not None
+        failed = replace(run.report, outcome="out_of_memory", verdict="does_not_fit")
+        return replace(run, report=failed)
+
+    found = explained([out_of_memory(10), of_file("L4", 20)])
+    assert (found.lowest, [run.causes for run in found.runs]) == ("L4", [(), ()])
+    found = explained([out_of_memory(100), of_file("L4", 20)])
+    said = " ".join(render_plain(comparison_document(found), width=80).split())
+    assert f"note: T4: its peak is at least 80.0 MiB higher than L4's: 92.0 MiB in {MATH}" in said
+    assert explained([out_of_memory(10)]).lowest is None
+
+
+def test_peaks_are_only_explained_if_they_differ(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # without any files
+    found = explained([of_file("T4", 1005), of_file("L4", 1000)])
+    assert (found.lowest, found.runs[0].change_bytes) == ("L4", 5 << 20)
+    assert "higher" not in render_plain(comparison_document(found), width=80)
+    assert explained([ComparedRun("T4", None, "no")]).lowest is None

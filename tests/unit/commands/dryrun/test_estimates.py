@@ -93,4 +93,4 @@ def test_share_of_the_peak_is_shown() -> None:
 @pytest.mark.parametrize("error, known", [(GIB, True), (13 * GIB, False)])
 def test_program_only_fits_if_the_error_does(error: int, known: bool) -> None:
     line = verdict_line(report(estimates=(Estimate("convolutions", 1, 20 * GIB, error),)))
-    assert line.startswith("fits: " if known else "fits, as far as is known: ")
+    assert line.startswith("fits T4, 12.0" if known else "fits T4, as far as is known, 12.0")

@@ -9,8 +9,10 @@ import pytest
 
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.commands.dryrun.find import Run, dryrun_report
-from memreplay.commands.dryrun.result import DryrunReport
-from memreplay.dryrun.cards import find
+from memreplay.commands.dryrun.processes import total
+from memreplay.commands.dryrun.result import DryOutside, DryrunReport
+from memreplay.dryrun.cards import Card, find
+from memreplay.dryrun.installing import Installer
 from memreplay.dryrun.launch import Ended, Process, Setup
 from memreplay.dryrun.python import Torch
 from tests import build
@@ -20,7 +22,7 @@ from tests.unit.dryrun.fake_torch import GIB, MIB
 CARD = find("T4")
 MEMORY = 8 * GIB
 ROOM = MEMORY - CARD.context_bytes
-TORCH = Torch("python", Path("torch"), "9.9", None)
+TORCH = Torch("python", Path("torch"), "9.9", None, Installer("python"))
 FUNCTIONS = (
     *("cudaFuncGetAttributes", "cudaGetErrorName", "cudnnSetStream", "cusparseSpMM_bufferSize"),
     *("cuStreamQuery", "__cudaGetKernel", "ncclGroupEnd"),
@@ -69,11 +71,12 @@ class Left:
         timed_out: bool = False,
         interrupted: bool = False,
         budget: Budget | None = None,
+        card: Card = CARD,
     ) -> DryrunReport:
         ended = Ended(
             status, timed_out, interrupted, 1.25, TORCH, 13, FUNCTIONS, tuple(self.processes)
         )
-        setup = Setup(CARD, MEMORY, cards=2)
+        setup = Setup(card, MEMORY, cards=2)
         return dryrun_report(Run(("python", "x.py"), setup, ended), self.files, budget=budget)
 
 
@@ -137,6 +140,25 @@ def test_cuda_context_takes_its_share_of_the_card(left: Left, reserved: int, fit
     assert (made.verdict, made.spare_bytes) == (
         "fits" if fits else "does_not_fit",
         ROOM - reserved,
+    )
+
+
+def test_libraries_take_memory_outside_the_allocator(left: Left) -> None:
+    """A training program with matrix products and cuDNN has these counts on an H200."""
+    card = find("H200")
+    left.process(statistics(GIB), outside=[[1, 2, 1, 2, 0, 0, 0]])
+    made = left.report(card=card)
+    assert made.outside_bytes == 804061184  # measured
+    assert made.spare_bytes == MEMORY - GIB - 804061184
+    assert made.card.outside_measured
+    (device,) = made.processes[0].devices
+    assert device.outside == DryOutside(554500096, 222 * MIB, 16 * MIB, 0, 0, 0)
+    assert total(device.outside) == 804061184
+    left.process(statistics(GIB), outside=[[1, 1, 0, 0, 1, 1, 2]])
+    one, other = left.report(card=card).processes
+    assert one.devices == (device,)
+    assert other.devices[0].outside == DryOutside(
+        554500096, 66 * MIB, 0, 98 * MIB, 8 * MIB, 1376 * MIB
     )
 
 
@@ -218,10 +240,11 @@ def test_cards_are_numbered_as_in_the_machine(left: Left) -> None:
     assert (made.peak_bytes, made.shared) == (2 * GIB, False)
     left.process({}, statistics(4 * GIB), visible="2,3")
     made = left.report()
-    assert (made.peak_bytes, made.shared) == (5 * GIB + CARD.context_bytes, True)
+    assert (made.peak_bytes, made.shared) == (5 * GIB, True)
+    assert made.outside_bytes == 2 * CARD.context_bytes
     left.process(statistics(4 * GIB), visible="GPU-uuid")
     # A UUID doesn't say which card it is, so card 0 is assumed.
-    assert left.report().peak_bytes == 5 * GIB + CARD.context_bytes
+    assert left.report().peak_bytes == 5 * GIB
 
 
 def test_peaks_of_concurrent_processes_add_up(left: Left) -> None:
@@ -232,7 +255,8 @@ def test_peaks_of_concurrent_processes_add_up(left: Left) -> None:
     assert (made.peak_bytes, made.shared) == (2 * GIB, False)
     left.process(statistics(3 * GIB), began=15.0, ended=25.0)
     made = left.report()
-    assert (made.peak_bytes, made.shared) == (5 * GIB + CARD.context_bytes, True)
+    assert (made.peak_bytes, made.shared) == (5 * GIB, True)
+    assert made.outside_bytes == 2 * CARD.context_bytes
 
 
 def test_budgets_are_judged(left: Left) -> None:

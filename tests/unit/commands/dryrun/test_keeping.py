@@ -10,6 +10,7 @@ import pytest
 
 from memreplay.commands.dryrun.keeping import keep, names
 from memreplay.commands.shared.names import check_names, split
+from memreplay.dryrun.installing import Installer
 from memreplay.dryrun.launch import Ended, Process
 from memreplay.dryrun.python import Torch
 from memreplay.errors import UsageError
@@ -17,7 +18,14 @@ from memreplay.errors import UsageError
 
 def ended(*processes: Process) -> Ended:
     return Ended(
-        0, False, False, 1.0, Torch("python", Path("torch"), "9.9", None), 13, (), processes
+        0,
+        False,
+        False,
+        1.0,
+        Torch("python", Path("torch"), "9.9", None, Installer("python")),
+        13,
+        (),
+        processes,
     )
 
 

@@ -75,7 +75,7 @@ def test_each_rank_has_a_snapshot(ground: Ground) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     files = [f"dryrun.rank{i}.pickle" for i in range(3)]
     assert ground.left() == files
-    assert done.stdout.startswith("fits: 3.0 GiB reserved at most")
+    assert done.stdout.startswith("fits A100-80, ")
     assert "3 x NVIDIA A100-SXM4-80GB" in done.stdout
     assert "snapshot  dryrun.rank0.pickle and 2 more\n" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("rank ")]
@@ -115,16 +115,17 @@ def test_processes_without_ranks_are_named_by_pid(ground: Ground) -> None:
     files = sorted(f"dryrun.pid{one['pid']}.pickle" for one in found["processes"])
     there = [f"{i}.there" for i in range(3)]
     assert (code, ground.left(), len(files)) == (0, there + files, 3)
-    # All processes use card 0 at the same time, so all but the first add a CUDA context.
-    more = 2 * find("A100-80").context_bytes
-    assert (found["shared"], found["peak_bytes"]) == (True, 3 * GIB + more)
+    # All processes use card 0 at the same time, so each has a CUDA context.
+    assert (found["shared"], found["peak_bytes"]) == (True, 3 * GIB)
+    assert found["outside_bytes"] == 3 * find("A100-80").context_bytes
     for one in there:
         Path(one).unlink()
     done = ground.ask("--total-memory", "2GiB")
     assert done.exit_code == 1
     assert done.stdout.startswith(
-        "does not fit: 3.8 GiB reserved at most of 1.6 GiB (A100-80), 2.2"
+        "does not fit A100-80: 2.2 GiB too much (estimate: 1.2 GiB outside PyTorch)\n"
     )
+    assert "memory    3.0 GiB reserved at most\noutside   1.2 GiB (an estimate)\n" in done.stdout
     assert "several processes used one card: their peaks are added up" in done.stdout
     assert "dryrun.pid" in done.stdout.partition("is from an earlier run")[0]
 
@@ -143,7 +144,7 @@ def test_process_may_outlive_the_command(ground: Ground) -> None:
     ground.program('import subprocess, sys; subprocess.Popen([sys.executable, "worker.py"])')
     done = ground.ask()
     assert done.exit_code == 0
-    assert done.stdout.startswith("fits: 1.0 GiB reserved at most")
+    assert done.stdout.startswith("fits A100-80, ")
 
 
 def test_result_is_unknown_if_a_process_executes_another_program(ground: Ground) -> None:
@@ -168,14 +169,14 @@ def test_recorder_is_found_if_a_program_clears_pythonpath(ground: Ground) -> Non
     )
     done = ground.ask()
     assert done.exit_code == 0
-    assert done.stdout.startswith("fits: 1.0 GiB reserved at most")
+    assert done.stdout.startswith("fits A100-80, ")
 
 
 def test_output_file_written_by_the_program_is_kept(ground: Ground) -> None:
     ground.program(FITS + "\nopen('mine.pickle', 'w').write('mine')")
     done = ground.ask("-o", "mine.pickle")
     assert done.exit_code == 2
-    assert done.stdout.startswith("fits: 1.0 GiB reserved at most")
+    assert done.stdout.startswith("fits A100-80, ")
     assert "couldn't be written: the program wrote mine.pickle" in done.stdout
     assert Path("mine.pickle").read_text() == "mine"
 

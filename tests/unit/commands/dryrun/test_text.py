@@ -12,15 +12,15 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from memreplay.commands.dryrun.result import DryDevice, DryProcess, DryrunReport, Unknown, ValueRead
-from memreplay.commands.dryrun.text import dryrun_document, verdict_line
+from memreplay.commands.dryrun.text import dryrun_document, verdict_line, warnings_of
 from memreplay.render.fit import cell_width
 from memreplay.render.plain import render_plain
-from tests.unit.commands.dryrun.reports import GIB, one_process, report, reports
+from tests.unit.commands.dryrun.reports import GIB, one_process, outside, report, reports
 
 # The start of the line, by verdict and by how the program ended.
 BEGINNINGS = {
-    ("fits", "ended"): r"fits(, as far as is known)?: [\d.]+ \w+ reserved at most of ",
-    ("does_not_fit", "ended"): "does not fit: ",
+    ("fits", "ended"): r"fits \S+(, as far as is known)?, [\d.]+ \w+ to spare ",
+    ("does_not_fit", "ended"): r"does not fit \S+: [\d.]+ \w+ too much ",
     ("over_budget", "ended"): "over its budget: ",
     ("does_not_fit", "out_of_memory"): "does not fit: out of memory on ",
     ("not_known", "failed"): r"the program failed with exit code \d+, not for lack of memory: ",
@@ -61,7 +61,9 @@ def words(made: DryrunReport) -> str:
 def test_program_card_and_settings_are_shown() -> None:
     assert text(report()).splitlines() == [
         "program   python 'my train.py'",
-        "card      Tesla T4, 16.0 GiB, 1.0 GiB of it taken by CUDA itself (an estimate)",
+        "card      Tesla T4, 16.0 GiB",
+        "memory    3.0 GiB reserved at most",
+        "outside   1.0 GiB (an estimate): CUDA 512.0 MiB, cuBLAS 512.0 MiB",
         "snapshot  dryrun.pickle",
         "numbers   exact: measured with PyTorch's own allocator",
     ]
@@ -76,10 +78,10 @@ def test_program_card_and_settings_are_shown() -> None:
 @pytest.mark.parametrize(
     "changes, line",
     [
-        ({}, "fits: 3.0 GiB reserved at most of 15.0 GiB (T4), 12.0 GiB to spare"),
+        ({}, "fits T4, 12.0 GiB to spare (estimate: 1.0 GiB outside PyTorch)"),
         (
             {"verdict": "does_not_fit", "spare_bytes": -2 * GIB},
-            "does not fit: 3.0 GiB reserved at most of 15.0 GiB (T4), 2.0 GiB too much",
+            "does not fit T4: 2.0 GiB too much (estimate: 1.0 GiB outside PyTorch)",
         ),
         ({"verdict": "over_budget", "budget": "FAIL x"}, "over its budget: FAIL x"),
         ({"outcome": "out_of_memory"}, "does not fit: out of memory on 16.0 GiB (T4)"),
@@ -117,7 +119,7 @@ READ = ValueRead(
 
 def test_reads_of_gpu_values_are_shown() -> None:
     made = report(reads=(READ,))
-    assert verdict_line(made).startswith("fits: ")  # possibly irrelevant
+    assert verdict_line(made).startswith("fits T4, ")  # possibly irrelevant
     assert (
         "numbers GPU values were read that a dry run doesn't compute: exact unless sizes"
         " use them item in step train.py:5"
@@ -126,7 +128,7 @@ def test_reads_of_gpu_values_are_shown() -> None:
         replace(READ, operator="nonzero", makes_sizes=True, line=i, count=4) for i in range(8)
     )
     made = report(reads=(*many, replace(READ, file="/else/x.py", through="/a/b/c/d.py:9")))
-    assert verdict_line(made).startswith("fits, as far as is known: ")
+    assert verdict_line(made).startswith("fits T4, as far as is known, ")
     found = words(made)
     assert "not exact: sizes depend on GPU values that a dry run doesn't compute (zeros)" in found
     assert "nonzero in step train.py:4 (4 times) and 3 more places GPU values were read" in found
@@ -137,7 +139,7 @@ def test_reads_of_gpu_values_are_shown() -> None:
     assert "small values aren't computed with this PyTorch or Python: all are zeros" in words(made)
     random = (replace(READ, makes_sizes=True, random=True), replace(READ, random=True))
     made = report(reads=random)
-    assert verdict_line(made).startswith("fits, as far as is known: ")
+    assert verdict_line(made).startswith("fits T4, as far as is known, ")
     assert (
         "numbers not exact: sizes depend on random numbers, which differ in each run item in step"
         " train.py:5 random numbers were read: exact unless sizes use them item in step train.py:5"
@@ -157,9 +159,35 @@ def test_read_without_a_call_site_is_shown() -> None:
 
 
 def process(rank: int | None, **changes: Any) -> DryProcess:
-    device = DryDevice(rank or 0, (1 + (rank or 0)) * GIB, 0, 0, 0, 0, 0)
+    device = DryDevice(rank or 0, outside(), (1 + (rank or 0)) * GIB, 0, 0, 0, 0, 0)
     one = one_process(70 + (rank or 0), device, rank=rank, file=f"x.rank{rank}.pickle")
     return replace(one, **changes)
+
+
+def test_fullest_card_has_its_memory_outside_pytorch_listed() -> None:
+    less = DryDevice(0, outside(GIB // 4), GIB, GIB, GIB, GIB, 0, 0)
+    most = DryDevice(0, outside(), 3 * GIB, GIB, GIB, GIB, 0, 0)
+    processes = one_process(1, less, rank=0), one_process(2, most, rank=1)
+    found = text(report(processes=processes))
+    assert "outside   1.0 GiB (an estimate): CUDA 512.0 MiB, cuBLAS 512.0 MiB\n" in found
+    found = text(report(processes=processes, shared=True))
+    assert "outside   1.0 GiB (an estimate)\n" in found
+
+
+@pytest.mark.parametrize(
+    "spare_mib, words",
+    [
+        (64, None),
+        (63, "less than 64.0 MiB to spare: it may not fit"),
+        (0, "less than 64.0 MiB to spare: it may not fit"),
+        (-63, "less than 64.0 MiB missing: it may fit"),
+        (-64, None),
+    ],
+)
+def test_estimate_may_change_a_close_verdict(spare_mib: int, words: str | None) -> None:
+    verdict = "fits" if spare_mib >= 0 else "does_not_fit"
+    found = warnings_of(report(verdict=verdict, spare_bytes=spare_mib << 20))
+    assert [one.partition(",")[0] for one in found] == ([words] if words else [])
 
 
 def test_ranks_are_rows_of_a_table() -> None:
@@ -193,7 +221,7 @@ def test_missing_usage_is_explained() -> None:
 
 
 def test_incomplete_recording_is_mentioned() -> None:
-    device = DryDevice(0, 4 * GIB, 3 * GIB, 3 * GIB, GIB, 0, 0)
+    device = DryDevice(0, outside(), 4 * GIB, 3 * GIB, 3 * GIB, GIB, 0, 0)
     found = words(report(processes=(process(0, devices=(device,)),)))
     assert "rank 0: the recording shows 1.0 GiB of the 3.0 GiB requested at the peak" in found
 
@@ -219,7 +247,7 @@ def test_signal_that_stopped_the_program_is_named() -> None:
 
 
 def test_failed_requests_are_mentioned() -> None:
-    failed = process(0, devices=(DryDevice(0, GIB, 0, 0, 0, 2, 1),))
+    failed = process(0, devices=(DryDevice(0, outside(), GIB, 0, 0, 0, 2, 1),))
     found = words(report(processes=(failed,), shown="x.pickle", peaks=()))
     assert "2 requests failed and the program continued; see memreplay oom x.pickle" in found
     assert "program continued" not in words(report(processes=(failed,), outcome="out_of_memory"))
