@@ -127,6 +127,9 @@ class Actions(RowActions):
             return
         device = devices[(devices.index(self.looked.device) + by) % len(devices)]
         first = self.explored.first_look(device, self.looked.measure)
+        failed = self.explored.first_failure(device)
+        if failed is not None and self.differences is None:
+            first = replace(first, event=failed)
         changes = {name: getattr(self.looked, name) for name in ("view", "by", "inverted", "whole")}
         view = changes["view"] if changes["view"] != "change" else "tree"
         self.explored.roots.clear()

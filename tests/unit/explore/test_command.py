@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import pickle
 import pty
 import select
 import subprocess
 import sys
 import termios
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memreplay.commands.explore.command import chars_of
+import memreplay as mr
+from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.explore.command import Begun, ExploreOptions, chars_of, pane_of
+from memreplay.commands.shared.source import Reading
+from memreplay.snapshot.model import When
 from tests.conftest import ROOT
 
 GPT = str(ROOT / "examples" / "two_gpus.pkl.gz")
@@ -170,6 +177,45 @@ def test_start_moment_is_given_by_an_option() -> None:
     played = Played(RUN, GPT, "--at", "peak:9999", keys="")
     assert played.code == 2
     assert b"there is no peak 9999" in played.drawn
+
+
+OOM = ROOT / "examples" / "serving_oom.pkl.gz"
+
+
+def begun(at: When | None = None, device: int | None = None) -> Begun:
+    thread = threading.Thread(target=int)
+    return Begun(ExploreOptions(at=at), Selection(), Reading(device=device), thread)
+
+
+def test_explorer_starts_at_the_first_failed_request() -> None:
+    snap = mr.open(OOM)
+    (device,) = mr.oom(snap, oom=0).devices
+    first = device.ooms[0].event_index
+    (peak,) = mr.peak(snap).devices
+    assert first != peak.peak_event
+    assert pane_of(snap, "x", begun(), alone=True).looked.event == first
+    asked = When("peak", 1)
+    assert pane_of(snap, "x", begun(asked), alone=True).looked.event == peak.peak_event
+    # comparisons start at both peaks
+    assert pane_of(snap, "x", begun(), alone=False).looked.event == peak.peak_event
+
+
+def test_explorer_starts_on_the_device_that_failed() -> None:
+    def device(size: int, *, fails: bool) -> list[dict[str, Any]]:
+        failed = {"action": "oom", "size": 99, "device_free": 0, "frames": [], "stream": 0}
+        alloc = {"action": "alloc", "addr": 1 << 40, "size": size, "frames": [], "stream": 0}
+        return [alloc, *[failed] * fails, {**alloc, "action": "free_completed"}]
+
+    data = {
+        "segments": [],
+        "device_traces": [device(4096, fails=False), device(512, fails=True)],
+        "allocator_settings": {},
+    }
+    snap = mr.open(pickle.dumps(data))
+    look = pane_of(snap, "x", begun(), alone=True).looked
+    assert (look.device, look.event) == (1, 1)
+    assert pane_of(snap, "x", begun(), alone=False).looked.device == 0
+    assert pane_of(snap, "x", begun(device=0), alone=True).looked.device == 0
 
 
 @pytest.mark.slow

@@ -24,22 +24,19 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
-PEAK = When("peak", 1)
-
-
 class ExploreOptions(Options, frozen=True):
     """Options for where to start and how to draw."""
 
     at: Annotated[
-        When,
+        When | None,
         Opt(
             f"Where to start: {WHEN_FORMS}.",
             "WHEN",
             parse=parse_when,
-            shown="peak",
+            shown="the first failed request, else the peak",
             brief="Where to start: peak, end, an event, a time, …",
         ),
-    ] = PEAK
+    ] = None
     chars: Annotated[
         Literal["auto", "braille", "blocks", "ascii"],
         Opt(
@@ -113,7 +110,7 @@ def explored(files: tuple[str, ...], asked: Begun) -> int:
             def work(file: str = file) -> Pane:
                 snap = stack.enter_context(opened(file, asked.reading))
                 asked.drawing.join()
-                return pane_of(snap, file, asked)
+                return pane_of(snap, file, asked, alone=len(files) == 1)
 
             pane, code = attempt(file, work)
             if pane is None:
@@ -161,9 +158,10 @@ def _import_drawing() -> None:
     import memreplay.explore.ranks_app  # noqa: F401
 
 
-def pane_of(snap: Snapshot, file: str, asked: Begun) -> Pane:
-    """Build the pane for a snapshot. Raises UsageError for options that the snapshot can't
-    satisfy.
+def pane_of(snap: Snapshot, file: str, asked: Begun, *, alone: bool) -> Pane:
+    """Build the pane for a snapshot, which is `alone` or compared with another one.
+
+    Raises UsageError for options that the snapshot can't satisfy.
     """
     from msgspec.structs import replace
 
@@ -178,8 +176,8 @@ def pane_of(snap: Snapshot, file: str, asked: Begun) -> Pane:
     if not snap.devices:
         raise UsageError("the snapshot has no device with memory")
     device = asked.reading.device
-    if device is None:  # the device with the most memory
-        device = max(snap.devices, key=lambda one: snap.replay(one).peak.bytes)
+    if device is None:
+        device = explored.start_device(failures=alone)
     look = replace(
         explored.first_look(device),
         measure=selection.measure,
@@ -190,7 +188,10 @@ def pane_of(snap: Snapshot, file: str, asked: Begun) -> Pane:
     if selection.by is not None:
         look = replace(look, by=selection.by, view="groups")
     look = explored.fitting(look)
-    event = resolve(snap, explored.usage(look), asked.options.at)
+    at = asked.options.at
+    event = None if at is not None or not alone else explored.first_failure(device)
+    if event is None:
+        event = resolve(snap, explored.usage(look), at or When("peak", 1))
     look = looks.moved(look, event, *explored.bounds(device))
     explored.rows(look)
     read = (*range_options_of(snap), *project_options(snap.project))
