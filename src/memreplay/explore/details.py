@@ -7,7 +7,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
-from textual.geometry import Size
+from rich.style import Style
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -30,6 +31,7 @@ class Details(ScrollView, can_focus=False):
         self.plain = plain
         self.lines: list[Strip] = []
         self.key: Hashable = None
+        self.base = Style.null()
         if plain:  # scrollbars need Unicode
             self.styles.scrollbar_visibility = "hidden"
 
@@ -54,8 +56,12 @@ class Details(ScrollView, can_focus=False):
             if old != new:
                 self.refresh_lines(y)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self.base = self.rich_style  # takes as long as drawing a line
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
-        at, width, base = y + round(self.scroll_y), self.room, self.rich_style
+        at, width, base = y + round(self.scroll_y), self.room, self.base
         if at < len(self.lines):
             return self.lines[at].adjust_cell_length(width).apply_style(base)
         return Strip.blank(width, base)

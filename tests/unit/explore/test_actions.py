@@ -127,7 +127,9 @@ def test_range_shows_what_changed() -> None:
         await pilot.press("home", "left_square_bracket", "s", "right_square_bracket")
         assert app.looked.view == "change"
         assert app.looked.span == (app.bounds[0], app.looked.event)
-        assert any("change  " in line and "came" in line and "went" in line for line in screen(app))
+        assert any(
+            "change  " in line and "allocated" in line and "freed" in line for line in screen(app)
+        )
         await pilot.press("z")
         assert (app.looked.first, app.looked.last) == app.looked.span
         await pilot.press("escape")
