@@ -64,6 +64,12 @@ class Explorer(Actions):
             "Light colours" if dark else "Dark colours", "the theme", self.action_theme
         )
 
+    def action_command_palette(self) -> None:
+        from memreplay.explore.command_palette import Commands  # imported late: rarely used
+
+        if not isinstance(self.screen, Commands):
+            self.push_screen(Commands(id="--command-palette"))
+
     def _does(self, action: str) -> Callable[[], Any]:
         async def do() -> None:
             await self.run_action(action)

@@ -104,6 +104,7 @@ KEYS: tuple[Key, ...] = (
     Key("e", "export", "write the answer to a file", "Output"),
     Key("w", "page_of_view", "write the page of memreplay view", "Output"),
     Key("question_mark,f1", "keys", "all keys", "Output", "keys"),
+    Key("ctrl+z", "suspend_process", "suspend; fg in the shell returns", "Output"),
     Key("q,ctrl+c,ctrl+q", "quit", "quit", "Output", "quit"),
 )
 
@@ -117,6 +118,7 @@ RANK_KEYS: tuple[Key, ...] = (
     Key("s", "sort", "sort by peak, or by rank", "Ranks", "sort"),
     Key("enter,space", "choose", "explore this rank", "Ranks", "explore", 1),
     Key("question_mark,f1", "keys", "all keys", "Ranks", "keys"),
+    Key("ctrl+z", "suspend_process", "suspend; fg in the shell returns", "Ranks"),
     Key("q,ctrl+c,ctrl+q", "quit", "quit", "Ranks", "quit"),
 )
 """The keys of the list of ranks."""

@@ -16,7 +16,7 @@ from memreplay.explore.help_screen import KeysScreen
 from memreplay.explore.keys import RANK_KEYS
 from memreplay.explore.palette import Palette, palette_of
 from memreplay.explore.ranks import Rank, RankRows
-from memreplay.explore.terminal import terminal_is_gone
+from memreplay.explore.terminal import redraw_when_resumed, terminal_is_gone
 from memreplay.explore.widgets import RowsView, Text, fitted
 from memreplay.render.ranks import rank_list_text
 from memreplay.render.units import counted, size
@@ -59,6 +59,7 @@ class Ranks(App[Rank]):
     def on_mount(self) -> None:
         if not self.is_headless:
             self.set_interval(3, self.end_with_the_terminal)
+        redraw_when_resumed(self)
 
     def end_with_the_terminal(self) -> None:
         if terminal_is_gone():

@@ -30,7 +30,7 @@ from memreplay.explore.prompt import Prompt
 from memreplay.explore.rows.row import Rows
 from memreplay.explore.rows.segments import SegmentRows
 from memreplay.explore.syncing import Side, Sync, same_moment, syncs
-from memreplay.explore.terminal import terminal_is_gone
+from memreplay.explore.terminal import redraw_when_resumed, terminal_is_gone
 from memreplay.explore.widgets import CurveView, RowsView
 from memreplay.texts import clean
 
@@ -164,6 +164,7 @@ class Showing(App[None]):
         self.screen.set_class(len(self.panes) == 2, "two")
         if not self.is_headless:
             self.set_interval(3, self.end_with_the_terminal)
+        redraw_when_resumed(self)
         self.call_after_refresh(self.begin_chores)
 
     def end_with_the_terminal(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -142,11 +143,13 @@ def _short(place: Place, first: Place) -> Place:
 
 
 class Plot(NamedTuple):
-    """A curve whose lower and upper edge are at `low` and `top` bytes. `cursor` and `span` are
-    columns, or -1 if they aren't in the window. `ticks` are columns with labels.
+    """A curve whose lower and upper edge are at `low` and `top` bytes. `first` is the first event
+    of the window. `cursor` and `span` are columns, or -1 if they aren't in the window. `ticks` are
+    columns with labels.
     """
 
     curve: Curve
+    first: int
     low: int
     top: int
     ticks: list[tuple[int, str]]
@@ -191,7 +194,7 @@ class CurveView(Text):
 
     def draw(self, plot: Plot, palette: Palette) -> None:
         """Draw the curve, or only what changed."""
-        curve, low, top, ticks, marks, cursor, span = plot
+        curve, _, low, top, ticks, _, cursor, span = plot
         height = max(self.size.height - 2, 1)
         fine = FINE[self.chars]
         ground = plot._replace(cursor=0), palette, self.size
@@ -209,7 +212,7 @@ class CurveView(Text):
                     ]
                 )
             )
-        lines.append(self._marked(curve, marks, cursor, palette))
+        lines.append(self._marked(plot, palette))
         sign = "`" if self.chars == "ascii" else "╵"
         axis = tick_line([(at // fine, label) for at, label in ticks], self.cells, sign)
         lines.append(Strip([Segment(" " * (SCALE + 1)), Segment(axis, palette.dim)]))
@@ -256,16 +259,14 @@ class CurveView(Text):
                 begin, current = at, style
         return found
 
-    def _marked(self, curve: Curve, marks: Marks, cursor: int, palette: Palette) -> Strip:
+    def _marked(self, plot: Plot, palette: Palette) -> Strip:
         """Return the line of marks below the plot."""
-        from bisect import bisect_right
-
         fine, cells = FINE[self.chars], [" "] * self.cells
         ascii_only = self.chars == "ascii"
-        bounds = curve.bounds
+        bounds, cursor = plot.curve.bounds, plot.cursor
         for kind, signs in SIGNS.items():
-            events, sign = getattr(marks, kind), signs[ascii_only]
-            first = bisect_right(events, bounds[0] - 1)
+            events, sign = getattr(plot.marks, kind), signs[ascii_only]
+            first = bisect_left(events, plot.first)
             last = bisect_right(events, bounds[-1] - 1)
             for event in events[first:last]:
                 at = max(bisect_right(bounds, event) - 1, 0) // fine

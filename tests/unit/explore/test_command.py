@@ -6,6 +6,7 @@ import os
 import pickle
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -70,6 +71,7 @@ class Played:
         keys: str,
         wanted: bytes = b"of the peak",
         then: tuple[str | bytes, ...] = (),
+        ends_by: signal.Signals | None = None,
         closes: bool = False,
         **changes: str,
     ) -> None:
@@ -97,6 +99,8 @@ class Played:
                 os.write(self.master, one.encode())
             else:
                 self.until(one, started, before)
+        if ends_by is not None:
+            started.send_signal(ends_by)
         try:
             if closes:
                 os.close(self.master)
@@ -137,6 +141,16 @@ def left_as_it_was(played: Played) -> bool:
 def test_terminal_is_restored(keys: str) -> None:
     played = Played(RUN, GPT, keys=keys)
     assert (played.code, left_as_it_was(played)) == (0, True), played.drawn[-500:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("file", [GPT, str(ROOT / "examples" / "fsdp_ranks")])
+def test_terminal_is_restored_after_a_signal(file: str, number: signal.Signals) -> None:
+    wanted = b"of the peak" if file == GPT else b"4 ranks"
+    played = Played(RUN, file, keys="j", wanted=wanted, ends_by=number)
+    assert (played.code, left_as_it_was(played)) == (128 + number, True), played.drawn[-500:]
+    assert b"Traceback" not in played.drawn
 
 
 def test_terminal_is_restored_after_an_exception() -> None:

@@ -11,6 +11,8 @@ from textual.strip import Strip
 
 from memreplay.explore.widgets import SCALE, CurveView, end_of_change, fitted_places
 from memreplay.render.document import Place
+from tests import build
+from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
 from tests.unit.explore.playing import explorer, play, screen
 
@@ -88,5 +90,18 @@ def test_marks_of_one_colour_are_one_segment() -> None:
         line = app.curve.lines[-2]
         assert sum(one.text.count("▲") for one in line) > 10
         assert len([*line]) <= 6
+
+    play(app, do)
+
+
+def test_peak_at_the_start_is_marked() -> None:
+    builder = SnapshotBuilder()
+    builder.free(1 << 32, 4096)  # carried over
+    app = explorer(build.dump(builder.finish_segments().build()))
+
+    async def do(pilot: Any) -> None:
+        assert app.explored.marks(app.looked).peaks == [app.bounds[0]]
+        assert "".join(one.text for one in app.curve.lines[-2])[SCALE + 1] == "▲"
+        await pilot.press("end", "plus")
 
     play(app, do)

@@ -117,9 +117,11 @@ def explored(files: tuple[str, ...], asked: Begun) -> int:
                 return code
             panes.append(pane)
         from memreplay.explore.app import Explorer
+        from memreplay.explore.terminal import restored_by_signals
 
         explorer = Explorer(panes, chars_of(asked.options.chars))
-        explorer.run(mouse=True)
+        with restored_by_signals():
+            explorer.run(mouse=True)
     return explorer.return_code or 0
 
 
@@ -132,11 +134,13 @@ def ranks_explored(folder: str, asked: Begun) -> int:
         return code
     asked.drawing.join()
     from memreplay.explore.ranks_app import Ranks
+    from memreplay.explore.terminal import restored_by_signals
 
     chosen: int | None = None
     while True:
         listed = Ranks(folder, ranks, chars_of(asked.options.chars), chosen)
-        found = listed.run(mouse=True)
+        with restored_by_signals():
+            found = listed.run(mouse=True)
         if found is None:
             return listed.return_code or code
         chosen = found.rank
