@@ -247,7 +247,12 @@ class Actions(RowActions):
         self.call_from_thread(self.say, said)
 
     def action_leave(self) -> None:
-        """Quit, as ctrl+c does. On another screen, q goes back instead."""
+        """Leave this snapshot. On another screen, q goes back instead."""
+        self.exit()
+
+    async def action_quit(self) -> None:
+        """End the program, even if a list of ranks started this."""
+        self.quits = True
         self.exit()
 
     def action_keys(self) -> None:

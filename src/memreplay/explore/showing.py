@@ -70,7 +70,7 @@ class Showing(App[None]):
         self.animation_level = "none"  # each step would be sent over ssh
         self.panes, self.at = list(panes), len(panes) - 1
         self.chars: Chars = chars
-        self.said = ""
+        self.said, self.quits = "", False
         self.pattern: re.Pattern[str] | None = None
         self.answer: Callable[[str], None] | None = None
         self.changed: Callable[[str], None] | None = None

@@ -243,6 +243,8 @@ def test_two_files_or_a_folder_can_be_explored(tmp_path: Path) -> None:
     )
     assert played.code == 0
     assert left_as_it_was(played)
+    played = Played(RUN, folder, keys="", wanted=b"4 ranks", then=("\r", b"of the peak", "\x03"))
+    assert (played.code, left_as_it_was(played)) == (0, True)
     played = Played(RUN, folder, GPT, keys="")
     assert played.code == 2
     assert b"is a folder; explore it without other files" in played.drawn
@@ -253,6 +255,12 @@ def test_command_exits_with_its_terminal() -> None:
     """The terminal is closed without SIGHUP, as it is in a separate session."""
     played = Played(RUN, GPT, keys="", closes=True)
     assert played.code == 1
+
+
+def test_dumb_terminals_are_rejected() -> None:
+    played = Played(RUN, GPT, keys="", wanted=b"same numbers", TERM="dumb")
+    assert played.code == 2
+    assert b"TERM is dumb" in played.drawn
 
 
 def test_missing_textual_is_a_one_line_error(tmp_path: Path) -> None:

@@ -88,6 +88,11 @@ def command(
         raise UsageError(
             "explore needs a terminal; memreplay peak and memreplay at print the same numbers"
         )
+    if os.environ.get("TERM") == "dumb":
+        raise UsageError(
+            "explore needs a terminal that can move the cursor, and TERM is dumb; memreplay peak"
+            " and memreplay at print the same numbers"
+        )
     check_textual()
     # Import the drawing code while the file is being read.
     drawing = threading.Thread(target=_import_drawing, daemon=True)
@@ -95,14 +100,16 @@ def command(
     folders = [file for file in files if holds_files(file)]
     asked = Begun(options, selection, reading, drawing)
     if not folders:
-        return explored(files, asked)
+        return explored(files, asked)[0]
     if len(files) > 1:
         raise UsageError(f"{folders[0]} is a folder; explore it without other files")
     return ranks_explored(folders[0], asked)
 
 
-def explored(files: tuple[str, ...], asked: Begun) -> int:
-    """Explore one snapshot or two until the user quits. Return the exit code."""
+def explored(files: tuple[str, ...], asked: Begun) -> tuple[int, bool]:
+    """Explore one snapshot or two until the user leaves. Return the exit code, and whether to end
+    the program rather than to go back to the ranks.
+    """
     with contextlib.ExitStack() as stack:
         panes: list[Pane] = []
         for file in files:
@@ -114,7 +121,7 @@ def explored(files: tuple[str, ...], asked: Begun) -> int:
 
             pane, code = attempt(file, work)
             if pane is None:
-                return code
+                return code, True
             panes.append(pane)
         from memreplay.explore.app import Explorer
         from memreplay.explore.terminal import restored_by_signals
@@ -122,7 +129,7 @@ def explored(files: tuple[str, ...], asked: Begun) -> int:
         explorer = Explorer(panes, chars_of(asked.options.chars))
         with restored_by_signals():
             explorer.run(mouse=True)
-    return explorer.return_code or 0
+    return explorer.return_code or 0, explorer.quits
 
 
 def ranks_explored(folder: str, asked: Begun) -> int:
@@ -144,9 +151,9 @@ def ranks_explored(folder: str, asked: Begun) -> int:
         if found is None:
             return listed.return_code or code
         chosen = found.rank
-        worse = explored((found.file,), asked)
-        if worse:
-            return worse
+        worse, quits = explored((found.file,), asked)
+        if worse or quits:
+            return worse or code
 
 
 def check_textual() -> None:
