@@ -35,8 +35,23 @@ def terminal_is_gone() -> bool:
 
 
 @contextmanager
-def restored_by_signals() -> Iterator[None]:
-    """Restore the terminal if a signal ends the process in this block."""
+def on_terminal() -> Iterator[None]:
+    """Let Textual draw on the terminal, and restore it if a signal ends the process in this block.
+
+    Textual draws on standard error, which may be a file, unlike standard output.
+    """
+    errors = sys.__stderr__
+    if errors is None or not errors.isatty():
+        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
+    try:
+        with _restored_by_signals():
+            yield
+    finally:
+        sys.__stderr__ = errors  # type: ignore[misc]
+
+
+@contextmanager
+def _restored_by_signals() -> Iterator[None]:
     try:
         import termios
     except ImportError:
@@ -47,11 +62,8 @@ def restored_by_signals() -> Iterator[None]:
     before = termios.tcgetattr(keys)
 
     def restore() -> None:
-        for file in (sys.__stderr__, sys.__stdout__):
-            if file is not None and file.isatty():
-                with suppress(OSError):
-                    os.write(file.fileno(), _AS_BEFORE)
-                break
+        with suppress(OSError, AttributeError, ValueError):
+            os.write(sys.__stderr__.fileno(), _AS_BEFORE)  # type: ignore[union-attr]
         with suppress(termios.error):
             termios.tcsetattr(keys, termios.TCSANOW, before)
 

@@ -257,6 +257,15 @@ def test_command_exits_with_its_terminal() -> None:
     assert played.code == 1
 
 
+@pytest.mark.slow
+def test_errors_may_be_redirected(tmp_path: Path) -> None:
+    file = str(tmp_path / "errors")
+    redirected = f"import os; os.dup2(os.open({file!r}, os.O_CREAT | os.O_RDWR), 2)\n"
+    played = Played(redirected + RUN, GPT, keys="q")
+    assert (played.code, left_as_it_was(played)) == (0, True)
+    assert (tmp_path / "errors").read_bytes() == b""
+
+
 def test_dumb_terminals_are_rejected() -> None:
     played = Played(RUN, GPT, keys="", wanted=b"same numbers", TERM="dumb")
     assert played.code == 2

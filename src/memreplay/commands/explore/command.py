@@ -124,10 +124,10 @@ def explored(files: tuple[str, ...], asked: Begun) -> tuple[int, bool]:
                 return code, True
             panes.append(pane)
         from memreplay.explore.app import Explorer
-        from memreplay.explore.terminal import restored_by_signals
+        from memreplay.explore.terminal import on_terminal
 
         explorer = Explorer(panes, chars_of(asked.options.chars))
-        with restored_by_signals():
+        with on_terminal():
             explorer.run(mouse=True)
     return explorer.return_code or 0, explorer.quits
 
@@ -141,12 +141,12 @@ def ranks_explored(folder: str, asked: Begun) -> int:
         return code
     asked.drawing.join()
     from memreplay.explore.ranks_app import Ranks
-    from memreplay.explore.terminal import restored_by_signals
+    from memreplay.explore.terminal import on_terminal
 
     chosen: int | None = None
     while True:
         listed = Ranks(folder, ranks, chars_of(asked.options.chars), chosen)
-        with restored_by_signals():
+        with on_terminal():
             found = listed.run(mouse=True)
         if found is None:
             return listed.return_code or code

@@ -110,7 +110,11 @@ def test_details_show_size_times_pool_and_stream() -> None:
     assert before["age"] == "before"
     assert "stream" not in before
     (first,) = told(1)
-    assert (first["allocated"], first["freed"], first["stream"]) == ("at event 1", "at event 2", "7")
+    assert (first["allocated"], first["freed"], first["stream"]) == (
+        "at event 1",
+        "at event 2",
+        "7",
+    )
     assert first["held"] == f"{size(100)} (100 bytes)"
     (last,) = told(3)
     assert (last["freed"], last["stream"]) == ("never", "default")
