@@ -15,6 +15,8 @@ from textual.strip import Strip
 from memreplay.explore.widgets import Text, in_ascii
 
 if TYPE_CHECKING:
+    from textual.css.types import ScrollbarVisibility
+
     from memreplay.explore.palette import Palette
     from memreplay.explore.rows.row import Tone
 
@@ -32,8 +34,6 @@ class Details(ScrollView, can_focus=False):
         self.lines: list[Strip] = []
         self.key: Hashable = None
         self.base = Style.null()
-        if plain:  # scrollbars need Unicode
-            self.styles.scrollbar_visibility = "hidden"
 
     def on_resize(self) -> None:
         self.post_message(Text.Resized())
@@ -49,6 +49,12 @@ class Details(ScrollView, can_focus=False):
         self.lines, before = [in_ascii(one) if self.plain else one for one in strips], self.lines
         # A new size lays out the whole screen, so it stays the same for lines that fit.
         self.virtual_size = Size(max(self.room, 1), max(len(self.lines), self.size.height))
+        # Textual keeps a scrollbar that isn't needed any more if the room changed, and draws it
+        # with characters that ASCII lacks.
+        is_long = len(self.lines) > self.size.height and not self.plain
+        visibility: ScrollbarVisibility = "visible" if is_long else "hidden"
+        if self.styles.scrollbar_visibility != visibility:
+            self.styles.scrollbar_visibility = visibility
         if key != self.key:
             self.key = key
             self.scroll_to(y=0, animate=False, immediate=True)
