@@ -25,10 +25,10 @@ def test_page_and_command_name_the_outliers(name: str, capsys: pytest.CaptureFix
     assert made is not None
     first = next(row for row in odd.rows if row.change_bytes > 0)
     user = [first.frames[at].function for at in first.user]
-    code = f"in {user[0]} " if user else first.label
+    where = f"in {user[0]} " if user else first.label
     words = (
         f"rank {odd.rank}: {size(odd.peak_bytes)}, {signed_size(odd.change_bytes)} compared with"
-        f" rank {odd.typical_rank}; {signed_size(first.change_bytes)} {code}"
+        f" rank {odd.typical_rank}; {signed_size(first.change_bytes)} {where}"
     )
     said = capsys.readouterr().err
     assert f"memreplay: outlier: {words}" in said
