@@ -115,6 +115,8 @@ RANK_KEYS: tuple[Key, ...] = (
     Key("pagedown,ctrl+f", "page(1)", "a page down", "Ranks"),
     Key("g,home", "edge(-1)", "the first rank", "Ranks"),
     Key("G,end", "edge(1)", "the last rank", "Ranks"),
+    Key("o", "notable(1)", "the next outlier or failed rank", "Ranks", "outlier"),
+    Key("O", "notable(-1)", "the previous outlier or failed rank", "Ranks"),
     Key("s", "sort", "sort by peak, or by rank", "Ranks", "sort"),
     Key("enter,space", "choose", "explore this rank", "Ranks", "explore", 1),
     Key("question_mark,f1", "keys", "all keys", "Ranks", "keys"),

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from memreplay.analysis.code.naming import Name
 from memreplay.commands.shared.errors import attempt, say
 from memreplay.commands.shared.folders import rank_files
 from memreplay.commands.shared.progress import several_progress
@@ -15,9 +16,9 @@ from memreplay.commands.shared.source import Reading, opened
 from memreplay.explore.curve import FINE, Chars, picture
 from memreplay.explore.rows.row import Line, Shown, Tone
 from memreplay.fleets.outliers import Member, alike, holder_changes, outliers
-from memreplay.fleets.text import compared_with
+from memreplay.fleets.text import compared_with, place_of_holder
 from memreplay.render.fit import cell_width
-from memreplay.render.places import in_place
+from memreplay.render.places import in_place, place_text
 from memreplay.render.units import count, counted, signed_size, size
 from memreplay.texts import clean
 
@@ -113,6 +114,10 @@ class RankRows:
             change=odd.change_bytes if odd else 0,
         )
 
+    def is_notable(self, at: int) -> bool:
+        """Return whether a rank is an outlier or ran out of memory."""
+        return self.ranks[at].rank in self.odd or self.ranks[at].failures > 0
+
     def key(self, at: int) -> Hashable:
         return self.ranks[at].rank
 
@@ -131,7 +136,9 @@ class RankRows:
             # the largest change in the same direction
             changes.sort(key=lambda change: change[0] * odd.change_bytes <= 0)
             for n_bytes, label in changes[:1]:
-                words += f"; {signed_size(n_bytes)} {in_place(clean(label))}"
+                place = place_of_holder(label)
+                name = Name(place.function, place.file, place.line)
+                words += f"; {signed_size(n_bytes)} {in_place(place_text(name, label))}"
             pairs.append(("outlier", words))
         return Shown(f"rank {one.rank}", tuple(pairs))
 

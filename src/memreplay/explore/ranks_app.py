@@ -96,7 +96,9 @@ class Ranks(App[Rank]):
         if not len(self.found):
             return
         shown = self.found.shown(self.rows.row)
-        lines = [f" {shown.title}: {name} {words}" for name, words in shown.pairs]
+        pairs = dict(shown.pairs)
+        why = pairs.get("outlier", "")
+        lines = [f" {shown.title}{', outlier' if why else ''}: peak {pairs['peak']}", f" {why}"]
         self.told.show([Strip([Segment(fitted(one, width), palette.own)]) for one in lines])
 
     @property
@@ -120,6 +122,12 @@ class Ranks(App[Rank]):
 
     def action_edge(self, by: int) -> None:
         self.move(0 if by < 0 else len(self.found) - 1)
+
+    def action_notable(self, by: int) -> None:
+        """Go to the next outlier or rank that ran out of memory, wrapping around."""
+        count, row = len(self.found), self.rows.row
+        there = ((row + by * i) % count for i in range(1, count))
+        self.move(next((at for at in there if self.found.is_notable(at)), row))
 
     def action_sort(self) -> None:
         chosen = self.found.key(self.rows.row)

@@ -262,7 +262,7 @@ def _group_row(one: RankGroup, noun: str) -> Row:
     if one.min_bytes != one.max_bytes and size(one.min_bytes) != peak:
         peak = f"{size(one.min_bytes)} to {peak}"
     said = [
-        (signed_size(change.new_bytes - change.base_bytes), _code(change.label))
+        (signed_size(change.new_bytes - change.base_bytes), place_of_holder(change.label))
         for change in one.differs[:3]
     ]
     return Row(
@@ -271,7 +271,7 @@ def _group_row(one: RankGroup, noun: str) -> Row:
     )
 
 
-def _code(label: str) -> Place:
+def place_of_holder(label: str) -> Place:
     """Return the location that labels a holder. The renderer can shorten it from the left."""
     if short := short_function(label):
         return Place(short)

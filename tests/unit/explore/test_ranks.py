@@ -150,3 +150,24 @@ def test_quitting_chooses_no_rank() -> None:
 
     asyncio.run(play())
     assert app.return_value is None
+
+
+def test_o_goes_to_outliers_and_failed_ranks() -> None:
+    ranks = [rank(number, 100) for number in range(30)]
+    ranks[7] = ranks[7]._replace(failures=1)
+    ranks[21] = rank(21, 50)
+    app = Ranks("run", ranks, "blocks")
+
+    async def play() -> None:
+        async with app.run_test(size=(100, 12)) as pilot:
+            await pilot.pause()
+            await pilot.press("s")
+            for key, number in (("o", 7), ("o", 21), ("o", 7), ("O", 21), ("O", 7)):
+                await pilot.press(key)
+                assert app.found.key(app.rows.row) == number
+            await pilot.press("q")
+
+    asyncio.run(play())
+    alike = Ranks("run", [rank(number, 100) for number in range(3)], "blocks")
+    alike.action_notable(1)
+    assert alike.rows.row == 0
