@@ -59,6 +59,7 @@ DRAWN = {
     ("explore", name)
     for name in (
         "app",
+        "command_palette",
         "details",
         "foot",
         "help_screen",

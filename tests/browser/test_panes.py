@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import memreplay as mr
 from memreplay.commands.app import app
+from memreplay.fleets.text import outlier_line
 from memreplay.render.units import size
 from tests.browser.conftest import EXAMPLES, OpenPage
 from tests.browser.viewed import Viewed
@@ -105,7 +106,11 @@ def test_ranks_are_picked_with_their_peaks(opened: OpenPage, tmp_path: Path) -> 
     options = page.tab.evaluate(
         "() => [...document.querySelectorAll('[data-what=picker] option')].map((one) => one.text)"
     )
-    assert options == [f"rank {i}: {size(peak)}" for i, peak in enumerate(peaks)]
+    (odd,) = mr.fleet(str(files[0].parent)).outliers
+    names = [f"rank {i}{' (outlier)' * (i == odd.rank)}" for i in range(len(peaks))]
+    assert options == [f"{name}: {size(peak)}" for name, peak in zip(names, peaks, strict=True)]
+    assert f"outlier: {outlier_line(odd)}" in page.text("[data-what=verdict]")
+    assert names[odd.rank] in page.text("[aria-label=Ranks]")
     first = page.state()["snapshot"]
     for key, step in (("b", 1), ("B", 0)):
         page.tab.press(key)

@@ -127,6 +127,9 @@ class Actions(RowActions):
             return
         device = devices[(devices.index(self.looked.device) + by) % len(devices)]
         first = self.explored.first_look(device, self.looked.measure)
+        failed = self.explored.first_failure(device)
+        if failed is not None and self.differences is None:
+            first = replace(first, event=failed)
         changes = {name: getattr(self.looked, name) for name in ("view", "by", "inverted", "whole")}
         view = changes["view"] if changes["view"] != "change" else "tree"
         self.explored.roots.clear()
@@ -244,7 +247,12 @@ class Actions(RowActions):
         self.call_from_thread(self.say, said)
 
     def action_leave(self) -> None:
-        """Quit, as ctrl+c does. On another screen, q goes back instead."""
+        """Leave this snapshot. On another screen, q goes back instead."""
+        self.exit()
+
+    async def action_quit(self) -> None:
+        """End the program, even if a list of ranks started this."""
+        self.quits = True
         self.exit()
 
     def action_keys(self) -> None:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import Binding
-from textual.widgets import Tabs
 
 from memreplay.explore import look as looks
 from memreplay.explore.actions import Actions
 from memreplay.explore.keys import KEYS, spelled
-from memreplay.explore.look import VIEWS
+from memreplay.explore.legend import Legend
 from memreplay.explore.widgets import CurveView, RowsView
 
 if TYPE_CHECKING:
@@ -51,11 +50,8 @@ class Explorer(Actions):
         else:
             self.choose(message.row)
 
-    def on_tabs_tab_activated(self, message: Tabs.TabActivated) -> None:
-        message.stop()
-        view = next(view for view in VIEWS if view == message.tab.id)
-        self.action_views(view)
-        self.draw()  # the view may not have changed
+    def on_legend_clicked(self, message: Legend.Clicked) -> None:
+        self.action_views(message.view)
 
     # ---- palette
 
@@ -67,6 +63,12 @@ class Explorer(Actions):
         yield SystemCommand(
             "Light colours" if dark else "Dark colours", "the theme", self.action_theme
         )
+
+    def action_command_palette(self) -> None:
+        from memreplay.explore.command_palette import Commands  # imported late: rarely used
+
+        if not isinstance(self.screen, Commands):
+            self.push_screen(Commands(id="--command-palette"))
 
     def _does(self, action: str) -> Callable[[], Any]:
         async def do() -> None:

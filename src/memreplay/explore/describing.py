@@ -12,9 +12,9 @@ from memreplay.analysis.groups.ways import title_of
 from memreplay.explore.commands_for import filter_options
 from memreplay.explore.source_lines import lines_around
 from memreplay.render.document import Place
-from memreplay.render.fit import cut_left, cut_right, place_lines, wrap
+from memreplay.render.fit import cell_width, cut_left, cut_right, place_lines, wrap
 from memreplay.render.trust import label_of
-from memreplay.render.units import count, percent, signed_duration, size
+from memreplay.render.units import count, counted, percent, signed_duration, size
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ class Describer:
             look.measure,
             label_of(verdict.exactness, verdict.reasons, snap.trace_events(look.device)),
         ]
-        if not verdict.trusted:
-            words[-1] += " (see memreplay summary)"
         parts = [f"device {look.device}"]
         if len(snap.devices) > 1:
             parts[0] += f" of {len(snap.devices)}"
@@ -56,9 +54,13 @@ class Describer:
         only = filter_options(look)
         if only:
             parts.append("only " + " ".join(only))
-        said = (" | " if self.plain else " · ").join(parts)
-        name = cut_left(clean(file), max(width - len(said) - 4, 12))
-        return cut_right(f" {name}  {clean(said)}", width)
+        said = clean((" | " if self.plain else " · ").join(parts))
+        name = clean(file)
+        hint = "" if verdict.trusted else " (see memreplay summary)"
+        if cell_width(f" {name}  {said}{hint}") > width:
+            hint = ""  # the file's name matters more
+        name = cut_left(name, max(width - cell_width(said) - 4, 12))
+        return cut_right(f" {name}  {said}{hint}", width)
 
     def cursor(self, look: Look, width: int) -> str:
         """Describe the cursor's position, and the bytes held there."""
@@ -66,8 +68,10 @@ class Describer:
         held, peak = usage.bytes_at(look.event), self.explored.peak(look).bytes
         if not replay.events:
             return f" {size(held)} in the final state: no events were recorded"
-        at = "the start" if look.event == replay.start else f"event {count(look.event)}"
-        at += f" of {count(self.explored.snap.trace_events(look.device))}"
+        events = self.explored.snap.trace_events(look.device)
+        at = f"event {count(look.event)} of {count(events)}"
+        if look.event == replay.start:
+            at = f"the start of {counted(events, 'event')}"
         time, origin = replay.time_us(look.event), replay.origin_us
         if time is not None and origin is not None:
             at += f", {signed_duration(time - origin)}"

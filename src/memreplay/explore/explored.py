@@ -112,6 +112,19 @@ class Explored:
         look = Look(device=device, event=low, first=low, last=high, measure=measure)
         return replace(look, event=self.peak(look).event_index)
 
+    def first_failure(self, device: int) -> int | None:
+        """Return a device's first failed request, where the analysis of one snapshot starts."""
+        return next((one.event_index for one in ooms_of(self.snap.replay(device))), None)
+
+    def start_device(self, *, failures: bool) -> int:
+        """Return the device with the highest peak or, with `failures`, the first one where a
+        request failed.
+        """
+        devices = self.snap.devices
+        failed = (one for one in devices if failures and self.first_failure(one) is not None)
+        highest = max(devices, key=lambda one: self.snap.replay(one).peak.bytes)
+        return next(failed, highest)
+
     def usage(self, look: Look) -> Usage:
         """Return the filtered measure. Raises UsageError."""
         key = counted(look)

@@ -54,6 +54,7 @@ def explained(explored: Explored, look: Look, number: int) -> Oom:
 
 def failed_lines(failed: Failed, oom: Oom | None, width: int) -> list[tuple[str, Tone]]:
     """Return the lines to show; `oom` is None until the analysis is done."""
+    width = max(width, LEAST_PLACE)
     which = f" ({count(failed.number)} of {count(failed.of)})" if failed.of > 1 else ""
     words = f"! {size(failed.bytes)} request failed{which} at "
     room = width - len(words)

@@ -104,6 +104,7 @@ KEYS: tuple[Key, ...] = (
     Key("e", "export", "write the answer to a file", "Output"),
     Key("w", "page_of_view", "write the page of memreplay view", "Output"),
     Key("question_mark,f1", "keys", "all keys", "Output", "keys"),
+    Key("ctrl+z", "suspend_process", "suspend; fg in the shell returns", "Output"),
     Key("q,ctrl+c,ctrl+q", "quit", "quit", "Output", "quit"),
 )
 
@@ -114,9 +115,12 @@ RANK_KEYS: tuple[Key, ...] = (
     Key("pagedown,ctrl+f", "page(1)", "a page down", "Ranks"),
     Key("g,home", "edge(-1)", "the first rank", "Ranks"),
     Key("G,end", "edge(1)", "the last rank", "Ranks"),
+    Key("o", "notable(1)", "the next outlier or failed rank", "Ranks", "outlier"),
+    Key("O", "notable(-1)", "the previous outlier or failed rank", "Ranks"),
     Key("s", "sort", "sort by peak, or by rank", "Ranks", "sort"),
     Key("enter,space", "choose", "explore this rank", "Ranks", "explore", 1),
     Key("question_mark,f1", "keys", "all keys", "Ranks", "keys"),
+    Key("ctrl+z", "suspend_process", "suspend; fg in the shell returns", "Ranks"),
     Key("q,ctrl+c,ctrl+q", "quit", "quit", "Ranks", "quit"),
 )
 """The keys of the list of ranks."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.segment import Segment
-from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.message import Message
 from textual.strip import Strip
-from textual.widgets import Tab, Tabs
 
 from memreplay.explore.look import VIEWS, View
 from memreplay.explore.widgets import SIGNS, Text
 
 if TYPE_CHECKING:
+    from textual.events import Click
+
     from memreplay.explore.explored import Marks
     from memreplay.explore.palette import Palette
 
@@ -23,6 +23,7 @@ NAMES = {
     "peaks": "peak",
     "ooms": "failed request (o)",  # with its key, because the failure explains itself there
 }
+TABS: dict[View, str] = {view: f" {at} {view} " for at, view in enumerate(VIEWS, 1)}
 
 
 class Chosen(NamedTuple):
@@ -32,37 +33,38 @@ class Chosen(NamedTuple):
     marks: Marks
 
 
-class Legend(Horizontal):
-    """The views as tabs, and what the marks mean."""
+class Legend(Text):
+    """The views as tabs, and what the marks mean.
 
-    DEFAULT_CSS = """
-    Legend { height: 1; }
-    Legend Tabs { height: 1; }
-    Legend Underline { display: none; }
-    Legend Tab.-active { text-style: bold reverse; }
-    Legend Text { width: 1fr; }
+    Textual's tabs would lay out the screen again for each change, which takes as long as drawing
+    it.
     """
 
-    def __init__(self, plain: bool = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        names = {view: f"{at} {view}" for at, view in enumerate(VIEWS, 1)}
-        self.tabs = Tabs(*(Tab(name, id=view) for view, name in names.items()))
-        self.tabs.styles.width = sum(len(name) + 2 for name in names.values())
-        self.signs = Text(plain)
-        self.tabs.can_focus = False
-        self.plain = plain
+    DEFAULT_CSS = "Legend { height: 1; }"
 
-    def compose(self) -> ComposeResult:
-        yield self.tabs
-        yield self.signs
+    class Clicked(Message):
+        """A tab was clicked."""
+
+        def __init__(self, view: View) -> None:
+            super().__init__()
+            self.view: View = view
 
     def draw(self, chosen: Chosen, palette: Palette) -> None:
         """Draw the line; the marks' meanings only as far as there's room."""
-        with self.prevent(Tabs.TabActivated):
-            self.tabs.active = chosen.view
-        words, room = "", self.signs.size.width - 1
+        tabs = [
+            Segment(name, palette.tab if view == chosen.view else palette.dim)
+            for view, name in TABS.items()
+        ]
+        words, room = "", self.size.width - sum(map(len, TABS.values())) - 1
         for kind, signs in reversed(SIGNS.items()):
             named = f"{signs[self.plain]} {NAMES[kind]}  "
             if getattr(chosen.marks, kind) and len(words) + len(named) <= room:
                 words += named
-        self.signs.show([Strip([Segment(f"{words.rstrip():>{max(room, 0)}}", palette.dim)])])
+        self.show([Strip([*tabs, Segment(f"{words.rstrip():>{max(room, 0)}}", palette.dim)])])
+
+    def on_click(self, event: Click) -> None:
+        x = event.x
+        for view, name in TABS.items():
+            if 0 <= x < len(name):
+                self.post_message(self.Clicked(view))
+            x -= len(name)

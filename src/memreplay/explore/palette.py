@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from rich.style import Style
 
@@ -28,6 +29,7 @@ class Palette:
     chosen: Style
     found: Style
     own: Style
+    tab: Style
     rose: Style  # increased; in use
     fell: Style  # decreased; free
     warm: tuple[Style, Style, Style, Style]
@@ -48,6 +50,7 @@ class Palette:
         return warm if share >= WARM else cold
 
 
+@cache
 def palette_of(*, dark: bool, plain: bool) -> Palette:
     """Return the palette for a background; `plain`: for ASCII terminals."""
     cold = Style(color="grey62" if dark else "grey42")
@@ -57,8 +60,8 @@ def palette_of(*, dark: bool, plain: bool) -> Palette:
         plain=Style(),
         dim=cold,
         title=Style(bold=True, underline=True),
-        sure=Style(color="#5b9bd5" if dark else "#1f6fb2"),
-        high=Style(color="#9cc3e6" if dark else "#6fa8d6"),
+        sure=Style(color="#5998d6" if dark else "#1f60b8"),
+        high=Style(color="#90cff2" if dark else "#57a8d6"),
         ranged=Style(bgcolor="#2f3b52" if dark else "#dbe6f5"),
         cursor=Style(
             color="#ffd866" if dark else "#a15c00", bgcolor="#3d3d46" if dark else "#e6e0cf"
@@ -68,8 +71,9 @@ def palette_of(*, dark: bool, plain: bool) -> Palette:
         chosen=Style(bgcolor="#3d4f6b" if dark else "#cddff5"),
         found=Style(bold=True, underline=True),
         own=Style(bold=True),
+        tab=Style(bold=True, reverse=True),
         rose=hottest,
-        fell=Style(color="#6cb6ff" if dark else "#0b57b0"),
+        fell=Style(color="#60aaff" if dark else "#0b55b0"),
         warm=(cold, warm, hot, hottest + Style(bold=True)),
         signs={"+": "+" if plain else "▸", "-": "-" if plain else "▾"},
     )

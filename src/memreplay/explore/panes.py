@@ -70,6 +70,7 @@ class Pane(Vertical):
         low, high = look.lens or (0, max(top, 1))
         plot = Plot(
             explored.curve(look, columns),
+            look.first,
             low,
             high,
             column_ticks(explored, look, columns, self.curve.cells),

@@ -8,19 +8,23 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay.analysis.comparing.similarity import Likeness, odd_ranks
+from memreplay.analysis.code.naming import Name
 from memreplay.commands.shared.errors import attempt, say
 from memreplay.commands.shared.folders import rank_files
 from memreplay.commands.shared.progress import several_progress
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.explore.curve import FINE, Chars, picture
 from memreplay.explore.rows.row import Line, Shown, Tone
+from memreplay.fleets.outliers import Member, alike, holder_changes, outliers
+from memreplay.fleets.text import compared_with, place_of_holder
 from memreplay.render.fit import cell_width
-from memreplay.render.units import count, signed_size, size
+from memreplay.render.places import in_place, place_text
+from memreplay.render.units import count, counted, signed_size, size
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.commands.shared.progress import Showing
+    from memreplay.fleets.result import Outlier
     from memreplay.snapshot.model import MeasureName
 
 LEAST_CELLS = 10  # width of a curve, in cells
@@ -40,23 +44,19 @@ class Rank(NamedTuple):
     highs: list[int]
     holders: dict[str, int]
     """Bytes at the peak by line of code, for comparing ranks."""
+    failures: int = 0
+    """Number of failed requests."""
 
 
-class Odd(NamedTuple):
-    """How a rank differs from one that it should resemble, by the rule of `memreplay fleet`."""
-
-    typical: int
-    change: int
-
-
-def odd_ones(ranks: Sequence[Rank]) -> dict[int, Odd]:
-    """Return the odd ranks: largest difference between the peaks first."""
-    found = sorted(ranks, key=lambda one: one.rank)
-    likeness = Likeness([one.holders for one in found], [one.peak for one in found])
-    return {
-        found[at].rank: Odd(found[typical].rank, found[at].peak - found[typical].peak)
-        for at, typical in odd_ranks(likeness, likeness.groups()).items()
-    }
+def odd_ones(ranks: Sequence[Rank]) -> dict[int, Outlier]:
+    """Return the outliers of `memreplay fleet` by rank, largest difference between the peaks
+    first.
+    """
+    members = [
+        Member(one.rank, one.file, one.device, one.peak, one.holders)
+        for one in sorted(ranks, key=lambda one: one.rank)
+    ]
+    return {one.rank: one for one in outliers(members, alike(members))}
 
 
 class RankRows:
@@ -69,19 +69,27 @@ class RankRows:
         self.chars: Chars = chars
         self.top = max((one.peak for one in ranks), default=1)
         self.odd = odd_ones(ranks)
-        self.titles: tuple[str, ...] = ("rank", "peak", "reserved", *["odd by"][: len(self.odd)])
+        self.titles: tuple[str, ...] = (
+            "rank",
+            "peak",
+            "reserved",
+            *["outlier"][: len(self.odd)],
+        )
         self.cells = 40  # width of a curve
 
     def fit(self, width: int) -> None:
         """Let the curves take the room that the numbers and names in a row leave."""
-        names = [cell_width(clean(os.path.basename(one.file))) for one in self.ranks]
+        names = [
+            cell_width(clean(os.path.basename(one.file))) + cell_width(_failed(one))
+            for one in self.ranks
+        ]
         columns = zip(self.titles, *map(self._cells, self.ranks), strict=True)
         numbers = sum(2 + max(7, *map(len, column)) for column in columns)
         self.cells = max(width - 1 - numbers - max(names, default=0) - 2, LEAST_CELLS)
 
     def _cells(self, one: Rank) -> tuple[str, ...]:
         odd = self.odd.get(one.rank)
-        more = [signed_size(odd.change) if odd else ""] if self.odd else []
+        more = [signed_size(odd.change_bytes) if odd else ""] if self.odd else []
         return (count(one.rank), size(one.peak), size(one.reserved), *more)
 
     def __len__(self) -> int:
@@ -98,8 +106,17 @@ class RankRows:
         tones: list[Tone] = ["rose" if odd else "sure" if on else "high" for on in drawn.always]
         runs = groupby(range(self.cells), tones.__getitem__)
         lead = [("".join(drawn.text[i] for i in run), tone) for tone, run in runs]
-        name, change = clean(os.path.basename(one.file)), odd.change if odd else 0
-        return Line(self._cells(one), name, lead=(*lead, ("  ", "plain")), change=change)
+        return Line(
+            self._cells(one),
+            clean(os.path.basename(one.file)),
+            lead=(*lead, ("  ", "plain")),
+            tail=_failed(one),
+            change=odd.change_bytes if odd else 0,
+        )
+
+    def is_notable(self, at: int) -> bool:
+        """Return whether a rank is an outlier or ran out of memory."""
+        return self.ranks[at].rank in self.odd or self.ranks[at].failures > 0
 
     def key(self, at: int) -> Hashable:
         return self.ranks[at].rank
@@ -109,13 +126,26 @@ class RankRows:
 
     def shown(self, at: int) -> Shown:
         one = self.ranks[at]
-        pairs = [
-            ("peak", f"{size(one.peak)} after event {count(one.event)}"),
-            ("device", str(one.device)),
-        ]
+        peak = f"{size(one.peak)} after event {count(one.event)} on device {one.device}"
+        pairs = [("peak", ", ".join(filter(None, (peak, _failed(one)))))]
         if odd := self.odd.get(one.rank):
-            pairs.append(("odd", f"{signed_size(odd.change)} compared with rank {odd.typical}"))
+            typical = next(other for other in self.ranks if other.rank == odd.typical_rank)
+            words = compared_with(odd)
+            found = holder_changes(typical.holders, one.holders)
+            changes = [(change.new_bytes - change.base_bytes, change.label) for change in found]
+            # the largest change in the same direction
+            changes.sort(key=lambda change: change[0] * odd.change_bytes <= 0)
+            for n_bytes, label in changes[:1]:
+                place = place_of_holder(label)
+                name = Name(place.function, place.file, place.line)
+                words += f"; {signed_size(n_bytes)} {in_place(place_text(name, label))}"
+            pairs.append(("outlier", words))
         return Shown(f"rank {one.rank}", tuple(pairs))
+
+
+def _failed(one: Rank) -> str:
+    """Return text such as `2 requests failed`."""
+    return f"{counted(one.failures, 'request')} failed" if one.failures else ""
 
 
 def ranks_of_folder(folder: str, reading: Reading, measure: MeasureName) -> tuple[list[Rank], int]:
@@ -167,5 +197,6 @@ def _read(rank: int, file: str, reading: Reading, measure: MeasureName, showing:
             reserved=reserved,
             lows=curve.lows,
             highs=curve.highs,
+            failures=len(explored.marks(look).ooms),
             holders={} if measure == "reserved" else {one.label: one.bytes for one in held},
         )

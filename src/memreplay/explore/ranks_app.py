@@ -16,12 +16,11 @@ from memreplay.explore.help_screen import KeysScreen
 from memreplay.explore.keys import RANK_KEYS
 from memreplay.explore.palette import Palette, palette_of
 from memreplay.explore.ranks import Rank, RankRows
-from memreplay.explore.terminal import terminal_is_gone
-from memreplay.explore.widgets import RowsView, Text
+from memreplay.explore.terminal import redraw_when_resumed, terminal_is_gone
+from memreplay.explore.widgets import RowsView, Text, fitted
+from memreplay.render.ranks import rank_list_text
 from memreplay.render.units import counted, size
 from memreplay.texts import clean
-
-MOST_NAMED = 5  # maximum number of odd ranks in the first line
 
 
 class Ranks(App[Rank]):
@@ -30,6 +29,7 @@ class Ranks(App[Rank]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     #head, #foot { height: 1; }
+    #told { height: 2; }
     #rows { height: 1fr; }
     """
     BINDINGS: ClassVar[list[Any]] = [
@@ -45,6 +45,7 @@ class Ranks(App[Rank]):
         plain = chars == "ascii"
         self.folder, self.ranks, self.chars, self.by_peak = folder, ranks, chars, True
         self.head, self.rows = Text(plain, id="head"), RowsView(plain, id="rows")
+        self.told = Text(plain, id="told")
         self.foot = Foot(plain, keys=RANK_KEYS, id="foot")
         self.found = RankRows(ranks, chars, by_peak=True)
         self.rows.row = next((i for i in range(len(ranks)) if self.found.key(i) == chosen), 0)
@@ -52,11 +53,13 @@ class Ranks(App[Rank]):
     def compose(self) -> ComposeResult:
         yield self.head
         yield self.rows
+        yield self.told
         yield self.foot
 
     def on_mount(self) -> None:
         if not self.is_headless:
             self.set_interval(3, self.end_with_the_terminal)
+        redraw_when_resumed(self)
 
     def end_with_the_terminal(self) -> None:
         if terminal_is_gone():
@@ -78,12 +81,25 @@ class Ranks(App[Rank]):
         words = f" {clean(self.folder)}  {counted(len(peaks), 'rank')}"
         if peaks:
             words += f", peaks {size(min(peaks))} to {size(max(peaks))}"
+        failed = tuple(sorted(one.rank for one in self.ranks if one.failures))
+        words += f", out of memory on {rank_list_text(failed)}" if failed else ""
         if self.found.odd:
-            named = ", ".join(str(one) for one in [*self.found.odd][:MOST_NAMED])
-            words += f", odd: {named}{', …' * (len(self.found.odd) > MOST_NAMED)}"
+            words += f", outliers: {rank_list_text(tuple(sorted(self.found.odd)))}"
         self.head.show([Strip([Segment(words, palette.title)])])
         self.rows.draw(self.found, "over time, same scale", palette, lambda _: None)
+        self.draw_told(palette)
         self.foot.draw("", palette)
+
+    def draw_told(self, palette: Palette) -> None:
+        """Describe the selected rank."""
+        width = self.told.size.width
+        if not len(self.found):
+            return
+        shown = self.found.shown(self.rows.row)
+        pairs = dict(shown.pairs)
+        why = pairs.get("outlier", "")
+        lines = [f" {shown.title}{', outlier' if why else ''}: peak {pairs['peak']}", f" {why}"]
+        self.told.show([Strip([Segment(fitted(one, width), palette.own)]) for one in lines])
 
     @property
     def palette(self) -> Palette:
@@ -106,6 +122,12 @@ class Ranks(App[Rank]):
 
     def action_edge(self, by: int) -> None:
         self.move(0 if by < 0 else len(self.found) - 1)
+
+    def action_notable(self, by: int) -> None:
+        """Go to the next outlier or rank that ran out of memory, wrapping around."""
+        count, row = len(self.found), self.rows.row
+        there = ((row + by * i) % count for i in range(1, count))
+        self.move(next((at for at in there if self.found.is_notable(at)), row))
 
     def action_sort(self) -> None:
         chosen = self.found.key(self.rows.row)

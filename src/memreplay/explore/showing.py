@@ -30,7 +30,7 @@ from memreplay.explore.prompt import Prompt
 from memreplay.explore.rows.row import Rows
 from memreplay.explore.rows.segments import SegmentRows
 from memreplay.explore.syncing import Side, Sync, same_moment, syncs
-from memreplay.explore.terminal import terminal_is_gone
+from memreplay.explore.terminal import redraw_when_resumed, terminal_is_gone
 from memreplay.explore.widgets import CurveView, RowsView
 from memreplay.texts import clean
 
@@ -49,7 +49,6 @@ class Showing(App[None]):
     Screen { layout: vertical; }
     #panes { height: 1fr; min-height: 6; }
     #body { height: 2fr; }
-    #panes.two { height: 1fr; }
     .two #body { height: 1fr; }
     #failed { display: none; max-height: 30%; }
     .failed #failed { display: block; }
@@ -70,7 +69,7 @@ class Showing(App[None]):
         self.animation_level = "none"  # each step would be sent over ssh
         self.panes, self.at = list(panes), len(panes) - 1
         self.chars: Chars = chars
-        self.said = ""
+        self.said, self.quits = "", False
         self.pattern: re.Pattern[str] | None = None
         self.answer: Callable[[str], None] | None = None
         self.changed: Callable[[str], None] | None = None
@@ -78,6 +77,7 @@ class Showing(App[None]):
         self.rows, self.told = RowsView(plain, id="rows"), Details(plain, id="told")
         self.failed, self.explaining = Details(plain, id="failed"), set[tuple[int, int]]()
         self.legend, self.foot = Legend(plain, id="legend"), Foot(plain, id="foot")
+        self.all_panes = Vertical(id="panes")
         self.words, self.prompt = Label(id="words", markup=False), Prompt(self.typed, id="prompt")
         self.prompt.can_focus = False
         self.lock = threading.RLock()  # held while code outside the key handlers runs
@@ -146,7 +146,7 @@ class Showing(App[None]):
     # ---- the screen
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="panes"):
+        with self.all_panes:
             yield from self.panes
         yield self.failed
         yield self.legend
@@ -164,6 +164,7 @@ class Showing(App[None]):
         self.screen.set_class(len(self.panes) == 2, "two")
         if not self.is_headless:
             self.set_interval(3, self.end_with_the_terminal)
+        redraw_when_resumed(self)
         self.call_after_refresh(self.begin_chores)
 
     def end_with_the_terminal(self) -> None:
@@ -202,6 +203,7 @@ class Showing(App[None]):
         """Draw everything. Unchanged lines aren't sent to the terminal."""
         if not self.is_running or not self.curve.size.width:
             return
+        self.even_out()
         with self.lock:
             palette = self.palette
             for pane in self.panes:
@@ -220,6 +222,13 @@ class Showing(App[None]):
             self.draw_failed()
             self.draw_details()
             self.draw_foot()
+
+    def even_out(self) -> None:
+        """Give two curves the same height, because they have the same scale."""
+        if len(self.panes) == 2:
+            room = self.size.height - 2 - self.failed.size.height * self.failed.display
+            least = 5 if room > 3 * 5 else 3  # a pane of 5 lines has all but a tall curve
+            self.all_panes.styles.height = 2 * max(-(-room // 4), least)
 
     def title_of_rows(self) -> str:
         """Return the list's title."""

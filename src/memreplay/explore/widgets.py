@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -14,7 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from memreplay.explore.axis import row_labels, tick_line
-from memreplay.explore.curve import FINE, Chars, picture
+from memreplay.explore.curve import FINE, Cells, Chars, picture
 from memreplay.explore.palette import Palette
 from memreplay.explore.rows.row import Line, Rows
 from memreplay.render.document import Place
@@ -52,6 +54,20 @@ def in_ascii(strip: Strip) -> Strip:
     )
 
 
+def end_of_change(old: Strip, new: Strip, width: int) -> int:
+    """Return the cell after the last segment that differs between two lines. Textual sends a line
+    from its start to such a cell.
+    """
+    if old.cell_length != new.cell_length:
+        return width
+    end = new.cell_length
+    for one, other in zip(reversed([*old]), reversed([*new]), strict=False):
+        if one != other:
+            break
+        end -= one.cell_length
+    return min(end, width)
+
+
 class Text(Widget):
     """Lines of text. `plain`: for ASCII terminals."""
 
@@ -62,22 +78,25 @@ class Text(Widget):
         super().__init__(**kwargs)
         self.plain = plain
         self.lines: list[Strip] = []
+        self.base = Style.null()
 
     def on_resize(self) -> None:
         self.post_message(self.Resized())
 
     def show(self, lines: Sequence[Strip]) -> None:
-        """Draw the lines that changed."""
+        """Draw the parts of lines that changed."""
         before, self.lines = self.lines, [in_ascii(one) if self.plain else one for one in lines]
         width = self.size.width
-        for y in range(max(len(before), len(self.lines))):
-            old = before[y] if y < len(before) else None
-            new = self.lines[y] if y < len(self.lines) else None
+        for y, (old, new) in enumerate(zip_longest(before, self.lines, fillvalue=Strip([]))):
             if old != new:
-                self.refresh(Region(0, y, width, 1))
+                self.refresh(Region(0, y, end_of_change(old, new, width), 1))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self.base = self.rich_style  # takes as long as drawing a line
+        return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        width, base = self.size.width, self.rich_style
+        width, base = self.size.width, self.base
         if y < len(self.lines):
             return self.lines[y].adjust_cell_length(width).apply_style(base)
         return Strip.blank(width, base)
@@ -124,11 +143,13 @@ def _short(place: Place, first: Place) -> Place:
 
 
 class Plot(NamedTuple):
-    """A curve whose lower and upper edge are at `low` and `top` bytes. `cursor` and `span` are
-    columns, or -1 if they aren't in the window. `ticks` are columns with labels.
+    """A curve whose lower and upper edge are at `low` and `top` bytes. `first` is the first event
+    of the window. `cursor` and `span` are columns, or -1 if they aren't in the window. `ticks` are
+    columns with labels.
     """
 
     curve: Curve
+    first: int
     low: int
     top: int
     ticks: list[tuple[int, str]]
@@ -157,6 +178,9 @@ class CurveView(Text):
     def __init__(self, chars: Chars, **kwargs: Any) -> None:
         super().__init__(chars == "ascii", **kwargs)
         self.chars: Chars = chars
+        # what was drawn: everything except the cursor, the cursor, and the picture
+        self.drawn: tuple[object, int] | None = None
+        self.cached: tuple[object, list[Cells]] | None = None
 
     @property
     def cells(self) -> int:
@@ -169,14 +193,17 @@ class CurveView(Text):
         return self.cells * FINE[self.chars]
 
     def draw(self, plot: Plot, palette: Palette) -> None:
-        """Draw the curve."""
-        curve, low, top, ticks, marks, cursor, span = plot
+        """Draw the curve, or only what changed."""
+        curve, _, low, top, ticks, _, cursor, span = plot
         height = max(self.size.height - 2, 1)
         fine = FINE[self.chars]
+        ground = plot._replace(cursor=0), palette, self.size
+        before, self.drawn = self.drawn, (ground, cursor // fine)
+        if before == self.drawn:
+            return
         lines = []
-        lows, highs = ([one - low for one in values] for values in (curve.lows, curve.highs))
         labels = row_labels(low, top, height)
-        for y, row in enumerate(picture(lows, highs, top - low, height, self.chars)):
+        for y, row in enumerate(self._picture(curve, low, top, height)):
             lines.append(
                 Strip(
                     [
@@ -185,11 +212,25 @@ class CurveView(Text):
                     ]
                 )
             )
-        lines.append(self._marked(curve, marks, cursor, palette))
+        lines.append(self._marked(plot, palette))
         sign = "`" if self.chars == "ascii" else "╵"
         axis = tick_line([(at // fine, label) for at, label in ticks], self.cells, sign)
         lines.append(Strip([Segment(" " * (SCALE + 1)), Segment(axis, palette.dim)]))
-        self.show(lines)
+        if before is None or before[0] != ground:
+            self.show(lines)
+            return
+        self.lines = [in_ascii(one) if self.plain else one for one in lines]
+        for cell in (before[1], cursor // fine):  # only the cursor moved
+            if cell >= 0:
+                self.refresh(Region(SCALE + 1 + cell, 0, 1, self.size.height))
+
+    def _picture(self, curve: Curve, low: int, top: int, height: int) -> list[Cells]:
+        """Return the plot's lines, which are the same while the window stays."""
+        key = curve, low, top, height
+        if self.cached is None or self.cached[0] != key:
+            lows, highs = ([one - low for one in values] for values in (curve.lows, curve.highs))
+            self.cached = key, picture(lows, highs, top - low, height, self.chars)
+        return self.cached[1]
 
     def _segments(
         self,
@@ -218,26 +259,24 @@ class CurveView(Text):
                 begin, current = at, style
         return found
 
-    def _marked(self, curve: Curve, marks: Marks, cursor: int, palette: Palette) -> Strip:
+    def _marked(self, plot: Plot, palette: Palette) -> Strip:
         """Return the line of marks below the plot."""
-        from bisect import bisect_right
-
         fine, cells = FINE[self.chars], [" "] * self.cells
         ascii_only = self.chars == "ascii"
-        bounds = curve.bounds
+        bounds, cursor = plot.curve.bounds, plot.cursor
         for kind, signs in SIGNS.items():
-            events, sign = getattr(marks, kind), signs[ascii_only]
-            first = bisect_right(events, bounds[0] - 1)
+            events, sign = getattr(plot.marks, kind), signs[ascii_only]
+            first = bisect_left(events, plot.first)
             last = bisect_right(events, bounds[-1] - 1)
             for event in events[first:last]:
                 at = max(bisect_right(bounds, event) - 1, 0) // fine
                 cells[min(at, len(cells) - 1)] = sign
+        styles = [palette.oom if sign == "!" else palette.mark for sign in cells]
+        if cursor >= 0:
+            styles[cursor // fine] += palette.cursor
         segments = [Segment(" " * (SCALE + 1))]
-        for at, sign in enumerate(cells):
-            style = palette.oom if sign == "!" else palette.mark
-            if at == cursor // fine and cursor >= 0:
-                style = style + palette.cursor
-            segments.append(Segment(sign, style))
+        for style, run in groupby(range(len(cells)), styles.__getitem__):
+            segments.append(Segment("".join(cells[at] for at in run), style))
         return Strip(segments)
 
     def on_click(self, event: Click) -> None:
@@ -323,16 +362,15 @@ class RowsView(Text):
         if found(line.text):
             own = own + palette.found
         more = palette.chosen if chosen else Style.null()
-        return Strip(
-            [
-                Segment(f" {numbers}", style + more),
-                Segment(lead, palette.dim + more),
-                *(Segment(span.text, (span.style or own) + more) for span in spans),
-                Segment(text, own + more),
-                Segment(tail, palette.dim + more),
-                Segment(" " * max(room - taken - cell_width(text) - len(tail), 0), more),
-            ]
-        )
+        parts = [
+            Segment(f" {numbers}", style + more),
+            Segment(lead, palette.dim + more),
+            *(Segment(span.text, (span.style or own) + more) for span in spans),
+            Segment(text, own + more),
+            Segment(tail, palette.dim + more),
+            Segment(" " * max(room - taken - cell_width(text) - len(tail), 0), more),
+        ]
+        return Strip([part for part in parts if part.text])
 
     def on_click(self, event: Click) -> None:
         row = self.top + event.y - 1

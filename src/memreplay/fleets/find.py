@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from memreplay.analysis.comparing.rank_names import missing_ranks
-from memreplay.analysis.comparing.similarity import Likeness, odd_ranks
 from memreplay.analysis.comparing.spread import spread_of
 from memreplay.analysis.trust.trust import least_exact
+from memreplay.fleets.outliers import Explained, Member, alike, holder_changes, outliers, pair_of
 from memreplay.fleets.result import (
     FleetCard,
     FleetChange,
     FleetReport,
-    HolderChange,
     Moment,
-    Outlier,
     RankChange,
     RankGroup,
 )
@@ -25,10 +23,10 @@ from memreplay.fleets.result import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from memreplay.analysis.comparing.records import DiffRow
     from memreplay.analysis.comparing.similarity import SimilarRanks
     from memreplay.analysis.comparing.spread import Spread
     from memreplay.analysis.selecting.selection import Selection
+    from memreplay.fleets.outliers import Pair
     from memreplay.fleets.result import (
         CurveKind,
         FleetCard,
@@ -36,25 +34,6 @@ if TYPE_CHECKING:
         FleetRank,
         RankSource,
     )
-
-CHANGES = 5  # maximum number of call sites to show for a group or outlier
-EXPLAINED = 8  # maximum number of outliers to explain, which reads their files again
-
-
-class Pair(NamedTuple):
-    """Two files to compare, and a device in each."""
-
-    base: str
-    base_device: int
-    new: str
-    new_device: int
-
-
-class Explained(NamedTuple):
-    """The call sites that explain the difference between two files, or why these are unknown."""
-
-    rows: tuple[DiffRow, ...] = ()
-    error: str | None = None
 
 
 class FleetQuery(NamedTuple):
@@ -77,8 +56,9 @@ def fleet_report(
     numbers = [one.rank for one in told if one.rank is not None]
     own = [one.devices[0] for one in told]
     peaks = [one.peak_bytes for one in own]
-    likeness = Likeness([{h.label: h.bytes for h in one.holders} for one in own], peaks)
-    groups = likeness.groups()
+    members = [_member(one) for one in told]
+    found = alike(members)
+    groups = found.groups
     curve_by, curve = _over_time(numbers, own)
     top = asked.selection.top
     highest = sorted(zip(peaks, numbers, strict=True), key=lambda one: (-one[0], one[1]))
@@ -98,7 +78,7 @@ def fleet_report(
         worst=tuple(rank for _, rank in (highest[:top] if top else highest)),
         out_of_memory=_out_of_memory(numbers, own),
         groups=tuple(_group(one, groups[0], numbers, own) for one in groups),
-        outliers=_outliers(likeness, groups, told, explain),
+        outliers=outliers(members, found, explain),
         curve_by=curve_by,
         curve=curve,
         imbalance=_imbalance(curve),
@@ -130,7 +110,7 @@ def fleet_change(
     told = grown if grown is not None and grown.change_bytes > 0 else next(iter(both), None)
     why = Explained()
     if told is not None and told.change_bytes:
-        (why,) = explain([_pair(before[told.rank], after[told.rank])])
+        (why,) = explain([pair_of(_member(before[told.rank]), _member(after[told.rank]))])
     old = [one.devices[0].peak_bytes for one in before.values()]
     return FleetChange(
         input=source,
@@ -174,53 +154,20 @@ def _group(
         typical_rank=numbers[group.typical],
         min_bytes=min(peaks),
         max_bytes=max(peaks),
-        differs=() if group is largest else _differs(own[largest.typical], own[group.typical]),
+        differs=()
+        if group is largest
+        else holder_changes(_holders(own[largest.typical]), _holders(own[group.typical])),
     )
 
 
-def _differs(base: FleetDevice, new: FleetDevice) -> tuple[HolderChange, ...]:
-    """Compare both sides' largest call sites."""
-    before = {one.label: one.bytes for one in base.holders}
-    after = {one.label: one.bytes for one in new.holders}
-    changes = [
-        HolderChange(label, before.get(label, 0), after.get(label, 0))
-        for label in dict.fromkeys((*after, *before))
-        if before.get(label, 0) != after.get(label, 0)
-    ]
-    changes.sort(key=lambda one: (-abs(one.new_bytes - one.base_bytes), one.label))
-    return tuple(changes[:CHANGES])
+def _member(row: FleetRank) -> Member:
+    """Return a rank that was read, to compare it with others."""
+    own = row.devices[0]
+    return Member(row.rank or 0, row.file, own.device, own.peak_bytes, _holders(own))
 
 
-def _outliers(
-    likeness: Likeness,
-    groups: Sequence[SimilarRanks],
-    told: Sequence[FleetRank],
-    explain: Callable[[Sequence[Pair]], Sequence[Explained]],
-) -> tuple[Outlier, ...]:
-    """Return the ranks that aren't in a large enough group, each with a rank that it should
-    resemble.
-    """
-    peaks = [one.devices[0].peak_bytes for one in told]
-    typical = odd_ranks(likeness, groups)
-    odd = list(typical)
-    pairs = [_pair(told[typical[at]], told[at]) for at in odd[:EXPLAINED]]
-    why = [*(explain(pairs) if pairs else ()), *[Explained()] * (len(odd) - len(pairs))]
-    return tuple(
-        Outlier(
-            rank=told[at].rank or 0,
-            typical_rank=told[typical[at]].rank or 0,
-            peak_bytes=peaks[at],
-            typical_bytes=peaks[typical[at]],
-            change_bytes=peaks[at] - peaks[typical[at]],
-            rows=told_why.rows,
-            error=told_why.error,
-        )
-        for at, told_why in zip(odd, why, strict=True)
-    )
-
-
-def _pair(base: FleetRank, new: FleetRank) -> Pair:
-    return Pair(base.file, base.devices[0].device, new.file, new.devices[0].device)
+def _holders(own: FleetDevice) -> dict[str, int]:
+    return {one.label: one.bytes for one in own.holders}
 
 
 def _over_time(

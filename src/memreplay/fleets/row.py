@@ -16,12 +16,14 @@ from memreplay.analysis.steps.boundaries import at_most, known_steps, step_at
 from memreplay.analysis.steps.summing import sum_steps
 from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import verdict
+from memreplay.fleets.outliers import Member
 from memreplay.fleets.result import CardFit, FleetDevice, FleetRank, Holder
 from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import unused_bytes
 from memreplay.snapshot.recorded_run import recorded_run
 
 if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.steps.records import Found
     from memreplay.fleets.result import CurveKind
     from memreplay.snapshot.model import Group
@@ -87,6 +89,17 @@ def _device(
         curve_bytes=curve,
         cards=tuple(_on_card(snap, replay, total, strict=strict) for total in totals),
     )
+
+
+def member_of(rank: int, snap: Snapshot, rules: tuple[Rule, ...] | None) -> Member | None:
+    """Return a rank to compare with others, without the rest of its row; None without a device."""
+    usages = chosen_usages(snap, Selection(rules=rules))
+    if not usages:
+        return None
+    own = min(usages, key=lambda one: (-one.peak.bytes, one.replay.device))
+    held = holders_at(Grouper(snap, "line", rules), own, own.peak.event_index)
+    holders = {one.label: one.bytes for one in held}
+    return Member(rank, snap.file, own.replay.device, own.peak.bytes, holders)
 
 
 def holders_at(grouper: Grouper, usage: Usage, event: int) -> tuple[Holder, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from memreplay.analysis.code.naming import short_function
+from memreplay.analysis.code.naming import name_of_stack, short_function
 from memreplay.fleets.history_text import history_blocks
 from memreplay.io.walking import Unlisted
 from memreplay.render.document import (
@@ -26,6 +26,7 @@ from memreplay.render.document import (
 )
 from memreplay.render.holders import coded_row
 from memreplay.render.kinds import category_words
+from memreplay.render.places import in_place, place_text
 from memreplay.render.ranks import rank_list_text
 from memreplay.render.reasons import notes_of
 from memreplay.render.simulations import NOT_EXACT
@@ -80,7 +81,7 @@ def fleet_document(report: FleetReport, top: int = TOP) -> Document:
     if len(report.groups) > 1:
         blocks.append(_groups(report))
     for outlier in report.outliers:
-        blocks += _outlier(outlier, noun_of(report))
+        blocks += outlier_blocks(outlier, noun_of(report))
     if report.history is not UNSET:
         blocks += history_blocks(report.history, top, noun_of(report))
     if report.against is not None:
@@ -261,7 +262,7 @@ def _group_row(one: RankGroup, noun: str) -> Row:
     if one.min_bytes != one.max_bytes and size(one.min_bytes) != peak:
         peak = f"{size(one.min_bytes)} to {peak}"
     said = [
-        (signed_size(change.new_bytes - change.base_bytes), _code(change.label))
+        (signed_size(change.new_bytes - change.base_bytes), place_of_holder(change.label))
         for change in one.differs[:3]
     ]
     return Row(
@@ -270,7 +271,7 @@ def _group_row(one: RankGroup, noun: str) -> Row:
     )
 
 
-def _code(label: str) -> Place:
+def place_of_holder(label: str) -> Place:
     """Return the location that labels a holder. The renderer can shorten it from the left."""
     if short := short_function(label):
         return Place(short)
@@ -288,9 +289,25 @@ def _few_ranks(ranks: tuple[int, ...], noun: str) -> str:
     return words if len(words) <= 32 else f"{count(len(ranks))} {noun}s from {ranks[0]} on"
 
 
-def _outlier(one: Outlier, noun: str) -> list[Block]:
-    change = f"{signed_size(one.change_bytes)} compared with {noun} {one.typical_rank}"
-    head = Heading((f"{noun} {one.rank}: {size(one.peak_bytes)}", change))
+def compared_with(one: Outlier, noun: str = "rank") -> str:
+    """Return text such as `+186.7 MiB compared with rank 4`."""
+    return f"{signed_size(one.change_bytes)} compared with {noun} {one.typical_rank}"
+
+
+def outlier_line(one: Outlier) -> str:
+    """Describe an outlier in one line, with its largest change in the same direction."""
+    words = f"rank {one.rank}: {size(one.peak_bytes)}, {compared_with(one)}"
+    if not one.rows:
+        return words
+    first = next((row for row in one.rows if row.change_bytes * one.change_bytes > 0), one.rows[0])
+    name = name_of_stack(first.frames, first.user) if first.frames else None
+    where = in_place(place_text(name, first.label))
+    return f"{words}; {signed_size(first.change_bytes)} {where}"
+
+
+def outlier_blocks(one: Outlier, noun: str = "rank") -> list[Block]:
+    """Format an outlier and the call sites that explain it."""
+    head = Heading((f"{noun} {one.rank}: {size(one.peak_bytes)}", compared_with(one, noun)))
     if one.error:
         return [head, Note(f"can't compare them: {one.error}")]
     if not one.rows:

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 import memreplay as mr
 from memreplay.explore.rows.calls import TreeRows
 from memreplay.explore.rows.segments import SegmentRows
+from tests import build
+from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
 from tests.unit.explore.playing import explorer, play, screen, two
 
@@ -127,7 +129,9 @@ def test_range_shows_what_changed() -> None:
         await pilot.press("home", "left_square_bracket", "s", "right_square_bracket")
         assert app.looked.view == "change"
         assert app.looked.span == (app.bounds[0], app.looked.event)
-        assert any("change  " in line and "came" in line and "went" in line for line in screen(app))
+        assert any(
+            "change  " in line and "allocated" in line and "freed" in line for line in screen(app)
+        )
         await pilot.press("z")
         assert (app.looked.first, app.looked.last) == app.looked.span
         await pilot.press("escape")
@@ -357,5 +361,25 @@ def test_vertical_zoom_shows_a_small_part() -> None:
         assert app.looked.lens is None  # another measure has another height
         await pilot.press("right_parenthesis", "z")
         assert app.looked.lens is None
+
+    play(app, do)
+
+
+def test_another_device_starts_at_its_first_failure() -> None:
+    builder = SnapshotBuilder(devices=2)
+    for device in (0, 1):
+        builder.alloc(1 << 32, 4096 * (2 - device), device)
+        builder.free(1 << 32, 4096 * (2 - device), device)
+    builder.oom(1 << 40, 0, 1)
+    builder.alloc(2 << 32, 512, 1)
+    app = explorer(build.dump(builder.finish_segments().build()))
+    (failed,) = app.explored.marks(replace(app.looked, device=1)).ooms
+
+    async def do(pilot: Any) -> None:
+        assert (app.looked.device, app.looked.event) == (0, 0)  # the peak
+        await pilot.press("d")
+        assert (app.looked.device, app.looked.event) == (1, failed)
+        await pilot.press("d")
+        assert (app.looked.device, app.looked.event) == (0, 0)
 
     play(app, do)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import pickle
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memreplay.commands.explore.command import chars_of
+import memreplay as mr
+from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.explore.command import Begun, ExploreOptions, chars_of, pane_of
+from memreplay.commands.shared.source import Reading
+from memreplay.snapshot.model import When
 from tests.conftest import ROOT
 
 GPT = str(ROOT / "examples" / "two_gpus.pkl.gz")
@@ -63,6 +71,7 @@ class Played:
         keys: str,
         wanted: bytes = b"of the peak",
         then: tuple[str | bytes, ...] = (),
+        ends_by: signal.Signals | None = None,
         closes: bool = False,
         **changes: str,
     ) -> None:
@@ -90,6 +99,8 @@ class Played:
                 os.write(self.master, one.encode())
             else:
                 self.until(one, started, before)
+        if ends_by is not None:
+            started.send_signal(ends_by)
         try:
             if closes:
                 os.close(self.master)
@@ -132,6 +143,16 @@ def test_terminal_is_restored(keys: str) -> None:
     assert (played.code, left_as_it_was(played)) == (0, True), played.drawn[-500:]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("file", [GPT, str(ROOT / "examples" / "fsdp_ranks")])
+def test_terminal_is_restored_after_a_signal(file: str, number: signal.Signals) -> None:
+    wanted = b"of the peak" if file == GPT else b"4 ranks"
+    played = Played(RUN, file, keys="j", wanted=wanted, ends_by=number)
+    assert (played.code, left_as_it_was(played)) == (128 + number, True), played.drawn[-500:]
+    assert b"Traceback" not in played.drawn
+
+
 def test_terminal_is_restored_after_an_exception() -> None:
     played = Played(FAILS, GPT, keys="t")
     assert played.code == 1
@@ -172,6 +193,45 @@ def test_start_moment_is_given_by_an_option() -> None:
     assert b"there is no peak 9999" in played.drawn
 
 
+OOM = ROOT / "examples" / "serving_oom.pkl.gz"
+
+
+def begun(at: When | None = None, device: int | None = None) -> Begun:
+    thread = threading.Thread(target=int)
+    return Begun(ExploreOptions(at=at), Selection(), Reading(device=device), thread)
+
+
+def test_explorer_starts_at_the_first_failed_request() -> None:
+    snap = mr.open(OOM)
+    (device,) = mr.oom(snap, oom=0).devices
+    first = device.ooms[0].event_index
+    (peak,) = mr.peak(snap).devices
+    assert first != peak.peak_event
+    assert pane_of(snap, "x", begun(), alone=True).looked.event == first
+    asked = When("peak", 1)
+    assert pane_of(snap, "x", begun(asked), alone=True).looked.event == peak.peak_event
+    # comparisons start at both peaks
+    assert pane_of(snap, "x", begun(), alone=False).looked.event == peak.peak_event
+
+
+def test_explorer_starts_on_the_device_that_failed() -> None:
+    def device(size: int, *, fails: bool) -> list[dict[str, Any]]:
+        failed = {"action": "oom", "size": 99, "device_free": 0, "frames": [], "stream": 0}
+        alloc = {"action": "alloc", "addr": 1 << 40, "size": size, "frames": [], "stream": 0}
+        return [alloc, *[failed] * fails, {**alloc, "action": "free_completed"}]
+
+    data = {
+        "segments": [],
+        "device_traces": [device(4096, fails=False), device(512, fails=True)],
+        "allocator_settings": {},
+    }
+    snap = mr.open(pickle.dumps(data))
+    look = pane_of(snap, "x", begun(), alone=True).looked
+    assert (look.device, look.event) == (1, 1)
+    assert pane_of(snap, "x", begun(), alone=False).looked.device == 0
+    assert pane_of(snap, "x", begun(device=0), alone=True).looked.device == 0
+
+
 @pytest.mark.slow
 def test_two_files_or_a_folder_can_be_explored(tmp_path: Path) -> None:
     played = Played(RUN, GPT, GPT, keys="pq")
@@ -183,6 +243,8 @@ def test_two_files_or_a_folder_can_be_explored(tmp_path: Path) -> None:
     )
     assert played.code == 0
     assert left_as_it_was(played)
+    played = Played(RUN, folder, keys="", wanted=b"4 ranks", then=("\r", b"of the peak", "\x03"))
+    assert (played.code, left_as_it_was(played)) == (0, True)
     played = Played(RUN, folder, GPT, keys="")
     assert played.code == 2
     assert b"is a folder; explore it without other files" in played.drawn
@@ -193,6 +255,21 @@ def test_command_exits_with_its_terminal() -> None:
     """The terminal is closed without SIGHUP, as it is in a separate session."""
     played = Played(RUN, GPT, keys="", closes=True)
     assert played.code == 1
+
+
+@pytest.mark.slow
+def test_errors_may_be_redirected(tmp_path: Path) -> None:
+    file = str(tmp_path / "errors")
+    redirected = f"import os; os.dup2(os.open({file!r}, os.O_CREAT | os.O_RDWR), 2)\n"
+    played = Played(redirected + RUN, GPT, keys="q")
+    assert (played.code, left_as_it_was(played)) == (0, True)
+    assert (tmp_path / "errors").read_bytes() == b""
+
+
+def test_dumb_terminals_are_rejected() -> None:
+    played = Played(RUN, GPT, keys="", wanted=b"same numbers", TERM="dumb")
+    assert played.code == 2
+    assert b"TERM is dumb" in played.drawn
 
 
 def test_missing_textual_is_a_one_line_error(tmp_path: Path) -> None:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+import memreplay as mr
 from memreplay.explore.describing import Describer
+from memreplay.explore.explored import Explored
 from memreplay.explore.rows.row import Shown
 from memreplay.snapshot.model import Frame
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.conftest import ROOT
 
 
 class OneRow:
@@ -83,3 +90,25 @@ def test_changed_source_file_is_not_shown(tmp_path: Path) -> None:
     for source, shown in (("two", True), ("too", False), (None, True)):
         frame = Frame("f", str(path), 2, source) if source else Frame("f", str(path), 2)
         assert ("1 one" in told(frame, width=200)) is shown
+
+
+def test_file_name_matters_more_than_the_hint() -> None:
+    builder = SnapshotBuilder()
+    builder.alloc(1 << 32, 4096)
+    data = builder.finish_segments().build()
+    data["device_traces"] = [[]]
+    describer = Describer(Explored(mr.open(build.dump(data))))
+    look = describer.explored.first_look(0)
+    name = "runs/my_memory_snapshot.pickle"
+    whole = describer.head(look, name, 200)
+    assert whole.endswith("exact for the final state (see memreplay summary)")
+    short = describer.head(look, name, len(whole) - 1)
+    assert short == whole.removesuffix(" (see memreplay summary)")
+    assert len(describer.head(look, name, 80)) <= 80
+
+
+def test_start_is_described_with_the_number_of_events() -> None:
+    describer = Describer(Explored(mr.open(ROOT / "examples" / "two_gpus.pkl.gz")))
+    look = describer.explored.first_look(0)
+    look = replace(look, event=describer.explored.bounds(0)[0])
+    assert "the start of 5,645 events" in describer.cursor(look, 200)

@@ -33,3 +33,19 @@ def test_details_scroll_by_keys_and_by_the_wheel() -> None:
         assert app.told.scroll_offset.y == 0
 
     play(app, do, lines=24)
+
+
+def test_details_that_fit_have_no_scrollbar() -> None:
+    app = explorer(ROOT / "examples" / "serving_oom.pkl.gz")
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("home", "o")  # the failure takes lines from the details
+        await app.workers.wait_for_complete()
+        await pilot.settled()
+        assert len(app.told.lines) < app.told.size.height
+        assert app.told.styles.scrollbar_visibility == "hidden"
+        await pilot.press("i", "down", "down", "down")
+        assert len(app.told.lines) > app.told.size.height
+        assert app.told.styles.scrollbar_visibility == "visible"
+
+    play(app, do, lines=28)

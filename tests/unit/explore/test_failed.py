@@ -55,3 +55,20 @@ def test_narrow_terminals_show_the_request() -> None:
         assert app.rows.size.height >= 3
 
     play(app, do, columns=40, lines=24)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 10), (10, 3)])
+def test_tiny_terminals_show_a_failure_without_failing(size: tuple[int, int]) -> None:
+    app = explorer(SERVING)
+
+    async def do(pilot: Any) -> None:
+        await pilot.resize_terminal(*size)
+        await pilot.press("home", "o")
+        await app.workers.wait_for_complete()
+        await pilot.settled()
+        assert app.looked.event in app.explored.marks(app.looked).ooms
+        await pilot.resize_terminal(120, 40)
+        await pilot.settled()
+        assert "196.0 MiB request failed (1 of 2)" in "\n".join(screen(app))
+
+    play(app, do)

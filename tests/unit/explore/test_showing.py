@@ -218,3 +218,17 @@ def test_increases_are_red_and_decreases_blue() -> None:
         assert colour_of(compared, "+236.5 MiB") == rose.name
 
     play(compared, see)
+
+
+@pytest.mark.parametrize("lines", [23, 24, 25, 26, 40])
+def test_two_curves_with_one_scale_have_the_same_height(lines: int) -> None:
+    app = two()
+
+    async def do(pilot: Any) -> None:
+        first, second = (pane.curve.size.height for pane in app.panes)
+        assert first == second > 0
+        await pilot.resize_terminal(100, lines + 3)
+        first, second = (pane.curve.size.height for pane in app.panes)
+        assert first == second > 0
+
+    play(app, do, lines=lines)

@@ -6,7 +6,8 @@ from typing import Any
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.fleet.tasks import unread
-from memreplay.fleets.find import Explained, FleetQuery, Pair, fleet_report
+from memreplay.fleets.find import FleetQuery, fleet_report
+from memreplay.fleets.outliers import Explained, Pair
 from memreplay.fleets.result import FleetDevice, FleetRank, FleetReport, Holder
 
 MIB = 1 << 20

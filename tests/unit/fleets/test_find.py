@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.commands.fleet.tasks import difference
-from memreplay.fleets.find import EXPLAINED, Explained, Pair, fleet_change
+from memreplay.commands.diff.between_ranks import difference
+from memreplay.fleets.find import fleet_change
+from memreplay.fleets.outliers import EXPLAINED, Explained, Pair
 from memreplay.fleets.result import CardFit, HolderChange
 from tests.conftest import ROOT
 from tests.unit.fleets.rows import MIB, broken, pairs_of, rank, report

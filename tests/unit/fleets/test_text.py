@@ -10,8 +10,8 @@ from msgspec.structs import replace
 import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.steps.records import StepAt
-from memreplay.commands.fleet.tasks import difference
-from memreplay.fleets.find import Explained
+from memreplay.commands.diff.between_ranks import difference
+from memreplay.fleets.outliers import Explained
 from memreplay.fleets.result import CardFit, FleetReport
 from memreplay.fleets.text import fleet_document
 from memreplay.render.plain import render_plain

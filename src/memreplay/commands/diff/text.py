@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import NOT_TOLD_APART
 from memreplay.analysis.code.naming import name_of_stack
+from memreplay.analysis.code.plumbing import shown_frame
 from memreplay.analysis.comparing.records import CategoryChange, DiffRow, Side, Status
 from memreplay.analysis.comparing.sides import PHASE_WORDS
 from memreplay.analysis.groups.ways import noun_of, title_of
@@ -34,7 +35,7 @@ from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import change_text, count, counted, signed_count, signed_size, size
 from memreplay.render.where import where_text
-from memreplay.snapshot.model import By, When
+from memreplay.snapshot.model import By, Frame, When
 
 GUESSED = (
     "groups are guessed in both files, because only one was recorded with"
@@ -156,8 +157,8 @@ def _headline(found: DeviceDiff, report: DiffReport, name: str) -> tuple[str, ..
 
 def _category_text(found: DeviceDiff) -> tuple[str, ...]:
     """Describe the category that grew most, with text such as `+230.6 MiB weights (cast) (+96.0 MiB
-    in linear model.py:43)`. If the total shrank, the category that shrank most comes first. Small
-    changes are left out.
+    in linear model.py:43, 2 rows)`. If the total shrank, the category that shrank most comes first.
+    Small changes are left out.
     """
     if any(one.category == NOT_TOLD_APART for one in found.categories):
         return ()  # carried-over memory has a different category on one side
@@ -166,21 +167,41 @@ def _category_text(found: DeviceDiff) -> tuple[str, ...]:
     total = found.new.bytes - found.base.bytes
     told = (shrunk, grown) if total < 0 else (grown,)
     return tuple(
-        _one_category(one)
+        _one_category(one, found)
         for one in told
         if one is not None and abs(one.change_bytes) > LEAST_OF_THE_CHANGE * abs(total)
     )
 
 
-def _one_category(one: CategoryChange) -> str:
+def _one_category(one: CategoryChange, found: DeviceDiff) -> str:
     words = f"{signed_size(one.change_bytes)} {one.category}"
     if one.line_change_bytes is None:
         return words
     name = name_of_stack(one.frames, one.user) if one.frames else None
     where = in_place(place_text(name, one.label))
+    several = _rows_text(one, found)
     if one.line_change_bytes == one.change_bytes:
-        return f"{words} {where}"
-    return f"{words} ({signed_size(one.line_change_bytes)} {where})"
+        return f"{words} {where}" + (f" ({several})" if several else "")
+    return f"{words} ({signed_size(one.line_change_bytes)} {where}{several and f', {several}'})"
+
+
+def _rows_text(one: CategoryChange, found: DeviceDiff) -> str:
+    """Return how many rows a line has, such as `2 rows`, because rows are split by operator. Empty
+    for a single row, which needs no explanation.
+    """
+    if not one.frames:
+        return ""
+    line = one.frames[shown_frame(one.frames, one.user)]
+    rows = [row for row in found.rows if row.frames and _line_of(row) == line and not row.of]
+    if len(rows) > 1:
+        return counted(len(rows), "row")
+    left_out = found.rows_total > len(found.rows)
+    is_whole = not rows or rows[0].change_bytes == one.line_change_bytes
+    return "several rows" if left_out and not is_whole else ""
+
+
+def _line_of(row: DiffRow) -> Frame:
+    return row.frames[shown_frame(row.frames, row.user)]
 
 
 def _phases_text(found: DeviceDiff) -> tuple[str, ...]:

@@ -24,22 +24,19 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
-PEAK = When("peak", 1)
-
-
 class ExploreOptions(Options, frozen=True):
     """Options for where to start and how to draw."""
 
     at: Annotated[
-        When,
+        When | None,
         Opt(
             f"Where to start: {WHEN_FORMS}.",
             "WHEN",
             parse=parse_when,
-            shown="peak",
+            shown="the first failed request, else the peak",
             brief="Where to start: peak, end, an event, a time, …",
         ),
-    ] = PEAK
+    ] = None
     chars: Annotated[
         Literal["auto", "braille", "blocks", "ascii"],
         Opt(
@@ -91,6 +88,11 @@ def command(
         raise UsageError(
             "explore needs a terminal; memreplay peak and memreplay at print the same numbers"
         )
+    if os.environ.get("TERM") == "dumb":
+        raise UsageError(
+            "explore needs a terminal that can move the cursor, and TERM is dumb; memreplay peak"
+            " and memreplay at print the same numbers"
+        )
     check_textual()
     # Import the drawing code while the file is being read.
     drawing = threading.Thread(target=_import_drawing, daemon=True)
@@ -98,14 +100,16 @@ def command(
     folders = [file for file in files if holds_files(file)]
     asked = Begun(options, selection, reading, drawing)
     if not folders:
-        return explored(files, asked)
+        return explored(files, asked)[0]
     if len(files) > 1:
         raise UsageError(f"{folders[0]} is a folder; explore it without other files")
     return ranks_explored(folders[0], asked)
 
 
-def explored(files: tuple[str, ...], asked: Begun) -> int:
-    """Explore one snapshot or two until the user quits. Return the exit code."""
+def explored(files: tuple[str, ...], asked: Begun) -> tuple[int, bool]:
+    """Explore one snapshot or two until the user leaves. Return the exit code, and whether to end
+    the program rather than to go back to the ranks.
+    """
     with contextlib.ExitStack() as stack:
         panes: list[Pane] = []
         for file in files:
@@ -113,17 +117,19 @@ def explored(files: tuple[str, ...], asked: Begun) -> int:
             def work(file: str = file) -> Pane:
                 snap = stack.enter_context(opened(file, asked.reading))
                 asked.drawing.join()
-                return pane_of(snap, file, asked)
+                return pane_of(snap, file, asked, alone=len(files) == 1)
 
             pane, code = attempt(file, work)
             if pane is None:
-                return code
+                return code, True
             panes.append(pane)
         from memreplay.explore.app import Explorer
+        from memreplay.explore.terminal import on_terminal
 
         explorer = Explorer(panes, chars_of(asked.options.chars))
-        explorer.run(mouse=True)
-    return explorer.return_code or 0
+        with on_terminal():
+            explorer.run(mouse=True)
+    return explorer.return_code or 0, explorer.quits
 
 
 def ranks_explored(folder: str, asked: Begun) -> int:
@@ -135,17 +141,19 @@ def ranks_explored(folder: str, asked: Begun) -> int:
         return code
     asked.drawing.join()
     from memreplay.explore.ranks_app import Ranks
+    from memreplay.explore.terminal import on_terminal
 
     chosen: int | None = None
     while True:
         listed = Ranks(folder, ranks, chars_of(asked.options.chars), chosen)
-        found = listed.run(mouse=True)
+        with on_terminal():
+            found = listed.run(mouse=True)
         if found is None:
             return listed.return_code or code
         chosen = found.rank
-        worse = explored((found.file,), asked)
-        if worse:
-            return worse
+        worse, quits = explored((found.file,), asked)
+        if worse or quits:
+            return worse or code
 
 
 def check_textual() -> None:
@@ -161,9 +169,10 @@ def _import_drawing() -> None:
     import memreplay.explore.ranks_app  # noqa: F401
 
 
-def pane_of(snap: Snapshot, file: str, asked: Begun) -> Pane:
-    """Build the pane for a snapshot. Raises UsageError for options that the snapshot can't
-    satisfy.
+def pane_of(snap: Snapshot, file: str, asked: Begun, *, alone: bool) -> Pane:
+    """Build the pane for a snapshot, which is `alone` or compared with another one.
+
+    Raises UsageError for options that the snapshot can't satisfy.
     """
     from msgspec.structs import replace
 
@@ -178,8 +187,8 @@ def pane_of(snap: Snapshot, file: str, asked: Begun) -> Pane:
     if not snap.devices:
         raise UsageError("the snapshot has no device with memory")
     device = asked.reading.device
-    if device is None:  # the device with the most memory
-        device = max(snap.devices, key=lambda one: snap.replay(one).peak.bytes)
+    if device is None:
+        device = explored.start_device(failures=alone)
     look = replace(
         explored.first_look(device),
         measure=selection.measure,
@@ -190,7 +199,10 @@ def pane_of(snap: Snapshot, file: str, asked: Begun) -> Pane:
     if selection.by is not None:
         look = replace(look, by=selection.by, view="groups")
     look = explored.fitting(look)
-    event = resolve(snap, explored.usage(look), asked.options.at)
+    at = asked.options.at
+    event = None if at is not None or not alone else explored.first_failure(device)
+    if event is None:
+        event = resolve(snap, explored.usage(look), at or When("peak", 1))
     look = looks.moved(look, event, *explored.bounds(device))
     explored.rows(look)
     read = (*range_options_of(snap), *project_options(snap.project))

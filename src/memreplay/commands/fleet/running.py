@@ -16,7 +16,6 @@ from memreplay.commands.shared.errors import name_of
 from memreplay.commands.shared.executing import executor_of
 from memreplay.errors import UsageError
 from memreplay.fleets.find import (
-    Explained,
     FleetQuery,
     by_device,
     fleet_change,
@@ -28,6 +27,7 @@ from memreplay.fleets.naming import (
     pattern_of,
     ranks_of_fleet,
 )
+from memreplay.fleets.outliers import Explained
 from memreplay.fleets.result import UnlistedFolder
 from memreplay.io.urls import is_url
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from memreplay.commands.fleet.dataset import Dataset
     from memreplay.commands.fleet.options import Fleet
     from memreplay.commands.shared.source import Reading
-    from memreplay.fleets.find import Pair
+    from memreplay.fleets.outliers import Pair
     from memreplay.fleets.result import FleetRank, FleetReport, RankSource
     from memreplay.io.listing import Listed
     from memreplay.io.walking import Unlisted

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from memreplay.commands.shared.errors import attempt_unreported
+from memreplay.commands.shared.progress import quiet
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.errors import SnapshotError, UsageError
+from memreplay.errors import SnapshotError
 from memreplay.fleets.result import FleetRank, RankStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
-    from memreplay.analysis.comparing.records import DiffRow
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.fleet.dataset import Part
-    from memreplay.commands.shared.progress import Update
-    from memreplay.fleets.find import Explained, Pair
-    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.fleets.outliers import Explained, Pair
 
 T = TypeVar("T")
 
@@ -57,7 +52,7 @@ def read_rank(task: RankTask) -> FleetRank:
 
         before = _written(task.file)
         try:
-            with opened(task.file, task.reading, _quiet) as snapshot:
+            with opened(task.file, task.reading, quiet) as snapshot:
                 row = rank_row(snapshot, task.selection, task.totals)
                 _check_unwritten(task.file, before)
                 if task.part is not None:
@@ -140,40 +135,12 @@ def compare(task: PairTask) -> Explained:
     """Return the call sites that explain the difference between two ranks, or why they're
     unknown.
     """
-    from memreplay.fleets.find import Explained
-
-    pair = task.pair
+    from memreplay.fleets.outliers import Explained
 
     def work() -> Explained:
-        with ExitStack() as files:
-            base, new = (
-                files.enter_context(opened(file, replace(task.reading, device=device), _quiet))
-                for file, device in (
-                    (pair.base, pair.base_device),
-                    (pair.new, pair.new_device),
-                )
-            )
-            return Explained(difference(base, new, task.selection))
+        from memreplay.commands.diff.between_ranks import difference_of_files
+
+        return Explained(difference_of_files(task.pair, task.reading, task.selection))
 
     found, words = _attempted(work)
     return found if found is not None else Explained(error=words)
-
-
-def difference(base: Snapshot, new: Snapshot, selection: Selection) -> tuple[DiffRow, ...]:
-    """Return the call sites that explain the difference between two ranks' peaks.
-
-    Each snapshot was opened for one device.
-    """
-    from memreplay.commands.diff.find import DiffOptions, diff_report
-    from memreplay.fleets.find import CHANGES
-
-    of = replace(selection, by=None, filters=None, device=None, top=CHANGES)
-    found = diff_report(base, new, of, DiffOptions())
-    if not found.devices:
-        raise UsageError("one of the two has no memory to compare")
-    return found.devices[0].rows
-
-
-def _quiet(_file: str) -> AbstractContextManager[Update | None]:
-    """Don't show a file's progress bar, because the command has one for all ranks."""
-    return nullcontext(None)

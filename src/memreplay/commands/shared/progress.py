@@ -34,11 +34,16 @@ def reading_progress(file: str) -> Iterator[Update | None]:
         yield update
 
 
+def quiet(_file: str) -> AbstractContextManager[Update | None]:
+    """Don't show a file's progress bar, for example because there's one for all files."""
+    return nullcontext(None)
+
+
 @contextmanager
 def several_progress(files: int) -> Iterator[Showing]:
     """Return a replacement for `reading_progress` that shares one bar among several files."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda _file: nullcontext(None)
+        yield quiet
         return
     bar = _LateBar(files)
     try:

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from memreplay.analysis.selecting.answering import as_snapshot
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.report.find import ReportOptions, overview
@@ -20,7 +22,8 @@ from memreplay.export.page.html import page_html
 from memreplay.export.page.pages import page_of
 from memreplay.export.page.records import PageReport
 from memreplay.render.blocks import NoteBlock, blocks_of
-from memreplay.render.units import size
+from memreplay.render.document import Block, Note
+from memreplay.render.units import counted, size
 from memreplay.snapshot.model import MEASURES
 from memreplay.snapshot.page_view import HEIGHT, PageView
 from memreplay.texts import clean
@@ -28,6 +31,7 @@ from memreplay.texts import clean
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.export.page.records import Page, PageData
+    from memreplay.fleets.result import Outlier
     from memreplay.render.blocks import ReportBlock
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -114,15 +118,41 @@ def compared_page(
     return page_of(both, kind="compare", diff=diff)
 
 
-def ranks_page(folder: str, ranks: Mapping[int, Data]) -> Made:
-    """Return the page of a run, which has a snapshot per rank. Raises LimitError."""
-    found = list(ranks.values())
+def ranks_page(folder: str, ranks: Mapping[int, Data], outliers: Sequence[Outlier] = ()) -> Made:
+    """Return the page of a run, which has a snapshot per rank. Raises LimitError.
+
+    `outliers`: ranks that the page names.
+    """
+    found = [_with_outliers(rank, *data, folder, outliers) for rank, data in ranks.items()]
     _check_room(
         found,
         f"memreplay fleet {shlex.quote(folder)} --write html=ranks.html shows all ranks, at"
         " lower resolution",
     )
     return page_of(found, kind="ranks", title=short_name(folder))
+
+
+def _with_outliers(
+    rank: int, data: PageData, columns: bytes, folder: str, outliers: Sequence[Outlier]
+) -> Data:
+    """Return a rank's data with what `memreplay fleet` says about the run's outliers."""
+    if not outliers:
+        return data, columns
+    # Imported late: most pages show one snapshot
+    from memreplay.fleets.text import outlier_blocks, outlier_line
+
+    document: list[Block] = [Note(f"outliers, as in memreplay fleet {shlex.quote(folder)}")]
+    for one in outliers:
+        document += outlier_blocks(one)
+    others = f", and {counted(len(outliers) - 1, 'more outlier')}" if len(outliers) > 1 else ""
+    words = f"outlier: {outlier_line(outliers[0])}{others}"
+    verdicts = {
+        one.device: clean(f"{data.name}, device {one.device}; {words}") for one in data.devices
+    }
+    is_odd = any(one.rank == rank for one in outliers)
+    name = f"{data.name} (outlier)" if is_odd else data.name
+    report = PageReport(blocks_of(tuple(document)), verdicts, {})
+    return replace(data, name=name, report=report), columns
 
 
 def view(

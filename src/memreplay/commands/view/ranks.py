@@ -5,18 +5,26 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memreplay.commands.shared.errors import CUT_OFF, attempt, say
+from memreplay.commands.shared.errors import CUT_OFF, attempt, attempt_unreported, say
 from memreplay.commands.shared.folders import rank_files
-from memreplay.commands.shared.progress import several_progress
+from memreplay.commands.shared.progress import several_progress, working
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.commands.view.options import Given, given_options
+from memreplay.render.units import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memreplay.analysis.categories.rules import Rule
     from memreplay.commands.shared.progress import Showing
     from memreplay.export.page.records import Page, PageData
+    from memreplay.fleets.outliers import Member, Pair
+    from memreplay.fleets.result import Outlier
 
-    Data = tuple[PageData, bytes]
+    Read = tuple[tuple[PageData, bytes], Member | None]
     Made = tuple[Page, list[bytes]]
+
+MOST_SAID = 8  # maximum number of outliers to print
 
 
 def page_of_folder(
@@ -31,15 +39,18 @@ def page_of_folder(
     files, alone = listed
     rules, given = reading.config.rules(), Given(given_options(reading), total_memory)
 
-    def data_of(rank: int, showing: Showing) -> Data:
+    def data_of(rank: int, showing: Showing) -> Read:
         from memreplay.commands.view.find import snapshot_data
+        from memreplay.fleets.row import member_of
 
         with opened(files[rank], reading, showing) as snap:
             if snap.truncation is not None:
                 say(f"rank {rank}: {CUT_OFF}")
-            return snapshot_data(snap, f"rank {rank}", rules, report=False, given=given)
+            member = member_of(rank, snap, rules)
+            data = snapshot_data(snap, f"rank {rank}", rules, report=False, given=given)
+            return data, member
 
-    found: dict[int, Data] = {}
+    found: dict[int, Read] = {}
     with several_progress(len(files)) as showing:
         for rank, file in files.items():
             data, exit_code = attempt(file, partial(data_of, rank, showing))
@@ -54,7 +65,33 @@ def page_of_folder(
     def work() -> Made:
         from memreplay.commands.view.find import ranks_page
 
-        return ranks_page(folder, found)
+        members = [member for _, member in found.values() if member is not None]
+        odd = _outliers(members, reading, rules)
+        return ranks_page(folder, {rank: data for rank, (data, _) in found.items()}, odd)
 
     made, exit_code = attempt(folder, work)
     return made, max(worst, exit_code)
+
+
+def _outliers(
+    members: Sequence[Member], reading: Reading, rules: tuple[Rule, ...] | None
+) -> tuple[Outlier, ...]:
+    """Return the ranks that `memreplay fleet` lists as outliers, and print them."""
+    from memreplay.analysis.selecting.selection import Selection
+    from memreplay.commands.diff.between_ranks import difference_of_files
+    from memreplay.fleets.outliers import Explained, alike, outliers
+    from memreplay.fleets.text import outlier_line
+
+    def explained(pair: Pair) -> Explained:
+        rows, _, error = attempt_unreported(
+            lambda: difference_of_files(pair, reading, Selection(rules=rules))
+        )
+        return Explained(error=error) if rows is None else Explained(rows)
+
+    with working("comparing the ranks"):
+        odd = outliers(members, alike(members), lambda pairs: [*map(explained, pairs)])
+    for one in odd[:MOST_SAID]:
+        say(f"outlier: {outlier_line(one)}")
+    if (left := len(odd) - MOST_SAID) > 0:
+        say(f"{counted(left, 'more outlier')}; memreplay fleet lists all")
+    return odd

@@ -77,7 +77,7 @@ class Allocations:
         made = "before the first event" if carried else f"at event {count(index + first)}"
         freed = "never" if end == _core.ABSENT_ID else f"at event {count(end + first)}"
         pairs = [
-            ("made", made),
+            ("allocated", made),
             ("freed", freed),
             ("age", self.age(index, carried=carried)),
             ("category", self.category(index, carried=carried)),

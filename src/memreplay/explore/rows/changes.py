@@ -52,7 +52,7 @@ class ChangeRows:
     The span consists of the event before the range and the range's last event.
     """
 
-    titles: tuple[str, ...] = ("change", "came", "went", "after")
+    titles: tuple[str, ...] = ("change", "allocated", "freed", "after")
 
     def __init__(
         self, grouper: Grouper, usage: Usage, span: tuple[int, int], most: int = FIRST_ROWS
@@ -63,7 +63,7 @@ class ChangeRows:
         self.whole = Flow(*moved)
         self.rest = self.total - len(found)
         self.most = abs(self.found[0][1].change_bytes) if self.found else 0
-        self.note = "" if self.found else "nothing came or went"
+        self.note = "" if self.found else "nothing was allocated or freed"
 
     def __len__(self) -> int:
         return len(self.found) + (self.rest > 0)
@@ -108,8 +108,8 @@ class ChangeRows:
         blocks = f"{signed_count(more)} block" + "s" * (abs(more) != 1)
         pairs = (
             ("before", f"{size(flow.before_bytes)} in {counted(flow.before, 'block')}"),
-            ("came", f"{size(flow.came_bytes)} in {counted(flow.came, 'block')}"),
-            ("went", f"{size(flow.went_bytes)} in {counted(flow.went, 'block')}"),
+            ("allocated", f"{size(flow.came_bytes)} in {counted(flow.came, 'block')}"),
+            ("freed", f"{size(flow.went_bytes)} in {counted(flow.went, 'block')}"),
             ("after", f"{size(flow.after_bytes)} in {counted(flow.after, 'block')}"),
             ("change", f"{signed_size(flow.change_bytes)}, {blocks}"),
         )

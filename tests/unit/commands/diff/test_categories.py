@@ -75,6 +75,34 @@ def test_first_line_names_autocast_casts(runner: CliRunner, files: tuple[str, st
     ) in said
 
 
+def with_operators(n_bytes: int) -> bytes:
+    """Build a line whose two operators are in rows of their own."""
+    builder = SnapshotBuilder()
+    builder.alloc(1 << 32, 64 * MIB, frames=LOAD)
+    for i, operator in enumerate(("softmax", "dropout")):
+        ran: list[FrameSpec] = [(f"at::_ops::{operator}::call(at::Tensor const&)", "??", 0)]
+        builder.alloc((i + 2) << 32, n_bytes * (4 - 3 * i), frames=[*ran, *forward(7)])
+    return build.dump(builder.finish_segments().build())
+
+
+@pytest.mark.parametrize("top", [0, 1])
+def test_first_line_says_how_many_rows_its_line_has(
+    runner: CliRunner, tmp_path: Path, top: int
+) -> None:
+    for name, n_bytes in (("base", MIB), ("new", 2 * MIB)):
+        (tmp_path / name).write_bytes(with_operators(n_bytes))
+    words = ["diff", str(tmp_path / "base"), str(tmp_path / "new"), "--top", str(top)]
+    (device,) = json.loads(runner.invoke(app, [*words, "--json"]).stdout)["devices"]
+    rows = [one["change_bytes"] for one in device["rows"]]
+    assert rows == [4 * MIB, MIB][: top or 2]
+    said = " ".join(runner.invoke(app, words).stdout.split())
+    count = "2 rows" if top == 0 else "several rows"
+    assert f"+5.0 MiB activations in forward model.py:7 ({count})" in said
+    # rows by line need no explanation
+    said = " ".join(runner.invoke(app, [*words, "--by", "line"]).stdout.split())
+    assert "+5.0 MiB activations in forward model.py:7 measure" in said
+
+
 def test_json_has_every_change(runner: CliRunner, files: tuple[str, str]) -> None:
     result = runner.invoke(app, ["diff", *files, "--json"])
     (device,) = json.loads(result.stdout)["devices"]

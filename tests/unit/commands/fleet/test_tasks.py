@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.commands.fleet import tasks
+from memreplay.commands.diff import between_ranks
 from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank
 from memreplay.commands.shared.source import Reading
 from memreplay.fleets import row
-from memreplay.fleets.find import Pair
+from memreplay.fleets.outliers import Pair
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "examples" / "fsdp_ranks"
@@ -102,7 +102,7 @@ def test_out_of_memory_is_reported_to_the_caller(
         match="needs more memory than a worker may use; read a part with --from and --to",
     ):
         read_rank(read(file))
-    monkeypatch.setattr(tasks, "difference", short)
+    monkeypatch.setattr(between_ranks, "difference_of_files", short)
     with pytest.raises(
         MemoryError,
         match="needs more memory than a worker may use; read a part with --from and --to",

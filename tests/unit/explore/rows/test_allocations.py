@@ -106,11 +106,15 @@ def test_details_show_size_times_pool_and_stream() -> None:
         return [dict(rows.shown(at).pairs) for at in range(len(rows))]
 
     (before,) = told(explored.bounds(0)[0])
-    assert (before["made"], before["freed"]) == ("before the first event", "at event 0")
+    assert (before["allocated"], before["freed"]) == ("before the first event", "at event 0")
     assert before["age"] == "before"
     assert "stream" not in before
     (first,) = told(1)
-    assert (first["made"], first["freed"], first["stream"]) == ("at event 1", "at event 2", "7")
+    assert (first["allocated"], first["freed"], first["stream"]) == (
+        "at event 1",
+        "at event 2",
+        "7",
+    )
     assert first["held"] == f"{size(100)} (100 bytes)"
     (last,) = told(3)
     assert (last["freed"], last["stream"]) == ("never", "default")

@@ -111,8 +111,8 @@ def test_truncated_changes_have_one_row_for_the_rest(explored: Explored) -> None
     told = dict(rows.shown(0).pairs)
     flow = rows.flow(0)
     assert told["before"].startswith(size(flow.before_bytes))
-    assert told["came"] == f"{size(flow.came_bytes)} in {counted(flow.came, 'block')}"
-    assert told["went"] == f"{size(flow.went_bytes)} in {counted(flow.went, 'block')}"
+    assert told["allocated"] == f"{size(flow.came_bytes)} in {counted(flow.came, 'block')}"
+    assert told["freed"] == f"{size(flow.went_bytes)} in {counted(flow.went, 'block')}"
 
 
 def test_short_lived_groups_have_a_row() -> None:

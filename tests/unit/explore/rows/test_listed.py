@@ -35,4 +35,4 @@ def test_list_matches_at(explored: Explored) -> None:
                 made = "before the first event"
                 if one.alloc_event is not None:
                     made = f"at event {one.alloc_event:,}"
-                assert shown["made"] == made
+                assert shown["allocated"] == made
