@@ -166,6 +166,7 @@ CARD = (
     "kernels",
     "libraries",
     "malloc",
+    "members",
     "messages",
     "places",
     "reads",
@@ -181,7 +182,7 @@ CARD = (
     "values",
     "virtual",
 )
-HEADERS = ("arrivals", "contents", "gpu", "messages", "tensors", "unknown")
+HEADERS = ("arrivals", "contents", "gpu", "members", "messages", "tensors", "unknown")
 dryrun = [
     Extension(
         f"memreplay.dryrun.{name}",

@@ -85,6 +85,8 @@ def dryrun_report(
             context_bytes=setup.card.context_bytes,
             count=setup.cards,
         ),
+        world_size=setup.ranks.size if setup.ranks is not None else None,
+        ranks=setup.ranks.ranks if setup.ranks is not None else (),
         settings=setup.settings,
         torch=ended.torch.version,
         outcome=outcome,

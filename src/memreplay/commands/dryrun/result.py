@@ -96,7 +96,15 @@ class ValueRead(Record, frozen=True):
     """Whether the operator uses the values as sizes."""
     random: bool
     """Whether the values come from random numbers, so that they differ in each run; otherwise they
-    were zero."""
+    were zero or `assumed`."""
+    assumed: bool = False
+    """Whether the values come from a rank that didn't run, and were assumed to be the same as the
+    reading rank's."""
+
+    @property
+    def source(self) -> Literal["unknown", "random", "assumed"]:
+        """Where the values come from."""
+        return "random" if self.random else "assumed" if self.assumed else "unknown"
 
 
 class Unknown(Record, frozen=True):
@@ -117,6 +125,13 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """The command that was run."""
     card: DryCard
     """The simulated card."""
+    world_size: int | None = None
+    """Number of the program's ranks, of which only `ranks` ran; null if the command was run
+    unchanged.
+    """
+    ranks: tuple[int, ...] = ()
+    """The ranks that ran, if `world_size` is given. The others are assumed to send them what they
+    send."""
     settings: str | None
     """Allocator settings from `--set`; null if they come from the environment."""
     torch: str

@@ -16,6 +16,27 @@ from memreplay.texts import clean
 
 _MOST_PLACES = 5
 _MOST_RANKS = 16
+# Whether values were used as sizes, where they came from, and what to say about it.
+_READS = (
+    (
+        True,
+        "unknown",
+        "not exact: sizes depend on GPU values that a dry run doesn't compute (zeros)",
+    ),
+    (True, "assumed", "not exact: sizes depend on values of ranks that didn't run"),
+    (True, "random", "not exact: sizes depend on random numbers, which differ in each run"),
+    (
+        False,
+        "unknown",
+        "GPU values were read that a dry run doesn't compute: exact unless sizes use them",
+    ),
+    (
+        False,
+        "assumed",
+        "values of ranks that didn't run were read, assumed to be like these: exact if they are",
+    ),
+    (False, "random", "random numbers were read: exact unless sizes use them"),
+)
 
 
 def verdict_line(report: DryrunReport) -> str:
@@ -42,7 +63,10 @@ def verdict_line(report: DryrunReport) -> str:
     if report.verdict == "not_known":
         return f"not known: a process ended without reporting its memory; known so far: {peak}"
     known = "" if _all_known(report) else ", as far as is known"
-    return f"fits{known}: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare"
+    which = ""
+    if report.world_size is not None and len(report.ranks) < report.world_size:
+        which = f" (on {len(report.ranks)} of {count(report.world_size)} ranks)"
+    return f"fits{known}: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare{which}"
 
 
 def verdict_text(report: DryrunReport) -> str:
@@ -131,6 +155,9 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
         ("program", clean(shlex.join(report.command))),
         ("card", f"{many}{card.name}, {total}"),
     ]
+    if report.world_size is not None:
+        names = ", ".join(map(str, report.ranks))
+        pairs.append(("ranks", f"only {names} of {count(report.world_size)} ran"))
     if report.settings is not None:
         pairs.append(("settings", clean(report.settings)))
     if report.budget is not None and report.verdict != "over_budget":
@@ -153,21 +180,8 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
 def _not_known(report: DryrunReport) -> list[str]:
     """Return lines on the unknowns that the numbers depend on."""
     lines = []
-    for sizes, random, words in (
-        (
-            True,
-            False,
-            "not exact: sizes depend on GPU values that a dry run doesn't compute (zeros)",
-        ),
-        (True, True, "not exact: sizes depend on random numbers, which differ in each run"),
-        (
-            False,
-            False,
-            "GPU values were read that a dry run doesn't compute: exact unless sizes use them",
-        ),
-        (False, True, "random numbers were read: exact unless sizes use them"),
-    ):
-        reads = [one for one in report.reads if (one.makes_sizes, one.random) == (sizes, random)]
+    for sizes, kind, words in _READS:
+        reads = [one for one in report.reads if (one.makes_sizes, one.source) == (sizes, kind)]
         if reads:
             lines.append(words)
             lines += [f"  {_place(one)}" for one in reads[:_MOST_PLACES]]

@@ -20,13 +20,27 @@ if TYPE_CHECKING:
 class Objects:
     """torch.distributed's object collectives, for groups with tensors on a card."""
 
-    def __init__(self, torch: Any, c10d: Any) -> None:
-        self.torch, self.c10d = torch, c10d
+    def __init__(self, torch: Any, c10d: Any, world: Any = None) -> None:
+        """`world`: which ranks run (memreplay_world.py); None if all do."""
+        self.torch, self.c10d, self.world = torch, c10d, world
         self.sent: dict[tuple[str, str], int] = {}  # number of calls by group name and kind
 
     def by_the_card(self, group: Any) -> bool:
-        where = self.c10d._get_object_coll_device(group)
+        c10d = self.c10d
+        # before PyTorch 2.6, it had another name
+        device_of = getattr(c10d, "_get_object_coll_device", None) or c10d._get_pg_default_device
+        where = device_of(group)
         return getattr(where, "type", str(where)).startswith("cuda")
+
+    def is_ours(self, group: Any) -> bool:
+        world = self.world
+        partial = world is not None and not world.all_run(world.members(group))
+        return partial or self.by_the_card(group)
+
+    def does_run(self, group: Any, rank: int) -> bool:
+        """Return whether a rank runs, given its number in the group."""
+        world = self.world
+        return world is None or world.runs(world.members(group)[rank])
 
     def store(self, group: Any) -> Any:
         return self.c10d._get_process_group_store(group or self.c10d._get_default_group())
@@ -54,21 +68,36 @@ class Objects:
         c10d, store, key = self.c10d, self.store(group), self.key(group, "all")
         mine = pickle.dumps(obj)
         store.set(f"{key}/{c10d.get_rank(group)}", mine)
-        ranks = range(c10d.get_world_size(group))
-        found = [store.get(f"{key}/{rank}") for rank in ranks]
-        held = self.tensors(len(mine)), self.tensors(max(map(len, found)) * len(found))
-        del held
+        run = [self.does_run(group, rank) for rank in range(c10d.get_world_size(group))]
+        found = [store.get(f"{key}/{rank}") if runs else mine for rank, runs in enumerate(run)]
+        if not all(run):
+            self.world.assume("all_gather_object")
+        if self.by_the_card(group):
+            held = self.tensors(len(mine)), self.tensors(max(map(len, found)) * len(found))
+            del held
         return found
 
     def from_one(self, group: Any, obj: Any, source: int) -> Any:
         """Return one rank's object."""
         store, key = self.store(group), self.key(group, "one")
-        if self.c10d.get_rank(group) == source:
-            store.set(key, pickle.dumps(obj))
-        found = store.get(key)
-        held = self.tensors(len(found))
-        del held
+        runs = self.does_run(group, source)
+        if not runs:
+            self.world.assume("broadcast_object_list")
+        if self.c10d.get_rank(group) == source or not runs:
+            found = pickle.dumps(obj)
+            if runs:
+                store.set(key, found)
+        else:
+            found = store.get(key)
+        if self.by_the_card(group):
+            held = self.tensors(len(found))
+            del held
         return pickle.loads(found)
+
+    def check(self, group: Any, rank: int, what: str) -> None:
+        """Raise an error if this rank in the group doesn't run."""
+        if not self.does_run(group, rank):
+            raise self.world.absent(self.world.members(group)[rank], what)
 
     def rank_of(self, group: Any, rank: int | None, in_group: int | None) -> int:
         """Return a rank's number in the group, given its group rank or global rank."""
@@ -120,6 +149,7 @@ class Objects:
         **more: Any,
     ) -> None:
         source = self.rank_of(group, src, more.get("group_src"))
+        self.check(group, source, "gets an object from")
         found = self.from_one(group, scatter_object_input_list, source)
         scatter_object_output_list[0] = found[self.c10d.get_rank(group)]
 
@@ -133,16 +163,18 @@ GROUP_AT = {
 }
 
 
-def install(torch: Any, c10d: ModuleType, *modules: ModuleType) -> None:
-    """Replace the functions in these modules. Groups on CPUs keep using PyTorch's functions."""
-    ours = Objects(torch, c10d)
+def install(torch: Any, c10d: ModuleType, *modules: ModuleType, world: Any = None) -> None:
+    """Replace the functions in these modules. Groups on CPUs keep using PyTorch's functions unless
+    some of their ranks don't run. `world`: which ranks do; None if all.
+    """
+    ours = Objects(torch, c10d, world)
 
     def either(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
         def one_of_them(*args: Any, **kwargs: Any) -> Any:
             at = GROUP_AT[name]
             group = kwargs.get("group", args[at] if len(args) > at else None)
             member = ours.c10d.get_rank(group) >= 0
-            if member and ours.by_the_card(group):
+            if member and ours.is_ours(group):
                 return getattr(ours, name)(*args, **kwargs)
             return theirs(*args, **kwargs)
 
@@ -153,3 +185,15 @@ def install(torch: Any, c10d: ModuleType, *modules: ModuleType) -> None:
         if theirs is not None:
             for module in (c10d, *modules):
                 setattr(module, name, either(name, theirs))
+    receive = getattr(c10d, "recv_object_list", None)
+    if receive is None or world is None:
+        return
+
+    def received(
+        object_list: list[Any], src: int | None = None, group: Any = None, *args: Any, **kw: Any
+    ) -> Any:
+        ours.check(group, ours.rank_of(group, src, kw.get("group_src")), "receives an object from")
+        return receive(object_list, src, group, *args, **kw)
+
+    for module in (c10d, *modules):
+        setattr(module, "recv_object_list", received)  # noqa: B010
