@@ -1,4 +1,4 @@
-"""Train a small model on several ranks, in one of the usual ways. Used by tests of `--rank`."""
+"""Train a small model on several ranks in the usual ways that are named on the command line."""
 
 from __future__ import annotations
 
@@ -206,7 +206,9 @@ def small() -> None:
 
 if __name__ == "__main__":
     torch.cuda.set_device(DEVICE)
-    eager = {"device_id": DEVICE} if "eager" in sys.argv[2:] else {}
+    eager = {"device_id": DEVICE} if "eager" in sys.argv else {}
     dist.init_process_group("nccl", **eager)
-    globals()[sys.argv[1]]()
+    for name in sys.argv[1:]:
+        if name != "eager":
+            globals()[name]()
     dist.destroy_process_group()

@@ -22,6 +22,9 @@ _TORCHRUN = ("torch.distributed.run", "torch.distributed.launch")
 _OTHERS = ("accelerate", "deepspeed", "mpirun", "mpiexec", "srun")
 # Ranks on a node if nothing says how many.
 _PER_NODE = 8
+DISTINCT = "distinct"
+# `distinct` runs all ranks of a group that isn't larger than this.
+_FEW = 8
 
 
 class Ranks(NamedTuple):
@@ -157,6 +160,20 @@ def _number(text: str, option: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= MOST_RANKS:
         raise UsageError(f"--rank needs a number for {option}, not {text!r}")
     return int(text)
+
+
+def distinct(groups: Sequence[Sequence[int]], size: int) -> tuple[int, ...]:
+    """Return ranks that may differ: rank 0, and those that share a group with it.
+
+    `groups`: rank 0's groups. They are its mesh's dimensions (pipeline stages, shards …). Of large
+    groups, only the first two ranks, the middle and the last are returned.
+    """
+    smaller = [sorted(one) for one in groups if 1 < len(one) < size] or [list(range(size))]
+    found = {0}
+    for one in smaller:
+        few = len(one) <= _FEW
+        found.update(one if few else (*one[:2], one[len(one) // 2], one[-1]))
+    return tuple(sorted(found)[:MOST_THAT_RUN])
 
 
 def ranks_of(

@@ -23,6 +23,7 @@ from memreplay.render.document import Document, Heading
         "memreplay dryrun --gpu RTX4090 --set expandable_segments:True -- python train.py",
         "memreplay dryrun --compare T4,L4,A100-40 -- python train.py",
         "memreplay dryrun --gpu H100 -- torchrun --nproc-per-node 8 train.py",
+        "memreplay dryrun --rank 0,37 --world-size 512 -- python train.py",
         "memreplay dryrun --gpu L4 --max-peak 20GiB -- pytest tests/test_memory.py",
     ),
     exits={

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from memreplay import _core
 from memreplay.commands.dryrun.result import DryDevice, DryProcess
 from memreplay.snapshot.snapshot import open as open_snapshot
 
@@ -46,8 +47,10 @@ def _process(process: Process, file: str | None, judge: Judge | None) -> DryProc
         if one.get("allocation.all.allocated") or one.get("num_ooms")
     ]
     devices = counted
+    digest = None
     if file is not None:
         with open_snapshot(process.pickle or file) as snap:
+            digest = _digest(snap)
             # Allocators of other PyTorch versions may not count everything, so use the recording as
             # a lower bound.
             devices = [_at_least(one, snap) for one in counted]
@@ -63,7 +66,22 @@ def _process(process: Process, file: str | None, judge: Judge | None) -> DryProc
         recorded_by_itself=bool(facts.get("recorded_by_itself")),
         dumped=tuple(facts.get("dumped", ())),
         devices=tuple(devices),
+        sizes_digest=digest,
     )
+
+
+def _digest(snap: Snapshot) -> str | None:
+    """Return a digest of all allocations' sizes, in order."""
+    import hashlib
+
+    if not snap.has_events:
+        return None
+    found = hashlib.sha256()
+    for device in snap.devices:
+        replay = snap.replay(device)
+        rows = (replay.vector("action", "B") == _core.ACTIONS.index("alloc")).rows()
+        found.update(memoryview(replay.vector("size", "Q")[rows]))
+    return found.hexdigest()[:16]
 
 
 def _at_least(device: DryDevice, snap: Snapshot) -> DryDevice:

@@ -70,6 +70,9 @@ class DryProcess(Record, frozen=True):
     """Snapshots that the program wrote itself."""
     devices: tuple[DryDevice, ...]
     """The cards that the process used."""
+    sizes_digest: str | None = None
+    """A digest of all recorded allocations' sizes in order, equal for processes that allocated the
+    same; null without a recording."""
 
     @property
     def lost(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -78,8 +79,9 @@ class DryrunOptions(RecordingOptions, frozen=True):
     rank: Annotated[
         str | None,
         Opt(
-            "Run only these ranks (0,37 or 0-3) of a distributed program. The others are assumed to"
-            " send them what they send.",
+            "Run only these ranks (0,37 or 0-3) of a distributed program, which are assumed to get"
+            " from the others what they send themselves. distinct: those that share a group with"
+            " rank 0, such as pipeline stages.",
             "RANKS",
             brief="Run only these ranks of a distributed program.",
         ),
@@ -199,10 +201,31 @@ def ranks_of_program(asked: DryrunOptions) -> Ranks | None:
     """Return the ranks that run; None if the command is run as it is. Raises UsageError."""
     if asked.rank is None and asked.world_size is None:
         return None
-    from memreplay.dryrun.ranks import parse_ranks, ranks_of
+    from memreplay.dryrun.ranks import DISTINCT, parse_ranks, ranks_of
 
-    chosen = parse_ranks(asked.rank) if asked.rank is not None else (0,)
+    chosen = parse_ranks(asked.rank) if asked.rank not in (None, DISTINCT) else (0,)
     return ranks_of(_launched(asked), asked.world_size, chosen, asked.gpus)
+
+
+def _with_distinct(command: Sequence[str], setup: Setup) -> Setup:
+    """Run rank 0 to see its groups, and return the setup with the ranks that may differ."""
+    from memreplay.dryrun.launch import run
+    from memreplay.dryrun.ranks import distinct
+
+    if setup.ranks is None:
+        return setup
+    sys.stderr.write("memreplay: running rank 0 first, to see its groups\n")
+    # If it fails, that's because of ranks that don't run yet, or it fails again.
+    with (
+        tempfile.TemporaryDirectory(prefix="memreplay-") as folder,
+        open(os.devnull, "w") as nowhere,
+    ):
+        quiet = setup._replace(stdout=nowhere.fileno(), stderr=nowhere.fileno())
+        ended = run(command, quiet, Path(folder))
+    groups = [group for one in ended.processes for group in one.facts.get("groups", ())]
+    chosen = distinct(groups, setup.ranks.size)
+    sys.stderr.write(f"memreplay: running ranks {', '.join(map(str, chosen))}\n")
+    return setup._replace(ranks=setup.ranks._replace(ranks=chosen))
 
 
 def _started(program: tuple[str, ...]) -> int:
@@ -225,12 +248,15 @@ def ran(asked: DryrunOptions, selection: Selection) -> DryrunReport:
 
     from memreplay.commands.dryrun.find import Run, dryrun_report
     from memreplay.dryrun.launch import run
+    from memreplay.dryrun.ranks import DISTINCT
 
     setup = setup_of(asked)
     output = asked.output or DEFAULT
     check_names(output, force=asked.replaces)
     with _folder_beside(output) as folder:
         command = asked.program if setup.ranks is None else _launched(asked).command
+        if asked.rank == DISTINCT:
+            setup = _with_distinct(command, setup)
         ended = run(command, setup, folder)
         if not any(one.facts for one in ended.processes):
             _nothing(ended, setup.cards)

@@ -157,7 +157,7 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
     ]
     if report.world_size is not None:
         names = ", ".join(map(str, report.ranks))
-        pairs.append(("ranks", f"only {names} of {count(report.world_size)} ran"))
+        pairs.append(("ranks", f"only {names} of {count(report.world_size)} ran{_alike(report)}"))
     if report.settings is not None:
         pairs.append(("settings", clean(report.settings)))
     if report.budget is not None and report.verdict != "over_budget":
@@ -175,6 +175,17 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
         lines = _not_known(report) or [whole]
         pairs += [("" if i else "numbers", line) for i, line in enumerate(lines)]
     return pairs
+
+
+def _alike(report: DryrunReport) -> str:
+    """Say which of the ranks that ran allocated the same."""
+    alike: dict[str, list[str]] = {}
+    for one in report.processes:
+        if one.sizes_digest is not None and one.rank is not None:
+            alike.setdefault(one.sizes_digest, []).append(str(one.rank))
+    if len(report.processes) < 2 or not alike:
+        return ""
+    return f"; same allocations: {'; '.join(map(', '.join, alike.values()))}"
 
 
 def _not_known(report: DryrunReport) -> list[str]:

@@ -153,6 +153,81 @@ class Objects:
         found = self.from_one(group, scatter_object_input_list, source)
         scatter_object_output_list[0] = found[self.c10d.get_rank(group)]
 
+    # --- between two ranks
+    # -----------------------------------------------------
+
+    def message(self, group: Any, source: int, to: int) -> str:
+        """Return a message's key. It's the same in all groups of this size, which are other copies
+        of a pipeline.
+        """
+        size = self.c10d.get_world_size(group)
+        name = str(getattr(group or self.c10d._get_default_group(), "group_name", ""))
+        place = f"sent/{size}/{source}/{to}"
+        number = self.sent[name, place] = self.sent.get((name, place), -1) + 1
+        return f"memreplay/{place}/{number}"
+
+    def sender(self, theirs: Callable[..., Any]) -> Callable[..., Any]:
+        """Send objects also to copies of the receiver, whose own sender doesn't run."""
+
+        def send_object_list(
+            object_list: list[Any], dst: int | None = None, group: Any = None, *args: Any, **kw: Any
+        ) -> Any:
+            to = self.rank_of(group, dst, kw.get("group_dst"))
+            key = self.message(group, self.c10d.get_rank(group), to)
+            self.store(None).set(key, pickle.dumps(object_list))
+            return theirs(object_list, dst, group, *args, **kw)
+
+        return send_object_list
+
+    def receiver(self, theirs: Callable[..., Any]) -> Callable[..., Any]:
+        """Receive objects from a copy of the sender if that one doesn't run."""
+
+        def recv_object_list(
+            object_list: list[Any], src: int | None = None, group: Any = None, *args: Any, **kw: Any
+        ) -> Any:
+            source = self.rank_of(group, src, kw.get("group_src"))
+            key = self.message(group, source, self.c10d.get_rank(group))
+            if self.does_run(group, source):
+                return theirs(object_list, src, group, *args, **kw)
+            members = self.world.members(group)
+            if not self.world.has_copy(members, source):
+                raise self.world.absent(members[source], "receives an object from")
+            self.world.assume("recv_object_list")
+            found = pickle.loads(self.store(None).get(key))
+            if self.by_the_card(group):
+                sizes = [len(pickle.dumps(one)) for one in found]
+                self.receive_nothing(group, members[source], sizes, kw.get("use_batch"))
+            object_list[:] = found
+            return members[source]
+
+        return recv_object_list
+
+    def receive_nothing(self, group: Any, source: int, sizes: list[int], batched: Any) -> None:
+        """Call NCCL and the allocator as for objects with these sizes."""
+        torch, c10d = self.torch, self.c10d
+        numbers = torch.empty(len(sizes), dtype=torch.long, device="cuda")
+
+        def receive(tensor: Any) -> None:
+            if batched:
+                received = c10d.P2POp(c10d.irecv, tensor, source, group)
+                c10d.batch_isend_irecv([received]).pop().wait()
+            else:
+                c10d.recv(tensor, source, group)
+
+        receive(numbers)
+        torch.sum(numbers)
+        content = torch.empty(sum(sizes), dtype=torch.uint8, device="cuda")
+        receive(content)
+        offset: Any = 0
+        # PyTorch computes where each object ends, then where the next one begins.
+        for size in numbers:
+            end = offset + size
+            del end
+            offset = offset + size
+            del size
+        del offset
+        del numbers
+
 
 # Position of the group argument in each function.
 GROUP_AT = {
@@ -185,15 +260,9 @@ def install(torch: Any, c10d: ModuleType, *modules: ModuleType, world: Any = Non
         if theirs is not None:
             for module in (c10d, *modules):
                 setattr(module, name, either(name, theirs))
-    receive = getattr(c10d, "recv_object_list", None)
-    if receive is None or world is None:
-        return
-
-    def received(
-        object_list: list[Any], src: int | None = None, group: Any = None, *args: Any, **kw: Any
-    ) -> Any:
-        ours.check(group, ours.rank_of(group, src, kw.get("group_src")), "receives an object from")
-        return receive(object_list, src, group, *args, **kw)
-
-    for module in (c10d, *modules):
-        setattr(module, "recv_object_list", received)  # noqa: B010
+    if world is not None:
+        for name, made in (("send_object_list", ours.sender), ("recv_object_list", ours.receiver)):
+            theirs = getattr(c10d, name, None)
+            if theirs is not None:
+                for module in (c10d, *modules):
+                    setattr(module, name, made(theirs))

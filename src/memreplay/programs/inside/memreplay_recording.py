@@ -57,6 +57,7 @@ class Recording:
         self.entries = sys.maxsize  # number of events that are kept; 0 if unknown
         self.counted: list[dict[str, Any]] = []  # counters at the start of the recording
         self.values = False  # whether small values are computed
+        self.world: Any = None  # which ranks run, if only some do
 
     def prepare(self) -> None:
         """Start recording when torch initializes CUDA."""
@@ -94,9 +95,9 @@ class Recording:
         collectives = sys.modules.get("torch.distributed.distributed_c10d")
         if collectives:
             # The module is in the same folder as this file, which isn't a package.
-            world = beside("memreplay_world").install(TOLD, self.torch, collectives)
+            self.world = beside("memreplay_world").install(TOLD, self.torch, collectives)
             beside("memreplay_objects").install(
-                self.torch, collectives, self.torch.distributed, world=world
+                self.torch, collectives, self.torch.distributed, world=self.world
             )
             self.remember_ranks(collectives)
         memory._record_memory_history = recorded_by_itself
@@ -307,6 +308,7 @@ class Recording:
             "workspaces": workspaces(),
             "reads": self.reads.counted() if self.reads is not None else [],
             "values": self.values,
+            "groups": self.world.own_groups() if self.world is not None else [],
         }
         with open(f"{begun}.json.part", "w", encoding="utf-8") as file:
             json.dump(found, file)

@@ -47,6 +47,7 @@ class World:
         self.rank = int(os.environ.get("RANK", self.ranks[0]))
         self.card = card
         self.groups: dict[str, list[int]] = {}  # global ranks by name
+        self.splits: list[list[int]] = []  # groups that were split from others
 
     def runs(self, rank: int) -> bool:
         return rank in self.ranks
@@ -58,6 +59,16 @@ class World:
         """Return a group's global ranks; None is the group of all ranks."""
         name = getattr(group, "group_name", None)
         return self.groups.get(str(name)) or list(range(self.size))
+
+    def own_groups(self) -> list[list[int]]:
+        """Return the groups that this rank is in."""
+        return [ranks for ranks in self.groups.values() if self.rank in ranks]
+
+    def has_copy(self, members: list[int], position: int) -> bool:
+        """Return whether a rank runs that has this position in another group of this size."""
+        others = [*self.groups.values(), *self.splits]
+        same = [one for one in others if len(one) == len(members) and one != members]
+        return any(self.runs(one[position]) for one in same)
 
     def with_rank(self, rank: int) -> str:
         """Return the value for `--rank` that includes another rank."""
@@ -196,6 +207,16 @@ class Installed:
         self.stores += [real, found]
         return found
 
+    def tcp_store(self, theirs: Any) -> Any:
+        """A program may also make its store itself."""
+        installed = self
+
+        class TCPStore(theirs):  # type: ignore[misc]
+            def __new__(cls, *_: Any, **__: Any) -> Any:
+                return installed.store()
+
+        return TCPStore
+
     def file_rendezvous(self, url: str, **_: Any) -> Any:
         found = {key: int(n) for key, n in re.findall(r"[?&](rank|world_size)=(\d+)", url)}
         yield self.store(), found["rank"], found["world_size"]
@@ -238,11 +259,9 @@ class Installed:
 
         def made(parent_pg: Any = None, split_ranks: Any = None, *args: Any, **kw: Any) -> Any:
             of = world.members(parent_pg)
-            ranks = [
-                [of[i] for i in one]
-                for one in split_ranks or ()
-                if world.rank in [of[i] for i in one]
-            ]
+            every = [[of[i] for i in one] for one in split_ranks or ()]
+            world.splits += every
+            ranks = [one for one in every if world.rank in one]
             if ranks:
                 world.announce(None, "", ranks[0])
             try:
@@ -304,9 +323,10 @@ class Installed:
             ("_new_process_group_helper", self.new_group),
             ("split_group", self.split_group),
             ("monitored_barrier", self.unless_absent),
+            ("TCPStore", self.tcp_store),
             *((name, self.on_cpus) for name in COLLECTIVES),
         ):
-            theirs = getattr(c10d, name, None)
+            theirs = getattr(c10d, name, None) or getattr(self.torch.distributed, name, None)
             if theirs is not None:
                 replace(name, theirs, ours(theirs))
 
