@@ -107,7 +107,7 @@ def most_on_a_card(
     A process is assumed to use its peak memory from its first use of a card until it ends. Every
     process on a card but the first adds a CUDA context.
     """
-    of_card: dict[int, list[tuple[float, float, int]]] = {}
+    of_card: dict[tuple[int, int], list[tuple[float, float, int]]] = {}
     for one, process in zip(raw, processes, strict=True):
         began, ended = one.facts.get("began") or 0.0, one.facts.get("ended") or float("inf")
         visible = [
@@ -116,7 +116,8 @@ def most_on_a_card(
         for device in process.devices:
             i = device.device
             card = visible[i] if i < len(visible) else i
-            of_card.setdefault(card, []).append((began, ended, device.reserved_peak_bytes))
+            where = one.facts.get("node", 0), card
+            of_card.setdefault(where, []).append((began, ended, device.reserved_peak_bytes))
     most, shared = 0, False
     for users in of_card.values():
         for moment, _, _ in users:

@@ -96,6 +96,8 @@ class Recording:
         if collectives:
             # The module is in the same folder as this file, which isn't a package.
             self.world = beside("memreplay_world").install(TOLD, self.torch, collectives)
+            if self.world is not None:
+                self.ranks = self.world.rank, self.world.size
             beside("memreplay_objects").install(
                 self.torch, collectives, self.torch.distributed, world=self.world
             )
@@ -309,6 +311,7 @@ class Recording:
             "reads": self.reads.counted() if self.reads is not None else [],
             "values": self.values,
             "groups": self.world.own_groups() if self.world is not None else [],
+            "node": self.world.node if self.world is not None else 0,
         }
         with open(f"{begun}.json.part", "w", encoding="utf-8") as file:
             json.dump(found, file)

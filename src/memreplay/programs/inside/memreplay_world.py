@@ -45,6 +45,7 @@ class World:
         self.size = int(size)
         self.ranks = [int(rank) for rank in these.split(",")]
         self.rank = int(os.environ.get("RANK", self.ranks[0]))
+        self.node = int(os.environ.get("GROUP_RANK", "0"))
         self.card = card
         self.groups: dict[str, list[int]] = {}  # global ranks by name
         self.splits: list[list[int]] = []  # groups that were split from others

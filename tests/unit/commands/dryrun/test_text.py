@@ -245,3 +245,25 @@ def test_lines_fit_the_terminal(width: int) -> None:
         outcome="failed",
     )
     assert all(cell_width(line) <= width for line in text(made, width).splitlines())
+
+
+def test_ranks_that_ran_are_shown() -> None:
+    processes = tuple(
+        replace(one_process(rank), rank=rank, sizes_digest="ab"[rank // 4]) for rank in (0, 1, 4)
+    )
+    made = report(world_size=512, ranks=(0, 1, 4), processes=processes)
+    assert verdict_line(made).endswith("12.0 GiB to spare (on 3 of 512 ranks)")
+    assert "ranks only 0, 1, 4 of 512 ran; same allocations: 0, 1; 4" in words(made)
+    made = report(world_size=512, ranks=(7,), processes=processes[:1])
+    assert "ranks only 7 of 512 ran snapshot" in words(made)
+
+
+def test_values_of_absent_ranks_are_shown_apart() -> None:
+    assumed = replace(READ, assumed=True)
+    made = report(reads=(replace(assumed, makes_sizes=True), assumed))
+    assert verdict_line(made).startswith("fits, as far as is known: ")
+    assert (
+        "numbers not exact: sizes depend on values of ranks that didn't run item in step train.py:5"
+        " values of ranks that didn't run were read, assumed to be like these: exact if they are"
+        " item in step train.py:5"
+    ) in words(made)
