@@ -5,8 +5,11 @@ others allocates exactly what it allocates in a run of all ranks.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import memreplay as mr
 from tests.integration.test_dryrun import PYTHON, dryrun, pytestmark
@@ -43,13 +46,17 @@ def devices(report: dict[str, Any], rank: int) -> Any:
     return found
 
 
+@pytest.mark.skipif(
+    os.environ.get("MEMREPLAY_TORCHES") == "newest",
+    reason="eight processes of torch take most of a minute: ci/truth does it, .ci/run does not",
+)
 def test_rank_allocates_the_same_without_the_others(tmp_path: Path) -> None:
     for name in ("all", "one"):
         (tmp_path / name).mkdir()
     together = run(tmp_path / "all", *WAYS)
     assert together["world_size"] is None
     alone = run(tmp_path / "one", *WAYS, options=("--rank", "5"))
-    assert (alone["world_size"], alone["ranks"]) == (8, [5])
+    assert (alone["world_size"], alone["ranks_ran"]) == (8, [5])
     assert [one["rank"] for one in alone["processes"]] == [5]
     assert events(alone, 5) == events(together, 5)
     assert devices(alone, 5) == devices(together, 5)
@@ -62,7 +69,7 @@ def test_rank_allocates_the_same_without_the_others(tmp_path: Path) -> None:
 def test_stages_that_exchange_shapes_run_together(tmp_path: Path) -> None:
     """`distinct` runs a pipeline's stages, and a second copy of the first one."""
     report = run(tmp_path, "pp_inferred", options=("--rank", "distinct"))
-    assert report["ranks"] == [0, 1, 2, 3, 4]
+    assert report["ranks_ran"] == [0, 1, 2, 3, 4]
     digests = [one["sizes_digest"] for one in report["processes"]]
     assert digests[0] == digests[4]
     assert len(set(digests)) == 4

@@ -6,12 +6,8 @@ import math
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from memreplay.errors import UsageError
-
-if TYPE_CHECKING:
-    from memreplay.dryrun.launch import Setup
 
 _PAUSE = 0.05  # seconds between polls of several processes
 
@@ -19,17 +15,21 @@ _PAUSE = 0.05  # seconds between polls of several processes
 class Children:
     """Processes that were started."""
 
-    def __init__(self, command: Sequence[str], setup: Setup, variables: Mapping[str, str]) -> None:
-        """Start them. `variables`: their environment. Raises UsageError if that's impossible."""
-        ranks = setup.ranks
+    def __init__(
+        self,
+        command: Sequence[str],
+        environments: Sequence[Mapping[str, str]],
+        stdout: int | None = None,
+        stderr: int | None = None,
+    ) -> None:
+        """Start one process for each environment. `stdout`, `stderr`: file descriptors; None for
+        ours. Raises UsageError if that's impossible.
+        """
         self._them: list[subprocess.Popen[bytes]] = []
         self._failed = 0  # the exit status of the first one that failed
-        for rank in ranks.ranks if ranks is not None else (0,):
-            more = ranks.environment(rank) if ranks is not None else {}
+        for environment in environments:
             try:
-                child = subprocess.Popen(
-                    command, env={**variables, **more}, stdout=setup.stdout, stderr=setup.stderr
-                )
+                child = subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr)
             except OSError as error:
                 for one in self._them:
                     one.kill()

@@ -116,7 +116,14 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
         variables = _environment(torch, runtime, setup, folder)
         variables["MEMREPLAY_GPU_MESSAGES"] = libraries
         began = time.monotonic()
-        waited = _wait(Children(command, setup, variables), setup.timeout, folder)
+        ranks = setup.ranks
+        environments = (
+            [variables]
+            if ranks is None
+            else [variables | ranks.environment(rank) for rank in ranks.ranks]
+        )
+        children = Children(command, environments, setup.stdout, setup.stderr)
+        waited = _wait(children, setup.timeout, folder)
         seconds = time.monotonic() - began
     processes = sorted(_processes(folder), key=_rank)
     calls = [_calls(path) for path in folder.glob("*.calls")]

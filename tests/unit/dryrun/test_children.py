@@ -8,18 +8,13 @@ import time
 
 import pytest
 
-from memreplay.dryrun.cards import find
 from memreplay.dryrun.children import Children
-from memreplay.dryrun.launch import Setup
-from memreplay.dryrun.ranks import Ranks
 from memreplay.errors import UsageError
-
-CARD = find("T4")
 
 
 def started(code: str, *ranks: int) -> Children:
-    setup = Setup(CARD, CARD.bytes, ranks=Ranks(8, ranks, 8, elastic=False) if ranks else None)
-    return Children([sys.executable, "-c", "import os, time\n" + code], setup, {})
+    command = [sys.executable, "-c", "import os, time\n" + code]
+    return Children(command, [{"RANK": str(rank)} for rank in ranks] or [{}])
 
 
 def test_one_process_gives_its_status() -> None:
@@ -50,6 +45,5 @@ def test_waiting_for_several_has_a_limit() -> None:
 
 
 def test_command_that_does_not_start_is_a_usage_error() -> None:
-    setup = Setup(CARD, CARD.bytes)
     with pytest.raises(UsageError, match="/nowhere doesn't run: No such file"):
-        Children(["/nowhere"], setup, {})
+        Children(["/nowhere"], [{}])

@@ -86,7 +86,7 @@ def dryrun_report(
             count=setup.cards,
         ),
         world_size=setup.ranks.size if setup.ranks is not None else None,
-        ranks=setup.ranks.ranks if setup.ranks is not None else (),
+        ranks_ran=setup.ranks.ranks if setup.ranks is not None else (),
         settings=setup.settings,
         torch=ended.torch.version,
         outcome=outcome,

@@ -129,10 +129,10 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     card: DryCard
     """The simulated card."""
     world_size: int | None = None
-    """Number of the program's ranks, of which only `ranks` ran; null if the command was run
+    """Number of the program's ranks, of which only `ranks_ran` ran; null if the command was run
     unchanged.
     """
-    ranks: tuple[int, ...] = ()
+    ranks_ran: tuple[int, ...] = ()
     """The ranks that ran, if `world_size` is given. The others are assumed to send them what they
     send."""
     settings: str | None

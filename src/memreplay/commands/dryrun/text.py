@@ -64,8 +64,8 @@ def verdict_line(report: DryrunReport) -> str:
         return f"not known: a process ended without reporting its memory; known so far: {peak}"
     known = "" if _all_known(report) else ", as far as is known"
     which = ""
-    if report.world_size is not None and len(report.ranks) < report.world_size:
-        which = f" (on {len(report.ranks)} of {count(report.world_size)} ranks)"
+    if report.world_size is not None and len(report.ranks_ran) < report.world_size:
+        which = f" (on {len(report.ranks_ran)} of {count(report.world_size)} ranks)"
     return f"fits{known}: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare{which}"
 
 
@@ -156,7 +156,7 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
         ("card", f"{many}{card.name}, {total}"),
     ]
     if report.world_size is not None:
-        names = ", ".join(map(str, report.ranks))
+        names = ", ".join(map(str, report.ranks_ran))
         pairs.append(("ranks", f"only {names} of {count(report.world_size)} ran{_alike(report)}"))
     if report.settings is not None:
         pairs.append(("settings", clean(report.settings)))

@@ -71,12 +71,12 @@ def test_only_some_ranks_run(ground: Ground, capfd: pytest.CaptureFixture[str]) 
     )
     found, code = ground.told("--world-size", "16", "--rank", "3,9")
     assert code == 0
-    assert (found["world_size"], found["ranks"], found["card"]["count"]) == (16, [3, 9], 8)
+    assert (found["world_size"], found["ranks_ran"], found["card"]["count"]) == (16, [3, 9], 8)
     assert len(found["processes"]) == 2
     assert sorted(capfd.readouterr().err.splitlines()) == ["3 3 16 3,9/16", "9 1 16 3,9/16"]
     # The fake torch has no groups, so all that may differ are the first ranks, the middle, the end.
     found, code = ground.told("--world-size", "16", "--rank", "distinct", "--force")
-    assert (code, found["ranks"]) == (0, [0, 1, 8, 15])
+    assert (code, found["ranks_ran"]) == (0, [0, 1, 8, 15])
     assert len({one["sizes_digest"] for one in found["processes"]}) == 4
     lines = sorted(capfd.readouterr().err.splitlines())  # the first run, of rank 0, is silent
     assert lines == [f"{rank} {rank % 8} 16 0,1,8,15/16" for rank in (0, 1, 15, 8)]

@@ -251,10 +251,10 @@ def test_ranks_that_ran_are_shown() -> None:
     processes = tuple(
         replace(one_process(rank), rank=rank, sizes_digest="ab"[rank // 4]) for rank in (0, 1, 4)
     )
-    made = report(world_size=512, ranks=(0, 1, 4), processes=processes)
+    made = report(world_size=512, ranks_ran=(0, 1, 4), processes=processes)
     assert verdict_line(made).endswith("12.0 GiB to spare (on 3 of 512 ranks)")
     assert "ranks only 0, 1, 4 of 512 ran; same allocations: 0, 1; 4" in words(made)
-    made = report(world_size=512, ranks=(7,), processes=processes[:1])
+    made = report(world_size=512, ranks_ran=(7,), processes=processes[:1])
     assert "ranks only 7 of 512 ran snapshot" in words(made)
 
 
