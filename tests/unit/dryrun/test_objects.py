@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType, SimpleNamespace
@@ -42,10 +43,14 @@ class Torch:
 
     def __init__(self) -> None:
         self.made: list[tuple[int, str, str]] = []
+        self.received: list[tuple[list[int], int]] = []
 
-    def empty(self, n: int, *, dtype: str, device: str) -> object:
+    def sum(self, tensor: list[int]) -> None:
+        pass
+
+    def empty(self, n: int, *, dtype: str, device: str) -> list[int]:
         self.made.append((n, dtype, device))
-        return object()
+        return [0] * n
 
 
 @pytest.fixture
@@ -70,6 +75,9 @@ class World:
 
     def assume(self, operator: str) -> None:
         self.assumed.add(operator)
+
+    def has_copy(self, members: list[int], position: int) -> bool:
+        return members == [0, 1, 2] and position == 2
 
     def absent(self, rank: int, what: str) -> Exception:
         return RuntimeError(f"{what} rank {rank}")
@@ -96,7 +104,11 @@ def on_all(
         for name in memreplay_objects.GROUP_AT:
             setattr(c10d, name, lambda *args, **kwargs: "theirs")
         distributed = ModuleType("distributed")
-        c10d.recv_object_list = lambda *args: "theirs"  # type: ignore[attr-defined]
+        for one in ("send_object_list", "recv_object_list"):
+            setattr(c10d, one, lambda *args, **kwargs: "theirs")
+        c10d.recv = lambda tensor, source, group: torch.received.append(  # type: ignore[attr-defined]
+            (tensor, source)
+        )
         memreplay_objects.install(torch, c10d, distributed, world=world)
         return call(distributed, i)
 
@@ -189,3 +201,28 @@ def test_older_names_are_known() -> None:
     """Before PyTorch 2.6, the device of a group's objects had another name."""
     c10d = SimpleNamespace(_get_pg_default_device=lambda group: SimpleNamespace(type="cuda"))
     assert memreplay_objects.Objects(None, c10d).by_the_card(None)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_stage_receives_what_a_copy_of_its_neighbor_sends(torch: Torch, device: str) -> None:
+    """Ranks 0 and 1 run. Rank 0 stands for rank 2 of another pipeline when it sends."""
+
+    def call(distributed: Any, rank: int) -> Any:
+        if rank == 0:
+            me.rank = 2
+            return [distributed.send_object_list([i, "x" * i], 1) for i in range(2)]
+        found: list[Any] = []
+        for _ in range(2):
+            found.append([None, None])
+            assert distributed.recv_object_list(found[-1], 2) == 2
+        return found
+
+    world = World(0, 1)
+    assert on_all(torch, call, device, world) == [["theirs"] * 2, [[0, ""], [1, "x"]]]
+    assert world.assumed == {"recv_object_list"}
+    sizes = (
+        [len(pickle.dumps(one)) for one in (0, "")],
+        [len(pickle.dumps(one)) for one in (1, "x")],
+    )
+    want = [([0] * n, 2) for one in sizes for n in (2, sum(one))]
+    assert torch.received == (want if device == "cuda" else [])

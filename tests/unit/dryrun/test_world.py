@@ -184,6 +184,14 @@ def test_absent_rank_is_named_with_the_option_to_add_it(world: World) -> None:
     assert world.own_groups() == [list(range(8)), [1, 5], [4, 5, 6, 7]]
 
 
+def test_copies_of_a_rank_are_in_groups_of_the_same_size(world: World) -> None:
+    assert world.has_copy([0, 4], 0)  # rank 1 of [1, 5]
+    assert not world.has_copy([1, 5], 0)  # a group isn't its own copy
+    world.splits.append([0, 1, 2, 3])
+    assert world.has_copy([4, 5, 6, 7], 1)
+    assert not world.has_copy([4, 5, 6, 7], 2)
+
+
 # --- torch.distributed ----------------------------------------------------------------------------
 
 
