@@ -17,7 +17,7 @@ DEVICE = torch.device("cuda", LOCAL_RANK)
 WIDTH, LAYERS = 512, 4
 
 
-class Block(nn.Module):
+class Block(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(WIDTH)

@@ -75,9 +75,6 @@ class Tensor:
     def mul_(self, by: int) -> None:
         self.values = [by * one for one in self.values]
 
-    def copy_(self, of: Part) -> None:
-        self.values = of.values
-
 
 class Part:
     """A part of a tensor, as in `split`."""
