@@ -63,10 +63,14 @@ def verdict_line(report: DryrunReport) -> str:
     if report.verdict == "not_known":
         return f"not known: a process ended without reporting its memory; known so far: {peak}"
     known = "" if _all_known(report) else ", as far as is known"
-    which = ""
-    if report.world_size is not None and len(report.ranks_ran) < report.world_size:
-        which = f" (on {len(report.ranks_ran)} of {count(report.world_size)} ranks)"
-    return f"fits{known}: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare{which}"
+    spare = f"{size(report.spare_bytes)} to spare{_which_ranks(report)}"
+    return f"fits{known}: {peak} of {_card(report)}, {spare}"
+
+
+def _which_ranks(report: DryrunReport) -> str:
+    if report.world_size is None or len(report.ranks_ran) == report.world_size:
+        return ""
+    return f" (on {len(report.ranks_ran)} of {count(report.world_size)} ranks)"
 
 
 def verdict_text(report: DryrunReport) -> str:
@@ -75,7 +79,8 @@ def verdict_text(report: DryrunReport) -> str:
         outcomes = {"out_of_memory": "out of memory", "timed_out": "stopped"}
         return outcomes.get(report.outcome, report.outcome)
     if report.verdict == "fits":
-        return "fits" if _all_known(report) else "fits, as far as is known"
+        known = "" if _all_known(report) else ", as far as is known"
+        return f"fits{known}{_which_ranks(report)}"
     return report.verdict.replace("_", " ")
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from memreplay.commands.dryrun.result import DryDevice, DryProcess, DryrunReport, Unknown, ValueRead
-from memreplay.commands.dryrun.text import dryrun_document, verdict_line
+from memreplay.commands.dryrun.text import dryrun_document, verdict_line, verdict_text
 from memreplay.render.fit import cell_width
 from memreplay.render.plain import render_plain
 from tests.unit.commands.dryrun.reports import GIB, one_process, report, reports
@@ -253,6 +253,8 @@ def test_ranks_that_ran_are_shown() -> None:
     )
     made = report(world_size=512, ranks_ran=(0, 1, 4), processes=processes)
     assert verdict_line(made).endswith("12.0 GiB to spare (on 3 of 512 ranks)")
+    assert verdict_text(made) == "fits (on 3 of 512 ranks)"
+    assert verdict_text(report(world_size=1, ranks_ran=(0,))) == "fits"
     assert "ranks only 0, 1, 4 of 512 ran; same allocations: 0, 1; 4" in words(made)
     made = report(world_size=512, ranks_ran=(7,), processes=processes[:1])
     assert "ranks only 7 of 512 ran snapshot" in words(made)
