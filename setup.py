@@ -169,6 +169,7 @@ CARD = (
     "libraries",
     "malloc",
     "measured",
+    "members",
     "messages",
     "outside",
     "places",
@@ -185,7 +186,16 @@ CARD = (
     "values",
     "virtual",
 )
-HEADERS = ("arrivals", "contents", "convolutions", "gpu", "messages", "tensors", "unknown")
+HEADERS = (
+    "arrivals",
+    "contents",
+    "convolutions",
+    "gpu",
+    "members",
+    "messages",
+    "tensors",
+    "unknown",
+)
 dryrun = [
     Extension(
         f"memreplay.dryrun.{name}",

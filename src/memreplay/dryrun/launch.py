@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memreplay.dryrun.cards import Card, environment
+from memreplay.dryrun.children import Children
 from memreplay.dryrun.installing import Installer
 from memreplay.dryrun.python import Torch, interpreter, torch_of
+from memreplay.dryrun.ranks import Ranks
 from memreplay.dryrun.runtime import CpuTorchError, NoCudaError, Runtime, built, lay_out
 from memreplay.dryrun.workspaces import Measured
-from memreplay.errors import UsageError
 from memreplay.programs.starting import INSIDE, handled
 
 # Seconds that a process gets to write its snapshot after being told to exit.
@@ -53,6 +54,8 @@ class Setup(NamedTuple):
     workspaces: Measured | None = None
     """Measured workspaces; others are estimated."""
     timeout: float | None = None
+    ranks: Ranks | None = None
+    """Which ranks run; None runs the command as it is."""
     stdout: int | None = None
     """File descriptor for the command's stdout; None inherits ours."""
     stderr: int | None = None
@@ -125,13 +128,14 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
             table.write_text(setup.workspaces.table())
             variables["MEMREPLAY_GPU_WORKSPACES"] = str(table)
         began = time.monotonic()
-        try:
-            child = subprocess.Popen(
-                command, env=variables, stdout=setup.stdout, stderr=setup.stderr
-            )
-        except OSError as error:
-            raise UsageError(f"{command[0]} doesn't run: {error.strerror or error}") from None
-        waited = _wait(child, setup.timeout, folder)
+        ranks = setup.ranks
+        environments = (
+            [variables]
+            if ranks is None
+            else [variables | ranks.environment(rank) for rank in ranks.ranks]
+        )
+        children = Children(command, environments, setup.stdout, setup.stderr)
+        waited = _wait(children, setup.timeout, folder)
         seconds = time.monotonic() - began
     processes = sorted(_processes(folder), key=_rank)
     calls = [_calls(path) for path in folder.glob("*.calls")]
@@ -251,7 +255,7 @@ class _Waited(NamedTuple):
     """The signal that will also end this process; 0 for none."""
 
 
-def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -> _Waited:
+def _wait(children: Children, timeout: float | None, folder: Path) -> _Waited:
     """Wait for the command.
 
     The command also receives Ctrl-C, and ends by itself. If we get a signal, it has to end within
@@ -265,23 +269,23 @@ def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -
         nonlocal pressed
         pressed += 1
         if pressed > 2:  # the command doesn't respond, and the user has lost patience
-            _tell(folder, child.pid, signal.SIGKILL)
+            _tell(folder, children.pids, signal.SIGKILL)
 
     def stop(number: int, _: object) -> None:
         nonlocal stopped_by, last
-        _tell(folder, child.pid, signal.SIGKILL if pressed or stopped_by else signal.SIGTERM)
+        _tell(folder, children.pids, signal.SIGKILL if pressed or stopped_by else signal.SIGTERM)
         stopped_by = number
         last = time.monotonic() + _LAST_SECONDS
 
     def ended() -> int:
         while True:
             with suppress(subprocess.TimeoutExpired):
-                return child.wait(_PAUSE)
+                return children.wait(_PAUSE)
             now = time.monotonic()
             if until is not None and now > until and not stopped_by:
-                raise subprocess.TimeoutExpired(child.args, timeout or 0)
+                raise subprocess.TimeoutExpired("", timeout or 0)
             if now > last:
-                _tell(folder, child.pid, signal.SIGKILL)
+                _tell(folder, children.pids, signal.SIGKILL)
 
     with handled({signal.SIGINT: press, signal.SIGTERM: stop, signal.SIGHUP: stop}):
         timed_out = False
@@ -289,15 +293,15 @@ def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -
             status = ended()
             if not _wait_for_users(folder, until, lambda: bool(pressed or stopped_by)):
                 timed_out = not (pressed or stopped_by)
-                _tell(folder, 0, signal.SIGTERM)
+                _tell(folder, (), signal.SIGTERM)
         except subprocess.TimeoutExpired:
             timed_out = True
-            _tell(folder, child.pid, signal.SIGTERM)
+            _tell(folder, children.pids, signal.SIGTERM)
             try:
-                status = child.wait(_LAST_SECONDS)
+                status = children.wait(_LAST_SECONDS)
             except subprocess.TimeoutExpired:
-                _tell(folder, child.pid, signal.SIGKILL)
-                status = child.wait()
+                _tell(folder, children.pids, signal.SIGKILL)
+                status = children.wait()
         if timed_out or pressed or stopped_by:
             _wait_for_others(folder)
     return _Waited(status, timed_out, pressed > 0 or stopped_by > 0, stopped_by)
@@ -341,19 +345,19 @@ def _may_use(pid: int, waited: float) -> bool:
 def _wait_for_others(folder: Path) -> None:
     """Wait for other processes that received the same signal to write their results."""
     until = time.monotonic() + _LAST_SECONDS
-    while _tell(folder, 0, 0):
+    while _tell(folder, (), 0):
         if time.monotonic() > until:
-            _tell(folder, 0, signal.SIGKILL)
+            _tell(folder, (), signal.SIGKILL)
             return
         time.sleep(_PAUSE)
 
 
-def _tell(folder: Path, leader: int, number: int) -> bool:
+def _tell(folder: Path, children: Sequence[int], number: int) -> bool:
     """Send a signal to the command and its descendants in any process group. Return whether there
     were any.
     """
     there = False
-    for pid in {leader, *_marked(folder)} - {0}:
+    for pid in {*children, *_marked(folder)}:
         with suppress(OSError):  # the process has already ended
             os.kill(pid, number)
             there = True

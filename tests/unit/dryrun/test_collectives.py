@@ -294,3 +294,139 @@ def test_finished_rank_is_not_waited_for(tmp_path: Path) -> None:
     assert out.split() == ["77", "0"]
     assert time.monotonic() - begun < 30
     assert not list(tmp_path.iterdir())
+
+
+# --- ranks that don't run -------------------------------------------------------------------------
+
+SIZE, MINE, OTHER = 6, 4, 1  # of six ranks, two run
+
+
+@pytest.fixture
+def partial(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[c_void_p]]:
+    """Return the communicators of the two ranks that run, this one's first."""
+    putenv(monkeypatch, "MEMREPLAY_GPU_MESSAGES", str(tmp_path))
+    putenv(monkeypatch, "MEMREPLAY_GPU_WAIT", "0.2")
+    run = bytes(rank in (MINE, OTHER) for rank in range(SIZE))
+    made = []
+    for rank in (MINE, OTHER):
+        name = Id(f"{tmp_path.name[:40]}{rank}".encode())  # each rank has its own ID
+        gpu.memreplay_members(bytes(name).ljust(128, b"\0"), b"channel", SIZE, rank, run)
+        made.append(c_void_p())
+        assert gpu.ncclCommInitRank(byref(made[-1]), SIZE, name, rank) == 0
+    assert not list(tmp_path.iterdir())  # both have joined, so the file no longer needs a name
+    yield made
+    for one in made:
+        assert gpu.ncclCommDestroy(one) == 0
+
+
+ASSUMED = 3  # enum knowledge in gpu/messages.h
+
+
+def test_absent_ranks_send_what_this_one_sends(
+    gpu: Any, partial: list[c_void_p], memory: list[int]
+) -> None:
+    mine, to = memory[0], memory[0] + MIB
+    give(gpu, mine, 5)
+    give(gpu, memory[1], 100)
+    n, pointers = c_size_t(1), (c_void_p(mine), c_void_p(to))
+    for one, at in zip(partial, memory, strict=False):
+        place = c_void_p(at), c_void_p(at + MIB)
+        assert gpu.ncclAllReduce(*place, n, INT32, SUM, one, None) == 0
+    assert ints(gpu, to, 1) == [5 * (SIZE - 1) + 100]
+    assert ints(gpu, memory[1] + MIB, 1) == [100 * (SIZE - 1) + 5]
+    assert gpu.memreplay_knowledge(c_uint64(to), c_uint64(4)) == ASSUMED
+    for one, at in zip(partial, memory, strict=False):
+        place = c_void_p(at), c_void_p(at + MIB)
+        assert gpu.ncclAllGather(*place, n, INT32, one, None) == 0
+    assert ints(gpu, to, SIZE) == [5, 100, 5, 5, 5, 5]
+    assert gpu.memreplay_knowledge(c_uint64(to + 4), c_uint64(4)) == 1  # KNOWN
+    assert gpu.ncclBroadcast(*pointers, n, INT32, 2, partial[0], None) == 0
+    assert ints(gpu, to, 1) == [5]
+    give(gpu, mine, 7)
+    assert gpu.ncclScatter(*pointers, n, INT32, 2, partial[0], None) == 0
+    assert ints(gpu, to, 1) == [0]  # this rank has nothing to scatter
+    assert gpu.memreplay_knowledge(c_uint64(to), c_uint64(4)) == 0
+
+
+def test_exchange_repeats_what_this_rank_sends_to_itself(
+    gpu: Any, partial: list[c_void_p], memory: list[int]
+) -> None:
+    mine, to, one = memory[0], memory[0] + MIB, partial[0]
+    give(gpu, mine, *range(10, 10 + SIZE))
+    args = c_size_t(1), INT32
+    assert gpu.ncclGroupStart() == 0
+    for rank in range(SIZE):
+        assert gpu.ncclSend(c_void_p(mine + 4 * rank), *args, rank, one, None) == 0
+        assert gpu.ncclRecv(c_void_p(to + 4 * rank), *args, rank, one, None) == 0
+    assert gpu.ncclGroupEnd() == 0
+    give(gpu, memory[1], 77)
+    assert gpu.ncclSend(c_void_p(memory[1]), *args, MINE, partial[1], None) == 0
+    want = [10 + MINE] * SIZE
+    want[OTHER] = 77
+    assert ints(gpu, to, SIZE) == want
+    # A message of a pipeline isn't part of an exchange, and doesn't arrive.
+    assert gpu.ncclRecv(c_void_p(to), *args, 0, one, None) == 0
+    assert ints(gpu, to, 1) == [0]
+
+
+def test_exchange_of_broadcasts_repeats_this_ranks_one(
+    gpu: Any, partial: list[c_void_p], memory: list[int]
+) -> None:
+    """PyTorch's all_gather with a list may broadcast from each rank in turn."""
+    mine, to = memory[0], memory[0] + MIB
+    give(gpu, mine, 9)
+    assert gpu.ncclGroupStart() == 0
+    for root in range(SIZE):
+        at = c_void_p(to + 4 * root)
+        source = c_void_p(mine) if root == MINE else at
+        assert gpu.ncclBroadcast(source, at, c_size_t(1), INT32, root, partial[0], None) == 0
+    assert gpu.ncclGroupEnd() == 0
+    found = [ints(gpu, to + 4 * rank, 1) for rank in range(SIZE) if rank != OTHER]
+    assert found == [[9]] * (SIZE - 1)
+
+
+def test_barrier_only_waits_for_ranks_that_run(
+    gpu: Any, partial: list[c_void_p], memory: list[int]
+) -> None:
+    os.environ["MEMREPLAY_GPU_WAIT"] = "60"
+    begun = time.monotonic()
+
+    def barrier(one: c_void_p, at: int) -> None:
+        place = c_void_p(at)
+        assert gpu.ncclAllReduce(place, place, c_size_t(1), FLOAT, SUM, one, None) == 0
+
+    threads = [
+        threading.Thread(target=barrier, args=both) for both in zip(partial, memory, strict=False)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert time.monotonic() - begun < 30
+
+
+def test_split_of_a_partial_group_is_announced(gpu: Any, partial: list[c_void_p]) -> None:
+    made, count, rank = c_void_p(), c_int(), c_int()
+    assert gpu.ncclCommSplit(partial[0], 3, 0, byref(made), None) != 0  # nobody knows who is in
+    gpu.memreplay_members(None, b"", 3, 2, bytes((1, 0, 1)))
+    assert gpu.ncclCommSplit(partial[0], 3, 0, byref(made), None) == 0
+    gpu.memreplay_members(None, b"", 0, 0, None)
+    gpu.ncclCommCount(made, byref(count))
+    gpu.ncclCommUserRank(made, byref(rank))
+    assert (count.value, rank.value) == (3, 2)
+    gpu.ncclCommDestroy(made)
+    assert gpu.ncclCommSplit(partial[0], -1, 0, byref(made), None) == 0
+    assert made.value is None
+
+
+def test_partial_group_can_shrink(gpu: Any, partial: list[c_void_p], memory: list[int]) -> None:
+    made, rank = c_void_p(), c_int()
+    without = (c_int * 2)(0, OTHER)
+    assert gpu.ncclCommShrink(partial[0], without, 2, byref(made), None, 0) == 0
+    gpu.ncclCommUserRank(made, byref(rank))
+    assert rank.value == MINE - 2
+    give(gpu, memory[0], 2)
+    place = c_void_p(memory[0]), c_void_p(memory[0] + MIB)
+    assert gpu.ncclAllReduce(*place, c_size_t(1), INT32, SUM, made, None) == 0
+    assert ints(gpu, memory[0] + MIB, 1) == [2 * (SIZE - 2)]
+    gpu.ncclCommDestroy(made)

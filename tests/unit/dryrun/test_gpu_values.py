@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.dryrun.library import CARD, GIB, MIB, load, malloc, places, read, write
 
-UNKNOWN, KNOWN, SAMPLED, DOUBTFUL = range(4)
+UNKNOWN, KNOWN, SAMPLED, ASSUMED, DOUBTFUL = range(5)
 OUTSIDE, NOTED, NOT_NOTED = range(3)
 KEY = 7
 HOOKED = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_uint16)
@@ -72,7 +72,9 @@ def test_least_certain_part_decides(gpu: Any) -> None:
     compute(gpu, at + 4, bytes(4), SAMPLED)
     assert gpu.memreplay_knowledge(at, 8) == SAMPLED
     compute(gpu, at + 8, bytes(4), DOUBTFUL)
-    assert [gpu.memreplay_knowledge(at, n) for n in (4, 8, 12, 13)] == [1, 2, 3, 0]
+    assert [gpu.memreplay_knowledge(at, n) for n in (4, 8, 12, 13)] == [
+        *(KNOWN, SAMPLED, DOUBTFUL, UNKNOWN)
+    ]
 
 
 def test_random_numbers_are_counted_apart(gpu: Any) -> None:

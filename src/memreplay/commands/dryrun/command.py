@@ -32,6 +32,7 @@ MaybeProgram = Annotated[tuple[str, ...], Arg("-- COMMAND...", required=False, r
         "memreplay dryrun --compare T4,L4,A100-40 -- python train.py",
         "memreplay dryrun --gpu H100 --largest -- python train.py --batch {}",
         "memreplay dryrun --gpu H100 -- torchrun --nproc-per-node 8 train.py",
+        "memreplay dryrun --rank 0,37 --world-size 512 -- python train.py",
         "memreplay dryrun --gpu L4 --max-peak 20GiB -- pytest tests/test_memory.py",
     ),
     exits={

@@ -89,6 +89,8 @@ def dryrun_report(
             outside_measured=setup.card.is_outside_measured,
             count=setup.cards,
         ),
+        world_size=setup.ranks.size if setup.ranks is not None else None,
+        ranks_ran=setup.ranks.ranks if setup.ranks is not None else (),
         settings=setup.settings,
         torch=ended.torch.version,
         outcome=outcome,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from memreplay import _core
 from memreplay.commands.dryrun.result import DryDevice, DryOutside, DryProcess
 from memreplay.snapshot.cards import Outside
 from memreplay.snapshot.snapshot import open as open_snapshot
@@ -58,8 +59,10 @@ def _process(
         if one.get("allocation.all.allocated") or one.get("num_ooms")
     ]
     devices = counted
+    digest = None
     if file is not None:
         with open_snapshot(process.pickle or file) as snap:
+            digest = _digest(snap)
             # Allocators of other PyTorch versions may not count everything, so use the recording as
             # a lower bound.
             devices = [_at_least(one, snap) for one in counted]
@@ -76,7 +79,22 @@ def _process(
         recorded_by_itself=bool(facts.get("recorded_by_itself")),
         dumped=tuple(facts.get("dumped", ())),
         devices=tuple(devices),
+        sizes_digest=digest,
     )
+
+
+def _digest(snap: Snapshot) -> str | None:
+    """Return a digest of all allocations' sizes, in order."""
+    import hashlib
+
+    if not snap.has_events:
+        return None
+    found = hashlib.sha256()
+    for device in snap.devices:
+        replay = snap.replay(device)
+        rows = (replay.vector("action", "B") == _core.ACTIONS.index("alloc")).rows()
+        found.update(memoryview(replay.vector("size", "Q")[rows]))
+    return found.hexdigest()[:16]
 
 
 def _at_least(device: DryDevice, snap: Snapshot) -> DryDevice:
@@ -135,7 +153,7 @@ def most_on_a_card(
 
     A process is assumed to use its peak memory from its first use of a card until it ends.
     """
-    of_card: dict[int, list[tuple[float, float, DryDevice]]] = {}
+    of_card: dict[tuple[int, int], list[tuple[float, float, DryDevice]]] = {}
     for one, process in zip(raw, processes, strict=True):
         began, ended = one.facts.get("began") or 0.0, one.facts.get("ended") or float("inf")
         visible = [
@@ -144,7 +162,8 @@ def most_on_a_card(
         for device in process.devices:
             i = device.device
             card = visible[i] if i < len(visible) else i
-            of_card.setdefault(card, []).append((began, ended, device))
+            where = one.facts.get("node", 0), card
+            of_card.setdefault(where, []).append((began, ended, device))
     most = Most(0, context_bytes, shared=False)
     for users in of_card.values():
         for moment, _, _ in users:

@@ -96,6 +96,9 @@ class DryProcess(Record, frozen=True):
     """Snapshots that the program wrote itself."""
     devices: tuple[DryDevice, ...]
     """The cards that the process used."""
+    sizes_digest: str | None = None
+    """A digest of all recorded allocations' sizes in order, equal for processes that allocated the
+    same; null without a recording."""
 
     @property
     def lost(self) -> bool:
@@ -122,7 +125,15 @@ class ValueRead(Record, frozen=True):
     """Whether the operator uses the values as sizes."""
     random: bool
     """Whether the values come from random numbers, so that they differ in each run; otherwise they
-    were zero."""
+    were zero or `assumed`."""
+    assumed: bool = False
+    """Whether the values come from a rank that didn't run, and were assumed to be the same as the
+    reading rank's."""
+
+    @property
+    def source(self) -> Literal["unknown", "random", "assumed"]:
+        """Where the values come from."""
+        return "random" if self.random else "assumed" if self.assumed else "unknown"
 
 
 class Unknown(Record, frozen=True):
@@ -157,6 +168,13 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """The command that was run."""
     card: DryCard
     """The simulated card."""
+    world_size: int | None = None
+    """Number of the program's ranks, of which only `ranks_ran` ran; null if the command was run
+    unchanged.
+    """
+    ranks_ran: tuple[int, ...] = ()
+    """The ranks that ran, if `world_size` is given. The others are assumed to send them what they
+    send."""
     settings: str | None
     """Allocator settings from `--set`; null if they come from the environment."""
     torch: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from memreplay.commands.shared.output import Force
 from memreplay.commands.shared.recording import RecordingOptions
 from memreplay.declared import Opt
 from memreplay.dryrun.cards import CARDS, find
+from memreplay.dryrun.ranks import MOST_RANKS
 from memreplay.errors import NothingToTellError, UsageError
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.dryrun.result import DryrunReport
     from memreplay.dryrun.launch import Ended, Process, Setup
+    from memreplay.dryrun.ranks import Launched, Ranks
 
 DEFAULT = "dryrun.pickle"
 DOES_NOT_FIT = 1
@@ -72,6 +75,27 @@ class DryrunOptions(RecordingOptions, frozen=True):
             least=1,
             most=MOST_CARDS,
             brief="Number of GPUs to imitate.",
+        ),
+    ] = None
+    rank: Annotated[
+        str | None,
+        Opt(
+            "Run only these ranks (0,37 or 0-3) of a distributed program, which are assumed to get"
+            " from the others what they send themselves. distinct: those that share a group with"
+            " rank 0, such as pipeline stages.",
+            "RANKS",
+            brief="Run only these ranks of a distributed program.",
+        ),
+    ] = None
+    world_size: Annotated[
+        int | None,
+        Opt(
+            "Number of all ranks, of which only --rank runs (default: 0). torchrun's options say it"
+            " otherwise.",
+            "N",
+            least=1,
+            most=MOST_RANKS,
+            brief="Number of all ranks, of which only --rank runs.",
         ),
     ] = None
     settings: Annotated[
@@ -186,10 +210,12 @@ def setup_of(asked: DryrunOptions) -> Setup:
         raise UsageError(
             f"--total-memory {size(asked.total_memory)}: CUDA itself takes {taken} on {card.key}"
         )
+    ranks = ranks_of_program(asked)
     return Setup(
         card=card,
         total_bytes=card.bytes if asked.total_memory is None else asked.total_memory,
-        cards=asked.gpus or _started(asked.program),
+        cards=asked.gpus or (ranks.per_node if ranks is not None else _started(asked.program)),
+        ranks=ranks,
         settings=",".join(asked.settings) or None,
         stacks=asked.stacks,
         max_entries=asked.max_entries,
@@ -199,6 +225,44 @@ def setup_of(asked: DryrunOptions) -> Setup:
         # Keep the program's output out of the JSON.
         stdout=_STDERR if asked.as_json else None,
     )
+
+
+def _launched(asked: DryrunOptions) -> Launched:
+    from memreplay.dryrun.python import interpreter
+    from memreplay.dryrun.ranks import launched
+
+    return launched(asked.program, interpreter(asked.program))
+
+
+def ranks_of_program(asked: DryrunOptions) -> Ranks | None:
+    """Return the ranks that run; None if the command is run as it is. Raises UsageError."""
+    if asked.rank is None and asked.world_size is None:
+        return None
+    from memreplay.dryrun.ranks import DISTINCT, parse_ranks, ranks_of
+
+    chosen = parse_ranks(asked.rank) if asked.rank not in (None, DISTINCT) else (0,)
+    return ranks_of(_launched(asked), asked.world_size, chosen, asked.gpus)
+
+
+def _with_distinct(command: Sequence[str], setup: Setup) -> Setup:
+    """Run rank 0 to see its groups, and return the setup with the ranks that may differ."""
+    from memreplay.dryrun.launch import run
+    from memreplay.dryrun.ranks import distinct
+
+    if setup.ranks is None:
+        return setup
+    sys.stderr.write("memreplay: running rank 0 first, to see its groups\n")
+    # If it fails, that's because of ranks that don't run yet, or it fails again.
+    with (
+        tempfile.TemporaryDirectory(prefix="memreplay-") as folder,
+        open(os.devnull, "w") as nowhere,
+    ):
+        quiet = setup._replace(stdout=nowhere.fileno(), stderr=nowhere.fileno())
+        ended = run(command, quiet, Path(folder))
+    groups = [group for one in ended.processes for group in one.facts.get("groups", ())]
+    chosen = distinct(groups, setup.ranks.size)
+    sys.stderr.write(f"memreplay: running ranks {', '.join(map(str, chosen))}\n")
+    return setup._replace(ranks=setup.ranks._replace(ranks=chosen))
 
 
 def _started(program: tuple[str, ...]) -> int:
@@ -221,12 +285,16 @@ def ran(asked: DryrunOptions, selection: Selection) -> DryrunReport:
 
     from memreplay.commands.dryrun.find import Run, dryrun_report
     from memreplay.dryrun.launch import run
+    from memreplay.dryrun.ranks import DISTINCT
 
     setup = setup_of(asked)
     output = asked.output or DEFAULT
     check_names(output, force=asked.replaces)
     with _folder_beside(output) as folder:
-        ended = run(asked.program, setup, folder)
+        command = asked.program if setup.ranks is None else _launched(asked).command
+        if asked.rank == DISTINCT:
+            setup = _with_distinct(command, setup)
+        ended = run(command, setup, folder)
         if not any(one.facts for one in ended.processes):
             _nothing(ended, setup.cards)
         files = names(ended, output)

@@ -17,6 +17,27 @@ from memreplay.texts import clean
 
 _MOST_PLACES = 5
 _MOST_RANKS = 16
+# Whether values were used as sizes, where they came from, and what to say about it.
+_READS = (
+    (
+        True,
+        "unknown",
+        "not exact: sizes depend on GPU values that a dry run doesn't compute (zeros)",
+    ),
+    (True, "assumed", "not exact: sizes depend on values of ranks that didn't run"),
+    (True, "random", "not exact: sizes depend on random numbers, which differ in each run"),
+    (
+        False,
+        "unknown",
+        "GPU values were read that a dry run doesn't compute: exact unless sizes use them",
+    ),
+    (
+        False,
+        "assumed",
+        "values of ranks that didn't run were read, assumed to be like these: exact if they are",
+    ),
+    (False, "random", "random numbers were read: exact unless sizes use them"),
+)
 
 
 def verdict_line(report: DryrunReport) -> str:
@@ -45,7 +66,14 @@ def verdict_line(report: DryrunReport) -> str:
     if report.verdict == "not_known":
         return f"not known: a process ended without reporting its memory; known so far: {peak}"
     known = "" if _all_known(report) else ", as far as is known"
-    return f"fits {report.card.key}{known}, {size(report.spare_bytes)} to spare {outside}"
+    spare = f"{size(report.spare_bytes)} to spare{_which_ranks(report)}"
+    return f"fits {report.card.key}{known}, {spare} {outside}"
+
+
+def _which_ranks(report: DryrunReport) -> str:
+    if report.world_size is None or len(report.ranks_ran) == report.world_size:
+        return ""
+    return f" on {len(report.ranks_ran)} of {count(report.world_size)} ranks"
 
 
 def verdict_text(report: DryrunReport) -> str:
@@ -54,7 +82,8 @@ def verdict_text(report: DryrunReport) -> str:
         outcomes = {"out_of_memory": "out of memory", "timed_out": "stopped"}
         return outcomes.get(report.outcome, report.outcome)
     if report.verdict == "fits":
-        return "fits" if _all_known(report) else "fits, as far as is known"
+        known = "" if _all_known(report) else ", as far as is known"
+        return f"fits{known}{_which_ranks(report)}"
     return report.verdict.replace("_", " ")
 
 
@@ -131,6 +160,9 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
     if report.processes:
         pairs.append(("memory", f"{size(report.peak_bytes)} reserved at most"))
         pairs.append(("outside", _outside(report)))
+    if report.world_size is not None:
+        names = ", ".join(map(str, report.ranks_ran))
+        pairs.append(("ranks", f"only {names} of {count(report.world_size)} ran{_alike(report)}"))
     if report.settings is not None:
         pairs.append(("settings", clean(report.settings)))
     if report.budget is not None and report.verdict != "over_budget":
@@ -176,24 +208,22 @@ def _outside(report: DryrunReport) -> str:
     return f"{whole}: {', '.join(f'{name} {size(taken)}' for name, taken in parts if taken)}"
 
 
+def _alike(report: DryrunReport) -> str:
+    """Say which of the ranks that ran allocated the same."""
+    alike: dict[str, list[str]] = {}
+    for one in report.processes:
+        if one.sizes_digest is not None and one.rank is not None:
+            alike.setdefault(one.sizes_digest, []).append(str(one.rank))
+    if len(report.processes) < 2 or not alike:
+        return ""
+    return f"; same allocations: {'; '.join(map(', '.join, alike.values()))}"
+
+
 def _not_known(report: DryrunReport) -> list[str]:
     """Return lines on the unknowns that the numbers depend on."""
     lines = []
-    for sizes, random, words in (
-        (
-            True,
-            False,
-            "not exact: sizes depend on GPU values that a dry run doesn't compute (zeros)",
-        ),
-        (True, True, "not exact: sizes depend on random numbers, which differ in each run"),
-        (
-            False,
-            False,
-            "GPU values were read that a dry run doesn't compute: exact unless sizes use them",
-        ),
-        (False, True, "random numbers were read: exact unless sizes use them"),
-    ):
-        reads = [one for one in report.reads if (one.makes_sizes, one.random) == (sizes, random)]
+    for sizes, kind, words in _READS:
+        reads = [one for one in report.reads if (one.makes_sizes, one.source) == (sizes, kind)]
         if reads:
             lines.append(words)
             lines += [f"  {_place(one)}" for one in reads[:_MOST_PLACES]]

@@ -98,14 +98,22 @@ static void divide(void *into, uint64_t bytes, int type, int by) {
 
 static enum knowledge received(const struct arrival *it, char *into, char *more) {
     enum knowledge all = KNOWN;
-    if (it->from >= 0)
-        return fetch(it->by, it->from, it->to, it->number, into, it->offset, it->bytes);
+    if (it->from >= 0) {
+        uint64_t bytes = it->bytes / it->times;
+        all = fetch(it->by, it->from, it->to, it->number, into, it->offset, bytes);
+        for (int i = 1; all && i < it->times; i++)
+            memcpy(into + i * bytes, into, bytes);
+        return all;
+    }
     if (it->operation < SUM || it->operation > AVG)
         return UNKNOWN;
     for (int rank = 0; rank < it->ranks; rank++) {
         char *here = rank ? more : into;
+        /* Ranks that don't run are assumed to send the same. */
+        int is_same = rank > 1 && !does_run(it->by, rank) && !does_run(it->by, rank - 1);
         enum knowledge one =
-            fetch(it->by, rank, EVERYBODY, it->number, here, it->offset, it->bytes);
+            is_same ? all
+                    : fetch(it->by, rank, EVERYBODY, it->number, here, it->offset, it->bytes);
         if (!one || (rank && !fold(into, more, it->bytes, it->type, it->operation)))
             return UNKNOWN;
         if (one > all)

@@ -14,6 +14,7 @@ struct arrival {
     int to;
     uint64_t number, offset; /* the message's number, and the position in the message */
     int ranks, type, operation;
+    int times; /* how often the message is repeated in memory */
 };
 
 /* Note that data will arrive at this address. */

@@ -1,8 +1,9 @@
 /* NCCL. Ranks find each other immediately. A small message really arrives if its contents are
  * known, as they are for counts, flags and pickled objects. The contents of all other messages are
- * unknown. */
+ * unknown. A rank that doesn't run is assumed to send what this one sends. */
 #include "arrivals.h"
 #include "contents.h"
+#include "members.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +15,9 @@ enum { SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 
 struct communicator {
     int ranks, rank, device;
-    char name[33];           /* the same on all ranks, and unique */
+    char name[NAME_BYTES];   /* the same on all ranks, and unique */
     struct channel *channel; /* NULL if messages aren't transferred */
+    unsigned char *run;      /* whether each rank runs; NULL if all do */
     uint64_t number;         /* collectives so far; all ranks agree on the number */
     uint64_t made;           /* communicators split from this one so far */
     uint64_t *sent, *received; /* messages to and from each rank */
@@ -37,8 +39,6 @@ API const char *ncclGetLastError(struct communicator *of) {
 
 /* --- communicators ------------------------------------------------------------------------------ */
 
-enum { ID_BYTES = 128 }; /* NCCL_UNIQUE_ID_BYTES */
-
 /* ncclUniqueId is passed by value, that is, on the stack. */
 struct unique_id {
     char bytes[ID_BYTES];
@@ -56,34 +56,48 @@ static void name_of(const void *bytes, size_t n, char *name) {
     for (int i = 0; i < 2; i++)
         for (size_t at = 0; at < n; at++)
             hash[i] = (hash[i] ^ ((const unsigned char *)bytes)[at]) * 1099511628211u;
-    snprintf(name, 33, "%016llx%016llx", (unsigned long long)hash[0],
+    snprintf(name, NAME_BYTES, "%016llx%016llx", (unsigned long long)hash[0],
              (unsigned long long)hash[1]);
 }
 
-static int made(struct communicator **out, int ranks, int rank, const char *name) {
+/* `run`: whether each rank runs; NULL if all do. */
+static int made(struct communicator **out, int ranks, int rank, const char *name,
+                const unsigned char *run) {
     if (ranks < 1 || rank < 0 || rank >= ranks)
         return INVALID_ARGUMENT;
     struct communicator *it = calloc(1, sizeof *it);
     uint64_t *counts = calloc(2 * (size_t)ranks, sizeof *counts);
-    if (!it || !counts) {
+    unsigned char *kept = run ? malloc(ranks) : NULL;
+    if (!it || !counts || (run && !kept)) {
         free(it);
         free(counts);
+        free(kept);
         return SYSTEM_ERROR;
     }
+    if (run)
+        memcpy(kept, run, ranks);
     *it = (struct communicator){.ranks = ranks, .rank = rank, .device = current_device(),
-                                .sent = counts, .received = counts + ranks};
+                                .run = kept, .sent = counts, .received = counts + ranks};
     snprintf(it->name, sizeof it->name, "%s", name);
-    it->channel = ranks > 1 ? open_channel(name, ranks, rank) : NULL;
+    it->channel = ranks > 1 ? open_channel(name, ranks, rank, run) : NULL;
     if (ranks > 1)
         outside_each(COMMUNICATOR);
     *out = it;
     return SUCCESS;
 }
 
+static int runs(const struct communicator *of, int rank) {
+    return !of->run || of->run[rank];
+}
+
 static int made_by_id(struct communicator **out, int ranks, int rank, const struct unique_id *id) {
-    char name[33];
+    char name[NAME_BYTES];
+    const struct members *members = members_of(id->bytes);
+    if (members)
+        return members->ranks == ranks ? made(out, ranks, rank, members->name, members->run)
+                                       : INVALID_ARGUMENT;
     name_of(id->bytes, sizeof id->bytes, name);
-    return made(out, ranks, rank, name);
+    return made(out, ranks, rank, name, NULL);
 }
 
 API int ncclCommInitRank(struct communicator **out, int ranks, struct unique_id id, int rank) {
@@ -122,16 +136,16 @@ API int ncclCommInitAll(struct communicator **out, int devices, const int *list)
 
 /* Create a communicator for some of this communicator's ranks. They all pass the same number. */
 static int made_of(struct communicator *of, struct communicator **out, int ranks, int rank,
-                   int64_t number) {
+                   int64_t number, const unsigned char *run) {
     struct {
         char name[40];
         uint64_t made;
         int64_t number;
     } together = {.made = of->made, .number = number};
-    char name[33];
+    char name[NAME_BYTES];
     memcpy(together.name, of->name, sizeof of->name);
     name_of(&together, sizeof together, name);
-    return made(out, ranks, rank, name);
+    return made(out, ranks, rank, name, run);
 }
 
 /* Create a communicator for the ranks with the same colour, in the order of their keys. As in NCCL,
@@ -145,6 +159,12 @@ API int ncclCommSplit(struct communicator *of, int color, int key, struct commun
     int ranks = 0, rank = 0;
     *out = NULL;
     of->made++;
+    if (of->run) { /* the colours of ranks that don't run are unknown, so Python says who is in */
+        const struct members *next = members_of_next();
+        if (color < 0)
+            return SUCCESS;
+        return next ? made_of(of, out, next->ranks, next->rank, color, next->run) : INVALID_USAGE;
+    }
     post(of->channel, EVERYBODY, number, mine, sizeof mine, KNOWN);
     for (int i = 0; i < of->ranks; i++) {
         if (i == of->rank)
@@ -156,7 +176,7 @@ API int ncclCommSplit(struct communicator *of, int color, int key, struct commun
             rank += other[1] < key || (other[1] == key && i < of->rank);
         }
     }
-    return color < 0 ? SUCCESS /* NCCL_SPLIT_NOCOLOR */ : made_of(of, out, ranks, rank, color);
+    return color < 0 ? SUCCESS /* NCCL_SPLIT_NOCOLOR */ : made_of(of, out, ranks, rank, color, NULL);
 }
 
 /* Create a communicator for all of this communicator's ranks except some. */
@@ -164,11 +184,23 @@ API int ncclCommShrink(struct communicator *of, const int *without, int n, struc
                        void *configuration, int flags) {
     CALLED;
     (void)configuration, (void)flags;
-    int rank = of->rank;
+    int rank = of->rank, kept = 0;
+    unsigned char *run = of->run ? malloc(of->ranks) : NULL;
+    if (of->run && !run)
+        return SYSTEM_ERROR;
     for (int i = 0; i < n; i++)
         rank -= without[i] < of->rank;
+    for (int i = 0; i < of->ranks && run; i++) {
+        int is_kept = 1;
+        for (int j = 0; j < n; j++)
+            is_kept &= without[j] != i;
+        run[kept] = of->run[i];
+        kept += is_kept;
+    }
     of->made++;
-    return made_of(of, out, of->ranks - n, rank, -1);
+    int error = made_of(of, out, of->ranks - n, rank, -1, run);
+    free(run);
+    return error;
 }
 
 API int ncclCommCount(const struct communicator *of, int *count) {
@@ -197,8 +229,10 @@ API int ncclCommDestroy(struct communicator *of) {
     CALLED;
     if (of && of->ranks > 1)
         outside_gone(COMMUNICATOR, of->device);
-    if (of)
+    if (of) {
         free(of->sent);
+        free(of->run);
+    }
     free(of);
     return SUCCESS;
 }
@@ -252,6 +286,57 @@ NOT_SUPPORTED(ncclWinGetUserPtr)
 NOT_SUPPORTED(ncclGetPeerDevicePointer)
 NOT_SUPPORTED(ncclGetLsaMultimemDevicePointer)
 
+/* --- groups of calls ---------------------------------------------------------------------------- */
+
+/* An exchange between all ranks may be a group of calls, one for each rank. In such a group, a rank
+ * that doesn't run is assumed to send what this one sends to itself, if that's as long. */
+static __thread struct {
+    int depth;
+    struct arrival *them; /* from ranks that don't run */
+    int64_t n, room;
+    struct arrival own; /* what this rank sends to itself; 0 bytes if nothing */
+} group;
+
+enum { NOTHING = -2 }; /* the sender of an arrival that only the group's end may tell */
+
+static void end_group(void) {
+    for (int64_t i = 0; i < group.n; i++) {
+        struct arrival it = group.them[i];
+        if (it.bytes == group.own.bytes && it.by == group.own.by) {
+            it.to = group.own.to;
+            it.number = group.own.number;
+            expect(it);
+        } else if (it.to != NOTHING) {
+            expect(it);
+        }
+    }
+    group.n = 0;
+    group.own.bytes = 0;
+}
+
+API int ncclGroupStart(void) {
+    CALLED;
+    group.depth++;
+    return SUCCESS;
+}
+
+API int ncclGroupEnd(void) {
+    CALLED;
+    if (group.depth > 0 && !--group.depth)
+        end_group();
+    return SUCCESS;
+}
+
+/* Expect data from a rank that doesn't run. `to`: NOTHING if this rank has sent nothing like it. */
+static void take_later(struct arrival it, int to) {
+    it.to = to;
+    if (group.depth &&
+        have_room((void **)&group.them, group.n + 1, &group.room, sizeof *group.them))
+        group.them[group.n++] = it;
+    else if (to != NOTHING)
+        expect(it);
+}
+
 /* --- collectives -------------------------------------------------------------------------------- */
 
 static uint64_t bytes_of(size_t count, int type) {
@@ -277,6 +362,14 @@ struct call {
     int type, operation;
 };
 
+/* A part of a message. */
+struct range_of {
+    uint64_t offset, n;
+};
+
+/* Bytes that repeated messages may take in memory, because the host holds them. */
+enum { MOST_REPEATED = 1 << 20 };
+
 static int called_by_all(struct communicator *of, int type, int operation, void *stream,
                          struct call *made) {
     *made = (struct call){.of = of, .carried = of->channel && !is_captured(stream), .type = type,
@@ -294,19 +387,36 @@ static void give(struct call *call, const void *from, uint64_t bytes) {
     free(data);
 }
 
-/* Note that data will arrive: one rank's data or, if `from` is -1, the reduction over all ranks. */
-static void take(const struct call *call, void *to, int from, uint64_t offset, uint64_t bytes) {
-    uint64_t at = (uint64_t)(uintptr_t)to;
-    if (!bytes)
-        return;
-    forget_known(at, bytes);
-    if (call->carried && bytes <= SMALL && (from >= 0 || call->known))
-        expect((struct arrival){at, bytes, call->of->channel, from, EVERYBODY, call->number, offset,
-                                call->of->ranks, call->type, call->operation});
-}
-
 static char *part(void *of, int i, uint64_t bytes) {
     return (char *)of + (uint64_t)i * bytes;
+}
+
+/* Note that data will arrive `times` times in a row: one rank's data or, if `from` is -1, the
+ * reduction over all ranks. */
+static void take_often(const struct call *call, void *to, int from, struct range_of bytes,
+                       int times) {
+    uint64_t at = (uint64_t)(uintptr_t)to, all = bytes.n * times;
+    if (!all)
+        return;
+    forget_known(at, all);
+    if (call->carried && bytes.n <= SMALL && all <= MOST_REPEATED && (from >= 0 || call->known))
+        expect((struct arrival){at, all, call->of->channel, from, EVERYBODY, call->number,
+                                bytes.offset, call->of->ranks, call->type, call->operation, times});
+}
+
+static void take(const struct call *call, void *to, int from, uint64_t offset, uint64_t bytes) {
+    take_often(call, to, from, (struct range_of){offset, bytes}, 1);
+}
+
+/* Note that data will arrive from each rank. Ranks that don't run are assumed to send the same. */
+static void take_from_all(const struct call *call, void *to, uint64_t offset, uint64_t bytes) {
+    const struct communicator *of = call->of;
+    for (int rank = 0, n; rank < of->ranks; rank += n) {
+        n = 1;
+        while (rank + n < of->ranks && !runs(of, rank) && !runs(of, rank + n))
+            n++;
+        take_often(call, part(to, rank, bytes), rank, (struct range_of){offset, bytes}, n);
+    }
 }
 
 /* If there's only one rank, copy its data. */
@@ -372,15 +482,26 @@ API int ncclBroadcast(const void *from, void *to, size_t count, int type, int ro
     if (alone(of, from, to, bytes, stream))
         return SUCCESS;
     if (called_by_all(of, type, 0, stream, &call)) {
-        if (of->rank == root)
+        if (of->rank == root || !runs(of, root))
             give(&call, from, bytes);
         else
             post(of->channel, EVERYBODY, call.number, NULL, 0, UNKNOWN);
     }
-    if (of->rank != root)
+    if (of->rank == root) {
+        if (call.carried && bytes <= SMALL && group.depth)
+            group.own = (struct arrival){.by = of->channel, .bytes = bytes, .to = EVERYBODY,
+                                         .number = call.number};
+        if (from != to)
+            cudaMemcpyAsync(to, from, bytes, 3, stream);
+    } else if (runs(of, root) || !call.carried || !bytes || bytes > SMALL) {
         take(&call, to, root, 0, bytes);
-    else if (from != to)
-        cudaMemcpyAsync(to, from, bytes, 3, stream);
+    } else {
+        forget_known((uint64_t)(uintptr_t)to, bytes);
+        take_later((struct arrival){.at = (uint64_t)(uintptr_t)to, .bytes = bytes,
+                                    .by = of->channel, .from = root, .number = call.number,
+                                    .times = 1},
+                   EVERYBODY);
+    }
     return SUCCESS;
 }
 
@@ -398,8 +519,7 @@ API int ncclAllGather(const void *from, void *to, size_t count, int type, struct
         return SUCCESS;
     if (called_by_all(of, type, 0, stream, &call))
         give(&call, from, bytes);
-    for (int rank = 0; rank < of->ranks; rank++)
-        take(&call, part(to, rank, bytes), rank, 0, bytes);
+    take_from_all(&call, to, 0, bytes);
     return SUCCESS;
 }
 
@@ -412,8 +532,8 @@ API int ncclGather(const void *from, void *to, size_t count, int type, int root,
         return SUCCESS;
     if (called_by_all(of, type, 0, stream, &call))
         give(&call, from, bytes);
-    for (int rank = 0; rank < of->ranks && of->rank == root; rank++)
-        take(&call, part(to, rank, bytes), rank, 0, bytes);
+    if (of->rank == root)
+        take_from_all(&call, to, 0, bytes);
     return SUCCESS;
 }
 
@@ -443,12 +563,18 @@ API int ncclAlltoAll(const void *from, void *to, size_t count, int type, struct 
         return SUCCESS;
     if (called_by_all(of, type, 0, stream, &call))
         give(&call, from, of->ranks * bytes);
-    for (int rank = 0; rank < of->ranks; rank++)
-        take(&call, part(to, rank, bytes), rank, of->rank * bytes, bytes);
+    take_from_all(&call, to, of->rank * bytes, bytes);
     return SUCCESS;
 }
 
 /* --- from one rank to another ------------------------------------------------------------------- */
+
+static void take_from_one(struct arrival it) {
+    if (does_run(it.by, it.from))
+        expect(it);
+    else
+        take_later(it, NOTHING);
+}
 
 API int ncclSend(const void *from, size_t count, int type, int peer, struct communicator *of,
                  void *stream) {
@@ -460,6 +586,9 @@ API int ncclSend(const void *from, size_t count, int type, int peer, struct comm
         return SUCCESS;
     char *data = bytes <= SMALL ? malloc(bytes + 1) : NULL;
     enum knowledge known = data ? read_known((uint64_t)(uintptr_t)from, data, bytes) : UNKNOWN;
+    if (peer == of->rank && group.depth && bytes <= SMALL)
+        group.own = (struct arrival){.by = of->channel, .bytes = bytes, .to = peer,
+                                     .number = of->sent[peer]};
     post(of->channel, peer, of->sent[peer]++, data, bytes, known);
     free(data);
     return SUCCESS;
@@ -477,7 +606,7 @@ API int ncclRecv(void *to, size_t count, int type, int peer, struct communicator
         return SUCCESS;
     uint64_t number = of->received[peer]++;
     if (bytes && bytes <= SMALL)
-        expect((struct arrival){.at = at, .bytes = bytes, .by = of->channel, .from = peer,
-                                .to = of->rank, .number = number});
+        take_from_one((struct arrival){.at = at, .bytes = bytes, .by = of->channel, .from = peer,
+                                       .to = of->rank, .number = number, .times = 1});
     return SUCCESS;
 }

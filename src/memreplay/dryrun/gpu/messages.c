@@ -38,6 +38,7 @@ struct channel {
     int file, ranks, rank;
     int given_up; /* whether waiting for a rank ever timed out */
     uint64_t posted, at;
+    unsigned char *runs; /* whether each rank runs; NULL if all do */
     pthread_mutex_t lock;
     char path[PATH_MAX];
 };
@@ -70,22 +71,35 @@ static int64_t process_of(const struct channel *by, int rank) {
     return process;
 }
 
+int does_run(const struct channel *by, int rank) {
+    return !by->runs || by->runs[rank];
+}
+
 /* Keep the file's name until all ranks have opened the file. */
 static void remove_when_all_are_there(const struct channel *by) {
     for (int rank = 0; rank < by->ranks; rank++)
-        if (!process_of(by, rank))
+        if (does_run(by, rank) && !process_of(by, rank))
             return;
     unlink(by->path);
 }
 
-struct channel *open_channel(const char *name, int ranks, int rank) {
+struct channel *open_channel(const char *name, int ranks, int rank, const unsigned char *runs) {
     struct channel *made = calloc(1, sizeof *made);
     if (!made)
         return NULL;
+    if (runs) {
+        made->runs = malloc(ranks);
+        if (!made->runs) {
+            free(made);
+            return NULL;
+        }
+        memcpy(made->runs, runs, ranks);
+    }
     const char *folder = getenv("MEMREPLAY_GPU_MESSAGES");
     snprintf(made->path, sizeof made->path, "%s/memreplay-%s", folder ? folder : "/dev/shm", name);
     made->file = open(made->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (made->file < 0) {
+        free(made->runs);
         free(made);
         return NULL;
     }
@@ -104,7 +118,7 @@ struct channel *open_channel(const char *name, int ranks, int rank) {
 
 void post(struct channel *by, int to, uint64_t number, const void *data, uint64_t bytes,
           enum knowledge as) {
-    if (!by)
+    if (!by || (to != EVERYBODY && !does_run(by, to)))
         return;
     pthread_mutex_lock(&by->lock);
     struct entry entry = {number, by->at, -1, to, as};
@@ -187,6 +201,9 @@ static int wait_for(struct channel *by, int from, int to, uint64_t number, struc
 enum knowledge fetch(struct channel *by, int from, int to, uint64_t number, void *into,
                      uint64_t offset, uint64_t bytes) {
     struct entry found;
+    int is_assumed = by && !does_run(by, from);
+    if (is_assumed)
+        from = by->rank;
     if (!by || !wait_for(by, from, to, number, &found) || found.bytes < 0 ||
         offset + bytes > (uint64_t)found.bytes)
         return UNKNOWN;
@@ -204,12 +221,14 @@ enum knowledge fetch(struct channel *by, int from, int to, uint64_t number, void
     int there = read_at(by, from, offsetof(struct part, entries) + slot * sizeof last, &last,
                         sizeof last) &&
                 last.at + (last.bytes > 0 ? (uint64_t)last.bytes : 0) - found.at <= DATA;
-    return there ? (enum knowledge)found.as : UNKNOWN;
+    if (!there || found.as == UNKNOWN)
+        return UNKNOWN;
+    return is_assumed && found.as < ASSUMED ? ASSUMED : (enum knowledge)found.as;
 }
 
 void await_all(struct channel *by, uint64_t number) {
     struct entry found;
     for (int rank = 0; by && rank < by->ranks; rank++)
-        if (rank != by->rank)
+        if (rank != by->rank && does_run(by, rank))
             wait_for(by, rank, EVERYBODY, number, &found);
 }

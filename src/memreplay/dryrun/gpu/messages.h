@@ -7,15 +7,19 @@
 
 struct channel;
 
-/* Open the channel with this name, as all ranks do. Returns NULL if that's impossible. */
-struct channel *open_channel(const char *name, int ranks, int rank);
+/* Open the channel with this name, as all ranks do that run. `runs`: whether each rank runs; NULL if
+ * all do. Returns NULL if that's impossible. */
+struct channel *open_channel(const char *name, int ranks, int rank, const unsigned char *runs);
+/* Whether this rank runs. If it doesn't, it's assumed to send what this process's rank sends. */
+int does_run(const struct channel *by, int rank);
 
 /* To all ranks. */
 enum { EVERYBODY = -1 };
 
 /* Whether the contents of a range of device memory are known, the less certain the higher (but for
- * UNKNOWN). SAMPLED: they come from random numbers. DOUBTFUL: a kernel may have changed them since. */
-enum knowledge { UNKNOWN, KNOWN, SAMPLED, DOUBTFUL };
+ * UNKNOWN). SAMPLED: they come from random numbers. ASSUMED: a rank that doesn't run would have sent
+ * them. DOUBTFUL: a kernel may have changed them since. */
+enum knowledge { UNKNOWN, KNOWN, SAMPLED, ASSUMED, DOUBTFUL };
 
 /* Send the message with this number. `as`: how well its bytes are known. Never waits. The
  * numbers of messages to the same receiver must ascend. */
@@ -27,7 +31,7 @@ void post(struct channel *by, int to, uint64_t number, const void *data, uint64_
 enum knowledge fetch(struct channel *by, int from, int to, uint64_t number, void *into,
                      uint64_t offset, uint64_t bytes);
 
-/* Wait until each rank has sent its message with this number to everyone. */
+/* Wait until each rank that runs has sent its message with this number to everyone. */
 void await_all(struct channel *by, uint64_t number);
 
 #endif

@@ -145,6 +145,10 @@ void count_place(const char *operator, int kind) {
     pthread_mutex_unlock(&lock);
 }
 
+API void memreplay_note_place(const char *operator, int kind) {
+    count_place(operator, kind);
+}
+
 /* Start counting from zero, or stop. While Python shuts down, its stack mustn't be read. */
 API void memreplay_count_places(int whether) {
     if (whether)

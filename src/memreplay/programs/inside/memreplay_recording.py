@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 FUNCTIONS = 4096  # must match gpu/unanswered.c
 ESTIMATES = 4  # kinds of estimates; must match gpu/unknown.h
 OUTSIDE_PARTS = 7  # must match gpu/gpu.h
+OF_SIZES, OF_RANDOM, OF_ASSUMED = 1, 2, 4  # must match gpu/gpu.h
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -58,6 +59,7 @@ class Recording:
         self.entries = sys.maxsize  # number of events that are kept; 0 if unknown
         self.counted: list[dict[str, Any]] = []  # counters at the start of the recording
         self.values = False  # whether small values are computed
+        self.world: Any = None  # which ranks run, if only some do
 
     def prepare(self) -> None:
         """Start recording when torch initializes CUDA."""
@@ -95,7 +97,12 @@ class Recording:
         collectives = sys.modules.get("torch.distributed.distributed_c10d")
         if collectives:
             # The module is in the same folder as this file, which isn't a package.
-            beside("memreplay_objects").install(self.torch, collectives, self.torch.distributed)
+            self.world = beside("memreplay_world").install(TOLD, self.torch, collectives)
+            if self.world is not None:
+                self.ranks = self.world.rank, self.world.size
+            beside("memreplay_objects").install(
+                self.torch, collectives, self.torch.distributed, world=self.world
+            )
             self.remember_ranks(collectives)
         memory._record_memory_history = recorded_by_itself
         memory._dump_snapshot = dumped_by_itself
@@ -307,6 +314,8 @@ class Recording:
             "outside": outside(len(statistics)),
             "reads": self.reads.counted() if self.reads is not None else [],
             "values": self.values,
+            "groups": self.world.own_groups() if self.world is not None else [],
+            "node": self.world.node if self.world is not None else 0,
         }
         with open(f"{begun}.json.part", "w", encoding="utf-8") as file:
             json.dump(found, file)
@@ -427,9 +436,9 @@ class Reads:
         """Stop counting, because reading Python's stack during shutdown isn't safe."""
         self.card.memreplay_count_places(0)
 
-    def met(self) -> Iterator[tuple[str, bool, bool, list[tuple[str, int, str]], int]]:
-        """Yield the reads that gpu/places.c collected: operator, whether it decides sizes, whether
-        the values are random, stack (innermost frame first), and count.
+    def met(self) -> Iterator[tuple[str, int, list[tuple[str, int, str]], int]]:
+        """Yield the reads that gpu/places.c collected: operator, kind (OF_SIZES …), stack, whose
+        first frame is the innermost one, and count.
         """
         import ctypes
 
@@ -444,32 +453,34 @@ class Reads:
             whole = len(rest) % 3 == 0 and all(line.isdecimal() for line in rest[1::3])
             frames = zip(rest[::3], rest[1::3], rest[2::3]) if whole else ()  # noqa: B905
             stack = [(file, int(line), function) for file, line, function in frames]
-            sizes, sampled = int(kind) & 1, int(kind) & 2  # OF_SIZES, OF_RANDOM in gpu/gpu.h
-            yield operator, bool(sizes), bool(sampled), stack, count.value
+            while stack and stack[0][0].startswith(HERE):  # it noted what the program's line got
+                del stack[0]
+            yield operator, int(kind), stack, count.value
 
     def counted(self) -> list[dict[str, Any]]:
-        counts: dict[tuple[str, bool, bool, str, int, str, str], int] = {}
-        for operator, sizes, sampled, stack, count in self.met():
+        counts: dict[tuple[str, int, str, int, str, str], int] = {}
+        for operator, kind, stack, count in self.met():
             # An elapsed time that a library only logs doesn't matter.
             if operator == "elapsed_time" and self.by_pytorch(stack):
                 continue
             place = self.place(stack)
             # a tensor that is read to be printed doesn't affect sizes
             printed = "_tensor_str.py:" in place[3]
-            where = ("print" if printed else operator, sizes, sampled, *place)
+            where = ("print" if printed else operator, kind, *place)
             counts[where] = counts.get(where, 0) + count
         return [
             {
                 "operator": operator,
-                "sizes": sizes,
-                "sampled": sampled,
+                "sizes": bool(kind & OF_SIZES),
+                "sampled": bool(kind & OF_RANDOM),
+                "assumed": bool(kind & OF_ASSUMED),
                 "file": file,
                 "line": line,
                 "function": function,
                 "through": through,
                 "count": n,
             }
-            for (operator, sizes, sampled, file, line, function, through), n in counts.items()
+            for (operator, kind, file, line, function, through), n in counts.items()
         ]
 
     def by_pytorch(self, stack: list[tuple[str, int, str]]) -> bool:

@@ -33,7 +33,7 @@ MOST_BYTES = 32 << 20
 MOST_RUNS = 1 << 12  # of elements that follow each other
 TRIMMED_BYTES = 64 << 20
 PARALLEL = 1 << 15  # elements; PyTorch uses several threads for more
-UNKNOWN, KNOWN, SAMPLED, DOUBTFUL = range(4)  # as in gpu/messages.h
+UNKNOWN, KNOWN, SAMPLED, ASSUMED, DOUBTFUL = range(5)  # as in gpu/messages.h
 FACTORY, COPIES, TESTS, WRITES, READS, FIRST = 1, 2, 4, 8, 16, 32  # as in operators.c
 NOTED, NOT_NOTED = 1, 2  # as in operators.c
 
@@ -491,9 +491,10 @@ class OnHost:
         state = values.knowledge(it, place)
         if state == KNOWN or (written and self.overwrites):
             return values.on_host(it, place)
-        if (is_float and state != SAMPLED) or (state == UNKNOWN and n_bytes > MOST_FLOAT_BYTES):
+        is_given = state in (SAMPLED, ASSUMED)
+        if (is_float and not is_given) or (state == UNKNOWN and n_bytes > MOST_FLOAT_BYTES):
             raise CannotError
-        self.state = max(self.state, state if state == SAMPLED else DOUBTFUL)
+        self.state = max(self.state, state if is_given else DOUBTFUL)
         if state == UNKNOWN:  # it reads as zeros
             if not written:
                 return values.torch.zeros(it.shape, dtype=it.dtype, device=values.cpu)

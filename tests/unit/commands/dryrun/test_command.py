@@ -62,6 +62,30 @@ def test_stdout_has_only_json(ground: Ground, capfd: pytest.CaptureFixture[str])
     )
 
 
+def test_only_some_ranks_run(ground: Ground, capfd: pytest.CaptureFixture[str]) -> None:
+    ground.program(
+        "import os, torch\n"
+        "names = 'RANK', 'LOCAL_RANK', 'WORLD_SIZE', 'MEMREPLAY_DRYRUN_RANKS'\n"
+        "print(*map(os.environ.get, names), flush=True)\n"
+        "torch.take((1 + int(os.environ['RANK'])) << 20)\n"
+    )
+    found, code = ground.told("--world-size", "16", "--rank", "3,9")
+    assert code == 0
+    assert (found["world_size"], found["ranks_ran"], found["card"]["count"]) == (16, [3, 9], 8)
+    assert len(found["processes"]) == 2
+    assert sorted(capfd.readouterr().err.splitlines()) == ["3 3 16 3,9/16", "9 1 16 3,9/16"]
+    # The fake torch has no groups, so all that may differ are the first ranks, the middle, the end.
+    found, code = ground.told("--world-size", "16", "--rank", "distinct", "--force")
+    assert (code, found["ranks_ran"]) == (0, [0, 1, 8, 15])
+    assert len({one["sizes_digest"] for one in found["processes"]}) == 4
+    lines = sorted(capfd.readouterr().err.splitlines())  # the first run, of rank 0, is silent
+    assert lines == [f"{rank} {rank % 8} 16 0,1,8,15/16" for rank in (0, 1, 15, 8)]
+    done = ground.ask("--world-size", "2", "--rank", "distinct", "--force")
+    assert done.stderr == (
+        "memreplay: running rank 0 first, to see its groups\nmemreplay: running ranks 0, 1\n"
+    )
+
+
 def test_source_lines_are_shown_on_request(ground: Ground) -> None:
     ground.program(FITS)
     for options in ((), ("--source",)):

@@ -247,6 +247,13 @@ def test_cards_are_numbered_as_in_the_machine(left: Left) -> None:
     assert left.report().peak_bytes == 5 * GIB
 
 
+def test_cards_of_other_nodes_are_others(left: Left) -> None:
+    left.process(statistics(GIB), node=0)
+    left.process(statistics(2 * GIB), node=1)
+    made = left.report()
+    assert (made.peak_bytes, made.shared) == (2 * GIB, False)
+
+
 def test_peaks_of_concurrent_processes_add_up(left: Left) -> None:
     """The first ends as the second starts. The third overlaps both."""
     left.process(statistics(GIB), began=10.0, ended=20.0)
@@ -300,6 +307,7 @@ def read(operator: str, line: int, count: int) -> dict[str, Any]:
         "operator": operator,
         "sizes": operator != "item",
         "sampled": False,
+        "assumed": False,
         "count": count,
         **place,
     }

@@ -62,3 +62,20 @@ def test_there_are_as_many_cards_as_processes(program: tuple[str, ...], cards: i
 def test_exit_code_follows_from_the_verdict() -> None:
     codes = {one: exit_code(report(verdict=one)) for one in get_args(Verdict)}
     assert codes == {"fits": 0, "does_not_fit": 1, "over_budget": 1, "not_known": 6}
+
+
+def test_ranks_come_from_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memreplay.dryrun.python.interpreter", lambda command: "/python")
+    launcher = ("torchrun", "--nnodes", "4", "--nproc-per-node", "8", "x.py")
+    assert setup_of(ASKED).ranks is None
+    setup = setup_of(replace(ASKED, program=launcher, rank="0,9"))
+    assert setup.ranks is not None
+    assert (setup.ranks.size, setup.ranks.ranks, setup.cards) == (32, (0, 9), 8)
+    setup = setup_of(replace(ASKED, world_size=512))
+    assert setup.ranks is not None
+    assert (setup.ranks.size, setup.ranks.ranks, setup.cards) == (512, (0,), 8)
+    setup = setup_of(replace(ASKED, program=launcher, rank="distinct"))
+    assert setup.ranks is not None
+    assert setup.ranks.ranks == (0,)  # until its groups are known
+    with pytest.raises(UsageError, match="--rank needs the number of all ranks"):
+        setup_of(replace(ASKED, rank="3"))

@@ -12,7 +12,12 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from memreplay.commands.dryrun.result import DryDevice, DryProcess, DryrunReport, Unknown, ValueRead
-from memreplay.commands.dryrun.text import dryrun_document, verdict_line, warnings_of
+from memreplay.commands.dryrun.text import (
+    dryrun_document,
+    verdict_line,
+    verdict_text,
+    warnings_of,
+)
 from memreplay.render.fit import cell_width
 from memreplay.render.plain import render_plain
 from tests.unit.commands.dryrun.reports import GIB, one_process, outside, report, reports
@@ -273,3 +278,27 @@ def test_lines_fit_the_terminal(width: int) -> None:
         outcome="failed",
     )
     assert all(cell_width(line) <= width for line in text(made, width).splitlines())
+
+
+def test_ranks_that_ran_are_shown() -> None:
+    processes = tuple(
+        replace(one_process(rank), rank=rank, sizes_digest="ab"[rank // 4]) for rank in (0, 1, 4)
+    )
+    made = report(world_size=512, ranks_ran=(0, 1, 4), processes=processes)
+    assert verdict_line(made).endswith("12.0 GiB to spare on 3 of 512 ranks (estimate: 1.0 GiB outside PyTorch)")
+    assert verdict_text(made) == "fits on 3 of 512 ranks"
+    assert verdict_text(report(world_size=1, ranks_ran=(0,))) == "fits"
+    assert "ranks only 0, 1, 4 of 512 ran; same allocations: 0, 1; 4" in words(made)
+    made = report(world_size=512, ranks_ran=(7,), processes=processes[:1])
+    assert "ranks only 7 of 512 ran snapshot" in words(made)
+
+
+def test_values_of_absent_ranks_are_shown_apart() -> None:
+    assumed = replace(READ, assumed=True)
+    made = report(reads=(replace(assumed, makes_sizes=True), assumed))
+    assert verdict_line(made).startswith("fits T4, as far as is known, 12.0 GiB")
+    assert (
+        "numbers not exact: sizes depend on values of ranks that didn't run item in step train.py:5"
+        " values of ranks that didn't run were read, assumed to be like these: exact if they are"
+        " item in step train.py:5"
+    ) in words(made)
