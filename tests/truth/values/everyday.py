@@ -62,6 +62,14 @@ def selected_of_unknown_values(device: str) -> Any:
     return hidden[mask].shape
 
 
+def selected_of_large_unknown_values(device: str) -> Any:
+    hidden = torch.empty(3, 6, 4096, device=device)
+    mask = tokens(device) != PAD
+    hidden[~mask] = 0
+    hidden[mask] = torch.zeros(int(mask.sum()), 4096, device=device)
+    return hidden[mask].shape, hidden.masked_select(mask[..., None]).shape
+
+
 def found(device: str) -> Any:
     rows, columns = torch.where(tokens(device) == END)
     return rows.tolist(), columns.tolist(), tokens(device).nonzero().tolist()

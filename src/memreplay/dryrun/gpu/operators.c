@@ -21,6 +21,7 @@ static _Bool (*is_included)(uint16_t key);
 static int (*set_inside)(int what); /* gpu/values.c */
 static int (*is_on_card)(uint64_t at);
 static int (*is_any_known)(uint64_t at, uint64_t bytes);
+static int (*knowledge)(uint64_t at, uint64_t bytes);
 static void (*set_answers)(const int64_t *them, int n, int rest, int as);
 enum { OUTSIDE, NOTED, NOT_NOTED };
 
@@ -29,6 +30,7 @@ static PyObject *tensor_types, *tensor_base, *float_types;
 static PyObject *name_is_cuda, *name_dtype, *name_numel, *name_device, *name_out, *name_handler;
 static PyObject *name_data_ptr, *name_nbytes, *name_is_contiguous;
 static PyObject *no_handler; /* Tensor.__torch_dispatch__ */
+static PyObject *mask_types; /* dtypes of masks */
 static long most_floats, most_others; /* elements of a tensor whose values are computed */
 
 /* What is known about an operator. */
@@ -38,12 +40,16 @@ enum {
     TESTS = 4,   /* floats don't make the result floats */
     WRITES = 8,  /* into arguments */
     READS = 16,  /* reads values that it needs for sizes */
-    FIRST = 32   /* writes into its first argument only */
+    FIRST = 32,  /* writes into its first argument only */
+    MASKED = 64, /* its second argument may be a mask, or masks, which it reads */
+    SHAPES = 128, /* doesn't read its arguments, only their shapes */
+    OVERWRITES = 256 /* needn't know its first argument */
 };
 
 /* The arguments of an operator, as far as they've been looked at. */
 struct arguments {
     long flags, elements;
+    int n; /* of them */
     int is_cuda, is_float;
     int has_handler; /* an operator calls Python code, which may call others */
 };
@@ -69,6 +75,22 @@ static int is_plain_tensor(PyObject *it, struct arguments *all) {
     return 0;
 }
 
+/* Whether a tensor's memory is on the card and has no gaps. If so, its address and bytes. */
+static int is_dense(PyObject *it, uint64_t *at, uint64_t *bytes) {
+    PyObject *found = PyObject_CallMethodObjArgs(it, name_is_contiguous, NULL);
+    int is = found == Py_True;
+    Py_XDECREF(found);
+    found = is ? PyObject_CallMethodObjArgs(it, name_data_ptr, NULL) : NULL;
+    *at = found ? PyLong_AsUnsignedLongLong(found) : 0;
+    Py_XDECREF(found);
+    found = *at ? PyObject_GetAttr(it, name_nbytes) : NULL;
+    *bytes = found ? PyLong_AsUnsignedLongLong(found) : 0;
+    is = found && is_on_card(*at);
+    Py_XDECREF(found);
+    PyErr_Clear();
+    return is;
+}
+
 /* Look at one argument. LEAVE: its values can't be computed. */
 static int look_at(PyObject *it, struct arguments *all) {
     int is_tensor = is_plain_tensor(it, all);
@@ -87,22 +109,27 @@ static int look_at(PyObject *it, struct arguments *all) {
         return FAILED;
     if (elements > all->elements)
         all->elements = elements;
-    if (!all->is_cuda) {
-        found = PyObject_GetAttr(it, name_is_cuda);
-        if (!found)
-            return FAILED;
-        all->is_cuda = found == Py_True;
-        Py_DECREF(found);
-    }
-    if (!all->is_float && (elements > most_floats || !(all->flags & TESTS))) {
-        found = PyObject_GetAttr(it, name_dtype);
-        int is_float = found ? PySet_Contains(float_types, found) : FAILED;
-        Py_XDECREF(found);
-        if (is_float < 0)
-            return FAILED;
-        all->is_float = is_float;
-    }
-    return all->is_float && all->elements > most_floats ? LEAVE : COMPUTE;
+    found = PyObject_GetAttr(it, name_is_cuda);
+    if (!found)
+        return FAILED;
+    int is_cuda = found == Py_True;
+    all->is_cuda |= is_cuda;
+    Py_DECREF(found);
+    found = PyObject_GetAttr(it, name_dtype);
+    int is_float = found ? PySet_Contains(float_types, found) : FAILED;
+    Py_XDECREF(found);
+    if (is_float < 0)
+        return FAILED;
+    if (is_float && (elements > most_floats || !(all->flags & TESTS)))
+        all->is_float = 1;
+    if (all->is_float && all->elements > most_floats)
+        return LEAVE;
+    /* Most small floats are unknown, like those of a bias. Finding that out here is fast. */
+    uint64_t at, bytes;
+    int is_read = !(all->flags & SHAPES) && !(all->n == 1 && (all->flags & OVERWRITES));
+    return is_float && is_cuda && is_read && is_dense(it, &at, &bytes) && !knowledge(at, bytes)
+               ? LEAVE
+               : COMPUTE;
 }
 
 /* Whether it's worth trying to compute an operator's result: it must be small, and on the card. */
@@ -120,6 +147,7 @@ static int is_worth_it(PyObject *args, PyObject *kwargs, struct arguments *all) 
     int worst = COMPUTE;
     for (Py_ssize_t i = 0, n = PyTuple_Size(args); i < n; i++) {
         PyObject *it = PyTuple_GetItem(args, i);
+        all->n++;
         int is_list = PyList_Check(it);
         for (Py_ssize_t j = 0, m = is_list ? PyList_Size(it) : 1; j < m; j++) {
             int found = look_at(is_list ? PyList_GetItem(it, j) : it, all);
@@ -160,22 +188,31 @@ static int tell(PyObject *function, PyObject *a, PyObject *b, PyObject *c, PyObj
 
 /* Whether nothing is known of what an operator writes, which needn't be forgotten then. */
 static int has_nothing_known(PyObject *args, const struct arguments *all) {
-    uint64_t numbers[2]; /* its address and bytes */
-    PyObject *names[] = {name_data_ptr, name_nbytes};
     if (!(all->flags & FIRST) || all->has_handler || !PyTuple_Size(args))
         return 0;
-    PyObject *it = PyTuple_GetItem(args, 0), *dense = PyObject_CallMethodObjArgs(it, name_is_contiguous, NULL);
-    int known = dense != Py_True;
-    Py_XDECREF(dense);
-    for (int i = 0; i < 2 && !known; i++) {
-        PyObject *found = i ? PyObject_GetAttr(it, names[i])
-                            : PyObject_CallMethodObjArgs(it, names[i], NULL);
-        numbers[i] = found ? PyLong_AsUnsignedLongLong(found) : 0;
-        known = !found;
-        Py_XDECREF(found);
-    }
-    PyErr_Clear();
-    return !known && is_on_card(numbers[0]) && !is_any_known(numbers[0], numbers[1]);
+    uint64_t at, bytes;
+    return is_dense(PyTuple_GetItem(args, 0), &at, &bytes) && !is_any_known(at, bytes);
+}
+
+/* Whether an argument is a mask whose elements are going to be counted: 1 or 0, or FAILED. */
+static int is_mask(PyObject *it) {
+    if (!PyObject_HasAttr(it, name_is_cuda))
+        return 0;
+    PyObject *type = PyObject_GetAttr(it, name_dtype);
+    int found = type ? PySet_Contains(mask_types, type) : FAILED;
+    Py_XDECREF(type);
+    return found;
+}
+
+/* Whether an operator counts a mask's elements, even if its other arguments aren't known. */
+static int counts(PyObject *args, const struct arguments *all) {
+    if (!(all->flags & MASKED) || all->has_handler || PyTuple_Size(args) < 2)
+        return 0;
+    PyObject *masks = PyTuple_GetItem(args, 1);
+    int is_list = PyList_Check(masks), found = 0;
+    for (Py_ssize_t i = 0, n = is_list ? PyList_Size(masks) : 1; i < n && !found; i++)
+        found = is_mask(is_list ? PyList_GetItem(masks, i) : masks);
+    return found;
 }
 
 /* Call the operator itself. Where it calls Python code, that code's operators aren't hooked. */
@@ -193,11 +230,12 @@ static PyObject *compute(PyObject *self, PyObject *args, PyObject *kwargs) {
     PyObject *found = NULL;
     struct arguments all = {.flags = PyLong_AsLong(PyTuple_GetItem(self, FLAGS))};
     int is_computed = is_worth_it(args, kwargs, &all);
-    if (is_computed == FAILED) {
+    int reads = is_computed == COMPUTE ? (all.flags & READS) != 0 : counts(args, &all), done = 1;
+    if (is_computed == FAILED || reads == FAILED) {
         PyErr_Clear();
         is_computed = LEAVE;
+        reads = 0;
     }
-    int reads = is_computed && (all.flags & READS), done = 1;
     if (reads) {
         found = PyObject_CallFunctionObjArgs(PyTuple_GetItem(self, BEFORE), args, kwargs, NULL);
         if (!found && !is_cleared())
@@ -252,18 +290,19 @@ static PyObject *passed(PyObject *module, PyObject *pair) {
     return PyCFunction_NewEx(&passing_is, pair, NULL);
 }
 
-/* begin(key, key_of_modes, card, core, tensor_types, tensor_base, float_types, most_floats, most_others): whether
- * the functions needed are there. */
+/* begin(key, key_of_modes, card, core, tensor_types, tensor_base, float_types, mask_types,
+ * most_floats, most_others): whether the functions needed are there. */
 static PyObject *begin(PyObject *module, PyObject *args) {
     (void)module;
     const char *card, *core;
     int of_key, of_modes;
-    if (!PyArg_ParseTuple(args, "iissOOOll", &of_key, &of_modes, &card, &core, &tensor_types, &tensor_base,
-                          &float_types, &most_floats, &most_others))
+    if (!PyArg_ParseTuple(args, "iissOOOOll", &of_key, &of_modes, &card, &core, &tensor_types,
+                          &tensor_base, &float_types, &mask_types, &most_floats, &most_others))
         return NULL;
     Py_INCREF(tensor_types);
     Py_INCREF(tensor_base);
     Py_INCREF(float_types);
+    Py_INCREF(mask_types);
     key = (uint16_t)of_key;
     key_of_modes = (uint16_t)of_modes;
     name_is_cuda = PyUnicode_InternFromString("is_cuda");
@@ -287,11 +326,13 @@ static PyObject *begin(PyObject *module, PyObject *args) {
     set_inside = gpu ? (int (*)(int))dlsym(gpu, "memreplay_values_inside") : NULL;
     set_answers = gpu ? (void (*)(const int64_t *, int, int, int))dlsym(gpu, "memreplay_answers") : NULL;
     is_on_card = gpu ? (int (*)(uint64_t))dlsym(gpu, "memreplay_is_on_card") : NULL;
+    knowledge = gpu ? (int (*)(uint64_t, uint64_t))dlsym(gpu, "memreplay_knowledge") : NULL;
     is_any_known =
         gpu ? (int (*)(uint64_t, uint64_t))dlsym(gpu, "memreplay_is_any_known") : NULL;
     is_included = c10 ? (_Bool (*)(uint16_t))dlsym(c10, IS_INCLUDED) : NULL;
     set_included = c10 ? (void (*)(uint16_t, char))dlsym(c10, SET_INCLUDED) : NULL;
-    return PyBool_FromLong(set_inside && set_answers && is_on_card && is_any_known && is_included && set_included);
+    return PyBool_FromLong(set_inside && set_answers && is_on_card && is_any_known && knowledge &&
+                           is_included && set_included);
 }
 
 static PyMethodDef methods[] = {{"begin", begin, METH_VARARGS, ""},

@@ -34,7 +34,9 @@ MOST_RUNS = 1 << 12  # of elements that follow each other
 TRIMMED_BYTES = 64 << 20
 PARALLEL = 1 << 15  # elements; PyTorch uses several threads for more
 UNKNOWN, KNOWN, SAMPLED, DOUBTFUL = range(4)  # as in gpu/messages.h
-FACTORY, COPIES, TESTS, WRITES, READS, FIRST = 1, 2, 4, 8, 16, 32  # as in operators.c
+FACTORY, COPIES, TESTS, WRITES, READS, FIRST, MASKED, SHAPES, OVERWRITES = (
+    1 << i for i in range(9)
+)  # as in operators.c
 NOTED, NOT_NOTED = 1, 2  # as in operators.c
 
 # The operators that are computed; those that end with an underscore write into an argument.
@@ -68,6 +70,8 @@ constant_pad_nd clone fill_ zero_ histc normal_ random_
 RANDOM = {"randint", "randint_like", "randperm", "random_", "normal_"}
 # These overwrite all of their argument, which needn't be known before.
 OVERWRITING = {"fill_", "zero_", "random_", "normal_", "copy_"}
+# The second argument of these is a mask, or may contain masks.
+MASKING = {"index", "index_put", "index_put_", "_index_put_impl_", "masked_select"}
 # Operators that write into arguments although their schemas don't say so.
 SILENT = """
 batch_norm native_batch_norm cudnn_batch_norm instance_norm _batch_norm_impl_index
@@ -199,7 +203,8 @@ class Values:
         key, modes = (int(c._dispatch_key_parse(name).value) for name in (KEY, "Python"))
         most = MOST_FLOAT_BYTES // 4, MOST_BYTES
         card = self.library._name
-        tensors = self.tensors, self.torch.Tensor, self.floats
+        masks = {self.torch.bool, self.torch.uint8}
+        tensors = self.tensors, self.torch.Tensor, self.floats, masks
         if not native.begin(key, modes, card, core, *tensors, *most):
             return False
         made = self.torch.library.Library("_", "IMPL")
@@ -271,8 +276,11 @@ class Operator:
         factory = not any("Tensor" in str(one.type) and not one.is_out for one in arguments)
         flags = (flags & ~FACTORY) | (FACTORY if factory else 0)
         first = len(self.written) == 1 and self.written[0][0] == 0
+        self.masked = name in MASKING
         self.flags = flags | (WRITES if self.written else 0) | (FIRST if first else 0)
-        self.masked = name.startswith(("index", "_index_put")) or name == "masked_select"
+        self.flags |= MASKED if self.masked else 0
+        self.flags |= SHAPES if name.startswith("new_") or name.endswith("_like") else 0
+        self.flags |= OVERWRITES if name in OVERWRITING else 0
 
     def members(self) -> tuple[Any, ...]:
         """Return what the hook needs, in the order of operators.c."""
@@ -304,7 +312,7 @@ class Operator:
         source = args[1 if self.written else 0]
         if into is None or into.type != "cpu" or not source.is_cuda:
             return None
-        host = OnHost(self.values, self.name)
+        host = OnHost(self.values, self.flags)
         host.of(source, False)
         self.answer([], host.state, rest=True)
         return None if self.written else self.computed(args, kwargs)
@@ -352,7 +360,7 @@ class Operator:
     def computed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int]:
         """Run the operator on the host. Return its result, and how far it's known."""
         values, torch = self.values, self.values.torch
-        host = OnHost(values, self.name)
+        host = OnHost(values, self.flags)
         written = {i for i, _ in self.written}
         named = {name for _, name in self.written}
         mine = [host.of(one, i in written) for i, one in enumerate(args)]
@@ -424,7 +432,7 @@ class Operator:
         if name == "equal":
             return [int(result)]
         if name == "bincount":
-            host = OnHost(self.values, name).of(args[0], False)
+            host = OnHost(self.values, self.flags).of(args[0], False)
             return [int(host.min()), int(host.max())] if host.numel() else []
         if name == "repeat_interleave":
             return [int(result.shape[0]), 1]
@@ -436,7 +444,7 @@ class Operator:
         """Return how many elements the masks select, whether or not the elements are known."""
         values, torch = self.values, self.values.torch
         found = []
-        host = OnHost(values, self.name)
+        host = OnHost(values, self.flags)
         whole = args[0].shape if self.name == "masked_select" else None
         for mask in args[1:2] if whole is not None else args[1]:
             if mask is None or mask.dtype not in (torch.bool, torch.uint8):
@@ -453,9 +461,9 @@ class Operator:
 class OnHost:
     """The arguments of an operator as CPU tensors, and how far their values are known."""
 
-    def __init__(self, values: Values, name: str) -> None:
-        self.values, self.name = values, name
-        self.overwrites = name in OVERWRITING  # what it writes, it needn't know before
+    def __init__(self, values: Values, flags: int) -> None:
+        self.values, self.flags = values, flags
+        self.overwrites = bool(flags & OVERWRITES)  # what it writes, it needn't know before
         self.state = KNOWN
         self.most = 0  # elements of the largest tensor
         self.made: dict[int, Any] = {}
@@ -481,7 +489,7 @@ class OnHost:
             return it
         if not it.is_cuda or it.dtype.is_complex or it.is_neg():
             raise CannotError
-        if self.name.endswith("_like") or self.name.startswith("new_"):  # only its shape matters
+        if self.flags & SHAPES:
             empty = values.torch.empty_strided
             return empty(it.shape, it.stride(), dtype=it.dtype, device=values.cpu)
         is_float = it.dtype in values.floats
