@@ -288,13 +288,13 @@ def test_reads_are_counted_by_call_site(reads: Any, monkeypatch: pytest.MonkeyPa
     events, logger = ("/site/torch/cuda/streams.py", 9, "x"), ("/site/torch/nn/ddp.py", 5, "log")
     printing = ("/site/torch/_tensor_str.py", 3, "text")
     met = [
-        ("item", False, False, [mine, other], 2),
-        ("item", False, False, [mine, mine], 3),
-        ("nonzero", True, False, [mine], 1),
-        ("item", False, False, [printing, mine], 1),
-        ("elapsed_time", False, False, [events, logger, mine], 7),
-        ("elapsed_time", False, False, [], 7),
-        ("elapsed_time", False, False, [events, mine], 4),
+        ("item", 0, [mine, other], 2),
+        ("item", 0, [mine, mine], 3),
+        ("nonzero", 9, [mine], 1),
+        ("item", 0, [printing, mine], 1),
+        ("elapsed_time", 0, [events, logger, mine], 7),
+        ("elapsed_time", 0, [], 7),
+        ("elapsed_time", 0, [events, mine], 4),
     ]
     monkeypatch.setattr(reads, "met", lambda: met)
     found = [(one["operator"], one["sizes"], one["line"], one["count"]) for one in reads.counted()]
@@ -305,8 +305,10 @@ def test_reads_are_counted_by_call_site(reads: Any, monkeypatch: pytest.MonkeyPa
         ("elapsed_time", False, 7, 4),
     ]
     assert set(reads.counted()[0]) == {
-        *("operator", "sizes", "sampled", "file", "line", "function", "through", "count")
+        *("operator", "sizes", "sampled", "chosen"),
+        *("file", "line", "function", "through", "count"),
     }
+    assert [one["chosen"] for one in reads.counted()] == [False, True, False, False]
 
 
 def test_card_reports_reads_until_stopped(reads: Any) -> None:

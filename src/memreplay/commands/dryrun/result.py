@@ -15,6 +15,9 @@ Outcome = Literal["ended", "out_of_memory", "failed", "killed", "timed_out", "in
 Verdict = Literal["fits", "does_not_fit", "over_budget", "not_known"]
 
 
+Routing = Literal["even", "same"]
+
+
 class DryCard(Record, frozen=True):
     """A fake card."""
 
@@ -95,8 +98,10 @@ class ValueRead(Record, frozen=True):
     makes_sizes: bool
     """Whether the operator uses the values as sizes."""
     random: bool
-    """Whether the values come from random numbers, so that they differ in each run; otherwise they
-    were zero."""
+    """Whether the values come from random numbers, so that they differ in each run."""
+    chosen: bool = False
+    """Whether the values depend on choices, such as a router's experts, that a dry run assumed: see
+    `routing`. If they are neither random nor chosen, they were zero, or computed from zeros."""
 
 
 class Unknown(Record, frozen=True):
@@ -162,9 +167,11 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """Libraries that were asked for a workspace size, which only the real libraries know."""
     unanswered: tuple[Unknown, ...]
     """Functions that may return a size but that a dry run doesn't implement."""
-    values_known: bool
-    """Whether integers, booleans and small floats were computed. False if that isn't possible with
-    this PyTorch or Python; then they all read as zeros.
+    routing: Routing = "even"
+    """How choices were assumed: spread evenly, or all the same."""
+    no_values: str
+    """Why integers, booleans and small floats weren't computed, so that they all read as zeros; ""
+    if they were.
     """
     processes: tuple[DryProcess, ...]
     """Processes that used a card, by rank."""

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from memreplay.analysis.selecting.selection import TotalMemory
 from memreplay.analysis.selecting.sizes import parse_size
@@ -109,6 +109,15 @@ class DryrunOptions(RecordingOptions, frozen=True):
             parse=parse_size,
         ),
     ] = None
+    routing: Annotated[
+        Literal["even", "same"],
+        Opt(
+            "Which experts a router chooses: even spreads tokens evenly (an estimate), same sends"
+            " all of them to the same experts (the worst case).",
+            "HOW",
+            brief="Which experts a router chooses: even or same.",
+        ),
+    ] = "even"
     timeout: Annotated[
         float | None,
         Opt(
@@ -158,6 +167,7 @@ def setup_of(asked: DryrunOptions) -> Setup:
         stacks=asked.stacks,
         max_entries=asked.max_entries,
         source=asked.source,
+        routing=asked.routing,
         timeout=asked.timeout,
         # Keep the program's output out of the JSON.
         stdout=_STDERR if asked.as_json else None,

@@ -150,31 +150,49 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
     return pairs
 
 
+# Whether values decide sizes, are random, or depend on choices, and what the report says of them.
+_READS = (
+    (
+        True,
+        False,
+        False,
+        "not exact: sizes depend on GPU values that a dry run doesn't compute (zeros)",
+    ),
+    (True, False, True, "not exact: sizes depend on choices by activations, {routing}"),
+    (True, True, False, "not exact: sizes depend on random numbers, which differ in each run"),
+    (
+        False,
+        False,
+        False,
+        "GPU values were read that a dry run doesn't compute: exact unless sizes use them",
+    ),
+    (
+        False,
+        False,
+        True,
+        "choices by activations were read, {routing}: exact unless sizes use them",
+    ),
+    (False, True, False, "random numbers were read: exact unless sizes use them"),
+)
+_ROUTING = {
+    "even": "spread evenly here (--routing same is the worst case)",
+    "same": "all the same here (the worst case)",
+}
+
+
 def _not_known(report: DryrunReport) -> list[str]:
     """Return lines on the unknowns that the numbers depend on."""
     lines = []
-    for sizes, random, words in (
-        (
-            True,
-            False,
-            "not exact: sizes depend on GPU values that a dry run doesn't compute (zeros)",
-        ),
-        (True, True, "not exact: sizes depend on random numbers, which differ in each run"),
-        (
-            False,
-            False,
-            "GPU values were read that a dry run doesn't compute: exact unless sizes use them",
-        ),
-        (False, True, "random numbers were read: exact unless sizes use them"),
-    ):
-        reads = [one for one in report.reads if (one.makes_sizes, one.random) == (sizes, random)]
+    for sizes, random, chosen, words in _READS:
+        kind = sizes, random, chosen
+        reads = [one for one in report.reads if (one.makes_sizes, one.random, one.chosen) == kind]
         if reads:
-            lines.append(words)
+            lines.append(words.format(routing=_ROUTING[report.routing]))
             lines += [f"  {_place(one)}" for one in reads[:_MOST_PLACES]]
             if len(reads) > _MOST_PLACES:
                 lines.append(f"  and {counted(len(reads) - _MOST_PLACES, 'more place')}")
-    if report.reads and not report.values_known:
-        lines.append("small values aren't computed with this PyTorch or Python: all are zeros")
+    if report.reads and report.no_values:
+        lines.append(f"all values are zeros: {clean(report.no_values)}")
     if lost := sum(one.lost for one in report.processes):
         who = "a process ended without reporting its memory"
         if lost > 1:

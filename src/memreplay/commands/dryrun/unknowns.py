@@ -23,11 +23,20 @@ def reads_of(ended: Ended) -> tuple[ValueRead, ...]:
     counts: Counter[tuple[Any, ...]] = Counter()
     for process in ended.processes:
         for one in process.facts.get("reads", ()):
-            names = "operator", "file", "line", "function", "through", "sizes", "sampled"
+            names = "operator", "file", "line", "function", "through", "sizes", "sampled", "chosen"
             counts[tuple(one[name] for name in names)] += one["count"]
     found = [
-        ValueRead(operator, file, line, function, through, count, sizes, sampled)
-        for (operator, file, line, function, through, sizes, sampled), count in counts.items()
+        ValueRead(operator, file, line, function, through, count, sizes, sampled, chosen)
+        for (
+            operator,
+            file,
+            line,
+            function,
+            through,
+            sizes,
+            sampled,
+            chosen,
+        ), count in counts.items()
     ]
     return tuple(sorted(found, key=lambda o: (not o.makes_sizes, -o.count, o.file, o.line)))
 

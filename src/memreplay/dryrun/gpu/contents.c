@@ -223,7 +223,9 @@ static void known_copy(void *to, const void *from, uint64_t bytes) {
         found = next_answer(to, bytes);
     if (to_device || found == KNOWN)
         return;
-    int64_t likely = unknown_read(found == SAMPLED);
+    int64_t likely = unknown_read(found == SAMPLED  ? OF_RANDOM
+                                  : found == CHOSEN ? OF_CHOSEN
+                                                    : 0);
     /* This read is a single number. Naming the operator that reads it is more useful than only
      * counting an unknown value. */
     if (!found && likely && (bytes == sizeof(int32_t) || bytes == sizeof likely))

@@ -24,6 +24,7 @@ static int (*is_any_known)(uint64_t at, uint64_t bytes);
 static int (*knowledge)(uint64_t at, uint64_t bytes);
 static void (*set_answers)(const int64_t *them, int n, int rest, int as);
 enum { OUTSIDE, NOTED, NOT_NOTED };
+enum { UNKNOWN, KNOWN, DOUBTFUL = 5 }; /* as in messages.h */
 
 static uint16_t key, key_of_modes;
 static PyObject *tensor_types, *tensor_base, *float_types;
@@ -43,7 +44,9 @@ enum {
     FIRST = 32,  /* writes into its first argument only */
     MASKED = 64, /* its second argument may be a mask, or masks, which it reads */
     SHAPES = 128, /* doesn't read its arguments, only their shapes */
-    OVERWRITES = 256 /* needn't know its first argument */
+    OVERWRITES = 256, /* needn't know its first argument */
+    FILLS = 512,      /* its result has known values even if all floats are unknown */
+    PICKS = 1024      /* chooses indices by floats, even if these are unknown */
 };
 
 /* The arguments of an operator, as far as they've been looked at. */
@@ -51,6 +54,8 @@ struct arguments {
     long flags, elements;
     int n; /* of them */
     int is_cuda, is_float;
+    int is_unknown, is_known; /* whether small floats are, on the card */
+    int is_lost; /* the operator writes into known floats */
     int has_handler; /* an operator calls Python code, which may call others */
 };
 
@@ -124,12 +129,16 @@ static int look_at(PyObject *it, struct arguments *all) {
         all->is_float = 1;
     if (all->is_float && all->elements > most_floats)
         return LEAVE;
+    int is_first = all->n == 1;
+    if (!is_float || !is_cuda || (all->flags & SHAPES) || (is_first && (all->flags & OVERWRITES)))
+        return COMPUTE;
     /* Most small floats are unknown, like those of a bias. Finding that out here is fast. */
     uint64_t at, bytes;
-    int is_read = !(all->flags & SHAPES) && !(all->n == 1 && (all->flags & OVERWRITES));
-    return is_float && is_cuda && is_read && is_dense(it, &at, &bytes) && !knowledge(at, bytes)
-               ? LEAVE
-               : COMPUTE;
+    int known = is_dense(it, &at, &bytes) ? knowledge(at, bytes) : KNOWN;
+    all->is_unknown |= known == UNKNOWN;
+    all->is_known |= known != UNKNOWN;
+    all->is_lost |= known != UNKNOWN && is_first && (all->flags & FIRST);
+    return known == DOUBTFUL ? LEAVE : COMPUTE;
 }
 
 /* Whether it's worth trying to compute an operator's result: it must be small, and on the card. */
@@ -156,6 +165,9 @@ static int is_worth_it(PyObject *args, PyObject *kwargs, struct arguments *all) 
     }
     if (worst != COMPUTE)
         return worst;
+    /* Unknown floats are only taken for zeros beside known ones, which may matter. */
+    if (all->is_unknown && (all->is_lost || !(all->is_known || (all->flags & FILLS))))
+        return LEAVE;
     if (!all->is_cuda)
         return (all->flags & COPIES) && device && device != Py_None && all->elements <= most_others;
     return all->elements <= (all->is_float ? most_floats : most_others);
@@ -245,7 +257,7 @@ static PyObject *compute(PyObject *self, PyObject *args, PyObject *kwargs) {
         call(PyTuple_GetItem(self, REAL), args, kwargs, all.has_handler ? NOT_NOTED : NOTED);
     if (reads)
         set_answers(NULL, 0, 0, 0);
-    if (out && is_computed)
+    if (out && (is_computed || ((all.flags & PICKS) && all.is_cuda && !all.has_handler)))
         done = tell(PyTuple_GetItem(self, AFTER), found ? found : Py_None, args, kwargs, out);
     else if ((all.flags & WRITES) && !(out && has_nothing_known(args, &all)))
         done = tell(PyTuple_GetItem(self, FORGET), args, kwargs, NULL, NULL);

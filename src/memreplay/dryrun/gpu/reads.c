@@ -79,7 +79,7 @@ void unknown_time(void) {
     count_place("elapsed_time", 0);
 }
 
-int64_t unknown_read(int sampled) {
+int64_t unknown_read(int kind) {
     if (!is_place_counted())
         return 0;
     void *frames[DEPTH];
@@ -94,6 +94,6 @@ int64_t unknown_read(int sampled) {
     pthread_mutex_unlock(&lock);
     int sizes = found >= 0 && OPERATORS[found].sizes;
     count_place(found < 0 ? "read" : OPERATORS[found].operator,
-                (sizes ? OF_SIZES : 0) | (sampled ? OF_RANDOM : 0));
+                (sizes ? OF_SIZES : 0) | kind);
     return found < 0 ? 0 : OPERATORS[found].zeros;
 }

@@ -8,6 +8,7 @@ MEMREPLAY_DRYRUN_CARD    the library with the fake card
 MEMREPLAY_DRYRUN_MORE    the library with the stub functions, which counts their calls
 MEMREPLAY_DRYRUN_STACKS, MEMREPLAY_DRYRUN_ENTRIES    arguments of the recording
 MEMREPLAY_DRYRUN_SOURCE  1 to keep source lines
+MEMREPLAY_DRYRUN_ROUTING "same" if all rows choose the same by unknown values
 
 The environment is read on import, because a program may change it later.
 """
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FUNCTIONS = 4096  # must match gpu/unanswered.c
+OF_SIZES, OF_RANDOM, OF_CHOSEN = 1, 2, 8  # kinds of reads, as in gpu/gpu.h
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -55,7 +57,10 @@ class Recording:
         self.guard: Any = beside("guarding", RECORDING).Guard(torch)
         self.entries = sys.maxsize  # number of events that are kept; 0 if unknown
         self.counted: list[dict[str, Any]] = []  # counters at the start of the recording
-        self.values = False  # whether small values are computed
+        self.values: Any = None  # computes small values
+        self.no_values = (
+            "this isn't a dry run's process"  # why they aren't computed; "" if they are
+        )
 
     def prepare(self) -> None:
         """Start recording when torch initializes CUDA."""
@@ -107,10 +112,17 @@ class Recording:
             return
         core = os.path.join(os.path.dirname(self.torch.__file__), "lib", "libc10.so")
         try:
-            values = beside("memreplay_values").Values(self.torch, card)
-            self.values = values.begin(extension("_operators", hook), core)
-        except (AttributeError, ImportError, OSError, RuntimeError, TypeError):
-            self.values = False  # this PyTorch or Python lacks something that it needs
+            even = TOLD.get("MEMREPLAY_DRYRUN_ROUTING") != "same"
+            self.values = beside("memreplay_values").Values(self.torch, card, even=even)
+            begun = self.values.begin(extension("_operators", hook), core)
+            self.no_values = "" if begun else "this PyTorch lacks a function"
+        except (AttributeError, ImportError, OSError, RuntimeError, TypeError) as error:
+            self.no_values = str(error).partition("\n")[0] or type(error).__name__
+
+    def check_values(self) -> None:
+        """Check that small values really are computed."""
+        if not self.no_values and not self.values.check():
+            self.no_values = "this PyTorch doesn't call its operators' hooks"
 
     def asked(self, begin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note how many events the program's own recording keeps, and when it started."""
@@ -204,6 +216,7 @@ class Recording:
         self.of = os.getpid()
         self.began = time.time()
         self.visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self.guard.run("checking values", self.check_values)
         self.keep_counters()
         if self.own:
             self.entries = int(TOLD.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize))
@@ -302,7 +315,7 @@ class Recording:
             "unanswered": calls(),
             "workspaces": workspaces(),
             "reads": self.reads.counted() if self.reads is not None else [],
-            "values": self.values,
+            "no_values": self.no_values,
         }
         with open(f"{begun}.json.part", "w", encoding="utf-8") as file:
             json.dump(found, file)
@@ -421,9 +434,9 @@ class Reads:
         """Stop counting, because reading Python's stack during shutdown isn't safe."""
         self.card.memreplay_count_places(0)
 
-    def met(self) -> Iterator[tuple[str, bool, bool, list[tuple[str, int, str]], int]]:
-        """Yield the reads that gpu/places.c collected: operator, whether it decides sizes, whether
-        the values are random, stack (innermost frame first), and count.
+    def met(self) -> Iterator[tuple[str, int, list[tuple[str, int, str]], int]]:
+        """Yield the reads that gpu/places.c collected: operator, what kind of read (gpu.h), stack
+        (innermost frame first), and count.
         """
         import ctypes
 
@@ -438,32 +451,32 @@ class Reads:
             whole = len(rest) % 3 == 0 and all(line.isdecimal() for line in rest[1::3])
             frames = zip(rest[::3], rest[1::3], rest[2::3]) if whole else ()  # noqa: B905
             stack = [(file, int(line), function) for file, line, function in frames]
-            sizes, sampled = int(kind) & 1, int(kind) & 2  # OF_SIZES, OF_RANDOM in gpu/gpu.h
-            yield operator, bool(sizes), bool(sampled), stack, count.value
+            yield operator, int(kind), stack, count.value
 
     def counted(self) -> list[dict[str, Any]]:
-        counts: dict[tuple[str, bool, bool, str, int, str, str], int] = {}
-        for operator, sizes, sampled, stack, count in self.met():
+        counts: dict[tuple[str, int, str, int, str, str], int] = {}
+        for operator, kind, stack, count in self.met():
             # An elapsed time that a library only logs doesn't matter.
             if operator == "elapsed_time" and self.by_pytorch(stack):
                 continue
             place = self.place(stack)
             # a tensor that is read to be printed doesn't affect sizes
             printed = "_tensor_str.py:" in place[3]
-            where = ("print" if printed else operator, sizes, sampled, *place)
+            where = ("print" if printed else operator, kind, *place)
             counts[where] = counts.get(where, 0) + count
         return [
             {
                 "operator": operator,
-                "sizes": sizes,
-                "sampled": sampled,
+                "sizes": bool(kind & OF_SIZES),
+                "sampled": bool(kind & OF_RANDOM),
+                "chosen": bool(kind & OF_CHOSEN),
                 "file": file,
                 "line": line,
                 "function": function,
                 "through": through,
                 "count": n,
             }
-            for (operator, sizes, sampled, file, line, function, through), n in counts.items()
+            for (operator, kind, file, line, function, through), n in counts.items()
         ]
 
     def by_pytorch(self, stack: list[tuple[str, int, str]]) -> bool:

@@ -276,6 +276,7 @@ def read(operator: str, line: int, count: int) -> dict[str, Any]:
         "operator": operator,
         "sizes": operator != "item",
         "sampled": False,
+        "chosen": False,
         "count": count,
         **place,
     }
