@@ -89,6 +89,15 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     ]
 
 
+def test_values_on_other_cards_and_in_other_processes(tmp_path: Path) -> None:
+    read, report = both(tmp_path, "places", options=("--gpus", "2"))
+    assert len(read) == 6
+    assert {name: on_card for name, (_, on_card) in read.items()} == {
+        name: on_host for name, (on_host, _) in read.items()
+    }
+    assert report["reads"] == []
+
+
 def test_choices_are_even_and_said_to_be_assumed(tmp_path: Path) -> None:
     read, report = both(tmp_path, "choices")
     assert len(read) > 5

@@ -70,6 +70,15 @@ def selected_of_large_unknown_values(device: str) -> Any:
     return hidden[mask].shape, hidden.masked_select(mask[..., None]).shape
 
 
+def selected_in_compiled_code(device: str) -> Any:
+    @torch.compile(backend="eager")
+    def selected(them: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return them[them > 4], (them > 2).cumsum(-1)
+
+    chosen, counts = selected(tokens(device))
+    return chosen.tolist(), counts.tolist()
+
+
 def found(device: str) -> Any:
     rows, columns = torch.where(tokens(device) == END)
     return rows.tolist(), columns.tolist(), tokens(device).nonzero().tolist()

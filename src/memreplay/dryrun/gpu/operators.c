@@ -32,6 +32,7 @@ static PyObject *name_is_cuda, *name_dtype, *name_numel, *name_device, *name_out
 static PyObject *name_data_ptr, *name_nbytes, *name_is_contiguous;
 static PyObject *no_handler; /* Tensor.__torch_dispatch__ */
 static PyObject *mask_types; /* dtypes of masks */
+static PyObject *set_compiler; /* sets what compiles a thread's Python code, and returns the former */
 static long most_floats, most_others; /* elements of a tensor whose values are computed */
 
 /* What is known about an operator. */
@@ -181,12 +182,29 @@ static int is_cleared(void) {
     return 1;
 }
 
+/* Call Python so that torch.compile, which may be running the program, doesn't compile that. */
+static PyObject *call_python(PyObject *function, PyObject *a, PyObject *b, PyObject *c,
+                             PyObject *d) {
+    PyObject *before = PyObject_CallFunctionObjArgs(set_compiler, Py_None, NULL);
+    if (!before)
+        return NULL;
+    PyObject *done = PyObject_CallFunctionObjArgs(function, a, b, c, d, NULL);
+    if (before != Py_None) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        Py_XDECREF(PyObject_CallFunctionObjArgs(set_compiler, before, NULL));
+        PyErr_Restore(type, value, trace);
+    }
+    Py_DECREF(before);
+    return done;
+}
+
 /* Call Python, which notes what it can. Its errors mean that it noted nothing, and the program
  * doesn't see them. Returns 0 when interrupted. */
 static int tell(PyObject *function, PyObject *a, PyObject *b, PyObject *c, PyObject *d) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    PyObject *done = PyObject_CallFunctionObjArgs(function, a, b, c, d, NULL);
+    PyObject *done = call_python(function, a, b, c, d);
     if (!done && !is_cleared()) {
         Py_XDECREF(type);
         Py_XDECREF(value);
@@ -249,7 +267,7 @@ static PyObject *compute(PyObject *self, PyObject *args, PyObject *kwargs) {
         reads = 0;
     }
     if (reads) {
-        found = PyObject_CallFunctionObjArgs(PyTuple_GetItem(self, BEFORE), args, kwargs, NULL);
+        found = call_python(PyTuple_GetItem(self, BEFORE), args, kwargs, NULL, NULL);
         if (!found && !is_cleared())
             return NULL;
     }
@@ -303,18 +321,19 @@ static PyObject *passed(PyObject *module, PyObject *pair) {
 }
 
 /* begin(key, key_of_modes, card, core, tensor_types, tensor_base, float_types, mask_types,
- * most_floats, most_others): whether the functions needed are there. */
+ * set_compiler, most_floats, most_others): whether the functions needed are there. */
 static PyObject *begin(PyObject *module, PyObject *args) {
     (void)module;
     const char *card, *core;
     int of_key, of_modes;
-    if (!PyArg_ParseTuple(args, "iissOOOOll", &of_key, &of_modes, &card, &core, &tensor_types,
-                          &tensor_base, &float_types, &mask_types, &most_floats, &most_others))
+    if (!PyArg_ParseTuple(args, "iissOOOOOll", &of_key, &of_modes, &card, &core, &tensor_types,
+                          &tensor_base, &float_types, &mask_types, &set_compiler, &most_floats, &most_others))
         return NULL;
     Py_INCREF(tensor_types);
     Py_INCREF(tensor_base);
     Py_INCREF(float_types);
     Py_INCREF(mask_types);
+    Py_INCREF(set_compiler);
     key = (uint16_t)of_key;
     key_of_modes = (uint16_t)of_modes;
     name_is_cuda = PyUnicode_InternFromString("is_cuda");

@@ -216,7 +216,9 @@ class Values:
         most = MOST_FLOAT_BYTES // 4, MOST_BYTES
         card = self.library._name
         masks = {self.torch.bool, self.torch.uint8}
-        tensors = self.tensors, self.torch.Tensor, self.floats, masks
+        compiler = getattr(getattr(c, "_dynamo", None), "eval_frame", None)
+        set_compiler = getattr(compiler, "set_eval_frame", lambda _: None)
+        tensors = self.tensors, self.torch.Tensor, self.floats, masks, set_compiler
         if not native.begin(key, modes, card, core, *tensors, *most):
             return False
         made = self.torch.library.Library("_", "IMPL")
