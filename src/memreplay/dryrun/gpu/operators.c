@@ -47,7 +47,8 @@ enum {
     SHAPES = 128, /* doesn't read its arguments, only their shapes */
     OVERWRITES = 256, /* needn't know its first argument */
     FILLS = 512,      /* its result has known values even if all floats are unknown */
-    PICKS = 1024      /* chooses indices by floats, even if these are unknown */
+    PICKS = 1024,     /* chooses indices by floats, even if these are unknown */
+    NEVER = 2048      /* isn't computed: what it writes is only forgotten */
 };
 
 /* The arguments of an operator, as far as they've been looked at. */
@@ -160,7 +161,9 @@ static int is_worth_it(PyObject *args, PyObject *kwargs, struct arguments *all) 
         all->n++;
         int is_list = PyList_Check(it);
         for (Py_ssize_t j = 0, m = is_list ? PyList_Size(it) : 1; j < m; j++) {
-            int found = look_at(is_list ? PyList_GetItem(it, j) : it, all);
+            PyObject *one = is_list ? PyList_GetItem(it, j) : it;
+            int found = all->flags & NEVER ? (is_plain_tensor(one, all) < 0 ? FAILED : LEAVE)
+                                           : look_at(one, all);
             worst = found < worst ? found : worst;
         }
     }
@@ -220,8 +223,14 @@ static int tell(PyObject *function, PyObject *a, PyObject *b, PyObject *c, PyObj
 static int has_nothing_known(PyObject *args, const struct arguments *all) {
     if (!(all->flags & FIRST) || all->has_handler || !PyTuple_Size(args))
         return 0;
-    uint64_t at, bytes;
-    return is_dense(PyTuple_GetItem(args, 0), &at, &bytes) && !is_any_known(at, bytes);
+    PyObject *them = PyTuple_GetItem(args, 0);
+    int is_list = PyList_Check(them), found = 1;
+    for (Py_ssize_t i = 0, n = is_list ? PyList_Size(them) : 1; i < n && found; i++) {
+        uint64_t at, bytes;
+        PyObject *it = is_list ? PyList_GetItem(them, i) : them;
+        found = is_dense(it, &at, &bytes) && !is_any_known(at, bytes);
+    }
+    return found;
 }
 
 /* Whether an argument is a mask whose elements are going to be counted: 1 or 0, or FAILED. */

@@ -35,8 +35,8 @@ MOST_RUNS = 1 << 12  # of elements that follow each other
 TRIMMED_BYTES = 64 << 20
 PARALLEL = 1 << 15  # elements; PyTorch uses several threads for more
 UNKNOWN, KNOWN, SAMPLED, CHOSEN, BLANK, DOUBTFUL = range(6)  # as in gpu/messages.h
-FACTORY, COPIES, TESTS, WRITES, READS, FIRST, MASKED, SHAPES, OVERWRITES, FILLS, PICKS = (
-    1 << i for i in range(11)
+FACTORY, COPIES, TESTS, WRITES, READS, FIRST, MASKED, SHAPES, OVERWRITES, FILLS, PICKS, NEVER = (
+    1 << i for i in range(12)
 )  # as in operators.c
 NOTED, NOT_NOTED = 1, 2  # as in operators.c
 
@@ -292,8 +292,8 @@ class Values:
             if "Dimname" in str(schema) or not c._dispatch_has_kernel(full):
                 continue
             operator = c._get_operation_overload(f"aten::{name}", overload)[0]
-            if computed:
-                made = Operator(self, operator, schema, flags[name])
+            if computed or schema.is_mutable:
+                made = Operator(self, operator, schema, flags[name] if computed else NEVER)
                 yield full, native.hooked(made.members())
             else:
                 yield full, native.passed((operator, NOT_NOTED if writes else NOTED))
@@ -383,7 +383,7 @@ class Operator:
             for one in self.tensors_written(args, kwargs):
                 if values.is_ours(one):
                     values.note(one, UNKNOWN)
-                elif one.device.type != "cpu":
+                elif one.is_cuda:
                     raise CannotError
         except CANNOT:  # it has no memory of its own, e.g. within vmap
             values.library.memreplay_doubt_all()
