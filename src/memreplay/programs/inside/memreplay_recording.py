@@ -412,7 +412,7 @@ class Reads:
         import ctypes
 
         self.facts = beside("facts", RECORDING)
-        self.not_the_program = self.facts.library_folders(torch)
+        self.not_the_program = *self.facts.library_folders(torch), os.path.join(HERE, "")
         self.events = os.path.join(torch, "cuda", "streams.py")
         self.measuring = (
             os.path.join(torch, ""),

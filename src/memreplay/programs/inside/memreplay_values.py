@@ -86,6 +86,13 @@ SILENT = """
 batch_norm native_batch_norm cudnn_batch_norm instance_norm _batch_norm_impl_index
 batch_norm_update_stats batch_norm_gather_stats batch_norm_gather_stats_with_counts
 """
+# Operators that change a tensor, but not its memory.
+RESHAPING = set(
+    """
+    as_strided_ detach_ rename_ requires_grad_ resize_ resize_as_ set_ set_data squeeze_ swapaxes_
+    swapdims_ t_ transpose_ unsqueeze_ _resize_output_ record_stream retain_grad
+    """.split()
+)
 # Python code that the dispatcher doesn't call with an operator's arguments.
 NOT_HOOKED = {
     "aten::where",
@@ -292,7 +299,7 @@ class Values:
             if "Dimname" in str(schema) or not c._dispatch_has_kernel(full):
                 continue
             operator = c._get_operation_overload(f"aten::{name}", overload)[0]
-            if computed or schema.is_mutable:
+            if computed or (schema.is_mutable and name not in RESHAPING):
                 made = Operator(self, operator, schema, flags[name] if computed else NEVER)
                 yield full, native.hooked(made.members())
             else:
