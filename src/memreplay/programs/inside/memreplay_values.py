@@ -88,10 +88,25 @@ batch_norm_update_stats batch_norm_gather_stats batch_norm_gather_stats_with_cou
 """
 # Operators that change a tensor, but not its memory.
 RESHAPING = set(
-    """
-    as_strided_ detach_ rename_ requires_grad_ resize_ resize_as_ set_ set_data squeeze_ swapaxes_
-    swapdims_ t_ transpose_ unsqueeze_ _resize_output_ record_stream retain_grad
-    """.split()
+    [
+        "as_strided_",
+        "detach_",
+        "rename_",
+        "requires_grad_",
+        "resize_",
+        "resize_as_",
+        "set_",
+        "set_data",
+        "squeeze_",
+        "swapaxes_",
+        "swapdims_",
+        "t_",
+        "transpose_",
+        "unsqueeze_",
+        "_resize_output_",
+        "record_stream",
+        "retain_grad",
+    ]
 )
 # Python code that the dispatcher doesn't call with an operator's arguments.
 NOT_HOOKED = {
