@@ -87,27 +87,10 @@ batch_norm native_batch_norm cudnn_batch_norm instance_norm _batch_norm_impl_ind
 batch_norm_update_stats batch_norm_gather_stats batch_norm_gather_stats_with_counts
 """
 # Operators that change a tensor, but not its memory.
-RESHAPING = set(
-    [
-        "as_strided_",
-        "detach_",
-        "rename_",
-        "requires_grad_",
-        "resize_",
-        "resize_as_",
-        "set_",
-        "set_data",
-        "squeeze_",
-        "swapaxes_",
-        "swapdims_",
-        "t_",
-        "transpose_",
-        "unsqueeze_",
-        "_resize_output_",
-        "record_stream",
-        "retain_grad",
-    ]
-)
+RESHAPING = """
+as_strided_ detach_ rename_ requires_grad_ resize_ resize_as_ set_ set_data squeeze_ swapaxes_
+swapdims_ t_ transpose_ unsqueeze_ _resize_output_ record_stream retain_grad
+"""
 # Python code that the dispatcher doesn't call with an operator's arguments.
 NOT_HOOKED = {
     "aten::where",
@@ -293,7 +276,8 @@ class Values:
 
     def all_hooks(self, native: Any) -> Iterator[tuple[str, Any]]:
         """Yield the names of operators that need a hook, each with its hook."""
-        flags, silent = dict.fromkeys(OTHERS.split(), 0), set(SILENT.split())
+        flags = dict.fromkeys(OTHERS.split(), 0)
+        silent, reshaping = set(SILENT.split()), set(RESHAPING.split())
         kinds = (FACTORIES, FACTORY), (TESTING, TESTS), (COPYING, COPIES | READS), (READING, READS)
         for names, flag in kinds:
             for name in names.split():
@@ -314,7 +298,7 @@ class Values:
             if "Dimname" in str(schema) or not c._dispatch_has_kernel(full):
                 continue
             operator = c._get_operation_overload(f"aten::{name}", overload)[0]
-            if computed or (schema.is_mutable and name not in RESHAPING):
+            if computed or (schema.is_mutable and name not in reshaping):
                 made = Operator(self, operator, schema, flags[name] if computed else NEVER)
                 yield full, native.hooked(made.members())
             else:
