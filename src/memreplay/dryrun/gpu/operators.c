@@ -336,7 +336,8 @@ static PyObject *begin(PyObject *module, PyObject *args) {
     const char *card, *core;
     int of_key, of_modes;
     if (!PyArg_ParseTuple(args, "iissOOOOOll", &of_key, &of_modes, &card, &core, &tensor_types,
-                          &tensor_base, &float_types, &mask_types, &set_compiler, &most_floats, &most_others))
+                          &tensor_base, &float_types, &mask_types, &set_compiler, &most_floats,
+                          &most_others))
         return NULL;
     Py_INCREF(tensor_types);
     Py_INCREF(tensor_base);
