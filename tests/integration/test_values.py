@@ -30,6 +30,11 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 kept = [torch.zeros(4_000_000, dtype=torch.long, device="cuda") for _ in range(100)]
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
+UNHOOKED = """
+import torch
+torch._C._dispatch_tls_set_dispatch_key_included("TESTING_ONLY_GenericMode", False)
+print(torch.arange(4, device="cuda").sum().item())
+"""
 NAMES = (
     "add,subtract,compare,divide,clamp,where,sum,cumsum,select,nonzero,unique,bincount,repeat"
     ",gather,scatter,sort,concatenate,roll,fill,shift,positions,transpose,write"
@@ -46,13 +51,15 @@ STEPS = st.lists(
 )
 
 
-def both(folder: Path, *arguments: str) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+def both(
+    folder: Path, *arguments: str, options: tuple[str, ...] = ()
+) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     """Return what each program reads on the host and on the card, and the dry run's report."""
     command = [sys.executable, "-m", "memreplay", "dryrun", "--json", "--force"]
     out = folder / "read.json"
     program = [PYTHON, "-m", "tests.truth.values", str(out), *arguments]
     done = subprocess.run(
-        [*command, "-o", str(folder / "values.pickle"), "--", *program],
+        [*command, *options, "-o", str(folder / "values.pickle"), "--", *program],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -80,6 +87,49 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     assert [name for name, (on_host, on_card) in read.items() if on_host != on_card] == [
         name for name, (on_host, on_card) in read.items() if on_host != on_card and name in said
     ]
+
+
+def test_values_on_other_cards_and_in_other_processes(tmp_path: Path) -> None:
+    read, report = both(tmp_path, "places", options=("--gpus", "2"))
+    assert len(read) == 6
+    assert {name: on_card for name, (_, on_card) in read.items()} == {
+        name: on_host for name, (on_host, _) in read.items()
+    }
+    assert report["reads"] == []
+
+
+def test_choices_are_even_and_said_to_be_assumed(tmp_path: Path) -> None:
+    read, report = both(tmp_path, "choices")
+    assert len(read) > 5
+    assert {name: on_card for name, (_, on_card) in read.items()} == {
+        name: on_host for name, (on_host, _) in read.items()
+    }
+    said = {place["function"] for place in report["reads"] if place["chosen"]}
+    assert said >= {"experts", "sorted_by_expert", "greedy"}
+    assert not report["exact"]
+    sizes = {place["function"] for place in report["reads"] if place["makes_sizes"]}
+    assert sizes >= {"experts"}
+
+
+def test_all_choices_can_be_the_same(tmp_path: Path) -> None:
+    read, report = both(tmp_path, "choices", options=("--routing", "same"))
+    assert sorted(read["sorted_by_expert"][1][0]) == [0, 0, 0, 0, 0, 0, 64, 64]
+    assert read["experts"][1] == [[64, 4]] * 2
+    assert report["routing"] == "same"
+
+
+def test_hooks_that_are_not_called_are_said(tmp_path: Path) -> None:
+    program = tmp_path / "unhooked.py"
+    program.write_text(UNHOOKED)
+    out = tmp_path / "unhooked.pickle"
+    command = [sys.executable, "-m", "memreplay", "dryrun", "--json", "--force", "-o", str(out)]
+    done = subprocess.run(
+        [*command, "--", PYTHON, str(program)], capture_output=True, text=True, check=False
+    )
+    report = json.loads(done.stdout)
+    assert done.stderr.startswith("0\n")
+    assert report["no_values"] == "this PyTorch doesn't call its operators' hooks"
+    assert [place["operator"] for place in report["reads"]] == ["item"]
 
 
 def test_large_integers_do_not_fill_the_host(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from memreplay.dryrun.cards import Card, environment
 from memreplay.dryrun.children import Children
@@ -53,6 +53,8 @@ class Setup(NamedTuple):
     """Whether snapshots include source lines."""
     workspaces: Measured | None = None
     """Measured workspaces; others are estimated."""
+    routing: Literal["even", "same"] = "even"
+    """What a program's choices by unknown values are, such as a router's experts."""
     timeout: float | None = None
     ranks: Ranks | None = None
     """Which ranks run; None runs the command as it is."""
@@ -217,6 +219,7 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
         "MEMREPLAY_DRYRUN_MORE": str(runtime.more),
         "MEMREPLAY_DRYRUN_OPERATORS": str(built("_operators")),
         "MEMREPLAY_DRYRUN_STACKS": setup.stacks,
+        "MEMREPLAY_DRYRUN_ROUTING": setup.routing,
         "MEMREPLAY_GPU_CALLS": str(folder),
         # Without this, Triton doesn't find a preloaded driver.
         "TRITON_LIBCUDA_PATH": str(runtime.more.parent),

@@ -1,8 +1,8 @@
 """Write, as JSON, what programs read on the host and on the card:
 `python -m tests.truth.values OUT [PROGRAMS]`.
 
-PROGRAMS is a JSON file of programs as generated.py describes them, or "uncertain" for all of
-uncertain.py; without it, all of everyday.py.
+PROGRAMS is a JSON file of programs as generated.py describes them, or the name of another module of
+programs: uncertain, choices, places; without it, all of everyday.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tests.truth.values import everyday, generated, uncertain
+from tests.truth.values import choices, everyday, generated, places, uncertain
 
 
 def plain(it: Any) -> Any:
@@ -25,8 +25,9 @@ def plain(it: Any) -> Any:
 
 def main() -> None:
     programs = everyday.PROGRAMS
-    if sys.argv[2:] == ["uncertain"]:
-        programs = uncertain.PROGRAMS
+    named = {"uncertain": uncertain, "choices": choices, "places": places}
+    if sys.argv[2:] and sys.argv[2] in named:
+        programs = named[sys.argv[2]].PROGRAMS
     elif len(sys.argv) > 2:
         with open(sys.argv[2], encoding="utf-8") as file:
             programs = {str(i): generated.program(one) for i, one in enumerate(json.load(file))}

@@ -62,6 +62,29 @@ def selected_of_unknown_values(device: str) -> Any:
     return hidden[mask].shape
 
 
+def selected_of_large_unknown_values(device: str) -> Any:
+    hidden = torch.empty(3, 6, 4096, device=device)
+    mask = tokens(device) != PAD
+    hidden[~mask] = 0
+    hidden[mask] = torch.zeros(int(mask.sum()), 4096, device=device)
+    return hidden[mask].shape, hidden.masked_select(mask[..., None]).shape
+
+
+def selected_in_compiled_code(device: str) -> Any:
+    @torch.compile(backend="eager")
+    def selected(them: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return them[them > 4], (them > 2).cumsum(-1)
+
+    chosen, counts = selected(tokens(device))
+    return chosen.tolist(), counts.tolist()
+
+
+def beside_a_model_without_memory(device: str) -> Any:
+    mask = tokens(device) != PAD
+    torch.empty(100, device="meta").normal_()
+    return mask.nonzero().tolist()
+
+
 def found(device: str) -> Any:
     rows, columns = torch.where(tokens(device) == END)
     return rows.tolist(), columns.tolist(), tokens(device).nonzero().tolist()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.dryrun.library import CARD, GIB, MIB, load, malloc, places, read, write
 
-UNKNOWN, KNOWN, SAMPLED, ASSUMED, DOUBTFUL = range(5)
+UNKNOWN, KNOWN, SAMPLED, ASSUMED, CHOSEN, BLANK, DOUBTFUL = range(7)
 OUTSIDE, NOTED, NOT_NOTED = range(3)
 KEY = 7
 HOOKED = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_uint16)
@@ -72,9 +72,19 @@ def test_least_certain_part_decides(gpu: Any) -> None:
     compute(gpu, at + 4, bytes(4), SAMPLED)
     assert gpu.memreplay_knowledge(at, 8) == SAMPLED
     compute(gpu, at + 8, bytes(4), DOUBTFUL)
-    assert [gpu.memreplay_knowledge(at, n) for n in (4, 8, 12, 13)] == [
-        *(KNOWN, SAMPLED, DOUBTFUL, UNKNOWN)
-    ]
+    states = [gpu.memreplay_knowledge(at, n) for n in (4, 8, 12, 13)]
+    assert states == [KNOWN, SAMPLED, DOUBTFUL, UNKNOWN]
+
+
+def test_choices_are_counted_apart(gpu: Any) -> None:
+    at = malloc(gpu, MIB)
+    compute(gpu, at, b"chosen..", CHOSEN)
+    assert read(gpu, at, 8) == b"chosen.."
+    compute(gpu, at, b"zeros...", BLANK)
+    assert read(gpu, at, 8) == b"zeros..."
+    gpu.memreplay_place.restype = ctypes.c_char_p
+    texts = [gpu.memreplay_place(i, byref(c_uint64())).decode().split("\n") for i in (0, 1)]
+    assert [kind for _, kind, *_ in texts] == ["8", "0"]
 
 
 def test_random_numbers_are_counted_apart(gpu: Any) -> None:

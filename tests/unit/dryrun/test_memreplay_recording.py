@@ -290,7 +290,7 @@ def test_reads_are_counted_by_call_site(reads: Any, monkeypatch: pytest.MonkeyPa
     met = [
         ("item", 0, [mine, other], 2),
         ("item", 0, [mine, mine], 3),
-        ("nonzero", 1, [mine], 1),
+        ("nonzero", 9, [mine], 1),
         ("item", 0, [printing, mine], 1),
         ("elapsed_time", 0, [events, logger, mine], 7),
         ("elapsed_time", 0, [], 7),
@@ -305,9 +305,10 @@ def test_reads_are_counted_by_call_site(reads: Any, monkeypatch: pytest.MonkeyPa
         ("elapsed_time", False, 7, 4),
     ]
     assert set(reads.counted()[0]) == {
-        *("operator", "sizes", "sampled", "assumed", "file", "line", "function"),
-        *("through", "count"),
+        *("operator", "sizes", "sampled", "assumed", "chosen"),
+        *("file", "line", "function", "through", "count"),
     }
+    assert [one["chosen"] for one in reads.counted()] == [False, True, False, False]
 
 
 def test_card_reports_reads_until_stopped(reads: Any) -> None:

@@ -117,7 +117,10 @@ def dryrun_report(
         estimates=estimates,
         workspaces_source=None if setup.workspaces is None else setup.workspaces.where,
         unanswered=unanswered,
-        values_known=all(one.facts.get("values") for one in ended.processes if one.facts),
+        routing=setup.routing,
+        no_values=next(
+            (one.facts["no_values"] for one in ended.processes if one.facts.get("no_values")), ""
+        ),
         processes=processes,
         shown=shown,
         peaks=peaks,

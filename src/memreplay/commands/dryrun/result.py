@@ -18,6 +18,9 @@ EstimateName = Literal[
 Verdict = Literal["fits", "does_not_fit", "over_budget", "not_known"]
 
 
+Routing = Literal["even", "same"]
+
+
 class DryCard(Record, frozen=True):
     """A fake card."""
 
@@ -124,16 +127,21 @@ class ValueRead(Record, frozen=True):
     makes_sizes: bool
     """Whether the operator uses the values as sizes."""
     random: bool
-    """Whether the values come from random numbers, so that they differ in each run; otherwise they
-    were zero or `assumed`."""
+    """Whether the values come from random numbers, so that they differ in each run."""
     assumed: bool = False
     """Whether the values come from a rank that didn't run, and were assumed to be the same as the
     reading rank's."""
+    chosen: bool = False
+    """Whether the values depend on choices, such as a router's experts, that a dry run assumed: see
+    `routing`. If they are neither `random`, `assumed` nor chosen, they were zero, or computed from
+    zeros."""
 
     @property
-    def source(self) -> Literal["unknown", "random", "assumed"]:
-        """Where the values come from."""
-        return "random" if self.random else "assumed" if self.assumed else "unknown"
+    def source(self) -> Literal["unknown", "random", "assumed", "chosen"]:
+        """Where the values come from; of several sources, the least certain."""
+        if self.chosen:
+            return "chosen"
+        return "assumed" if self.assumed else "random" if self.random else "unknown"
 
 
 class Unknown(Record, frozen=True):
@@ -228,9 +236,11 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """The card and the versions that `--workspaces` was measured with; null without it."""
     unanswered: tuple[Unknown, ...]
     """Functions that may return a size but that a dry run doesn't implement."""
-    values_known: bool
-    """Whether integers, booleans and small floats were computed. False if that isn't possible with
-    this PyTorch or Python; then they all read as zeros.
+    routing: Routing = "even"
+    """How choices were assumed: spread evenly, or all the same."""
+    no_values: str
+    """Why integers, booleans and small floats weren't computed, so that they all read as zeros; ""
+    if they were.
     """
     processes: tuple[DryProcess, ...]
     """Processes that used a card, by rank."""

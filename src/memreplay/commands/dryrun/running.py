@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from memreplay.analysis.selecting.selection import TotalMemory
 from memreplay.analysis.selecting.sizes import parse_size
@@ -96,6 +96,7 @@ class DryrunOptions(RecordingOptions, frozen=True):
             least=1,
             most=MOST_RANKS,
             brief="Number of all ranks, of which only --rank runs.",
+            rare=True,
         ),
     ] = None
     settings: Annotated[
@@ -166,8 +167,19 @@ class DryrunOptions(RecordingOptions, frozen=True):
             "FILE",
             path="file",
             brief="Measured sizes of cuDNN's workspaces (JSON lines).",
+            rare=True,
         ),
     ] = None
+    routing: Annotated[
+        Literal["even", "same"],
+        Opt(
+            "Which experts a router chooses: even spreads tokens evenly (an estimate), same sends"
+            " all of them to the same experts (the worst case).",
+            "HOW",
+            brief="Which experts a router chooses: even or same.",
+            rare=True,
+        ),
+    ] = "even"
     timeout: Annotated[
         float | None,
         Opt(
@@ -221,6 +233,7 @@ def setup_of(asked: DryrunOptions) -> Setup:
         max_entries=asked.max_entries,
         source=asked.source,
         workspaces=None if asked.workspaces is None else read_measured(asked.workspaces),
+        routing=asked.routing,
         timeout=asked.timeout,
         # Keep the program's output out of the JSON.
         stdout=_STDERR if asked.as_json else None,

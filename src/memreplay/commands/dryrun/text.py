@@ -24,6 +24,7 @@ _READS = (
         "unknown",
         "not exact: sizes depend on GPU values that a dry run doesn't compute (zeros)",
     ),
+    (True, "chosen", "not exact: sizes depend on choices by activations, {routing}"),
     (True, "assumed", "not exact: sizes depend on values of ranks that didn't run"),
     (True, "random", "not exact: sizes depend on random numbers, which differ in each run"),
     (
@@ -31,6 +32,7 @@ _READS = (
         "unknown",
         "GPU values were read that a dry run doesn't compute: exact unless sizes use them",
     ),
+    (False, "chosen", "choices by activations were read, {routing}: exact unless sizes use them"),
     (
         False,
         "assumed",
@@ -38,6 +40,10 @@ _READS = (
     ),
     (False, "random", "random numbers were read: exact unless sizes use them"),
 )
+_ROUTING = {
+    "even": "spread evenly here (--routing same is the worst case)",
+    "same": "all the same here (the worst case)",
+}
 
 
 def verdict_line(report: DryrunReport) -> str:
@@ -225,12 +231,12 @@ def _not_known(report: DryrunReport) -> list[str]:
     for sizes, kind, words in _READS:
         reads = [one for one in report.reads if (one.makes_sizes, one.source) == (sizes, kind)]
         if reads:
-            lines.append(words)
+            lines.append(words.format(routing=_ROUTING[report.routing]))
             lines += [f"  {_place(one)}" for one in reads[:_MOST_PLACES]]
             if len(reads) > _MOST_PLACES:
                 lines.append(f"  and {counted(len(reads) - _MOST_PLACES, 'more place')}")
-    if report.reads and not report.values_known:
-        lines.append("small values aren't computed with this PyTorch or Python: all are zeros")
+    if report.reads and report.no_values:
+        lines.append(f"all values are zeros: {clean(report.no_values)}")
     if lost := sum(one.lost for one in report.processes):
         who = "a process ended without reporting its memory"
         if lost > 1:

@@ -24,13 +24,11 @@ def reads_of(ended: Ended) -> tuple[ValueRead, ...]:
     for process in ended.processes:
         for one in process.facts.get("reads", ()):
             names = "operator", "file", "line", "function", "through"
-            kind = one["sizes"], one["sampled"], one["assumed"]
+            kind = one["sizes"], one["sampled"], one["assumed"], one["chosen"]
             counts[tuple(one[name] for name in names) + kind] += one["count"]
     found = [
-        ValueRead(operator, file, line, function, through, count, sizes, sampled, assumed)
-        for (operator, file, line, function, through, sizes, sampled, assumed), count in (
-            counts.items()
-        )
+        ValueRead(operator, file, line, function, through, count, *kind)
+        for (operator, file, line, function, through, *kind), count in counts.items()
     ]
     return tuple(sorted(found, key=lambda o: (not o.makes_sizes, -o.count, o.file, o.line)))
 

@@ -131,6 +131,14 @@ uint64_t give_addresses(uint64_t at, int *device) {
     return bytes;
 }
 
+/* The last page, for the probe of values at start. A card never gets that far. */
+API uint64_t memreplay_last_page(void) {
+    pthread_mutex_lock(&lock);
+    uint64_t at = base || reserve() ? (end - PAGE) & ~(PAGE - 1) : 0;
+    pthread_mutex_unlock(&lock);
+    return at;
+}
+
 int no_addresses(void) {
     static int said;
     if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))

@@ -225,6 +225,7 @@ static void known_copy(void *to, const void *from, uint64_t bytes) {
         return;
     int64_t likely = unknown_read(found == SAMPLED   ? OF_RANDOM
                                   : found == ASSUMED ? OF_ASSUMED
+                                  : found == CHOSEN  ? OF_CHOSEN
                                                      : 0);
     /* This read is a single number. Naming the operator that reads it is more useful than only
      * counting an unknown value. */

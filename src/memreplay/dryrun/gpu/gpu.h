@@ -128,13 +128,13 @@ API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *f
  * unknown. */
 API void memreplay_block(uint64_t at, int taken);
 
-/* Count a read of values that aren't known for sure: 0, OF_RANDOM or OF_ASSUMED. Returns the value
+/* Count a read of values that aren't known for sure: 0, OF_RANDOM, OF_ASSUMED or OF_CHOSEN. Returns the value
  * that would be read if all computed values were zero. */
 int64_t unknown_read(int kind);
 /* Count a read of the time between two events, which is unknown, too. */
 void unknown_time(void);
 /* Count a read by an operator: which operator, what kind of read, and where in the program. */
-enum { OF_SIZES = 1, OF_RANDOM = 2, OF_ASSUMED = 4 };
+enum { OF_SIZES = 1, OF_RANDOM = 2, OF_ASSUMED = 4, OF_CHOSEN = 8 };
 void count_place(const char *operator, int kind);
 int is_place_counted(void);
 

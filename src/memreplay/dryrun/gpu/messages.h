@@ -18,8 +18,9 @@ enum { EVERYBODY = -1 };
 
 /* Whether the contents of a range of device memory are known, the less certain the higher (but for
  * UNKNOWN). SAMPLED: they come from random numbers. ASSUMED: a rank that doesn't run would have sent
- * them. DOUBTFUL: a kernel may have changed them since. */
-enum knowledge { UNKNOWN, KNOWN, SAMPLED, ASSUMED, DOUBTFUL };
+ * them. CHOSEN: they depend on indices, such as a router's experts, that an operator chose by unknown
+ * values. BLANK: unknown values were taken for zeros. DOUBTFUL: a kernel may have changed them since. */
+enum knowledge { UNKNOWN, KNOWN, SAMPLED, ASSUMED, CHOSEN, BLANK, DOUBTFUL };
 
 /* Send the message with this number. `as`: how well its bytes are known. Never waits. The
  * numbers of messages to the same receiver must ascend. */

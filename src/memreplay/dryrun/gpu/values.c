@@ -27,28 +27,37 @@ API int memreplay_values_inside(int what) {
     return before;
 }
 
-/* Whether this code belongs to PyTorch, whose operators are hooked. */
-static int is_of_torch(const void *code) {
+/* Whose code this is: PyTorch's operators, which are hooked, or its core, which launches no kernels. */
+enum { OTHER, OPERATORS, CORE };
+
+static int owner_of(const void *code) {
     enum { SLOTS = 4096 };
     static __thread struct {
         const void *code;
-        int is;
+        int owner;
     } known[SLOTS];
     size_t slot = ((uintptr_t)code >> 4) % SLOTS;
     if (known[slot].code != code) {
         Dl_info info;
-        known[slot].is = dladdr(code, &info) && info.dli_fname && strstr(info.dli_fname, "/libtorch_");
+        int found = dladdr(code, &info) && info.dli_fname;
+        known[slot].owner = !found                                ? OTHER
+                            : strstr(info.dli_fname, "/libtorch_") ? OPERATORS
+                            : strstr(info.dli_fname, "/libc10")    ? CORE
+                                                                   : OTHER;
         known[slot].code = code;
     }
-    return known[slot].is;
+    return known[slot].owner;
 }
 
 int are_writes_noted(const void *code) {
     if (!is_included)
         return 0;
+    int owner = code ? owner_of(code) : OTHER;
+    if (owner == CORE)
+        return 1;
     if (inside)
         return inside == NOTED;
-    return code && is_included(key) && is_of_torch(code);
+    return owner == OPERATORS && is_included(key);
 }
 
 /* --- what the host computed ----------------------------------------------------------------------- */

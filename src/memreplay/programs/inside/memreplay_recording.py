@@ -8,6 +8,7 @@ MEMREPLAY_DRYRUN_CARD    the library with the fake card
 MEMREPLAY_DRYRUN_MORE    the library with the stub functions, which counts their calls
 MEMREPLAY_DRYRUN_STACKS, MEMREPLAY_DRYRUN_ENTRIES    arguments of the recording
 MEMREPLAY_DRYRUN_SOURCE  1 to keep source lines
+MEMREPLAY_DRYRUN_ROUTING "same" if all rows choose the same by unknown values
 
 The environment is read on import, because a program may change it later.
 """
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 FUNCTIONS = 4096  # must match gpu/unanswered.c
 ESTIMATES = 4  # kinds of estimates; must match gpu/unknown.h
 OUTSIDE_PARTS = 7  # must match gpu/gpu.h
-OF_SIZES, OF_RANDOM, OF_ASSUMED = 1, 2, 4  # must match gpu/gpu.h
+OF_SIZES, OF_RANDOM, OF_ASSUMED, OF_CHOSEN = 1, 2, 4, 8  # kinds of reads; must match gpu/gpu.h
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -58,7 +59,10 @@ class Recording:
         self.guard: Any = beside("guarding", RECORDING).Guard(torch)
         self.entries = sys.maxsize  # number of events that are kept; 0 if unknown
         self.counted: list[dict[str, Any]] = []  # counters at the start of the recording
-        self.values = False  # whether small values are computed
+        self.values: Any = None  # computes small values
+        self.no_values = (
+            "this isn't a dry run's process"  # why they aren't computed; "" if they are
+        )
         self.world: Any = None  # which ranks run, if only some do
 
     def prepare(self) -> None:
@@ -116,10 +120,17 @@ class Recording:
             return
         core = os.path.join(os.path.dirname(self.torch.__file__), "lib", "libc10.so")
         try:
-            values = beside("memreplay_values").Values(self.torch, card)
-            self.values = values.begin(extension("_operators", hook), core)
-        except (AttributeError, ImportError, OSError, RuntimeError, TypeError):
-            self.values = False  # this PyTorch or Python lacks something that it needs
+            even = TOLD.get("MEMREPLAY_DRYRUN_ROUTING") != "same"
+            self.values = beside("memreplay_values").Values(self.torch, card, even=even)
+            begun = self.values.begin(extension("_operators", hook), core)
+            self.no_values = "" if begun else "this PyTorch lacks a function"
+        except (AttributeError, ImportError, OSError, RuntimeError, TypeError) as error:
+            self.no_values = str(error).partition("\n")[0] or type(error).__name__
+
+    def check_values(self) -> None:
+        """Check that small values really are computed."""
+        if not self.no_values and not self.values.check():
+            self.no_values = "this PyTorch doesn't call its operators' hooks"
 
     def asked(self, begin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note how many events the program's own recording keeps, and when it started."""
@@ -213,6 +224,7 @@ class Recording:
         self.of = os.getpid()
         self.began = time.time()
         self.visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self.guard.run("checking values", self.check_values)
         self.keep_counters()
         if self.own:
             self.entries = int(TOLD.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize))
@@ -313,7 +325,7 @@ class Recording:
             "estimates": estimates(),
             "outside": outside(len(statistics)),
             "reads": self.reads.counted() if self.reads is not None else [],
-            "values": self.values,
+            "no_values": self.no_values,
             "groups": self.world.own_groups() if self.world is not None else [],
             "node": self.world.node if self.world is not None else 0,
         }
@@ -414,7 +426,7 @@ class Reads:
         import ctypes
 
         self.facts = beside("facts", RECORDING)
-        self.not_the_program = self.facts.library_folders(torch)
+        self.not_the_program = *self.facts.library_folders(torch), os.path.join(HERE, "")
         self.events = os.path.join(torch, "cuda", "streams.py")
         self.measuring = (
             os.path.join(torch, ""),
@@ -474,6 +486,7 @@ class Reads:
                 "sizes": bool(kind & OF_SIZES),
                 "sampled": bool(kind & OF_RANDOM),
                 "assumed": bool(kind & OF_ASSUMED),
+                "chosen": bool(kind & OF_CHOSEN),
                 "file": file,
                 "line": line,
                 "function": function,

@@ -16,6 +16,7 @@ recorded stacks don't have frames of it.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 
 TYPE_CHECKING = False
@@ -33,8 +34,10 @@ MOST_BYTES = 32 << 20
 MOST_RUNS = 1 << 12  # of elements that follow each other
 TRIMMED_BYTES = 64 << 20
 PARALLEL = 1 << 15  # elements; PyTorch uses several threads for more
-UNKNOWN, KNOWN, SAMPLED, ASSUMED, DOUBTFUL = range(5)  # as in gpu/messages.h
-FACTORY, COPIES, TESTS, WRITES, READS, FIRST = 1, 2, 4, 8, 16, 32  # as in operators.c
+UNKNOWN, KNOWN, SAMPLED, ASSUMED, CHOSEN, BLANK, DOUBTFUL = range(7)  # as in gpu/messages.h
+FACTORY, COPIES, TESTS, WRITES, READS, FIRST, MASKED, SHAPES, OVERWRITES, FILLS, PICKS, NEVER = (
+    1 << i for i in range(12)
+)  # as in operators.c
 NOTED, NOT_NOTED = 1, 2  # as in operators.c
 
 # The operators that are computed; those that end with an underscore write into an argument.
@@ -64,14 +67,29 @@ cat stack repeat roll flip index_select gather scatter scatter_ scatter_add scat
 scatter_reduce scatter_reduce_ take index_fill index_fill_ index_copy index_copy_ index_add
 index_add_ masked_scatter masked_scatter_ sort argsort topk kthvalue tril triu tril_ triu_
 constant_pad_nd clone fill_ zero_ histc normal_ random_
+uniform_ bernoulli bernoulli_ multinomial
 """
-RANDOM = {"randint", "randint_like", "randperm", "random_", "normal_"}
+RANDOM = {
+    *("randint", "randint_like", "randperm", "random_", "normal_"),
+    *("uniform_", "bernoulli", "bernoulli_", "multinomial"),
+}
 # These overwrite all of their argument, which needn't be known before.
-OVERWRITING = {"fill_", "zero_", "random_", "normal_", "copy_"}
+OVERWRITING = {"fill_", "zero_", "random_", "normal_", "copy_", "uniform_", "bernoulli_"}
+# The second argument of these is a mask, or may contain masks.
+MASKING = {"index", "index_put", "index_put_", "_index_put_impl_", "masked_select"}
+# These write a number where a mask says so.
+FILLING = {"where", "masked_fill", "masked_fill_"}
+# These choose indices by floats.
+PICKING = {"topk", "argmax", "argmin", "max", "min", "multinomial"}
 # Operators that write into arguments although their schemas don't say so.
 SILENT = """
 batch_norm native_batch_norm cudnn_batch_norm instance_norm _batch_norm_impl_index
 batch_norm_update_stats batch_norm_gather_stats batch_norm_gather_stats_with_counts
+"""
+# Operators that change a tensor, but not its memory.
+RESHAPING = """
+as_strided_ detach_ rename_ requires_grad_ resize_ resize_as_ set_ set_data squeeze_ swapaxes_
+swapdims_ t_ transpose_ unsqueeze_ _resize_output_ record_stream retain_grad
 """
 # Python code that the dispatcher doesn't call with an operator's arguments.
 NOT_HOOKED = {
@@ -92,8 +110,9 @@ CANNOT = (CannotError, IndexError, NotImplementedError, RuntimeError, TypeError,
 class Values:
     """The values of one process, and the hooks around PyTorch's operators."""
 
-    def __init__(self, torch: Any, card: str) -> None:
-        self.torch = torch
+    def __init__(self, torch: Any, card: str, *, even: bool = True) -> None:
+        """`even`: whether choices by unknown values are spread evenly, rather than all the same."""
+        self.torch, self.even = torch, even
         self.tensors = [torch.Tensor, torch.nn.Parameter]
         types = {one for one in vars(torch).values() if isinstance(one, torch.dtype)}
         self.floats = {one for one in types if one.is_floating_point or one.is_complex}
@@ -104,10 +123,12 @@ class Values:
         self.library.memreplay_knowledge.argtypes = where
         self.library.memreplay_is_any_known.argtypes = where
         self.library.memreplay_is_on_card.argtypes = where[:1]
+        self.library.memreplay_last_page.restype = where[0]
         self.library.memreplay_know.argtypes = [*where, ctypes.c_int]
         self.trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
         self.computed_bytes = 0  # since the last trim
         self.registered: list[Any] = []
+        self.is_on = False  # whether operators are hooked
 
     # --- tensors
 
@@ -199,7 +220,10 @@ class Values:
         key, modes = (int(c._dispatch_key_parse(name).value) for name in (KEY, "Python"))
         most = MOST_FLOAT_BYTES // 4, MOST_BYTES
         card = self.library._name
-        tensors = self.tensors, self.torch.Tensor, self.floats
+        masks = {self.torch.bool, self.torch.uint8}
+        compiler = getattr(getattr(c, "_dynamo", None), "eval_frame", None)
+        set_compiler = getattr(compiler, "set_eval_frame", lambda _: None)
+        tensors = self.tensors, self.torch.Tensor, self.floats, masks, set_compiler
         if not native.begin(key, modes, card, core, *tensors, *most):
             return False
         made = self.torch.library.Library("_", "IMPL")
@@ -211,8 +235,33 @@ class Values:
             register(name, KEY, hook)
         included = ctypes.cast(getattr(ctypes.CDLL(core), IS_INCLUDED), ctypes.c_void_p)
         self.library.memreplay_values_begin(included, key)
-        self.in_threads(lambda: c._dispatch_tls_set_dispatch_key_included(KEY, True))
+        self.is_on = True
+        self.in_threads(lambda: c._dispatch_tls_set_dispatch_key_included(KEY, self.is_on))
         return True
+
+    def check(self) -> bool:
+        """Compute a known result, and switch the hooks of this thread and of later ones off if it
+        isn't right. Returns whether they stay on.
+
+        The tensor has no memory of PyTorch's allocator, so that the snapshot has no event of it.
+        """
+        torch, at = self.torch, self.library.memreplay_last_page()
+        device = torch.device("cuda", torch.cuda.current_device())
+        try:
+            storage = torch._C._construct_storage_from_data_pointer(at, device, 8)
+        except AttributeError:
+            return True  # PyTorch before 2.1 can't make such a tensor
+        with torch.no_grad():
+            probe = torch.empty(0, dtype=torch.int64, device=device).set_(storage, 0, (1,))
+            probe.fill_(5).add_(2).mul_(6)
+        memory = ctypes.c_int64.from_address(at)
+        self.is_on = memory.value == 42 and self.library.memreplay_knowledge(at, 8) == KNOWN
+        self.library.memreplay_know(at, 8, UNKNOWN)
+        memory.value = 0
+        if not self.is_on:
+            self.library.memreplay_values_begin(None, 0)
+            torch._C._dispatch_tls_set_dispatch_key_included(KEY, False)
+        return self.is_on
 
     def in_threads(self, enter: Callable[[], None]) -> None:
         """Hook the operators of this thread, and of all that Python starts later."""
@@ -227,7 +276,8 @@ class Values:
 
     def all_hooks(self, native: Any) -> Iterator[tuple[str, Any]]:
         """Yield the names of operators that need a hook, each with its hook."""
-        flags, silent = dict.fromkeys(OTHERS.split(), 0), set(SILENT.split())
+        flags = dict.fromkeys(OTHERS.split(), 0)
+        silent, reshaping = set(SILENT.split()), set(RESHAPING.split())
         kinds = (FACTORIES, FACTORY), (TESTING, TESTS), (COPYING, COPIES | READS), (READING, READS)
         for names, flag in kinds:
             for name in names.split():
@@ -248,8 +298,8 @@ class Values:
             if "Dimname" in str(schema) or not c._dispatch_has_kernel(full):
                 continue
             operator = c._get_operation_overload(f"aten::{name}", overload)[0]
-            if computed:
-                made = Operator(self, operator, schema, flags[name])
+            if computed or (schema.is_mutable and name not in reshaping):
+                made = Operator(self, operator, schema, flags[name] if computed else NEVER)
                 yield full, native.hooked(made.members())
             else:
                 yield full, native.passed((operator, NOT_NOTED if writes else NOTED))
@@ -271,8 +321,13 @@ class Operator:
         factory = not any("Tensor" in str(one.type) and not one.is_out for one in arguments)
         flags = (flags & ~FACTORY) | (FACTORY if factory else 0)
         first = len(self.written) == 1 and self.written[0][0] == 0
+        self.masked = name in MASKING
         self.flags = flags | (WRITES if self.written else 0) | (FIRST if first else 0)
-        self.masked = name.startswith(("index", "_index_put")) or name == "masked_select"
+        self.flags |= MASKED if self.masked else 0
+        self.flags |= SHAPES if name.startswith("new_") or name.endswith("_like") else 0
+        self.flags |= OVERWRITES if name in OVERWRITING else 0
+        self.flags |= FILLS if name in FILLING else 0
+        self.flags |= PICKS if name in PICKING else 0
 
     def members(self) -> tuple[Any, ...]:
         """Return what the hook needs, in the order of operators.c."""
@@ -304,7 +359,7 @@ class Operator:
         source = args[1 if self.written else 0]
         if into is None or into.type != "cpu" or not source.is_cuda:
             return None
-        host = OnHost(self.values, self.name)
+        host = OnHost(self.values, self.flags)
         host.of(source, False)
         self.answer([], host.state, rest=True)
         return None if self.written else self.computed(args, kwargs)
@@ -318,8 +373,14 @@ class Operator:
                     return
                 result, state = found or self.computed(args, kwargs)
                 self.store(args, kwargs, out, result, state)
+                return
             except CANNOT:
                 self.forget(args, kwargs)
+            try:
+                if self.flags & PICKS and not self.written:
+                    self.pick(args, out)
+            except CANNOT:
+                pass
 
     def forget(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forget the values of everything that the operator writes into."""
@@ -328,10 +389,78 @@ class Operator:
             for one in self.tensors_written(args, kwargs):
                 if values.is_ours(one):
                     values.note(one, UNKNOWN)
-                elif one.device.type != "cpu":
+                elif one.is_cuda:
                     raise CannotError
         except CANNOT:  # it has no memory of its own, e.g. within vmap
             values.library.memreplay_doubt_all()
+
+    # --- choosing
+
+    def pick(self, args: tuple[Any, ...], out: Any) -> None:
+        """Choose indices by unknown values: each row others, or all rows the same.
+
+        The first one is in the middle, because the ends of a vocabulary are for special tokens,
+        which end a sentence.
+        """
+        values, torch = self.values, self.values.torch
+        source, indices = args[0], out[1] if isinstance(out, tuple) else out
+        if not values.is_ours(source) or not values.is_ours(indices):
+            return
+        if source.dtype not in values.floats or indices.dtype is not torch.int64:
+            return
+        dim, n_chosen = self.chosen(args, source.dim())
+        n = source.numel() if dim is None else source.shape[dim]
+        place = values.place(indices)
+        if not place[1] or place[1] > MOST_BYTES:
+            return
+        rows = indices.numel() // n_chosen
+        made = (torch.arange(rows * n_chosen if values.even else n_chosen) + n // 2) % n
+        made = made.view(-1, n_chosen).expand(rows, n_chosen)
+        if n_chosen > 1 and dim is not None:
+            made = made.reshape(indices.movedim(dim, -1).shape).movedim(-1, dim)
+        values.on_host(indices, place).copy_(made.reshape(indices.shape))
+        values.note(indices, CHOSEN)
+
+    def picked(self, args: list[Any]) -> Any:
+        """Choose from values, some of which were taken for zeros. Equal ones are chosen as if they
+        were unknown.
+        """
+        source = args[0]
+        if self.name == "multinomial":
+            raise CannotError
+        dim, n_chosen = self.chosen(tuple(args), source.dim())
+        rows = source.reshape(1, -1) if dim is None else source.movedim(dim, -1)
+        n = rows.shape[-1]
+        torch = self.values.torch
+        order = torch.arange(rows.numel() // n * n_chosen if self.values.even else n_chosen)
+        order = (order[::n_chosen, None] + n // 2 + torch.arange(n)) % n
+        order = order.expand(rows.numel() // n, n).reshape(rows.shape)
+        descending = self.name not in ("argmin", "min") and all(args[3:4])
+        values, at = rows.gather(-1, order).sort(-1, descending=descending, stable=True)
+        indices = order.gather(-1, at)[..., :n_chosen]
+        values = values[..., :n_chosen]
+        if self.name == "topk" and dim is not None:
+            return values.movedim(-1, dim), indices.movedim(-1, dim)
+        if dim is None:
+            return indices.reshape([1] * source.dim() if any(args[2:3]) else [])
+        whole = [
+            one.movedim(-1, dim) if any(args[2:3]) else one[..., 0] for one in (values, indices)
+        ]
+        return whole[1] if self.name.startswith("arg") else tuple(whole)
+
+    def chooses(self, args: list[Any]) -> bool:
+        """Return whether the operator chooses indices: max and min only do along a dimension."""
+        along = type(args[1]) is int if len(args) > 1 else False
+        return bool(self.flags & PICKS) and (along or self.name not in ("max", "min"))
+
+    def chosen(self, args: tuple[Any, ...], dims: int) -> tuple[int | None, int]:
+        """Return the dimension in which an operator chooses (None for all), and how many."""
+        if self.name == "topk":
+            return (args[2] if len(args) > 2 else -1) if dims else None, args[1]
+        if self.name == "multinomial":
+            return -1, args[1]
+        dim = args[1] if len(args) > 1 else None
+        return dim if dims else None, 1
 
     # --- computing
 
@@ -352,12 +481,13 @@ class Operator:
     def computed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int]:
         """Run the operator on the host. Return its result, and how far it's known."""
         values, torch = self.values, self.values.torch
-        host = OnHost(values, self.name)
+        host = OnHost(values, self.flags)
         written = {i for i, _ in self.written}
         named = {name for _, name in self.written}
         mine = [host.of(one, i in written) for i, one in enumerate(args)]
         host.overwrites = True  # outputs that the program passes by name
         by_name = {name: host.of(one, name in named) for name, one in kwargs.items()}
+        host.check()
         if self.is_placed and ("device" in by_name or self.flags & FACTORY):
             by_name["device"] = values.cpu
         if by_name.get("pin_memory"):
@@ -366,13 +496,23 @@ class Operator:
         if threads > 1:
             torch.set_num_threads(1)
         try:
+            if host.is_unknown and self.chooses(mine):
+                return self.picked(mine), host.state
             if self.name not in RANDOM:
-                return self.operator(*mine, **by_name), host.state
+                return self.without_nan(self.operator(*mine, **by_name), host), host.state
             by_name.pop("generator", None)
-            return self.sampled(mine, by_name), SAMPLED
+            return self.sampled(mine, by_name), max(SAMPLED, host.state)
         finally:
             if threads > 1:
                 torch.set_num_threads(threads)
+
+    def without_nan(self, result: Any, host: OnHost) -> Any:
+        """Replace NaN by zeros if it comes from values that were taken for zeros."""
+        if host.is_unknown:
+            for one in result if isinstance(result, (list, tuple)) else (result,):
+                if isinstance(one, self.values.torch.Tensor) and one.dtype in self.values.floats:
+                    one.nan_to_num_(0.0, math.inf, -math.inf)
+        return result
 
     def sampled(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Run an operator with random numbers of our own, not with those of the program."""
@@ -408,7 +548,8 @@ class Operator:
                     raise CannotError
                 place = values.place(one)
                 values.on_host(one, place).copy_(its)
-                values.note(one, state)
+                picks = self.flags & PICKS and one.dtype not in values.floats
+                values.note(one, min(state, CHOSEN) if picks else state)
                 values.count(place[1])
 
     # --- numbers that an operator reads
@@ -424,7 +565,7 @@ class Operator:
         if name == "equal":
             return [int(result)]
         if name == "bincount":
-            host = OnHost(self.values, name).of(args[0], False)
+            host = OnHost(self.values, self.flags).of(args[0], False)
             return [int(host.min()), int(host.max())] if host.numel() else []
         if name == "repeat_interleave":
             return [int(result.shape[0]), 1]
@@ -436,7 +577,7 @@ class Operator:
         """Return how many elements the masks select, whether or not the elements are known."""
         values, torch = self.values, self.values.torch
         found = []
-        host = OnHost(values, self.name)
+        host = OnHost(values, self.flags)
         whole = args[0].shape if self.name == "masked_select" else None
         for mask in args[1:2] if whole is not None else args[1]:
             if mask is None or mask.dtype not in (torch.bool, torch.uint8):
@@ -453,11 +594,13 @@ class Operator:
 class OnHost:
     """The arguments of an operator as CPU tensors, and how far their values are known."""
 
-    def __init__(self, values: Values, name: str) -> None:
-        self.values, self.name = values, name
-        self.overwrites = name in OVERWRITING  # what it writes, it needn't know before
+    def __init__(self, values: Values, flags: int) -> None:
+        self.values, self.flags = values, flags
+        self.overwrites = bool(flags & OVERWRITES)  # what it writes, it needn't know before
         self.state = KNOWN
         self.most = 0  # elements of the largest tensor
+        self.is_known = self.is_unknown = False  # whether any floats are
+        self.is_lost = False  # whether it writes into known floats
         self.made: dict[int, Any] = {}
 
     def of(self, it: Any, written: bool) -> Any:
@@ -472,6 +615,11 @@ class OnHost:
             return [self.of(one, written) for one in it]
         return it
 
+    def check(self) -> None:
+        """Raise CannotError if unknown floats can't be taken for zeros, as in operators.c."""
+        if self.is_unknown and (self.is_lost or not (self.is_known or self.flags & FILLS)):
+            raise CannotError
+
     def tensor(self, it: Any, written: bool) -> Any:
         values = self.values
         if type(it) not in values.tensors or it.layout is not values.torch.strided:
@@ -481,21 +629,25 @@ class OnHost:
             return it
         if not it.is_cuda or it.dtype.is_complex or it.is_neg():
             raise CannotError
-        if self.name.endswith("_like") or self.name.startswith("new_"):  # only its shape matters
+        if self.flags & SHAPES:
             empty = values.torch.empty_strided
             return empty(it.shape, it.stride(), dtype=it.dtype, device=values.cpu)
         is_float = it.dtype in values.floats
         place = _, n_bytes = values.place(it)
         if n_bytes > (MOST_FLOAT_BYTES if is_float else MOST_BYTES):
             raise CannotError
-        state = values.knowledge(it, place)
-        if state == KNOWN or (written and self.overwrites):
+        if written and self.overwrites:
             return values.on_host(it, place)
-        is_given = state in (SAMPLED, ASSUMED)
-        if (is_float and not is_given) or (state == UNKNOWN and n_bytes > MOST_FLOAT_BYTES):
+        state = values.knowledge(it, place)
+        if is_float:
+            self.is_known |= state != UNKNOWN
+            self.is_unknown |= state == UNKNOWN
+            self.is_lost |= written and state != UNKNOWN
+        if (is_float and state == DOUBTFUL) or (state == UNKNOWN and n_bytes > MOST_FLOAT_BYTES):
             raise CannotError
-        self.state = max(self.state, state if is_given else DOUBTFUL)
+        self.state = max(self.state, state)
         if state == UNKNOWN:  # it reads as zeros
+            self.state = max(self.state, BLANK if is_float else DOUBTFUL)
             if not written:
                 return values.torch.zeros(it.shape, dtype=it.dtype, device=values.cpu)
             return values.on_host(it, place).zero_()

@@ -308,6 +308,7 @@ def read(operator: str, line: int, count: int) -> dict[str, Any]:
         "sizes": operator != "item",
         "sampled": False,
         "assumed": False,
+        "chosen": False,
         "count": count,
         **place,
     }

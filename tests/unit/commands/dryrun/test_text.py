@@ -139,9 +139,9 @@ def test_reads_of_gpu_values_are_shown() -> None:
     assert "nonzero in step train.py:4 (4 times) and 3 more places GPU values were read" in found
     assert "item in step /else/x.py:5, by …/b/c/d.py:9" in found
     assert "aren't computed" not in found
-    assert "aren't computed" not in words(report(values_known=False))
-    made = report(reads=(READ,), values_known=False)
-    assert "small values aren't computed with this PyTorch or Python: all are zeros" in words(made)
+    assert "all values are zeros" not in words(report(no_values="no hook"))
+    made = report(reads=(READ,), no_values="no hook")
+    assert "all values are zeros: no hook" in words(made)
     random = (replace(READ, makes_sizes=True, random=True), replace(READ, random=True))
     made = report(reads=random)
     assert verdict_line(made).startswith("fits T4, as far as is known, ")
@@ -149,6 +149,14 @@ def test_reads_of_gpu_values_are_shown() -> None:
         "numbers not exact: sizes depend on random numbers, which differ in each run item in step"
         " train.py:5 random numbers were read: exact unless sizes use them item in step train.py:5"
     ) in words(made)
+    chosen = (replace(READ, makes_sizes=True, chosen=True), replace(READ, chosen=True))
+    made = report(reads=chosen)
+    assert verdict_line(made).startswith("fits T4, as far as is known, 12.0 GiB")
+    assert (
+        "not exact: sizes depend on choices by activations, spread evenly here (--routing same is"
+        " the worst case) item in step train.py:5 choices by activations were read, spread evenly"
+    ) in words(made)
+    assert "all the same here (the worst case)" in words(report(reads=chosen, routing="same"))
     made = report(workspaces=(Unknown("cuDNN", 2000),))
     assert "not exact: workspaces of cuDNN aren't counted (2,000 calls)" in words(made)
     made = report(unanswered=tuple(Unknown(f"cuda{i}Get", i + 1) for i in range(5)))
@@ -285,7 +293,9 @@ def test_ranks_that_ran_are_shown() -> None:
         replace(one_process(rank), rank=rank, sizes_digest="ab"[rank // 4]) for rank in (0, 1, 4)
     )
     made = report(world_size=512, ranks_ran=(0, 1, 4), processes=processes)
-    assert verdict_line(made).endswith("12.0 GiB to spare on 3 of 512 ranks (estimate: 1.0 GiB outside PyTorch)")
+    assert verdict_line(made).endswith(
+        "12.0 GiB to spare on 3 of 512 ranks (estimate: 1.0 GiB outside PyTorch)"
+    )
     assert verdict_text(made) == "fits on 3 of 512 ranks"
     assert verdict_text(report(world_size=1, ranks_ran=(0,))) == "fits"
     assert "ranks only 0, 1, 4 of 512 ran; same allocations: 0, 1; 4" in words(made)
