@@ -61,6 +61,11 @@ def test_command_needs_a_terminal() -> None:
     assert "explore reads keys from standard input; give a file" in words
 
 
+def not_under_nohup() -> None:
+    """Let SIGHUP end the process, even if these tests run under nohup, which ignores it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Played:
     """Run the command in a pseudo-terminal, with keys pressed one after another."""
 
@@ -83,6 +88,7 @@ class Played:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
+            preexec_fn=not_under_nohup,
             env=os.environ
             | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", "PYTHONUTF8": "1"}
             | changes,

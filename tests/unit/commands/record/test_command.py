@@ -39,14 +39,14 @@ def test_program_gets_its_arguments_and_environment(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     path = os.path.join(os.path.realpath(tmp_path), "snapshot.pickle")
     assert done.stdout == (
-        '{"every": null, "max_entries": null, "overwrite": true,'
+        '{"every": null, "holders": false, "max_entries": null, "overwrite": true,'
         f' "path": "{path}", "source": false, "stacks": "auto"}}\n'
     )
     done = run(tmp_path, "-o", "b.pickle", "--", sys.executable, "-c", RECORDED)
     assert '"overwrite": false' in done.stdout  # a custom name
     more = ("--stacks", "all", "--max-entries", "9", "--every", "2", "--force", "-o", "a.pkl.gz")
-    done = run(tmp_path, *more, "--source", "--", sys.executable, "-c", RECORDED)
-    assert '"every": 2, "max_entries": 9, "overwrite": true' in done.stdout
+    done = run(tmp_path, *more, "--source", "--holders", "--", sys.executable, "-c", RECORDED)
+    assert '"every": 2, "holders": true, "max_entries": 9, "overwrite": true' in done.stdout
     assert '/a.pkl.gz", "source": true, "stacks": "all"' in done.stdout
 
 
