@@ -71,11 +71,10 @@ def selected_of_large_unknown_values(device: str) -> Any:
 
 
 def selected_in_compiled_code(device: str) -> Any:
-    @torch.compile(backend="eager")
     def selected(them: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return them[them > 4], (them > 2).cumsum(-1)
 
-    chosen, counts = selected(tokens(device))
+    chosen, counts = torch.compile(selected, backend="eager")(tokens(device))
     return chosen.tolist(), counts.tolist()
 
 

@@ -61,9 +61,8 @@ def test_command_needs_a_terminal() -> None:
     assert "explore reads keys from standard input; give a file" in words
 
 
-def not_under_nohup() -> None:
-    """Let SIGHUP end the process, even if these tests run under nohup, which ignores it."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# These tests may run under nohup, which makes all processes ignore SIGHUP.
+NOT_UNDER_NOHUP = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
 
 
 class Played:
@@ -83,12 +82,11 @@ class Played:
         self.master, slave = pty.openpty()
         self.before = termios.tcgetattr(slave)
         started = subprocess.Popen(
-            [sys.executable, "-c", code, "explore", *words],
+            [sys.executable, "-c", NOT_UNDER_NOHUP + code, "explore", *words],
             stdin=slave,
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            preexec_fn=not_under_nohup,
             env=os.environ
             | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", "PYTHONUTF8": "1"}
             | changes,
