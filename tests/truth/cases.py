@@ -27,8 +27,8 @@ ALL = f"{POWERS},{SPLIT},{COLLECTED}"
 # Cards from dryrun/cards.py, with changes.
 A100 = "A100-80"
 SMALL_BYTES = 3 << 30
-_NOTHING_OUTSIDE = ";".join(f"{part}=0" for part in ("context", *Outside._fields))
-SMALL = f"{A100};bytes={SMALL_BYTES};{_NOTHING_OUTSIDE}"
+NOTHING_OUTSIDE = ";".join(f"{part}=0" for part in ("context", *Outside._fields))
+SMALL = f"{A100};bytes={SMALL_BYTES};{NOTHING_OUTSIDE}"
 T4 = "T4"
 LAGGING = f"{A100};lag=7"
 TWO = f"{A100};count=2"

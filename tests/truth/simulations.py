@@ -28,6 +28,7 @@ from tests.truth.cases import (
     EXPANDABLE,
     INTERVALS,
     NOT_FROM_THE_START,
+    NOTHING_OUTSIDE,
     POWERS,
     PROGRAMS,
     ROUNDED,
@@ -91,7 +92,7 @@ class Run(NamedTuple):
     @property
     def case(self) -> Case:
         _, *other = CARDS.get(self.program, A100).split(";")
-        card = [A100, *(one for one in other if one.startswith(("lag", "count"))), "context=0"]
+        card = [A100, *(one for one in other if one.startswith(("lag", "count"))), NOTHING_OUTSIDE]
         if self.total:
             card.append(f"bytes={self.total}")
         return Case(self.program, self.settings, ";".join(card), moments=False, may_fail=True)
