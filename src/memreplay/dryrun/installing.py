@@ -22,7 +22,7 @@ _OF_CUDA_13 = (3, 10)
 _OLD_CARDS = "cu126"
 _NEW_FOLDER = "dryrun-env"
 NEW_PYTHON = f"{_NEW_FOLDER}/bin/python"
-"""The Python in the environment that a user is told to make."""
+"""The Python in the environment that the message tells a user to create."""
 
 
 class Installer(NamedTuple):

@@ -84,7 +84,7 @@ class Holders:
         self.graph = Referrers()
         self.children: dict[int, list[int]] = defaultdict(list)  # object -> what it refers to
         self.parents: dict[int, int] = {}  # object -> the next one on its way to a variable
-        self.entering: Counter[int] = Counter()  # object -> number of references that were found
+        self.referrers: dict[int, list[int]] = defaultdict(list)  # one for each reference
         self.complete = True
 
     def look(self, top: int = TOP) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class Holders:
             touched = set()
             for child, parent in self.graph.widen(frontier, ignored):
                 self.children[parent].append(child)
-                self.entering[child] += 1
+                self.referrers[child].append(parent)
                 touched.add(parent)
             self.connect(touched)
             frontier = list(range(known, len(self.graph.objects)))
@@ -224,9 +224,8 @@ class Holders:
     def unrooted(self, at: int) -> Key:
         """Return who holds an object that no variable leads to."""
         seen, queue = {at}, [at]
-        referrers = self.referrers
         while queue:
-            for parent in referrers[queue.pop()]:
+            for parent in self.referrers[queue.pop()]:
                 if parent not in seen:
                     seen.add(parent)
                     queue.append(parent)
@@ -234,21 +233,12 @@ class Holders:
         others = (objects[one] for one in seen if one not in self.blocks)
         names = sorted({naming.class_name(one) for one in others} - {""})
         probe = [object()]
-        alone = sys.getrefcount(probe[0])  # what it says of an object in one list
-        garbage = all(sys.getrefcount(objects[one]) - alone == self.entering[one] for one in seen)
+        base = sys.getrefcount(probe[0])  # of an object that only a list refers to
+        garbage = all(
+            sys.getrefcount(objects[one]) - base == len(self.referrers[one]) for one in seen
+        )
         kind = "cycle" if garbage and len(seen) > 1 else "unknown"
         return Key(kind, ", ".join(names[:NODES]))
-
-    @property
-    def referrers(self) -> Mapping[int, list[int]]:
-        found = self.__dict__.get("_referrers")
-        if found is None:
-            found = defaultdict(list)
-            for parent, children in self.children.items():
-                for child in children:
-                    found[child].append(parent)
-            self._referrers = found
-        return found
 
     # --- bytes ------------------------------------------------------------------------------------
 
@@ -355,18 +345,6 @@ def nothing_collected() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
-
-
-def sizes_of(segments: Iterable[Mapping[str, Any]]) -> dict[int, int]:
-    """Return the bytes of each block in use by address, from PyTorch's segments."""
-    found = {}
-    for segment in segments:
-        at = segment["address"]
-        for block in segment["blocks"]:
-            if block["state"] == "active_allocated":
-                found[block.get("address", at)] = block.get("requested_size", block["size"])
-            at += block["size"]
-    return found
 
 
 def saved(node: Any) -> Iterator[Any]:

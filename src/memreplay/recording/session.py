@@ -29,10 +29,11 @@ from memreplay.recording.facts import (
     statistics_of,
 )
 from memreplay.recording.guarding import Guard, from_a_signal
-from memreplay.recording.holders import SECONDS, TOP, Holders, nothing_collected, sizes_of
+from memreplay.recording.holders import SECONDS, TOP, Holders, nothing_collected
 from memreplay.recording.logs import Say, log
 from memreplay.recording.noting import Given, Noting
 from memreplay.recording.source_lines import source_lines
+from memreplay.recording.tensors import sizes_of
 from memreplay.recording.torch_here import find_torch
 from memreplay.recording.writing import DEFAULT, beside, checked, free_name, moved, write
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from memreplay.recording.guarding import Guard
@@ -51,12 +51,7 @@ class Addresses:
             segments = memory.memory_snapshot(include_traces=False)
         except (AttributeError, TypeError):  # PyTorch before 2.10
             segments = memory._snapshot()["segments"]
-        for segment in segments:
-            address = segment["address"]
-            for block in segment["blocks"]:
-                if block["state"] == "active_allocated":
-                    yield block.get("address", address)
-                address += block["size"]
+        yield from sizes_of(segments)
 
     def all(self, tensor: Any) -> list[int]:
         """Return the storage addresses of a tensor or its parts; empty if they aren't on this
@@ -127,6 +122,18 @@ class Addresses:
                 inner = tuple.__iter__(cast("tuple[Any, ...]", thing))
             for one in inner:
                 yield from self.found_in(one, deep + 1)
+
+
+def sizes_of(segments: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+    """Return the bytes of each block in use by address, from PyTorch's segments."""
+    found = {}
+    for segment in segments:
+        at = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] == "active_allocated":
+                found[block.get("address", at)] = block.get("requested_size", block["size"])
+            at += block["size"]
+    return found
 
 
 def own(thing: object, name: str) -> Any:

@@ -8,19 +8,7 @@ from typing import Any
 
 import pytest
 
-from memreplay.recording.holders import nothing_collected, saved, sizes_of
-
-
-def test_sizes_are_those_of_blocks_in_use() -> None:
-    block = {"address": 512, "size": 1024, "requested_size": 1000, "state": "active_allocated"}
-    old = {"size": 512, "state": "active_allocated"}
-    free = {"address": 4096, "size": 512, "requested_size": 400, "state": "inactive"}
-    segments = [
-        {"address": 512, "blocks": [block]},
-        {"address": 2048, "blocks": [{"size": 512, "state": "inactive"}, old]},
-        {"address": 4096, "blocks": [free]},
-    ]
-    assert sizes_of(segments) == {512: 1000, 2560: 512}
+from memreplay.recording.holders import nothing_collected, saved
 
 
 @pytest.mark.parametrize("enabled", [True, False])

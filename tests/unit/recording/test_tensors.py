@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memreplay.recording.tensors import DEEPEST, Addresses
+from memreplay.recording.tensors import DEEPEST, Addresses, sizes_of
 
 
 class Tensor:
@@ -170,3 +170,15 @@ def test_exceptions_of_tensors_are_counted_and_swallowed(addresses: Addresses) -
     one, two = Tensor(1), Tensor(2)
     given = [Angry(), AngryDict(a=one, b=Angry()), (two, Angry())]
     assert list(addresses.found_in(given)) == [one, two]
+
+
+def test_sizes_are_those_of_blocks_in_use() -> None:
+    block = {"address": 512, "size": 1024, "requested_size": 1000, "state": "active_allocated"}
+    old = {"size": 512, "state": "active_allocated"}
+    free = {"address": 4096, "size": 512, "requested_size": 400, "state": "inactive"}
+    segments = [
+        {"address": 512, "blocks": [block]},
+        {"address": 2048, "blocks": [{"size": 512, "state": "inactive"}, old]},
+        {"address": 4096, "blocks": [free]},
+    ]
+    assert sizes_of(segments) == {512: 1000, 2560: 512}
