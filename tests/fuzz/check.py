@@ -335,6 +335,8 @@ def check_window_edge(data: bytes, whole: Any, dice: int) -> None:
         place = whole.offset
         if place is not None and place >= first:
             place += len(padding)
+        if "not a memory snapshot, but" in str(whole):
+            return  # the input begins like another format, and the padding changes that
         must(
             (whole.message, place, whole.opcode) == (moved.message, moved.offset, moved.opcode),
             f"an error at the window's edge: {whole} and {moved}",

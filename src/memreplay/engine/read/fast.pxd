@@ -410,7 +410,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
     p += 1
     if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.read_events)):
         return FAST_NO
-    if n > vm.limits.memo or fast_goes_on(p, memo, n):
+    if n > vm.limits.memo or fast_goes_on(p):
         return FAST_NO
     if push_event(t, &e) != OK:
         return FAST_FAIL
@@ -421,12 +421,12 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
     return FAST_YES
 
 
-cdef inline bint fast_goes_on(const uint8_t* p, const uint32_t* memo, uint64_t n) noexcept nogil:
-    # Whether the next opcodes may need the event on the stack (more keys, POP). Normally one of
-    # these follows: the next event, inline or as a GET; the end of the batch; or a FRAME.
-    if p[0] == EMPTY_DICT or p[0] == APPENDS or p[0] == FRAME:
-        return False
-    return fast_get(&p, memo, n) >> INDEX_BITS != V_EVENT
+cdef inline bint fast_goes_on(const uint8_t* p) noexcept nogil:
+    # Whether the next opcodes may need the event on the stack (more keys, POP). Only the next event
+    # and the end of the batch never do. A FRAME has no effect.
+    if p[0] == FRAME:
+        p += 9
+    return p[0] != EMPTY_DICT and p[0] != APPENDS
 
 
 cdef inline bint fast_frame_follows(const uint8_t* p, const uint32_t* memo,

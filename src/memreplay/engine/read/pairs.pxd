@@ -3,6 +3,10 @@ from libc.stdint cimport uint8_t, uint32_t
 from memreplay.engine.read.value cimport V_ANNOTATION, V_BLOCK, V_FRAME, V_HIST, V_SEGMENT
 from memreplay.engine.read.vm cimport VM
 
+cdef enum:
+    MOST_PAIRS = 32
+    PAIRS_ROOM = 1024   # the size of these pairs, up to 16 bytes each, and of the next value
+
 
 cdef inline bint has_pairs(uint32_t kind) noexcept nogil:
     # Whether set_pairs() supports this kind of dict.

@@ -64,12 +64,17 @@ cdef inline bint takes_plain(uint32_t role, uint32_t key) noexcept nogil:
 
 
 cdef const uint8_t* set_pairs(VM* vm, const uint8_t* at) noexcept nogil:
-    # Set keys with plain values, starting after the dict's MARK, and return the position of the
-    # first key with another value. SETITEMS handles the rest, and reports any error.
+    # Set at most MOST_PAIRS keys with plain values, starting after the dict's MARK, and return the
+    # position of the first key with another value. SETITEMS handles the rest, and reports any
+    # error. The caller provides PAIRS_ROOM bytes if the input has as many, so that the result never
+    # depends on where the window ends.
     cdef Value* d = &values(vm)[vm.stack.len - 2]
     cdef const uint8_t* p
     cdef Value key, value
-    while vm.cur.end - at >= ROOM and is_get(at[0]):
+    cdef int i
+    for i in range(MOST_PAIRS):
+        if vm.cur.end - at < ROOM or not is_get(at[0]):
+            break
         p = at
         if (not plain_value(vm, &p, &key) or key.kind != V_STR or not takes_plain(d.kind, key.idx)
                 or not plain_value(vm, &p, &value)):

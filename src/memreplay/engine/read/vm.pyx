@@ -27,7 +27,7 @@ from memreplay.engine.read.opcodes cimport (
 )
 from memreplay.engine.read.keys cimport role_of_item
 from memreplay.engine.read.opening cimport open_container, within_input
-from memreplay.engine.read.pairs cimport has_pairs, set_pairs
+from memreplay.engine.read.pairs cimport PAIRS_ROOM, has_pairs, set_pairs
 from memreplay.engine.read.parts cimport pair_of_ints
 from memreplay.engine.read.refused cimport run_global, unsafe
 from memreplay.engine.read.repeated cimport repeat_event
@@ -434,6 +434,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
     cdef size_t at = 0
     cdef int code = OK
     cdef uint64_t used = 1
+    cdef bint pairs
 
     if op == BINGET:
         if left < 2:
@@ -464,8 +465,11 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             used = fast_list(vm, p + 1) - p
             code = t.status.code
     elif op == MARK:
+        pairs = vm.stack.len and has_pairs(values(vm)[vm.stack.len - 1].kind)
+        if pairs and left < PAIRS_ROOM and not vm.cur.eof:
+            return wait_for(vm, p, PAIRS_ROOM)
         code = op_mark(vm)
-        if code == OK and vm.stack.len > 1 and has_pairs(values(vm)[vm.stack.len - 2].kind):
+        if code == OK and pairs:
             used = set_pairs(vm, p + 1) - p
     elif op == SETITEMS:
         code = op_setitems(vm)

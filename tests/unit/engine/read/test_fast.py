@@ -369,6 +369,8 @@ def test_reserved_time_value_is_refused_on_both_paths() -> None:
         lambda o: o.string("size").integer(7).setitem(),
         lambda o: o.put(4000),
         lambda o: o.op("NONE").op("POP"),
+        lambda o: name(o.raw(NOTHING).mark(), "size").integer(7).setitems(),
+        lambda o: name(o.raw(2 * NOTHING), "size").integer(7).setitem(),
     ],
 )
 def test_event_may_get_more_keys_later(more: Callable[[Ops], object]) -> None:

@@ -97,3 +97,26 @@ def test_pairs_that_are_not_set_are_refused(end: str) -> None:
     data = block(lambda o: o.get(1).integer(8).get(2).op(end).op("NONE").mark())
     with pytest.raises(mr.SnapshotError, match="items that aren't set in their dict"):
         mr.open(data)
+
+
+def test_errors_do_not_depend_on_where_the_window_ends() -> None:
+    """Pairs are set early only if enough of the input is in the reader's window."""
+
+    def fill(ops: Ops) -> None:
+        for _ in range(20):
+            ops.get(1).integer(512)
+        ops.get(4).op("APPENDS")  # in place of SETITEMS
+
+    data = block(fill)
+    window = 1 << 20
+    found = set()
+    for before in range(window - len(data), window, 7):
+        padding = bytes(
+            Ops().op("BINBYTES", before.to_bytes(4, "little") + bytes(before)).op("POP")
+        )
+        with pytest.raises(mr.SnapshotError) as caught:
+            mr.open(data[:2] + padding + data[2:])
+        place = caught.value.offset
+        assert place is not None
+        found.add((caught.value.message, place - len(padding)))
+    assert len(found) == 1, found
