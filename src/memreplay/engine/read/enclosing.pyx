@@ -15,8 +15,8 @@ from memreplay.engine.read.value cimport (
 )
 from memreplay.engine.read.vm cimport VM
 from memreplay.engine.read.wrapped cimport (
-    COUNTED, DEEPEST_WRAPPED, count_snapshot, forget_bare_list, make_unknown, may_wrap,
-    settle_snapshot, is_snapshot_list,
+    COUNTED, DEEPEST_WRAPPED, count_snapshot, forget_bare_list, is_counted, is_snapshot_list,
+    make_unknown, may_wrap, settle_snapshot,
 )
 
 
@@ -31,7 +31,7 @@ cdef inline bint is_in_snapshot(VM* vm, size_t at) noexcept nogil:
             at -= 1
         else:
             return False
-        if not may_wrap(vm.tables, s[at].kind):
+        if not may_wrap(vm.tables, &s[at]):
             return True
     return False
 
@@ -47,14 +47,15 @@ cdef inline bint is_in_unknown(VM* vm, size_t at) noexcept nogil:
         return not is_in_snapshot(vm, at)
     for i in range(vm.marks.len):
         position = marks[i] & POSITION
-        if 0 < position < at and not may_wrap(vm.tables, s[position - 1].kind):
+        if 0 < position < at and not may_wrap(vm.tables, &s[position - 1]):
             return False
-    if at and is_list(s[at - 1].kind) and not may_wrap(vm.tables, s[at - 1].kind):
+    if at and is_list(s[at - 1].kind) and not may_wrap(vm.tables, &s[at - 1]):
         return False
-    # A V_ROOT here already has items, so it isn't the container; another snapshot may follow it in
+    # A snapshot here already has items, so it isn't the container; another snapshot may follow it in
     # the same tuple.
     return (at < 2 or s[at - 1].kind != V_STR or not is_dict(s[at - 2].kind)
-            or s[at - 2].kind == V_ROOT or may_wrap(vm.tables, s[at - 2].kind))
+            or s[at - 2].kind == V_ROOT or is_counted(&s[at - 2])
+            or may_wrap(vm.tables, &s[at - 2]))
 
 
 cdef inline void look_for_snapshot(VM* vm, Value* owner) noexcept nogil:
@@ -70,7 +71,7 @@ cdef inline void look_for_snapshot(VM* vm, Value* owner) noexcept nogil:
         return
     if at > DEEPEST_WRAPPED or not (
             (owner.kind == V_SKIP_DICT and owner.num != COUNTED)
-            or (owner.kind == V_SEGMENT and may_wrap(t, V_SEGMENT))):
+            or (owner.kind == V_SEGMENT and may_wrap(t, owner))):
         return
     if not is_in_unknown(vm, at):
         return

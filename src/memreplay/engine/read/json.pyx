@@ -132,10 +132,10 @@ cdef void look_for_snapshot(JSONReader* r) noexcept nogil:
         return
     if at > DEEPEST_NAMES or not (
             (owner.kind == V_SKIP_DICT and owner.num != COUNTED)
-            or (owner.kind == V_SEGMENT and may_wrap(t, V_SEGMENT))):
+            or (owner.kind == V_SEGMENT and may_wrap(t, owner))):
         return
     for i in range(at):
-        if not may_wrap(t, levels[i].container.kind):
+        if not may_wrap(t, &levels[i].container):
             return
     if not t.adopted:
         for i in range(at):

@@ -25,19 +25,19 @@ cdef inline bint is_snapshot_list(uint32_t key, bint a_list) noexcept nogil:
     return a_list and (key == K_SEGMENTS or key == K_DEVICE_TRACES)
 
 
-cdef inline bint may_wrap(const Tables* t, uint32_t kind) noexcept nogil:
-    # Whether the values below a snapshot on the stack can include a container or earlier item of
-    # this kind.
-    if kind == V_ROOT:
-        return not t.adopted   # a snapshot only contains its own parts and unknown data
-    if kind == V_SEGMENTS or kind == V_SEGMENT:
-        return t.bare_list and not t.adopted and t.blocks.len == 0
-    return kind <= V_PAIR or kind == V_SKIP_LIST or kind == V_SKIP_DICT
-
-
 cdef inline bint is_counted(const Value* v) noexcept nogil:
     # Whether v is a snapshot, but not the wanted snapshot.
     return v.kind == V_SKIP_DICT and v.num == COUNTED
+
+
+cdef inline bint may_wrap(const Tables* t, const Value* v) noexcept nogil:
+    # Whether v, which is below a snapshot on the stack, can be a container around it, or an earlier
+    # item. A snapshot only contains its own parts and unknown data.
+    if v.kind == V_ROOT:
+        return not t.adopted
+    if v.kind == V_SEGMENTS or v.kind == V_SEGMENT:
+        return t.bare_list and not t.adopted and t.blocks.len == 0
+    return (v.kind <= V_PAIR or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT) and not is_counted(v)
 
 
 cdef inline bint count_snapshot(Tables* t, const Value* name) noexcept nogil:

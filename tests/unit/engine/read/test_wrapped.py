@@ -283,6 +283,16 @@ def test_nested_snapshot_is_unknown_data(form: str) -> None:
     assert tables(data)[1:] == tables(FORMS[form](A))[1:]
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_snapshot_nested_in_another_is_never_counted(form: str) -> None:
+    c = snapshot(7)
+    data = FORMS[form]([{**A, "older": {"x": 1, **B}, "all": [{"x": 1, **B}]}, c])
+    assert tables(data, pick=1)[1:] == tables(FORMS[form](A))[1:]
+    assert tables(data, pick=2)[1:] == tables(FORMS[form](c))[1:]
+    with pytest.raises(SnapshotError, match="the file has no snapshot 3: it has 2"):
+        mr.open(data, pick=3)
+
+
 def test_list_of_segments_stays_one_snapshot() -> None:
     for form in FORMS.values():
         snap = mr.open(form(A["segments"]))
