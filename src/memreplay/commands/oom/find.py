@@ -40,6 +40,7 @@ from memreplay.render.units import size
 from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import segment_bytes
 from memreplay.snapshot.recorded_holders import recorded_holders
+from memreplay.snapshot.recorded_memory import card_uses
 
 if TYPE_CHECKING:
     from memreplay.engine.query._blockmap import BlockMap
@@ -127,8 +128,19 @@ def oom_report(snap: Snapshot, selection: Selection, options: OomOptions) -> Oom
         unknown_devices=snap.unknown_devices or UNSET,
         devices=devices,
         held_by=recorded_holders(snap),
+        card_memory=card_uses(snap, _chosen_times(devices, number)),
         chosen=number,
     )
+
+
+def _chosen_times(devices: tuple[DeviceOoms, ...], number: int) -> dict[int, int | None]:
+    """Return the time of the failed request that is explained, or of the first one."""
+    return {
+        device.device: one.time_us
+        for device in devices
+        for one in device.ooms
+        if one.number == max(number, 1)
+    }
 
 
 class _Groupers(NamedTuple):
