@@ -111,10 +111,10 @@ def test_outside_is_what_was_measured_on_a_card(folder: Path) -> None:
 
 def test_other_processes_are_named(folder: Path) -> None:
     found = use(folder / "released.pickle")
-    assert [(one.pid, one.name, one.bytes) for one in found.processes if not one.is_this] == [
+    assert [(one.pid, one.name, one.bytes) for one in found.processes if not one.is_recorded] == [
         (pid, name, taken) for pid, (name, taken) in OTHERS.items()
     ]
-    (own,) = (one for one in found.processes if one.is_this)
+    (own,) = (one for one in found.processes if one.is_recorded)
     assert own.bytes == found.outside_bytes + found.reserved_bytes
     text = str(mr.report(mr.open(folder / "released.pickle")))
     assert "another process: pid 4711 python" in text
@@ -136,9 +136,18 @@ def test_pinned_memory_equals_the_allocator(folder: Path, told: dict[str, Any]) 
     found, truth = host_use(mr.open(folder / "pinned.pickle")), told["pinned"]
     assert found is not None
     assert found.pinned_bytes == truth["pinned"] == 3 * (4 << 20)  # rounded to powers of two
-    assert found.pinned_used_bytes == truth["pinned_used"] == 2 * (4 << 20)
+    assert found.pinned_active_bytes == truth["pinned_active"] == 2 * (4 << 20)
     assert found.resident_bytes is not None
     assert found.resident_bytes > 100 << 20
+
+
+def test_simulations_use_what_was_measured(folder: Path) -> None:
+    path = folder / "cusolver.pickle"
+    report = mr.simulate(mr.open(path), total_memory=(H200.bytes,))
+    (device,) = report.devices
+    assert device.context_measured
+    assert device.context_bytes == use(path).outside_bytes
+    assert "of the card for CUDA itself (measured)" in " ".join(str(report).split())
 
 
 def test_recorder_had_no_failures(folder: Path) -> None:

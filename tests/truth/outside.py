@@ -22,7 +22,7 @@ def now() -> dict[str, Any]:
         "total": total,
         "reserved": torch.cuda.memory_reserved(),
         "pinned": pinned.get("allocated_bytes.current"),
-        "pinned_used": pinned.get("active_bytes.current"),
+        "pinned_active": pinned.get("active_bytes.current"),
     }
 
 

@@ -23,7 +23,7 @@ class HostMemory(NamedTuple):
     """The part of `resident` that is shared memory, such as tensors from other processes."""
     resident_peak: int | None = None
     """Most resident memory since the process began."""
-    pinned_used: int | None = None
+    pinned_active: int | None = None
     """Pinned memory that tensors use."""
     pinned: int | None = None
     """Pinned memory that PyTorch's allocator holds, in use or cached."""

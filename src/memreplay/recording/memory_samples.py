@@ -129,7 +129,7 @@ class Samples:
             self.sample_card(device)
         now = host_memory(self.devices)
         self.peaks = now
-        self.host.add((time_us(), now.resident, now.shared, now.pinned_used, now.pinned))
+        self.host.add((time_us(), now.resident, now.shared, now.pinned_active, now.pinned))
 
     def used(self) -> Iterator[int]:
         """Yield the devices that this process uses. To ask about another one would create a context
@@ -177,7 +177,7 @@ class Samples:
     def notes(self) -> dict[str, Any]:
         """Return what goes under memreplay's key (docs/format.md)."""
         cards = [self.card_notes(device) for device in sorted(self.cards)]
-        columns = ("times_us", "resident_bytes", "shared_bytes", "pinned_used_bytes")
+        columns = ("times_us", "resident_bytes", "shared_bytes", "pinned_active_bytes")
         host = {
             **self.host.columns((*columns, "pinned_bytes")),
             "resident_peak_bytes": self.peaks.resident_peak,
@@ -188,6 +188,19 @@ class Samples:
             **({"host_memory": host} if self.host.rows else {}),
         }
 
+    def own_outside(self, device: int) -> int | None:
+        """Return the most memory that this process had on a card outside PyTorch's allocator; None
+        if other processes aren't known.
+        """
+        total = self.totals.get(device, 0)
+        rows = self.cards[device].rows if device in self.cards else []
+        found = [
+            total - (free or 0) - (reserved or 0) - other
+            for _, free, reserved, other in rows
+            if other is not None
+        ]
+        return max(0, *found) if found else None
+
     def card_notes(self, device: int) -> dict[str, Any]:
         columns = ("times_us", "free_bytes", "reserved_bytes", "other_bytes")
         own = os.getpid()
@@ -197,7 +210,7 @@ class Samples:
             "is_part": self.lister is not None and self.lister.is_mig(device),
             **self.cards[device].columns(columns),
             "processes": [
-                {**one._asdict(), "is_this": one.pid == own}
+                {**one._asdict(), "is_recorded": one.pid == own}
                 for one in self.processes.get(device, ())
             ],
             "processes_missing": self.why_not,

@@ -344,7 +344,12 @@ class Session:
         return self.guard.run("finding who holds memory", look) or {}
 
     def facts(self) -> dict[str, Any]:
-        return run_facts(self.torch, self.devices, ranks_of(self.torch))
+        found = run_facts(self.torch, self.devices, ranks_of(self.torch))
+        for device, card in enumerate(found["cards"]):
+            taken = self.samples.own_outside(device)
+            if taken is not None:
+                card["context_bytes"] = taken
+        return found
 
     def lines(self, snapshot: dict[str, Any]) -> dict[str, dict[str, str]]:
         """Return those lines of the program's own source that occur in stacks, if requested."""

@@ -43,7 +43,7 @@ def _others(use: CardUse, whole: int) -> list[tuple[int, str]]:
     """
     parts: list[tuple[int, str]] = []
     left = whole
-    others = [one for one in use.processes if not one.is_this and one.bytes]
+    others = [one for one in use.processes if not one.is_recorded and one.bytes]
     for one in others[:SHOWN]:
         n = min(one.bytes or 0, left)
         parts.append((n, f"another process: {named(one)}"))
@@ -90,7 +90,7 @@ def card_line(use: CardUse) -> str:
     """Return who uses a card, in one line."""
     parts = [f"{size(use.reserved_bytes)} reserved"]
     if use.other_bytes:
-        others = sum(not one.is_this for one in use.processes)
+        others = sum(not one.is_recorded for one in use.processes)
         parts.append(f"{size(use.other_bytes)} by {processes(others)}")
     parts.append(f"{size(use.outside_bytes)} outside PyTorch's allocator")
     used = f"{size(use.total_bytes - use.free_bytes)} of {size(use.total_bytes)}"
@@ -113,7 +113,7 @@ def host_line(use: HostUse | None) -> str:
     if use.pinned_bytes or use.pinned_peak_bytes:
         held = use.pinned_bytes or 0
         parts.append(f"{size(held)} pinned{_at_most(use.pinned_peak_bytes, held)}")
-        parts[-1] += f", of which {size(use.pinned_used_bytes or 0)} in use"
+        parts[-1] += f", of which {size(use.pinned_active_bytes or 0)} in use"
     return ", ".join(parts)
 
 

@@ -30,7 +30,7 @@ class CardProcess(Record, frozen=True):
     """The program's name without its folder; "" if unknown."""
     bytes: Bytes | None
     """Its memory on the card; null if the driver doesn't say."""
-    is_this: bool
+    is_recorded: bool
     """Whether it's the recorded process."""
 
 
@@ -80,7 +80,7 @@ class HostUse(Record, frozen=True, kw_only=True):
     """The part of `resident_bytes` that is shared memory."""
     shared_peak_bytes: int | None
     """The most shared memory at any sample of the recording."""
-    pinned_used_bytes: int | None
+    pinned_active_bytes: int | None
     """Pinned memory that tensors used."""
     pinned_bytes: int | None
     """Pinned memory that PyTorch's allocator held, in use or cached."""
@@ -152,14 +152,14 @@ class HostSamples(Struct, frozen=True):
     times_us: Times
     resident_bytes: MaybeColumn
     shared_bytes: MaybeColumn
-    pinned_used_bytes: MaybeColumn
+    pinned_active_bytes: MaybeColumn
     pinned_bytes: MaybeColumn
     resident_peak_bytes: Bytes | None
     pinned_peak_bytes: Bytes | None
 
     @property
     def valid(self) -> bool:
-        columns = (self.resident_bytes, self.shared_bytes, self.pinned_used_bytes)
+        columns = (self.resident_bytes, self.shared_bytes, self.pinned_active_bytes)
         return all(len(one) == len(self.times_us) for one in (*columns, self.pinned_bytes))
 
     def use(self) -> HostUse:
@@ -172,7 +172,7 @@ class HostSamples(Struct, frozen=True):
             shared_peak_bytes=max(
                 (one for one in self.shared_bytes if one is not None), default=None
             ),
-            pinned_used_bytes=self.pinned_used_bytes[-1],
+            pinned_active_bytes=self.pinned_active_bytes[-1],
             pinned_bytes=self.pinned_bytes[-1],
             pinned_peak_bytes=self.pinned_peak_bytes,
         )

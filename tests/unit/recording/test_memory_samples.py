@@ -93,8 +93,8 @@ def test_sample_has_what_the_driver_and_the_allocator_say(samples: Samples) -> N
         "reserved_bytes": [6 * GIB],
         "other_bytes": [3 * GIB],
         "processes": [
-            {"pid": 4711, "name": "python", "bytes": 3 * GIB, "is_this": False},
-            {"pid": os.getpid(), "name": "python", "bytes": 7 * GIB, "is_this": True},
+            {"pid": 4711, "name": "python", "bytes": 3 * GIB, "is_recorded": False},
+            {"pid": os.getpid(), "name": "python", "bytes": 7 * GIB, "is_recorded": True},
         ],
         "processes_missing": "",
     }
@@ -180,6 +180,20 @@ def test_errors_do_not_reach_the_program(
         {"doing": "sampling memory", "error": "RuntimeError: driver", "count": 1}
     ]
     assert "sampling memory failed (RuntimeError: driver)" in capsys.readouterr().err
+
+
+def test_most_memory_outside_the_allocator(samples: Samples, torch: Any) -> None:
+    assert samples.own_outside(0) is None
+    samples.take()
+    assert samples.own_outside(0) == (80 - 70 - 6 - 3) * GIB
+    torch.cuda.free -= 5 * GIB
+    samples.take()
+    torch.cuda.free += 9 * GIB
+    samples.lister = Listed(OTHER)  # an incomplete list
+    torch.cuda.free -= 20 * GIB
+    samples.take()
+    assert samples.own_outside(0) == 6 * GIB
+    assert samples.own_outside(1) is None
 
 
 def test_torch_without_device_memory_still_has_host_memory(samples: Samples) -> None:

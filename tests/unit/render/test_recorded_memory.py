@@ -20,7 +20,7 @@ def text(use: CardUse, width: int = 100) -> list[str]:
 
 
 def others(*sizes: int | None) -> Any:
-    return tuple(CardProcess(i, f"p{i}", n, is_this=False) for i, n in enumerate(sizes))
+    return tuple(CardProcess(i, f"p{i}", n, is_recorded=False) for i, n in enumerate(sizes))
 
 
 def test_rows_add_up_to_the_card() -> None:
@@ -75,7 +75,7 @@ def test_peak_outside_is_mentioned_only_if_it_is_higher() -> None:
 
 
 def test_control_characters_are_not_printed() -> None:
-    bad = CardProcess(1, "a\x1b[31m\n\u202eb" * 100, GIB, is_this=False)
+    bad = CardProcess(1, "a\x1b[31m\n\u202eb" * 100, GIB, is_recorded=False)
     use = replace(USE, processes=(bad,), processes_missing="no\x07\nlibrary")
     for lines in (text(use), [card_line(use)]):
         assert not any(char in line for line in lines for char in "\x1b\x07\u202e")
@@ -106,7 +106,7 @@ def test_line_of_the_host() -> None:
         resident_peak_bytes=None,
         shared_bytes=None,
         shared_peak_bytes=None,
-        pinned_used_bytes=None,
+        pinned_active_bytes=None,
         pinned_bytes=None,
         pinned_peak_bytes=None,
     )

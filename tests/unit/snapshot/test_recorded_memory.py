@@ -22,8 +22,8 @@ CARD: dict[str, Any] = {
     "reserved_bytes": [6 * GIB, 10 * GIB, 10 * GIB],
     "other_bytes": [None, 33 * GIB, 33 * GIB],
     "processes": [
-        {"pid": 4711, "name": "python", "bytes": 33 * GIB, "is_this": False},
-        {"pid": 7, "name": "train", "bytes": 12 * GIB, "is_this": True},
+        {"pid": 4711, "name": "python", "bytes": 33 * GIB, "is_recorded": False},
+        {"pid": 7, "name": "train", "bytes": 12 * GIB, "is_recorded": True},
     ],
     "processes_missing": "",
 }
@@ -31,7 +31,7 @@ HOST: dict[str, Any] = {
     "times_us": [NOW, NOW + SECOND],
     "resident_bytes": [2 * GIB, 3 * GIB],
     "shared_bytes": [2 * GIB, None],
-    "pinned_used_bytes": [None, 1 * GIB],
+    "pinned_active_bytes": [None, 1 * GIB],
     "pinned_bytes": [None, 2 * GIB],
     "resident_peak_bytes": 4 * GIB,
     "pinned_peak_bytes": 5 * GIB,
@@ -103,7 +103,7 @@ def test_host_memory_is_that_of_the_end() -> None:
     assert use is not None
     assert (use.resident_bytes, use.resident_peak_bytes) == (3 * GIB, 4 * GIB)
     assert (use.shared_bytes, use.shared_peak_bytes) == (None, 2 * GIB)
-    assert (use.pinned_used_bytes, use.pinned_bytes, use.pinned_peak_bytes) == (
+    assert (use.pinned_active_bytes, use.pinned_bytes, use.pinned_peak_bytes) == (
         GIB,
         2 * GIB,
         5 * GIB,
