@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct, ValidationError, convert
@@ -9,7 +10,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -122,6 +123,16 @@ class CardSamples(Struct, frozen=True):
             return None
         found = min(range(len(self.times_us)), key=lambda i: abs(self.times_us[i] - time_us))
         return found if abs(self.times_us[found] - time_us) <= NEAR_US else None
+
+    def before(self, ends: Sequence[int | None]) -> list[int | None]:
+        """Return the last sample at or before each of these times; for None, the last of all. None
+        if there is none.
+        """
+        # A clock that was set back leaves times out of order.
+        order = sorted(range(len(self.times_us)), key=lambda i: self.times_us[i])
+        times = [self.times_us[i] for i in order]
+        found = [len(times) if end is None else bisect_right(times, end) for end in ends]
+        return [order[at - 1] if at else None for at in found]
 
     def use(self, oom_us: int | None = None) -> CardUse:
         """Return who used the card at a failed request, or when the file was written."""

@@ -93,6 +93,14 @@ def test_outside_is_never_negative() -> None:
     assert use.outside_bytes == 0
 
 
+def test_samples_before_moments() -> None:
+    (found,) = card_samples(noted([CARD]))
+    times = [NOW - 1, NOW, NOW + SECOND - 1, NOW + SECOND, NOW + 99 * SECOND, None]
+    assert found.before(times) == [None, 0, 0, 1, 2, 2]
+    (found,) = card_samples(noted([CARD | {"times_us": [NOW + SECOND, NOW, NOW + 2 * SECOND]}]))
+    assert found.before([NOW - 1, NOW, NOW + SECOND]) == [None, 1, 0]
+
+
 def test_cards_are_in_order() -> None:
     found = card_uses(noted([CARD | {"device": 3}, CARD]))
     assert [one.device for one in found] == [0, 3]
