@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import memreplay as mr
+from memreplay.commands.app import app
 from memreplay.snapshot.cards import find
 from memreplay.snapshot.recorded_memory import CardSamples, CardUse, card_samples, host_use
 from tests.conftest import ROOT
@@ -148,6 +150,26 @@ def test_simulations_use_what_was_measured(folder: Path) -> None:
     assert device.context_measured
     assert device.context_bytes == use(path).outside_bytes
     assert "of the card for CUDA itself (measured)" in " ".join(str(report).split())
+
+
+def test_recorded_pinned_memory_equals_the_allocator(
+    folder: Path, told: dict[str, Any], tmp_path: Path
+) -> None:
+    out = tmp_path / "pinned.pickle"
+    command = ["export", str(folder / "released.pickle"), "--host", "-o", str(out)]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    replay = mr.open(out).replay(0)
+    peak = 3 * (4 << 20)
+    assert replay.measure("requested").peak.bytes == peak
+    for measure in ("requested", "active"):
+        assert replay.measure(measure).end_bytes == told["released"]["pinned_active"]
+    assert replay.measure("reserved").end_bytes == told["released"]["pinned"]
+    (device,) = mr.summary(mr.open(out)).devices
+    assert (device.trusted, device.reasons) == (True, ())
+    (group,) = mr.peak(mr.open(out), by="file").devices[0].groups
+    assert group.label.endswith("outside.py")
+    assert group.bytes == peak
 
 
 def test_recorder_had_no_failures(folder: Path) -> None:

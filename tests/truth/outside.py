@@ -4,6 +4,7 @@ each snapshot: python -m tests.truth.outside FOLDER.
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -28,7 +29,9 @@ def now() -> dict[str, Any]:
 
 def main(folder: Path) -> None:
     told = {}
-    with memreplay.record(folder / "end.pickle", overwrite=True) as recorder:
+    known = inspect.signature(torch.cuda.memory._record_memory_history_impl).parameters
+    host = {name: True for name in ("record_pinned_host_memory",) if name in known}
+    with memreplay.record(folder / "end.pickle", overwrite=True, **host) as recorder:
 
         def tell(name: str) -> None:
             recorder.dump(folder / f"{name}.pickle")
