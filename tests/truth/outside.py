@@ -30,7 +30,7 @@ def now() -> dict[str, Any]:
 def main(folder: Path) -> None:
     told = {}
     known = inspect.signature(torch.cuda.memory._record_memory_history_impl).parameters
-    host = {name: True for name in ("record_pinned_host_memory",) if name in known}
+    host: dict[str, Any] = {name: True for name in ("record_pinned_host_memory",) if name in known}
     with memreplay.record(folder / "end.pickle", overwrite=True, **host) as recorder:
 
         def tell(name: str) -> None:
